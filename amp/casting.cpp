@@ -1,0 +1,219 @@
+#include "casting.h"
+
+#include <algorithm>
+
+#include "../tensor/log.h"
+#include "../tensor/text.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+CastStats& counters() {
+  static thread_local CastStats stats;
+  return stats;
+}
+
+}  // namespace
+
+CastStats cast_stats() { return counters(); }
+
+// ---- which state decides (AMP.md 5.1) --------------------------------------------------------------------------------
+
+ThreadCasts& ThreadCasts::here() {
+  static thread_local ThreadCasts instance;
+  return instance;
+}
+
+std::shared_ptr<CastingSession> ThreadCasts::current_session() const {
+  std::shared_ptr<CastingSession> latest;
+  for (const std::shared_ptr<CastingSession>& session : sessions_)
+    if (session->live && (!latest || session->number > latest->number)) latest = session;
+  return latest;
+}
+
+bool ThreadCasts::activated(const CastingSession& session) const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& s) { return s.get() == &session; });
+}
+
+CastState ThreadCasts::resolve() {
+  if (guard_)
+    return {.active = guard_->enabled,
+            .low = guard_->low,
+            .from_guard = true,
+            .prints = false,
+            .cache = guard_->cache_enabled ? &region_cache_ : nullptr,
+            .session = nullptr};
+  std::shared_ptr<CastingSession> chosen;
+  if (!models_.empty() && models_.back()->live) {
+    chosen = models_.back();
+    if (!chosen->casts_ops || !activated(*chosen)) return {.active = false, .session = chosen};
+  } else {
+    for (const std::shared_ptr<CastingSession>& session : sessions_)
+      if (session->live && session->casts_ops && (!chosen || session->number > chosen->number))
+        chosen = session;
+  }
+  if (!chosen) return {};
+  return {.active = true,
+          .low = chosen->low,
+          .from_guard = false,
+          .prints = chosen->prints_casts,
+          .cache = &chosen->cache,
+          .session = chosen};
+}
+
+namespace {
+
+/** The guards' exits run this where throwing is not possible: a state that cannot be worked out is off. */
+template <class F> void quietly(const F& f) noexcept {
+  try {
+    f();
+  } catch (...) {}
+}
+
+bool contains_only_live(const std::vector<std::shared_ptr<CastingSession>>& sessions) {
+  return std::all_of(sessions.begin(), sessions.end(), [](const auto& s) { return s->live.load(); });
+}
+
+}  // namespace
+
+void ThreadCasts::open(GuardFrame& frame) {
+  frame.outer = guard_;
+  guard_ = &frame;
+  refresh();
+}
+
+void ThreadCasts::close(GuardFrame& frame) noexcept {
+  if (guard_ != &frame) log_text(Severity::error, "autocast: guards must close in reverse order of opening");
+  guard_ = frame.outer;
+  quietly([&] {
+    if (!guard_) region_cache_.clear();
+    refresh();
+  });
+}
+
+int ThreadCasts::depth() const {
+  int depth = 0;
+  for (const GuardFrame* frame = guard_; frame; frame = frame->outer) ++depth;
+  return depth;
+}
+
+void ThreadCasts::activate(std::shared_ptr<CastingSession> session) {
+  if (!contains_only_live(sessions_)) std::erase_if(sessions_, [](const auto& s) { return !s->live; });
+  sessions_.push_back(std::move(session));
+  refresh();
+}
+
+void ThreadCasts::deactivate(const CastingSession& session) noexcept {
+  const auto last =
+      std::find_if(sessions_.rbegin(), sessions_.rend(), [&](const auto& s) { return s.get() == &session; });
+  if (last != sessions_.rend()) sessions_.erase(std::next(last).base());
+  quietly([&] { refresh(); });
+}
+
+void ThreadCasts::enter_model(std::shared_ptr<CastingSession> session) {
+  models_.push_back(std::move(session));
+  refresh();
+}
+
+void ThreadCasts::leave_model() noexcept {
+  models_.pop_back();
+  quietly([&] { refresh(); });
+}
+
+const CastState& ThreadCasts::state() {
+  static const CastState off;
+  if (thread_hooks().casts_barred) return off;
+  if (outdated()) refresh();
+  return state_;
+}
+
+// ---- the casts (AMP.md 5.3, 5.5, 5.13) ---------------------------------------------------------------------------------
+
+Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, std::string_view op) {
+  if (!x.defined() || x.dtype() == dtype || !eligible(x.dtype())) return x;
+  const bool cached = state.cache && CastCache::admits(x, dtype);
+  if (cached)
+    if (Tensor hit = state.cache->find(x, dtype); hit.defined()) {
+      ++counters().cache_hits;
+      return hit;
+    }
+  Tensor cast = x.to(dtype);
+  ++counters().casts;
+  counters().bytes += cast.numel() * static_cast<std::int64_t>(item_size(dtype));
+  if (state.prints) log_text(Severity::info, str(x.dtype(), "->", dtype, " (", op, ")"));
+  if (cached) state.cache->insert(x, dtype, cast);
+  return cast;
+}
+
+namespace {
+
+[[noreturn]] void refuse_banned(const OpRow& row, std::span<const Tensor> in) {
+  fail<DtypeError>(row.traits.name,
+                   {.what = "gradient may not fit f16",
+                    .got = str(in),
+                    .expected = "casts off",
+                    .hint = "use binary_cross_entropy_with_logits, disable_casts with f32 inputs, or a "
+                            "policy override"});
+}
+
+[[noreturn]] void refuse_in_place(const OpRow& row, const Tensor& self) {
+  fail<DtypeError>(str(row.traits.name, "_"), {.what = "in-place form of a full-precision op",
+                                               .got = str(self),
+                                               .expected = "f32",
+                                               .hint = str("use ", row.traits.name, "(x)")});
+}
+
+/** The rule of the sessions' banned ops: an error only where a 16-bit tensor comes in. */
+bool any_low(std::span<const Tensor> in) {
+  return std::any_of(in.begin(), in.end(), [](const Tensor& x) { return x.defined() && is_low(x.dtype()); });
+}
+
+bool any_floating(std::span<const Tensor> in) {
+  return std::any_of(in.begin(), in.end(),
+                     [](const Tensor& x) { return x.defined() && is_floating(x.dtype()); });
+}
+
+void cast_all(const OpRow& row, std::span<Tensor> in, DType dtype, const CastState& state) {
+  for (Tensor& x : in) x = cast_eligible(x, dtype, state, row.traits.name);
+}
+
+}  // namespace
+
+/** The cast hook of dispatch. One object serves all threads: the state is the thread's. */
+class OpCasts final : public CastHook {
+ public:
+  void cast(const OpRow& row, std::span<Tensor> in, bool in_place) override {
+    const Action what = action(row.traits.precision, true);
+    if (what == Action::keep || what == Action::promote) return;
+    ThreadCasts& thread = ThreadCasts::here();
+    if (thread.outdated()) thread.refresh();
+    const CastState& state = thread.state_;
+    if (!state.active) return;
+    if (what == Action::refuse) {
+      if (state.from_guard ? any_floating(in) : any_low(in)) refuse_banned(row, in);
+    } else if (in_place) {
+      cast_in_place(row, in, what, state);
+    } else {
+      cast_all(row, in, what == Action::to_low ? state.low : f32, state);
+    }
+  }
+
+ private:
+  /** The result has self's dtype, so self is never cast. */
+  static void cast_in_place(const OpRow& row, std::span<Tensor> in, Action what, const CastState& state) {
+    const DType self = in[0].dtype();
+    if (what == Action::to_f32 && is_low(self)) refuse_in_place(row, in[0]);
+    if (what == Action::to_f32 || eligible(self))
+      cast_all(row, in.subspan(1), what == Action::to_f32 ? f32 : self, state);
+  }
+};
+
+void ThreadCasts::refresh() {
+  static OpCasts hook;
+  state_ = resolve();
+  ThreadHooks& hooks = thread_hooks();
+  if (!hooks.casts_barred) hooks.cast = state_.active ? &hook : nullptr;
+}
+
+}  // namespace mezzo::amp

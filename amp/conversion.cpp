@@ -1,0 +1,166 @@
+#include "conversion.h"
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/rebind.h"
+#include "../tensor/text.h"
+
+namespace mezzo::amp {
+
+// ---- conversion (AMP.md 4.1) --------------------------------------------------------------------------------------------
+
+void check_incoming(const nn::Module& model) {
+  for (const auto& list : {model.named_parameters(), model.named_buffers()})
+    for (const nn::NamedTensor& entry : list)
+      if (is_low(entry.tensor.dtype()))
+        fail<DtypeError>("amp::initialize",
+                         {.what = str("\"", entry.name, "\" of ", model.kind(), " is 16-bit already"),
+                          .got = str(entry.tensor),
+                          .expected = "f32 or f64",
+                          .hint = "pass the f32 model, or set allow_incoming_model_not_fp32"});
+}
+
+Conversion::Conversion(std::span<const nn::Module> models, const Properties& properties) {
+  const std::optional<DType> dtype = properties.model_dtype();
+  if (!dtype) return;
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  for (const nn::Module& model : models)
+    for (const nn::NamedModule& entry : model.named_modules())
+      plan_module(entry.module, *dtype, properties.keep_batchnorm_fp32.value_or(false));
+}
+
+void Conversion::plan_module(const nn::Module& module, DType dtype, bool keep_batchnorm) {
+  if (keep_batchnorm && module.keeps_f32_under_amp()) return;
+  for (const auto* list : {&module.own_parameters(), &module.own_buffers()})
+    for (const nn::NamedTensor& entry : *list)
+      if (!entry.keep_f32) plan_tensor(entry.tensor, dtype);
+}
+
+void Conversion::plan_tensor(const Tensor& leaf, DType dtype) {
+  if (!eligible(leaf.dtype()) || leaf.dtype() == dtype) return;
+  if (!index_.emplace(leaf.impl(), changes_.size()).second) return;
+  const Tensor original = leaf.detach(), grad = leaf.grad();
+  changes_.push_back(
+      {leaf, original, original.to(dtype), grad.defined() ? grad.detach().to(dtype) : Tensor{}});
+}
+
+void Conversion::apply(SessionCore& core) {
+  for (const Change& change : changes_) {
+    rebind(change.leaf, change.converted);
+    change.leaf.set_grad(change.converted_grad);
+    if (is_low(change.leaf.dtype())) core.lowered.push_back(change.leaf);
+  }
+}
+
+Tensor Conversion::original(const Tensor& param) const {
+  const auto found = index_.find(param.impl());
+  if (found == index_.end()) return {};
+  const Tensor& original = changes_[found->second].original;
+  return original.dtype() == f32 ? original : Tensor{};
+}
+
+void restore_tensors(SessionCore& core) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  for (const Tensor& leaf : core.lowered) {
+    if (!is_low(leaf.dtype())) continue;  // the user has converted it since
+    if (Master* entry = core.masters.find(leaf)) {
+      Masters::reconcile(*entry);
+      const Tensor grad = entry->master.grad();
+      rebind(leaf, entry->master.detach());
+      leaf.set_grad(grad);
+    } else {
+      convert_(leaf, f32);
+    }
+  }
+  core.lowered.clear();
+}
+
+// ---- calls and states (AMP.md 4.2, 4.3) -----------------------------------------------------------------------------------
+
+namespace {
+
+/** Casts what goes into a model and what comes out of it, and makes its session the one that decides about ops inside. */
+class ModelCasts final : public nn::CallWrapper {
+ public:
+  ModelCasts(std::shared_ptr<SessionCore> core, std::optional<DType> in, std::optional<DType> out)
+      : core_(std::move(core)), in_(in), out_(out) {}
+
+  void begin() override { ThreadCasts::here().enter_model(core_); }
+  void end() noexcept override { ThreadCasts::here().leave_model(); }
+  Tensor cast_in(const Tensor& x) const override { return cast(x, in_, "model input"); }
+  Tensor cast_out(const Tensor& y) const override { return cast(y, out_, "model output"); }
+  std::optional<DType> dtype_in() const override { return in_; }
+  std::optional<DType> dtype_out() const override { return out_; }
+
+ private:
+  Tensor cast(const Tensor& x, std::optional<DType> dtype, std::string_view where) const {
+    if (!dtype) return x;
+    CastState uncached;
+    uncached.prints = core_->prints_casts;
+    return cast_eligible(x, *dtype, uncached, where);
+  }
+
+  std::shared_ptr<SessionCore> core_;
+  std::optional<DType> in_, out_;
+};
+
+/** Shows 16-bit tensors in f32, by their masters where they have one, and loads into both. */
+class Fp32State final : public nn::StateRule {
+ public:
+  explicit Fp32State(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
+
+  Tensor save(const Tensor& tensor) const override {
+    if (!is_low(tensor.dtype())) return tensor;
+    Master* entry = core_->masters.find(tensor);
+    if (!entry) return tensor.detach().to(f32);
+    Masters::reconcile(*entry);
+    return entry->master.detach();
+  }
+
+  void load(const Tensor& tensor, const Tensor& value) const override {
+    Master* entry = core_->masters.find(tensor);
+    if (!entry) {
+      tensor.detach().copy_(value);
+      return;
+    }
+    entry->master.detach().copy_(value);
+    tensor.detach().copy_(entry->master.detach());
+    entry->in_step();
+  }
+
+ private:
+  std::shared_ptr<SessionCore> core_;
+};
+
+}  // namespace
+
+void attach_models(const std::shared_ptr<SessionCore>& core) {
+  const Properties& p = core->properties;
+  const std::optional<DType> in = p.model_dtype();
+  const std::optional<DType> out = p.cast_model_outputs ? p.cast_model_outputs
+                                   : in                 ? std::optional(f32)
+                                                        : std::nullopt;
+  const auto wrapper = std::make_shared<ModelCasts>(core, in, out);
+  const auto rule = in ? std::make_shared<const Fp32State>(core) : nullptr;
+  for (const nn::Module& model : core->models) {
+    model.set_call_wrapper(wrapper);
+    for (const nn::NamedModule& entry : model.named_modules()) {
+      entry.module.set_state_rule(rule);
+      entry.module.set_attached_to(core.get());
+    }
+  }
+}
+
+void detach_models(SessionCore& core) {
+  for (const nn::Module& model : core.models) {
+    model.set_call_wrapper(nullptr);
+    for (const nn::NamedModule& entry : model.named_modules()) {
+      entry.module.set_state_rule(nullptr);
+      entry.module.set_attached_to(nullptr);
+    }
+  }
+  core.models.clear();
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,79 @@
+// ObjectList: one object, or any number of them in whatever holds references to them, as initialize and scale_loss take models and optimizers.
+// Sees: the standard library only.
+// Read next: session.h.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace mezzo::amp {
+
+namespace detail {
+
+template <class Base, class T>
+concept IsA = std::derived_from<std::remove_cvref_t<T>, std::remove_const_t<Base>>;
+
+/** A raw or smart pointer, or a reference_wrapper. */
+template <class Base, class T>
+concept RefersTo = requires(T& v) {
+  requires IsA<Base, decltype(*v)>;
+}
+|| requires(T& v) { requires IsA<Base, decltype(v.get())> && !std::is_pointer_v<decltype(v.get())>; };
+
+template <class Base, class T>
+concept OneOf = IsA<Base, T> || RefersTo<Base, T>;
+
+template <class Base, class T> Base* address(T& v) {
+  if constexpr (IsA<Base, T>)
+    return &v;
+  else if constexpr (requires { requires IsA<Base, decltype(*v)>; })
+    return &*v;
+  else
+    return &v.get();
+}
+
+template <class Base, class T>
+concept RangeOf = requires(T& v) {
+  v.begin() != v.end();
+  requires OneOf<Base, std::remove_reference_t<decltype(*v.begin())>>;
+};
+
+template <class Base, class T> inline constexpr bool kTupleOf = false;
+template <class Base, class... Ts>
+inline constexpr bool kTupleOf<Base, std::tuple<Ts...>> = (OneOf<Base, std::remove_reference_t<Ts>> && ...);
+template <class Base, class A, class B>
+inline constexpr bool kTupleOf<Base, std::pair<A, B>> =
+    OneOf<Base, std::remove_reference_t<A>>&& OneOf<Base, std::remove_reference_t<B>>;
+
+}  // namespace detail
+
+/** Addresses of objects that derive from Base, from an object, {a, b}, std::tie(a, b), or a range of objects, pointers or references. Lives as
+ *  long as the call it is an argument of; the objects stay where they are. */
+template <class Base> class ObjectList : public std::vector<Base*> {
+  using List = std::vector<Base*>;
+
+ public:
+  ObjectList() = default;
+  template <class T>
+  requires(detail::IsA<Base, T>) ObjectList(T&& object) : List{&object} {}  // NOLINT: conversion is the point
+  template <class T>
+  requires(!detail::IsA<Base, T> && !std::same_as<std::remove_cvref_t<T>, ObjectList> &&
+           detail::RangeOf<Base, std::remove_reference_t<T>>) ObjectList(T&& range) {  // NOLINT
+    for (auto&& entry : range) this->push_back(detail::address<Base>(entry));
+  }
+  template <class T>
+  requires(!detail::IsA<Base, T> && detail::kTupleOf<Base, std::remove_cvref_t<T>>)
+      ObjectList(T&& tuple) {  // NOLINT
+    std::apply([this](auto&... entry) { (this->push_back(detail::address<Base>(entry)), ...); }, tuple);
+  }
+  ObjectList(std::initializer_list<std::reference_wrapper<Base>> objects) {
+    for (const std::reference_wrapper<Base>& object : objects) this->push_back(&object.get());
+  }
+};
+
+}  // namespace mezzo::amp

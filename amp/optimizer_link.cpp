@@ -1,0 +1,221 @@
+#include "optimizer_link.h"
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/ops/create.h"
+#include "../tensor/text.h"
+#include "conversion.h"
+#include "divergence.h"
+
+namespace mezzo::amp {
+
+using optim::Optimizer;
+using optim::Slot;
+using optim::StepResult;
+
+OptimizerLink::OptimizerLink(std::shared_ptr<SessionCore> core, Optimizer& optimizer)
+    : core_(std::move(core)), optimizer_(&optimizer), index_(core_->optimizers.size()) {}
+
+std::shared_ptr<OptimizerLink> OptimizerLink::of(Optimizer& optimizer) {
+  auto* link = dynamic_cast<OptimizerLink*>(optimizer.attachment());
+  return link ? link->shared_from_this() : nullptr;
+}
+
+template <class F> void OptimizerLink::each_slot(const F& f) const {
+  if (!optimizer_) return;
+  for (std::size_t group = 0; group < optimizer_->num_groups(); ++group)
+    for (Slot& slot : optimizer_->slots(group)) f(slot);
+}
+
+// ---- scopes ---------------------------------------------------------------------------------------------------------------
+
+void OptimizerLink::mark_seen(Seen& seen) const {
+  each_slot([&](Slot& slot) { seen.insert(slot.param.impl()); });
+}
+
+void OptimizerLink::prepare(Seen& seen) {
+  each_slot([&](Slot& slot) {
+    if (!seen.insert(slot.param.impl()).second) return;
+    const Tensor grad = slot.param.grad();
+    if (!grad.defined()) return;
+    // Earlier contributions of a 16-bit parameter already live in its master's gradient.
+    if (!through_master(slot)) stash_.emplace(slot.param.impl(), grad);
+    slot.param.set_grad({});
+  });
+}
+
+namespace {
+
+/** Memory for a master's first gradient. */
+Tensor new_gradient(const Tensor& master) {
+  Tensor grad = empty_like(master);
+  grad.impl()->storage->set_category(MemoryCategory::gradients);
+  return grad;
+}
+
+/** The gradient itself where it can be written in place, else a dense copy. */
+Tensor dense(const Tensor& grad) { return grad.is_contiguous() ? grad.detach() : grad.detach().contiguous(); }
+
+}  // namespace
+
+void OptimizerLink::collect(Seen& seen, std::vector<optim::AxpbyTensors>& work) {
+  if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
+  each_slot([&](Slot& slot) {
+    if (!seen.insert(slot.param.impl()).second) return;
+    const Tensor grad = slot.param.grad();
+    if (through_master(slot)) {
+      if (!grad.defined()) return;
+      const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
+      work.push_back({grad, former, out});
+      new_gradients_.emplace_back(slot.master, out);
+      return;
+    }
+    const auto stashed = stash_.find(slot.param.impl());
+    const Tensor former = stashed == stash_.end() ? Tensor{} : stashed->second;
+    if (grad.defined()) {
+      work.push_back({dense(grad), former, {}});
+      work.back().out = work.back().x;
+      new_gradients_.emplace_back(slot.param, work.back().out);
+    } else if (former.defined()) {
+      new_gradients_.emplace_back(slot.param, former);
+    }
+  });
+}
+
+void OptimizerLink::finish() {
+  for (const auto& [tensor, grad] : new_gradients_) tensor.set_grad(grad);
+  new_gradients_.clear();
+  stash_.clear();
+}
+
+void OptimizerLink::roll_back(Seen& seen) {
+  each_slot([&](Slot& slot) {
+    if (!seen.insert(slot.param.impl()).second) return;
+    const auto stashed = stash_.find(slot.param.impl());
+    slot.param.set_grad(stashed == stash_.end() ? Tensor{} : stashed->second);
+  });
+  new_gradients_.clear();
+  stash_.clear();
+}
+
+// ---- masters ----------------------------------------------------------------------------------------------------------------
+
+void OptimizerLink::create_masters(std::span<Slot> slots, const Conversion* conversion) {
+  if (!core_->properties.masters()) return;
+  for (Slot& slot : slots) {
+    const Tensor& param = slot.param;
+    if (through_master(slot) || !is_low(param.dtype())) continue;
+    if (!param.requires_grad() && !param.grad().defined()) continue;
+    Master* master = core_->masters.find(param);
+    if (!master) master = &core_->masters.create(param, conversion ? conversion->original(param) : Tensor{});
+    slot.master = master->master;
+  }
+}
+
+void OptimizerLink::bring_masters_up_to_date() {
+  if (!core_->properties.masters()) return;
+  each_slot([&](Slot& slot) {
+    create_masters({&slot, 1});
+    if (!through_master(slot)) return;
+    if (Master* master = core_->masters.find(slot.param)) Masters::reconcile(*master);
+  });
+}
+
+void OptimizerLink::drop_masters_gradients() {
+  each_slot([](Slot& slot) {
+    if (through_master(slot)) slot.master.set_grad({});
+  });
+}
+
+// ---- the step (AMP.md 9.3, 9.7, 7.4) ------------------------------------------------------------------------------------------
+
+void OptimizerLink::refuse_unfit_step() const {
+  const std::string op = str(optimizer_->type_name(), ".step");
+  if (in_scope)
+    fail<StateError>(
+        op, {.what = "the gradients are still scaled: a scale_loss scope over this optimizer is open",
+             .expected = "the scope's end before the step",
+             .hint = "close the scope, or leave its block, first"});
+  if (pending)
+    fail<StateError>(op, {.what = "the gradients are still scaled: the last scale_loss delayed unscaling",
+                          .got = str("gradients times ", pending->scale),
+                          .expected = "a scope without delay_unscale before the step",
+                          .hint = "or call zero_grad() to drop them"});
+}
+
+void OptimizerLink::refuse_gradients_without_scope() const {
+  bool of_master = false, of_low = false;
+  each_slot([&](const Slot& slot) {
+    if (!through_master(slot)) return;
+    of_master = of_master || slot.master.grad().defined();
+    of_low = of_low || slot.param.grad().defined();
+  });
+  if (of_low && !of_master)
+    fail<StateError>(str(optimizer_->type_name(), ".step"),
+                     {.what = "backward ran outside scale_loss",
+                      .got = "gradients of 16-bit parameters, none of their masters",
+                      .expected = "scale_loss(loss, optimizer, body) around backward"});
+}
+
+std::optional<StepResult> OptimizerLink::before_step(Optimizer&) {
+  if (!core_->enabled()) return std::nullopt;
+  if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
+  refuse_unfit_step();
+  if (skip_) return skip();
+  bring_masters_up_to_date();
+  refuse_gradients_without_scope();
+  return std::nullopt;
+}
+
+StepResult OptimizerLink::skip() {
+  last_skip_ = *skip_;
+  skip_.reset();
+  drop_masters_gradients();
+  core_->print(str("Gradient overflow.  Skipping step, loss scaler ", last_skip_, " reducing loss scale to ",
+                   scale_text(core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale())));
+  return StepResult::skipped;
+}
+
+void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
+  if (!core_->enabled()) return;
+  if (result == StepResult::stepped) {
+    drop_masters_gradients();
+    each_slot([&](Slot& slot) {
+      if (!through_master(slot)) return;
+      if (Master* master = core_->masters.find(slot.param)) master->in_step();
+    });
+  }
+  const int limit = core_->properties.max_consecutive_skips;
+  if (result == StepResult::skipped && limit > 0 && optimizer.consecutive_skips() >= limit)
+    report_divergence();
+}
+
+void OptimizerLink::report_divergence() {
+  fail_diverged(*optimizer_, str("optimizer ", index_),
+                core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale(),
+                [this](const Tensor& param) { return core_->name_of(param); });
+}
+
+// ---- what else happens to an optimizer ------------------------------------------------------------------------------------------
+
+void OptimizerLink::after_zero_grad(Optimizer&) {
+  drop_masters_gradients();
+  stash_.clear();
+  pending.reset();
+}
+
+void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }
+
+void OptimizerLink::after_load(Optimizer&) {}
+
+void OptimizerLink::detached(Optimizer&) noexcept {
+  each_slot([](Slot& slot) { slot.master = {}; });
+  std::erase(core_->optimizers, this);
+  optimizer_ = nullptr;
+}
+
+std::vector<Tensor> master_params(Optimizer& optimizer) {
+  if (const auto link = OptimizerLink::of(optimizer)) link->bring_masters_up_to_date();
+  return optimizer.params();
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,94 @@
+// OptimizerLink: what a session keeps for one optimizer, and how it takes part in its steps: masters, scaled gradients, skips.
+// Sees: session_core.h; optim.
+// Read next: optimizer_link.cpp, scale_loss.cpp (who drives it).
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "../optim/optimizer.h"
+#include "session_core.h"
+
+namespace mezzo::amp {
+
+/** Parameters already dealt with in a scope: one that several optimizers own is treated once. */
+using Seen = std::unordered_set<const TensorImpl*>;
+
+class MZ_API OptimizerLink final : public optim::Attachment,
+                                   public std::enable_shared_from_this<OptimizerLink> {
+ public:
+  OptimizerLink(std::shared_ptr<SessionCore> core, optim::Optimizer& optimizer);
+
+  /** The link of an optimizer; null where it is attached to no session. */
+  static std::shared_ptr<OptimizerLink> of(optim::Optimizer& optimizer);
+
+  const std::shared_ptr<SessionCore>& core() const { return core_; }
+  optim::Optimizer* optimizer() const { return optimizer_; }
+  std::size_t index() const { return index_; }
+
+  // ---- for scopes (AMP.md 6, 9.2, 9.3) -----------------------------------------------------------------------------------
+  /** Gradients that are scaled and wait: by which scaler's scale. */
+  struct Pending {
+    int loss_id;
+    double scale;
+  };
+  std::optional<Pending> pending;
+  bool in_scope = false;
+  std::exception_ptr stored_error;
+
+  /** Adds the parameters to `seen`. */
+  void mark_seen(Seen& seen) const;
+  /** Sets gradients aside, drops those of 16-bit parameters with masters; masters are up to date. */
+  void prepare(Seen& seen);
+  /** Lists what unscaling has to do; gradients that only return are put back at once. */
+  void collect(Seen& seen, std::vector<optim::AxpbyTensors>& work);
+  /** Makes the results of unscaling the masters' gradients, forgets the stash. */
+  void finish();
+  /** Drops new gradients and puts the old ones back. */
+  void roll_back(Seen& seen);
+  void skip_next_step(int loss_id) {
+    if (!skip_) skip_ = loss_id;
+  }
+  bool will_skip() const { return skip_.has_value(); }
+
+  // ---- masters ---------------------------------------------------------------------------------------------------------------
+  /** Gives masters to the 16-bit parameters of `slots` that want or have gradients. `conversion` knows values from before it, if given. */
+  void create_masters(std::span<optim::Slot> slots, const class Conversion* conversion = nullptr);
+  /** The same for all slots, and for parameters written to since: everything is in step afterwards. */
+  void bring_masters_up_to_date();
+  void drop_masters_gradients();
+
+  // ---- optim::Attachment -----------------------------------------------------------------------------------------------------
+  std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer) override;
+  void after_step(optim::Optimizer& optimizer, optim::StepResult result) override;
+  void after_zero_grad(optim::Optimizer& optimizer) override;
+  void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
+  void after_load(optim::Optimizer& optimizer) override;
+  void detached(optim::Optimizer& optimizer) noexcept override;
+
+ private:
+  template <class F> void each_slot(const F& f) const;
+  /** A 16-bit parameter that is updated through its master. */
+  static bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
+  void refuse_unfit_step() const;
+  void refuse_gradients_without_scope() const;
+  optim::StepResult skip();
+  void report_divergence();
+
+  std::shared_ptr<SessionCore> core_;
+  optim::Optimizer* optimizer_;  // null once it is gone
+  std::size_t index_;
+  std::optional<int> skip_;  // the loss whose overflow the next step is skipped for
+  int last_skip_ = 0;        // the same, of the latest skip
+  std::unordered_map<const TensorImpl*, Tensor> stash_;   // gradients from before the scope, by parameter
+  std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
+};
+
+/** Every parameter of every group in order, frozen ones included: the f32 master of a 16-bit parameter, else the parameter itself. What to
+ *  clip, between the exit of scale_loss and the step. */
+MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
+
+}  // namespace mezzo::amp

@@ -1,0 +1,192 @@
+#include "properties.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "../tensor/text.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::string_view kOp = "amp::initialize";
+
+[[noreturn]] void refuse(std::string_view property, const std::string& what, const std::string& got,
+                         const std::string& expected, const std::string& hint = {}) {
+  fail<ValueError>(kOp, {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
+}
+
+std::string quoted(std::string_view text) { return str("\"", text, "\""); }
+
+const Level& checked_level(const std::string& name) {
+  if (const Level* level = find_level(name)) return *level;
+  std::string hint = "levels are written with the letter O, not zero";
+  if (name.size() == 2 && (name[0] == '0' || name[0] == 'o'))
+    if (const Level* meant = find_level(str('O', name[1])))
+      hint = str("did you mean ", quoted(meant->name), "? the letter O, not zero");
+  fail<ValueError>(kOp, {.what = "unknown opt_level",
+                         .got = quoted(name),
+                         .expected = str(kLevels.front().name, "..", kLevels.back().name),
+                         .hint = hint});
+}
+
+/** The reason why a property cannot be set at levels that cast ops instead of the model. */
+std::string at_level(const Level& level) { return str(level.name, " casts ops and leaves the model in f32"); }
+
+ModelCast checked_model_cast(const Level& level, const ModelCast& value) {
+  const std::optional<DType> dtype = value.dtype();
+  if (!dtype) return value;
+  if (!eligible(*dtype))
+    refuse("cast_model_type", "not a type to train in", str(*dtype, ""), "f16, bf16, f32 or no_cast");
+  if (level.patch_functions && *dtype != f32)
+    refuse("cast_model_type", at_level(level), str(*dtype, ""), "f32 or no_cast",
+           "use O2, O3 or O5 to convert the model");
+  return value;
+}
+
+bool checked_patch(const Level& level, bool value) {
+  if (value && !level.patch_functions)
+    refuse("patch_functions", str(level.name, " converts the model and leaves ops alone"), "true", "false",
+           "use O1 or O4");
+  return value;
+}
+
+bool checked_keep(const Level& level, const KeepBatchNorm& value) {
+  const std::string* text = std::get_if<std::string>(&value.value());
+  if (text && *text != "True" && *text != "False")
+    refuse("keep_batchnorm_fp32", "not a truth value", quoted(*text), "true, false, \"True\" or \"False\"");
+  const bool on = text ? *text == "True" : std::get<bool>(value.value());
+  if (level.patch_functions)
+    refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "it left out",
+           "batch norm runs in f32 there");
+  return on;
+}
+
+bool checked_masters(const Level& level, bool value) {
+  if (level.patch_functions)
+    refuse("master_weights", at_level(level), str(value, ""), "it left out", "the parameters are f32 there");
+  return value;
+}
+
+double checked_scale(const LossScale& value) {
+  double number = 0;
+  if (const std::string* text = std::get_if<std::string>(&value.value())) {
+    if (*text == "dynamic") return kDynamic;
+    const char* end = text->data() + text->size();
+    const auto [stop, error] = std::from_chars(text->data(), end, number);
+    if (error != std::errc{} || stop != end)
+      refuse("loss_scale", "neither \"dynamic\" nor a number", quoted(*text),
+             "\"dynamic\" or a positive number");
+  } else {
+    number = std::get<double>(value.value());
+  }
+  if (!std::isfinite(number) || number <= 0)
+    refuse("loss_scale", "must be finite and positive", str(number), "\"dynamic\" or a positive number");
+  return number;
+}
+
+DType checked_outputs(DType value) {
+  if (!eligible(value))
+    refuse("cast_model_outputs", "not a type to cast to", str(value, ""), "f16, bf16 or f32");
+  return value;
+}
+
+double checked_bound(std::string_view property, double value) {
+  if (!std::isfinite(value) || value <= 0)
+    refuse(property, "must be finite and positive", str(value), "a positive number");
+  return value;
+}
+
+void adopt_bounds(Properties& p, const Options& options) {
+  if (options.min_loss_scale) p.min_loss_scale = checked_bound("min_loss_scale", *options.min_loss_scale);
+  p.max_loss_scale = checked_bound("max_loss_scale", options.max_loss_scale);
+  if (p.min_loss_scale && *p.min_loss_scale > p.max_loss_scale)
+    refuse("min_loss_scale", "above max_loss_scale", str(*p.min_loss_scale, " > ", p.max_loss_scale),
+           "min <= max");
+}
+
+void adopt_counts(Properties& p, const Options& options) {
+  if (options.num_losses < 1)
+    refuse("num_losses", "there must be a loss", str(options.num_losses), "at least 1");
+  p.num_losses = options.num_losses;
+  p.verbosity = options.verbosity;
+  adopt_bounds(p, options);
+  if (options.max_consecutive_skips < 0)
+    refuse("max_consecutive_skips", "must not be negative", str(options.max_consecutive_skips),
+           "0 (never) or a count");
+  p.max_consecutive_skips = options.max_consecutive_skips;
+}
+
+template <class T> std::string text_of(const std::optional<T>& value) {
+  return value ? str(*value, "") : "unset";
+}
+
+std::string text_of(const std::optional<ModelCast>& value) {
+  if (!value) return "unset";
+  return value->dtype() ? str(*value->dtype(), "") : "no_cast";
+}
+
+std::string table(const Properties& p) {
+  std::string out;
+  const auto line = [&](std::string name, const std::string& value) {
+    name.resize(22, ' ');
+    out += str("\n", name, " : ", value);
+  };
+  line("enabled", p.enabled ? "true" : "false");
+  line("opt_level", std::string(p.level->name));
+  line("cast_model_type", text_of(p.cast_model_type));
+  line("patch_functions", p.patch_functions ? "true" : "false");
+  line("keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32));
+  line("master_weights", text_of(p.master_weights));
+  line("loss_scale", scale_text(p.loss_scale));
+  return out;
+}
+
+}  // namespace
+
+std::string scale_text(double scale) {
+  if (scale == kDynamic) return "dynamic";
+  std::string text = str(scale);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+Properties defaults_of(const Level& level) {
+  Properties p;
+  p.level = &level;
+  if (level.cast_model_type) p.cast_model_type = *level.cast_model_type;
+  p.patch_functions = level.patch_functions;
+  p.keep_batchnorm_fp32 = level.keep_batchnorm_fp32;
+  p.master_weights = level.master_weights;
+  p.loss_scale = level.loss_scale;
+  return p;
+}
+
+Properties resolve(const Options& options) {
+  if (!options.enabled) {
+    Properties off;
+    off.enabled = false;
+    return off;
+  }
+  const Level& level = checked_level(options.opt_level);
+  Properties p = defaults_of(level);
+  if (options.cast_model_type) p.cast_model_type = checked_model_cast(level, *options.cast_model_type);
+  if (options.patch_functions) p.patch_functions = checked_patch(level, *options.patch_functions);
+  if (options.keep_batchnorm_fp32) p.keep_batchnorm_fp32 = checked_keep(level, *options.keep_batchnorm_fp32);
+  if (options.master_weights) p.master_weights = checked_masters(level, *options.master_weights);
+  if (options.loss_scale) p.loss_scale = checked_scale(*options.loss_scale);
+  if (options.cast_model_outputs) p.cast_model_outputs = checked_outputs(*options.cast_model_outputs);
+  adopt_counts(p, options);
+  p.check_static_overflow = options.check_static_overflow;
+  p.allow_incoming_model_not_fp32 = options.allow_incoming_model_not_fp32;
+  return p;
+}
+
+std::string explanation(const Properties& resolved) {
+  return str("Selected optimization level ", resolved.level->name, ":  ", resolved.level->text, "\n",
+             "Defaults for this optimization level are:", table(defaults_of(*resolved.level)), "\n",
+             "Processing user overrides (additional options that are set)...\n",
+             "After processing overrides, optimization options are:", table(resolved));
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,268 @@
+#include "scale_loss.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/ops/create.h"
+#include "../autograd/ops/operators.h"
+#include "../tensor/log.h"
+#include "../tensor/text.h"
+#include "optimizer_link.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::string_view kOp = "amp::scale_loss";
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
+  fail<StateError>(kOp, {.what = what, .hint = hint});
+}
+
+using Links = std::vector<std::shared_ptr<OptimizerLink>>;
+
+Links links_of(const OptimizerList& optimizers) {
+  Links links;
+  for (optim::Optimizer* optimizer : optimizers) {
+    std::shared_ptr<OptimizerLink> link = OptimizerLink::of(*optimizer);
+    if (!link)
+      refuse(str(optimizer->type_name(), " is attached to no session"),
+             "pass it to amp::initialize, and keep the session that returns");
+    if (!links.empty() && link->core() != links[0]->core())
+      refuse("the optimizers belong to different sessions");
+    if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(std::move(link));
+  }
+  return links;
+}
+
+std::shared_ptr<SessionCore> core_of(const Links& links) {
+  if (!links.empty()) return links[0]->core();
+  auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
+  if (!session) refuse("there is no session", "call amp::initialize first and keep what it returns");
+  return session;
+}
+
+/** One flag per device, raised where a gradient is not finite. */
+class OverflowFlags {
+ public:
+  const Tensor& of(Device device) {
+    for (const Tensor& flag : flags_)
+      if (flag.device() == device) return flag;
+    return flags_.emplace_back(zeros({}, {.dtype = f32, .device = device}));
+  }
+  bool any() const {
+    return std::any_of(flags_.begin(), flags_.end(),
+                       [](const Tensor& flag) { return flag.item<float>() != 0; });
+  }
+
+ private:
+  std::vector<Tensor> flags_;
+};
+
+}  // namespace
+
+struct ScaledLoss::Scope {
+  std::shared_ptr<SessionCore> core;
+  Links links;
+  ScaleLossOptions options;
+  double scale = 1;
+  Tensor loss;
+  bool inert = false;  // nothing to unscale and nothing to check
+  int exceptions = std::uncaught_exceptions();
+
+  LossScaler& scaler() const { return core->scalers[static_cast<std::size_t>(options.loss_id)]; }
+  DeferredOverflow& deferred() const { return core->deferred[static_cast<std::size_t>(options.loss_id)]; }
+
+  void check() const;
+  bool needs_no_scaling() const;
+  void enter(const Tensor& unscaled);
+  void leave();
+  void exit();
+  bool unscale();
+  void act_on(bool overflow);
+  void exit_by_exception();
+};
+
+void ScaledLoss::Scope::check() const {
+  if (options.loss_id < 0 || options.loss_id >= static_cast<int>(core->scalers.size()))
+    fail<ValueError>(kOp, {.what = "no such loss",
+                           .got = str("loss_id ", options.loss_id),
+                           .expected = str("0..", static_cast<int>(core->scalers.size()) - 1),
+                           .hint = "set num_losses in amp::initialize"});
+  for (const auto& link : links) {
+    if (link->in_scope) refuse("nested scale_loss over one optimizer", "close the outer scope first");
+    if (link->pending && (link->pending->loss_id != options.loss_id || link->pending->scale != scale))
+      refuse(str("scaled gradients wait that another scale made: loss ", link->pending->loss_id, " times ",
+                 link->pending->scale),
+             "use one loss_id until a scope without delay_unscale, or call zero_grad()");
+  }
+}
+
+/** The default path of the levels without scaling and without masters costs nothing (AMP.md 6, entry 3). */
+bool ScaledLoss::Scope::needs_no_scaling() const {
+  const bool waiting =
+      std::any_of(links.begin(), links.end(), [](const auto& link) { return link->pending.has_value(); });
+  return !core->properties.masters() && !scaler().dynamic() && scale == 1 &&
+         !core->properties.check_static_overflow && !waiting;
+}
+
+void ScaledLoss::Scope::enter(const Tensor& unscaled) {
+  inert = needs_no_scaling();
+  const Tensor widened = is_low(unscaled.dtype()) ? unscaled.to(f32) : unscaled;
+  loss = scale == 1 ? widened : widened * scale;
+  if (!inert) {
+    for (const auto& link : links) link->bring_masters_up_to_date();  // all that can fail comes first
+    Seen seen;
+    for (const auto& link : links)
+      if (link->pending) link->mark_seen(seen);
+    for (const auto& link : links)
+      if (!link->pending) link->prepare(seen);
+  }
+  for (const auto& link : links) link->in_scope = true;
+  ++core->open_scopes;
+}
+
+void ScaledLoss::Scope::leave() {
+  for (const auto& link : links) link->in_scope = false;
+  --core->open_scopes;
+  core->cache.clear();
+  loss = {};
+}
+
+/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is not finite. */
+bool ScaledLoss::Scope::unscale() {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  Seen seen;
+  std::vector<optim::AxpbyTensors> work;
+  for (const auto& link : links) link->collect(seen, work);
+  const bool low =
+      std::any_of(work.begin(), work.end(), [](const auto& item) { return is_low(item.out.dtype()); });
+  if (low && scale != 1 && !std::exchange(core->told_about_low_gradients, true))
+    core->print(
+        "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
+        "them");
+  std::stable_sort(work.begin(), work.end(), [](const auto& a, const auto& b) {
+    const Device p = a.x.device(), q = b.x.device();
+    return std::pair(p.kind, p.index) < std::pair(q.kind, q.index);
+  });
+  OverflowFlags flags;
+  for (std::size_t begin = 0; begin < work.size();) {
+    const Device device = work[begin].x.device();
+    std::size_t end = begin;
+    while (end < work.size() && work[end].x.device() == device) ++end;
+    optim::axpby(std::span(work).subspan(begin, end - begin), 1 / scale, 1, optim::CheckFinite::x,
+                 flags.of(device));
+    begin = end;
+  }
+  for (const auto& link : links) {
+    link->finish();
+    link->pending.reset();
+  }
+  return flags.any();
+}
+
+/** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
+void ScaledLoss::Scope::act_on(bool overflow) {
+  DeferredOverflow& waiting = deferred();
+  if (options.delay_overflow_check) {
+    waiting.found = waiting.found || overflow;
+    if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
+    return;
+  }
+  overflow = overflow || waiting.found;
+  const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
+  const bool skip = scaler().update(overflow) || of_static;
+  if (skip) {
+    for (const auto& link : links) link->skip_next_step(options.loss_id);
+    for (const auto& remembered : waiting.optimizers)
+      if (const auto link = remembered.lock()) link->skip_next_step(options.loss_id);
+  }
+  waiting = {};
+}
+
+void ScaledLoss::Scope::exit() {
+  if (!inert) {
+    if (options.delay_unscale)
+      for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
+    else
+      act_on(unscale());
+  }
+  leave();
+}
+
+void ScaledLoss::Scope::exit_by_exception() {
+  if (!inert) {
+    // Within a delayed sequence new and old gradients are one sum: they stay, and stay marked.
+    Seen seen;
+    for (const auto& link : links)
+      if (link->pending) link->mark_seen(seen);
+    for (const auto& link : links)
+      if (!link->pending) link->roll_back(seen);
+  }
+  leave();
+}
+
+// ---- the handle ---------------------------------------------------------------------------------------------------------------
+
+ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers, const ScaleLossOptions& options)
+    : scope_(std::make_unique<Scope>()) {
+  if (!loss.defined() || !is_floating(loss.dtype()))
+    fail<DtypeError>(kOp, {.what = "only a floating tensor can be scaled", .got = str(loss)});
+  scope_->links = links_of(optimizers);
+  scope_->core = core_of(scope_->links);
+  scope_->options = options;
+  if (!scope_->core->enabled()) {
+    scope_->inert = true;
+    scope_->loss = loss;
+    scope_->links.clear();
+    ++scope_->core->open_scopes;
+    return;
+  }
+  scope_->scale = 1;
+  if (options.loss_id >= 0 && options.loss_id < static_cast<int>(scope_->core->scalers.size()))
+    scope_->scale = scope_->scaler().loss_scale();
+  scope_->check();
+  scope_->enter(loss);
+}
+
+ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;
+
+ScaledLoss::~ScaledLoss() {
+  if (!scope_) return;
+  const std::unique_ptr<Scope> scope = std::move(scope_);
+  try {
+    if (std::uncaught_exceptions() > scope->exceptions)
+      scope->exit_by_exception();
+    else
+      scope->exit();
+  } catch (...) {
+    for (const auto& link : scope->links) link->stored_error = std::current_exception();
+    scope->leave();
+  }
+}
+
+const Tensor& ScaledLoss::loss() const {
+  if (!scope_) refuse("the scope is closed");
+  return scope_->loss;
+}
+
+void ScaledLoss::close() {
+  if (!scope_) refuse("the scope is closed already");
+  const std::unique_ptr<Scope> scope = std::move(scope_);
+  try {
+    scope->exit();
+  } catch (...) {
+    scope->leave();
+    throw;
+  }
+}
+
+void ScaledLoss::abandon() {
+  if (!scope_) return;
+  const std::unique_ptr<Scope> scope = std::move(scope_);
+  scope->exit_by_exception();
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,318 @@
+#include "session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "../tensor/registry.h"
+#include "../tensor/text.h"
+#include "conversion.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::string_view kOp = "amp::initialize";
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> count{0};
+  return ++count;
+}
+
+template <class T>
+void refuse_twice(const std::vector<T*>& objects, const auto& identity, std::string_view what) {
+  std::unordered_set<const void*> seen;
+  for (const T* object : objects)
+    if (!seen.insert(identity(*object)).second)
+      fail<ValueError>(kOp, {.what = str("one ", what, " was passed twice")});
+}
+
+void check_models(const ModelList& models, const Properties& properties) {
+  refuse_twice(
+      models, [](const nn::Module& m) { return &m.state(); }, "model");
+  for (const nn::Module* model : models)
+    for (const nn::NamedModule& entry : model->named_modules())
+      if (entry.module.attached_to())
+        fail<StateError>(
+            kOp, {.what = "a model belongs to another live session",
+                  .got = str(model->kind(), entry.name.empty() ? "" : ", through its part ", entry.name),
+                  .hint = "close that session first"});
+  if (properties.allow_incoming_model_not_fp32) return;
+  for (const nn::Module* model : models) check_incoming(*model);
+}
+
+void check_optimizers(const OptimizerList& optimizers) {
+  refuse_twice(
+      optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
+  for (const optim::Optimizer* optimizer : optimizers) {
+    if (optimizer->attachment())
+      fail<StateError>(kOp, {.what = "A given optimizer should only be passed through amp::initialize once",
+                             .got = std::string(optimizer->type_name()),
+                             .hint = "close the session that has it first"});
+    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
+      for (const optim::Slot& slot : optimizer->slots(group))
+        if (slot.master.defined())
+          fail<StateError>(kOp, {.what = "an optimizer manages masters of its own",
+                                 .got = str(optimizer->type_name(), " with a master of ", slot.param)});
+  }
+}
+
+std::shared_ptr<SessionCore> make_core(const Properties& properties) {
+  auto core = std::make_shared<SessionCore>();
+  core->number = next_number();
+  core->properties = properties;
+  if (!properties.enabled) return core;
+  core->casts_ops = properties.patch_functions;
+  core->low = properties.level->low.value_or(f16);
+  core->prints_casts = properties.verbosity >= 2;
+  core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
+  core->deferred.resize(core->scalers.size());
+  return core;
+}
+
+void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
+                    const Conversion& conversion) {
+  const auto link = std::make_shared<OptimizerLink>(core, optimizer);
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+    link->create_masters(optimizer.slots(group), &conversion);
+    for (optim::Slot& slot : optimizer.slots(group))
+      if (slot.master.defined()) slot.param.set_grad({});
+  }
+  core->optimizers.push_back(link.get());
+  optimizer.attach(link);
+}
+
+void end(SessionCore& core) {
+  if (core.open_scopes > 0)
+    fail<StateError>("Session.close",
+                     {.what = "a scale_loss scope is open", .hint = "close the scope first"});
+  if (!core.live.exchange(false)) return;
+  core.cache.clear();
+  ThreadCasts::here().deactivate(core);
+  restore_tensors(core);
+  detach_models(core);
+  const std::vector<OptimizerLink*> links = core.optimizers;
+  for (OptimizerLink* link : links) link->optimizer()->attach(nullptr);
+  core.masters.clear();
+}
+
+}  // namespace
+
+void SessionCore::print(std::string_view text) const {
+  if (properties.verbosity >= 1) log_text(Severity::info, text);
+}
+
+std::string SessionCore::name_of(const Tensor& param) const {
+  for (const nn::Module& model : models)
+    for (const nn::NamedTensor& entry : model.named_parameters())
+      if (entry.tensor.is_same(param)) return entry.name;
+  return "parameter";
+}
+
+Session initialize(const ModelList& models, const OptimizerList& optimizers, const Options& options) {
+  const Properties properties = resolve(options);
+  if (properties.enabled) {
+    check_models(models, properties);
+    check_optimizers(optimizers);
+  }
+  const auto core = make_core(properties);
+  if (properties.enabled)
+    for (const nn::Module* model : models) core->models.push_back(*model);
+  Conversion conversion(core->models, properties);
+  if (properties.enabled) core->print(explanation(properties));
+  try {
+    conversion.apply(*core);
+    attach_models(core);
+    for (optim::Optimizer* optimizer : optimizers)
+      if (!optimizer->attachment()) link_optimizer(core, *optimizer, conversion);
+    ThreadCasts::here().activate(core);
+  } catch (...) {
+    end(*core);
+    throw;
+  }
+  return Session(core);
+}
+
+// ---- Session ------------------------------------------------------------------------------------------------------------------
+
+Activation::Activation(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
+  ThreadCasts::here().activate(core_);
+}
+
+Activation::~Activation() { ThreadCasts::here().deactivate(*core_); }
+
+SessionCore& Session::core() const {
+  if (!core_) fail<StateError>("Session", {.what = "this session was moved from"});
+  return *core_;
+}
+
+Session& Session::operator=(Session&& other) noexcept {
+  if (this != &other) {
+    const Session former(std::move(*this));
+    core_ = std::move(other.core_);
+  }
+  return *this;
+}
+
+Session::~Session() {
+  try {
+    close();
+  } catch (const std::exception& error) {
+    log_text(Severity::error, error.what());
+  }
+}
+
+void Session::close() {
+  if (core_) end(*core_);
+}
+
+const Properties& Session::options() const { return core().properties; }
+
+LossScaler& Session::loss_scaler(int loss_id) {
+  std::vector<LossScaler>& scalers = core().scalers;
+  if (loss_id < 0 || loss_id >= static_cast<int>(scalers.size()))
+    fail<IndexError>("Session.loss_scaler", {.what = "no such scaler",
+                                             .got = str(loss_id),
+                                             .expected = str("one of ", scalers.size()),
+                                             .hint = "set num_losses in amp::initialize"});
+  return scalers[static_cast<std::size_t>(loss_id)];
+}
+
+Activation Session::activate() {
+  (void)core();
+  return Activation(core_);
+}
+
+CastCache& Session::cast_cache() { return core().cache; }
+
+// ---- checkpoints (AMP.md 11) ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string scaler_name(std::size_t index) { return str("loss_scaler", index); }
+
+StateDict saved_scalers(const SessionCore& core) {
+  StateDict out;
+  for (std::size_t i = 0; i < core.scalers.size(); ++i)
+    out[scaler_name(i)] = {{"loss_scale", core.scalers[i].loss_scale()},
+                           {"unskipped", static_cast<double>(core.scalers[i].unskipped())}};
+  return out;
+}
+
+/** The index in "loss_scaler<index>". Errors: ValueError for any other name. */
+std::size_t scaler_index(const std::string& name) {
+  constexpr std::string_view prefix = "loss_scaler";
+  std::size_t index = 0;
+  const char* end = name.data() + name.size();
+  if (name.starts_with(prefix)) {
+    const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, index);
+    if (error == std::errc{} && stop == end && scaler_name(index) == name) return index;
+  }
+  fail<ValueError>(
+      "amp::load_state_dict",
+      {.what = "unknown entry", .got = str("\"", name, "\""), .expected = "loss_scaler0, loss_scaler1, ..."});
+}
+
+struct SavedScaler {
+  double loss_scale;
+  std::int64_t unskipped;
+};
+
+SavedScaler checked_entry(const std::string& name, const std::map<std::string, double>& fields) {
+  const auto refuse = [&](const std::string& what, const std::string& got) {
+    fail<ValueError>("amp::load_state_dict", {.what = str("entry \"", name, "\": ", what),
+                                              .got = got,
+                                              .expected = "loss_scale > 0 and unskipped >= 0"});
+  };
+  for (const char* field : {"loss_scale", "unskipped"})
+    if (fields.count(field) == 0) refuse(str("field ", field, " is missing"), "");
+  if (fields.size() != 2) refuse("there are other fields", str(fields.size(), " fields"));
+  const double scale = fields.at("loss_scale"), unskipped = fields.at("unskipped");
+  if (!std::isfinite(scale) || scale <= 0) refuse("bad loss_scale", str(scale));
+  if (!(unskipped >= 0) || unskipped > 0x1p53 || unskipped != std::floor(unskipped))
+    refuse("bad unskipped", str(unskipped));
+  return {scale, static_cast<std::int64_t>(unskipped)};
+}
+
+void restore_scalers(SessionCore& core, const StateDict& saved) {
+  std::map<std::size_t, SavedScaler> entries;
+  for (const auto& [name, fields] : saved) entries[scaler_index(name)] = checked_entry(name, fields);
+  const std::size_t count = core.scalers.size();
+  if (entries.size() != count)
+    core.print(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
+                   " loss_scalers are used"));
+  for (const auto& [index, entry] : entries)
+    if (index < count)
+      core.scalers[index].restore(entry.loss_scale, entry.unskipped);
+    else
+      core.print(str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
+}
+
+SessionCore& current_core() {
+  const auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
+  if (!session)
+    fail<StateError>("amp", {.what = "there is no session on this thread",
+                             .hint = "call amp::initialize first and keep what it returns"});
+  return *session;
+}
+
+}  // namespace
+
+StateDict Session::state_dict() const { return saved_scalers(core()); }
+void Session::load_state_dict(const StateDict& saved) { restore_scalers(core(), saved); }
+StateDict state_dict() { return saved_scalers(current_core()); }
+void load_state_dict(const StateDict& saved) { restore_scalers(current_core(), saved); }
+
+// ---- explain --------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string_view text_of(Action what) {
+  switch (what) {
+    case Action::keep: return "runs in the dtype given";
+    case Action::to_low: return "inputs are cast to the 16-bit type";
+    case Action::to_f32: return "inputs are cast to f32";
+    case Action::promote: return "runs in the widest input's dtype";
+    case Action::refuse: break;
+  }
+  return "is refused";
+}
+
+/** One line per tag: what happens, and to which ops. */
+std::string explain_ops(bool casts_active) {
+  std::string out;
+  for (const Precision tag :
+       {Precision::low, Precision::full, Precision::widest, Precision::match, Precision::banned}) {
+    std::string ops;
+    for (const OpRow* row : all_ops())
+      if (row->traits.precision == tag) ops += str(" ", row->traits.name);
+    if (!ops.empty()) out += str(name(tag), ": ", text_of(action(tag, casts_active)), ":", ops, "\n");
+  }
+  return out;
+}
+
+/** One line per dtype: how many tensors of the model have it. */
+std::string explain_model(const nn::Module& model) {
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;
+  for (const nn::NamedTensor& entry : model.named_parameters()) {
+    auto& [tensors, elements] = counts[str(entry.tensor.dtype(), "")];
+    ++tensors;
+    elements += entry.tensor.numel();
+  }
+  std::string out = str(model.kind(), ":");
+  for (const auto& [dtype, count] : counts)
+    out += str(" ", count.first, " parameters in ", dtype, " (", count.second, " elements)");
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string Session::explain() const {
+  const SessionCore& c = core();
+  if (!c.enabled()) return "mixed precision is disabled\n";
+  std::string out = explanation(c.properties) + "\n";
+  for (const nn::Module& model : c.models) out += explain_model(model);
+  return out + explain_ops(c.casts_ops);
+}
+
+}  // namespace mezzo::amp

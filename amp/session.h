@@ -1,0 +1,91 @@
+// initialize and Session: one call puts models and optimizers under a level, the session that it returns keeps them there.
+// Sees: properties.h, object_list.h, casting.h; nn, optim.
+// Read next: policy.h (the levels), scale_loss.h (the other half of a training step), session.cpp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "../nn/module.h"
+#include "../tensor/log.h"
+#include "casting.h"
+#include "object_list.h"
+#include "optimizer_link.h"
+#include "properties.h"
+#include "scale_loss.h"
+#include "scaler.h"
+
+namespace mezzo::amp {
+
+using mezzo::set_log_sink;
+using optim::StepResult;
+
+using ModelList = ObjectList<const nn::Module>;
+
+/** Scalers by name: "loss_scaler0" -> {"loss_scale", "unskipped"}. */
+using StateDict = std::map<std::string, std::map<std::string, double>>;
+
+/** Op casts of a session on a thread that did not create it, until the end of the scope. */
+class MZ_API Activation {
+ public:
+  explicit Activation(std::shared_ptr<SessionCore> core);
+  ~Activation();
+  Activation(const Activation&) = delete;
+  Activation& operator=(const Activation&) = delete;
+
+ private:
+  std::shared_ptr<SessionCore> core_;
+};
+
+/** Keeps models and optimizers under a level while it lives. Its end, or close(), leaves ordinary f32 models: 16-bit parameters become f32
+ *  again, bitwise their masters, and return to their places in the optimizers. */
+class MZ_API Session {
+ public:
+  Session(Session&& other) noexcept = default;
+  /** Closes what this session was, as the destructor does. */
+  Session& operator=(Session&& other) noexcept;
+  /** Closes; an error there goes to the log. */
+  ~Session();
+
+  /** The scalers' values; gradients, stashes and skips are not in it: save between a step and the next scope. Empty when disabled. */
+  StateDict state_dict() const;
+  /** Takes scalers over by name. Other counts than num_losses are reported and passed over. Errors: ValueError for any other key, a missing field, or
+   *  a value out of range; nothing has changed then. */
+  void load_state_dict(const StateDict& saved);
+  /** One of the num_losses scalers. Errors: IndexError. */
+  LossScaler& loss_scaler(int loss_id = 0);
+  const Properties& options() const;
+  /** Switches this session's op casts on for the calling thread: `const auto on = session.activate();` */
+  [[nodiscard]] Activation activate();
+  CastCache& cast_cache();
+  /** Level, overrides, what became of the models' tensors, and what happens to the ops of each tag. */
+  std::string explain() const;
+  /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
+  void close();
+
+ private:
+  friend MZ_API Session initialize(const ModelList&, const OptimizerList&, const Options&);
+  explicit Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
+  SessionCore& core() const;
+
+  std::shared_ptr<SessionCore> core_;
+};
+
+/** Puts models and optimizers under a level of mixed precision (policy.h), in place: they keep their identity.
+ *    auto session = amp::initialize(model, optimizer, {.opt_level = "O1"});
+ *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for inference. Make the optimizers first, from the f32
+ *  model; make schedules, wrappers and averages of weights afterwards.
+ *  Errors: ValueError for options (the first that does not fit), for an object given twice; StateError for one that a live session holds;
+ *  DtypeError naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
+[[nodiscard]] MZ_API Session initialize(const ModelList& models, const OptimizerList& optimizers,
+                                        const Options& options = {});
+[[nodiscard]] inline Session initialize(const ModelList& models, const Options& options = {}) {
+  return initialize(models, OptimizerList{}, options);
+}
+
+/** Those of this thread's most recently created live session. Errors: StateError where there is none. */
+MZ_API StateDict state_dict();
+MZ_API void load_state_dict(const StateDict& saved);
+
+}  // namespace mezzo::amp

@@ -1,0 +1,82 @@
+#include "custom_function.h"
+
+#include "../tensor/text.h"
+
+namespace mezzo {
+
+void FunctionContext::save_for_backward(std::vector<Tensor> tensors) {
+  for (Tensor& x : tensors) {
+    const std::uint32_t version = x.defined() ? x.version() : 0;
+    kept_.push_back({std::move(x), version, -1});
+  }
+}
+
+std::vector<Tensor> FunctionContext::saved() const {
+  if (freed_)
+    fail<StateError>(name + " backward", {.what = "the graph was freed by an earlier backward",
+                                          .hint = "pass retain_graph = true to the earlier call"});
+  std::vector<Tensor> tensors;
+  for (const Kept& k : kept_) {
+    if (k.tensor.defined() && k.tensor.version() != k.version)
+      fail<StateError>(name, {.what = "a tensor needed for backward was modified in place",
+                              .got = str(k.tensor, " at version ", k.tensor.version()),
+                              .expected = str("version ", k.version),
+                              .hint = "use the out-of-place form"});
+    tensors.push_back(k.tensor);
+    if (k.output < 0) continue;
+    tensors.back() = k.tensor.detach();
+    if (grad_enabled()) set_grad_fn(tensors.back(), Ref<Node>(node_), static_cast<std::uint32_t>(k.output));
+  }
+  return tensors;
+}
+
+FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& operands) {
+  context.name = std::move(name);
+  context.node_ = this;
+  for (const Tensor& x : operands) {
+    next_.push_back(grad_enabled() ? gradient_edge(x) : Edge{});
+    context.wanted.push_back(static_cast<bool>(next_.back()));
+    metas_.push_back(x.defined() ? TensorMeta{x.shape(), x.dtype(), x.device()} : TensorMeta{});
+  }
+}
+
+void FunctionNodeBase::release_saved() {
+  if (context.kept_.empty()) return;
+  context.kept_.clear();
+  context.freed_ = true;
+}
+
+void FunctionNodeBase::attach(const Ref<FunctionNodeBase>& node, std::vector<Tensor>& results) {
+  bool any = false;
+  for (const bool wanted : node->context.wanted) any = any || wanted;
+  if (!any) return;
+  node->num_outputs = static_cast<std::uint32_t>(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    // A result that was saved is kept outside the graph: with its place in the graph it would hold this node.
+    for (FunctionContext::Kept& k : node->context.kept_)
+      if (k.tensor.is_same(results[i])) k = {results[i].detach(), k.version, static_cast<int>(i)};
+    // A forward may return an argument itself; the graph needs a tensor of its own.
+    if (results[i].requires_grad()) results[i] = results[i].detach();
+    set_grad_fn(results[i], node, static_cast<std::uint32_t>(i));
+  }
+}
+
+Grads FunctionNodeBase::checked(Grads gradients) const {
+  if (gradients.size() != metas_.size())
+    fail<ValueError>(context.name + " backward",
+                     {.what = "wrong number of gradients",
+                      .got = str(gradients.size()),
+                      .expected = str(metas_.size(), ", one per Tensor argument")});
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Tensor& g = gradients[i];
+    if (!g.defined()) continue;
+    if (!(g.shape() == metas_[i].shape))
+      fail<ShapeError>(context.name + " backward", {.what = str("gradient ", i, " does not fit its argument"),
+                                                    .got = str(g),
+                                                    .expected = str(metas_[i].shape)});
+    g = g.to(metas_[i].dtype);
+  }
+  return gradients;
+}
+
+}  // namespace mezzo

@@ -1,0 +1,61 @@
+// elementwise_backward: the one backward rule of every elementwise op.
+// Sees: the public ops; included where rules are instantiated (rules/elementwise_*.cpp) and by user-defined ops.
+// Read next: ../tensor/elementwise.h (the formulas it evaluates).
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "../tensor/cpu/elementwise_kernel.h"
+#include "grad_mode.h"
+#include "ops/create.h"
+#include "ops/operators.h"
+#include "ops/pointwise.h"
+
+namespace mezzo {
+
+/** The select of the op formulas at V = Tensor. */
+inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return where(condition, a, b);
+}
+inline Tensor select(const Tensor& condition, const Tensor& a, double b) {
+  return where(condition, a, operand(b));
+}
+inline Tensor select(const Tensor& condition, double a, const Tensor& b) {
+  return where(condition, operand(a), b);
+}
+
+namespace detail {
+
+/** Runs the row's gradient kernel: one pass over memory for all wanted gradients. */
+MZ_API Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy);
+
+/** An operand for the formula at V = Tensor. C++ numbers and integers become tensors of the arithmetic's type: what is computed from them
+ *  alone (1 - w) would be rounded to the default dtype otherwise. */
+MZ_API Tensor formula_operand(const Tensor& x, const Tensor& gy, bool is_mask);
+
+template <class Op, std::size_t... I>
+Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::index_sequence<I...>) {
+  Grads gradients(sizeof...(I));
+  const auto& attrs = *static_cast<const AttrsOf<Op>*>(saved.attrs_address);
+  const std::array<Tensor, sizeof...(I)> x{
+      formula_operand(saved.inputs[I], gy, Op::traits.is_mask(static_cast<int>(I)))...};
+  const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
+    if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
+      if (saved.wants(static_cast<int>(J)))
+        gradients[J] = cpu_kernels::elementwise_gradient<Op, static_cast<int>(J), Tensor>(
+            gy, saved.outputs[0], attrs, x[I]...);
+  };
+  (one(std::integral_constant<std::size_t, I>{}), ...);
+  return gradients;
+}
+
+}  // namespace detail
+
+template <class Op> Grads elementwise_backward(const Saved& saved, const Grads& gy) {
+  if (!grad_enabled()) return detail::fused_elementwise_backward(saved, gy[0]);
+  return detail::composite_elementwise_backward<Op>(
+      saved, gy[0], std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+}
+
+}  // namespace mezzo

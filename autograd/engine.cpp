@@ -1,0 +1,274 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "../tensor/ops/copy.h"
+#include "../tensor/text.h"
+#include "grad_mode.h"
+#include "ops/create.h"
+#include "ops/pointwise.h"
+#include "view_write.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Nobody else can see this tensor's memory, so it may be overwritten. */
+bool exclusively_owned(const Tensor& x) {
+  return x.impl()->owners() == 1 && x.impl()->storage->owners() == 1;
+}
+
+void add_into(Tensor& sum, Tensor g) {
+  if (!g.defined()) return;
+  if (!sum.defined())
+    sum = std::move(g);
+  else if (!grad_enabled() && exclusively_owned(sum) && sum.is_contiguous())
+    add_(sum, g);
+  else if (!grad_enabled() && exclusively_owned(g) && g.is_contiguous())
+    sum = add_(g, sum);
+  else
+    sum = add(sum, g);
+}
+
+/** What waits for a node or leaf: contributions still to come, and the gradients gathered so far. */
+struct Task {
+  Edge target;  // owns the node or leaf
+  std::int64_t pending = 0;
+  bool needed = true;
+  Grads gathered;
+};
+
+class Walk {
+ public:
+  Walk(std::span<const Tensor> outputs, Grads gradients, std::span<const Tensor> inputs, bool retain_graph,
+       bool create_graph)
+      : retain_graph_(retain_graph || create_graph),
+        create_graph_(create_graph),
+        accumulate_(inputs.empty()) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) roots_.push_back(gradient_edge(outputs[i]));
+    for (std::size_t i = 0; i < inputs.size(); ++i) captures_.push_back({gradient_edge(inputs[i]), {}});
+    discover();
+    if (!accumulate_) mark_needed();
+    const GradMode mode(create_graph);
+    const CastScope no_casts(nullptr);
+    for (std::size_t i = 0; i < roots_.size(); ++i) deliver(roots_[i], std::move(gradients[i]));
+    run();
+  }
+
+  std::vector<Tensor> captured() {
+    std::vector<Tensor> out;
+    for (Capture& c : captures_) out.push_back(std::move(c.grad));
+    return out;
+  }
+
+ private:
+  struct Capture {
+    Edge edge;
+    Tensor grad;
+  };
+
+  Task& task_of(const Edge& edge) {
+    Task& task = tasks_[edge.key()];
+    if (!task.target) task.target = edge;
+    return task;
+  }
+
+  /** Finds everything reachable from the roots and counts how many contributions each task will receive. */
+  void discover() {
+    std::vector<Node*> stack;
+    const auto visit = [&](const Edge& edge) {
+      if (!edge) return;
+      Task& task = task_of(edge);
+      if (task.pending++ > 0) return;
+      task.gathered.resize(edge.node ? edge.node->num_outputs : 1);
+      if (edge.node) stack.push_back(edge.node.get());
+    };
+    for (const Edge& root : roots_) visit(root);
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      found_.push_back(node);
+      for (const Edge& edge : node->next()) visit(edge);
+    }
+  }
+
+  /** For grad(): only nodes on a way to one of the inputs are run. */
+  void mark_needed() {
+    for (auto& [key, task] : tasks_) task.needed = false;
+    for (const Capture& c : captures_)
+      if (const auto it = tasks_.find(c.edge.key()); it != tasks_.end()) it->second.needed = true;
+    // Operands were recorded before their results, so ascending order sees every successor first.
+    std::vector<Node*> order = topological_order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      Task& task = tasks_[*it];
+      for (const Edge& edge : (*it)->next())
+        if (edge && tasks_[edge.key()].needed) task.needed = true;
+    }
+  }
+
+  /** Nodes so that each comes before those it sends gradients to. */
+  std::vector<Node*> topological_order() {
+    std::unordered_map<const void*, std::int64_t> waiting;
+    for (const auto& [key, task] : tasks_) waiting[key] = task.pending;
+    std::vector<Node*> order, ready;
+    for (const Edge& root : roots_)
+      if (root.node && --waiting[root.key()] == 0) ready.push_back(root.node.get());
+    while (!ready.empty()) {
+      Node* node = ready.back();
+      ready.pop_back();
+      order.push_back(node);
+      for (const Edge& edge : node->next())
+        if (edge && --waiting[edge.key()] == 0 && edge.node) ready.push_back(edge.node.get());
+    }
+    return order;
+  }
+
+  void deliver(const Edge& edge, Tensor g) {
+    if (!edge) return;
+    Task& task = tasks_[edge.key()];
+    add_into(task.gathered[edge.output], std::move(g));
+    if (--task.pending > 0) return;
+    if (edge.node) {
+      ready_.push_back(&task);
+      std::push_heap(ready_.begin(), ready_.end(), earlier);
+    } else {
+      finish_leaf(task);
+    }
+  }
+
+  static bool earlier(const Task* a, const Task* b) {
+    return a->target.node->sequence() < b->target.node->sequence();
+  }
+
+  void run() {
+    while (!ready_.empty()) {
+      std::pop_heap(ready_.begin(), ready_.end(), earlier);
+      Task& task = *ready_.back();
+      ready_.pop_back();
+      run_node(*task.target.node, std::move(task.gathered), task.needed);
+    }
+  }
+
+  void run_node(Node& node, Grads gy, bool needed) {
+    node.run_hooks(gy);
+    capture(&node, gy);
+    Grads gx(node.next().size());
+    if (needed) {
+      bool feeds = accumulate_;
+      for (const Edge& edge : node.next()) feeds = feeds || (edge && tasks_[edge.key()].needed);
+      if (feeds) gx = node.apply(std::move(gy));
+      if (feeds && !retain_graph_) node.release_saved();
+    }
+    for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
+  }
+
+  void capture(const void* key, const Grads& gy) {
+    for (Capture& c : captures_)
+      if (c.edge.key() == key) c.grad = gy[c.edge.output];
+  }
+
+  void finish_leaf(Task& task) {
+    const Tensor& leaf = task.target.leaf;
+    Tensor g = std::move(task.gathered[0]);
+    if (!g.defined()) return;
+    GradState& state = grad_state(leaf);
+    for (const GradHook& hook : state.hooks)
+      if (Tensor replaced = hook(g); replaced.defined()) g = replaced;
+    if (!accumulate_) {
+      task.gathered[0] = g;
+      return capture(leaf.impl(), task.gathered);
+    }
+    accumulate(state, std::move(g));
+    for (const auto& hook : state.accumulated_hooks) hook(leaf);
+  }
+
+  void accumulate(GradState& state, Tensor g) {
+    if (state.grad.defined()) {
+      if (create_graph_)
+        state.grad = add(state.grad, g);
+      else
+        add_(state.grad, g);
+      return;
+    }
+    const bool may_keep = create_graph_ || (exclusively_owned(g) && g.is_contiguous());
+    state.grad = may_keep ? std::move(g) : g.clone();
+    state.grad.impl()->storage->set_category(MemoryCategory::gradients);
+  }
+
+  const bool retain_graph_, create_graph_, accumulate_;
+  std::vector<Edge> roots_;
+  std::vector<Capture> captures_;
+  std::vector<Node*> found_;
+  std::unordered_map<const void*, Task> tasks_;
+  std::vector<Task*> ready_;
+};
+
+Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op) {
+  if (!output.defined() || !output.requires_grad())
+    fail<StateError>(op, {.what = "the tensor requires no gradient",
+                          .got = str(output),
+                          .expected = "the result of recorded operations",
+                          .hint = "set requires_grad_() on a leaf it depends on"});
+  if (given.defined()) {
+    if (!(given.shape() == output.shape()))
+      fail<ShapeError>(op, {.what = "the incoming gradient does not fit",
+                            .got = str(given, " for ", output),
+                            .expected = "the shape of the tensor"});
+    return given.to(output.dtype());
+  }
+  if (output.numel() != 1)
+    fail<ShapeError>(op, {.what = "only a tensor of one element has an implicit gradient",
+                          .got = str(output),
+                          .hint = "pass the incoming gradient, or reduce with sum() or mean()"});
+  return full(output.shape(), 1, {.dtype = output.dtype(), .device = output.device()});
+}
+
+Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gradients, const char* op) {
+  if (!gradients.empty() && gradients.size() != outputs.size())
+    fail<ValueError>(op, {.what = "as many gradients as outputs are needed",
+                          .got = str(gradients.size(), " for ", outputs.size())});
+  const CastScope no_casts(nullptr);
+  Grads roots;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    roots.push_back(root_gradient(outputs[i], gradients.empty() ? Tensor{} : gradients[i], op));
+    refresh_view_edge(outputs[i]);
+  }
+  return roots;
+}
+
+}  // namespace
+
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients, bool retain_graph,
+              bool create_graph) {
+  Walk(outputs, root_gradients(outputs, gradients, "backward"), {}, retain_graph, create_graph);
+}
+
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                         const GradOptions& options, std::span<const Tensor> gradients) {
+  Grads roots = root_gradients(outputs, gradients, "grad");
+  for (const Tensor& x : inputs) {
+    if (!x.defined() || !x.requires_grad())
+      fail<StateError>("grad", {.what = "an input requires no gradient",
+                                .got = str(x),
+                                .hint = "set requires_grad_() before the forward pass"});
+    refresh_view_edge(x);
+  }
+  if (inputs.empty()) return {};
+  std::vector<Tensor> result =
+      Walk(outputs, std::move(roots), inputs, options.retain_graph, options.create_graph).captured();
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (!result[i].defined() && !options.allow_unused)
+      fail<StateError>("grad", {.what = "an input does not take part in computing the outputs",
+                                .got = str("input ", i, ", ", inputs[i]),
+                                .hint = "pass allow_unused = true"});
+  return result;
+}
+
+Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options, const Tensor& gradient) {
+  const std::span<const Tensor> incoming =
+      gradient.defined() ? std::span(&gradient, 1) : std::span<const Tensor>{};
+  return grad(std::span(&output, 1), std::span(&input, 1), options, incoming)[0];
+}
+
+}  // namespace mezzo

@@ -1,0 +1,156 @@
+#include "gradcheck.h"
+
+#include <cmath>
+
+#include "../tensor/dispatch.h"
+#include "../tensor/text.h"
+#include "engine.h"
+#include "grad_mode.h"
+#include "ops/create.h"
+
+namespace mezzo {
+
+namespace {
+
+void require_checkable(const std::vector<Tensor>& inputs) {
+  for (const Tensor& x : inputs) {
+    if (!x.defined() || !x.requires_grad()) continue;
+    if (x.dtype() != DType::f64)
+      fail<DtypeError>("gradcheck", {.what = "differences need double precision",
+                                     .got = str(x),
+                                     .expected = "f64 inputs",
+                                     .hint = "use x.to(f64)"});
+    if (!x.is_leaf())
+      fail<StateError>(
+          "gradcheck",
+          {.what = "an input is not a leaf", .got = str(x), .hint = "use x.detach().requires_grad_()"});
+  }
+}
+
+/** Address of element `index` (row-major) of a tensor of any strides. */
+double* element(const Tensor& x, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    offset += index % x.shape()[d] * x.strides()[d];
+    index /= x.shape()[d];
+  }
+  return x.data<double>() + offset;
+}
+
+using Values = std::vector<std::vector<double>>;
+
+Values evaluate(const CheckedFunction& f, const std::vector<Tensor>& inputs) {
+  Values values;
+  for (const Tensor& y : f(inputs))
+    values.push_back(is_floating(y.dtype()) ? y.to_vector<double>() : std::vector<double>{});
+  return values;
+}
+
+/** d(every output)/d(one element), by central difference. */
+Values numeric_column(const CheckedFunction& f, const std::vector<Tensor>& inputs, double* at, double eps) {
+  const double x = *at;
+  *at = x + eps;
+  Values high = evaluate(f, inputs);
+  *at = x - eps;
+  const Values low = evaluate(f, inputs);
+  *at = x;
+  for (std::size_t o = 0; o < high.size(); ++o)
+    for (std::size_t j = 0; j < high[o].size(); ++j) high[o][j] = (high[o][j] - low[o][j]) / (2 * eps);
+  return high;
+}
+
+/** Gradients of one output element with respect to every input; empty where an input wants none. */
+Values analytic_row(const Tensor& output, std::int64_t element_index, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> wanted;
+  for (const Tensor& x : inputs)
+    if (x.defined() && x.requires_grad()) wanted.push_back(x);
+  const Tensor seed = zeros(output.shape(), {.dtype = output.dtype()});
+  *element(seed, element_index) = 1;
+  const std::vector<Tensor> gradients =
+      grad(std::span(&output, 1), wanted, {.retain_graph = true, .allow_unused = true}, std::span(&seed, 1));
+  Values rows;
+  std::size_t next = 0;
+  for (const Tensor& x : inputs) {
+    rows.emplace_back();
+    if (!x.defined() || !x.requires_grad()) continue;
+    const Tensor& g = gradients[next++];
+    rows.back() =
+        g.defined() ? g.to_vector<double>() : std::vector<double>(static_cast<std::size_t>(x.numel()), 0.0);
+  }
+  return rows;
+}
+
+bool agree(double analytic, double numeric, const GradcheckOptions& options) {
+  if (std::isnan(analytic) || std::isnan(numeric)) return std::isnan(analytic) && std::isnan(numeric);
+  return std::abs(analytic - numeric) <= options.atol + options.rtol * std::abs(numeric);
+}
+
+}  // namespace
+
+GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
+                          const GradcheckOptions& options) {
+  require_checkable(inputs);
+  const std::vector<Tensor> outputs = f(inputs);
+  // analytic[o][j][i][k]: output o element j, input i element k
+  std::vector<std::vector<Values>> analytic(outputs.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    for (std::int64_t j = 0; outputs[o].requires_grad() && j < outputs[o].numel(); ++j)
+      analytic[o].push_back(analytic_row(outputs[o], j, inputs));
+  const NoGrad no_grad;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+    for (std::int64_t k = 0; k < inputs[i].numel(); ++k) {
+      const Values numeric = numeric_column(f, inputs, element(inputs[i], k), options.eps);
+      for (std::size_t o = 0; o < numeric.size(); ++o)
+        for (std::size_t j = 0; j < numeric[o].size(); ++j) {
+          const double expected = numeric[o][j];
+          const double got = outputs[o].requires_grad() ? analytic[o][j][i][static_cast<std::size_t>(k)] : 0;
+          if (!agree(got, expected, options))
+            return {false, str("d output ", o, "[", j, "] / d input ", i, "[", k, "]: analytic ", got,
+                               ", numeric ", expected)};
+        }
+    }
+  }
+  return {};
+}
+
+GradcheckResult gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
+                              const GradcheckOptions& options) {
+  require_checkable(inputs);
+  // Incoming gradients are inputs of the gradient function like any others.
+  std::vector<Tensor> all = inputs;
+  std::vector<std::size_t> differentiable;
+  const std::vector<Tensor> probe = f(inputs);
+  double value = 0.7;
+  for (std::size_t o = 0; o < probe.size(); ++o) {
+    if (!probe[o].requires_grad()) continue;
+    const Tensor g = zeros(probe[o].shape(), {.dtype = DType::f64});
+    for (std::int64_t j = 0; j < g.numel(); ++j) {
+      value = std::fmod(value * 1.618033988749895 + 0.31, 2.0);  // any spread of values will do
+      g.data<double>()[j] = value - 1;
+    }
+    all.push_back(g.requires_grad_());
+    differentiable.push_back(o);
+  }
+  if (differentiable.empty()) return {};
+  const auto gradient = [&](const std::vector<Tensor>& arguments) {
+    const GradMode recording(true);
+    const std::vector<Tensor> operands(arguments.begin(),
+                                       arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
+    const std::vector<Tensor> incoming(arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()),
+                                       arguments.end());
+    const std::vector<Tensor> results = f(operands);
+    std::vector<Tensor> outputs, wanted;
+    for (const std::size_t o : differentiable) outputs.push_back(results[o]);
+    for (const Tensor& x : operands)
+      if (x.defined() && x.requires_grad()) wanted.push_back(x);
+    std::vector<Tensor> gradients =
+        grad(outputs, wanted, {.create_graph = true, .allow_unused = true}, incoming);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = zeros_like(wanted[i]);
+    return gradients;
+  };
+  return gradcheck(gradient, all, options);
+}
+
+}  // namespace mezzo

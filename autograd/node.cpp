@@ -1,0 +1,62 @@
+#include "node.h"
+
+#include <vector>
+
+namespace mezzo {
+
+namespace {
+
+std::uint64_t next_sequence() {
+  static thread_local std::uint64_t counter = 0;
+  return counter++;
+}
+
+}  // namespace
+
+void destroy(Node* node) {
+  // Deleting a node drops its edges and saved tensors, which may end further nodes: those queue up here instead of nesting.
+  static thread_local std::vector<Node*> queue;
+  static thread_local bool draining = false;
+  queue.push_back(node);
+  if (draining) return;
+  draining = true;
+  while (!queue.empty()) {
+    Node* last = queue.back();
+    queue.pop_back();
+    delete last;
+  }
+  draining = false;
+}
+
+Node::Node() : sequence_(next_sequence()) {}
+
+void Node::run_hooks(Grads& gy) const {
+  for (const OutputHook& h : hooks_) {
+    Tensor& g = gy[h.output];
+    if (!g.defined()) continue;
+    if (Tensor replaced = h.hook(g); replaced.defined()) g = replaced;
+  }
+}
+
+GradState* find_grad_state(const Tensor& x) { return static_cast<GradState*>(x.impl()->autograd.get()); }
+
+GradState& grad_state(const Tensor& x) {
+  if (!x.impl()->autograd) x.impl()->autograd = std::make_unique<GradState>();
+  return *find_grad_state(x);
+}
+
+Edge gradient_edge(const Tensor& x) {
+  if (!x.defined() || !x.requires_grad()) return {};
+  GradState& state = grad_state(x);
+  if (state.grad_fn) return {state.grad_fn, state.output, {}};
+  return {nullptr, 0, x};
+}
+
+void set_grad_fn(const Tensor& x, Ref<Node> node, std::uint32_t output) {
+  GradState& state = grad_state(x);
+  state.grad_fn = std::move(node);
+  state.output = output;
+  x.impl()->requires_grad = true;
+}
+
+}  // namespace mezzo

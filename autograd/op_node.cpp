@@ -1,0 +1,132 @@
+#include "op_node.h"
+
+#include <new>
+
+#include "../tensor/text.h"
+#include "grad_mode.h"
+#include "ops/reduce.h"
+
+namespace mezzo {
+
+SavedAttrs::SavedAttrs(const AttrsFacts& facts, const void* attrs) : facts_(facts) {
+  address_ = facts.bytes <= kInline ? static_cast<void*>(inline_)
+                                    : ::operator new(facts.bytes, std::align_val_t(facts.alignment));
+  facts.copy(attrs, address_);
+}
+
+SavedAttrs::~SavedAttrs() {
+  facts_.destroy(address_);
+  if (address_ != inline_) ::operator delete(address_, std::align_val_t(facts_.alignment));
+}
+
+namespace {
+
+/** What the wanted gradients are computed from, taken together. */
+Needs needs_of(const OpRow& row, std::span<const bool> wanted) {
+  Needs needs;
+  for (std::size_t i = 0; i < wanted.size() && i < row.traits.needs.size(); ++i)
+    if (wanted[i]) needs = needs | row.traits.needs[i];
+  return needs;
+}
+
+}  // namespace
+
+OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
+    : row_(row),
+      attrs_(row.attrs, attrs),
+      wanted_(std::make_unique<bool[]>(in.size())),
+      module_path_(current_module_path()) {
+  num_outputs = static_cast<std::uint32_t>(out.size());
+  next_.reserve(in.size());
+  metas_.reserve(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    next_.push_back(gradient_edge(in[i]));
+    wanted_[i] = static_cast<bool>(next_.back());
+    metas_.push_back(in[i].defined() ? TensorMeta{in[i].shape(), in[i].dtype(), in[i].device()}
+                                     : TensorMeta{});
+  }
+  const Needs needs = needs_of(row, {wanted_.get(), in.size()});
+  if (needs.bits == 0) return;
+  inputs_.resize(in.size());
+  outputs_.resize(out.size());
+  for (std::size_t i = 0; i < in.size() && i < 8; ++i)
+    if (in[i].defined() && needs.has(input(static_cast<int>(i)))) inputs_[i] = {in[i], in[i].version()};
+  // An output is kept outside the graph: holding it with its place in the graph would be holding this node.
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (needs.has(output(static_cast<int>(i)))) outputs_[i] = {out[i].detach(), out[i].version()};
+}
+
+void OpNode::require_unmodified(const SavedTensor& saved) const {
+  if (saved.tensor.version() == saved.version) return;
+  const ModulePathScope path(module_path_);
+  fail<StateError>(row_.traits.name, {.what = "a tensor needed for backward was modified in place",
+                                      .got = str(saved.tensor, " at version ", saved.tensor.version()),
+                                      .expected = str("version ", saved.version),
+                                      .hint = "use the out-of-place form"});
+}
+
+std::vector<Tensor> OpNode::unpack_inputs() const {
+  std::vector<Tensor> tensors(metas_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].tensor.defined()) continue;
+    require_unmodified(inputs_[i]);
+    tensors[i] = inputs_[i].tensor;
+  }
+  return tensors;
+}
+
+std::vector<Tensor> OpNode::unpack_outputs() {
+  std::vector<Tensor> tensors(num_outputs);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].tensor.defined()) continue;
+    require_unmodified(outputs_[i]);
+    tensors[i] = outputs_[i].tensor.detach();
+    const bool in_graph =
+        grad_enabled() && is_floating(tensors[i].dtype());  // masks and indices have no gradient
+    if (in_graph) set_grad_fn(tensors[i], Ref<Node>(this), static_cast<std::uint32_t>(i));
+  }
+  return tensors;
+}
+
+/** Gradients come in the operand's shape and dtype: broadcast dimensions are summed, then one rounding. */
+void OpNode::fit_to_operands(Grads& gradients) const {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Tensor& g = gradients[i];
+    if (!g.defined() || !wanted_[i]) {
+      g = {};
+      continue;
+    }
+    if (!(g.shape() == metas_[i].shape)) g = sum_to(g, metas_[i].shape);
+    g = g.to(metas_[i].dtype);
+  }
+}
+
+Grads OpNode::apply(Grads gy) {
+  const ModulePathScope path(module_path_);
+  if (released_)
+    fail<StateError>(str(row_.traits.name, " backward"),
+                     {.what = "the graph was freed by an earlier backward",
+                      .hint = "pass retain_graph = true to the earlier call"});
+  if (grad_enabled() && !row_.traits.twice_differentiable)
+    fail<Unsupported>(row_.traits.name,
+                      {.what = "not twice differentiable", .hint = "run backward without create_graph"});
+  bool any = false;
+  for (const Tensor& g : gy) any = any || g.defined();
+  if (!any) return Grads(metas_.size());
+  const std::vector<Tensor> inputs = unpack_inputs(), outputs = unpack_outputs();
+  const Saved saved{row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
+  Grads gradients = row_.backward(saved, gy);
+  gradients.resize(metas_.size());
+  fit_to_operands(gradients);
+  return gradients;
+}
+
+void OpNode::release_saved() {
+  // As in PyTorch, a node that saved nothing can be walked again.
+  if (inputs_.empty() && outputs_.empty()) return;
+  inputs_.clear();
+  outputs_.clear();
+  released_ = true;
+}
+
+}  // namespace mezzo

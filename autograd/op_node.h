@@ -1,0 +1,57 @@
+// OpNode: the node that dispatch records for every op: edges, what the rule needs, and the rule's call.
+// Sees: node.h.
+// Read next: record.cpp (where it is filled), rules/*.cpp (the rules it calls).
+#pragma once
+
+#include <memory>
+
+#include "node.h"
+
+namespace mezzo {
+
+/** A tensor kept for the backward pass, with the storage version it had. */
+struct SavedTensor {
+  Tensor tensor;
+  std::uint32_t version = 0;
+};
+
+/** A copy of an op's attributes, of whatever type they are. */
+class SavedAttrs {
+ public:
+  SavedAttrs(const AttrsFacts& facts, const void* attrs);
+  ~SavedAttrs();
+  SavedAttrs(const SavedAttrs&) = delete;
+  SavedAttrs& operator=(const SavedAttrs&) = delete;
+  const void* address() const { return address_; }
+
+ private:
+  static constexpr std::size_t kInline = 96;
+  const AttrsFacts& facts_;
+  alignas(16) std::byte inline_[kInline];
+  void* address_;
+};
+
+class OpNode final : public Node {
+ public:
+  OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs);
+
+  Grads apply(Grads gy) override;
+  void release_saved() override;
+  std::string name() const override { return std::string(row_.traits.name); }
+
+ private:
+  void require_unmodified(const SavedTensor& saved) const;
+  std::vector<Tensor> unpack_inputs() const;
+  std::vector<Tensor> unpack_outputs();
+  void fit_to_operands(Grads& gradients) const;
+
+  const OpRow& row_;
+  SavedAttrs attrs_;
+  std::vector<TensorMeta> metas_;
+  std::unique_ptr<bool[]> wanted_;
+  std::vector<SavedTensor> inputs_, outputs_;
+  std::string module_path_;
+  bool released_ = false;
+};
+
+}  // namespace mezzo

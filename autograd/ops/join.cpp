@@ -1,0 +1,16 @@
+#include "join.h"
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/join.h"
+
+namespace mezzo {
+
+Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  return apply_list<op::Cat>({dim}, tensors);
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  return apply_list<op::Stack>({dim}, tensors);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,97 @@
+#include "norm.h"
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/batch_norm.h"
+#include "../../tensor/ops/group_norm.h"
+#include "../../tensor/ops/layer_norm.h"
+#include "../../tensor/text.h"
+#include "../grad_mode.h"
+#include "reduce.h"
+
+namespace mezzo {
+
+namespace {
+
+void check_at_least_zero(double value, const char* name, const char* op) {
+  if (!(value >= 0))
+    fail<ValueError>(op, {.what = str(name, " is out of range"), .got = str(value), .expected = "0 or more"});
+}
+
+/** Refuses what an in-place update would refuse, before anything is computed. */
+void check_running(const Tensor& running, const char* op) {
+  if (!running.defined() || running.dim() != 1 || running.shape()[0] < 2 || running.strides()[0] != 0) return;
+  fail<ValueError>(op, {.what = "running statistics share one place in memory",
+                        .got = str(running, " with strides ", running.strides()),
+                        .hint = "use x.clone() first"});
+}
+
+/** Blends statistics into the running ones. All checks came before: nothing here throws for what a caller passed. */
+void update_running(const Tensor& running_mean, const Tensor& running_var, double momentum,
+                    const Tensor& mean, const Tensor& var, std::int64_t count) {
+  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  if (running_mean.defined()) apply_in_place<op::UpdateRunning>({momentum, 1}, running_mean, mean);
+  if (running_var.defined()) apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
+  check_at_least_zero(options.eps, "eps", "batch_norm");
+  check_at_least_zero(options.momentum, "momentum", "batch_norm");
+  for (const Tensor& running : {options.running_mean, options.running_var})
+    check_running(running, "batch_norm");
+  auto results = apply_all<op::BatchNorm>({options.training, options.eps}, x, options.weight, options.bias,
+                                          options.running_mean, options.running_var);
+  if (options.training && x.numel() > 0) {
+    const NoGrad no_grad;
+    const CastScope no_casts(nullptr);
+    update_running(options.running_mean, options.running_var, options.momentum, results[1].detach(),
+                   results[3].detach(), x.numel() / x.shape()[1]);
+  }
+  return std::move(results[0]);
+}
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const GroupNormOptions& options) {
+  check_at_least_zero(options.eps, "eps", "group_norm");
+  return apply_with<op::GroupNorm>({groups, options.eps}, x, options.weight, options.bias);
+}
+
+Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options) {
+  if (!options.use_input_stats)
+    return batch_norm(x, {.running_mean = options.running_mean,
+                          .running_var = options.running_var,
+                          .weight = options.weight,
+                          .bias = options.bias,
+                          .eps = options.eps});
+  check_at_least_zero(options.eps, "eps", "instance_norm");
+  check_at_least_zero(options.momentum, "momentum", "instance_norm");
+  for (const Tensor& running : {options.running_mean, options.running_var}) {
+    check_running(running, "instance_norm");
+    if (running.defined() && (x.dim() < 2 || !(running.shape() == Shape{x.shape()[1]})))
+      fail<ShapeError>("instance_norm", {.what = "running statistics do not fit the input",
+                                         .got = str("input ", x, " and running statistic ", running),
+                                         .expected = "one value per channel"});
+  }
+  auto results = apply_all<op::InstanceNorm>({1, options.eps}, x, options.weight, options.bias);
+  if (x.numel() > 0) {
+    const NoGrad no_grad;
+    const CastScope no_casts(nullptr);
+    update_running(options.running_mean, options.running_var, options.momentum, mean(results[1].detach(), 0),
+                   mean(results[3].detach(), 0), x.numel() / (x.shape()[0] * x.shape()[1]));
+  }
+  return std::move(results[0]);
+}
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormOptions& options) {
+  check_at_least_zero(options.eps, "eps", "layer_norm");
+  return apply_with<op::LayerNorm>({normalized_shape, options.eps}, x, options.weight, options.bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormOptions& options) {
+  const double epsilon = x.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const double eps = options.eps.value_or(epsilon);
+  check_at_least_zero(eps, "eps", "rms_norm");
+  return apply_with<op::RmsNorm>({normalized_shape, eps}, x, options.weight);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,50 @@
+// The arithmetic and comparison operators of tensors, with tensors and with C++ numbers.
+// Sees: pointwise.h.
+// Read next: pointwise.h.
+#pragma once
+
+#include "pointwise.h"
+
+namespace mezzo {
+
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator~(const Tensor& x) { return bitwise_not(x); }
+inline Tensor operator!(const Tensor& x) { return logical_not(x); }
+
+#define MZ_OPERATOR(symbol, function)                                                                  \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); }           \
+  template <Number S> Tensor operator symbol(const Tensor& a, S b) { return function(a, operand(b)); } \
+  template <Number S> Tensor operator symbol(S a, const Tensor& b) { return function(operand(a), b); }
+MZ_OPERATOR(+, add)
+MZ_OPERATOR(-, sub)
+MZ_OPERATOR(*, mul)
+MZ_OPERATOR(&, bitwise_and)
+MZ_OPERATOR(|, bitwise_or)
+MZ_OPERATOR(^, bitwise_xor)
+MZ_OPERATOR(>, gt)
+MZ_OPERATOR(<, lt)
+MZ_OPERATOR(>=, ge)
+MZ_OPERATOR(<=, le)
+MZ_OPERATOR(==, eq)
+MZ_OPERATOR(!=, ne)
+#undef MZ_OPERATOR
+
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+template <Number S> Tensor operator/(const Tensor& a, S b) { return div(a, operand(b)); }
+// Full precision, unlike the quotient of two tensors: the reciprocal of a small f16 number overflows.
+template <Number S> Tensor operator/(S a, const Tensor& b) { return rdiv(b, static_cast<double>(a)); }
+
+#define MZ_COMPOUND(symbol, function)                                              \
+  inline const Tensor& operator symbol(const Tensor& self, const Tensor& other) {  \
+    return function(self, other);                                                  \
+  }                                                                                \
+  template <Number S> const Tensor& operator symbol(const Tensor& self, S other) { \
+    return function(self, operand(other));                                         \
+  }
+MZ_COMPOUND(+=, add_)
+MZ_COMPOUND(-=, sub_)
+MZ_COMPOUND(*=, mul_)
+MZ_COMPOUND(/=, div_)
+#undef MZ_COMPOUND
+
+}  // namespace mezzo

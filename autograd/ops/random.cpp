@@ -1,0 +1,101 @@
+#include "random.h"
+
+#include <cmath>
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/random.h"
+#include "../../tensor/text.h"
+#include "../grad_mode.h"
+
+namespace mezzo {
+
+namespace {
+
+void require(bool ok, const char* op, const char* what, const std::string& got, const char* expected) {
+  if (!ok) fail<ValueError>(op, {.what = what, .got = got, .expected = expected});
+}
+
+void require_floating(const Tensor& x, const char* op) {
+  if (!is_floating(x.dtype()))
+    fail<DtypeError>(op, {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype"});
+}
+
+template <class F> Tensor filled(const Shape& shape, const TensorOptions& options, F&& fill) {
+  const Tensor x = empty_tensor(shape, options.dtype, options.device);
+  {
+    const NoGrad no_grad;
+    fill(x);
+  }
+  if (options.requires_grad) x.requires_grad_();
+  return x;
+}
+
+template <class Op> const Tensor& fill_random(const Tensor& self, double a, double b) {
+  return apply_in_place<Op>({a, b, default_generator().next_stream()}, self);
+}
+
+}  // namespace
+
+const Tensor& uniform_(const Tensor& self, double low, double high) {
+  require_floating(self, "uniform_");
+  require(std::isfinite(low) && std::isfinite(high) && low <= high, "uniform_", "bounds out of order",
+          str("[", low, ", ", high, ")"), "finite low <= high");
+  return fill_random<op::Uniform>(self, low, high);
+}
+
+const Tensor& normal_(const Tensor& self, double mean, double std) {
+  require_floating(self, "normal_");
+  require(std >= 0 && std::isfinite(std), "normal_", "bad standard deviation", str(std), "std >= 0");
+  return fill_random<op::Normal>(self, mean, std);
+}
+
+const Tensor& bernoulli_(const Tensor& self, double p) {
+  require(p >= 0 && p <= 1, "bernoulli_", "bad probability", str(p), "0 <= p <= 1");
+  return fill_random<op::Bernoulli>(self, p, 1);
+}
+
+const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high) {
+  require(low < high, "randint", "empty range", str("[", low, ", ", high, ")"), "low < high");
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  require(low >= -kExact && high <= kExact, "randint", "bound too large", str("[", low, ", ", high, ")"),
+          "bounds within 2^53");
+  return fill_random<op::Randint>(self, static_cast<double>(low), static_cast<double>(high));
+}
+
+Tensor rand(const Shape& shape, const TensorOptions& options) {
+  return filled(shape, options, [](const Tensor& x) { uniform_(x); });
+}
+
+Tensor randn(const Shape& shape, const TensorOptions& options) {
+  return filled(shape, options, [](const Tensor& x) { normal_(x); });
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, const TensorOptions& options) {
+  return filled(shape, options, [&](const Tensor& x) { randint_(x, low, high); });
+}
+
+Tensor rand_like(const Tensor& x) { return rand(x.shape(), {.dtype = x.dtype(), .device = x.device()}); }
+Tensor randn_like(const Tensor& x) { return randn(x.shape(), {.dtype = x.dtype(), .device = x.device()}); }
+
+Tensor randperm(std::int64_t n) {
+  require(n >= 0, "randperm", "negative length", str(n), "n >= 0");
+  const Tensor order = arange(0, static_cast<double>(n), 1, {.dtype = i64});
+  std::int64_t* data = order.data<std::int64_t>();
+  const PhiloxStream stream = default_generator().next_stream();
+  // Fisher and Yates: place i takes one of those not yet placed.
+  for (std::int64_t i = 0; i + 1 < n; ++i) {
+    const PhiloxBlock words = philox_block(stream, static_cast<std::uint64_t>(i));
+    const auto step = static_cast<std::int64_t>(
+        uniform_below(static_cast<std::uint64_t>(n - i), words.word[0], words.word[1]));
+    std::swap(data[i], data[i + step]);
+  }
+  return order;
+}
+
+Tensor dropout(const Tensor& x, const DropoutOptions& options) {
+  require(options.p >= 0 && options.p <= 1, "dropout", "bad probability", str(options.p), "0 <= p <= 1");
+  if (!options.training || options.p == 0) return x;
+  return apply_with<op::Dropout>({options.p, default_generator().next_stream()}, x);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,67 @@
+#include "selection.h"
+
+#include <cmath>
+#include <limits>
+
+#include "../../tensor/elementwise.h"
+#include "../../tensor/elementwise_row.h"
+#include "../../tensor/text.h"
+
+namespace mezzo {
+
+namespace {
+
+/** A limit as operand; an absent one as the end of x's range, which limits nothing. */
+Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
+  if (given.defined()) return given;
+  if (is_floating(x.dtype())) return operand(lower ? -HUGE_VAL : HUGE_VAL);
+  using Range = std::numeric_limits<std::int64_t>;
+  return operand(lower ? Range::min() : Range::max());
+}
+
+/** A number as operand; integral ones leave integers integers. */
+Tensor number(const std::optional<double>& value) {
+  if (!value) return {};
+  const bool integral = *value == std::trunc(*value) && std::fabs(*value) < 0x1p63;
+  return integral ? operand(static_cast<std::int64_t>(*value)) : operand(*value);
+}
+
+void require_limit(const Tensor& min, const Tensor& max) {
+  if (!min.defined() && !max.defined())
+    fail<ValueError>("clamp", {.what = "there is no limit", .expected = "min, max or both"});
+}
+
+/** `value` in the dtype that masked_fill gives it. */
+Tensor in_dtype_of(const Tensor& x, const Tensor& value) {
+  return is_floating(value.dtype()) && !is_floating(x.dtype()) ? value.to(x.dtype()) : value;
+}
+
+}  // namespace
+
+Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
+  require_limit(min, max);
+  return apply<op::Clamp>(x, limit(x, min, true), limit(x, max, false));
+}
+Tensor clamp(const Tensor& x, const ClampOptions& options) {
+  return clamp(x, number(options.min), number(options.max));
+}
+const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
+  require_limit(min, max);
+  return apply_in_place<op::Clamp>({}, self, limit(self, min, true), limit(self, max, false));
+}
+const Tensor& clamp_(const Tensor& self, const ClampOptions& options) {
+  return clamp_(self, number(options.min), number(options.max));
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  return apply<op::MaskedFill>(x, in_dtype_of(x, value), mask);
+}
+const Tensor& masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
+  return apply_in_place<op::MaskedFill>({}, self, in_dtype_of(self, value), mask);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return apply<op::Where>(condition, a, b);
+}
+
+}  // namespace mezzo

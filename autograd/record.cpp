@@ -1,0 +1,63 @@
+// What dispatch calls to hang an op's outputs into the graph, views and in-place writes included.
+#include "../tensor/ops/view.h"
+#include "../tensor/text.h"
+#include "grad_mode.h"
+#include "op_node.h"
+#include "view_write.h"
+
+namespace mezzo {
+
+void remember_view(const Tensor& base, const Tensor& view) {
+  GradState& state = grad_state(view);
+  const GradState* base_state = find_grad_state(base);
+  state.view_base = base_state && base_state->view_base.defined() ? base_state->view_base : base;
+  state.view_version = view.version();
+}
+
+void record(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
+  for (const Tensor& x : in)
+    if (x.defined()) refresh_view_edge(x);
+  Ref<OpNode> node = make_ref<OpNode>(row, in, out, attrs);
+  const GradState* written = find_grad_state(out[0]);
+  const bool through_view =
+      written && written->view_base.defined();  // only an in-place write finds its result already placed
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!is_floating(out[i].dtype())) continue;
+    if (through_view)
+      write_through_view(out[i], node);
+    else
+      set_grad_fn(out[i], node, static_cast<std::uint32_t>(i));
+  }
+}
+
+Tensor begin_in_place(const OpRow& row, const Tensor& self) {
+  const std::string op = str(row.traits.name, "_");
+  const GradState* state = find_grad_state(self);
+  const bool is_view = state && state->view_base.defined();
+  if (self.requires_grad() && self.is_leaf())
+    fail<StateError>(
+        op, {.what = "a leaf that requires a gradient cannot be overwritten while gradients are recorded",
+             .got = str(self),
+             .hint = "use NoGrad, or the out-of-place form"});
+  if (is_view && state->view_base.requires_grad() && state->view_base.is_leaf())
+    fail<StateError>(
+        op,
+        {.what =
+             "a view of a leaf that requires a gradient cannot be overwritten while gradients are recorded",
+         .got = str(self),
+         .hint = "use NoGrad, or the out-of-place form"});
+  refresh_view_edge(self);
+  Tensor before = alias(self, self.shape(), self.strides(), self.impl()->offset);
+  bool saved = false;
+  for (const Needs needs : row.traits.needs) saved = saved || needs.has(input(0));
+  if (saved) {
+    const NoGrad no_grad;
+    const CastScope no_casts(nullptr);
+    before = self.clone();
+  }
+  before.impl()->is_scalar = self.impl()->is_scalar;
+  if (self.requires_grad()) set_grad_fn(before, state->grad_fn, state->output);
+  return before;
+}
+
+}  // namespace mezzo

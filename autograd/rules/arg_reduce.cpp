@@ -1,0 +1,40 @@
+// Gradients of the reductions that give indices.
+#include "../../tensor/ops/arg_reduce.h"
+
+#include "../../tensor/dispatch.h"
+#include "../ops/operators.h"
+#include "reduce_support.h"
+
+namespace mezzo::op {
+
+namespace {
+
+/** 0, 1, ... along `dim`, size 1 elsewhere. */
+Tensor positions(const Shape& shape, int dim, Device device) {
+  Shape line = Shape::filled(shape.rank(), 1);
+  line[dim] = shape[dim];
+  const Tensor index = empty_tensor(line, DType::i64, mezzo::cpu);
+  for (std::int64_t i = 0; i < shape[dim]; ++i) index.data<std::int64_t>()[i] = i;
+  return index.to(device);
+}
+
+/** All of it goes to the chosen element. */
+Grads to_chosen(const Saved& saved, int dim, const Tensor& gy) {
+  const Shape& shape = saved.shape(0);
+  if (shape.rank() == 0) return {gy};
+  const Tensor g = with_kept_dims(gy, shape, 1u << dim);
+  const Tensor index = with_kept_dims(saved.outputs[1], shape, 1u << dim);
+  return {where(positions(shape, dim, gy.device()) == index, g, operand(0))};
+}
+
+}  // namespace
+
+Grads Max::backward(const Saved& saved, const Grads& gy) {
+  return to_chosen(saved, saved.attrs<Max>().dim, gy[0]);
+}
+
+Grads Min::backward(const Saved& saved, const Grads& gy) {
+  return to_chosen(saved, saved.attrs<Min>().dim, gy[0]);
+}
+
+}  // namespace mezzo::op

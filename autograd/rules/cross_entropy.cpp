@@ -1,0 +1,105 @@
+// Cross entropy: the road for probabilities, and the gradient for class indices.
+#include "../../tensor/ops/cross_entropy.h"
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/loss.h"
+#include "../../tensor/text.h"
+#include "../grad_mode.h"
+#include "../ops/create.h"
+#include "../ops/operators.h"
+#include "../ops/reduce.h"
+#include "../ops/softmax.h"
+#include "wide.h"
+
+namespace mezzo::op {
+
+namespace {
+
+constexpr std::int64_t kDefaultIgnoreIndex = CrossEntropyAttrs{}.ignore_index;
+
+void require_smoothing(double e) {
+  const bool fits = e >= 0 && e <= 1;
+  if (!fits)
+    fail<ValueError>("cross_entropy",
+                     {.what = "label_smoothing out of range", .got = str(e), .expected = "0..1"});
+}
+
+void require_probabilities(const Tensor& x, const Tensor& target, const CrossEntropyAttrs& attrs) {
+  if (!is_floating(x.dtype()) || target.dtype() != x.dtype())
+    fail<DtypeError>("cross_entropy", {.what = "scores and class probabilities differ in dtype",
+                                       .got = str(x, " and ", target),
+                                       .expected = "one floating dtype",
+                                       .hint = "class indices are i64 or i32"});
+  if (x.dim() == 0 || !(target.shape() == x.shape()))
+    fail<ShapeError>("cross_entropy", {.what = "class probabilities do not fit the scores",
+                                       .got = str(x, " and target ", target),
+                                       .expected = "one shape, (C), (N,C) or (N,C,d..)",
+                                       .hint = "class indices are i64 or i32"});
+  if (attrs.ignore_index != kDefaultIgnoreIndex)
+    fail<ValueError>("cross_entropy", {.what = "ignore_index is for class indices alone",
+                                       .got = str("class probabilities ", target)});
+}
+
+/** One number per class, shaped to broadcast against x. */
+Tensor along_classes(const Tensor& values, const Shape& x) {
+  Shape line = Shape::filled(x.rank(), 1);
+  line[class_dim(x)] = x[class_dim(x)];
+  return values.reshape(line);
+}
+
+Tensor with_probabilities(const Tensor& x, const Tensor& target, const Tensor& weight,
+                          const CrossEntropyAttrs& attrs) {
+  require_probabilities(x, target, attrs);
+  require_class_weight("cross_entropy", x, weight);
+  const int dim = class_dim(x.shape());
+  const double e = attrs.label_smoothing;
+  Tensor q = wide(target);
+  if (e > 0) q = q * (1 - e) + e / static_cast<double>(x.shape()[dim]);
+  Tensor terms = q * log_softmax(wide(x), dim);
+  if (weight.defined()) terms = terms * along_classes(wide(weight.detach()), x.shape());
+  Tensor loss = -sum(terms, dim);
+  if (attrs.reduction == Reduction::sum) loss = sum(loss);
+  if (attrs.reduction == Reduction::mean) loss = mean(loss);
+  return loss.to(x.dtype());
+}
+
+/** What class indices stand for: q such that a line's loss is -sum(q * log_softmax(x)). `counted` tells lines that are not ignored. */
+Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor& weight, const Tensor& x,
+                      const CrossEntropyAttrs& attrs) {
+  const Shape& shape = x.shape();
+  const auto classes = static_cast<double>(shape[class_dim(shape)]);
+  const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+  const Tensor w = along_classes(
+      weight.defined() ? wide(weight.detach()) : ones({shape[class_dim(shape)]}, options), shape);
+  const Tensor numbers = along_classes(arange(classes, {.dtype = DType::i64}).to(x.device()), shape);
+  const Tensor chosen = where(target == numbers, w * (1 - attrs.label_smoothing), operand(0));
+  return where(counted, chosen + w * (attrs.label_smoothing / classes), operand(0));
+}
+
+}  // namespace
+
+std::vector<Tensor> CrossEntropy::composite(Inputs in, const Attrs& attrs) {
+  require_plain_reduction(traits.name, attrs.reduction);
+  require_smoothing(attrs.label_smoothing);
+  const bool probabilities = in[1].defined() && is_floating(in[1].dtype());
+  if (probabilities) return {with_probabilities(in[0], in[1], in[2], attrs)};
+  return {apply_with<CrossEntropyIndices>(attrs, in[0], in[1], in[2])};
+}
+
+Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<CrossEntropyIndices>();
+  const Tensor divisor = saved.outputs[2].detach();
+  if (!grad_enabled())
+    return {apply_with<CrossEntropyBackward>(attrs, gy[0], saved.inputs[0], saved.inputs[1], saved.inputs[2],
+                                             saved.outputs[1], divisor)};
+  const int dim = class_dim(saved.shape(0));
+  const Tensor x = wide(saved.inputs[0]), target = saved.inputs[1].unsqueeze(dim);
+  const Tensor counted = target != attrs.ignore_index;
+  const Tensor q = target_weights(target, counted, saved.inputs[2], x, attrs);
+  Tensor g = wide(gy[0]) / divisor;
+  if (attrs.reduction == Reduction::none) g = g.unsqueeze(dim);
+  const Tensor gx = g * (softmax(x, dim) * sum(q, dim, {.keepdim = true}) - q);
+  return {where(counted, gx, operand(0))};
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,10 @@
+// The backward rule of the terms of losses, instantiated from their formulas.
+#include "../../tensor/elementwise/loss_terms.h"
+#include "../ops/activation.h"
+#include "elementwise_instances.h"
+
+namespace mezzo {
+
+extern const auto kLossTermRules = all_rules(op::LossTermOps{});
+
+}  // namespace mezzo

@@ -1,0 +1,21 @@
+// The body of glu.
+#include "../../tensor/ops/glu.h"
+
+#include "../../tensor/elementwise.h"
+#include "../../tensor/elementwise_row.h"
+#include "../../tensor/text.h"
+
+namespace mezzo::op {
+
+std::vector<Tensor> Glu::composite(Inputs in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  const int dim = wrap_dim(attrs.dim, x.dim(), "glu");
+  if (x.dim() == 0 || x.shape()[dim] % 2 != 0)
+    fail<ShapeError>(
+        "glu",
+        {.what = str("dimension ", dim, " has no two halves"), .got = str(x), .expected = "an even size"});
+  const std::int64_t half = x.shape()[dim] / 2;
+  return {apply<GluGate>(x.narrow(dim, 0, half), x.narrow(dim, half, half))};
+}
+
+}  // namespace mezzo::op

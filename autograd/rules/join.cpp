@@ -1,0 +1,43 @@
+// Gradients of the joining ops, and stack in terms of cat.
+#include "../../tensor/ops/join.h"
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/text.h"
+#include "../ops/create.h"
+#include "../ops/join.h"
+
+namespace mezzo::op {
+
+Grads Cat::backward(const Saved& saved, const Grads& gy) {
+  const int dim = wrap_dim(saved.attrs<Cat>().dim, gy[0].dim(), "cat");
+  Grads gradients(saved.metas.size());
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < saved.metas.size(); ++i) {
+    const Shape& shape = saved.metas[i].shape;
+    if (cat_skips(shape)) {
+      gradients[i] = zeros(shape, {.dtype = saved.metas[i].dtype, .device = gy[0].device()});
+      continue;
+    }
+    if (saved.wanted[i]) gradients[i] = gy[0].narrow(dim, start, shape[dim]);
+    start += shape[dim];
+  }
+  return gradients;
+}
+
+std::vector<Tensor> Stack::composite(Inputs in, const Attrs& attrs) {
+  if (in.empty())
+    fail<ValueError>("stack", {.what = "the list of tensors is empty", .expected = "one or more"});
+  const int dim = wrap_dim(attrs.dim, in[0].dim() + 1, "stack");
+  std::vector<Tensor> layers;
+  layers.reserve(in.size());
+  for (const Tensor& x : in) {
+    if (!x.defined() || !(x.shape() == in[0].shape()))
+      fail<ShapeError>("stack", {.what = "shapes differ",
+                                 .got = str(str(in[0]), " and ", str(x), " as operand ", &x - in.data()),
+                                 .expected = "equal shapes"});
+    layers.push_back(x.unsqueeze(dim));
+  }
+  return {cat(layers, dim)};
+}
+
+}  // namespace mezzo::op

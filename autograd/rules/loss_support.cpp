@@ -1,0 +1,73 @@
+#include "loss_support.h"
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "../../tensor/log.h"
+#include "../../tensor/text.h"
+#include "../ops/operators.h"
+#include "../ops/reduce.h"
+#include "wide.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Logs a warning, the first time it is given; after many different ones, none. */
+void warn_once(const std::string& line) {
+  constexpr std::size_t kMost = 100;
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  {
+    const std::lock_guard lock(mutex);
+    if (said.size() >= kMost || !said.insert(line).second) return;
+  }
+  log_text(Severity::warning, line);
+}
+
+}  // namespace
+
+void require_floating(std::string_view op, const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype()))
+    fail<DtypeError>(op, {.what = "losses are floating only",
+                          .got = str(x),
+                          .expected = "a floating dtype",
+                          .hint = "use x.to(f32)"});
+}
+
+void require_comparable(std::string_view op, const Tensor& x, const Tensor& target) {
+  require_floating(op, x);
+  require_floating(op, target);
+  if (x.shape() == target.shape()) return;
+  broadcast_shapes(x.shape(), target.shape(), std::string(op).c_str());
+  warn_once(str(op, ": the shapes of prediction ", x.shape(), " and target ", target.shape(),
+                " differ; they broadcast, which is rarely meant; use target.expand(x.shape()) if it is"));
+}
+
+Tensor reduce_terms(const Tensor& terms, Reduction reduction, DType dtype) {
+  switch (reduction) {
+    case Reduction::none: return terms.to(dtype);
+    case Reduction::sum: return sum(terms).to(dtype);
+    case Reduction::mean: break;
+    case Reduction::batchmean: return (sum(terms) / terms.shape()[0]).to(dtype);
+  }
+  return mean(terms).to(dtype);
+}
+
+void require_weight_fits(std::string_view op, std::string_view operand, const Tensor& weight,
+                         const Shape& shape) {
+  require_floating(op, weight);
+  if (!is_expandable(weight.shape(), shape))
+    fail<ShapeError>(op, {.what = str(operand, " does not fit the loss"),
+                          .got = str(weight, " for a loss of shape ", shape),
+                          .expected = "a shape that broadcasts to it"});
+}
+
+Tensor times_weight(std::string_view op, const Tensor& terms, const Tensor& weight) {
+  if (!weight.defined()) return terms;
+  require_weight_fits(op, "weight", weight, terms.shape());
+  return terms * wide(weight.detach());
+}
+
+}  // namespace mezzo

@@ -1,0 +1,98 @@
+// Gradients of variance, norms, products and log-sum-exp.
+#include "../../tensor/ops/statistics.h"
+
+#include <bit>
+#include <cmath>
+
+#include "../../tensor/dispatch.h"
+#include "../grad_mode.h"
+#include "../ops/operators.h"
+#include "../ops/pointwise.h"
+#include "reduce_support.h"
+#include "running_product.h"
+#include "wide.h"
+
+namespace mezzo::op {
+
+namespace {
+
+/** `y` where it is not zero, else 1: a divisor for quotients that `where` then replaces. */
+Tensor nonzero_or_one(const Tensor& y) { return where(y == 0, 1, y); }
+
+/** x minus its mean over `dims`. */
+Tensor deviation(const Tensor& x, std::uint32_t dims) { return x - apply_with<Mean>({dims, true}, x); }
+
+double divisor(const Shape& shape, const VarianceAttrs& attrs) {
+  return std::max(0.0, static_cast<double>(reduced_count(shape, attrs.reduce())) - attrs.correction);
+}
+
+/** The greatest or least |x| passes g on to all that share it, in equal parts; where it is nan, to the nans. */
+Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std::uint32_t dims) {
+  const Tensor size = abs(x.detach()), extreme = y.detach();
+  const Tensor chosen = where(extreme == extreme, size == extreme, size != size);
+  return where(chosen, sign(x.detach()) * (g / apply_with<Sum>({dims, true}, chosen)), 0);
+}
+
+Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, const NormAttrs& attrs) {
+  const double p = attrs.p;
+  if (p == 0) return x.detach() * 0 * g;
+  if (p == 1) return sign(x.detach()) * g;
+  if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
+  if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
+  const Tensor powers = sign(x.detach()) * pow(abs(nonzero_or_one(x)), p - 1);
+  if (p < 1) return where(x == 0, 0, powers * (g * pow(y, 1 - p)));
+  return where(y == 0, 0, powers * (g / pow(nonzero_or_one(y), p - 1)));
+}
+
+/** For each element the product of the others of its line. */
+Tensor prod_of_others(const Tensor& x, int dim) {
+  if (!grad_enabled()) return apply_with<ProdOfOthers>({dim}, x);
+  return product_before(wide(x), dim) * product_before(wide(x), dim, true);
+}
+
+}  // namespace
+
+Grads LogSumExp::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<LogSumExp>();
+  const Shape& shape = saved.shape(0);
+  const Tensor y = with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims);
+  return {with_kept_dims(wide(gy[0]), shape, attrs.dims) * exp(wide(saved.inputs[0]) - y)};
+}
+
+std::vector<Tensor> Norm::composite(Inputs in, const Attrs& attrs) {
+  return {apply_with<VectorNorm>(attrs, in[0])};
+}
+
+Grads Prod::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<Prod>();
+  const Tensor& x = saved.inputs[0];
+  if (x.dim() == 0) return {gy[0]};
+  const Tensor g = with_kept_dims(wide(gy[0]), x.shape(), attrs.dims);
+  if (std::has_single_bit(attrs.dims)) return {g * prod_of_others(x, std::countr_zero(attrs.dims))};
+  const Tensor line = x.reshape({x.numel()});
+  return {g * prod_of_others(line, 0).view(x.shape())};
+}
+
+Grads Std::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<Std>();
+  const Shape& shape = saved.shape(0);
+  const Tensor y = with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims);
+  const Tensor g = with_kept_dims(wide(gy[0]), shape, attrs.dims) / divisor(shape, attrs);
+  return {where(y == 0, 0, deviation(wide(saved.inputs[0]), attrs.dims) * (g / nonzero_or_one(y)))};
+}
+
+Grads Var::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<Var>();
+  const Shape& shape = saved.shape(0);
+  const Tensor g = with_kept_dims(wide(gy[0]), shape, attrs.dims) * (2 / divisor(shape, attrs));
+  return {deviation(wide(saved.inputs[0]), attrs.dims) * g};
+}
+
+Grads VectorNorm::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<VectorNorm>();
+  const Shape& shape = saved.shape(0);
+  return {norm_gradient(wide(saved.inputs[0]), with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims),
+                        with_kept_dims(wide(gy[0]), shape, attrs.dims), attrs)};
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,65 @@
+// The methods of Tensor that are about derivatives.
+#include "../tensor/text.h"
+#include "engine.h"
+#include "grad_mode.h"
+
+namespace mezzo {
+
+const Tensor& Tensor::requires_grad_(bool on) const {
+  if (!is_leaf() && !on)
+    fail<StateError>("requires_grad_", {.what = "only leaves can be frozen",
+                                        .got = str(*this),
+                                        .expected = "a tensor that no operation made",
+                                        .hint = "use x.detach()"});
+  if (on && !is_floating(dtype()))
+    fail<DtypeError>(
+        "requires_grad_",
+        {.what = "only floating tensors have gradients", .got = str(*this), .expected = "a floating dtype"});
+  impl_->requires_grad = on;
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  const GradState* state = find_grad_state(*this);
+  return !state || !state->grad_fn;
+}
+
+Tensor Tensor::grad() const {
+  const GradState* state = find_grad_state(*this);
+  if (!state) return {};
+  return state->retained ? *state->retained : state->grad;
+}
+
+void Tensor::set_grad(const Tensor& grad) const {
+  if (grad.defined() && !(grad.shape() == shape()))
+    fail<ShapeError>("set_grad",
+                     {.what = "a gradient has the shape of its tensor", .got = str(grad, " for ", *this)});
+  if (grad.defined() && grad.dtype() != dtype())
+    fail<DtypeError>("set_grad", {.what = "a gradient has the dtype of its tensor",
+                                  .got = str(grad, " for ", *this),
+                                  .hint = "use g.to(dtype)"});
+  if (grad.defined())
+    grad_state(*this).grad = grad;
+  else if (GradState* state = find_grad_state(*this))
+    state->grad = {};
+}
+
+const Tensor& Tensor::retain_grad() const {
+  if (is_leaf()) return *this;
+  GradState& state = grad_state(*this);
+  if (state.retained) return *this;
+  state.retained = std::make_shared<Tensor>();
+  state.grad_fn->add_hook(state.output, [slot = state.retained](const Tensor& g) {
+    *slot = g;
+    return Tensor{};
+  });
+  return *this;
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  const std::span<const Tensor> incoming =
+      gradient.defined() ? std::span(&gradient, 1) : std::span<const Tensor>{};
+  mezzo::backward(std::span(this, 1), incoming, retain_graph, create_graph);
+}
+
+}  // namespace mezzo

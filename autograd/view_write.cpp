@@ -1,0 +1,76 @@
+#include "view_write.h"
+
+#include "../tensor/dispatch.h"
+#include "../tensor/ops/view.h"
+#include "grad_mode.h"
+#include "op_node.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Gradient of a base after some of its elements were rewritten: those elements' gradient goes through the write, the others' to the old base. */
+class ViewWriteNode final : public Node {
+ public:
+  ViewWriteNode(const Tensor& base, const Tensor& view, Ref<Node> write)
+      : geometry_{view.shape(), view.strides(), view.impl()->offset - base.impl()->offset},
+        write_(std::move(write)) {
+    next_ = write_->next();
+    // The write's first operand was the view; its gradient returns to the base as a whole.
+    next_[0] = gradient_edge(base);
+  }
+
+  Grads apply(Grads gy) override {
+    if (grad_enabled())
+      fail<Unsupported>(name(), {.what = "not twice differentiable",
+                                 .hint = "use the out-of-place form, or cat() and where()"});
+    if (!gy[0].defined()) return Grads(next_.size());
+    Tensor g = gy[0].clone();
+    const Tensor under_view = apply_with<op::AsStrided>(geometry_, g);
+    Grads through = write_->apply({under_view.clone()});
+    if (through[0].defined())
+      under_view.detach().copy_(through[0]);
+    else
+      under_view.detach().zero_();
+    through[0] = g;
+    return through;
+  }
+  void release_saved() override { write_->release_saved(); }
+  std::string name() const override { return write_->name() + "_ on a view"; }
+
+ private:
+  op::AsStrided::Attrs geometry_;
+  Ref<Node> write_;
+};
+
+/** The view as a fresh as_strided of its base. */
+void derive_edge_from_base(const Tensor& view, GradState& state) {
+  const Tensor base = state.view_base;
+  const op::AsStrided::Attrs attrs{view.shape(), view.strides(), view.impl()->offset - base.impl()->offset};
+  Tensor in[] = {base};
+  Tensor out[] = {view};
+  set_grad_fn(view, make_ref<OpNode>(row<op::AsStrided>, Inputs(in), Outputs(out), &attrs), 0);
+  state.view_version = view.version();
+}
+
+}  // namespace
+
+void refresh_view_edge(const Tensor& view) {
+  GradState* state = find_grad_state(view);
+  if (!state || !state->view_base.defined() || state->view_version == view.version()) return;
+  if (state->view_base.requires_grad()) derive_edge_from_base(view, *state);
+}
+
+void write_through_view(const Tensor& view, const Ref<Node>& node) {
+  GradState& state = grad_state(view);
+  const Tensor base = state.view_base;
+  if (!base.is_contiguous())
+    fail<Unsupported>(node->name() + "_",
+                      {.what = "in-place write through a view of a tensor that is not row-major",
+                       .got = str(base),
+                       .hint = "use x.contiguous() before taking the view"});
+  set_grad_fn(base, make_ref<ViewWriteNode>(base, view, node), 0);
+  derive_edge_from_base(view, state);
+}
+
+}  // namespace mezzo

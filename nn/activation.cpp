@@ -1,0 +1,58 @@
+#include "activation.h"
+
+#include "../autograd/ops/softmax.h"
+#include "../tensor/text.h"
+
+namespace mezzo::nn {
+
+#define MZ_ACTIVATION(Layer, function) \
+  Tensor Layer::forward(const Tensor& x) const { return function(x); }
+MZ_ACTIVATION(Hardsigmoid, hardsigmoid)
+MZ_ACTIVATION(Hardswish, hardswish)
+MZ_ACTIVATION(LogSigmoid, logsigmoid)
+MZ_ACTIVATION(Mish, mish)
+MZ_ACTIVATION(ReLU, relu)
+MZ_ACTIVATION(ReLU6, relu6)
+MZ_ACTIVATION(SELU, selu)
+MZ_ACTIVATION(Sigmoid, sigmoid)
+MZ_ACTIVATION(SiLU, silu)
+MZ_ACTIVATION(Softsign, softsign)
+MZ_ACTIVATION(Tanh, mezzo::tanh)
+MZ_ACTIVATION(Tanhshrink, tanhshrink)
+#undef MZ_ACTIVATION
+
+namespace {
+
+std::string text_of(const EluOptions& o) { return str("alpha ", o.alpha); }
+std::string text_of(const GeluOptions& o) { return o.approximate == GeluApproximation::tanh ? "tanh" : ""; }
+std::string text_of(const GluOptions& o) { return str("dim ", o.dim); }
+std::string text_of(const HardtanhOptions& o) { return str(o.min, ", ", o.max); }
+std::string text_of(const LeakyReluOptions& o) { return str("slope ", o.negative_slope); }
+std::string text_of(const ShrinkOptions& o) { return str("lambda ", o.lambda); }
+std::string text_of(const SoftplusOptions& o) { return str("beta ", o.beta, ", threshold ", o.threshold); }
+
+}  // namespace
+
+#define MZ_ACTIVATION(Layer, Options, function)                                               \
+  Layer::Layer(const Options& options) : options_(options) { set_summary(text_of(options)); } \
+  Tensor Layer::forward(const Tensor& x) const { return function(x, options_); }
+MZ_ACTIVATION(CELU, EluOptions, celu)
+MZ_ACTIVATION(ELU, EluOptions, elu)
+MZ_ACTIVATION(GELU, GeluOptions, gelu)
+MZ_ACTIVATION(GLU, GluOptions, glu)
+MZ_ACTIVATION(Hardshrink, ShrinkOptions, hardshrink)
+MZ_ACTIVATION(Hardtanh, HardtanhOptions, hardtanh)
+MZ_ACTIVATION(LeakyReLU, LeakyReluOptions, leaky_relu)
+MZ_ACTIVATION(Softplus, SoftplusOptions, softplus)
+MZ_ACTIVATION(Softshrink, ShrinkOptions, softshrink)
+#undef MZ_ACTIVATION
+
+#define MZ_ACTIVATION(Layer, function)                                          \
+  Layer::Layer(std::int64_t dim) : dim_(dim) { set_summary(str("dim ", dim)); } \
+  Tensor Layer::forward(const Tensor& x) const { return function(x, dim_); }
+MZ_ACTIVATION(LogSoftmax, log_softmax)
+MZ_ACTIVATION(Softmax, softmax)
+MZ_ACTIVATION(Softmin, softmin)
+#undef MZ_ACTIVATION
+
+}  // namespace mezzo::nn

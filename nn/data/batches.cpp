@@ -1,0 +1,210 @@
+#include "batches.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/ops/index.h"
+#include "../../tensor/generator.h"
+#include "../../tensor/text.h"
+
+namespace mezzo::data {
+
+namespace {
+
+using Order = std::vector<std::int64_t>;
+
+/** The documented shuffle of 0..n-1, or 0..n-1 itself. */
+Order order_of_epoch(std::int64_t n, const BatchOptions& options, std::uint64_t epoch) {
+  Order order(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+  if (!options.shuffle) return order;
+  const PhiloxStream stream = split(options.seed, epoch).next_stream();
+  for (std::size_t i = order.size(); i-- > 1;) {
+    const PhiloxBlock block = philox_block(stream, i / 2);
+    const std::size_t at = 2 * (i % 2);
+    std::swap(order[i], order[uniform_below(i + 1, block.word[at], block.word[at + 1])]);
+  }
+  return order;
+}
+
+/** The rows that `indices` name, copied. */
+Tensor rows_of(const Tensor& from, std::span<const std::int64_t> indices) {
+  Shape shape = from.shape();
+  shape[0] = static_cast<std::int64_t>(indices.size());
+  const Tensor out = empty_tensor(shape, from.dtype(), cpu);
+  const std::size_t bytes = static_cast<std::size_t>(from.numel() / from.size(0)) * item_size(from.dtype());
+  const char* source = static_cast<const char*>(from.raw_data());
+  char* target = static_cast<char*>(out.raw_data());
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    std::memcpy(target + i * bytes, source + static_cast<std::size_t>(indices[i]) * bytes, bytes);
+  return out;
+}
+
+Tensor index_tensor(std::span<const std::int64_t> indices) {
+  const Tensor out = empty_tensor({static_cast<std::int64_t>(indices.size())}, DType::i64, cpu);
+  std::memcpy(out.raw_data(), indices.data(), indices.size_bytes());
+  return out;
+}
+
+Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, Device device) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const CategoryScope not_activations(MemoryCategory::other);
+  if (from.device() == cpu) return rows_of(from, indices).to(device);
+  return index_select(from, 0, index_tensor(indices).to(from.device())).to(device);
+}
+
+/** One pass over the data from some sample on: makes its batches, in a thread of its own when asked to. */
+class Epoch {
+ public:
+  Epoch(Batch all, Order order, std::int64_t from, const BatchOptions& options)
+      : all_(std::move(all)), order_(std::move(order)), next_(from), options_(options) {
+    if (options_.prefetch > 0) thread_ = std::jthread([this](std::stop_token stop) { produce(stop); });
+  }
+
+  /** The next batch; undefined tensors after the last. Errors: what making it threw. */
+  Batch next() {
+    if (options_.prefetch == 0) return make();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || error_; });
+    if (ready_.empty()) std::rethrow_exception(error_);
+    Batch batch = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    return batch;
+  }
+
+ private:
+  Batch make() {
+    const auto n = static_cast<std::int64_t>(order_.size());
+    const std::int64_t count = std::min(options_.size, n - next_);
+    if (count <= 0 || (options_.drop_last && count < options_.size)) return {};
+    const std::span indices(order_.data() + next_, static_cast<std::size_t>(count));
+    const Device device = options_.device.value_or(all_.x.device());
+    Batch batch{pick(all_.x, indices, device), pick(all_.y, indices, device)};
+    next_ += count;
+    return batch;
+  }
+
+  /** The thread: keeps up to `prefetch` batches ready, then the undefined one that ends the epoch. */
+  void produce(const std::stop_token& stop) {
+    try {
+      for (bool last = false; !last;) {
+        Batch batch = make();
+        last = !batch.x.defined();
+        std::unique_lock lock(mutex_);
+        const auto room = [&] { return ready_.size() < static_cast<std::size_t>(options_.prefetch); };
+        if (!changed_.wait(lock, stop, room)) return;
+        ready_.push_back(std::move(batch));
+        changed_.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  Batch all_;
+  Order order_;
+  std::int64_t next_;
+  BatchOptions options_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr error_;
+  std::jthread thread_;  // last: it ends before what it uses does
+};
+
+}  // namespace
+
+struct Batches::State {
+  Batch all;
+  BatchOptions options;
+  Position position;
+  bool begun = false;  // an epoch was started since the position was set
+  std::unique_ptr<Epoch> running;
+  Batch current;
+};
+
+Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) {
+  const auto refuse = [](const char* what, const std::string& got, const char* expected) {
+    fail<ValueError>("batches", {.what = what, .got = got, .expected = expected});
+  };
+  if (options.size < 1) refuse("bad batch size", str(options.size), "at least 1");
+  if (options.prefetch < 0) refuse("bad prefetch", str(options.prefetch), "at least 0");
+  if (x.size(0) == 0) refuse("the data set is empty", str(x), "at least one sample");
+  if (options.drop_last && x.size(0) < options.size)
+    refuse("no full batch in the data set", str(x.size(0), " samples for size ", options.size),
+           "at least one full batch with drop_last");
+  state_ = std::make_shared<State>();
+  state_->all = {x, y};
+  state_->options = options;
+  state_->position.seed = options.seed;
+}
+
+Batches::Iterator Batches::begin() {
+  State& s = *state_;
+  // An epoch that was left early lies behind, as one that ended does.
+  if (s.begun && s.running) {
+    ++s.position.epoch;
+    s.position.sample = 0;
+  }
+  s.running.reset();
+  BatchOptions options = s.options;
+  options.seed = s.position.seed;
+  s.running = std::make_unique<Epoch>(s.all, order_of_epoch(s.all.size(), options, s.position.epoch),
+                                      s.position.sample, options);
+  s.begun = true;
+  advance();
+  return Iterator(this);
+}
+
+void Batches::advance() {
+  State& s = *state_;
+  s.current = {};
+  s.current = s.running->next();
+  if (!at_end()) {
+    s.position.sample += s.current.size();
+    return;
+  }
+  s.running.reset();
+  ++s.position.epoch;
+  s.position.sample = 0;
+}
+
+const Batch& Batches::current() const { return state_->current; }
+bool Batches::at_end() const { return !state_->current.x.defined(); }
+
+std::int64_t Batches::size() const {
+  const std::int64_t n = state_->all.size(), size = state_->options.size;
+  return state_->options.drop_last ? n / size : (n + size - 1) / size;
+}
+
+Position Batches::position() const { return state_->position; }
+
+void Batches::resume(const Position& position) {
+  if (position.sample < 0 || position.sample > state_->all.size())
+    fail<ValueError>("resume", {.what = "the position lies outside the data set",
+                                .got = str("sample ", position.sample),
+                                .expected = str("0..", state_->all.size())});
+  state_->running.reset();
+  state_->current = {};
+  state_->position = position;
+  state_->begun = false;
+}
+
+void Batches::set_epoch(std::int64_t epoch) {
+  if (epoch < 0) fail<ValueError>("set_epoch", {.what = "no such epoch", .got = str(epoch)});
+  resume({.seed = state_->position.seed, .epoch = static_cast<std::uint64_t>(epoch)});
+}
+
+}  // namespace mezzo::data

@@ -1,0 +1,26 @@
+#include "embedding.h"
+
+#include "../autograd/grad_mode.h"
+#include "arguments.h"
+#include "init.h"
+
+namespace mezzo::nn {
+
+Embedding::Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions& options)
+    : options_(options) {
+  detail::require_at_least(1, "Embedding", "num", num);
+  detail::require_at_least(1, "Embedding", "dim", dim);
+  if (options.padding_idx && (*options.padding_idx < -num || *options.padding_idx >= num))
+    fail<ValueError>("Embedding", {.what = "padding_idx is no row",
+                                   .got = str(*options.padding_idx),
+                                   .expected = str("a number in ", -num, "..", num - 1)});
+  weight_ = add_parameter("weight", empty_tensor({num, dim}, DType::f32, cpu));
+  init::normal_(weight_);
+  if (options.padding_idx) init::zeros_(weight_.detach().select(0, *options.padding_idx));
+  set_summary(options.padding_idx ? str(num, ", ", dim, ", padding_idx ", *options.padding_idx)
+                                  : str(num, ", ", dim));
+}
+
+Tensor Embedding::forward(const Tensor& index) const { return embedding(index, weight_, options_); }
+
+}  // namespace mezzo::nn

@@ -1,0 +1,31 @@
+// Linear: y = x W^T + b. The simplest layer, and the pattern of all others.
+// Sees: model.h.
+// Read next: linear.cpp, sequential.h.
+#pragma once
+
+#include "model.h"
+
+namespace mezzo::nn {
+
+struct LinearOptions {
+  bool bias = true;
+};
+
+/** x W^T + b over the last dimension. Shape: [..., in_features] gives [..., out_features].
+ *  Parameters: weight [out, in], bias [out], both from U(-1, 1) / sqrt(in).   Precision: low.
+ *  Errors: ValueError for sizes below 1; when called: as linear(). */
+class MZ_API Linear : public Model<Linear> {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+  /** Undefined when made without. */
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  Tensor weight_, bias_;
+};
+
+}  // namespace mezzo::nn

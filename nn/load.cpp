@@ -1,0 +1,159 @@
+// Module::state_dict and Module::load_state_dict.
+#include "load.h"
+
+#include <unordered_map>
+
+#include "../autograd/grad_mode.h"
+#include "../tensor/near_names.h"
+#include "../tensor/text.h"
+#include "walk.h"
+
+namespace mezzo::nn {
+
+using detail::Slot;
+
+std::vector<Slot> detail::slots_of(const Module& module) {
+  std::vector<Slot> slots;
+  detail::walk(module, [&](const std::string& path, const Module& owner) {
+    const ModuleState& state = owner.state();
+    for (const auto* list : {&state.parameters, &state.buffers})
+      for (const NamedTensor& entry : *list)
+        slots.push_back({detail::dotted(path, entry.name), entry.tensor, state.state_rule.get()});
+  });
+  return slots;
+}
+
+namespace {
+
+constexpr std::size_t kMostListed = 8;
+
+/** "a, b and 12 more" */
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  const std::size_t shown = items.size() <= kMostListed + 1 ? items.size() : kMostListed;
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + items[i];
+  if (shown < items.size()) text += str(", and ", items.size() - shown, " more");
+  return text;
+}
+
+/** The three lists of what does not fit. */
+struct Misfits {
+  std::vector<std::string> missing, unexpected, misshapen;
+};
+
+/** What will be written where, found before anything is. */
+struct Plan {
+  std::vector<std::pair<Slot, Tensor>> writes;
+  Misfits misfits;
+};
+
+bool same_kind(DType a, DType b) { return is_floating(a) == is_floating(b); }
+
+Plan plan_of(const std::vector<Slot>& slots, const StateDict& values) {
+  std::unordered_map<std::string_view, Tensor> by_name(values.begin(), values.end());
+  std::unordered_set<const TensorImpl*> present;
+  for (const Slot& slot : slots)
+    if (by_name.contains(slot.name)) present.insert(slot.tensor.impl());
+  Plan plan;
+  for (const Slot& slot : slots) {
+    const auto it = by_name.find(slot.name);
+    if (it == by_name.end()) {
+      if (!present.contains(slot.tensor.impl())) plan.misfits.missing.push_back(slot.name);
+      continue;
+    }
+    const Tensor& value = it->second;
+    if (!value.defined() || !(value.shape() == slot.tensor.shape()) ||
+        !same_kind(value.dtype(), slot.tensor.dtype()))
+      plan.misfits.misshapen.push_back(str("\"", slot.name, "\" ", value, " for ", slot.tensor));
+    else
+      plan.writes.emplace_back(slot, value);
+  }
+  std::unordered_set<std::string_view> known;
+  for (const Slot& slot : slots) known.insert(slot.name);
+  for (const StateDict::Entry& entry : values)
+    if (!known.contains(entry.first)) plan.misfits.unexpected.push_back(entry.first);
+  return plan;
+}
+
+std::vector<std::string> quoted(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) out.push_back('"' + name + '"');
+  return out;
+}
+
+/** Names with what they were probably meant to be: of the module's missing ones first, else of all it has. */
+std::vector<std::string> with_hints(const Misfits& misfits, const std::vector<Slot>& slots) {
+  std::vector<std::string> all, out;
+  for (const Slot& slot : slots) all.push_back(slot.name);
+  for (const std::string& name : misfits.unexpected) {
+    std::string hint = did_you_mean(name, misfits.missing);
+    if (hint.empty()) hint = did_you_mean(name, all);
+    out.push_back(hint.empty() ? '"' + name + '"' : '"' + name + "\" (" + hint + ")");
+  }
+  return out;
+}
+
+[[noreturn]] void complain(std::string_view op, const Module& module, const Misfits& misfits,
+                           const std::vector<Slot>& slots, bool strict) {
+  std::string got;
+  const auto add_list = [&](const char* title, const std::vector<std::string>& items) {
+    if (items.empty()) return;
+    got += str(got.empty() ? "" : "; ", items.size(), " ", title, ": ", listed(items));
+  };
+  if (strict) {
+    add_list("missing", quoted(misfits.missing));
+    add_list("unexpected", with_hints(misfits, slots));
+  }
+  add_list("of wrong shape or kind", misfits.misshapen);
+  const bool names_alone = misfits.misshapen.empty();
+  fail<ValueError>(op, {.what = str("the values do not fit ", module.kind()),
+                        .got = got,
+                        .hint = names_alone ? "pass {.strict = false} to load what fits" : ""});
+}
+
+/** The value as the slot's tensor can take it without further memory. */
+Tensor prepared(const Slot& slot, const Tensor& value) {
+  const Tensor here = value.detach().to(slot.tensor.device());
+  return slot.rule ? here.contiguous() : here.to(slot.tensor.dtype()).contiguous();
+}
+
+}  // namespace
+
+StateDict Module::state_dict() const {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  std::vector<StateDict::Entry> entries;
+  std::unordered_map<const TensorImpl*, Tensor> copies;
+  for (const Slot& slot : detail::slots_of(*this)) {
+    Tensor& copy = copies[slot.tensor.impl()];
+    if (!copy.defined()) copy = slot.saved_value().clone();
+    entries.emplace_back(slot.name, copy);
+  }
+  return StateDict(std::move(entries));
+}
+
+LoadReport Module::load_state_dict(const StateDict& values, const LoadOptions& options) const {
+  return detail::load_values("load_state_dict", *this, values, options);
+}
+
+LoadReport detail::load_values(std::string_view op, const Module& module, const StateDict& values,
+                               const LoadOptions& options) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const std::vector<Slot> slots = slots_of(module);
+  Plan plan = plan_of(slots, values);
+  const Misfits& misfits = plan.misfits;
+  if (!misfits.misshapen.empty() ||
+      (options.strict && !(misfits.missing.empty() && misfits.unexpected.empty())))
+    complain(op, module, misfits, slots, options.strict);
+  for (auto& [slot, value] : plan.writes) value = prepared(slot, value);
+  for (const auto& [slot, value] : plan.writes) {
+    if (slot.rule)
+      slot.rule->load(slot.tensor, value);
+    else
+      slot.tensor.copy_(value);
+  }
+  return {std::move(plan.misfits.missing), std::move(plan.misfits.unexpected)};
+}
+
+}  // namespace mezzo::nn

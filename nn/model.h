@@ -1,0 +1,129 @@
+// Model<Derived>: the base of every layer and net. Calling one runs begin -> cast arguments -> forward -> cast result -> end.
+// Sees: module.h, cast_tree.h.
+// Read next: linear.h (a layer), sequential.h (layers in a row).
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "cast_tree.h"
+#include "module.h"
+
+namespace mezzo::nn {
+
+/** Self has a forward that takes these arguments. */
+template <class Self, class... Args>
+concept ForwardTakes = requires(Self& self, Args&&... args) {
+  self.forward(std::forward<Args>(args)...);
+};
+
+namespace detail {
+
+/** The wrapper's input side as map_tensors wants it. */
+struct CastIn {
+  const CallWrapper& wrapper;
+
+  Tensor operator()(const Tensor& x) const { return wrapper.cast_in(x); }
+  template <SelfConverting T> T operator()(const T& v) const {
+    return wrapper.dtype_in() ? v.to(*wrapper.dtype_in()) : v;
+  }
+};
+
+struct CastOut {
+  const CallWrapper& wrapper;
+
+  Tensor operator()(const Tensor& y) const { return wrapper.cast_out(y); }
+  template <SelfConverting T> T operator()(const T& v) const {
+    return wrapper.dtype_out() ? v.to(*wrapper.dtype_out()) : v;
+  }
+};
+
+/** A call's begin and end. */
+class CallScope {
+ public:
+  explicit CallScope(CallWrapper& wrapper) : wrapper_(wrapper) { wrapper_.begin(); }
+  ~CallScope() { wrapper_.end(); }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  CallWrapper& wrapper_;
+};
+
+/** The type list Args with the argument at I as a const reference. */
+template <std::size_t I, std::size_t J, class Arg>
+using ConstantAt = std::conditional_t<I == J, const std::remove_reference_t<Arg>&, Arg>;
+
+/** Whether forward takes the argument at I by value or const reference. One it takes by plain reference is a result, not an input. */
+template <std::size_t I, class Self, class... Args, std::size_t... J>
+constexpr bool takes_constant(std::index_sequence<J...>) {
+  return ForwardTakes<Self, ConstantAt<I, J, Args>...>;
+}
+
+template <bool kCast, class Arg> decltype(auto) cast_argument(Arg&& arg, const CastIn& cast) {
+  if constexpr (kCast && kMayHoldTensors<Arg, CastIn>)
+    return map_tensors(std::as_const(arg), cast);
+  else
+    return std::forward<Arg>(arg);
+}
+
+template <class Result> Result cast_result(Result&& result, const CastOut& cast) {
+  if constexpr (kMayHoldTensors<Result, CastOut> &&
+                std::same_as<typename Owning<std::remove_cvref_t<Result>>::type, std::remove_cvref_t<Result>>)
+    map_in_place(result, cast);
+  return std::forward<Result>(result);
+}
+
+template <class Self, class... Args, std::size_t... I>
+auto wrapped_forward(Self& self, CallWrapper& wrapper, std::index_sequence<I...>, Args&&... args) {
+  using Result = std::remove_cvref_t<decltype(self.forward(std::forward<Args>(args)...))>;
+  const CallScope scope(wrapper);
+  const CastIn in{wrapper};
+  if constexpr (std::is_void_v<Result>)
+    self.forward(cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+        std::forward<Args>(args), in)...);
+  else
+    return Result(cast_result(
+        Result(
+            self.forward(cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+                std::forward<Args>(args), in)...)),
+        CastOut{wrapper}));
+}
+
+template <class Self, class... Args> auto call(Self& self, const ModuleState& state, Args&&... args) {
+  const ModulePathScope path(state.name);
+  if (state.call_wrapper)
+    return wrapped_forward(self, *state.call_wrapper, std::index_sequence_for<Args...>{},
+                           std::forward<Args>(args)...);
+  return static_cast<std::remove_cvref_t<decltype(self.forward(std::forward<Args>(args)...))>>(
+      self.forward(std::forward<Args>(args)...));
+}
+
+}  // namespace detail
+
+/** Base of a layer or net:
+ *    struct Mlp : nn::Model<Mlp> {
+ *      nn::Linear fc1 = add("fc1", nn::Linear{784, 256});
+ *      nn::Linear fc2 = add("fc2", nn::Linear{256, 10});
+ *      Tensor forward(const Tensor& x) const { return fc2(relu(fc1(x))); }
+ *    };
+ *  forward may have any signature. Errors thrown inside it name the path of the modules executing. */
+template <class Derived> class Model : public Module {
+ public:
+  Model() : Module(detail::type_name<Derived>()) {}
+
+  /** Calls forward, between the casts of what mixed precision has attached. */
+  template <class... Args>
+  requires ForwardTakes<const Derived, Args...>
+  auto operator()(Args&&... args) const {
+    return detail::call(static_cast<const Derived&>(*this), state(), std::forward<Args>(args)...);
+  }
+  template <class... Args>
+  requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>) auto operator()(
+      Args&&... args) {
+    return detail::call(static_cast<Derived&>(*this), state(), std::forward<Args>(args)...);
+  }
+};
+
+}  // namespace mezzo::nn

@@ -1,0 +1,245 @@
+#include "module.h"
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/rebind.h"
+#include "../tensor/near_names.h"
+#include "../tensor/text.h"
+#include "walk.h"
+
+namespace mezzo::nn {
+
+namespace {
+
+bool taken(const ModuleState& state, std::string_view name) {
+  const auto named = [&](const auto& entry) { return entry.name == name; };
+  for (const auto* list : {&state.parameters, &state.buffers})
+    for (const NamedTensor& entry : *list)
+      if (named(entry)) return true;
+  for (const NamedModule& child : state.children)
+    if (named(child)) return true;
+  return false;
+}
+
+void check_defined(const Tensor& value, const char* call, std::string_view name) {
+  if (!value.defined())
+    fail<ValueError>(call, {.what = "there is no tensor",
+                            .got = str("\"", name, "\" undefined"),
+                            .hint = "leave an absent tensor unregistered"});
+}
+
+void check_name(const ModuleState& state, const char* call, std::string_view name) {
+  const std::string_view kind = detail::short_name(state.type);
+  if (name.empty() || name.find('.') != std::string_view::npos)
+    fail<ValueError>(
+        call, {.what = "a name is not empty and holds no dot", .got = str("\"", name, "\" in ", kind)});
+  if (taken(state, name))
+    fail<ValueError>(call, {.what = "the name is taken", .got = str("\"", name, "\" in ", kind)});
+}
+
+/** Each tensor once, under its first name. */
+std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> ModuleState::*list) {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  detail::walk_tensors(root, list, [&](const std::string& name, const Module&, const NamedTensor& entry) {
+    if (seen.insert(entry.tensor.impl()).second) out.push_back({name, entry.tensor, entry.keep_f32});
+  });
+  return out;
+}
+
+Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::*list, const char* call,
+            std::string_view path) {
+  Tensor found;
+  std::vector<std::string> names;
+  detail::walk_tensors(root, list, [&](const std::string& name, const Module&, const NamedTensor& entry) {
+    if (name == path) found = entry.tensor;
+    names.push_back(name);
+  });
+  if (!found.defined())
+    fail<ValueError>(call, {.what = str(root.kind(), " has nothing of this name"),
+                            .got = str("\"", path, "\""),
+                            .hint = did_you_mean(path, names)});
+  return found;
+}
+
+}  // namespace
+
+Module::Module(std::string_view type) : state_(make_ref<ModuleState>()) { state_->type = type; }
+
+std::string_view Module::kind() const { return detail::short_name(state_->type); }
+std::string_view Module::type() const { return state_->type; }
+const std::string& Module::name() const { return state_->name; }
+bool Module::training() const { return state_->training; }
+const std::vector<NamedTensor>& Module::own_parameters() const { return state_->parameters; }
+const std::vector<NamedTensor>& Module::own_buffers() const { return state_->buffers; }
+void Module::set_summary(std::string summary) { state_->summary = std::move(summary); }
+
+bool Module::keeps_f32_under_amp() const { return state_->keeps_f32_under_amp; }
+void Module::set_keeps_f32_under_amp(bool on) { state_->keeps_f32_under_amp = on; }
+void Module::set_call_wrapper(std::shared_ptr<CallWrapper> wrapper) const {
+  state_->call_wrapper = std::move(wrapper);
+}
+const std::shared_ptr<CallWrapper>& Module::call_wrapper() const { return state_->call_wrapper; }
+void Module::set_state_rule(std::shared_ptr<const StateRule> rule) const {
+  state_->state_rule = std::move(rule);
+}
+const std::shared_ptr<const StateRule>& Module::state_rule() const { return state_->state_rule; }
+void Module::set_attached_to(const void* owner) const { state_->attached_to = owner; }
+const void* Module::attached_to() const { return state_->attached_to; }
+
+void Module::add_child(std::string_view name, const Module& member) {
+  check_name(*state_, "add", name);
+  detail::walk(member, [&](const std::string&, const Module& below) {
+    if (below.is_same(*this))
+      fail<ValueError>("add", {.what = "a module cannot be part of itself",
+                               .got = str(member.kind(), " \"", name, "\" that contains this ", kind())});
+  });
+  state_->children.push_back({std::string(name), member});
+  if (member.state_->name.empty()) member.state_->name = name;
+}
+
+Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
+  check_name(*state_, "add_parameter", name);
+  check_defined(value, "add_parameter", name);
+  if (!value.is_leaf())
+    fail<StateError>("add_parameter", {.what = "a parameter is a leaf",
+                                       .got = str("\"", name, "\" ", value, " that an operation made"),
+                                       .hint = "use x.detach()"});
+  value.requires_grad_();
+  value.impl()->is_parameter = true;
+  value.impl()->storage->set_category(MemoryCategory::weights);
+  state_->parameters.push_back({std::string(name), value});
+  return value;
+}
+
+Tensor Module::add_buffer(std::string_view name, const Tensor& value) {
+  check_name(*state_, "add_buffer", name);
+  check_defined(value, "add_buffer", name);
+  value.impl()->storage->set_category(MemoryCategory::weights);
+  state_->buffers.push_back({std::string(name), value});
+  return value;
+}
+
+void Module::keep_f32(std::string_view name) {
+  for (auto* list : {&state_->parameters, &state_->buffers})
+    for (NamedTensor& entry : *list)
+      if (entry.name == name) {
+        entry.keep_f32 = true;
+        return;
+      }
+  fail<ValueError>("keep_f32", {.what = str(kind(), " has no tensor of this name of its own"),
+                                .got = str("\"", name, "\"")});
+}
+
+const Module& Module::train(bool on) const {
+  detail::walk(*this, [&](const std::string&, const Module& module) { module.state_->training = on; });
+  return *this;
+}
+
+std::vector<NamedTensor> Module::named_parameters() const { return collect(*this, &ModuleState::parameters); }
+std::vector<NamedTensor> Module::named_buffers() const { return collect(*this, &ModuleState::buffers); }
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> out;
+  for (NamedTensor& entry : named_parameters()) out.push_back(std::move(entry.tensor));
+  return out;
+}
+
+Tensor Module::parameter(std::string_view path) const {
+  return find(*this, &ModuleState::parameters, "parameter", path);
+}
+Tensor Module::buffer(std::string_view path) const {
+  return find(*this, &ModuleState::buffers, "buffer", path);
+}
+
+std::int64_t Module::num_parameters() const {
+  std::int64_t count = 0;
+  for (const Tensor& p : parameters()) count += p.numel();
+  return count;
+}
+
+std::vector<NamedModule> Module::children() const { return state_->children; }
+
+std::vector<NamedModule> Module::named_modules() const {
+  std::vector<NamedModule> out;
+  detail::walk(*this, [&](const std::string& path, const Module& module) { out.push_back({path, module}); });
+  return out;
+}
+
+Module Module::child(std::string_view path) const {
+  std::vector<std::string> names;
+  for (const NamedModule& entry : named_modules()) {
+    if (entry.name == path) return entry.module;
+    names.push_back(entry.name);
+  }
+  fail<ValueError>("child", {.what = str(kind(), " has no module of this name"),
+                             .got = str("\"", path, "\""),
+                             .hint = did_you_mean(path, names)});
+}
+
+namespace {
+
+/** What an entry becomes: computed for all before any is touched, so that running out of memory changes nothing. */
+struct Converted {
+  Tensor tensor, data, grad;
+};
+
+template <class Target> void convert_all(const std::vector<NamedTensor>& entries, Target target) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  std::vector<Converted> all;
+  for (const NamedTensor& entry : entries) {
+    const Tensor& x = entry.tensor;
+    const Tensor grad = x.grad();
+    all.push_back({x, x.detach().to(target), grad.defined() ? grad.detach().to(target) : Tensor{}});
+  }
+  for (const Converted& c : all) {
+    rebind(c.tensor, c.data);
+    c.tensor.set_grad(c.grad);
+  }
+}
+
+std::vector<NamedTensor> all_tensors(const Module& module) {
+  std::vector<NamedTensor> out = module.named_parameters();
+  for (NamedTensor& entry : module.named_buffers()) out.push_back(std::move(entry));
+  return out;
+}
+
+}  // namespace
+
+const Module& Module::to(DType dtype) const {
+  if (!is_floating(dtype))
+    fail<DtypeError>("to", {.what = "a module's tensors stay floating",
+                            .got = std::string(mezzo::name(dtype)),
+                            .expected = "f16, bf16, f32 or f64"});
+  std::vector<NamedTensor> entries = all_tensors(*this);
+  std::erase_if(entries, [&](const NamedTensor& entry) {
+    return !is_floating(entry.tensor.dtype()) || entry.tensor.dtype() == dtype;
+  });
+  convert_all(entries, dtype);
+  return *this;
+}
+
+const Module& Module::to(Device device) const {
+  std::vector<NamedTensor> entries = all_tensors(*this);
+  std::erase_if(entries, [&](const NamedTensor& entry) { return entry.tensor.device() == device; });
+  convert_all(entries, device);
+  return *this;
+}
+
+const Module& Module::requires_grad_(bool on) const {
+  for (const Tensor& p : parameters()) p.requires_grad_(on);
+  return *this;
+}
+
+void Module::zero_grad(bool set_to_none) const {
+  const NoGrad no_grad;
+  for (const Tensor& p : parameters()) {
+    if (!p.grad().defined()) continue;
+    if (set_to_none)
+      p.set_grad({});
+    else
+      p.grad().zero_();
+  }
+}
+
+}  // namespace mezzo::nn

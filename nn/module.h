@@ -1,0 +1,174 @@
+// Module: a handle to the shared state of a layer or net: its parameters, buffers, children, mode. Copies of a handle are the same module.
+// Sees: autograd.
+// Read next: model.h (the base of every layer and net: what calling a module does), linear.h (the simplest layer), state_dict.h.
+#pragma once
+
+#include <concepts>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../tensor/tensor.h"
+#include "attachment.h"
+#include "state_dict.h"
+#include "type_name.h"
+
+namespace mezzo::nn {
+
+struct ModuleState;
+class Module;
+
+/** A parameter or buffer and its name; the name is dotted where a whole tree was asked. */
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+  bool keep_f32 = false;  // mixed precision leaves it in f32 when it converts the module
+};
+
+struct NamedModule;
+
+class MZ_API Module {
+ public:
+  // No move: a moved-from handle would name no module. Copying one is copying a pointer.
+  Module(const Module&) = default;
+  Module& operator=(const Module&) = default;
+
+  // ---- what it is ------------------------------------------------------------------------------------------------
+  /** "Linear": the type's name without namespaces. */
+  std::string_view kind() const;
+  /** Whether the module was made as an M. */
+  template <class M> bool is() const { return type() == detail::type_name<M>(); }
+  /** Same module, not merely equal values. */
+  bool is_same(const Module& other) const { return state_ == other.state_; }
+  /** The name its parent gave it; empty for a root. */
+  const std::string& name() const;
+
+  // ---- registration, in constructors and in-class initialisers -------------------------------------------------------
+  /** Makes `member` a child under `name` and returns it: `nn::Linear fc1 = add("fc1", nn::Linear{784, 256});`
+   *  Errors: ValueError for a name that is empty, dotted or taken, and for a module that contains this one. */
+  template <std::derived_from<Module> M> M add(std::string_view name, M member) {
+    add_child(name, member);
+    return member;
+  }
+  /** Registers a leaf that is trained and returns it, now requiring a gradient. The same tensor may be a parameter of several modules.
+   *  Errors: ValueError for the name, DtypeError for integers, StateError for the result of an operation. */
+  Tensor add_parameter(std::string_view name, const Tensor& value);
+  /** Registers a tensor that is saved and moved with the module but not trained, and returns it. */
+  Tensor add_buffer(std::string_view name, const Tensor& value);
+  /** Marks a parameter or buffer of this module's own as one that mixed precision leaves in f32. Errors: ValueError for an unknown name. */
+  void keep_f32(std::string_view name);
+
+  // ---- mode ------------------------------------------------------------------------------------------------------
+  /** Sets training mode here and in everything below: dropout drops, batch norm uses the batch's statistics. On after construction. */
+  const Module& train(bool on = true) const;
+  const Module& eval() const { return train(false); }
+  bool training() const;
+
+  // ---- tensors ---------------------------------------------------------------------------------------------------
+  /** Every parameter of the tree once, in order of registration, a module's own before its children's. */
+  std::vector<Tensor> parameters() const;
+  /** The same with dotted names; a tensor registered twice goes under its first name. */
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  /** What was registered in this very module. */
+  const std::vector<NamedTensor>& own_parameters() const;
+  const std::vector<NamedTensor>& own_buffers() const;
+  /** One parameter or buffer by its dotted name. Errors: ValueError with the nearest names. */
+  Tensor parameter(std::string_view path) const;
+  Tensor buffer(std::string_view path) const;
+  /** Number of elements of all parameters, each counted once. */
+  std::int64_t num_parameters() const;
+
+  // ---- modules ---------------------------------------------------------------------------------------------------
+  std::vector<NamedModule> children() const;
+  /** This module (under the empty name) and everything below with dotted names, parents first, each module once. */
+  std::vector<NamedModule> named_modules() const;
+  /** One module below by its dotted name; empty means this one. Errors: ValueError with the nearest names. */
+  Module child(std::string_view path) const;
+  /** Calls f(Module) on every module of the tree, children before their parent. */
+  template <class F> const Module& apply(F&& f) const;
+
+  // ---- changes to all tensors at once ----------------------------------------------------------------------------------
+  /** Converts every floating parameter (with its gradient) and buffer. Tensors keep their identity: optimizers made earlier stay valid.
+   *  Errors: DtypeError for an integral dtype. */
+  const Module& to(DType dtype) const;
+  /** Moves every parameter (with its gradient) and buffer. Errors: DeviceError. */
+  const Module& to(Device device) const;
+  /** Whether the parameters of the tree want gradients; off freezes them. */
+  const Module& requires_grad_(bool on = true) const;
+  const Module& freeze() const { return requires_grad_(false); }
+  /** Drops the gradients of all parameters, or overwrites them with zeros. */
+  void zero_grad(bool set_to_none = true) const;
+
+  // ---- saving and loading ------------------------------------------------------------------------------------------
+  /** Copies of every parameter and buffer under PyTorch's dotted names, in order of registration: training on does not change them. A tensor
+   *  registered twice appears under both names, as one tensor. */
+  StateDict state_dict() const;
+  /** Writes values into the tensors, converted to their dtype and device. A name may be missing when its tensor is also registered under one
+   *  that is there.
+   *  Errors: ValueError that lists all missing, unexpected and misshapen names at once; nothing is written then. Shapes and kinds (floating,
+   *  integral) must fit with strict off too. */
+  LoadReport load_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
+
+  // ---- what mixed precision attaches (AMP.md section 4) -------------------------------------------------------------
+  /** What surrounds this module's calls; null removes it. Copies of the handle share it. */
+  void set_call_wrapper(std::shared_ptr<CallWrapper> wrapper) const;
+  const std::shared_ptr<CallWrapper>& call_wrapper() const;
+  /** How this module's own tensors are saved and loaded; null means as they are. */
+  void set_state_rule(std::shared_ptr<const StateRule> rule) const;
+  const std::shared_ptr<const StateRule>& state_rule() const;
+  /** Who attached: null, or the owner's address, which is never looked behind. */
+  void set_attached_to(const void* owner) const;
+  const void* attached_to() const;
+  /** True for affine batch norms: "keep batch norm in f32" means them. */
+  bool keeps_f32_under_amp() const;
+
+  ModuleState& state() const { return *state_; }
+
+  /** The tree, one line per module: name, kind, settings, tensors, number of parameters. */
+  MZ_API friend std::string str(const Module& module);
+  MZ_API friend std::ostream& operator<<(std::ostream& out, const Module& module);
+
+ protected:
+  /** A new module of the type named. */
+  explicit Module(std::string_view type);
+  /** The layer's settings as shown when printed: "784, 256". */
+  void set_summary(std::string summary);
+  void set_keeps_f32_under_amp(bool on);
+
+ private:
+  explicit Module(Ref<ModuleState> state);
+  std::string_view type() const;
+  void add_child(std::string_view name, const Module& member);
+
+  Ref<ModuleState> state_;
+};
+
+struct NamedModule {
+  std::string name;
+  Module module;
+};
+
+/** The shared part of a Module. */
+struct MZ_API ModuleState final : RefCounted {
+  std::string name;       // given by the first parent
+  std::string_view type;  // static text
+  std::string summary;
+  std::vector<NamedTensor> parameters, buffers;
+  std::vector<NamedModule> children;
+  bool training = true;
+  bool keeps_f32_under_amp = false;
+  std::shared_ptr<CallWrapper> call_wrapper;
+  std::shared_ptr<const StateRule> state_rule;
+  const void* attached_to = nullptr;
+};
+
+template <class F> const Module& Module::apply(F&& f) const {
+  for (const NamedModule& child : children()) child.module.apply(f);
+  f(*this);
+  return *this;
+}
+
+}  // namespace mezzo::nn

@@ -1,0 +1,105 @@
+#include "norm.h"
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/ops.h"
+#include "arguments.h"
+
+namespace mezzo::nn {
+
+template <class Derived, int kLeastRank, int kMostRank>
+BatchNormLayer<Derived, kLeastRank, kMostRank>::BatchNormLayer(std::int64_t channels,
+                                                               const BatchNormLayerOptions& options)
+    : options_(options) {
+  detail::require_at_least(1, this->kind(), "channels", channels);
+  if (options.affine) {
+    weight_ = this->add_parameter("weight", ones({channels}));
+    bias_ = this->add_parameter("bias", zeros({channels}));
+  }
+  if (options.track_running_stats) {
+    running_mean_ = this->add_buffer("running_mean", zeros({channels}));
+    running_var_ = this->add_buffer("running_var", ones({channels}));
+    num_batches_tracked_ = this->add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
+  }
+  this->set_keeps_f32_under_amp(options.affine);
+  this->set_summary(str(channels));
+}
+
+template <class Derived, int kLeastRank, int kMostRank>
+Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) const {
+  if (x.dim() < kLeastRank || x.dim() > kMostRank)
+    fail<ShapeError>("batch_norm", {.what = str(this->kind(), " takes another number of dimensions"),
+                                    .got = str(x),
+                                    .expected = kLeastRank == kMostRank
+                                                    ? str(kLeastRank, " dimensions")
+                                                    : str(kLeastRank, " or ", kMostRank, " dimensions")});
+  const bool tracks = running_mean_.defined(), learns = this->training() && tracks;
+  double momentum = options_.momentum.value_or(0);
+  // Equal shares: the n-th batch counts one n-th.
+  if (learns && !options_.momentum) momentum = 1.0 / (num_batches_tracked_.template item<double>() + 1);
+  const Tensor y = batch_norm(x, {.running_mean = running_mean_,
+                                  .running_var = running_var_,
+                                  .weight = weight_,
+                                  .bias = bias_,
+                                  .training = this->training() || !tracks,
+                                  .momentum = momentum,
+                                  .eps = options_.eps});
+  if (learns) {
+    const NoGrad no_grad;
+    num_batches_tracked_ += 1;
+  }
+  return y;
+}
+
+#define MZ_BATCH_NORM(Layer, least, most)                                   \
+  template class BatchNormLayer<Layer, least, most>;                        \
+  Layer::Layer(std::int64_t channels, const BatchNormLayerOptions& options) \
+      : BatchNormLayer(channels, options) {}
+MZ_BATCH_NORM(BatchNorm1d, 2, 3)
+MZ_BATCH_NORM(BatchNorm2d, 4, 4)
+MZ_BATCH_NORM(BatchNorm3d, 5, 5)
+#undef MZ_BATCH_NORM
+
+LayerNorm::LayerNorm(std::int64_t size, const LayerNormLayerOptions& options)
+    : LayerNorm(Shape{size}, options) {}
+
+LayerNorm::LayerNorm(const Shape& shape, const LayerNormLayerOptions& options)
+    : shape_(shape), eps_(options.eps) {
+  if (options.affine) weight_ = add_parameter("weight", ones(shape));
+  if (options.affine && options.bias) bias_ = add_parameter("bias", zeros(shape));
+  set_summary(str(shape));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) const {
+  return layer_norm(x, shape_, {.weight = weight_, .bias = bias_, .eps = eps_});
+}
+
+RMSNorm::RMSNorm(std::int64_t size, const RmsNormLayerOptions& options) : RMSNorm(Shape{size}, options) {}
+
+RMSNorm::RMSNorm(const Shape& shape, const RmsNormLayerOptions& options) : shape_(shape), eps_(options.eps) {
+  if (options.affine) weight_ = add_parameter("weight", ones(shape));
+  set_summary(str(shape));
+}
+
+Tensor RMSNorm::forward(const Tensor& x) const {
+  return rms_norm(x, shape_, {.weight = weight_, .eps = eps_});
+}
+
+GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormLayerOptions& options)
+    : groups_(groups), eps_(options.eps) {
+  detail::require_at_least(1, "GroupNorm", "groups", groups);
+  detail::require_at_least(1, "GroupNorm", "channels", channels);
+  if (channels % groups != 0)
+    fail<ValueError>("GroupNorm", {.what = "groups do not divide the channels",
+                                   .got = str(groups, " groups for ", channels, " channels")});
+  if (options.affine) {
+    weight_ = add_parameter("weight", ones({channels}));
+    bias_ = add_parameter("bias", zeros({channels}));
+  }
+  set_summary(str(groups, ", ", channels));
+}
+
+Tensor GroupNorm::forward(const Tensor& x) const {
+  return group_norm(x, groups_, {.weight = weight_, .bias = bias_, .eps = eps_});
+}
+
+}  // namespace mezzo::nn

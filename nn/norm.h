@@ -1,0 +1,126 @@
+// Normalisation layers: batch norm, layer norm and their kin.
+// Sees: model.h.
+// Read next: norm.cpp, ../autograd/ops/norm.h.
+#pragma once
+
+#include <optional>
+
+#include "model.h"
+
+namespace mezzo::nn {
+
+struct BatchNormLayerOptions {
+  double eps = 1e-5;
+  std::optional<double> momentum =
+      0.1;             // share of a batch in the running statistics; none: all batches count the same
+  bool affine = true;  // trains a weight and a bias for each channel
+  bool track_running_stats = true;  // off: the batch's statistics serve outside training too
+};
+
+/** What the batch norms of any number of dimensions have in common. */
+template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLayer : public Model<Derived> {
+ public:
+  BatchNormLayer(std::int64_t channels, const BatchNormLayerOptions& options);
+
+  Tensor forward(const Tensor& x) const;
+
+  /** Undefined without affine. */
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+  /** Undefined without track_running_stats. */
+  const Tensor& running_mean() const { return running_mean_; }
+  const Tensor& running_var() const { return running_var_; }
+  const Tensor& num_batches_tracked() const { return num_batches_tracked_; }
+
+ private:
+  BatchNormLayerOptions options_;
+  Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+};
+
+/** Normalises each channel over batch and space: (x - mean) / sqrt(var + eps) * weight + bias; while training by the batch's statistics, which
+ *  update the running ones (with the unbiased variance), else by the running ones. Shape: [N,C] or [N,C,L]; 2d [N,C,H,W]; 3d [N,C,D,H,W].
+ *  Parameters: weight [C] ones, bias [C] zeros. Buffers: running_mean [C] zeros, running_var [C] ones, num_batches_tracked [] 0.
+ *  Precision: follows the input, f32 inside; where it is affine, levels that keep batch norm in f32 mean it.
+ *  Errors: ValueError for channels below 1; when called: ShapeError, also for one value per channel while training. */
+struct MZ_API BatchNorm1d : BatchNormLayer<BatchNorm1d, 2, 3> {
+  explicit BatchNorm1d(std::int64_t channels, const BatchNormLayerOptions& options = {});
+};
+struct MZ_API BatchNorm2d : BatchNormLayer<BatchNorm2d, 4, 4> {
+  explicit BatchNorm2d(std::int64_t channels, const BatchNormLayerOptions& options = {});
+};
+struct MZ_API BatchNorm3d : BatchNormLayer<BatchNorm3d, 5, 5> {
+  explicit BatchNorm3d(std::int64_t channels, const BatchNormLayerOptions& options = {});
+};
+
+extern template class BatchNormLayer<BatchNorm1d, 2, 3>;
+extern template class BatchNormLayer<BatchNorm2d, 4, 4>;
+extern template class BatchNormLayer<BatchNorm3d, 5, 5>;
+
+struct LayerNormLayerOptions {
+  double eps = 1e-5;
+  bool affine = true;  // trains a weight and a bias of the normalised shape
+  bool bias = true;    // off: the weight alone
+};
+
+/** (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes it is made with: `nn::LayerNorm{64}`.
+ *  Parameters: weight and bias of that shape, ones and zeros.   Precision: full.   Errors: when called, as layer_norm(). */
+class MZ_API LayerNorm : public Model<LayerNorm> {
+ public:
+  explicit LayerNorm(const Shape& shape, const LayerNormLayerOptions& options = {});
+  explicit LayerNorm(std::int64_t size, const LayerNormLayerOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  Shape shape_;
+  double eps_;
+  Tensor weight_, bias_;
+};
+
+struct RmsNormLayerOptions {
+  std::optional<double> eps = {};  // left out: the machine epsilon of the arithmetic
+  bool affine = true;
+};
+
+/** x / sqrt(mean(x^2) + eps) * weight over the last dimensions. Parameters: weight of that shape, ones.   Precision: full. */
+class MZ_API RMSNorm : public Model<RMSNorm> {
+ public:
+  explicit RMSNorm(const Shape& shape, const RmsNormLayerOptions& options = {});
+  explicit RMSNorm(std::int64_t size, const RmsNormLayerOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  Shape shape_;
+  std::optional<double> eps_;
+  Tensor weight_;
+};
+
+struct GroupNormLayerOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+
+/** Normalises groups of neighbouring channels of each sample. Shape: [N,C,...]. Parameters: weight [C] ones, bias [C] zeros.   Precision: full.
+ *  Errors: ValueError unless groups divide channels. */
+class MZ_API GroupNorm : public Model<GroupNorm> {
+ public:
+  GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormLayerOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  std::int64_t groups_;
+  double eps_;
+  Tensor weight_, bias_;
+};
+
+}  // namespace mezzo::nn

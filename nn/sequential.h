@@ -1,0 +1,85 @@
+// Sequential: layers in a row; ModuleList: layers to be called one by one. Both name their members 0, 1, ...
+// Sees: model.h.
+// Read next: sequential.cpp.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model.h"
+
+namespace mezzo::nn {
+
+/** A module that takes one tensor and returns one. */
+template <class M>
+concept TensorToTensor = std::derived_from<M, Module> && requires(M& module, const Tensor& x) {
+  { module(x) } -> std::same_as<Tensor>;
+};
+
+/** Calls its members in order, each on the result of the one before. Names: 0, 1, ..., for members without parameters too.
+ *    nn::Sequential net{nn::Flatten{}, nn::Linear{784, 256}, nn::ReLU{}, nn::Linear{256, 10}};
+ *  An empty one returns its argument. Errors: as the members. */
+class MZ_API Sequential : public Model<Sequential> {
+ public:
+  Sequential();
+  // A lone Sequential in braces is a copy, as everywhere in C++: push_back() puts one inside another.
+  template <TensorToTensor First, TensorToTensor... Rest>
+  requires(sizeof...(Rest) > 0 || !std::same_as<First, Sequential>) explicit Sequential(First first,
+                                                                                        Rest... rest)
+      : Sequential() {
+    push_back(std::move(first));
+    (push_back(std::move(rest)), ...);
+  }
+
+  Tensor forward(const Tensor& x) const;
+
+  /** Appends a member under the next number. Every handle to this module sees it. */
+  template <TensorToTensor M> void push_back(M member) {
+    append(std::make_unique<Holder<M>>(add(next_name(), std::move(member))));
+  }
+
+  std::size_t size() const;
+  /** A member. Errors: IndexError. */
+  Module operator[](std::int64_t index) const;
+
+ private:
+  /** Calls a module whose type was forgotten. */
+  struct Call {
+    virtual ~Call() = default;
+    virtual Tensor operator()(const Tensor& x) = 0;
+  };
+  template <class M> struct Holder final : Call {
+    explicit Holder(M m) : module(std::move(m)) {}
+    Tensor operator()(const Tensor& x) override { return module(x); }
+    M module;
+  };
+
+  std::string next_name() const;
+  void append(std::unique_ptr<Call> call);
+
+  std::shared_ptr<std::vector<std::unique_ptr<Call>>> calls_;  // shared, as the list of children is
+};
+
+/** A list of modules of one type, named 0, 1, ...; what calls them is up to the module that holds it. */
+template <std::derived_from<Module> M> class ModuleList : public Model<ModuleList<M>> {
+ public:
+  ModuleList() = default;
+  explicit ModuleList(std::vector<M> members) {
+    for (M& member : members) push_back(std::move(member));
+  }
+
+  void push_back(M member) {
+    members_->push_back(this->add(std::to_string(members_->size()), std::move(member)));
+  }
+
+  std::size_t size() const { return members_->size(); }
+  /** A member; unchecked, as a vector's. */
+  M& operator[](std::size_t index) const { return (*members_)[index]; }
+  auto begin() const { return members_->begin(); }
+  auto end() const { return members_->end(); }
+
+ private:
+  std::shared_ptr<std::vector<M>> members_ = std::make_shared<std::vector<M>>();
+};
+
+}  // namespace mezzo::nn

@@ -1,0 +1,31 @@
+#include "serialize.h"
+
+#include <unordered_set>
+
+#include "../autograd/grad_mode.h"
+#include "../tensor/text.h"
+#include "load.h"
+
+namespace mezzo {
+
+void save(const std::string& path, const nn::Module& module, const TensorMetadata& metadata) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  NamedTensors tensors;
+  std::unordered_set<const TensorImpl*> seen;
+  for (const nn::detail::Slot& slot : nn::detail::slots_of(module)) {
+    if (!seen.insert(slot.tensor.impl()).second) continue;
+    const Tensor value = slot.saved_value();
+    tensors.emplace_back(slot.name, is_low(value.dtype()) ? value.to(DType::f32) : value);
+  }
+  TensorMetadata all = metadata;
+  all.emplace("format", "pt");
+  save_tensors(path, tensors, all);
+}
+
+nn::LoadReport load(const std::string& path, const nn::Module& module, const nn::LoadOptions& options) {
+  const nn::StateDict values(load_tensors(path).tensors);
+  return nn::detail::load_values(str("load(", path, ")"), module, values, options);
+}
+
+}  // namespace mezzo

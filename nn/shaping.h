@@ -1,0 +1,39 @@
+// Layers that change the shape or nothing at all.
+// Sees: model.h.
+// Read next: sequential.h (where they serve).
+#pragma once
+
+#include "model.h"
+
+namespace mezzo::nn {
+
+/** Returns its argument. Takes a layer's place where none is wanted. */
+class MZ_API Identity : public Model<Identity> {
+ public:
+  Tensor forward(const Tensor& x) const;
+};
+
+/** Dimensions start..end (inclusive, negative from the end) become one; by default all but the batch. Precision: follows the input. */
+class MZ_API Flatten : public Model<Flatten> {
+ public:
+  explicit Flatten(std::int64_t start = 1, std::int64_t end = -1);
+
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  std::int64_t start_, end_;
+};
+
+/** Dimension dim becomes several of the given sizes, one of which may be -1. */
+class MZ_API Unflatten : public Model<Unflatten> {
+ public:
+  Unflatten(std::int64_t dim, const Shape& sizes);
+
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  std::int64_t dim_;
+  Shape sizes_;
+};
+
+}  // namespace mezzo::nn

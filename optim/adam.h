@@ -1,0 +1,74 @@
+// Adam and AdamW: steps scaled by running means of the gradient and of its square.
+// Sees: optimizer_of.h.
+// Read next: updates.h (the formula).
+#pragma once
+
+#include <utility>
+
+#include "optimizer_of.h"
+
+namespace mezzo::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas{0.9, 0.999};  // how much of the running means is kept per step
+  double eps = 1e-8;
+  double weight_decay = 0;  // L2: this times the weight joins the gradient
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  // decoupled: lr times this times the weight leaves the weight
+};
+
+/** What Adam and AdamW share; they differ in options and in where the decay enters. */
+template <class AnyOptions> struct AdamRuleBase {
+  using Options = AnyOptions;
+  using Update = AdamUpdate;
+  static constexpr std::array<std::string_view, 2> state_names{"exp_avg", "exp_avg_sq"};
+
+  static bool keeps_state(const Options&) { return true; }
+  template <class Visit> static void fields(Options& o, const Visit& visit) {
+    visit("lr", o.lr);
+    visit("beta1", o.betas.first);
+    visit("beta2", o.betas.second);
+    visit("eps", o.eps);
+    visit("weight_decay", o.weight_decay);
+  }
+};
+
+struct MZ_API AdamRule : AdamRuleBase<AdamOptions> {
+  static constexpr std::string_view type_name = "Adam";
+  static void check(const Options& options);
+  static AdamUpdate::Settings settings(const Options& options, std::int64_t step, bool fresh);
+};
+
+struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
+  static constexpr std::string_view type_name = "AdamW";
+  static void check(const Options& options);
+  static AdamUpdate::Settings settings(const Options& options, std::int64_t step, bool fresh);
+};
+
+extern template class MZ_API OptimizerOf<AdamRule>;
+extern template class MZ_API OptimizerOf<AdamWRule>;
+
+/** m and v are running means of g and g^2, g the gradient plus weight_decay * p; at a parameter's update t,
+ *  p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
+ *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; the corrections in f64; one rounding per step.
+ *  Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in [0, 1).
+ *  Source: Kingma, Ba, Adam: a method for stochastic optimization, 2015. */
+class MZ_API Adam final : public OptimizerOf<AdamRule> {
+ public:
+  using OptimizerOf::OptimizerOf;
+};
+
+/** Adam whose decay does not pass through the running means: p -= lr * (... + weight_decay * p).
+ *  Precision, errors: as Adam. Source: Loshchilov, Hutter, Decoupled weight decay regularization, 2019. */
+class MZ_API AdamW final : public OptimizerOf<AdamWRule> {
+ public:
+  using OptimizerOf::OptimizerOf;
+};
+
+}  // namespace mezzo::optim

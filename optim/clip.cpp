@@ -1,0 +1,60 @@
+#include "clip.h"
+
+#include <cmath>
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/ops/operators.h"
+#include "../tensor/text.h"
+#include "multi_tensor.h"
+
+namespace mezzo::optim {
+
+namespace {
+
+/** The gradients that exist. */
+std::vector<Tensor> gradients_of(std::string_view op, std::span<const Tensor> params) {
+  std::vector<Tensor> out;
+  for (const Tensor& p : params) {
+    if (p.impl()->has_master)
+      fail<StateError>(op, {.what = "an f32 master is updated in this parameter's place",
+                            .got = str(p),
+                            .expected = "the master, whose gradient is unscaled",
+                            .hint = "pass amp::master_params(optimizer)"});
+    if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor clip_grad_norm(std::span<const Tensor> params, double max_norm, const ClipOptions& options) {
+  if (!(max_norm >= 0))
+    fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
+  const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
+  Tensor norm = total_norm(grads, options.norm_type);
+  const double value = norm.item<double>();
+  if (options.error_if_nonfinite && !std::isfinite(value))
+    fail<ValueError>("clip_grad_norm",
+                     {.what = "the norm of the gradients is not finite",
+                      .got = str(value),
+                      .hint = "lower the learning rate, or clip with error_if_nonfinite off"});
+  const double factor = max_norm / (value + 1e-6);
+  if (factor >= 1) return norm;
+  std::vector<AxpbyTensors> items;
+  for (const Tensor& g : grads) items.push_back({g, {}, g});
+  axpby(items, factor, 0, CheckFinite::none, {});
+  return norm;
+}
+
+void clip_grad_value(std::span<const Tensor> params, double limit) {
+  if (!(limit >= 0))
+    fail<ValueError>("clip_grad_value", {.what = "the limit must not be negative", .got = str(limit)});
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  for (const Tensor& g : gradients_of("clip_grad_value", params)) {
+    const Tensor below = where(g > limit, operand(limit), g);
+    g.copy_(where(below < -limit, operand(-limit), below));
+  }
+}
+
+}  // namespace mezzo::optim

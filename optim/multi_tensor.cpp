@@ -1,0 +1,187 @@
+// Host side of the multi-tensor kernels: checks, dense copies where needed, packing by device.
+#include "multi_tensor.h"
+
+#include <algorithm>
+
+#include "../autograd/grad_mode.h"
+#include "../tensor/text.h"
+
+namespace mezzo::optim {
+
+namespace {
+
+constexpr std::size_t kLists = MultiItem::kMaxLists;
+
+/** One item before packing: tensors of one size; bit i of `written` says that tensor i is an output. */
+struct Tuple {
+  std::array<Tensor, kLists> at;
+  unsigned written = 0;
+
+  bool writes(std::size_t i) const { return (written >> i & 1u) != 0; }
+};
+
+void check_tuple(std::string_view op, const Tuple& tuple) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : tuple.at) {
+    if (!x.defined()) continue;
+    if (!first) first = &x;
+    if (!is_floating(x.dtype()))
+      fail<DtypeError>(op, {.what = "only floating tensors are welcome", .got = str(x)});
+    if (!(x.shape() == first->shape()))
+      fail<ShapeError>(
+          op, {.what = "shapes differ", .got = str(*first) + " and " + str(x), .expected = "one shape"});
+    if (x.device() != first->device())
+      fail<DeviceError>(op, {.what = "not on the same device",
+                             .got = str(*first) + " and " + str(x),
+                             .hint = "use x.to(device) before the optimizer is made"});
+  }
+}
+
+/** A dense stand-in for an output, written back after the kernel ran. */
+struct WriteBack {
+  Tensor stand_in, target;
+};
+
+/** Items ready for a kernel, and what must outlive and follow it. */
+struct Packed {
+  std::vector<MultiItem> items;
+  std::vector<std::size_t> source;  // index of each item's tuple
+  std::vector<Tensor> alive;
+  std::vector<WriteBack> write_backs;
+
+  void add(const Tuple& tuple, std::size_t index) {
+    MultiItem item;
+    for (std::size_t i = 0; i < kLists; ++i) {
+      if (!tuple.at[i].defined()) continue;
+      Tensor dense = tuple.at[i];
+      if (!dense.is_contiguous()) {
+        dense = tuple.at[i].detach().contiguous();
+        alive.push_back(dense);
+        if (tuple.writes(i)) write_backs.push_back({dense, tuple.at[i].detach()});
+      }
+      item.data[i] = dense.raw_data();
+      item.dtype[i] = dense.dtype();
+      item.numel = dense.numel();
+    }
+    if (item.numel == 0) return;
+    items.push_back(item);
+    source.push_back(index);
+  }
+
+  void finish() const {
+    for (const WriteBack& back : write_backs) back.target.copy_(back.stand_in);
+  }
+};
+
+const Tensor& first_of(const Tuple& tuple) {
+  return *std::find_if(tuple.at.begin(), tuple.at.end(), [](const Tensor& x) { return x.defined(); });
+}
+
+/** The devices of the tuples, each once, in order of appearance. */
+std::vector<Device> devices_of(std::span<const Tuple> tuples) {
+  std::vector<Device> devices;
+  for (const Tuple& tuple : tuples) {
+    const Device device = first_of(tuple).device();
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+  }
+  return devices;
+}
+
+[[noreturn]] void fail_without_kernel(std::string_view op, Device device) {
+  fail<Unsupported>(op, {.what = str("no multi-tensor kernel for ", device, " in this build"),
+                         .hint = "configure with -Dcuda=enabled, or move the tensors to the CPU"});
+}
+
+/** Calls run(packed, device) for the tuples of each device, then writes back and counts the writes. */
+template <class Run> void for_each_device(std::span<const Tuple> tuples, const Run& run) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  for (const Device device : devices_of(tuples)) {
+    Packed packed;
+    for (std::size_t i = 0; i < tuples.size(); ++i)
+      if (first_of(tuples[i]).device() == device) packed.add(tuples[i], i);
+    run(packed, device);
+    packed.finish();
+  }
+  for (const Tuple& tuple : tuples)
+    for (std::size_t i = 0; i < kLists; ++i)
+      if (tuple.at[i].defined() && tuple.writes(i)) tuple.at[i].impl()->storage->bump_version();
+}
+
+/** The settings of the packed items, in their order. */
+std::vector<std::byte> pick_settings(const Packed& packed, const void* settings, std::size_t bytes) {
+  std::vector<std::byte> picked(packed.source.size() * bytes);
+  const std::byte* from = static_cast<const std::byte*>(settings);
+  for (std::size_t i = 0; i < packed.source.size(); ++i)
+    std::copy_n(from + packed.source[i] * bytes, bytes, picked.data() + i * bytes);
+  return picked;
+}
+
+}  // namespace
+
+void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
+                std::size_t settings_bytes, const UpdateCall& call) {
+  std::vector<Tuple> tuples;
+  tuples.reserve(tensors.size());
+  for (const UpdateTensors& t : tensors) {
+    Tuple& tuple = tuples.emplace_back();
+    tuple.at[kParam] = t.param;
+    tuple.at[kGrad] = t.grad;
+    tuple.at[kLowCopy] = t.low_copy;
+    std::copy(t.state.begin(), t.state.end(), tuple.at.begin() + kState);
+    tuple.written = ~(1u << kGrad);
+    check_tuple(row.name, tuple);
+  }
+  for (const Device device : devices_of(tuples))
+    if (!row.kernel[static_cast<std::size_t>(device.kind)]) fail_without_kernel(row.name, device);
+  for_each_device(tuples, [&](const Packed& packed, Device device) {
+    const std::vector<std::byte> picked = pick_settings(packed, settings, settings_bytes);
+    row.kernel[static_cast<std::size_t>(device.kind)](packed.items, picked.data(), call);
+  });
+}
+
+void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite check,
+           const Tensor& found_inf) {
+  std::vector<Tuple> tuples;
+  tuples.reserve(items.size());
+  for (const AxpbyTensors& t : items) {
+    tuples.push_back({{t.x, t.y, t.out}, 1u << 2});
+    check_tuple("axpby", tuples.back());
+    if (found_inf.defined() && found_inf.device() != t.x.device())
+      fail<DeviceError>("axpby",
+                        {.what = "not on the same device", .got = str(found_inf) + " and " + str(t.x)});
+  }
+  for (const Device device : devices_of(tuples))
+    if (!list_kernels(device.kind).axpby) fail_without_kernel("axpby", device);
+  float* flag = found_inf.defined() ? found_inf.data<float>() : nullptr;
+  for_each_device(tuples, [&](const Packed& packed, Device device) {
+    list_kernels(device.kind).axpby(packed.items, a, b, check, flag);
+  });
+}
+
+Tensor total_norm(std::span<const Tensor> tensors, double p) {
+  if (!(p > 0)) fail<ValueError>("total_norm", {.what = "p must be positive", .got = str(p)});
+  std::vector<Tuple> tuples;
+  DType dtype = DType::f32;
+  for (const Tensor& x : tensors) {
+    tuples.push_back({{x}, 0});
+    check_tuple("total_norm", tuples.back());
+    if (x.dtype() == DType::f64) dtype = DType::f64;
+  }
+  const std::vector<Device> devices = devices_of(tuples);
+  const Device device = devices.empty() ? cpu : devices[0];
+  if (devices.size() > 1)
+    fail<DeviceError>("total_norm", {.what = "not on the same device",
+                                     .got = str(devices[0], " and ", devices[1]),
+                                     .hint = "take the norm device by device"});
+  if (!list_kernels(device.kind).norm) fail_without_kernel("total_norm", device);
+  const Tensor result = empty_tensor({}, DType::f64, device);
+  const CastScope no_casts(nullptr);
+  result.fill_(0);
+  for_each_device(tuples, [&](const Packed& packed, Device) {
+    list_kernels(device.kind).norm(packed.items, p, result.data<double>());
+  });
+  return result.to(dtype);
+}
+
+}  // namespace mezzo::optim

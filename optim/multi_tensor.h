@@ -1,0 +1,93 @@
+// Kernels that work on lists of tensors in one pass over memory: the interface that the CPU and the GPU room implement.
+// Sees: tensor.
+// Read next: updates.h (the optimizers' formulas), multi_tensor.cpp (packing), multi_tensor_cpu.cpp (the CPU kernels).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "../tensor/tensor.h"
+
+namespace mezzo::optim {
+
+/** One tensor of each list, dense and of one size, on one device. */
+struct MZ_API MultiItem {
+  static constexpr std::size_t kMaxLists = 6;
+  std::array<void*, kMaxLists> data{};  // null where the item has no tensor in that list
+  std::array<DType, kMaxLists> dtype{};
+  std::int64_t numel = 0;
+};
+
+/** Elements per unit of work, counted from each tensor's start: how work is cut depends on the sizes alone. */
+inline constexpr std::int64_t kMultiTensorChunk = 65536;
+
+// ---- optimizer updates ------------------------------------------------------------------------------------------------
+
+/** Places of an update's tensors in a MultiItem. */
+enum UpdateList : std::uint8_t { kParam, kGrad, kLowCopy, kState };
+inline constexpr std::size_t kMaxStates = MultiItem::kMaxLists - kState;
+
+/** What holds for a whole step. */
+struct UpdateCall {
+  double inv_scale = 1;  // gradients are multiplied by it, in f32 (f64 for f64), before anything else
+  const float* found_inf =
+      nullptr;  // on the device of the lists; where it points to anything but 0, nothing changes
+};
+
+/** Runs an update over all items; `settings` is an array of the update's Settings, one per item. Parameters may be f16, bf16, f32 or f64,
+ *  gradients too; states are in the parameter's compute dtype. Each result is rounded once into the parameter and once into the low copy. */
+using UpdateKernel = void (*)(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+
+/** One optimizer update and its kernels. */
+struct MZ_API UpdateRow {
+  std::string_view name;
+  std::array<UpdateKernel, kNumDeviceKinds> kernel{};
+};
+
+/** The tensors of one parameter's update. */
+struct MZ_API UpdateTensors {
+  Tensor param;
+  Tensor grad;
+  Tensor low_copy;  // may be undefined
+  std::array<Tensor, kMaxStates> state;
+};
+
+/** Packs, checks and runs. `settings` has one entry of `settings_bytes` per tensor. Tensors without elements are left out; tensors that are
+ *  not dense go through dense copies, with the same results. Bumps the version counters of what was written.
+ *  Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is written then. */
+MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
+                       std::size_t settings_bytes, const UpdateCall& call = {});
+
+// ---- list arithmetic --------------------------------------------------------------------------------------------------
+
+/** Which operands an axpby looks through for infinities and NaNs. */
+enum class CheckFinite : std::uint8_t { none, x, y, either };
+
+/** One item of axpby; y may be undefined and then counts as absent, not as zero. `out` may be x or y. */
+struct MZ_API AxpbyTensors {
+  Tensor x, y, out;
+};
+
+/** out = a x + b y for every item, or a x without a y; in f32 (f64 where out is f64), products and sum rounded one by one, the result once
+ *  into out. Where a checked value is not finite, 1 is stored to `found_inf` (f32, one element, may be undefined); the values are written
+ *  all the same. A factor of 1 leaves every value as it is. Errors: ShapeError, DeviceError; nothing is written then. */
+MZ_API void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite check,
+                  const Tensor& found_inf);
+
+/** p-norm of all elements of all tensors taken together, p > 0; infinity gives the largest magnitude. 0-dim, f64 if any tensor is, else f32;
+ *  0 for an empty list. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
+ *  Errors: DtypeError, DeviceError, ValueError. */
+MZ_API Tensor total_norm(std::span<const Tensor> tensors, double p = 2);
+
+/** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. */
+struct MZ_API ListKernels {
+  void (*axpby)(std::span<const MultiItem> items, double a, double b, CheckFinite check,
+                float* found_inf) = nullptr;
+  void (*norm)(std::span<const MultiItem> items, double p, double* result) = nullptr;
+};
+MZ_API ListKernels& list_kernels(DeviceKind kind);
+
+}  // namespace mezzo::optim

@@ -1,0 +1,253 @@
+// Saving and loading an optimizer: every entry is checked and staged before the first one is adopted.
+#include <cmath>
+#include <unordered_map>
+
+#include "../autograd/grad_mode.h"
+#include "../tensor/log.h"
+#include "../tensor/text.h"
+#include "optimizer.h"
+
+namespace mezzo::optim {
+
+namespace {
+
+std::string group_key(std::size_t group, std::string_view option) {
+  return str("param_groups.", group, ".", option);
+}
+
+/** The key of each parameter, group by group: its name where names are given, else its position. */
+std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer, const Names& names) {
+  std::unordered_map<const TensorImpl*, const std::string*> name_of;
+  for (const NamedTensor& named : names) name_of.emplace(named.tensor.impl(), &named.name);
+  std::vector<std::vector<std::string>> keys(optimizer.num_groups());
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < keys.size(); ++group)
+    for (const Slot& slot : optimizer.slots(group)) {
+      const auto found = name_of.find(slot.param.impl());
+      if (!names.empty() && found == name_of.end())
+        fail<ValueError>("state_dict", {.what = str("parameter ", position, " of the optimizer has no name"),
+                                        .got = str(slot.param),
+                                        .hint = "pass the named parameters of every model it updates"});
+      keys[group].push_back(names.empty() ? str(position) : *found->second);
+      ++position;
+    }
+  return keys;
+}
+
+/** A copy outside the graph, on its device. */
+Tensor copy_of(const Tensor& x) { return x.detach().clone(); }
+
+}  // namespace
+
+StateDict Optimizer::state_dict(const Names& names) const {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const auto keys = parameter_keys(*this, names);
+  StateDict out;
+  out.scalars["consecutive_skips"] = static_cast<double>(consecutive_skips_);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    out.scalars[group_key(group, "size")] = static_cast<double>(groups_[group].size());
+    const_cast<Optimizer*>(this)->visit_options(
+        group,
+        [&](std::string_view option, double value) { return out.scalars[group_key(group, option)] = value; },
+        false);
+    for (std::size_t i = 0; i < groups_[group].size(); ++i) {
+      const Slot& slot = groups_[group][i];
+      const std::string& key = keys[group][i];
+      if (slot.steps > 0) out.scalars[key + ".step"] = static_cast<double>(slot.steps);
+      if (slot.master.defined()) out.tensors[key + ".master"] = copy_of(slot.master);
+      for (std::size_t s = 0; s < state_names().size(); ++s)
+        if (slot.state[s].defined()) out.tensors[str(key, ".", state_names()[s])] = copy_of(slot.state[s]);
+    }
+  }
+  return out;
+}
+
+// ---- loading ------------------------------------------------------------------------------------------------------------
+
+/** One load: reads every expected entry, remembers what is wrong, and applies all of it at the end. */
+class StateLoad {
+ public:
+  StateLoad(Optimizer& optimizer, const StateDict& saved, const Names& names)
+      : optimizer_(optimizer), saved_(saved), keys_(parameter_keys(optimizer, names)) {}
+
+  void stage() {
+    skips_ = count("consecutive_skips", false);
+    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) {
+      stage_group(group);
+      for (std::size_t i = 0; i < optimizer_.groups_[group].size(); ++i) stage_slot(group, i);
+    }
+    note_unexpected();
+    report();
+    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group, false);
+  }
+
+  /** Nothing here can fail: all was checked and allocated. */
+  void apply() {
+    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group, true);
+    for (Staged& staged : slots_) {
+      staged.slot->state = std::move(staged.state);
+      staged.slot->steps = staged.steps;
+      if (staged.master.defined()) staged.slot->master.copy_(staged.master);
+    }
+    optimizer_.consecutive_skips_ = skips_;
+    if (!overruled_.empty())
+      log_text(Severity::warning,
+               str("load_state_dict: saved masters do not round to the present parameters, which are kept: ",
+                   overruled_));
+  }
+
+ private:
+  struct Staged {
+    Slot* slot;
+    std::array<Tensor, kMaxStates> state;
+    Tensor master;
+    std::int64_t steps;
+  };
+
+  /** A number that must be a whole one and not negative; 0 where an optional one is missing. */
+  std::int64_t count(const std::string& key, bool required) {
+    const double value = number(key, required);
+    if (value >= 0 && value <= 0x1p53 && value == std::floor(value)) return static_cast<std::int64_t>(value);
+    note(unfitting_, str(key, " = ", value));
+    return 0;
+  }
+
+  double number(const std::string& key, bool required) {
+    const auto found = saved_.scalars.find(key);
+    if (found == saved_.scalars.end()) {
+      if (required) note(missing_, key);
+      return 0;
+    }
+    ++used_;
+    return found->second;
+  }
+
+  void stage_group(std::size_t group) {
+    const std::int64_t size = count(group_key(group, "size"), true);
+    const std::size_t present = optimizer_.groups_[group].size();
+    if (saved_.scalars.count(group_key(group, "size")) > 0 && static_cast<std::size_t>(size) != present)
+      note(unfitting_, str(group_key(group, "size"), " = ", size, " for ", present, " parameters"));
+    optimizer_.visit_options(
+        group,
+        [&](std::string_view option, double value) {
+          (void)number(group_key(group, option), true);
+          return value;
+        },
+        false);
+  }
+
+  void visit_group(std::size_t group, bool apply) {
+    optimizer_.visit_options(
+        group,
+        [&](std::string_view option, double) {
+          return saved_.scalars.find(group_key(group, option))->second;
+        },
+        apply);
+  }
+
+  /** The saved tensor in the given dtype, undefined where there is none or it does not fit. */
+  Tensor tensor(const std::string& key, const Slot& slot, DType dtype) {
+    const auto found = saved_.tensors.find(key);
+    if (found == saved_.tensors.end()) return {};
+    ++used_;
+    const Tensor& value = found->second;
+    if (!value.defined() || !is_floating(value.dtype()) || !(value.shape() == slot.param.shape())) {
+      note(unfitting_, str(key, " is ", value, " for ", slot.param));
+      return {};
+    }
+    const Tensor converted = value.detach().to(slot.param.device()).to(dtype);
+    return converted.impl()->storage == value.impl()->storage ? converted.clone() : converted.contiguous();
+  }
+
+  void stage_slot(std::size_t group, std::size_t index) {
+    Slot& slot = optimizer_.groups_[group][index];
+    const std::string& key = keys_[group][index];
+    const DType dtype = compute_dtype(slot.param.dtype());
+    Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
+    const auto names = optimizer_.state_names();
+    std::size_t present = 0;
+    for (std::size_t s = 0; s < names.size(); ++s) {
+      staged.state[s] = tensor(str(key, ".", names[s]), slot, dtype);
+      present += saved_.tensors.count(str(key, ".", names[s]));
+      if (staged.state[s].defined())
+        staged.state[s].impl()->storage->set_category(MemoryCategory::optimizer_state);
+    }
+    if (present > 0 && present < names.size())
+      for (const std::string_view name : names)
+        if (saved_.tensors.count(str(key, ".", name)) == 0) note(missing_, str(key, ".", name));
+    stage_master(staged, key);
+    slots_.push_back(std::move(staged));
+  }
+
+  void stage_master(Staged& staged, const std::string& key) {
+    const Slot& slot = *staged.slot;
+    const Tensor saved = tensor(key + ".master", slot, DType::f32);
+    if (!saved.defined() || !slot.master.defined()) return;
+    const std::vector<float> rounded = saved.to(slot.param.dtype()).to_vector<float>();
+    if (rounded == slot.param.to_vector<float>())
+      staged.master = saved;
+    else
+      overruled_ += (overruled_.empty() ? "" : ", ") + key;
+  }
+
+  /** Entries that nobody asked for; all others have been counted. */
+  void note_unexpected() {
+    if (used_ == saved_.tensors.size() + saved_.scalars.size()) return;
+    std::map<std::string, bool, std::less<>> expected{{"consecutive_skips", true}};
+    for (std::size_t group = 0; group < keys_.size(); ++group) {
+      expected[group_key(group, "size")] = true;
+      optimizer_.visit_options(
+          group,
+          [&](std::string_view option, double value) {
+            expected[group_key(group, option)] = true;
+            return value;
+          },
+          false);
+      for (const std::string& key : keys_[group]) {
+        for (const std::string_view name : optimizer_.state_names()) expected[str(key, ".", name)] = true;
+        expected[key + ".master"] = expected[key + ".step"] = true;
+      }
+    }
+    for (const auto& [key, value] : saved_.tensors)
+      if (expected.count(key) == 0) note(unexpected_, key);
+    for (const auto& [key, value] : saved_.scalars)
+      if (expected.count(key) == 0) note(unexpected_, key);
+  }
+
+  static void note(std::string& list, const std::string& entry) {
+    list += (list.empty() ? "" : ", ") + entry;
+  }
+
+  void report() const {
+    if (missing_.empty() && unexpected_.empty() && unfitting_.empty()) return;
+    std::string got;
+    if (!missing_.empty()) note(got, "missing " + missing_);
+    if (!unexpected_.empty()) note(got, "unexpected " + unexpected_);
+    if (!unfitting_.empty()) note(got, "unfitting " + unfitting_);
+    fail<ValueError>(str(optimizer_.type_name(), ".load_state_dict"),
+                     {.what = "the saved state does not fit this optimizer",
+                      .got = got,
+                      .expected = "the state of the same optimizer over the same parameters",
+                      .hint = "build the optimizer as it was when it was saved"});
+  }
+
+  Optimizer& optimizer_;
+  const StateDict& saved_;
+  std::vector<std::vector<std::string>> keys_;
+  std::vector<Staged> slots_;
+  std::int64_t skips_ = 0;
+  std::size_t used_ = 0;
+  std::string missing_, unexpected_, unfitting_, overruled_;
+};
+
+void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  StateLoad load(*this, saved, names);
+  load.stage();
+  load.apply();
+  if (attachment_) attachment_->after_load(*this);
+}
+
+}  // namespace mezzo::optim

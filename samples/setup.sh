@@ -1,0 +1,87 @@
+# Sourced by samples/run.sh and tests/run.sh: installs missing Debian packages and configures a build directory.
+# Everything it prints goes to stderr, so that stdout belongs to the program that runs.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Sets MESON to one that works and is new enough: a version manager may put a broken or an old one first in PATH.
+find_meson() {
+  local candidate version
+  for candidate in meson /usr/bin/meson; do
+    version=$("$candidate" --version 2>/dev/null) || continue
+    [ "${version%%.*}" -ge 1 ] 2>/dev/null && MESON=$candidate && return
+  done
+  return 1
+}
+
+# Sets PYTHON likewise.
+find_python() {
+  local candidate
+  for candidate in python3 /usr/bin/python3; do
+    "$candidate" -c 'import json' >/dev/null 2>&1 && PYTHON=$candidate && return
+  done
+  return 1
+}
+
+# have PACKAGE: whether what it brings is here, from whatever source.
+have() {
+  case $1 in
+    g++) command -v "${CXX:-c++}" ;;
+    meson) find_meson ;;
+    ninja-build) command -v ninja ;;
+    python3) find_python ;;
+    libeigen3-dev) pkg-config --exists eigen3 ;;
+    nlohmann-json3-dev) pkg-config --exists nlohmann_json ;;
+    libcli11-dev) pkg-config --exists CLI11 ;;
+    zlib1g-dev) pkg-config --exists zlib ;;
+    catch2) pkg-config --exists catch2 ;;
+    clang) command -v clang++ ;;
+    *) command -v "$1" ;;
+  esac >/dev/null 2>&1
+}
+
+# need PACKAGE...: installs those that are missing, as root or through sudo; else says what to type and ends.
+need() {
+  local package missing=() as_root=()
+  for package; do have "$package" || missing+=("$package"); done
+  [ ${#missing[@]} -eq 0 ] && return
+  local command="apt-get install --yes --no-install-recommends ${missing[*]}"
+  if ! command -v apt-get >/dev/null; then
+    say "Missing: ${missing[*]} (Debian's names). Install them and run this again."
+    exit 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    # without a terminal nobody can type a password
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      as_root=(sudo)
+    else
+      say "Some packages are missing. Run this as root, then try again:"
+      say "  $command"
+      exit 1
+    fi
+  fi
+  say "Installing: ${missing[*]}"
+  "${as_root[@]}" apt-get update --quiet >&2 || say "apt-get update failed; going on with the lists at hand"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >&2 || { say "Failed: $command"; exit 1; }
+}
+
+# need_for_build [PACKAGE...]: what every build needs, and the packages.
+need_for_build() {
+  need g++ meson ninja-build ccache pkg-config libeigen3-dev nlohmann-json3-dev libcli11-dev zlib1g-dev "$@"
+  find_meson || { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
+}
+
+# configure DIR [OPTION...]: sets the build directory up, or changes the options it was last configured with here.
+configure() {
+  local dir=$1 record=$1/.configured
+  shift
+  if [ ! -f "$dir/build.ninja" ]; then
+    "$MESON" setup "$dir" "$@" >&2 || return
+  elif [ $# -gt 0 ] && [ "$*" != "$(cat "$record" 2>/dev/null)" ]; then
+    "$MESON" setup --reconfigure "$dir" "$@" >&2 || return
+  else
+    return 0
+  fi
+  printf '%s' "$*" >"$record"
+}

@@ -1,0 +1,127 @@
+#include "allocator.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "caching_allocator.h"
+#include "error.h"
+#include "text.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#  define MZ_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define MZ_ADDRESS_SANITIZER 1
+#  endif
+#endif
+#ifdef MZ_ADDRESS_SANITIZER
+#  include <sanitizer/asan_interface.h>
+#endif
+
+namespace mezzo {
+
+namespace {
+
+/** Memory of the host, from malloc's aligned form. */
+class CpuAllocator final : public CachingAllocator {
+ public:
+  CpuAllocator() : CachingAllocator(cpu) {}
+  ~CpuAllocator() override { release_cache(); }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+  /** Large blocks ask for huge pages: their first touch costs a third of what small pages do. */
+  void* system_allocate(std::size_t bytes) override {
+    const bool large = bytes >= 2 * kHugePage;
+    const std::size_t alignment = large ? kHugePage : kAlignment;
+    void* block = nullptr;
+    if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;
+    if (large) madvise(block, bytes, MADV_HUGEPAGE);  // advice: where it is refused, nothing is lost
+    return block;
+  }
+
+  void system_free(void* block, std::size_t) noexcept override { std::free(block); }
+
+  SystemMemory system_memory() const override {
+    SystemMemory memory;
+    struct sysinfo info {};
+    if (sysinfo(&info) == 0) {
+      memory.total = static_cast<std::int64_t>(info.totalram) * info.mem_unit;
+      memory.free = static_cast<std::int64_t>(info.freeram) * info.mem_unit;
+    }
+    std::ifstream meminfo("/proc/meminfo");  // knows what the page cache would give up
+    std::int64_t kib = 0;
+    for (std::string key, rest; meminfo >> key; std::getline(meminfo, rest)) {
+      if (key == "MemAvailable:" && meminfo >> kib) memory.free = kib * 1024;
+    }
+    return memory;
+  }
+
+#ifdef MZ_ADDRESS_SANITIZER
+  void on_cached(void* block, std::size_t block_bytes) noexcept override {
+    ASAN_POISON_MEMORY_REGION(block, block_bytes);
+  }
+
+  void on_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept override {
+    ASAN_POISON_MEMORY_REGION(block, block_bytes);
+    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+  }
+#endif
+};
+
+constexpr int kMaxIndex = 128;
+std::atomic<Allocator*> registered[kNumDeviceKinds][kMaxIndex];
+
+/** Never destroyed: tensors with static storage give their blocks back during exit. */
+Allocator& cpu_allocator() {
+  static Allocator& allocator = *new CpuAllocator;
+  return allocator;
+}
+
+thread_local MemoryCategory category = MemoryCategory::activations;
+
+}  // namespace
+
+Allocator& allocator_for(Device device) {
+  Allocator* own = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)].load(
+      std::memory_order_acquire);
+  if (own) return *own;
+  if (device == cpu) return cpu_allocator();
+  fail<DeviceError>(
+      "allocate",
+      {.what = "no such device", .got = str(device), .expected = "a device of this build and machine"});
+}
+
+void set_allocator(Device device, Allocator* allocator) {
+  registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)].store(allocator,
+                                                                                  std::memory_order_release);
+}
+
+MemoryStats memory_stats(Device device) { return allocator_for(device).stats(); }
+
+void reset_peak_memory(Device device) { allocator_for(device).reset_peak(); }
+
+void empty_cache(Device device) { allocator_for(device).empty_cache(); }
+
+MemoryCategory current_category() { return category; }
+
+CategoryScope::CategoryScope(MemoryCategory inner) : outer_(category) { category = inner; }
+
+CategoryScope::~CategoryScope() { category = outer_; }
+
+void tune_malloc() {
+  constexpr int kKeep = 1 << 30;
+  mallopt(M_TRIM_THRESHOLD, kKeep);
+  if (mallopt(M_MMAP_THRESHOLD, kKeep) == 0)
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that older versions accept
+}
+
+}  // namespace mezzo

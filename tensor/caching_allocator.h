@@ -1,0 +1,77 @@
+// CachingAllocator: size classes with free lists over any source of memory, and the account of who holds what.
+// Sees: allocator.h.
+// Read next: caching_allocator.cpp, allocator.cpp (the CPU's source of memory).
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "allocator.h"
+
+namespace mezzo {
+
+namespace detail {
+
+/** Sizes are rounded up to multiples of 64 bytes to 1 KiB, then to one of 16 steps per power of two: at most 1/16 is lost. */
+inline constexpr std::size_t kSizeClasses = 16 + 16 * 37;  // to 2^47 bytes
+inline constexpr std::size_t kLargestBlock = std::size_t{1} << 47;
+
+/** Class of a size, 0 <= bytes <= kLargestBlock. */
+MZ_API std::size_t size_class(std::size_t bytes);
+/** Bytes of a block of a class. */
+MZ_API std::size_t class_bytes(std::size_t size_class);
+
+}  // namespace detail
+
+/** Keeps freed blocks in one list per size class and hands out the most recently freed one. A block serves its own class only, so what a
+ *  program asks for decides alone where its cache ends up. */
+class MZ_API CachingAllocator : public Allocator {
+ public:
+  /** `device` appears in errors. */
+  explicit CachingAllocator(Device device);
+  ~CachingAllocator() override;
+
+  void* allocate(std::size_t bytes, MemoryCategory category) final;
+  void deallocate(void* block, std::size_t bytes, MemoryCategory category) noexcept final;
+  void recategorise(std::size_t bytes, MemoryCategory from, MemoryCategory to) noexcept final;
+  MemoryStats stats() const final;
+  void reset_peak() final;
+  void empty_cache() final;
+  void fail_nth(std::int64_t n) final;
+
+ protected:
+  struct SystemMemory {
+    std::int64_t free = 0, total = 0;  // bytes
+  };
+
+  /** A block from the system, aligned to 64 bytes, or null. */
+  virtual void* system_allocate(std::size_t bytes) = 0;
+  virtual void system_free(void* block, std::size_t bytes) noexcept = 0;
+  virtual SystemMemory system_memory() const = 0;
+  /** Called for a block entering and leaving the cache, so that a checker can flag its use meanwhile. */
+  virtual void on_cached(void*, std::size_t /*block_bytes*/) noexcept {}
+  virtual void on_reused(void*, std::size_t /*block_bytes*/, std::size_t /*bytes*/) noexcept {}
+
+  /** For the destructors of subclasses, while system_free() is still theirs. */
+  void release_cache() noexcept;
+
+ private:
+  struct SizeClass {
+    std::vector<void*> free;
+    std::int64_t live = 0;
+  };
+
+  void* take(std::size_t index);
+  void count(std::size_t bytes, MemoryCategory category);
+  void uncount(std::size_t bytes, MemoryCategory category);
+  [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
+
+  Device device_;
+  mutable std::mutex mutex_;
+  std::vector<SizeClass> classes_;
+  MemoryStats stats_;
+  std::int64_t fail_in_ = 0;
+};
+
+}  // namespace mezzo

@@ -1,0 +1,102 @@
+// Kernels of the means of windows and of their gradient.
+#include "pool_planes.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** What the sum over a window is divided by. */
+template <class C>
+C divisor(const PoolAttrs& attrs, const PoolSpan& d, const PoolSpan& h, const PoolSpan& c) {
+  return static_cast<C>(attrs.divisor > 0 ? attrs.divisor : d.counted * h.counted * c.counted);
+}
+
+/** Rows of a window are added up first, for all windows side by side, then the columns. `line` is scratch for one row. */
+template <class C> void mean_plane(const Windows& w, const C* x, C* y, C* line) {
+  const std::int64_t width = w.in[2];
+  for (const PoolSpan& d : w.spans[0])
+    for (const PoolSpan& h : w.spans[1]) {
+      std::fill(line, line + width, C(0));
+      for (std::int64_t i = d.begin; i < d.end; ++i)
+        for (std::int64_t j = h.begin; j < h.end; ++j) {
+          const C* const row = x + (i * w.in[1] + j) * width;
+          for (std::int64_t k = 0; k < width; ++k) line[k] += row[k];
+        }
+      for (const PoolSpan& c : w.spans[2]) {
+        C sum = 0;
+        for (std::int64_t k = c.begin; k < c.end; ++k) sum += line[k];
+        *y++ = sum / divisor<C>(w.attrs, d, h, c);
+      }
+    }
+}
+
+/** The adjoint: a row of windows is spread over one line, and the line added to every row under it. */
+template <class C> void mean_plane_backward(const Windows& w, const C* g, C* dx, C* line) {
+  const std::int64_t width = w.in[2];
+  std::fill(dx, dx + volume(w.in), C(0));
+  for (const PoolSpan& d : w.spans[0])
+    for (const PoolSpan& h : w.spans[1]) {
+      std::fill(line, line + width, C(0));
+      for (const PoolSpan& c : w.spans[2]) {
+        const C share = *g++ / divisor<C>(w.attrs, d, h, c);
+        for (std::int64_t k = c.begin; k < c.end; ++k) line[k] += share;
+      }
+      for (std::int64_t i = d.begin; i < d.end; ++i)
+        for (std::int64_t j = h.begin; j < h.end; ++j) {
+          C* const row = dx + (i * w.in[1] + j) * width;
+          for (std::int64_t k = 0; k < width; ++k) row[k] += line[k];
+        }
+    }
+}
+
+void mean_pool(int rank, const Tensor& input, const Tensor& y, const PoolAttrs& attrs) {
+  if (y.numel() == 0) return;
+  const Tensor x = in_order(input);
+  const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(y.shape(), rank));
+  const std::int64_t in = volume(w.in), out = volume(w.out);
+  visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
+    using C = ComputeOf<T>;
+    const Planes<T> planes{x.numel() / in, x.data<T>(), in, y.data<T>(), out, w.in[2]};
+    for_each_plane(planes, 0.5 * static_cast<double>(in + out),
+                   [&](const C* from, C* to, C* line, std::int64_t) { mean_plane(w, from, to, line); });
+  });
+}
+
+void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx, const PoolAttrs& attrs) {
+  if (dx.numel() == 0) return;
+  const Tensor g = in_order(gradient);
+  const Windows w(attrs, pooled_dims(dx.shape(), rank), pooled_dims(g.shape(), rank));
+  const std::int64_t in = volume(w.in), out = volume(w.out);
+  visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
+    using C = ComputeOf<T>;
+    const Planes<T> planes{dx.numel() / in, g.data<T>(), out, dx.data<T>(), in, w.in[2]};
+    for_each_plane(
+        planes, 0.5 * static_cast<double>(in + out),
+        [&](const C* from, C* to, C* line, std::int64_t) { mean_plane_backward(w, from, to, line); });
+  });
+}
+
+}  // namespace
+
+template <int N> void AvgPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  mean_pool(N, in[0], out[0], attrs);
+}
+template <int N> void AdaptiveAvgPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  mean_pool(N, in[0], out[0], attrs);
+}
+template <int N> void AvgPoolBackward<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  mean_pool_backward(N, in[0], out[0], attrs.windows);
+}
+
+#define MZ_AVG_POOL_KERNELS(N)                                              \
+  template void AvgPool<N>::cpu(Inputs, Outputs, const PoolAttrs&);         \
+  template void AdaptiveAvgPool<N>::cpu(Inputs, Outputs, const PoolAttrs&); \
+  template void AvgPoolBackward<N>::cpu(Inputs, Outputs, const AvgPoolBackward<N>::Attrs&);
+MZ_AVG_POOL_KERNELS(1)
+MZ_AVG_POOL_KERNELS(2)
+MZ_AVG_POOL_KERNELS(3)
+#undef MZ_AVG_POOL_KERNELS
+
+}  // namespace mezzo::op

@@ -1,0 +1,208 @@
+#include "block_map.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "../parallel.h"
+#include "convert.h"
+#include "word.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+/** How one operand's elements lie relative to the row-major order of the iteration shape. */
+struct Operand {
+  enum class Layout : std::uint8_t { absent, linear, constant, strided };
+  char* data = nullptr;
+  DType dtype = DType::f32;
+  Layout layout = Layout::absent;
+  Strides strides;  // over the iteration shape, in bytes
+};
+
+Operand describe(const Tensor& x, const Shape& shape) {
+  Operand operand;
+  if (!x.defined()) return operand;
+  operand.data = static_cast<char*>(x.raw_data());
+  operand.dtype = x.dtype();
+  if (x.is_contiguous() && x.shape() == shape) {
+    operand.layout = Operand::Layout::linear;
+    return operand;
+  }
+  if (x.numel() == 1) {
+    operand.layout = Operand::Layout::constant;
+    return operand;
+  }
+  operand.layout = Operand::Layout::strided;
+  operand.strides = Strides::filled(shape.rank(), 0);
+  const int lead = shape.rank() - x.dim();
+  const auto item = static_cast<std::int64_t>(item_size(x.dtype()));
+  for (int i = 0; i < x.dim(); ++i)
+    if (x.shape()[i] != 1) operand.strides[lead + i] = x.strides()[i] * item;
+  return operand;
+}
+
+/** Calls visit(address, count, byte step) for each innermost run of the elements [at, at + n). */
+template <class F>
+void for_each_run(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, F&& visit) {
+  const int last = shape.rank() - 1;
+  std::array<std::int64_t, Shape::kMaxRank> index;
+  std::int64_t rest = at;
+  char* address = x.data;
+  for (int i = last; i >= 0; --i) {
+    index[static_cast<std::size_t>(i)] = rest % shape[i];
+    rest /= shape[i];
+    address += index[static_cast<std::size_t>(i)] * x.strides[i];
+  }
+  while (n > 0) {
+    std::int64_t& inner = index[static_cast<std::size_t>(last)];
+    const std::int64_t run = std::min(n, shape[last] - inner);
+    visit(address, run, x.strides[last]);
+    n -= run;
+    inner += run;
+    address += run * x.strides[last];
+    for (int i = last; i > 0 && index[static_cast<std::size_t>(i)] == shape[i]; --i) {
+      address += x.strides[i - 1] - shape[i] * x.strides[i];
+      index[static_cast<std::size_t>(i)] = 0;
+      ++index[static_cast<std::size_t>(i) - 1];
+    }
+  }
+}
+
+template <class Word> void gather_run(const char* from, std::int64_t n, std::int64_t step, Word* to) {
+  if (step == static_cast<std::int64_t>(sizeof(Word)))
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(Word));
+  else
+    for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i, from + i * step, sizeof(Word));
+}
+
+template <class Word> void scatter_run(const Word* from, std::int64_t n, std::int64_t step, char* to) {
+  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * step, from + i, sizeof(Word));
+}
+
+/** n elements from `at` on, side by side in `scratch`. */
+void gather(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, void* scratch) {
+  visit_word(x.dtype, [&]<class Word>(std::type_identity<Word>) {
+    Word* to = static_cast<Word*>(scratch);
+    for_each_run(x, shape, at, n, [&](const char* from, std::int64_t run, std::int64_t step) {
+      gather_run(from, run, step, to);
+      to += run;
+    });
+  });
+}
+
+void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, const void* scratch) {
+  visit_word(x.dtype, [&]<class Word>(std::type_identity<Word>) {
+    const Word* from = static_cast<const Word*>(scratch);
+    for_each_run(x, shape, at, n, [&](char* to, std::int64_t run, std::int64_t step) {
+      scatter_run(from, run, step, to);
+      from += run;
+    });
+  });
+}
+
+template <class C> class BlockMap {
+ public:
+  BlockMap(BlockFn<C> fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
+    for (const Tensor& y : out)
+      if (y.defined()) shape_ = y.shape();
+    for (const Tensor& x : in) in_[num_in_++] = describe(x, shape_);
+    for (const Tensor& y : out) out_[num_out_++] = describe(y, shape_);
+  }
+
+  void run(std::int64_t begin, std::int64_t end) const {
+    alignas(64) C values[kMaxBlockOperands][kBlock];
+    alignas(64) C results[kMaxBlockOperands][kBlock];
+    alignas(64) std::uint64_t scratch[kBlock];
+    const C* in[kMaxBlockOperands];
+    C* out[kMaxBlockOperands];
+    for (std::size_t i = 0; i < num_in_; ++i)
+      in[i] = prepare(in_[i], values[i], std::min(kBlock, end - begin));
+    for (std::int64_t at = begin; at < end; at += kBlock) {
+      const std::int64_t n = std::min(kBlock, end - at);
+      for (std::size_t i = 0; i < num_in_; ++i) load(in_[i], at, n, values[i], scratch, in[i]);
+      for (std::size_t i = 0; i < num_out_; ++i) out[i] = target(out_[i], at, results[i]);
+      fn_(in, out, n, attrs_);
+      for (std::size_t i = 0; i < num_out_; ++i) store(out_[i], at, n, results[i], scratch);
+    }
+  }
+
+ private:
+  /** Constants are spread over their buffer once. */
+  static const C* prepare(const Operand& x, C* buffer, std::int64_t n) {
+    if (x.layout == Operand::Layout::absent) return nullptr;
+    if (x.layout == Operand::Layout::constant) {
+      convert(x.dtype, x.data, dtype_of<C>(), buffer, 1);
+      std::fill(buffer + 1, buffer + n, buffer[0]);
+    }
+    return buffer;
+  }
+
+  void load(const Operand& x, std::int64_t at, std::int64_t n, C* buffer, void* scratch,
+            const C*& values) const {
+    const bool direct = x.dtype == dtype_of<C>();
+    if (x.layout == Operand::Layout::linear) {
+      const char* from = x.data + at * static_cast<std::int64_t>(item_size(x.dtype));
+      if (direct)
+        values = reinterpret_cast<const C*>(from);
+      else
+        convert(x.dtype, from, dtype_of<C>(), buffer, n);
+    } else if (x.layout == Operand::Layout::strided) {
+      gather(x, shape_, at, n, direct ? static_cast<void*>(buffer) : scratch);
+      if (!direct) convert(x.dtype, scratch, dtype_of<C>(), buffer, n);
+    }
+  }
+
+  static C* target(const Operand& y, std::int64_t at, C* buffer) {
+    if (y.layout == Operand::Layout::absent) return nullptr;
+    const bool direct = y.dtype == dtype_of<C>() && y.layout == Operand::Layout::linear;
+    return direct ? reinterpret_cast<C*>(y.data) + at : buffer;
+  }
+
+  void store(const Operand& y, std::int64_t at, std::int64_t n, const C* buffer, void* scratch) const {
+    const bool direct = y.dtype == dtype_of<C>();
+    if (y.layout == Operand::Layout::linear) {
+      if (!direct)
+        convert(dtype_of<C>(), buffer, y.dtype, y.data + at * static_cast<std::int64_t>(item_size(y.dtype)),
+                n);
+    } else if (y.layout == Operand::Layout::constant) {
+      convert(dtype_of<C>(), buffer, y.dtype, y.data, 1);
+    } else if (y.layout == Operand::Layout::strided) {
+      if (!direct) convert(dtype_of<C>(), buffer, y.dtype, scratch, n);
+      scatter(y, shape_, at, n, direct ? static_cast<const void*>(buffer) : scratch);
+    }
+  }
+
+  BlockFn<C> fn_;
+  const void* attrs_;
+  Shape shape_;
+  std::array<Operand, kMaxBlockOperands> in_;
+  std::array<Operand, kMaxBlockOperands> out_;
+  std::size_t num_in_ = 0, num_out_ = 0;
+};
+
+template <class C> void run_map(BlockFn<C> fn, Inputs in, Outputs out, const void* attrs) {
+  const BlockMap<C> map(fn, in, out, attrs);
+  std::int64_t n = 0;
+  for (const Tensor& y : out)
+    if (y.defined()) n = y.numel();
+  if (n <= kBlock) {
+    if (n > 0) map.run(0, n);
+    return;
+  }
+  parallel_chunks(n, kElementwiseChunk, [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
+}
+
+}  // namespace
+
+void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
+  if (compute == DType::f32)
+    run_map(fns.f32, in, out, attrs);
+  else if (compute == DType::f64)
+    run_map(fns.f64, in, out, attrs);
+  else
+    run_map(fns.i64, in, out, attrs);
+}
+
+}  // namespace mezzo::cpu_kernels

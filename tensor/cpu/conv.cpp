@@ -1,0 +1,372 @@
+// Convolution and transposed convolution without a matrix of columns: register blocks of positions x output channels read the padded image where
+// it lies, by the offsets of positions and taps. A transposed convolution is one such pass for each phase of its stride.
+#include "../dispatch.h"
+#include "../parallel.h"
+#include "conv_geometry.h"
+#include "conv_micro.h"
+#include "convert.h"
+#include "gemm_pack.h"
+#include "gemm_panels.h"
+#include "workspace.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+/** Positions of the result that the same taps serve, and those taps. */
+struct Pass {
+  std::vector<std::int64_t> steps;  // offset of each tap in the padded image, all channels of a group
+  std::vector<std::int64_t> rows;   // offset of each position in the padded image
+  std::vector<std::int64_t>
+      places;  // its index in the result's channel; empty: positions are the result's, in order
+  std::vector<std::int64_t> taps;  // where the tap's weight lies, relative to that of the output channel
+};
+
+/** Everything a task needs to know. */
+struct ConvPlan {
+  PaddedLayout layout{};
+  std::vector<Pass> passes{};
+  std::int64_t groups = 1;
+  std::int64_t channels_in = 1, channels_out = 1;         // of a group
+  std::int64_t weight_group = 0, weight_out_channel = 0;  // distances in the weight
+};
+
+ConvPlan direct_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64_t channels_out) {
+  ConvPlan plan{.groups = g.groups, .channels_in = channels_in, .channels_out = channels_out};
+  plan.layout.before = g.pad;
+  for (std::size_t d = 0; d < 3; ++d)
+    plan.layout.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
+  Pass pass;
+  pass.steps = tap_offsets(plan.layout, channels_in, g.kernel, g.dilation);
+  pass.rows = position_offsets(plan.layout, g.out, g.stride);
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) pass.taps.push_back(static_cast<std::int64_t>(s));
+  plan.passes.push_back(std::move(pass));
+  plan.weight_out_channel = channels_in * g.taps();
+  plan.weight_group = channels_out * plan.weight_out_channel;
+  return plan;
+}
+
+/** One dimension of a transposed convolution in one phase: positions phase, phase + stride, ... of the result. */
+struct Phase {
+  std::int64_t first = 0, count = 0;
+  std::vector<std::int64_t> taps;  // taps that reach these positions
+  std::vector<std::int64_t>
+      source;  // for each, the input position it brings to the first of them; may lie outside
+};
+
+std::vector<Phase> phases_of(std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                             std::int64_t dilation, std::int64_t pad) {
+  std::vector<Phase> phases;
+  for (std::int64_t first = 0; first < std::min(stride, out); ++first) {
+    Phase phase{first, ceil_div(out - first, stride), {}, {}};
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      const std::int64_t reach = first + pad - k * dilation;
+      if (reach % stride != 0) continue;
+      phase.taps.push_back(k);
+      phase.source.push_back(reach / stride);
+    }
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+/** Zeros needed around the input so that every tap of every phase finds something. */
+void pad_for(const std::vector<Phase>& phases, std::int64_t in, std::int64_t& before, std::int64_t& size) {
+  std::int64_t low = 0, high = in;
+  for (const Phase& phase : phases)
+    for (const std::int64_t source : phase.source) {
+      low = std::min(low, source);
+      high = std::max(high, source + phase.count);
+    }
+  before = -low;
+  size = high - low;
+}
+
+Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z, const Phase& y,
+                     const Phase& x) {
+  Pass pass;
+  const PaddedLayout& layout = plan.layout;
+  pass.rows = position_offsets(layout, {z.count, y.count, x.count}, {1, 1, 1});
+  for (std::int64_t i = 0; i < z.count; ++i)
+    for (std::int64_t j = 0; j < y.count; ++j)
+      for (std::int64_t k = 0; k < x.count; ++k)
+        pass.places.push_back(((z.first + i * g.stride[0]) * g.in[1] + y.first + j * g.stride[1]) * g.in[2] +
+                              x.first + k * g.stride[2]);
+  for (std::int64_t c = 0; c < plan.channels_in; ++c)
+    for (std::size_t i = 0; i < z.taps.size(); ++i)
+      for (std::size_t j = 0; j < y.taps.size(); ++j)
+        for (std::size_t k = 0; k < x.taps.size(); ++k) {
+          pass.steps.push_back(c * layout.channel_size() + layout.offset(z.source[i] + layout.before[0],
+                                                                         y.source[j] + layout.before[1],
+                                                                         x.source[k] + layout.before[2]));
+          const std::int64_t tap = (z.taps[i] * g.kernel[1] + y.taps[j]) * g.kernel[2] + x.taps[k];
+          pass.taps.push_back(c * plan.channels_out * g.taps() + tap);
+        }
+  const bool all_in_order = g.stride == Extent{1, 1, 1};
+  if (all_in_order) pass.places.clear();
+  return pass;
+}
+
+/** Here `g` is that of the convolution whose adjoint this is: what it reads is g.out, what it writes g.in. */
+ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64_t channels_out) {
+  ConvPlan plan{.groups = g.groups, .channels_in = channels_in, .channels_out = channels_out};
+  std::array<std::vector<Phase>, 3> phases;
+  for (std::size_t d = 0; d < 3; ++d) {
+    phases[d] = phases_of(g.in[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d]);
+    pad_for(phases[d], g.out[d], plan.layout.before[d], plan.layout.size[d]);
+  }
+  for (const Phase& z : phases[0])
+    for (const Phase& y : phases[1])
+      for (const Phase& x : phases[2]) plan.passes.push_back(transposed_pass(plan, g, z, y, x));
+  plan.weight_out_channel = g.taps();
+  plan.weight_group = channels_in * channels_out * g.taps();
+  return plan;
+}
+
+/** Runs a plan over a batch. */
+template <class T> class Convolution {
+ public:
+  Convolution(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias, const Volume& y)
+      : plan_(plan), x_(x), y_(y), columns_(plan.channels_out), in_place_(y.dtype == dtype_of<T>()) {
+    if (bias.defined()) {
+      const CastScope no_casts(nullptr);
+      bias_ = bias.detach().to(dtype_of<T>()).contiguous();
+    }
+    pack_weights(w);
+  }
+
+  void run() {
+    const std::int64_t units = plan_.groups * columns_.count;
+    const std::int64_t together = images_per_task(x_.batch, y_.pixels(), units);
+    const std::int64_t chunks = ceil_div(x_.batch, together);
+    // Few chunks of images: their output channels are shared out as well.
+    const std::int64_t parts = std::min(units, ceil_div(kEnoughTasks, chunks));
+    const auto task = [&](std::int64_t index) {
+      const std::int64_t chunk = index / parts, part = index % parts;
+      run_chunk({chunk * together, std::min((chunk + 1) * together, x_.batch)},
+                {part * units / parts, (part + 1) * units / parts});
+    };
+    parallel_for(chunks * parts, task, cost_ns());
+  }
+
+ private:
+  static constexpr std::int64_t kWidth = ColumnPanels<T>::kWidth;
+  static constexpr std::int64_t kTilesTogether = 16;
+  static constexpr std::int64_t kEnoughTasks = 16;
+
+  double cost_ns() const {
+    double steps = 0;
+    for (const Pass& pass : plan_.passes)
+      steps += static_cast<double>(pass.steps.size()) * static_cast<double>(pass.rows.size());
+    return steps * static_cast<double>(x_.batch * plan_.channels_out * plan_.groups) * 0.02 + 1000;
+  }
+
+  /** For each pass, group and panel of output channels: [tap][channel]. */
+  void pack_weights(const Tensor& w) {
+    std::int64_t size = 0;
+    for (const Pass& pass : plan_.passes) {
+      weight_offsets_.push_back(size);
+      size += plan_.groups * columns_.packed_size(static_cast<std::int64_t>(pass.steps.size()));
+    }
+    weights_ = Workspace<T>(size);
+    const auto one = [&](std::int64_t index) {
+      const std::int64_t units = plan_.groups * columns_.count;
+      const std::int64_t p = index / units, group = index % units / columns_.count,
+                         q = index % columns_.count;
+      pack_weight_panel(w, plan_.passes[static_cast<std::size_t>(p)], group, q, panel_of(p, group, q));
+    };
+    parallel_for(static_cast<std::int64_t>(plan_.passes.size()) * plan_.groups * columns_.count, one,
+                 static_cast<double>(size) * 0.5);
+  }
+
+  T* panel_of(std::int64_t p, std::int64_t group, std::int64_t q) const {
+    const auto depth = static_cast<std::int64_t>(plan_.passes[static_cast<std::size_t>(p)].steps.size());
+    return weights_.data() + weight_offsets_[static_cast<std::size_t>(p)] +
+           (group * columns_.count + q) * kWidth * depth;
+  }
+
+  void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q, T* to) {
+    const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
+    const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
+    const char* base = static_cast<const char*>(w.raw_data()) +
+                       (group * plan_.weight_group + q * kWidth * plan_.weight_out_channel) * item;
+    // Taps that lie side by side are packed together.
+    const auto count = static_cast<std::int64_t>(pass.taps.size());
+    for (std::int64_t s = 0; s < count;) {
+      std::int64_t run = 1;
+      const std::int64_t first = pass.taps[static_cast<std::size_t>(s)];
+      while (s + run < count && pass.taps[static_cast<std::size_t>(s + run)] == first + run) ++run;
+      pack_panel<T>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run, width,
+                    to + s * width);
+      s += run;
+    }
+  }
+
+  void run_chunk(Range images, Range units) {
+    const std::int64_t count = images.end - images.begin;
+    const std::int64_t image_size = x_.channels * plan_.layout.channel_size();
+    const Workspace<T> image(count * image_size);
+    const Workspace<T> scratch(in_place_ ? 0 : count * kWidth * y_.pixels());
+    const Workspace<T> tiles(kTilesTogether * RegisterBlock<T>::kRows * kWidth);
+    for (std::int64_t n = 0; n < count; ++n)
+      copy_padded(x_, images.begin + n, {0, x_.channels}, plan_.layout, image.data() + n * image_size);
+    for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+      const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
+      const Target target{images, group, q, scratch.data()};
+      for (std::size_t p = 0; p < plan_.passes.size(); ++p)
+        run_pass(p, target, image.data() + group * plan_.channels_in * plan_.layout.channel_size(),
+                 image_size, tiles.data());
+      finish(target);
+    }
+  }
+
+  /** One panel of output channels of some images, and where its sums go. */
+  struct Target {
+    Range images;
+    std::int64_t group, q;
+    T* scratch;
+  };
+
+  /** Sums of output channel `lane` of the panel in image n of the chunk. */
+  T* sums(const Target& t, std::int64_t n, std::int64_t lane) const {
+    if (!in_place_) return t.scratch + (n * kWidth + lane) * y_.pixels();
+    return reinterpret_cast<T*>(
+        y_.channel(t.images.begin + n, t.group * plan_.channels_out + t.q * kWidth + lane));
+  }
+
+  /** Computes all positions of a pass, some tiles at a time so that long sums can go depth block by depth block. */
+  void run_pass(std::size_t p, const Target& target, const T* image, std::int64_t image_size, T* tiles) {
+    const Pass& pass = plan_.passes[p];
+    const auto per_image = static_cast<std::int64_t>(pass.rows.size());
+    const std::int64_t positions = per_image * (target.images.end - target.images.begin);
+    const RowPanels<T> blocks(positions);
+    const int vectors = columns_.vectors_of(target.q);
+    const std::int64_t width = columns_.packed_width(target.q);
+    const T* weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
+    const auto depth = static_cast<std::int64_t>(pass.steps.size());
+    const OffsetKernel<T> kernel = offset_kernel_for<T>(blocks.height, vectors);
+    std::int64_t rows[kTilesTogether][RegisterBlock<T>::kRows];
+    for (std::int64_t first = 0; first < blocks.count; first += kTilesTogether) {
+      const std::int64_t count = std::min(kTilesTogether, blocks.count - first);
+      std::int64_t n = first * blocks.height / per_image, position = first * blocks.height % per_image;
+      for (std::int64_t t = 0; t < count; ++t)
+        for (int i = 0; i < blocks.height; ++i) {
+          rows[t][i] = n * image_size + pass.rows[static_cast<std::size_t>(position)];
+          // Rows beyond the last position repeat it; their results are dropped.
+          const bool last = (first + t) * blocks.height + i >= positions - 1;
+          if (!last && ++position == per_image) position = 0, ++n;
+        }
+      const auto tile = [&](std::int64_t t) { return tiles + t * RegisterBlock<T>::kRows * kWidth; };
+      for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock)
+        for (std::int64_t t = 0; t < count; ++t)
+          kernel(std::min(kDepthBlock, depth - from), pass.steps.data() + from, image, rows[t],
+                 weights + from * width, tile(t), from > 0);
+      for (std::int64_t t = 0; t < count; ++t)
+        store_tile(target, pass, (first + t) * blocks.height, blocks.height_of(first + t), tile(t));
+    }
+  }
+
+  /** A tile holds channels side by side; the result holds positions side by side. */
+  void store_tile(const Target& target, const Pass& pass, std::int64_t at, std::int64_t count,
+                  const T* tile) {
+    const auto per_image = static_cast<std::int64_t>(pass.rows.size());
+    while (count > 0) {
+      const std::int64_t n = at / per_image, position = at % per_image;
+      const std::int64_t run = std::min(count, per_image - position);
+      if (pass.places.empty())
+        store_run(target, n, position, run, tile);
+      else
+        for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane) {
+          T* to = sums(target, n, lane);
+          const T bias = bias_of(target, lane);
+          for (std::int64_t i = 0; i < run; ++i)
+            to[pass.places[static_cast<std::size_t>(position + i)]] = tile[i * kWidth + lane] + bias;
+        }
+      at += run;
+      count -= run;
+      tile += run * kWidth;
+    }
+  }
+
+  void store_run(const Target& target, std::int64_t n, std::int64_t position, std::int64_t run,
+                 const T* tile) {
+    using S = Simd<T>;
+    for (std::int64_t i = 0; i < run; i += S::kWidth)
+      for (std::int64_t lane = 0; lane < columns_.valid(target.q); lane += S::kWidth) {
+        const std::int64_t positions = std::min<std::int64_t>(S::kWidth, run - i);
+        typename S::V square[S::kWidth];
+        MZ_UNROLL
+        for (int r = 0; r < S::kWidth; ++r)
+          square[r] = r < positions ? S::load(tile + (i + r) * kWidth + lane) : typename S::V{};
+        S::transpose(square);
+        const std::int64_t lanes = std::min<std::int64_t>(S::kWidth, columns_.valid(target.q) - lane);
+        for (std::int64_t l = 0; l < lanes; ++l) {
+          T* to = sums(target, n, lane + l) + position + i;
+          const typename S::V sum = square[l] + S::splat(bias_of(target, lane + l));
+          if (positions == S::kWidth)
+            S::store(to, sum);
+          else
+            S::store_first(to, sum, positions);
+        }
+      }
+  }
+
+  T bias_of(const Target& target, std::int64_t lane) const {
+    return bias_.defined() ? bias_.data<T>()[target.group * plan_.channels_out + target.q * kWidth + lane]
+                           : T(0);
+  }
+
+  /** Rounds finished channels into a result of another type. */
+  void finish(const Target& target) {
+    if (in_place_) return;
+    const std::int64_t first = target.group * plan_.channels_out + target.q * kWidth;
+    for (std::int64_t n = 0; n < target.images.end - target.images.begin; ++n)
+      for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane)
+        convert(dtype_of<T>(), sums(target, n, lane), y_.dtype,
+                y_.channel(target.images.begin + n, first + lane), y_.pixels());
+  }
+
+  const ConvPlan& plan_;
+  Volume x_, y_;
+  ColumnPanels<T> columns_;
+  bool in_place_;
+  Tensor bias_;  // as T
+  Workspace<T> weights_;
+  std::vector<std::int64_t> weight_offsets_;
+};
+
+void run_plan(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias, const Volume& y) {
+  if (y.batch == 0 || y.channels == 0) return;
+  if (y.dtype == DType::f64)
+    Convolution<double>(plan, x, w, bias, y).run();
+  else
+    Convolution<float>(plan, x, w, bias, y).run();
+}
+
+}  // namespace
+
+}  // namespace mezzo::cpu_kernels
+
+namespace mezzo::op {
+
+using namespace cpu_kernels;
+
+void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = in[0].detach().contiguous(), w = in[1].detach().contiguous();
+  const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
+  const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
+  run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w, in[2],
+           to);
+}
+
+void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = in[0].detach().contiguous(), w = in[1].detach().contiguous();
+  const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
+  const ConvGeometry geometry = conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
+  run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w,
+           in[2], to);
+}
+
+}  // namespace mezzo::op

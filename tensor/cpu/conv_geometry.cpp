@@ -1,0 +1,85 @@
+#include "conv_geometry.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "convert.h"
+
+namespace mezzo::cpu_kernels {
+
+Extent leading(const Extent& x, int dims, std::int64_t fill) {
+  Extent out{fill, fill, fill};
+  for (int i = 0; i < dims; ++i) out[static_cast<std::size_t>(3 - dims + i)] = x[static_cast<std::size_t>(i)];
+  return out;
+}
+
+Volume volume_of(const Tensor& x, int dims) {
+  Volume v{x.raw_data(), x.dtype()};
+  const int first = x.dim() - dims;
+  if (first == 2) v.batch = x.shape()[0];
+  v.channels = x.shape()[first - 1];
+  for (int i = 0; i < dims; ++i) v.size[static_cast<std::size_t>(3 - dims + i)] = x.shape()[first + i];
+  return v;
+}
+
+ConvGeometry conv_geometry(const op::ConvAttrs& attrs, const Extent& in, const Extent& out,
+                           const Extent& kernel) {
+  return {attrs.groups,
+          in,
+          out,
+          kernel,
+          leading(attrs.stride, attrs.dims, 1),
+          leading(attrs.dilation, attrs.dims, 1),
+          leading(attrs.pad_begin, attrs.dims, 0)};
+}
+
+template <class T>
+void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout, T* to) {
+  const auto item = static_cast<std::int64_t>(item_size(x.dtype));
+  const std::int64_t row = std::max<std::int64_t>(std::min(x.size[2], layout.size[2] - layout.before[2]), 0);
+  for (std::int64_t c = channels.begin; c < channels.end; ++c, to += layout.channel_size()) {
+    const char* from = x.channel(n, c);
+    if (layout.size == x.size && layout.before == Extent{0, 0, 0}) {
+      convert(x.dtype, from, dtype_of<T>(), to, x.pixels());
+      continue;
+    }
+    std::memset(to, 0, static_cast<std::size_t>(layout.channel_size()) * sizeof(T));
+    for (std::int64_t z = 0; z < std::min(x.size[0], layout.size[0] - layout.before[0]); ++z)
+      for (std::int64_t y = 0; y < std::min(x.size[1], layout.size[1] - layout.before[1]); ++y)
+        convert(x.dtype, from + (z * x.size[1] + y) * x.size[2] * item, dtype_of<T>(),
+                to + layout.offset(z + layout.before[0], y + layout.before[1], layout.before[2]), row);
+  }
+}
+
+template void copy_padded(const Volume&, std::int64_t, Channels, const PaddedLayout&, float*);
+template void copy_padded(const Volume&, std::int64_t, Channels, const PaddedLayout&, double*);
+
+std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,
+                                           const Extent& step) {
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(static_cast<std::size_t>(count[0] * count[1] * count[2]));
+  for (std::int64_t z = 0; z < count[0]; ++z)
+    for (std::int64_t y = 0; y < count[1]; ++y)
+      for (std::int64_t x = 0; x < count[2]; ++x)
+        offsets.push_back(layout.offset(z * step[0], y * step[1], x * step[2]));
+  return offsets;
+}
+
+std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t channels, const Extent& kernel,
+                                      const Extent& dilation) {
+  const std::vector<std::int64_t> one = position_offsets(layout, kernel, dilation);
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(one.size() * static_cast<std::size_t>(channels));
+  for (std::int64_t c = 0; c < channels; ++c)
+    for (const std::int64_t offset : one) offsets.push_back(c * layout.channel_size() + offset);
+  return offsets;
+}
+
+std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64_t units) {
+  // Some hundred positions fill the register blocks; some sixteen tasks keep the threads busy.
+  const std::int64_t enough_pixels = (128 + pixels - 1) / std::max<std::int64_t>(pixels, 1);
+  const std::int64_t spread = units >= 4 ? batch : batch / 16;
+  return std::clamp<std::int64_t>(enough_pixels, 1, std::max<std::int64_t>(spread, 1));
+}
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,8 @@
+// The register blocks of float convolutions, in a file of their own because they take long to compile.
+#include "conv_micro.h"
+
+namespace mezzo::cpu_kernels {
+
+const OffsetKernels<float> kOffsetKernelsF32 = make_offset_kernels<float>();
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,8 @@
+// The register blocks of double convolutions, in a file of their own because they take long to compile.
+#include "conv_micro.h"
+
+namespace mezzo::cpu_kernels {
+
+const OffsetKernels<double> kOffsetKernelsF64 = make_offset_kernels<double>();
+
+}  // namespace mezzo::cpu_kernels

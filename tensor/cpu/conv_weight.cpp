@@ -1,0 +1,173 @@
+// Gradient of a convolution in its weight: register blocks of taps x output channels, summed over positions. Chunks of images, cut by shape alone,
+// have sums of their own, which are added in order; where these sums are large, there are fewer chunks and taps are shared out instead.
+#include "../dispatch.h"
+#include "../parallel.h"
+#include "conv_geometry.h"
+#include "conv_micro.h"
+#include "gemm_pack.h"
+#include "gemm_panels.h"
+#include "workspace.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+template <class T> class WeightGradient {
+ public:
+  WeightGradient(const ConvGeometry& g, const Volume& x, const Volume& y, const MatrixOut& w)
+      : x_(x),
+        y_(y),
+        w_(w),
+        groups_(g.groups),
+        channels_in_(x.channels / g.groups),
+        columns_(y.channels / g.groups),
+        blocks_(channels_in_ * g.taps()),
+        taps_(g.taps()) {
+    const std::int64_t few =
+        std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(partial_size(), 1), 1);
+    chunks_ = std::min({x.batch, kEnoughTasks, few});
+    units_ = chunks_ == 0 ? 0 : std::min(ceil_div(kEnoughTasks, chunks_), blocks_.count);
+    partials_ = Workspace<T>(std::max<std::int64_t>(chunks_, 1) * partial_size());
+    layout_.before = g.pad;
+    for (std::size_t d = 0; d < 3; ++d)
+      layout_.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
+    rows_ = tap_offsets(layout_, channels_in_, g.kernel, g.dilation);
+    // Rows beyond the last tap repeat it; their results are dropped.
+    rows_.resize(static_cast<std::size_t>(blocks_.count * blocks_.height), rows_.empty() ? 0 : rows_.back());
+    list_steps(position_offsets(layout_, g.out, g.stride));
+  }
+
+  void run() {
+    if (chunks_ == 0) std::fill_n(partials_.data(), partial_size(), T(0));
+    parallel_for(
+        chunks_ * units_, [&](std::int64_t task) { run_task(task / units_, task % units_); },
+        static_cast<double>(x_.batch * y_.pixels()) * static_cast<double>(partial_size()) * 0.02);
+    const std::int64_t channels = groups_ * columns_.columns;
+    parallel_for(
+        channels, [&](std::int64_t channel) { finish(channel); },
+        static_cast<double>(chunks_ * partial_size()) * 0.5);
+  }
+
+ private:
+  static constexpr std::int64_t kEnoughTasks = 16;
+  /** Elements of partial sums kept apart. */
+  static constexpr std::int64_t kMaxPartials = std::int64_t{1} << 20;
+  static constexpr std::int64_t kWidth = ColumnPanels<T>::kWidth;
+
+  std::int64_t tile_size() const { return blocks_.height * kWidth; }
+  std::int64_t partial_size() const { return groups_ * columns_.count * blocks_.count * tile_size(); }
+  Range blocks_of(std::int64_t unit) const {
+    return {unit * blocks_.count / units_, (unit + 1) * blocks_.count / units_};
+  }
+  /** Input channels of a group that some blocks of taps read. */
+  Channels channels_of(Range blocks) const {
+    return {blocks.begin * blocks_.height / taps_,
+            ceil_div(std::min(blocks.end * blocks_.height, blocks_.rows), taps_)};
+  }
+
+  /** Positions of as many images as make a sum long enough to be worth its loading and storing. */
+  void list_steps(const std::vector<std::int64_t>& positions) {
+    together_ = std::clamp<std::int64_t>(
+        256 / y_.pixels(), 1,
+        std::max<std::int64_t>(ceil_div(x_.batch, std::max<std::int64_t>(chunks_, 1)), 1));
+    std::int64_t channels = 0;
+    for (std::int64_t unit = 0; unit < units_; ++unit) {
+      const Channels needed = channels_of(blocks_of(unit));
+      channels = std::max(channels, needed.end - needed.begin);
+    }
+    image_size_ = channels * layout_.channel_size();
+    for (std::int64_t n = 0; n < together_; ++n)
+      for (const std::int64_t position : positions) steps_.push_back(n * image_size_ + position);
+  }
+
+  void run_task(std::int64_t chunk, std::int64_t unit) {
+    const std::int64_t positions = y_.pixels();
+    const Range images{chunk * x_.batch / chunks_, (chunk + 1) * x_.batch / chunks_},
+        blocks = blocks_of(unit);
+    const Channels channels = channels_of(blocks);
+    const Workspace<T> image(together_ * image_size_), packed(kWidth * positions * together_);
+    std::vector<std::int64_t> rows(rows_.begin() + blocks.begin * blocks_.height,
+                                   rows_.begin() + blocks.end * blocks_.height);
+    for (std::int64_t& row : rows) row -= channels.begin * layout_.channel_size();
+    for (std::int64_t first = images.begin; first < images.end; first += together_) {
+      const std::int64_t count = std::min(together_, images.end - first);
+      for (std::int64_t group = 0; group < groups_; ++group) {
+        const std::int64_t base = group * channels_in_;
+        for (std::int64_t n = 0; n < count; ++n)
+          copy_padded(x_, first + n, {base + channels.begin, base + channels.end}, layout_,
+                      image.data() + n * image_size_);
+        for (std::int64_t q = 0; q < columns_.count; ++q) {
+          for (std::int64_t n = 0; n < count; ++n)
+            pack_panel<T>(
+                {y_.channel(first + n, group * columns_.columns + q * kWidth), y_.dtype, positions, 1},
+                columns_.valid(q), positions, columns_.packed_width(q),
+                packed.data() + n * positions * columns_.packed_width(q));
+          T* sums = partials_.data() + chunk * partial_size() +
+                    ((group * columns_.count + q) * blocks_.count + blocks.begin) * tile_size();
+          add_panel(sums, q, count * positions, image.data(), rows, packed.data(), first > images.begin);
+        }
+      }
+    }
+  }
+
+  void add_panel(T* sums, std::int64_t q, std::int64_t depth, const T* image,
+                 const std::vector<std::int64_t>& rows, const T* packed, bool accumulate) {
+    const OffsetKernel<T> kernel = offset_kernel_for<T>(blocks_.height, columns_.vectors_of(q));
+    for (std::int64_t from = 0; from < depth; from += kDepthBlock)
+      for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(blocks_.height))
+        kernel(std::min(kDepthBlock, depth - from), steps_.data() + from, image, rows.data() + row,
+               packed + from * columns_.packed_width(q), sums + static_cast<std::int64_t>(row) * kWidth,
+               accumulate || from > 0);
+  }
+
+  /** The weights of one output channel: its lane of every tile, summed over the chunks. */
+  void finish(std::int64_t channel) {
+    const std::int64_t taps = blocks_.rows, group = channel / columns_.columns;
+    const std::int64_t q = channel % columns_.columns / kWidth, lane = channel % columns_.columns % kWidth;
+    const Workspace<T> row(taps);
+    const T* from = partials_.data() + (group * columns_.count + q) * blocks_.count * tile_size() + lane;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      T sum = from[tap * kWidth];
+      for (std::int64_t chunk = 1; chunk < chunks_; ++chunk)
+        sum += from[chunk * partial_size() + tap * kWidth];
+      row.data()[tap] = sum;
+    }
+    finish_row(row.data(), channel, 0, taps, w_, {});
+  }
+
+  Volume x_, y_;
+  MatrixOut w_;
+  std::int64_t groups_, channels_in_;
+  ColumnPanels<T> columns_;
+  RowPanels<T> blocks_;
+  std::int64_t taps_;
+  std::int64_t chunks_ = 0, units_ = 0;  // cuts of the batch, and of the taps
+  Workspace<T> partials_;
+  std::int64_t together_ = 1, image_size_ = 0;  // images summed at a time, elements of each
+  PaddedLayout layout_;
+  std::vector<std::int64_t> steps_, rows_;  // offsets of positions and taps
+};
+
+}  // namespace
+
+}  // namespace mezzo::cpu_kernels
+
+namespace mezzo::op {
+
+using namespace cpu_kernels;
+
+void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const CastScope no_casts(nullptr);
+  const Tensor x = in[0].detach().contiguous(), y = in[1].detach().contiguous();
+  const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
+  const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
+  const Tensor& w = out[0];
+  const MatrixOut rows{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1};
+  if (w.dtype() == DType::f64)
+    WeightGradient<double>(geometry, from, to, rows).run();
+  else
+    WeightGradient<float>(geometry, from, to, rows).run();
+}
+
+}  // namespace mezzo::op

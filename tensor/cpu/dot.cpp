@@ -1,0 +1,114 @@
+// Kernels of the inner products: long vectors in fixed chunks whose partial sums combine pairwise.
+#include "../dispatch.h"
+#include "../ops/matmul.h"
+#include "../parallel.h"
+#include "convert.h"
+#include "simd.h"
+#include "workspace.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using cpu_kernels::Simd;
+
+/** Sum of products of n elements side by side: a fixed number of chains, then their sum in order. */
+template <class T, class X> T dot_run(const X* x, const X* y, std::int64_t n) {
+  using S = Simd<T>;
+  constexpr int kChains = 4, kStep = kChains * S::kWidth;
+  typename S::V sums[kChains] = {};
+  std::int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    MZ_UNROLL
+    for (int c = 0; c < kChains; ++c)
+      sums[c] = S::fma(S::load(x + i + c * S::kWidth), S::load(y + i + c * S::kWidth), sums[c]);
+  }
+  const typename S::V all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  T total = 0;
+  for (int lane = 0; lane < S::kWidth; ++lane) total += all[lane];
+  for (; i < n; ++i) total += static_cast<T>(x[i]) * static_cast<T>(y[i]);
+  return total;
+}
+
+/** Elements per partial sum. */
+constexpr std::int64_t kChunk = 4 * kReductionChunk;
+
+template <class T, class X> T dot(const X* x, const X* y, std::int64_t n) {
+  if (n <= kChunk) return dot_run<T>(x, y, n);
+  std::int64_t count = (n + kChunk - 1) / kChunk;
+  const cpu_kernels::Workspace<T> partials(count);
+  T* sums = partials.data();
+  parallel_chunks(
+      n, kChunk,
+      [&](std::int64_t begin, std::int64_t end) {
+        sums[begin / kChunk] = dot_run<T>(x + begin, y + begin, end - begin);
+      },
+      0.1);
+  for (; count > 1; count = (count + 1) / 2)
+    for (std::int64_t i = 0; i < count / 2; ++i) {
+      sums[i] = sums[2 * i] + sums[2 * i + 1];
+      if (count % 2 != 0 && i == count / 2 - 1) sums[i + 1] = sums[count - 1];
+    }
+  return sums[0];
+}
+
+/** Calls f with the type of the elements and the type they are summed in. */
+template <class F> void visit_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f16: return f(std::type_identity<Half>{}, float{});
+    case DType::bf16: return f(std::type_identity<BFloat16>{}, float{});
+    case DType::f32: return f(std::type_identity<float>{}, float{});
+    default: return f(std::type_identity<double>{}, double{});
+  }
+}
+
+/** The operand with its last dimension side by side in memory, outside the graph. */
+Tensor with_dense_rows(const Tensor& x) {
+  return x.strides().back() == 1 || x.shape().back() == 1 ? x.detach() : x.detach().contiguous();
+}
+
+/** Where each row of an operand begins, as strides over the result's dimensions. */
+Strides row_strides(const Tensor& x, const Shape& result) {
+  Strides strides = Strides::filled(result.rank(), 0);
+  const int lead = result.rank() - (x.dim() - 1);
+  for (int i = 0; i < x.dim() - 1; ++i)
+    if (x.shape()[i] != 1) strides[lead + i] = x.strides()[i];
+  return strides;
+}
+
+}  // namespace
+
+void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  const CastScope no_casts(nullptr);
+  const DType compute = compute_dtype(out[0].dtype());
+  const Tensor x = in[0].detach().to(compute).contiguous(), y = in[1].detach().to(compute).contiguous();
+  visit_floating(compute, [&]<class X, class T>(std::type_identity<X>, T) {
+    if constexpr (std::is_same_v<X, T>) {
+      const T sum = dot<T>(x.data<X>(), y.data<X>(), x.numel());
+      cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
+    }
+  });
+}
+
+void Vecdot::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = with_dense_rows(in[0]), y = with_dense_rows(in[1]);
+  const Shape& result = out[0].shape();
+  const Strides xs = row_strides(x, result), ys = row_strides(y, result);
+  const std::int64_t n = x.shape().back();
+  visit_floating(out[0].dtype(), [&]<class X, class T>(std::type_identity<X>, T) {
+    X* to = out[0].data<X>();
+    const auto row = [&](std::int64_t index) {
+      std::int64_t rest = index, at_x = 0, at_y = 0;
+      for (int i = result.rank() - 1; i >= 0; --i) {
+        at_x += rest % result[i] * xs[i];
+        at_y += rest % result[i] * ys[i];
+        rest /= result[i];
+      }
+      to[index] = static_cast<X>(dot<T>(x.data<X>() + at_x, y.data<X>() + at_y, n));
+    };
+    parallel_for(out[0].numel(), row, static_cast<double>(out[0].numel()) * static_cast<double>(n) * 0.1);
+  });
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,8 @@
+// The CPU kernels of the ops in ../elementwise/compare.h.
+#include "elementwise_instances.h"
+
+namespace mezzo::cpu_kernels {
+
+extern const auto kCompareKernels = all_kernels(op::CompareOps{});
+
+}  // namespace mezzo::cpu_kernels

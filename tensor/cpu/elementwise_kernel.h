@@ -1,0 +1,129 @@
+// The CPU kernels of an elementwise op, made from its struct: forward and gradient, over blocks of values.
+// Sees: block_map.h, elementwise_row.h.
+// Read next: elementwise_functions.cpp and its neighbours, where the library's ops are instantiated.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "../elementwise_row.h"
+#include "block_map.h"
+
+// Iterations never depend on each other: an output is either apart from the inputs or the very same place, element for element.
+#ifdef __clang__
+#  define MZ_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define MZ_INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#endif
+
+namespace mezzo::cpu_kernels {
+
+namespace detail {
+
+/** Op::forward on one value of each operand, with the attributes when the op has any. */
+template <class Op, class V, std::size_t... I>
+inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
+                       std::index_sequence<I...>) {
+  if constexpr (requires { typename Op::Attrs; })
+    return Op::forward(in[I][k]..., attrs);
+  else
+    return Op::forward(in[I][k]...);
+}
+
+template <class Op, class C>
+void forward_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
+  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
+  constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
+  const C* x[kMaxBlockOperands];
+  for (int i = 0; i < Op::traits.inputs; ++i) x[i] = in[i];
+  C* y = out[0];
+  MZ_INDEPENDENT_LOOP
+  for (std::int64_t k = 0; k < n; ++k) y[k] = static_cast<C>(forward_at<Op, C>(x, k, attrs, operands));
+}
+
+}  // namespace detail
+
+/** Gradient of operand I for one element: the formula is the op's. `x` are the operands, `y` the result, `g` what comes in. */
+template <class Op, int I, class V, class... Xs>
+inline V elementwise_gradient(const V& g, const V& y, const AttrsOf<Op>& attrs, const Xs&... x) {
+  constexpr bool with_attrs = requires { typename Op::Attrs; };
+  if constexpr (sizeof...(Xs) > 1) {
+    if constexpr (with_attrs)
+      return Op::template gradient<I>(g, x..., attrs);
+    else
+      return Op::template gradient<I>(g, x...);
+  } else if constexpr (requires { Op::gradient(g, x..., y); }) {
+    return Op::gradient(g, x..., y);
+  } else if constexpr (requires { Op::gradient(g, x..., y, attrs); }) {
+    return Op::gradient(g, x..., y, attrs);
+  } else if constexpr (with_attrs) {
+    return g * Op::derivative(x..., y, attrs);
+  } else {
+    return g * Op::derivative(x..., y);
+  }
+}
+
+namespace detail {
+
+template <class Op, class C, int I, std::size_t... J>
+void gradient_block_of(const C* const* in, C* gx, std::int64_t n, const AttrsOf<Op>& attrs,
+                       std::index_sequence<J...>) {
+  constexpr std::size_t count = sizeof...(J);
+  // Operands that the formula does not use were not saved; reading the incoming gradient in their place keeps the loop free of branches.
+  const C* g = in[count + 1];
+  const C* y = in[count] ? in[count] : g;
+  const C* x[count] = {(in[J] ? in[J] : g)...};
+  MZ_INDEPENDENT_LOOP
+  for (std::int64_t k = 0; k < n; ++k) gx[k] = elementwise_gradient<Op, I>(g[k], y[k], attrs, x[J][k]...);
+}
+
+template <class Op, class C, std::size_t... I>
+void gradient_blocks(const C* const* in, C* const* out, std::int64_t n, const AttrsOf<Op>& attrs,
+                     std::index_sequence<I...> operands) {
+  const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
+    // A mask has no gradient.
+    if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
+      if (out[J]) gradient_block_of<Op, C, static_cast<int>(J)>(in, out[J], n, attrs, operands);
+  };
+  (one(std::integral_constant<std::size_t, I>{}), ...);
+}
+
+template <class Op, class C>
+void derivative_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
+  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
+  gradient_blocks<Op, C>(in, out, n, attrs,
+                         std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+}
+
+}  // namespace detail
+
+/** Errors: ValueError naming the first element that lies outside the domain. */
+MZ_API void require_integers(const OpRow& row, IntegerDomain domain, const Tensor& x);
+
+template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
+  constexpr OpTraits traits = Op::traits;
+  BlockFns fns;
+  if constexpr (traits.integers != Integers::only) {
+    fns.f32 = &detail::forward_block<Op, float>;
+    fns.f64 = &detail::forward_block<Op, double>;
+  }
+  if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
+    fns.i64 = &detail::forward_block<Op, std::int64_t>;
+  DType compute = compute_dtype(promoted_dtype(without_mask(traits, in)));
+  if (traits.integers == Integers::to_float && compute == DType::i64) compute = DType::f32;
+  if (traits.last_integers != IntegerDomain::any && compute == DType::i64)
+    require_integers(row, traits.last_integers, in.back());
+  map_blocks(fns, compute, in, out, attrs);
+}
+
+template <class Op> void elementwise_derivative(const OpRow&, Inputs in, Outputs out, const void* attrs) {
+  constexpr BlockFns fns{.f32 = &detail::derivative_block<Op, float>,
+                         .f64 = &detail::derivative_block<Op, double>};
+  DType compute = DType::f32;
+  for (const Tensor& x : in)
+    if (x.defined() && x.dtype() == DType::f64 && !x.impl()->is_scalar) compute = DType::f64;
+  map_blocks(fns, compute, in, out, attrs);
+}
+
+}  // namespace mezzo::cpu_kernels

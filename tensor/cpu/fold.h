@@ -1,0 +1,89 @@
+// fold_row, fold_columns: one chunk of a reduction, along memory or across it, in an order that the chunk's shape alone decides.
+// Sees: nothing of ours.
+// Read next: reduce_driver.h (cuts tensors into chunks and combines their results).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mezzo::cpu_kernels {
+
+namespace detail {
+
+template <int kLanes, class C, class Step, class Combine>
+C fold_lanes(const C* x, std::int64_t n, C start, Step step, Combine combine) {
+  alignas(64) C lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, start);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int j = 0; j < kLanes; ++j) lanes[j] = step(lanes[j], x[i + j]);
+  for (int j = 0; i + j < n; ++j) lanes[j] = step(lanes[j], x[i + j]);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] = combine(lanes[j], lanes[j + width]);
+  return lanes[0];
+}
+
+}  // namespace detail
+
+/** step(... step(start, x[0]) ..., x[n-1]) in lanes that combine pairwise: vectorises, and errors grow with n / 64 rather than n.
+ *  `start` must be neutral for combine. */
+template <class C, class Step, class Combine>
+C fold_row(const C* x, std::int64_t n, C start, Step step, Combine combine) {
+  if (n >= 256) return detail::fold_lanes<64>(x, n, start, step, combine);
+  if (n >= 16) return detail::fold_lanes<16>(x, n, start, step, combine);
+  C result = start;
+  for (std::int64_t i = 0; i < n; ++i) result = step(result, x[i]);
+  return result;
+}
+
+/** Columns below this are folded several rows at a time, so that vectors fill. */
+inline constexpr std::int64_t kNarrow = 64;
+
+/** Rows that are folded side by side for a given number of columns. */
+constexpr std::int64_t rows_side_by_side(std::int64_t width) {
+  return width < kNarrow ? (kNarrow + width - 1) / width : 1;
+}
+
+/** The same for a chunk of a wider matrix, whose rows do not follow each other: one. */
+constexpr std::int64_t rows_side_by_side(std::int64_t width, std::int64_t stride) {
+  return stride == width ? rows_side_by_side(width) : 1;
+}
+
+/** The most columns a chunk may have, and the longest array of side-by-side rows. */
+inline constexpr std::int64_t kMaxColumns = 256;
+
+/** For each of `width` columns: step over the rows from `start`. Row r begins at x + r * stride; a chunk that spans its matrix has
+ *  stride == width, and only such a chunk.
+ *  step(result, value, lane) gets lane = column + width * (its place among the rows side by side). */
+template <class C, class Step, class Combine>
+void fold_columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, C start, Step step,
+                  Combine combine, C* result) {
+  const std::int64_t group = rows_side_by_side(width, stride);
+  const std::int64_t lanes = group * width;
+  const std::int64_t advance = group == 1 ? stride : lanes;
+  alignas(64) C acc[kMaxColumns];
+  std::fill(acc, acc + lanes, start);
+  std::int64_t r = 0;
+  for (; r + 4 * group <= rows; r += 4 * group, x += 4 * advance) {
+    const C *x0 = x, *x1 = x + advance, *x2 = x + 2 * advance, *x3 = x + 3 * advance;
+    for (std::int64_t j = 0; j < lanes; ++j)
+      acc[j] = step(step(step(step(acc[j], x0[j], j), x1[j], j), x2[j], j), x3[j], j);
+  }
+  for (; r + group <= rows; r += group, x += advance) {
+    for (std::int64_t j = 0; j < lanes; ++j) acc[j] = step(acc[j], x[j], j);
+  }
+  for (std::int64_t j = 0; j < (rows - r) * width; ++j) acc[j] = step(acc[j], x[j], j);
+  for (std::int64_t count = group; count > 1; count = (count + 1) / 2) {
+    const std::int64_t kept = (count + 1) / 2;
+    for (std::int64_t j = 0; j < (count - kept) * width; ++j) acc[j] = combine(acc[j], acc[j + kept * width]);
+  }
+  std::copy(acc, acc + width, result);
+}
+
+/** Repeats `width` values side by side as often as fold_columns folds rows side by side. */
+template <class C> void repeat_lanes(const C* values, std::int64_t width, std::int64_t stride, C* lanes) {
+  const std::int64_t group = rows_side_by_side(width, stride);
+  for (std::int64_t r = 0; r < group; ++r) std::copy(values, values + width, lanes + r * width);
+}
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,205 @@
+// The operand with fewer rows or columns is packed once, for all; the other one is packed strip by strip by the tasks that multiply it, while it
+// is in their cache. Where the result is small and the sums are long, the depth is cut as well and partial sums are added in order. Every cut
+// follows from the shape alone.
+#include "gemm.h"
+
+#include "../parallel.h"
+#include "gemm_pack.h"
+#include "gemm_panels.h"
+#include "workspace.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+/** Elements that the shared packed operand may take; larger products are computed block by block. */
+constexpr std::int64_t kMaxPacked = std::int64_t{4} << 20;
+
+/** Elements that a packed strip should take: half of a second-level cache. */
+constexpr std::int64_t kMaxStrip = std::int64_t{1} << 18;
+
+/** Panels of the shared operand that are worked on together with a strip: with one depth block, they stay in the second-level cache too. */
+constexpr std::int64_t kTilePanels = 10;
+
+/** Strips worth having, so that they spread evenly over threads. */
+constexpr std::int64_t kEnoughStrips = 16;
+
+/** Multiply-adds below which a strip is not worth making narrower: some 10 us. */
+constexpr std::int64_t kLeastStripWork = 1 << 19;
+
+/** Steps per partial sum where the depth is cut. */
+constexpr std::int64_t kDepthSplit = 2048;
+
+/** Guesses of the cost for one thread in ns; they only decide whether asking other threads is worth while. */
+constexpr double kMultiplyAddNs = 0.02, kPackNs = 0.3;
+
+/** The matrix from one of its elements on. */
+template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
+  M rest = x;
+  const std::int64_t bytes =
+      (row * x.row + column * x.column) * static_cast<std::int64_t>(item_size(x.dtype));
+  if (x.data) rest.data = const_cast<char*>(static_cast<const char*>(x.data)) + bytes;
+  return rest;
+}
+
+/** One block of the result whose shared operand fits the workspace. */
+template <class T> class Product {
+ public:
+  Product(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
+          const MatrixOut& c, const Epilogue& epilogue)
+      : rows_(m),
+        columns_(n),
+        k_(k),
+        a_(a),
+        b_(b.transposed()),
+        c_(c),
+        epilogue_(epilogue),
+        by_columns_(n >= m) {
+    choose_strips();
+  }
+
+  void run() {
+    const Workspace<T> shared(by_columns_ ? rows_.rows * k_ : columns_.packed_size(k_));
+    shared_ = shared.data();
+    const std::int64_t panels = by_columns_ ? rows_.count : columns_.count;
+    parallel_for(
+        panels,
+        [&](std::int64_t p) {
+          by_columns_ ? pack_row_panel(p, {0, k_}, shared_at(p))
+                      : pack_column_panel(p, {0, k_}, shared_at(p));
+        },
+        static_cast<double>(std::min(rows_.rows, columns_.columns) * k_) * kPackNs);
+    if (splits_ == 1)
+      multiply();
+    else
+      multiply_in_splits();
+  }
+
+ private:
+  double cost_ns() const {
+    return static_cast<double>(rows_.rows * columns_.columns) * static_cast<double>(k_) * kMultiplyAddNs;
+  }
+
+  void choose_strips() {
+    const std::int64_t panels = by_columns_ ? columns_.count : rows_.count;
+    const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * k_;
+    const std::int64_t panel_work = rows_.rows * columns_.columns * k_ / panels;
+    const std::int64_t in_cache = std::max<std::int64_t>(kMaxStrip / panel_size, 1);
+    const std::int64_t worth_while = ceil_div(kLeastStripWork, std::max<std::int64_t>(panel_work, 1));
+    strip_ = std::clamp(ceil_div(panels, kEnoughStrips), std::min(worth_while, panels),
+                        std::max(in_cache, std::min(worth_while, panels)));
+    num_strips_ = ceil_div(panels, strip_);
+    if (num_strips_ < kEnoughStrips)
+      splits_ = std::clamp<std::int64_t>(k_ / kDepthSplit, 1, ceil_div(kEnoughStrips, num_strips_));
+  }
+
+  T* shared_at(std::int64_t panel) const {
+    return shared_ + panel * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
+  }
+
+  void pack_row_panel(std::int64_t p, Range steps, T* to) const {
+    pack_panel(from(a_, p * rows_.height, steps.begin), rows_.height_of(p), steps.end - steps.begin,
+               rows_.height_of(p), to);
+  }
+  void pack_column_panel(std::int64_t q, Range steps, T* to) const {
+    pack_panel(from(b_, q * columns_.kWidth, steps.begin), columns_.valid(q), steps.end - steps.begin,
+               columns_.packed_width(q), to);
+  }
+
+  /** Packs strip `strip` over the given steps and multiplies it with the whole shared operand. */
+  void multiply_strip(std::int64_t strip, Range steps, const MatrixOut& c, const Epilogue& epilogue) const {
+    const std::int64_t depth = steps.end - steps.begin;
+    const std::int64_t panels = by_columns_ ? columns_.count : rows_.count,
+                       others = by_columns_ ? rows_.count : columns_.count;
+    const Range mine{strip * strip_, std::min((strip + 1) * strip_, panels)};
+    const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
+    const Workspace<T> packed((mine.end - mine.begin) * panel_size);
+    for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+      T* to = packed.data() + (i - mine.begin) * panel_size;
+      by_columns_ ? pack_column_panel(i, steps, to) : pack_row_panel(i, steps, to);
+    }
+    // Panels are addressed from number 0 on, wherever the first one lies.
+    const PackedPanels<T> own{packed.data(), mine.begin, panel_size, 0},
+        all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
+    for (std::int64_t first = 0; first < others; first += kTilePanels) {
+      const Range tile{first, std::min(first + kTilePanels, others)};
+      if (by_columns_)
+        multiply_tile<T>({rows_, columns_, all, own}, tile, mine, depth, c, epilogue);
+      else
+        multiply_tile<T>({rows_, columns_, own, all}, mine, tile, depth, c, epilogue);
+    }
+  }
+
+  void multiply() const {
+    parallel_for(
+        num_strips_,
+        [&](std::int64_t strip) {
+          multiply_strip(strip, {0, k_}, c_, epilogue_);
+        },
+        cost_ns());
+  }
+
+  void multiply_in_splits() const {
+    const std::int64_t m = rows_.rows, n = columns_.columns;
+    const Workspace<T> partials(splits_ * m * n);
+    const auto one = [&](std::int64_t task) {
+      const std::int64_t split = task / num_strips_;
+      const Range steps{split * k_ / splits_, (split + 1) * k_ / splits_};
+      multiply_strip(task % num_strips_, steps, {partials.data() + split * m * n, dtype_of<T>(), n, 1}, {});
+    };
+    parallel_for(splits_ * num_strips_, one, cost_ns());
+    for (std::int64_t i = 0; i < m; ++i) {
+      T* sums = partials.data() + i * n;
+      for (std::int64_t split = 1; split < splits_; ++split)
+        for (std::int64_t j = 0; j < n; ++j) sums[j] += sums[split * m * n + j];
+      finish_row(sums, i, 0, n, c_, epilogue_);
+    }
+  }
+
+  RowPanels<T> rows_;
+  ColumnPanels<T> columns_;
+  std::int64_t k_;
+  Matrix a_, b_;  // both with lanes as rows
+  MatrixOut c_;
+  Epilogue epilogue_;
+  bool by_columns_;  // strips are cut from b, a is shared; else the other way round
+  T* shared_ = nullptr;
+  std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;  // panels per strip, strips, cuts of the depth
+};
+
+template <class T>
+void zero_sums(std::int64_t m, std::int64_t n, const MatrixOut& c, const Epilogue& epilogue) {
+  const Workspace<T> row(n);
+  for (std::int64_t i = 0; i < m; ++i) {
+    std::fill_n(row.data(), n, T(0));
+    finish_row(row.data(), i, 0, n, c, epilogue);
+  }
+}
+
+template <class T>
+void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
+              const MatrixOut& c, const Epilogue& epilogue) {
+  const std::int64_t block = std::max<std::int64_t>(kMaxPacked / k, 8 * RegisterBlock<T>::kColumns);
+  // Only the smaller side is packed as a whole, so only that is cut.
+  const std::int64_t rows = n >= m ? block : m, columns = n >= m ? n : block;
+  for (std::int64_t j = 0; j < n; j += columns)
+    for (std::int64_t i = 0; i < m; i += rows) {
+      Epilogue here = epilogue;
+      here.addend = from(epilogue.addend, i, j);
+      Product<T>(std::min(rows, m - i), std::min(columns, n - j), k, from(a, i, 0), from(b, 0, j),
+                 from(c, i, j), here)
+          .run();
+    }
+}
+
+}  // namespace
+
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
+          const MatrixOut& c, const Epilogue& epilogue) {
+  if (m == 0 || n == 0) return;
+  const bool wide = c.dtype == DType::f64;
+  if (k == 0) return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);
+  return wide ? multiply<double>(m, n, k, a, b, c, epilogue) : multiply<float>(m, n, k, a, b, c, epilogue);
+}
+
+}  // namespace mezzo::cpu_kernels

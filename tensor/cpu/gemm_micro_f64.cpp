@@ -1,0 +1,8 @@
+// The register blocks of double products, in a file of their own because they take long to compile.
+#include "gemm_micro.h"
+
+namespace mezzo::cpu_kernels {
+
+const MicroKernels<double> kMicroKernelsF64 = make_micro_kernels<double>();
+
+}  // namespace mezzo::cpu_kernels

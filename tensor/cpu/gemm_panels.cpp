@@ -1,0 +1,158 @@
+// A tile is computed one depth block at a time; its sums stay in f32 (f64) until the epilogue rounds them once.
+#include "gemm_panels.h"
+
+#include "convert.h"
+#include "workspace.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+const char* address(const Matrix& x, std::int64_t i, std::int64_t j) {
+  return static_cast<const char*>(x.data) +
+         (i * x.row + j * x.column) * static_cast<std::int64_t>(item_size(x.dtype));
+}
+
+char* address(const MatrixOut& c, std::int64_t i, std::int64_t j) {
+  return static_cast<char*>(c.data) +
+         (i * c.row + j * c.column) * static_cast<std::int64_t>(item_size(c.dtype));
+}
+
+/** Elements that finish_row handles at a time. */
+constexpr std::int64_t kRun = 64;
+
+/** n elements of the addend's row as T. */
+template <class T> void load_addend(const Matrix& x, std::int64_t i, std::int64_t j, std::int64_t n, T* to) {
+  const char* from = address(x, i, j);
+  if (x.column == 1) return convert(x.dtype, from, dtype_of<T>(), to, n);
+  convert(x.dtype, from, dtype_of<T>(), to, 1);
+  if (x.column == 0) return std::fill(to + 1, to + n, to[0]);
+  for (std::int64_t e = 1; e < n; ++e) convert(x.dtype, address(x, i, j + e), dtype_of<T>(), to + e, 1);
+}
+
+template <class T>
+void store_row(const T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const MatrixOut& c) {
+  char* to = address(c, i, j);
+  if (c.column == 1) {
+    if (static_cast<const void*>(to) != sums) convert(dtype_of<T>(), sums, c.dtype, to, n);
+    return;
+  }
+  for (std::int64_t e = 0; e < n; ++e) convert(dtype_of<T>(), sums + e, c.dtype, address(c, i, j + e), 1);
+}
+
+}  // namespace
+
+template <class T>
+void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const MatrixOut& c,
+                const Epilogue& epilogue) {
+  if (epilogue.alpha != 1) {
+    const T alpha = static_cast<T>(epilogue.alpha);
+    for (std::int64_t e = 0; e < n; ++e) sums[e] *= alpha;
+  }
+  if (epilogue.beta != 0) {
+    const T beta = static_cast<T>(epilogue.beta);
+    T addend[kRun];
+    for (std::int64_t at = 0; at < n; at += kRun) {
+      const std::int64_t run = std::min(kRun, n - at);
+      load_addend(epilogue.addend, i, j + at, run, addend);
+      for (std::int64_t e = 0; e < run; ++e) sums[at + e] += beta * addend[e];
+    }
+  }
+  store_row(sums, i, j, n, c);
+}
+
+namespace {
+
+/** One tile of the result: where its sums are kept, and the passes that add to them. */
+template <class T> class Tile {
+ public:
+  Tile(const PackedOperands<T>& x, Range row_panels, Range column_panels, const MatrixOut& c,
+       const Epilogue& epilogue)
+      : x_(x),
+        row_panels_(row_panels),
+        column_panels_(column_panels),
+        c_(c),
+        epilogue_(epilogue),
+        first_row_(row_panels.begin * x.rows.height),
+        first_column_(column_panels.begin * x.columns.kWidth),
+        num_rows_(std::min(row_panels.end * x.rows.height, x.rows.rows) - first_row_),
+        num_columns_(std::min(column_panels.end * x.columns.kWidth, x.columns.columns) - first_column_),
+        in_place_(can_sum_in(c, epilogue)),
+        scratch_(in_place_ ? 0 : num_rows_ * padded_columns()) {
+    sums_ = in_place_ ? reinterpret_cast<T*>(address(c, first_row_, first_column_)) : scratch_.data();
+    stride_ = in_place_ ? c.row : padded_columns();
+  }
+
+  void add(Range steps, bool accumulate) {
+    for (std::int64_t p = row_panels_.begin; p < row_panels_.end; ++p)
+      for (std::int64_t q = column_panels_.begin; q < column_panels_.end; ++q)
+        add_block(p, q, steps, accumulate);
+  }
+
+  void finish() {
+    const bool finished = in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0;
+    if (finished) return;
+    for (std::int64_t i = 0; i < num_rows_; ++i)
+      finish_row(sums_ + i * stride_, first_row_ + i, first_column_, num_columns_, c_, epilogue_);
+  }
+
+ private:
+  /** Sums may build up in the result's own memory when it has their type and nothing in it is still to be read. */
+  static bool can_sum_in(const MatrixOut& c, const Epilogue& epilogue) {
+    return c.dtype == dtype_of<T>() && c.column == 1 &&
+           (epilogue.beta == 0 || epilogue.addend.data != c.data);
+  }
+
+  std::int64_t padded_columns() const {
+    return (column_panels_.end - column_panels_.begin) * x_.columns.kWidth;
+  }
+
+  void add_block(std::int64_t p, std::int64_t q, Range steps, bool accumulate) {
+    const int height = x_.rows.height_of(p), vectors = x_.columns.vectors_of(q);
+    const std::int64_t width = x_.columns.packed_width(q), valid = x_.columns.valid(q);
+    const std::int64_t depth = steps.end - steps.begin;
+    const T* a = x_.a.data + (p - x_.a.first) * x_.a.size + (x_.a.step + steps.begin) * height;
+    const T* b = x_.b.data + (q - x_.b.first) * x_.b.size + (x_.b.step + steps.begin) * width;
+    T* to = sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
+    const MicroKernel<T> kernel = micro_kernel_for<T>(height, vectors);
+    // Only in the result's own memory do whole vectors reach beyond the last column.
+    if (!in_place_ || valid == width) return kernel(depth, a, b, to, stride_, accumulate);
+    constexpr std::int64_t kStride = ColumnPanels<T>::kWidth;
+    T block[RegisterBlock<T>::kRows * kStride] = {};
+    if (accumulate)
+      for (int i = 0; i < height; ++i) std::copy_n(to + i * stride_, valid, block + i * kStride);
+    kernel(depth, a, b, block, kStride, accumulate);
+    for (int i = 0; i < height; ++i) std::copy_n(block + i * kStride, valid, to + i * stride_);
+  }
+
+  const PackedOperands<T>& x_;
+  Range row_panels_, column_panels_;
+  const MatrixOut& c_;
+  const Epilogue& epilogue_;
+  std::int64_t first_row_, first_column_, num_rows_, num_columns_;
+  bool in_place_;
+  Workspace<T> scratch_;
+  T* sums_;
+  std::int64_t stride_;
+};
+
+}  // namespace
+
+template <class T>
+void multiply_tile(const PackedOperands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
+                   const MatrixOut& c, const Epilogue& epilogue) {
+  Tile<T> tile(x, row_panels, column_panels, c, epilogue);
+  for (std::int64_t at = 0; at < depth; at += kDepthBlock)
+    tile.add({at, std::min(at + kDepthBlock, depth)}, at > 0);
+  tile.finish();
+}
+
+template void finish_row(float*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&, const Epilogue&);
+template void finish_row(double*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&,
+                         const Epilogue&);
+template void multiply_tile(const PackedOperands<float>&, Range, Range, std::int64_t, const MatrixOut&,
+                            const Epilogue&);
+template void multiply_tile(const PackedOperands<double>&, Range, Range, std::int64_t, const MatrixOut&,
+                            const Epilogue&);
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,124 @@
+// Kernels of group_norm, instance_norm and their gradient.
+#include "../ops/group_norm.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "channel_runs.h"
+#include "moments.h"
+#include "reduce_driver.h"
+
+namespace mezzo {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Mean and biased variance of each group: the elements of a group lie side by side. */
+template <class C> void group_statistics(const Tensor& x, std::int64_t count, C* mean, C* var) {
+  using State = typename Moments<C>::State;
+  const std::int64_t length = count == 0 ? 0 : x.numel() / count;
+  const Shape rows{count, length};
+  const auto emit = [&](std::int64_t at, const State* states, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      mean[at + i] = states[i].count > 0 ? states[i].mean : std::numeric_limits<C>::quiet_NaN();
+      var[at + i] = states[i].squares / states[i].count;
+    }
+  };
+  reduce_tensor(alias(x, rows, contiguous_strides(rows), x.impl()->offset), 2u, Moments<C>{}, emit, 0.3);
+}
+
+template <class C> void forward(Inputs in, Outputs out, double eps) {
+  const Tensor x = row_major(in[0]);
+  const ChannelShape s(x.shape());
+  const std::int64_t groups = out[1].shape()[1], per_group = s.channels / std::max<std::int64_t>(1, groups);
+  C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
+  group_statistics(x, s.samples * groups, mean, var);
+  for (std::int64_t i = 0; i < s.samples * groups; ++i)
+    rstd[i] = C(1) / std::sqrt(var[i] + static_cast<C>(eps));
+  const std::vector<C> weight = channel_values<C>(in[1], s.channels, 1),
+                       bias = channel_values<C>(in[2], s.channels, 0);
+  struct Coefficients {
+    C mean, scale, shift;
+  };
+  std::vector<Coefficients> runs(static_cast<std::size_t>(s.runs()));
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const std::size_t channel = r % weight.size(), group = r / static_cast<std::size_t>(per_group);
+    runs[r] = {mean[group], rstd[group] * weight[channel], bias[channel]};
+  }
+  const Coefficients* of_run = runs.data();
+  map_runs<C, 1>({x}, out[0], s, s.runs(), [=](C value, std::int64_t r) {
+    return (value - of_run[r].mean) * of_run[r].scale + of_run[r].shift;
+  });
+}
+
+template <class C> void backward(Inputs in, Outputs out) {
+  const Tensor g = row_major(in[0]), x = row_major(in[1]), mean_values = row_major(in[3]),
+               rstd_values = row_major(in[4]);
+  const ChannelShape s(x.shape());
+  const std::int64_t groups = mean_values.shape()[1],
+                     per_group = s.channels / std::max<std::int64_t>(1, groups);
+  const C *mean = mean_values.data<C>(), *rstd = rstd_values.data<C>();
+  const std::vector<C> weight = channel_values<C>(in[2], s.channels, 1);
+  const std::size_t count = static_cast<std::size_t>(s.runs());
+  std::vector<C> run_mean(count);
+  for (std::size_t r = 0; r < count; ++r) run_mean[r] = mean[r / static_cast<std::size_t>(per_group)];
+  std::vector<GradientSums<C>> sums(count);
+  if (s.inner > 0 && count > 0) run_sums(g, x, s, run_mean.data(), s.runs(), sums.data());
+
+  // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), means over the group.
+  struct Coefficients {
+    C mean, scale, from_x, shift;
+  };
+  std::vector<Coefficients> runs(count);
+  const C elements = static_cast<C>(per_group * s.inner);
+  for (std::int64_t k = 0; k < s.samples * groups; ++k) {
+    GradientSums<C> total;
+    const std::int64_t first = k * per_group;
+    for (std::int64_t r = first; r < first + per_group; ++r) {
+      const C w = weight[static_cast<std::size_t>(r % s.channels)];
+      total = total + GradientSums<C>{w * sums[static_cast<std::size_t>(r)].g,
+                                      w * sums[static_cast<std::size_t>(r)].gx};
+    }
+    for (std::int64_t r = first; r < first + per_group; ++r)
+      runs[static_cast<std::size_t>(r)] = {
+          mean[k], weight[static_cast<std::size_t>(r % s.channels)] * rstd[k],
+          rstd[k] * rstd[k] * rstd[k] * (total.gx / elements), rstd[k] * (total.g / elements)};
+  }
+  const Coefficients* of_run = runs.data();
+  map_runs<C, 2>({g, x}, out[0], s, s.runs(), [=](C gv, C xv, std::int64_t r) {
+    const Coefficients& c = of_run[r];
+    return gv * c.scale - c.shift - (xv - c.mean) * c.from_x;
+  });
+
+  for (std::size_t r = 0; r < count; ++r) sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];
+  add_rows_pairwise(sums.data(), s.samples, s.channels);
+  for (std::int64_t c = 0; c < s.channels; ++c) {
+    const GradientSums<C> total = count > 0 ? sums[static_cast<std::size_t>(c)] : GradientSums<C>{};
+    out[1].data<C>()[c] = total.gx;
+    out[2].data<C>()[c] = total.g;
+  }
+}
+
+}  // namespace
+
+namespace op {
+
+void GroupNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs.eps); });
+}
+
+void GroupNormBackward::cpu(Inputs in, Outputs out, const Attrs&) {
+  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) { mezzo::backward<C>(in, out); });
+}
+
+void InstanceNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs.eps); });
+}
+
+}  // namespace op
+
+}  // namespace mezzo

@@ -1,0 +1,98 @@
+#include "index_list.h"
+
+#include "../dispatch.h"
+#include "../ops/copy.h"
+#include "../text.h"
+
+namespace mezzo::cpu_kernels {
+
+namespace {
+
+[[noreturn]] void fail_index(const Tensor& values, std::int64_t at, std::int64_t lowest,
+                             const IndexTarget& target) {
+  Shape place = values.shape();
+  std::int64_t rest = at;
+  for (int i = place.rank() - 1; i >= 0; --i) {
+    place[i] = rest % values.shape()[i];
+    rest /= values.shape()[i];
+  }
+  fail<IndexError>(target.op, {.what = "index out of range",
+                               .got = str(values.data<std::int64_t>()[at], " at index", place,
+                                          " into dimension ", target.dim, " of ", str(target.x)),
+                               .expected = target.size == 0 ? std::string("no index, the dimension is empty")
+                                                            : str(lowest, "..", target.size - 1)});
+}
+
+/** Checks lowest <= value < lowest + count for all values. */
+void require_range(const Tensor& values, std::int64_t lowest, const IndexTarget& target) {
+  const std::int64_t* v = values.data<std::int64_t>();
+  const auto count = static_cast<std::uint64_t>(target.size - lowest);
+  const auto outside = [&](std::int64_t value) {
+    return static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lowest) >= count;
+  };
+  // The common case, all inside, is one loop without branches.
+  bool bad = false;
+  for (std::int64_t i = 0; i < values.numel(); ++i) bad |= outside(v[i]);
+  if (!bad) return;
+  std::int64_t first = 0;
+  while (!outside(v[first])) ++first;
+  fail_index(values, first, lowest, target);
+}
+
+Tensor as_i64(const Tensor& index) {
+  const CastScope no_casts(nullptr);
+  return index.detach().to(DType::i64).contiguous();
+}
+
+}  // namespace
+
+Tensor checked_indices(const Tensor& index, const IndexTarget& target) {
+  const Tensor values = as_i64(index);
+  require_range(values, 0, target);
+  return values;
+}
+
+Tensor wrapped_indices(const Tensor& index, const IndexTarget& target) {
+  const Tensor values = as_i64(index);
+  require_range(values, -target.size, target);
+  Tensor out = empty_tensor(values.shape(), DType::i64, cpu);
+  const std::int64_t* from = values.data<std::int64_t>();
+  std::int64_t* to = out.data<std::int64_t>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) to[i] = from[i] < 0 ? from[i] + target.size : from[i];
+  return out;
+}
+
+Tensor at_least_1d(const Tensor& x) {
+  return x.dim() == 0 ? alias(x, {1}, {1}, x.impl()->offset) : x.detach();
+}
+
+Tensor apart(const Tensor& source, const Tensor& written) {
+  const bool shared = source.impl()->storage == written.impl()->storage;
+  return shared ? source.detach().clone() : source.detach();
+}
+
+void copy_values(const Tensor& from, const Tensor& to) {
+  const Tensor operands[] = {to, from};
+  Tensor result = to;
+  op::Copy::cpu(operands, {&result, 1}, {});
+}
+
+void start_from(const Tensor& x, const Tensor& out) {
+  const bool in_place = x.raw_data() == out.raw_data();
+  if (!in_place) copy_values(x, out);
+}
+
+std::vector<std::int64_t> offset_table(std::span<const std::int64_t> sizes,
+                                       std::span<const std::int64_t> strides) {
+  std::vector<std::int64_t> table{0};
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    std::vector<std::int64_t> next;
+    next.reserve(table.size() * static_cast<std::size_t>(sizes[d]));
+    for (const std::int64_t base : table)
+      for (std::int64_t i = 0; i < sizes[d]; ++i) next.push_back(base + i * strides[d]);
+    table = std::move(next);
+  }
+  return table;
+}
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,46 @@
+// Moments: count, mean and sum of squared deviations of any number of values, in one pass over memory.
+// Sees: fold.h.
+// Read next: reduce_driver.h (which runs it), variance.cpp, batch_norm.cpp (its users).
+#pragma once
+
+#include "fold.h"
+#include "order.h"
+
+namespace mezzo::cpu_kernels {
+
+/** A reduction (see reduce_driver.h). Within a chunk two passes over cached values; chunks join by the formula of Chan, Golub and LeVeque. */
+template <class C> struct Moments {
+  struct State {
+    C count, mean, squares;  // squares: sum of (x - mean)^2
+  };
+  using Value = C;
+
+  State identity() const { return {C(0), C(0), C(0)}; }
+
+  State row(const C* x, std::int64_t n, std::int64_t) const {
+    const C mean = fold_row(x, n, C(0), kPlus, kPlus) / static_cast<C>(n);
+    const auto square = [mean](C a, C b) { return a + (b - mean) * (b - mean); };
+    return {static_cast<C>(n), mean, fold_row(x, n, C(0), square, kPlus)};
+  }
+
+  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
+               State* out) const {
+    const auto add = [](C a, C b, std::int64_t) { return a + b; };
+    alignas(64) C means[kMaxColumns], lanes[kMaxColumns], squares[kMaxColumns];
+    fold_columns(x, rows, stride, width, C(0), add, kPlus, means);
+    for (std::int64_t j = 0; j < width; ++j) means[j] /= static_cast<C>(rows);
+    repeat_lanes(means, width, stride, lanes);
+    const auto square = [&lanes](C a, C b, std::int64_t j) { return a + (b - lanes[j]) * (b - lanes[j]); };
+    fold_columns(x, rows, stride, width, C(0), square, kPlus, squares);
+    for (std::int64_t j = 0; j < width; ++j) out[j] = {static_cast<C>(rows), means[j], squares[j]};
+  }
+
+  State combine(State a, State b) const {
+    const C count = a.count + b.count;
+    const C step = b.mean - a.mean;
+    const C share = b.count / count;
+    return {count, a.mean + step * share, a.squares + b.squares + step * step * (a.count * share)};
+  }
+};
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,202 @@
+// reduce_tensor: runs any reduction over any set of dimensions: cuts into chunks, on all threads, and combines the chunks' results.
+// Sees: fold.h, block_io.h, ../parallel.h.
+// Read next: reduce.cpp (the reductions made with it).
+//
+// A reduction R states:
+//   R::Value  the arithmetic type (float, double, std::int64_t);  R::State  what is known about the elements seen so far
+//   State identity()                                               nothing seen
+//   State row(const Value* x, n, first)                            n <= kReductionChunk elements, the first being number `first` of its line
+//   void columns(const Value* x, rows, stride, width, first, State* out)   width <= kMaxColumns lines at once
+//   State combine(State a, State b)                                a's elements come before b's
+// Chunks are cut and combined pairwise in an order that depends on the shape alone: same bits for any strides and any number of threads.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "../parallel.h"
+#include "block_io.h"
+#include "fold.h"
+
+namespace mezzo::cpu_kernels {
+
+/** A contiguous tensor seen as [outer][length][inner], of which `length` is reduced. */
+struct Extent {
+  std::int64_t outer = 1, length = 1, inner = 1;
+};
+
+/** The steps that reduce the dimensions in `dims` (bit i: dimension i), innermost first, neighbours taken together. At least one. */
+struct ReductionSteps {
+  std::array<Extent, Shape::kMaxRank / 2> items;
+  std::size_t count = 0;
+};
+ReductionSteps reduction_steps(const Shape& shape, std::uint32_t dims);
+
+/** Rows of a chunk of columns. */
+constexpr std::int64_t column_chunk_rows(std::int64_t inner) { return 64 * rows_side_by_side(inner); }
+
+/** The most states emitted at once. */
+inline constexpr std::int64_t kMaxEmitted = 256;
+static_assert(kMaxEmitted >= kMaxColumns);
+
+/** One thread's panel has about this many elements. */
+inline constexpr std::int64_t kPanel = 16384;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+template <class R> class Reduction {
+ public:
+  using Value = typename R::Value;
+  using State = typename R::State;
+
+  Reduction(const R& r, double element_ns) : r_(r), element_ns_(element_ns) {}
+
+  /** Reduces x over `length`; the state of line (o, i) is emitted as number o * inner + i. emit(at, states, n). */
+  template <class Emit> void first_step(const BlockReader<Value>& x, const Extent& e, Emit&& emit) const {
+    if (e.inner == 1)
+      rows(x, e, emit);
+    else
+      columns(x, e, emit);
+  }
+
+  /** Reduces an array of states over `length`; destroys it. */
+  template <class Emit> void later_step(State* states, const Extent& e, Emit&& emit) const {
+    for (std::int64_t o = 0; o < e.outer; ++o, states += e.length * e.inner) {
+      combine_tree(states, e.length, e.inner);
+      for (std::int64_t i = 0; i < e.inner; i += kMaxEmitted)
+        emit(o * e.inner + i, states + i, std::min(kMaxEmitted, e.inner - i));
+    }
+  }
+
+ private:
+  template <class Emit> void rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+    if (e.length > kReductionChunk) return long_rows(x, e, emit);
+    const std::int64_t rows_per_block = std::max<std::int64_t>(1, kReductionChunk / e.length);
+    const auto panel = [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) Value buffer[kReductionChunk];
+      State states[kMaxEmitted];
+      for (std::int64_t r = begin; r < end;) {
+        const std::int64_t count = std::min({rows_per_block, end - r, kMaxEmitted});
+        const Value* values = x.read(r * e.length, count * e.length, buffer);
+        for (std::int64_t k = 0; k < count; ++k) states[k] = r_.row(values + k * e.length, e.length, 0);
+        emit(r, states, count);
+        r += count;
+      }
+    };
+    if (e.outer * e.length <= kPanel) return panel(0, e.outer);
+    parallel_chunks(e.outer, ceil_div(kPanel, e.length), panel, cost_of(e.length));
+  }
+
+  template <class Emit> void long_rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+    const std::int64_t chunks = ceil_div(e.length, kReductionChunk);
+    const auto states = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks));
+    parallel_chunks(
+        e.outer * chunks, kPanel / kReductionChunk,
+        [&](std::int64_t begin, std::int64_t end) {
+          alignas(64) Value buffer[kReductionChunk];
+          for (std::int64_t c = begin; c < end; ++c) {
+            const std::int64_t first = c % chunks * kReductionChunk;
+            const std::int64_t n = std::min(kReductionChunk, e.length - first);
+            const Value* values = x.read(c / chunks * e.length + first, n, buffer);
+            states[static_cast<std::size_t>(c)] = r_.row(values, n, first);
+          }
+        },
+        cost_of(kReductionChunk));
+    for (std::int64_t o = 0; o < e.outer; ++o) {
+      State* line = states.get() + o * chunks;
+      combine_tree(line, chunks, 1);
+      emit(o, line, 1);
+    }
+  }
+
+  template <class Emit> void columns(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+    const std::int64_t blocks = ceil_div(e.inner, kMaxColumns);
+    const std::int64_t chunk_rows = column_chunk_rows(e.inner), chunks = ceil_div(e.length, chunk_rows);
+    std::unique_ptr<State[]> partial;
+    if (chunks > 1)
+      partial = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks * e.inner));
+    const auto panel = [&](std::int64_t begin, std::int64_t end) {
+      State states[kMaxColumns];
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t o = task / (chunks * blocks), chunk = task / blocks % chunks;
+        const std::int64_t column = task % blocks * kMaxColumns;
+        const std::int64_t width = std::min(kMaxColumns, e.inner - column);
+        State* out = chunks > 1 ? partial.get() + (o * chunks + chunk) * e.inner + column : states;
+        column_chunk(x, e, o, chunk * chunk_rows, column, width, out);
+        if (chunks == 1) emit(o * e.inner + column, states, width);
+      }
+    };
+    const std::int64_t tasks = e.outer * chunks * blocks;
+    const std::int64_t task_size = std::min(chunk_rows, e.length) * std::min(kMaxColumns, e.inner);
+    if (tasks * task_size <= kPanel)
+      panel(0, tasks);
+    else
+      parallel_chunks(tasks, ceil_div(kPanel, task_size), panel, cost_of(task_size));
+    if (chunks > 1) later_step(partial.get(), {e.outer, chunks, e.inner}, emit);
+  }
+
+  void column_chunk(const BlockReader<Value>& x, const Extent& e, std::int64_t o, std::int64_t row,
+                    std::int64_t column, std::int64_t width, State* out) const {
+    const std::int64_t rows = std::min(column_chunk_rows(e.inner), e.length - row);
+    const std::int64_t at = (o * e.length + row) * e.inner + column;
+    if (x.direct()) return r_.columns(x.read(at, 0, nullptr), rows, e.inner, width, row, out);
+    alignas(64) Value buffer[64 * kMaxColumns];
+    if (width == e.inner) {
+      x.read(at, rows * width, buffer);
+      return r_.columns(buffer, rows, width, width, row, out);
+    }
+    // A part of each row: apart in the buffer as in the tensor, so that the order of additions does not depend on the dtype.
+    for (std::int64_t r = 0; r < rows; ++r) x.read(at + r * e.inner, width, buffer + r * kMaxColumns);
+    r_.columns(buffer, rows, kMaxColumns, width, row, out);
+  }
+
+  /** states[0..inner) = all `count` rows of states combined pairwise in order. */
+  void combine_tree(State* states, std::int64_t count, std::int64_t inner) const {
+    for (std::int64_t step = 1; step < count; step *= 2)
+      for (std::int64_t r = 0; r + step < count; r += 2 * step) {
+        State* a = states + r * inner;
+        const State* b = states + (r + step) * inner;
+        for (std::int64_t i = 0; i < inner; ++i) a[i] = r_.combine(a[i], b[i]);
+      }
+  }
+
+  double cost_of(std::int64_t elements) const { return element_ns_ * static_cast<double>(elements); }
+
+  const R& r_;
+  double element_ns_;
+};
+
+/** Reduces the dimensions of x in `dims` and emits the final states in row-major order of the result: emit(at, states, n), n <= kMaxEmitted,
+ *  from any thread. Nothing is emitted for an empty result. */
+template <class R, class Emit>
+void reduce_tensor(const Tensor& x, std::uint32_t dims, const R& r, Emit&& emit, double element_ns = 0.1) {
+  using State = typename R::State;
+  const ReductionSteps steps = reduction_steps(x.shape(), dims);
+  if (x.numel() == 0) {
+    std::int64_t results = 1;
+    for (int i = 0; i < x.dim(); ++i)
+      if (!(dims >> i & 1)) results *= x.shape()[i];
+    const State none = r.identity();
+    for (std::int64_t i = 0; i < results; ++i) emit(i, &none, 1);
+    return;
+  }
+  const Tensor source = row_major(x);
+  const Reduction<R> reduction(r, element_ns);
+  if (steps.count == 1) return reduction.first_step(source, steps.items[0], emit);
+  std::unique_ptr<State[]> states;
+  const auto collect = [&](std::unique_ptr<State[]>& to, const Extent& e) {
+    to = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * e.inner));
+    return [into = to.get()](std::int64_t at, const State* s, std::int64_t n) {
+      std::copy(s, s + n, into + at);
+    };
+  };
+  reduction.first_step(source, steps.items[0], collect(states, steps.items[0]));
+  for (std::size_t i = 1; i + 1 < steps.count; ++i) {
+    std::unique_ptr<State[]> next;
+    reduction.later_step(states.get(), steps.items[i], collect(next, steps.items[i]));
+    states = std::move(next);
+  }
+  reduction.later_step(states.get(), steps.items[steps.count - 1], emit);
+}
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,76 @@
+// Kernels of the running sums and products.
+#include "../ops/scan.h"
+
+#include "../ops/copy.h"
+#include "line_map.h"
+#include "order.h"
+
+namespace mezzo {
+
+namespace {
+
+using namespace cpu_kernels;
+
+template <class C> void cumsum_line(const C* x, C* y, std::int64_t n, bool reversed) {
+  C total = 0;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t i = reversed ? n - 1 - k : k;
+    total = kPlus(total, x[i]);
+    y[i] = total;
+  }
+}
+
+template <class C> void cumprod_line(const C* const* in, C* y, std::int64_t n) {
+  C product = 1;
+  for (std::int64_t k = 0; k < n; ++k) y[k] = product = kTimes(product, in[0][k]);
+}
+
+template <class C> void cumprod_backward_line(const C* const* in, C* gx, std::int64_t n) {
+  const C *g = in[0], *x = in[1];
+  C tail = 0;
+  for (std::int64_t k = n - 1; k >= 0; --k) gx[k] = tail = g[k] + (k + 1 < n ? x[k + 1] * tail : C(0));
+  C before = 1;
+  for (std::int64_t k = 0; k < n; ++k) {
+    gx[k] *= before;
+    before *= x[k];
+  }
+}
+
+/** Runs f(y) on `out`, or on a row-major stand-in for it where an in-place call made `out` strided. */
+template <class F> void with_row_major(Tensor& out, F&& f) {
+  if (out.is_contiguous()) return f(out);
+  Tensor y = empty_tensor(out.shape(), out.dtype(), out.device());
+  f(y);
+  const Tensor operands[] = {out, y};
+  op::Copy::cpu(operands, {&out, 1}, {});
+}
+
+}  // namespace
+
+namespace op {
+
+void Cumprod::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    with_row_major(out[0],
+                   [&](Tensor& y) { map_lines<C, 1>({row_major(in[0])}, y, attrs.dim, cumprod_line<C>, 1); });
+  });
+}
+
+void CumprodBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    map_lines<C, 2>({row_major(in[0]), row_major(in[1])}, out[0], attrs.dim, cumprod_backward_line<C>, 2);
+  });
+}
+
+void Cumsum::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    const auto line = [&](const C* const* x, C* y, std::int64_t n) {
+      cumsum_line(x[0], y, n, attrs.reversed);
+    };
+    with_row_major(out[0], [&](Tensor& y) { map_lines<C, 1>({row_major(in[0])}, y, attrs.dim, line, 1); });
+  });
+}
+
+}  // namespace op
+
+}  // namespace mezzo

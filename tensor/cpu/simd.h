@@ -1,0 +1,124 @@
+// Simd<T>: the widest vector of the target for float or double, as little of it as the matrix kernels need.
+// Sees: half.h and the compiler's intrinsics.
+// Read next: gemm_micro.h (who computes with it), gemm_pack.cpp (who loads and transposes with it).
+#pragma once
+
+#if defined(__x86_64__)
+#  include <immintrin.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "../half.h"
+
+// Loops of constant length over registers; a loop that stays a loop would send them to memory.
+#ifdef __clang__
+#  define MZ_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#  define MZ_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+namespace mezzo::cpu_kernels {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+template <class T> struct Simd {
+  typedef T V __attribute__((vector_size(kVectorBytes)));
+  static constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
+
+  static V load(const T* p) {
+    V v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static void store(T* p, V v) { std::memcpy(p, &v, sizeof v); }
+
+  /** Stores the first n elements, 0 <= n < kWidth. */
+  static void store_first(T* p, V v, std::int64_t n) {
+#if defined(__AVX512F__)
+    const auto mask = static_cast<unsigned>((1u << n) - 1);
+    if constexpr (std::is_same_v<T, float>)
+      _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), (__m512)v);
+    else
+      _mm512_mask_storeu_pd(p, static_cast<__mmask8>(mask), (__m512d)v);
+#else
+    alignas(kVectorBytes) T all[kWidth];
+    store(all, v);
+    for (std::int64_t i = 0; i < n; ++i) p[i] = all[i];
+#endif
+  }
+
+  /** Widening loads are exact. */
+  static V load(const Half* p) {
+    static_assert(std::is_same_v<T, float>);
+#if defined(__AVX512F__)
+    // With a full mask, because g++ 12 warns about its own header otherwise.
+    return (V)_mm512_maskz_cvtph_ps(__mmask16{0xFFFF},
+                                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+    return (V)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+    V v;
+    for (int i = 0; i < kWidth; ++i) v[i] = static_cast<float>(p[i]);
+    return v;
+#endif
+  }
+  static V load(const BFloat16* p) {
+    static_assert(std::is_same_v<T, float>);
+    typedef std::uint16_t Narrow __attribute__((vector_size(kVectorBytes / 2)));
+    typedef std::uint32_t Wide __attribute__((vector_size(kVectorBytes)));
+    Narrow bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return (V)(__builtin_convertvector(bits, Wide) << 16);
+  }
+
+  static V splat(T x) { return x - V{}; }
+
+  /** a * b + c; one rounding where the target has such an instruction. */
+  static V fma(V a, V b, V c) {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<T, float>)
+      return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    else
+      return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+    if constexpr (std::is_same_v<T, float>)
+      return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    else
+      return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return a * b + c;
+#endif
+  }
+
+  /** Transposes the square of kWidth vectors: halves of vectors trade places, then quarters, down to single elements. */
+  static void transpose(V (&rows)[kWidth]) { transpose_blocks<kWidth / 2>(rows); }
+
+ private:
+  template <int kBlock> static void transpose_blocks(V (&rows)[kWidth]) {
+    MZ_UNROLL
+    for (int i = 0; i < kWidth; ++i)
+      if ((i & kBlock) == 0)
+        exchange<kBlock>(rows[i], rows[i + kBlock], std::make_integer_sequence<int, kWidth>{});
+    if constexpr (kBlock > 1) transpose_blocks<kBlock / 2>(rows);
+  }
+
+  template <int kBlock, int... kLane> static void exchange(V& a, V& b, std::integer_sequence<int, kLane...>) {
+    const V upper =
+        __builtin_shufflevector(a, b, ((kLane & kBlock) == 0 ? kLane : kWidth + kLane - kBlock)...);
+    b = __builtin_shufflevector(a, b, ((kLane & kBlock) == 0 ? kLane + kBlock : kWidth + kLane)...);
+    a = upper;
+  }
+};
+
+}  // namespace mezzo::cpu_kernels

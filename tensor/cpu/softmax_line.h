@@ -1,0 +1,41 @@
+// The loops of softmax over one line of values, shared with the losses built on it.
+// Sees: fold.h, ../math.h.
+// Read next: softmax.cpp, cross_entropy.cpp.
+#pragma once
+
+#include "../math.h"
+#include "fold.h"
+#include "order.h"
+
+namespace mezzo::cpu_kernels {
+
+/** Greatest of n values; nan when there is one. */
+template <class C> C line_max(const C* x, std::int64_t n) {
+  return fold_row(x, n, lowest<C>(), kGreater, kGreater);
+}
+
+template <class C> C line_sum(const C* x, std::int64_t n) {
+  constexpr std::int64_t kPiece = 4096;
+  if (n <= kPiece) return fold_row(x, n, C(0), kPlus, kPlus);
+  C total = 0;
+  for (std::int64_t i = 0; i < n; i += kPiece)
+    total += fold_row(x + i, std::min(kPiece, n - i), C(0), kPlus, kPlus);
+  return total;
+}
+
+/** e[i] = exp(x[i] - shift); the sum of them. */
+template <class C> C line_exp(const C* x, C shift, C* e, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) e[i] = math::exp(x[i] - shift);
+  return line_sum(e, n);
+}
+
+/** Sum of exp(x[i] - shift) alone. */
+template <class C> C line_exp_sum(const C* x, C shift, std::int64_t n) {
+  constexpr std::int64_t kPiece = 1024;
+  alignas(64) C e[kPiece];
+  C total = 0;
+  for (std::int64_t i = 0; i < n; i += kPiece) total += line_exp(x + i, shift, e, std::min(kPiece, n - i));
+  return total;
+}
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,163 @@
+// Kernels of variance, norms, products and log-sum-exp.
+#include "../ops/statistics.h"
+
+#include <cmath>
+
+#include "../math.h"
+#include "fold_reduction.h"
+#include "line_map.h"
+#include "moments.h"
+#include "order.h"
+#include "softmax_line.h"
+
+namespace mezzo {
+
+namespace {
+
+using namespace cpu_kernels;
+
+constexpr auto kSame = []<class C>(C a) { return a; };
+
+/** Maximum and sum of exponentials relative to it. */
+template <class C> struct LogSum {
+  struct State {
+    C max, sum;
+    /** What exponents were taken relative to: the maximum, unless that is infinite. */
+    C shift() const { return std::isinf(max) ? C(0) : max; }
+  };
+  using Value = C;
+
+  State identity() const { return {lowest<C>(), C(0)}; }
+
+  State row(const C* x, std::int64_t n, std::int64_t) const {
+    State state{line_max(x, n), C(0)};
+    state.sum = line_exp_sum(x, state.shift(), n);
+    return state;
+  }
+
+  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
+               State* out) const {
+    alignas(64) C max[kMaxColumns], lanes[kMaxColumns], sums[kMaxColumns];
+    const auto greater = [](C a, C b, std::int64_t) { return kGreater(a, b); };
+    fold_columns(x, rows, stride, width, lowest<C>(), greater, kGreater, max);
+    for (std::int64_t j = 0; j < width; ++j) sums[j] = State{max[j], 0}.shift();
+    repeat_lanes(sums, width, stride, lanes);
+    const auto add = [&lanes](C a, C b, std::int64_t j) { return a + math::exp(b - lanes[j]); };
+    fold_columns(x, rows, stride, width, C(0), add, kPlus, sums);
+    for (std::int64_t j = 0; j < width; ++j) out[j] = {max[j], sums[j]};
+  }
+
+  State combine(State a, State b) const {
+    if (a.max == lowest<C>()) return b;
+    if (b.max == lowest<C>()) return a;
+    State both{kGreater(a.max, b.max), C(0)};
+    both.sum = a.sum * math::exp(a.shift() - both.shift()) + b.sum * math::exp(b.shift() - both.shift());
+    return both;
+  }
+};
+
+/** y = finish(state) over the dims, rounded once. */
+template <class C, class R, class Finish>
+void reduce_and_finish(const Tensor& x, Tensor& y, std::uint32_t dims, const R& r, Finish finish,
+                       double element_ns) {
+  const BlockWriter<C> writer(y);
+  const auto emit = [&](std::int64_t at, const typename R::State* states, std::int64_t n) {
+    C buffer[kMaxEmitted];
+    C* results = writer.target(at, buffer);
+    for (std::int64_t i = 0; i < n; ++i) results[i] = finish(states[i]);
+    writer.write(at, n, results);
+  };
+  reduce_tensor(x, dims, r, emit, element_ns);
+}
+
+/** y = finish(variance). */
+template <class Finish>
+void variance(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, Finish finish) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    const auto count = static_cast<double>(op::reduced_count(x.shape(), attrs.reduce()));
+    const C divisor = static_cast<C>(std::max(0.0, count - attrs.correction));
+    const auto divided = [=](const typename Moments<C>::State& s) { return finish(s.squares / divisor); };
+    reduce_and_finish<C>(x, y, attrs.dims, Moments<C>{}, divided, 0.3);
+  });
+}
+
+template <class C> void norm(const Tensor& x, Tensor& y, std::uint32_t dims, double p) {
+  const auto absolute = [](C v) { return v < C(0) ? -v : v; };
+  const auto fold = [&](C start, auto step, auto combine, auto finish) {
+    fold_tensor(x, y, dims, start, step, combine, finish);
+  };
+  if (p == 2) {
+    fold(
+        C(0), [](C a, C v) { return a + v * v; }, kPlus, [](C s) { return std::sqrt(s); });
+  } else if (p == 1) {
+    fold(
+        C(0), [=](C a, C v) { return a + absolute(v); }, kPlus, kSame);
+  } else if (p == 0) {
+    fold(
+        C(0), [](C a, C v) { return v != C(0) ? a + C(1) : a; }, kPlus, kSame);
+  } else if (std::isinf(p) && p > 0) {
+    fold(
+        C(0), [=](C a, C v) { return kGreater(a, absolute(v)); }, kGreater, kSame);
+  } else if (std::isinf(p)) {
+    fold(
+        highest<C>(), [=](C a, C v) { return kLess(a, absolute(v)); }, kLess, kSame);
+  } else {
+    const C power = static_cast<C>(p), root = static_cast<C>(1 / p);
+    fold(
+        C(0), [=](C a, C v) { return a + math::pow(absolute(v), power); }, kPlus,
+        [=](C s) { return math::pow(s, root); });
+  }
+}
+
+/** Product of everything before times product of everything behind. */
+template <class C> void others_line(const C* const* in, C* y, std::int64_t n) {
+  const C* x = in[0];
+  C product = 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    y[i] = product;
+    product *= x[i];
+  }
+  product = 1;
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    y[i] *= product;
+    product *= x[i];
+  }
+}
+
+}  // namespace
+
+namespace op {
+
+void LogSumExp::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    const auto finish = [](const typename LogSum<C>::State& s) { return math::log(s.sum) + s.shift(); };
+    reduce_and_finish<C>(in[0], out[0], attrs.dims, LogSum<C>{}, finish, 1);
+  });
+}
+
+void Prod::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    fold_tensor(in[0], out[0], attrs.dims, C(1), kTimes, kTimes, kSame);
+  });
+}
+
+void ProdOfOthers::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    map_lines<C, 1>({row_major(in[0])}, out[0], attrs.dim, others_line<C>, 2);
+  });
+}
+
+void Std::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  variance(in[0], out[0], attrs, [](auto v) { return std::sqrt(v); });
+}
+
+void Var::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, kSame); }
+
+void VectorNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(
+      in[0].dtype(), [&]<class C>(std::type_identity<C>) { norm<C>(in[0], out[0], attrs.dims, attrs.p); });
+}
+
+}  // namespace op
+
+}  // namespace mezzo

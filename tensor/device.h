@@ -1,0 +1,34 @@
+// Where a tensor's memory lives: the CPU or one NVIDIA GPU.
+// Sees: the standard library only.
+// Read next: storage.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "macros.h"
+
+namespace mezzo {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+inline constexpr int kNumDeviceKinds = 2;
+
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  std::int8_t index = 0;
+
+  /** The fastest device of this machine that this build has kernels for; the CPU when there is none. Never fails. */
+  MZ_API static Device best();
+  /** Parses "cpu", "cuda" or "cuda:N". Errors: ValueError naming the accepted forms; DeviceError where this build or machine has no such
+   *  device. */
+  MZ_API static Device parse(const std::string& text);
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+inline constexpr Device cpu{DeviceKind::cpu, 0};
+
+/** "cpu" or "cuda:0". */
+MZ_API std::string str(Device device);
+
+}  // namespace mezzo

@@ -1,0 +1,238 @@
+#include "dispatch.h"
+
+#include <algorithm>
+
+#include "ops/copy.h"
+#include "text.h"
+
+namespace mezzo {
+
+ThreadHooks& thread_hooks() {
+  static constinit thread_local ThreadHooks hooks;
+  return hooks;
+}
+
+std::string_view name(Precision precision) {
+  switch (precision) {
+    case Precision::match: return "match";
+    case Precision::low: return "low";
+    case Precision::full: return "full";
+    case Precision::widest: return "widest";
+    case Precision::banned: break;
+  }
+  return "banned";
+}
+
+namespace {
+
+bool any_requires_grad(Inputs in) {
+  for (const Tensor& x : in)
+    if (x.defined() && x.requires_grad()) return true;
+  return false;
+}
+
+/** The device all operands live on; 0-dim CPU tensors may meet any device. */
+Device common_device(const OpRow& row, Inputs in) {
+  const Tensor* anchor = nullptr;
+  for (const Tensor& x : in) {
+    if (!x.defined()) continue;
+    if (!anchor) anchor = &x;
+    if (x.device() == anchor->device()) continue;
+    if (x.device() == cpu && x.dim() == 0) continue;
+    if (anchor->device() == cpu && anchor->dim() == 0)
+      anchor = &x;
+    else
+      fail<DeviceError>(row.traits.name, {.what = "operands are on different devices",
+                                          .got = str(*anchor) + " and " + str(x),
+                                          .expected = "one device",
+                                          .hint = "use x.to(device)"});
+  }
+  return anchor ? anchor->device() : cpu;
+}
+
+KernelFn kernel_for(const OpRow& row, Device device) {
+  const KernelFn kernel = row.kernel[static_cast<std::size_t>(device.kind)];
+  if (!kernel)
+    fail<Unsupported>(
+        row.traits.name,
+        {.what = str("no ", device.kind == DeviceKind::cuda ? "CUDA" : "CPU", " kernel in this build"),
+         .hint = "configure with -Dcuda=enabled, or move the operands to the CPU"});
+  return kernel;
+}
+
+void require_operands(const OpRow& row, Inputs in) {
+  if (!in.empty() && !in[0].defined())
+    fail<ValueError>(row.traits.name, {.what = "operand 0 is undefined", .expected = "a tensor"});
+}
+
+void run_composite(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  const CastScope off(nullptr);
+  std::vector<Tensor> results = row.composite(in, attrs);
+  std::move(results.begin(), results.end(), out.begin());
+}
+
+void run_kernel(const OpRow& row, Inputs in, std::span<Tensor> out, const void* attrs) {
+  const OutSpecs specs = row.infer(row, in, attrs);
+  const Device device = common_device(row, in);
+  const KernelFn kernel = kernel_for(row, device);
+  for (int i = 0; i < specs.count; ++i)
+    out[static_cast<std::size_t>(i)] = empty_tensor(specs.items[i].shape, specs.items[i].dtype, device);
+  kernel(row, in, out, attrs);
+}
+
+/** True when two elements of the tensor are one place in memory, as after expand. */
+bool overlaps_itself(const Tensor& x) {
+  for (int i = 0; i < x.dim(); ++i)
+    if (x.shape()[i] > 1 && x.strides()[i] == 0) return true;
+  return false;
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result) {
+  const std::string op = str(row.traits.name, "_");
+  if (!(result.shape == self.shape()))
+    fail<ShapeError>(op, {.what = "the result does not fit the tensor it would overwrite",
+                          .got = str("a result of shape ", result.shape, " for ", self),
+                          .expected = "the same shape",
+                          .hint = str("use ", row.traits.name, "(...)")});
+  const bool into_integers = is_floating(result.dtype) && !is_floating(self.dtype());
+  if (into_integers)
+    fail<DtypeError>(op, {.what = "a floating result cannot be stored in an integer tensor",
+                          .got = str(self),
+                          .expected = "a floating tensor",
+                          .hint = str("use ", row.traits.name, "(...)")});
+  if (overlaps_itself(self))
+    fail<ValueError>(op, {.what = "several elements of the tensor share one place in memory",
+                          .got = str(self, " with strides ", self.strides()),
+                          .hint = "use x.clone() first"});
+}
+
+}  // namespace
+
+void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  ThreadHooks& hooks = thread_hooks();
+  require_operands(row, in);
+  if (hooks.cast) hooks.cast->cast(row, in, false);
+  if (row.composite) {
+    run_composite(row, in, out, attrs);
+  } else {
+    if (row.view)
+      out[0] = row.view(in[0], attrs);
+    else
+      run_kernel(row, in, out, attrs);
+    if (hooks.grad_enabled && row.traits.differentiable && any_requires_grad(in)) record(row, in, out, attrs);
+    if (hooks.grad_enabled && row.view) remember_view(in[0], out[0]);
+  }
+  if (hooks.trace) hooks.trace->trace(row, in, out);
+}
+
+void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
+  ThreadHooks& hooks = thread_hooks();
+  require_operands(row, in);
+  Tensor self = in[0];
+  if (hooks.cast) hooks.cast->cast(row, in, true);
+  const OutSpecs specs = row.infer(row, in, attrs);
+  check_in_place(row, self, specs.items[0]);
+  const Device device = common_device(row, in);
+  const KernelFn kernel = kernel_for(row, device);
+  // What has no gradient leaves constants behind: in the graph that is a fill.
+  const bool constant = !row.traits.differentiable;
+  const bool recording = hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
+  // The kernel reads and writes self element by element; an operand that overlaps it in any other way is read from a copy.
+  for (Tensor& x : in.subspan(1))
+    if (x.defined() && x.impl()->storage == self.impl()->storage && !same_view(x, self)) x = x.clone();
+  if (recording) in[0] = begin_in_place(row, self);
+  kernel(row, in, {&self, 1}, attrs);
+  self.impl()->storage->bump_version();
+  constexpr op::Fill::Attrs filled;
+  if (recording && constant)
+    record(mezzo::row<op::Fill>, in.first(1), {&self, 1}, &filled);
+  else if (recording)
+    record(row, in, {&self, 1}, attrs);
+  if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
+}
+
+// ---- promotion and the elementwise shape rule ----------------------------------------------------------------------------
+
+namespace {
+
+int category(DType t) { return is_floating(t) ? 2 : is_integer(t) ? 1 : 0; }
+
+/** C++ numbers stand for "floating" or "integer", not for a width: float arithmetic defaults to f32. */
+DType dtype_of_operand(const Tensor& x) {
+  if (!x.impl()->is_scalar) return x.dtype();
+  return is_floating(x.dtype()) ? DType::f32 : x.dtype();
+}
+
+}  // namespace
+
+DType promoted_dtype(Inputs in) {
+  int top = -1;
+  for (const Tensor& x : in)
+    if (x.defined()) top = std::max(top, category(x.dtype()));
+  // Within the highest category, dimensioned tensors outrank 0-dim tensors, which outrank plain numbers.
+  int best_rank = -1;
+  DType best = DType::f32;
+  for (const Tensor& x : in) {
+    if (!x.defined() || category(x.dtype()) != top) continue;
+    const int rank = x.impl()->is_scalar ? 0 : x.dim() == 0 ? 1 : 2;
+    if (rank < best_rank) continue;
+    best = rank > best_rank ? dtype_of_operand(x) : promote(best, dtype_of_operand(x));
+    best_rank = rank;
+  }
+  return best;
+}
+
+namespace {
+
+/** The shape that `shape` and the next operand's broadcast to; the error names all operands. */
+Shape broadcast_with(const Shape& shape, const Shape& next, const OpRow& row, Inputs in) {
+  const int common = std::min(shape.rank(), next.rank());
+  for (int i = 1; i <= common; ++i) {
+    const std::int64_t a = shape[shape.rank() - i], b = next[next.rank() - i];
+    if (a != b && a != 1 && b != 1)
+      fail<ShapeError>(row.traits.name, {.what = "shapes do not broadcast",
+                                         .got = str(in),
+                                         .expected = str("equal sizes or 1 in dimension ", -i),
+                                         .hint = "use x.unsqueeze(dim) or x.view(shape)"});
+  }
+  return broadcast_shapes(shape, next, row.traits.name.data());
+}
+
+}  // namespace
+
+OutSpecs infer_elementwise(const OpRow& row, Inputs in, const void*) {
+  const OpTraits& traits = row.traits;
+  const Inputs valued = without_mask(traits, in);
+  if (valued.size() < in.size()) {
+    const Tensor& mask = traits.mask == MaskOperand::first ? in.front() : in.back();
+    if (mask.dtype() != DType::boolean)
+      fail<DtypeError>(
+          traits.name,
+          {.what = "the mask must be bool", .got = str(mask), .expected = "bool", .hint = "use mask != 0"});
+  }
+  DType dtype = promoted_dtype(valued);
+  if (!is_floating(dtype)) {
+    const bool refused = traits.integers == Integers::reject ||
+                         (dtype == DType::boolean && traits.integers == Integers::keep && !traits.booleans);
+    if (refused)
+      fail<DtypeError>(traits.name, {.what = str("not defined for ", dtype),
+                                     .got = str(valued),
+                                     .expected = dtype == DType::boolean ? "numbers" : "a floating dtype",
+                                     .hint = "use x.to(f32)"});
+    if (traits.integers == Integers::to_float) dtype = DType::f32;
+  } else if (traits.integers == Integers::only) {
+    fail<DtypeError>(
+        traits.name,
+        {.what = str("not defined for ", dtype), .got = str(valued), .expected = "integers or bool"});
+  }
+  Shape shape = in[0].shape();
+  for (const Tensor& x : in.subspan(1))
+    if (x.defined() && !(x.shape() == shape)) shape = broadcast_with(shape, x.shape(), row, in);
+  return {{shape, traits.result == ResultType::truth ? DType::boolean : dtype}};
+}
+
+}  // namespace mezzo

@@ -1,0 +1,299 @@
+// Elementwise activation functions of neural nets.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: ../../autograd/ops/activation.h (the public functions).
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+/** Traits of an activation, whose gradient is computed from its input unless told otherwise. */
+constexpr OpTraits activation(std::string_view name, std::string_view summary, Needs needs = input(0)) {
+  return unary(name, Precision::match, summary, needs);
+}
+
+/** As activation, for those that leave integers integers. */
+constexpr OpTraits integer_activation(std::string_view name, std::string_view summary, Needs needs) {
+  OpTraits traits = activation(name, summary, needs);
+  traits.integers = Integers::keep;
+  return traits;
+}
+
+/** x where it is negative or nan, else 0: the part that an exponential may see. */
+template <class V> MZ_HD V negative_part(const V& x) { return select(x > 0, num<V>(0), x); }
+
+struct Celu {
+  static constexpr OpTraits traits = activation("celu", "x > 0 ? x : alpha * expm1(x / alpha)");
+  struct Attrs {
+    double alpha = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    const V alpha = num<V>(attrs.alpha);
+    return select(x > 0, x, alpha * expm1(x / alpha));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select(x > 0, g, g * exp(V(negative_part(x) / num<V>(attrs.alpha))));
+  }
+};
+
+struct Elu {
+  static constexpr OpTraits traits = activation("elu", "x > 0 ? x : alpha * expm1(x)");
+  struct Attrs {
+    double alpha = 1;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    return select(x > 0, x, num<V>(attrs.alpha) * expm1(x));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select(x > 0, g, g * (num<V>(attrs.alpha) * exp(negative_part(x))));
+  }
+};
+
+struct Gelu {
+  static constexpr OpTraits traits = activation("gelu", "x * Phi(x), or its tanh form");
+  enum class Form : std::uint8_t { exact, tanh };
+  struct Attrs {
+    Form form = Form::exact;
+  };
+  static constexpr double kSqrtHalf = 0.70710678118654752440, kDensity = 0.39894228040143267794;
+  static constexpr double kSlope = 1.59576912160573071176, kCubic = 0.044715;  // 2 sqrt(2 / pi)
+
+  // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh(u) is almost -1.
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    if (attrs.form == Form::tanh) return x * sigmoid(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x)));
+    return num<V>(0.5) * x * (1 + erf(x * num<V>(kSqrtHalf)));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    if (attrs.form == Form::tanh) {
+      const V s = sigmoid(V(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x))));
+      return g * (s + x * s * (1 - s) * (num<V>(kSlope) * (1 + num<V>(3 * kCubic) * (x * x))));
+    }
+    const V distribution = num<V>(0.5) * (1 + erf(V(x * num<V>(kSqrtHalf))));
+    return g * (distribution + x * (num<V>(kDensity) * exp(V(num<V>(-0.5) * x * x))));
+  }
+};
+
+/** glu on its two halves. */
+struct GluGate {
+  static constexpr OpTraits traits{.name = "glu_gate",
+                                   .precision = Precision::match,
+                                   .summary = "a * sigmoid(b)",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0) | input(1)},
+                                   .internal = true};
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return a * sigmoid(b); }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    const V s = sigmoid(b);
+    if constexpr (I == 0)
+      return g * s;
+    else
+      return g * a * s * (1 - s);
+  }
+};
+
+struct Hardshrink {
+  static constexpr OpTraits traits = activation("hardshrink", "abs(x) > lambda ? x : 0");
+  struct Attrs {
+    double lambda = 0.5;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), V(0), x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), num<V>(0), g);
+  }
+};
+
+struct Hardsigmoid {
+  static constexpr OpTraits traits = activation("hardsigmoid", "clamp(x / 6 + 1/2, 0, 1)");
+  template <class V> MZ_HD static V forward(const V& x) {
+    const V ramp = x / 6 + num<V>(0.5);
+    return select(x <= -3, V(0), select(x >= 3, V(1), ramp));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return select((x > -3) & (x < 3), V(g / 6), 0);
+  }
+};
+
+struct Hardswish {
+  static constexpr OpTraits traits = activation("hardswish", "x * hardsigmoid(x)");
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x <= -3, V(0), select(x >= 3, x, x * (x / 6 + num<V>(0.5))));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return select(x <= -3, num<V>(0), select(x >= 3, g, g * (x / 3 + num<V>(0.5))));
+  }
+};
+
+struct Hardtanh {
+  static constexpr OpTraits traits =
+      activation("hardtanh", "x limited to [low, high], constant at the corners");
+  struct Attrs {
+    double low = -1, high = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    const V low = num<V>(attrs.low), high = num<V>(attrs.high);
+    const V raised = select(x < low, low, x);
+    return select(raised > high, high, raised);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select((x > num<V>(attrs.low)) & (x < num<V>(attrs.high)), g, 0);
+  }
+};
+
+struct LeakyRelu {
+  static constexpr OpTraits traits = activation("leaky_relu", "x > 0 ? x : slope * x");
+  struct Attrs {
+    double slope = 0.01;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    return select(x > 0, x, num<V>(attrs.slope) * x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select(x > 0, g, num<V>(attrs.slope) * g);
+  }
+};
+
+struct Logsigmoid {
+  static constexpr OpTraits traits = activation("logsigmoid", "logarithm of sigmoid(x)");
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x > 0, V(0), x) - log1p(exp(select(x > 0, -x, x)));
+  }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return sigmoid(V(-x)); }
+};
+
+struct Mish {
+  static constexpr OpTraits traits = activation("mish", "x * tanh(softplus(x))");
+  /** e^x (e^x + 2), of which tanh(softplus(x)) is w / (w + 2); from x = 20 on that is 1 to the last digit. */
+  template <class V> MZ_HD static V odds(const V& x) {
+    const V e = exp(select(x > 20, num<V>(20), x));
+    return e * (e + 2);
+  }
+  template <class V> MZ_HD static V forward(const V& x) {
+    const V w = odds(x);
+    return x * (w / (w + 2));
+  }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) {
+    const V w = odds(x), t = w / (w + 2);
+    return t + x * sigmoid(x) * (1 + t) * (2 / (w + 2));
+  }
+};
+
+struct Relu {
+  static constexpr OpTraits traits = integer_activation("relu", "max(x, 0)", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), V(0), x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return select(y > 0, g, 0); }
+};
+
+struct Relu6 {
+  static constexpr OpTraits traits = integer_activation("relu6", "x limited to [0, 6]", output(0));
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x <= V(0), V(0), select(x > V(6), V(6), x));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return select((y > 0) & (y < 6), g, 0);
+  }
+};
+
+struct Selu {
+  static constexpr OpTraits traits = activation("selu", "scaled elu that keeps mean 0 and variance 1");
+  static constexpr double kLambda = 1.0507009873554805, kAlpha = 1.6732632423543772;
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x > 0, num<V>(kLambda) * x, num<V>(kLambda * kAlpha) * expm1(x));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return select(x > 0, V(num<V>(kLambda) * g), g * (num<V>(kLambda * kAlpha) * exp(negative_part(x))));
+  }
+};
+
+struct Sigmoid {
+  static constexpr OpTraits traits = activation("sigmoid", "1 / (1 + exp(-x))", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return sigmoid(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) { return y * (1 - y); }
+};
+
+struct Silu {
+  static constexpr OpTraits traits = activation("silu", "x * sigmoid(x)");
+  template <class V> MZ_HD static V forward(const V& x) { return x * sigmoid(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) {
+    const V s = sigmoid(x);
+    return s * (1 + x * (1 - s));
+  }
+};
+
+struct Softplus {
+  static constexpr OpTraits traits =
+      unary("softplus", Precision::full, "log(1 + exp(beta x)) / beta", input(0));
+  struct Attrs {
+    double beta = 1, threshold = 20;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    const V beta = num<V>(attrs.beta), z = x * beta;
+    return select(z > num<V>(attrs.threshold), x, log1p(exp(z)) / beta);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    const V z = x * num<V>(attrs.beta);
+    return select(z > num<V>(attrs.threshold), g, g * sigmoid(z));
+  }
+};
+
+struct Softshrink {
+  static constexpr OpTraits traits = activation("softshrink", "x moved towards 0 by lambda, 0 within it");
+  struct Attrs {
+    double lambda = 0.5;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    const V lambda = num<V>(attrs.lambda);
+    return select((x >= -lambda) & (x <= lambda), V(0), select(x > 0, x - lambda, x + lambda));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), num<V>(0), g);
+  }
+};
+
+struct Softsign {
+  static constexpr OpTraits traits = activation("softsign", "x / (1 + abs(x))");
+  template <class V> MZ_HD static V forward(const V& x) { return x / (1 + select(x < 0, -x, x)); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    const V size = 1 + select(x < 0, V(-x), x);
+    return g / (size * size);
+  }
+};
+
+struct Tanh {
+  static constexpr OpTraits traits = activation("tanh", "hyperbolic tangent", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return tanh(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 - y * y; }
+};
+
+struct Tanhshrink {
+  static constexpr OpTraits traits = activation("tanhshrink", "x - tanh(x)");
+  template <class V> MZ_HD static V forward(const V& x) { return x - tanh(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) {
+    const V t = tanh(x);
+    return t * t;
+  }
+};
+
+struct Threshold {
+  static constexpr OpTraits traits = activation("threshold", "x > threshold ? x : value");
+  struct Attrs {
+    double threshold = 0, value = 0;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    return select(x <= num<V>(attrs.threshold), num<V>(attrs.value), x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return select(x > num<V>(attrs.threshold), g, 0);
+  }
+};
+
+using ActivationOps = type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
+                                LeakyRelu, Logsigmoid, Mish, Relu, Relu6, Selu, Sigmoid, Silu, Softplus,
+                                Softshrink, Softsign, Tanh, Tanhshrink, Threshold>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,293 @@
+// Elementwise arithmetic of two and three operands.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: compare.h, selection.h.
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+/** Integer a / b rounded towards zero; b is not 0. Division by -1 is negation, which may wrap where the machine's division would trap. */
+MZ_HD constexpr std::int64_t truncated_quotient(std::int64_t a, std::int64_t b) {
+  return b == -1 ? minus<std::int64_t>(0, a) : a / b;
+}
+
+/** Traits of an operation on two operands of any numbers. */
+constexpr OpTraits binary(std::string_view name, std::string_view summary, Needs for_a = kNothing,
+                          Needs for_b = kNothing) {
+  return {.name = name,
+          .precision = Precision::widest,
+          .summary = summary,
+          .inputs = 2,
+          .needs = {for_a, for_b},
+          .in_place = true,
+          .integers = Integers::keep};
+}
+
+/** As binary; integer divisors must not be 0. */
+constexpr OpTraits division(std::string_view name, std::string_view summary, Needs for_a = kNothing,
+                            Needs for_b = kNothing) {
+  OpTraits traits = binary(name, summary, for_a, for_b);
+  traits.last_integers = IntegerDomain::not_zero;
+  return traits;
+}
+
+struct Add {
+  static constexpr OpTraits traits = binary("add", "a + alpha * b");
+  struct Attrs {
+    double alpha = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
+    return plus(a, times(static_cast<V>(attrs.alpha), b));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+    if constexpr (I == 0)
+      return g;
+    else
+      return num<V>(attrs.alpha) * g;
+  }
+};
+
+struct Addcdiv {
+  static constexpr OpTraits traits{.name = "addcdiv",
+                                   .precision = Precision::widest,
+                                   .summary = "x + value * a / b",
+                                   .inputs = 3,
+                                   .needs = {kNothing, input(2), input(1) | input(2)},
+                                   .in_place = true,
+                                   .integers = Integers::reject};
+  struct Attrs {
+    double value = 1;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
+    return x + num<V>(attrs.value) * a / b;
+  }
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V& a, const V& b, const Attrs& attrs) {
+    if constexpr (I == 0)
+      return g;
+    else if constexpr (I == 1)
+      return num<V>(attrs.value) * g / b;
+    else
+      return num<V>(-attrs.value) * g * (a / b) / b;
+  }
+};
+
+struct Addcmul {
+  static constexpr OpTraits traits{.name = "addcmul",
+                                   .precision = Precision::widest,
+                                   .summary = "x + value * a * b",
+                                   .inputs = 3,
+                                   .needs = {kNothing, input(2), input(1)},
+                                   .in_place = true,
+                                   .integers = Integers::keep};
+  struct Attrs {
+    double value = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
+    return plus(x, times(times(static_cast<V>(attrs.value), a), b));
+  }
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V& a, const V& b, const Attrs& attrs) {
+    if constexpr (I == 0)
+      return g;
+    else if constexpr (I == 1)
+      return num<V>(attrs.value) * g * b;
+    else
+      return num<V>(attrs.value) * g * a;
+  }
+};
+
+struct Atan2 {
+  static constexpr OpTraits traits{.name = "atan2",
+                                   .precision = Precision::widest,
+                                   .summary = "angle of the point (b, a)",
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1), input(0) | input(1)},
+                                   .in_place = true};
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return atan2(a, b); }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    const V squares = a * a + b * b;
+    const auto origin = squares == 0;
+    const V quotient = g / select(origin, num<V>(1), squares);
+    if constexpr (I == 0)
+      return select(origin, num<V>(0), quotient * b);
+    else
+      return select(origin, num<V>(0), -quotient * a);
+  }
+};
+
+struct Div {
+  static constexpr OpTraits traits{.name = "div",
+                                   .precision = Precision::widest,
+                                   .summary = "true division",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0) | input(1)},
+                                   .in_place = true};
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return a / b; }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    if constexpr (I == 0)
+      return g / b;
+    else
+      return -g * (a / b) / b;
+  }
+};
+
+struct FloorDivide {
+  static constexpr OpTraits traits = division("floor_divide", "a / b rounded down");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    if constexpr (std::is_integral_v<V>) {
+      const V quotient = truncated_quotient(a, b);
+      return quotient - (a != times(quotient, b) && (a < 0) != (b < 0));
+    } else {
+      return floor(a / b);
+    }
+  }
+  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+struct Fmod {
+  static constexpr OpTraits traits =
+      division("fmod", "remainder with the sign of a", kNothing, input(0) | input(1));
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    if constexpr (std::is_integral_v<V>)
+      return b == -1 ? 0 : a % b;
+    else
+      return std::fmod(a, b);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    if constexpr (I == 0)
+      return g;
+    else
+      return -g * trunc(V(a / b));
+  }
+};
+
+struct Lerp {
+  static constexpr OpTraits traits{.name = "lerp",
+                                   .precision = Precision::widest,
+                                   .summary = "a + w * (b - a)",
+                                   .inputs = 3,
+                                   .needs = {input(2), input(2), input(0) | input(1)},
+                                   .in_place = true};
+  template <class V> MZ_HD static V forward(const V& a, const V& b, const V& w) {
+    // Exact at both ends.
+    return select(w < num<V>(0.5), a + w * (b - a), b - (1 - w) * (b - a));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b, const V& w) {
+    if constexpr (I == 0)
+      return g * (1 - w);
+    else if constexpr (I == 1)
+      return g * w;
+    else
+      return g * (b - a);
+  }
+};
+
+struct Maximum {
+  static constexpr OpTraits traits = [] {
+    OpTraits t = binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
+    t.booleans = true;
+    return t;
+  }();
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return select((a >= b) | (a != a), a, b);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    const auto loses = I == 0 ? a < b : b < a;
+    return select(loses, num<V>(0), select(a == b, V(num<V>(0.5) * g), g));
+  }
+};
+
+struct Minimum {
+  static constexpr OpTraits traits = [] {
+    OpTraits t = binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
+    t.booleans = true;
+    return t;
+  }();
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return select((a <= b) | (a != a), a, b);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    const auto loses = I == 0 ? a > b : b > a;
+    return select(loses, num<V>(0), select(a == b, V(num<V>(0.5) * g), g));
+  }
+};
+
+struct Mul {
+  static constexpr OpTraits traits = binary("mul", "product of elements", input(1), input(0));
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return times(a, b); }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    if constexpr (I == 0)
+      return g * b;
+    else
+      return g * a;
+  }
+};
+
+struct Remainder {
+  static constexpr OpTraits traits =
+      division("remainder", "remainder with the sign of b", kNothing, input(0) | input(1));
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    const V rest = Fmod::forward(a, b);
+    return select((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    if constexpr (I == 0)
+      return g;
+    else
+      return -g * floor(V(a / b));
+  }
+};
+
+struct Rsub {
+  static constexpr OpTraits traits = binary("rsub", "b - alpha * a");
+  struct Attrs {
+    double alpha = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
+    return minus(b, times(static_cast<V>(attrs.alpha), a));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+    if constexpr (I == 0)
+      return num<V>(-attrs.alpha) * g;
+    else
+      return g;
+  }
+};
+
+struct Sub {
+  static constexpr OpTraits traits = binary("sub", "a - alpha * b");
+  struct Attrs {
+    double alpha = 1;
+  };
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
+    return minus(a, times(static_cast<V>(attrs.alpha), b));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+    if constexpr (I == 0)
+      return g;
+    else
+      return num<V>(-attrs.alpha) * g;
+  }
+};
+
+struct TruncDivide {
+  static constexpr OpTraits traits = division("trunc_divide", "a / b rounded towards zero");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    if constexpr (std::is_integral_v<V>)
+      return truncated_quotient(a, b);
+    else
+      return trunc(a / b);
+  }
+  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+using ArithmeticOps = type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Maximum, Minimum,
+                                Mul, Remainder, Rsub, Sub, TruncDivide>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,139 @@
+// Elementwise comparisons, tests, logic and bit operations: results are bool, or integers for bits. None has a gradient.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: selection.h (what masks are for).
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+/** Traits of a question asked of `inputs` operands. */
+constexpr OpTraits question(std::string_view name, Precision precision, std::string_view summary, int inputs,
+                            bool in_place) {
+  return {.name = name,
+          .precision = precision,
+          .summary = summary,
+          .inputs = inputs,
+          .differentiable = false,
+          .in_place = in_place,
+          .integers = Integers::keep,
+          .result = ResultType::truth,
+          .booleans = true};
+}
+constexpr OpTraits comparison(std::string_view name, std::string_view summary) {
+  return question(name, Precision::widest, summary, 2, true);
+}
+constexpr OpTraits test(std::string_view name, std::string_view summary) {
+  return question(name, Precision::match, summary, 1, false);
+}
+constexpr OpTraits logic(std::string_view name, std::string_view summary, int inputs = 2) {
+  return question(name, Precision::match, summary, inputs, false);
+}
+constexpr OpTraits bitwise(std::string_view name, std::string_view summary, int inputs = 2) {
+  return {.name = name,
+          .precision = Precision::match,
+          .summary = summary,
+          .inputs = inputs,
+          .differentiable = false,
+          .integers = Integers::only,
+          .booleans = true};
+}
+
+struct BitwiseAnd {
+  static constexpr OpTraits traits = bitwise("bitwise_and", "bits set in both");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return a & b; }
+};
+
+/** Of integers; the public function asks LogicalNot for bools. */
+struct BitwiseNot {
+  static constexpr OpTraits traits = bitwise("bitwise_not", "bits that are not set", 1);
+  template <class V> MZ_HD static V forward(const V& x) { return ~x; }
+};
+
+struct BitwiseOr {
+  static constexpr OpTraits traits = bitwise("bitwise_or", "bits set in either");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return a | b; }
+};
+
+struct BitwiseXor {
+  static constexpr OpTraits traits = bitwise("bitwise_xor", "bits that differ");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return a ^ b; }
+};
+
+struct Eq {
+  static constexpr OpTraits traits = comparison("eq", "a == b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a == b); }
+};
+
+struct Ge {
+  static constexpr OpTraits traits = comparison("ge", "a >= b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a >= b); }
+};
+
+struct Gt {
+  static constexpr OpTraits traits = comparison("gt", "a > b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a > b); }
+};
+
+struct Isfinite {
+  static constexpr OpTraits traits = test("isfinite", "neither infinite nor nan");
+  template <class V> MZ_HD static V forward(const V& x) { return static_cast<V>(minus(x, x) == V(0)); }
+};
+
+struct Isinf {
+  static constexpr OpTraits traits = test("isinf", "an infinity of either sign");
+  template <class V> MZ_HD static V forward(const V& x) {
+    return static_cast<V>((x == x) & (minus(x, x) != V(0)));
+  }
+};
+
+struct Isnan {
+  static constexpr OpTraits traits = test("isnan", "not a number");
+  template <class V> MZ_HD static V forward(const V& x) { return static_cast<V>(x != x); }
+};
+
+struct Le {
+  static constexpr OpTraits traits = comparison("le", "a <= b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a <= b); }
+};
+
+struct LogicalAnd {
+  static constexpr OpTraits traits = logic("logical_and", "both are nonzero");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>((a != V(0)) & (b != V(0)));
+  }
+};
+
+struct LogicalNot {
+  static constexpr OpTraits traits = logic("logical_not", "is zero", 1);
+  template <class V> MZ_HD static V forward(const V& x) { return static_cast<V>(x == V(0)); }
+};
+
+struct LogicalOr {
+  static constexpr OpTraits traits = logic("logical_or", "one is nonzero");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>((a != V(0)) | (b != V(0)));
+  }
+};
+
+struct LogicalXor {
+  static constexpr OpTraits traits = logic("logical_xor", "exactly one is nonzero");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>((a != V(0)) != (b != V(0)));
+  }
+};
+
+struct Lt {
+  static constexpr OpTraits traits = comparison("lt", "a < b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a < b); }
+};
+
+struct Ne {
+  static constexpr OpTraits traits = comparison("ne", "a != b");
+  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a != b); }
+};
+
+using CompareOps = type_list<BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, Eq, Ge, Gt, Isfinite, Isinf,
+                             Isnan, Le, LogicalAnd, LogicalNot, LogicalOr, LogicalXor, Lt, Ne>;
+
+}  // namespace mezzo::op

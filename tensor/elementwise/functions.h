@@ -1,0 +1,191 @@
+// Elementwise functions of analysis: exponentials, logarithms, trigonometric and error functions.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: power.h, activation.h.
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+struct Acos {
+  static constexpr OpTraits traits = unary("acos", Precision::full, "arc cosine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return acos(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return -g / sqrt((1 - x) * (1 + x));
+  }
+};
+
+struct Acosh {
+  static constexpr OpTraits traits = unary("acosh", Precision::match, "area hyperbolic cosine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return acosh(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g /
+           (sqrt(x - 1) *
+            sqrt(x +
+                 1));  // a product of roots: nan below 1, where the product of the factors is positive again
+  }
+};
+
+struct Asin {
+  static constexpr OpTraits traits = unary("asin", Precision::full, "arc sine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return asin(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g / sqrt((1 - x) * (1 + x));
+  }
+};
+
+struct Asinh {
+  static constexpr OpTraits traits = unary("asinh", Precision::match, "area hyperbolic sine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return asinh(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / sqrt(1 + x * x); }
+};
+
+struct Atan {
+  static constexpr OpTraits traits = unary("atan", Precision::match, "arc tangent", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return atan(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / (1 + x * x); }
+};
+
+struct Atanh {
+  static constexpr OpTraits traits = unary("atanh", Precision::match, "area hyperbolic tangent", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return atanh(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g / ((1 - x) * (1 + x));
+  }
+};
+
+struct Cos {
+  static constexpr OpTraits traits = unary("cos", Precision::match, "cosine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return cos(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return -sin(x); }
+};
+
+struct Cosh {
+  static constexpr OpTraits traits = unary("cosh", Precision::full, "hyperbolic cosine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return cosh(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return sinh(x); }
+};
+
+inline constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
+
+struct Erf {
+  static constexpr OpTraits traits = unary("erf", Precision::match, "error function", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return erf(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) {
+    return num<V>(kTwoOverSqrtPi) * exp(-x * x);
+  }
+};
+
+struct Erfc {
+  static constexpr OpTraits traits =
+      unary("erfc", Precision::match, "complementary error function, 1 - erf(x)", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return erfc(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) {
+    return num<V>(-kTwoOverSqrtPi) * exp(-x * x);
+  }
+};
+
+struct Erfinv {
+  static constexpr OpTraits traits =
+      unary("erfinv", Precision::full, "inverse of the error function", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return erfinv(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) {
+    return num<V>(1 / kTwoOverSqrtPi) * exp(y * y);
+  }
+};
+
+struct Exp {
+  static constexpr OpTraits traits = unary("exp", Precision::full, "exponential", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return exp(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) { return y; }
+};
+
+struct Exp2 {
+  static constexpr OpTraits traits = unary("exp2", Precision::match, "2 to the power x", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return exp2(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) {
+    return num<V>(0.693147180559945309417) * y;
+  }
+};
+
+struct Expm1 {
+  // The gradient is y + 1 = e^x, taken from x: where y is almost -1 nothing would be left of it.
+  static constexpr OpTraits traits =
+      unary("expm1", Precision::full, "exponential minus 1, exact near 0", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return expm1(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return exp(x); }
+};
+
+struct Log {
+  static constexpr OpTraits traits = unary("log", Precision::full, "natural logarithm", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return log(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / x; }
+};
+
+struct Log10 {
+  static constexpr OpTraits traits = unary("log10", Precision::full, "logarithm to base 10", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return log10(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return num<V>(0.434294481903251827651) * g / x;
+  }
+};
+
+struct Log1p {
+  static constexpr OpTraits traits =
+      unary("log1p", Precision::full, "logarithm of 1 + x, exact near 0", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return log1p(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / (1 + x); }
+};
+
+struct Log2 {
+  static constexpr OpTraits traits = unary("log2", Precision::full, "logarithm to base 2", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return log2(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return num<V>(1.44269504088896340736) * g / x;
+  }
+};
+
+struct Logit {
+  static constexpr OpTraits traits = unary("logit", Precision::match, "log(x / (1 - x))", input(0));
+  struct Attrs {
+    double eps = -1;  // negative: no clamping
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    const bool clamps = attrs.eps >= 0;
+    const V low = clamps ? num<V>(attrs.eps) : V(-INFINITY), high = clamps ? 1 - low : V(INFINITY);
+    const V raised = select(x < low, low, x);
+    const V p = select(raised > high, high, raised);
+    // Near 1/2 the quotient is 1 plus something whose digits it has lost; 2 p - 1 has them all.
+    return select(p > num<V>(0.25), log1p((p + p - 1) / (1 - p)), log(p / (1 - p)));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    const bool clamps = attrs.eps >= 0;
+    const auto low = num<V>(clamps ? attrs.eps : 0), high = 1 - low;
+    const auto inside = (x >= low) & (x <= high);
+    const V p = select(inside, x, num<V>(0.5));
+    return select(inside, g / (p * (1 - p)), num<V>(clamps ? 0 : NAN));
+  }
+};
+
+struct Sin {
+  static constexpr OpTraits traits = unary("sin", Precision::match, "sine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return sin(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return cos(x); }
+};
+
+struct Sinh {
+  static constexpr OpTraits traits = unary("sinh", Precision::full, "hyperbolic sine", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return sinh(x); }
+  template <class V> MZ_HD static V derivative(const V& x, const V&) { return cosh(x); }
+};
+
+struct Tan {
+  static constexpr OpTraits traits = unary("tan", Precision::full, "tangent", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return tan(x); }
+  template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 + y * y; }
+};
+
+using FunctionOps = type_list<Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2,
+                              Expm1, Log, Log10, Log1p, Log2, Logit, Sin, Sinh, Tan>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,109 @@
+// Elementwise powers, roots and reciprocals.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: arithmetic.h.
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+/** x^n for n >= 0, modulo 2^64. */
+MZ_HD constexpr std::int64_t integer_power(std::int64_t x, std::int64_t n) {
+  std::int64_t result = 1;
+  for (; n > 0; n >>= 1) {
+    if (n & 1) result = times(result, x);
+    x = times(x, x);
+  }
+  return result;
+}
+
+struct Pow {
+  static constexpr OpTraits traits{.name = "pow",
+                                   .precision = Precision::full,
+                                   .summary = "a to the power b",
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1), input(0) | input(1)},
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .last_integers = IntegerDomain::not_negative};
+  /** Exponents that are numbers and have a shorter formula. */
+  enum class Exponent : std::uint8_t { any, one_half, minus_one, two, three };
+  struct Attrs {
+    Exponent exponent = Exponent::any;
+  };
+  template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
+    if (attrs.exponent == Exponent::two) return times(a, a);
+    if (attrs.exponent == Exponent::three) return times(times(a, a), a);
+    if constexpr (std::is_integral_v<V>) {
+      return integer_power(a, b);
+    } else {
+      if (attrs.exponent == Exponent::minus_one) return 1 / a;
+      // pow(-0, 1/2) is +0 and pow(-inf, 1/2) is +inf.
+      if (attrs.exponent == Exponent::one_half) return select(a == V(-INFINITY), V(INFINITY), sqrt(a + 0));
+      return pow(a, b);
+    }
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b, const Attrs& attrs) {
+    if constexpr (I == 0) {
+      if (attrs.exponent == Exponent::two) return 2 * a * g;
+      if (attrs.exponent == Exponent::three) return 3 * a * a * g;
+      if (attrs.exponent == Exponent::minus_one) return -g / a / a;
+      if (attrs.exponent == Exponent::one_half) return g / (2 * sqrt(a));
+      const V e = select(b == 0, num<V>(1), b);  // where b is 0 the gradient is 0, even at a = 0
+      return select(b == 0, num<V>(0), g * (e * pow(a, e - 1)));
+    } else {
+      const auto flat = (a == 0) & (b >= 0);
+      const V base = select(flat, num<V>(1), a);
+      return select(flat, num<V>(0), g * (pow(base, b) * log(base)));
+    }
+  }
+};
+
+struct Rdiv {
+  static constexpr OpTraits traits{
+      .name = "rdiv", .precision = Precision::full, .summary = "a number divided by x", .needs = {input(0)}};
+  struct Attrs {
+    double numerator = 1;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    return num<V>(attrs.numerator) / x;
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
+    return -g * (num<V>(attrs.numerator) / x) / x;
+  }
+};
+
+struct Reciprocal {
+  static constexpr OpTraits traits = unary("reciprocal", Precision::full, "1 / x", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return 1 / x; }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return -g * y * y; }
+};
+
+struct Rsqrt {
+  static constexpr OpTraits traits = unary("rsqrt", Precision::full, "1 / sqrt(x)", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return rsqrt(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return num<V>(-0.5) * g * y * y * y;
+  }
+};
+
+struct Sqrt {
+  static constexpr OpTraits traits = unary("sqrt", Precision::match, "square root", output(0));
+  template <class V> MZ_HD static V forward(const V& x) { return sqrt(x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return g / (2 * y); }
+};
+
+struct Square {
+  static constexpr OpTraits traits{.name = "square",
+                                   .precision = Precision::match,
+                                   .summary = "x * x",
+                                   .needs = {input(0)},
+                                   .in_place = true,
+                                   .integers = Integers::keep};
+  template <class V> MZ_HD static V forward(const V& x) { return times(x, x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return 2 * x * g; }
+};
+
+using PowerOps = type_list<Pow, Rdiv, Reciprocal, Rsqrt, Sqrt, Square>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,104 @@
+// Elementwise sign and rounding to integers.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: arithmetic.h.
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+/** Traits of a function of one operand that leaves integers integers. */
+constexpr OpTraits integer_unary(std::string_view name, std::string_view summary, Needs needs = kNothing) {
+  return {.name = name,
+          .precision = Precision::match,
+          .summary = summary,
+          .needs = {needs},
+          .in_place = true,
+          .integers = Integers::keep};
+}
+
+struct Abs {
+  static constexpr OpTraits traits = integer_unary("abs", "absolute value", input(0));
+  template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), minus(V(0), x), x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return select(x > 0, g, select(x < 0, V(-g), 0));
+  }
+};
+
+struct Ceil {
+  static constexpr OpTraits traits = integer_unary("ceil", "smallest integer not below x");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return x;
+    else
+      return ceil(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+struct Floor {
+  static constexpr OpTraits traits = integer_unary("floor", "largest integer not above x");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return x;
+    else
+      return floor(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+struct Frac {
+  static constexpr OpTraits traits = integer_unary("frac", "x - trunc(x)");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return 0;
+    else
+      return x - trunc(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return g; }
+};
+
+struct Neg {
+  static constexpr OpTraits traits = integer_unary("neg", "negation");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return minus(V(0), x);
+    else
+      return -x;
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return -g; }
+};
+
+struct Round {
+  static constexpr OpTraits traits = integer_unary("round", "nearest integer, halves to the even one");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return x;
+    else
+      return std::nearbyint(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+struct Sign {
+  static constexpr OpTraits traits = integer_unary("sign", "-1, 0 or 1");
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x > V(0), V(1), select(x < V(0), V(-1), x));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+struct Trunc {
+  static constexpr OpTraits traits = integer_unary("trunc", "x without its fraction");
+  template <class V> MZ_HD static V forward(const V& x) {
+    if constexpr (std::is_integral_v<V>)
+      return x;
+    else
+      return trunc(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+};
+
+using RoundingOps = type_list<Abs, Ceil, Floor, Frac, Neg, Round, Sign, Trunc>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,104 @@
+// Elementwise choice between values: limits and masks.
+// Sees: formula.h. Parsed by g++ and by nvcc.
+// Read next: ../elementwise.h.
+#pragma once
+
+#include "formula.h"
+
+namespace mezzo::op {
+
+struct Clamp {
+  static constexpr OpTraits traits{.name = "clamp",
+                                   .precision = Precision::match,
+                                   .summary = "x limited to [low, high]",
+                                   .inputs = 3,
+                                   .needs = {input(0) | input(1) | input(2), input(0) | input(1) | input(2),
+                                             input(0) | input(1) | input(2)},
+                                   .in_place = true,
+                                   .integers = Integers::keep};
+  struct Attrs {};
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const V& low, const V& high, const Attrs&) {
+    const V raised = select((x < low) | (low != low), low, x);
+    return select((raised > high) | (high != high), high, raised);
+  }
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& low, const V& high, const Attrs&) {
+    if constexpr (I == 0)
+      return select((x >= low) & (x <= high), g, 0);
+    else if constexpr (I == 1)
+      return select((x < low) & (low <= high), g, 0);
+    else
+      return select((x > high) | (low > high), g, 0);
+  }
+};
+
+struct MaskedFill {
+  static constexpr OpTraits traits{.name = "masked_fill",
+                                   .precision = Precision::match,
+                                   .summary = "value where the mask holds, else x",
+                                   .inputs = 3,
+                                   .needs = {input(2), input(2), kNothing},
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true,
+                                   .mask = MaskOperand::last};
+  struct Attrs {};
+  static void check(Inputs in, const Attrs& attrs);
+  template <class V> MZ_HD static V forward(const V& x, const V& value, const V& mask, const Attrs&) {
+    return select(mask != V(0), value, x);
+  }
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V&, const V& mask, const Attrs&) {
+    if constexpr (I == 0)
+      return select(mask != 0, num<V>(0), g);
+    else
+      return select(mask != 0, g, 0);
+  }
+};
+
+/** What dropout does once its mask is drawn. */
+struct MaskedScale {
+  static constexpr OpTraits traits{.name = "masked_scale",
+                                   .precision = Precision::match,
+                                   .summary = "x * scale where the mask holds, else 0",
+                                   .inputs = 2,
+                                   .needs = {input(1), kNothing},
+                                   .in_place = true,
+                                   .internal = true,
+                                   .integers = Integers::reject,
+                                   .mask = MaskOperand::last};
+  struct Attrs {
+    double scale = 1;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const V& mask, const Attrs& attrs) {
+    return select(mask != V(0), x * num<V>(attrs.scale), 0);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V& mask, const Attrs& attrs) {
+    return select(mask != 0, V(g * num<V>(attrs.scale)), 0);
+  }
+};
+
+struct Where {
+  static constexpr OpTraits traits{.name = "where",
+                                   .precision = Precision::widest,
+                                   .summary = "a where the condition holds, else b",
+                                   .inputs = 3,
+                                   .needs = {kNothing, input(0), input(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true,
+                                   .mask = MaskOperand::first};
+  template <class V> MZ_HD static V forward(const V& condition, const V& a, const V& b) {
+    return select(condition != V(0), a, b);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& condition, const V&, const V&) {
+    if constexpr (I == 1)
+      return select(condition != 0, g, 0);
+    else
+      return select(condition != 0, num<V>(0), g);
+  }
+};
+
+using SelectionOps = type_list<Clamp, MaskedFill, MaskedScale, Where>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,167 @@
+// Reads safetensors headers: framing, strict JSON, and a layout without holes.
+#include "safetensors_header.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "../error.h"
+#include "../text.h"
+#include "safetensors_listener.h"
+#include "utf8.h"
+
+#if MZ_HAS_JSON
+#  include <nlohmann/json.hpp>
+#endif
+
+namespace mezzo::io {
+
+#if MZ_HAS_JSON
+
+namespace {
+
+/** Reads the header's characters and counts them, so that an error can say where it is. */
+struct CountingIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  const char* at = nullptr;
+  const char** furthest = nullptr;
+
+  reference operator*() const { return *at; }
+  CountingIterator& operator++() {
+    ++at;
+    if (furthest) *furthest = at;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at == b.at; }
+};
+
+[[noreturn]] void fail_at(const ByteReader& file, Complaint complaint, std::uint64_t offset) {
+  (complaint.got.empty() ? complaint.what : complaint.got) += str(" at byte ", offset);
+  fail<FormatError>(file.subject(), complaint);
+}
+
+/** What a JSON parser may pass over in silence, and this format does not allow. */
+void require_plain_text(const ByteReader& file, std::string_view text) {
+  constexpr std::uint64_t kStart = 8;
+  if (text.substr(0, 3) == "\xEF\xBB\xBF")
+    fail_at(file, {.what = "the header begins with a byte order mark", .expected = "JSON"}, kStart);
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+    fail_at(file, {.what = "the header is not strict JSON", .got = "a zero byte"}, kStart + at);
+  if (const std::size_t at = find_non_utf8(text); at != std::string_view::npos)
+    fail_at(file, {.what = "the header is not UTF-8", .got = "a bad byte"}, kStart + at);
+}
+
+void parse(const ByteReader& file, std::string_view text, FileHeader& header) {
+  require_plain_text(file, text);
+  HeaderListener listener(header);
+  const char* furthest = text.data();
+  const CountingIterator begin{text.data(), &furthest}, end{text.data() + text.size(), nullptr};
+  if (!nlohmann::json::sax_parse(begin, end, &listener))
+    fail_at(file, listener.complaint(), 8 + static_cast<std::uint64_t>(furthest - text.data()));
+}
+
+void require_distinct_names(const ByteReader& file, const FileHeader& header) {
+  std::vector<const std::string*> names;
+  names.reserve(header.entries.size());
+  for (const FileEntry& entry : header.entries) names.push_back(&entry.name);
+  std::sort(names.begin(), names.end(), [](const std::string* a, const std::string* b) { return *a < *b; });
+  const auto twice = std::adjacent_find(names.begin(), names.end(),
+                                        [](const std::string* a, const std::string* b) { return *a == *b; });
+  if (twice != names.end())
+    fail<FormatError>(file.subject(), {.what = "a name occurs twice in the header at byte 8",
+                                       .got = quote(**twice),
+                                       .expected = "each name once"});
+}
+
+std::string offsets(const FileEntry& entry) {
+  return str("data_offsets [", entry.begin, ",", entry.end, "]");
+}
+
+void require_right_size(const ByteReader& file, const FileEntry& entry) {
+  std::uint64_t sizes[Shape::kMaxRank] = {};
+  std::copy(entry.shape.begin(), entry.shape.end(), sizes);
+  const std::optional<std::uint64_t> numel = checked_numel({sizes, entry.shape.size()});
+  if (!numel)
+    fail<FormatError>(file.subject(), {.what = str("the shape of ", quote(entry.name), " is too large"),
+                                       .got = str(entry.shape),
+                                       .expected = "at most 2^59 elements"});
+  const std::uint64_t bytes = *numel * entry.dtype->bytes;
+  if (entry.end < entry.begin || entry.end - entry.begin != bytes)
+    fail<FormatError>(file.subject(), {.what = str("size of ", quote(entry.name), " is wrong"),
+                                       .got = str(offsets(entry), " for ", entry.dtype->name, entry.shape),
+                                       .expected = str(bytes, " bytes"),
+                                       .hint = "the file is damaged"});
+}
+
+/** In order of their offsets the entries fill the buffer: no hole, no overlap, nothing behind. */
+void require_full_buffer(const ByteReader& file, const FileHeader& header) {
+  std::vector<const FileEntry*> order;
+  order.reserve(header.entries.size());
+  for (const FileEntry& entry : header.entries) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const FileEntry* a, const FileEntry* b) {
+    return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
+  });
+  std::uint64_t at = 0;
+  for (const FileEntry* entry : order) {
+    if (entry->begin != at)
+      fail<FormatError>(file.subject(),
+                        {.what = str(quote(entry->name), entry->begin < at ? " overlaps another tensor"
+                                                                           : " leaves a hole before it"),
+                         .got = str(offsets(*entry), ", at byte ",
+                                    header.buffer + std::min(at, ~header.buffer), " of the file"),
+                         .expected = str("a begin at ", at)});
+    at = entry->end;
+  }
+  if (at != file.size() - header.buffer)
+    fail<FormatError>(file.subject(),
+                      {.what = at > file.size() - header.buffer ? "the file is shorter than its tensors"
+                                                                : "the file goes on behind its tensors",
+                       .got = str(file.size(), " bytes"),
+                       .expected = str("a buffer of ", at, " bytes from byte ", header.buffer, " on"),
+                       .hint = at > file.size() - header.buffer ? "the file is truncated" : ""});
+}
+
+}  // namespace
+
+FileHeader read_header(const ByteReader& file) {
+  constexpr std::uint64_t kPrefix = 8;
+  const std::uint64_t length = file.little_u64(0);
+  if (length > kMostHeaderBytes)
+    fail<FormatError>(file.subject(), {.what = "the header's length at byte 0 is impossible",
+                                       .got = str(length),
+                                       .expected = str("at most ", kMostHeaderBytes),
+                                       .hint = "this is no safetensors file"});
+  if (length > file.size() - kPrefix)
+    fail<FormatError>(file.subject(),
+                      {.what = "the header is longer than the file",
+                       .got = str("a header of ", length, " bytes at byte 8 in a file of ", file.size()),
+                       .hint = "the file is truncated"});
+  FileHeader header;
+  header.buffer = kPrefix + length;
+  const std::vector<std::byte> text = file.bytes(kPrefix, length);
+  parse(file, {reinterpret_cast<const char*>(text.data()), text.size()}, header);
+  require_distinct_names(file, header);
+  for (const FileEntry& entry : header.entries) require_right_size(file, entry);
+  require_full_buffer(file, header);
+  return header;
+}
+
+#else
+
+FileHeader read_header(const ByteReader& file) {
+  fail<Unsupported>(file.subject(), {.what = "this build cannot read safetensors files",
+                                     .hint = "configure with -Djson=enabled"});
+}
+
+#endif
+
+}  // namespace mezzo::io

@@ -1,0 +1,128 @@
+// save_tensors: the layout of the Python package, byte for byte, written atomically.
+#include <algorithm>
+
+#include "../dispatch.h"
+#include "../text.h"
+#include "atomic_file.h"
+#include "safetensors.h"
+#include "safetensors_header.h"
+#include "utf8.h"
+
+namespace mezzo {
+
+namespace {
+
+using io::append_json_string;
+using io::kFileDTypes;
+using io::quote;
+
+using Entry = NamedTensors::value_type;
+
+/** Place of the dtype in the format's order. */
+std::size_t rank_of(DType dtype) {
+  std::size_t rank = 0;
+  while (kFileDTypes[rank].tensor != dtype || kFileDTypes[rank].bytes != item_size(dtype)) ++rank;
+  return rank;
+}
+
+void require_text(const std::string& subject, std::string_view what, const std::string& text) {
+  const std::size_t at = io::find_non_utf8(text);
+  if (at != std::string::npos)
+    fail<ValueError>(subject,
+                     {.what = str(what, " is not UTF-8"), .got = str("a bad byte at position ", at)});
+}
+
+void require_valid(const std::string& subject, const NamedTensors& tensors, const TensorMetadata& metadata) {
+  for (const auto& [name, x] : tensors) {
+    require_text(subject, "a name", name);
+    if (name == io::kMetadataKey)
+      fail<ValueError>(
+          subject, {.what = "no tensor may have this name", .got = quote(name), .expected = "another name"});
+    if (!x.defined())
+      fail<ValueError>(subject,
+                       {.what = "a tensor is undefined", .got = quote(name), .expected = "a tensor"});
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& [key, value] : metadata) {
+    require_text(subject, "a metadata key", key);
+    require_text(subject, "a metadata value", value);
+    bytes += key.size() + value.size();
+  }
+  if (bytes > io::kMostMetadataBytes)
+    fail<ValueError>(subject, {.what = "the metadata is too large",
+                               .got = str(bytes, " bytes"),
+                               .expected = str("at most ", io::kMostMetadataBytes)});
+}
+
+/** The entries in the order of the file. Errors: ValueError for a name that occurs twice. */
+std::vector<const Entry*> in_file_order(const std::string& subject, const NamedTensors& tensors) {
+  std::vector<const Entry*> order;
+  for (const Entry& entry : tensors) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->first < b->first; });
+  const auto twice = std::adjacent_find(order.begin(), order.end(),
+                                        [](const Entry* a, const Entry* b) { return a->first == b->first; });
+  if (twice != order.end())
+    fail<ValueError>(
+        subject,
+        {.what = "a name occurs twice", .got = quote((*twice)->first), .expected = "each name once"});
+  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+    return rank_of(a->second.dtype()) < rank_of(b->second.dtype());
+  });
+  return order;
+}
+
+std::string header_text(const std::vector<const Entry*>& order, const TensorMetadata& metadata) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    append_json_string(text, io::kMetadataKey);
+    text += ":{";
+    for (const auto& [key, value] : metadata) {
+      if (text.back() != '{') text += ',';
+      append_json_string(text, key);
+      text += ':';
+      append_json_string(text, value);
+    }
+    text += '}';
+  }
+  std::uint64_t at = 0;
+  for (const Entry* entry : order) {
+    const Tensor& x = entry->second;
+    const std::uint64_t end = at + static_cast<std::uint64_t>(x.numel()) * item_size(x.dtype());
+    if (text.size() > 1) text += ',';
+    append_json_string(text, entry->first);
+    text += str(":{\"dtype\":\"", kFileDTypes[rank_of(x.dtype())].name, "\",\"shape\":", x.shape(),
+                ",\"data_offsets\":[", at, ",", end, "]}");
+    at = end;
+  }
+  text += '}';
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+void save_tensors(const std::string& path, const NamedTensors& tensors, const TensorMetadata& metadata) {
+  constexpr std::string_view kOperation = "save_tensors";
+  const std::string subject = str(kOperation, "(", path, ")");
+  require_valid(subject, tensors, metadata);
+  const std::vector<const Entry*> order = in_file_order(subject, tensors);
+  const std::string text = header_text(order, metadata);
+  if (text.size() > io::kMostHeaderBytes)
+    fail<ValueError>(subject, {.what = "names and metadata are too large",
+                               .got = str("a header of ", text.size(), " bytes"),
+                               .expected = str("at most ", io::kMostHeaderBytes)});
+  const CastScope no_casts(nullptr);
+  io::AtomicFile file(kOperation, path);
+  std::string length;
+  for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
+  file.write(length);
+  file.write(text);
+  for (const Entry* entry : order) {
+    const Tensor x = entry->second.detach().to(cpu).contiguous();
+    file.write({static_cast<const std::byte*>(x.raw_data()),
+                static_cast<std::size_t>(x.numel()) * item_size(x.dtype())});
+  }
+  file.commit();
+}
+
+}  // namespace mezzo

@@ -1,0 +1,64 @@
+// Shape rules of the added matrix products.
+#include "addmm.h"
+
+#include "../text.h"
+#include "require.h"
+
+namespace mezzo::op {
+
+namespace {
+
+/** Errors unless operands 1 and 2 have the wanted ranks, equal inner sizes and (for lists of matrices) equal batches. */
+void require_factors(const char* op, Inputs in, int rank_a, int rank_b) {
+  const Shape &a = in[1].shape(), &b = in[2].shape();
+  const auto names = [&] { return str(in); };
+  if (a.rank() != rank_a || b.rank() != rank_b)
+    fail<ShapeError>(op, {.what = "the factors have the wrong number of dimensions",
+                          .got = names(),
+                          .expected = str(rank_a, " and ", rank_b)});
+  if (rank_a == 1) return;
+  if (rank_a == 3 && a[0] != b[0])
+    fail<ShapeError>(
+        op, {.what = "batch sizes of the factors differ", .got = names(), .expected = "equal sizes"});
+  if (a.back() != b[rank_b == 1 ? 0 : rank_b - 2])
+    fail<ShapeError>(op, {.what = "inner sizes of the factors differ",
+                          .got = names(),
+                          .expected = str("the last size of the first factor, ", a.back())});
+}
+
+OutSpecs added(const char* op, Inputs in, const Shape& result) {
+  if (!is_expandable(in[0].shape(), result))
+    fail<ShapeError>(op, {.what = "the added tensor does not broadcast to the product",
+                          .got = str(in),
+                          .expected = str("what broadcasts to ", result)});
+  return {{result, require_one_floating_dtype(op, in)}};
+}
+
+}  // namespace
+
+OutSpecs Addbmm::infer(Inputs in, const Attrs&) {
+  require_factors("addbmm", in, 3, 3);
+  return added("addbmm", in, {in[1].shape()[1], in[2].shape()[2]});
+}
+
+OutSpecs Addmm::infer(Inputs in, const Attrs&) {
+  require_factors("addmm", in, 2, 2);
+  return added("addmm", in, {in[1].shape()[0], in[2].shape()[1]});
+}
+
+OutSpecs Addmv::infer(Inputs in, const Attrs&) {
+  require_factors("addmv", in, 2, 1);
+  return added("addmv", in, {in[1].shape()[0]});
+}
+
+OutSpecs Addr::infer(Inputs in, const Attrs&) {
+  require_factors("addr", in, 1, 1);
+  return added("addr", in, {in[1].shape()[0], in[2].shape()[0]});
+}
+
+OutSpecs Baddbmm::infer(Inputs in, const Attrs&) {
+  require_factors("baddbmm", in, 3, 3);
+  return added("baddbmm", in, {in[1].shape()[0], in[1].shape()[1], in[2].shape()[2]});
+}
+
+}  // namespace mezzo::op

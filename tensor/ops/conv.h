@@ -1,0 +1,102 @@
+// Convolutions in 1, 2 and 3 dimensions and the two ops their gradients are made of; the three kinds are each other's gradients.
+// Sees: op.h.
+// Read next: conv.cpp (shape rules), ../cpu/conv.cpp (kernels), ../../autograd/rules/conv.cpp (rules).
+#pragma once
+
+#include <array>
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** One number per spatial dimension, outermost first; those beyond `dims` are not used. */
+using Extent = std::array<std::int64_t, 3>;
+
+struct ConvAttrs {
+  int dims = 2;
+  Extent stride{1, 1, 1}, dilation{1, 1, 1};
+  Extent pad_begin{0, 0, 0}, pad_end{0, 0, 0};  // zeros before and behind the input (transposed: the output)
+  Extent output_padding{0, 0, 0};               // transposed only
+  std::int64_t groups = 1;
+  Extent sizes{-1, -1,
+               -1};  // spatial sizes of the result where the operands leave them open; -1: by the formula
+};
+
+/** x (n, c, ...), w (out, c / groups, k...), optional b (out): y[o] = b[o] + sum over c, k of w[o, c, k] x[c, i s - p + k d]. */
+struct ConvFunctions {
+  using Attrs = ConvAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x (n, c, ...), w (c, out / groups, k...), optional b (out): every x[c, i] adds w[c, o, k] x[c, i] at y[o, i s - p + k d]. */
+struct ConvTransposeFunctions {
+  using Attrs = ConvAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Conv1d : ConvFunctions {
+  static constexpr OpTraits traits{.name = "conv1d",
+                                   .precision = Precision::low,
+                                   .summary = "cross-correlation over 1 dimension",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+struct Conv2d : ConvFunctions {
+  static constexpr OpTraits traits{.name = "conv2d",
+                                   .precision = Precision::low,
+                                   .summary = "cross-correlation over 2 dimensions",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+struct Conv3d : ConvFunctions {
+  static constexpr OpTraits traits{.name = "conv3d",
+                                   .precision = Precision::low,
+                                   .summary = "cross-correlation over 3 dimensions",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+
+struct ConvTranspose1d : ConvTransposeFunctions {
+  static constexpr OpTraits traits{.name = "conv_transpose1d",
+                                   .precision = Precision::low,
+                                   .summary = "adjoint of conv1d in its input",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+struct ConvTranspose2d : ConvTransposeFunctions {
+  static constexpr OpTraits traits{.name = "conv_transpose2d",
+                                   .precision = Precision::low,
+                                   .summary = "adjoint of conv2d in its input",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+struct ConvTranspose3d : ConvTransposeFunctions {
+  static constexpr OpTraits traits{.name = "conv_transpose3d",
+                                   .precision = Precision::low,
+                                   .summary = "adjoint of conv3d in its input",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+};
+
+/** x and y of a convolution give w[o, c, k] = sum over batch and i of y[o, i] x[c, i s - p + k d]; attrs.sizes are the kernel's. */
+struct ConvWeight {
+  static constexpr OpTraits traits{.name = "conv_weight",
+                                   .precision = Precision::low,
+                                   .summary = "gradient of a convolution in its weight",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)},
+                                   .internal = true};
+  using Attrs = ConvAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using ConvOps =
+    type_list<Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvWeight>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,50 @@
+// Shape rules of the copying ops, and the Tensor methods that call them.
+#include "copy.h"
+
+#include "../dispatch.h"
+#include "../text.h"
+
+namespace mezzo {
+
+namespace op {
+
+OutSpecs To::infer(Inputs in, const Attrs& attrs) { return {{in[0].shape(), attrs.dtype}}; }
+
+OutSpecs Clone::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+
+OutSpecs Copy::infer(Inputs in, const Attrs&) {
+  if (!is_expandable(in[1].shape(), in[0].shape()))
+    fail<ShapeError>("copy_", {.what = "the source does not broadcast to the destination",
+                               .got = str(in),
+                               .expected = "sizes equal or 1"});
+  return {{in[0].shape(), in[0].dtype()}};
+}
+
+OutSpecs Fill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+
+}  // namespace op
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == this->dtype()) return *this;
+  return apply_with<op::To>({dtype}, *this);
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  fail<Unsupported>("to", {.what = "no way to reach the device in this build",
+                           .got = str(*this),
+                           .expected = str(device),
+                           .hint = "configure with -Dcuda=enabled"});
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
+
+const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill>({value}, *this); }
+
+const Tensor& Tensor::copy_(const Tensor& source) const {
+  return apply_in_place<op::Copy>({}, *this, source);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,62 @@
+// Ops that copy elements: dtype and device conversion, clone, contiguous, fill and copy_.
+// Sees: op.h.
+// Read next: ../cpu/copy.cpp (kernels), ../../autograd/rules/copy.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** Conversion to another dtype with one rounding. */
+struct To {
+  static constexpr OpTraits traits{.name = "to",
+                                   .precision = Precision::match,
+                                   .summary = "converts to another dtype, one rounding to nearest even"};
+  struct Attrs {
+    DType dtype = DType::f32;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Row-major copy in the same dtype. */
+struct Clone {
+  static constexpr OpTraits traits{
+      .name = "clone", .precision = Precision::match, .summary = "row-major copy with its own storage"};
+  struct Attrs {};
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operand 0 overwritten by operand 1, broadcast and converted; meaningful in place only. */
+struct Copy {
+  static constexpr OpTraits traits{.name = "copy",
+                                   .precision = Precision::match,
+                                   .summary = "overwrites with another tensor's elements",
+                                   .inputs = 2,
+                                   .in_place = true};
+  struct Attrs {};
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operand 0 overwritten by one number; meaningful in place only. */
+struct Fill {
+  static constexpr OpTraits traits{.name = "fill",
+                                   .precision = Precision::match,
+                                   .summary = "overwrites with one value",
+                                   .in_place = true};
+  struct Attrs {
+    double value = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using CopyOps = type_list<Clone, Copy, Fill, To>;
+
+}  // namespace mezzo::op

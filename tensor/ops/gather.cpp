@@ -1,0 +1,73 @@
+// Shape rules of gather and scatter.
+#include "gather.h"
+
+#include "../dispatch.h"
+#include "../text.h"
+
+namespace mezzo::op {
+
+void require_index_dtype(std::string_view op, const Tensor& index) {
+  const bool fits = index.defined() && (index.dtype() == DType::i64 || index.dtype() == DType::i32);
+  if (!fits)
+    fail<DtypeError>(op, {.what = "indices must be integers",
+                          .got = str(index),
+                          .expected = "i64 or i32",
+                          .hint = "use index.to(i64)"});
+}
+
+namespace {
+
+/** The index covers no more of x than there is, except along dim, where it names places itself. */
+void require_index_fits(const char* op, const Tensor& x, const Tensor& index, int dim) {
+  bool fits = index.dim() == x.dim();
+  for (int i = 0; fits && i < x.dim(); ++i) fits = i == dim || index.shape()[i] <= x.shape()[i];
+  if (!fits)
+    fail<ShapeError>(op,
+                     {.what = "the index does not fit the tensor",
+                      .got = str("index ", index, " for ", x),
+                      .expected = str("as many dimensions, and sizes no larger except in dimension ", dim)});
+}
+
+void require_source_fits(const char* op, const Tensor& index, const Tensor& src) {
+  bool fits = src.defined() && src.dim() == index.dim();
+  for (int i = 0; fits && i < index.dim(); ++i) fits = index.shape()[i] <= src.shape()[i];
+  if (!fits)
+    fail<ShapeError>(op, {.what = "the source does not cover the index",
+                          .got = str("source ", src, " and index ", index),
+                          .expected = "as many dimensions, and sizes no smaller than the index's"});
+}
+
+void require_scatter(const char* op, Inputs in, std::int64_t dim) {
+  require_index_dtype(op, in[1]);
+  const int d = wrap_dim(dim, in[0].dim(), op);
+  if (in[1].numel() == 0) return;
+  require_index_fits(op, in[0], in[1], d);
+  require_source_fits(op, in[1], in[2]);
+}
+
+}  // namespace
+
+OutSpecs Gather::infer(Inputs in, const Attrs& attrs) {
+  require_index_dtype("gather", in[1]);
+  const int dim = wrap_dim(attrs.dim, in[0].dim(), "gather");
+  if (in[1].numel() != 0) require_index_fits("gather", in[0], in[1], dim);
+  return {{in[1].shape(), in[0].dtype()}};
+}
+
+OutSpecs Scatter::infer(Inputs in, const Attrs& attrs) {
+  require_scatter("scatter", in, attrs.dim);
+  if (in[2].dtype() != in[0].dtype())
+    fail<DtypeError>("scatter", {.what = "the source must have the tensor's dtype",
+                                 .got = str(str(in[0]), " and source ", str(in[2])),
+                                 .expected = "one dtype",
+                                 .hint = "use src.to(dtype)"});
+  return {{in[0].shape(), in[0].dtype()}};
+}
+
+OutSpecs ScatterAdd::infer(Inputs in, const Attrs& attrs) {
+  require_scatter("scatter_add", in, attrs.dim);
+  const Tensor valued[] = {in[0], in[2]};
+  return {{in[0].shape(), promoted_dtype(valued)}};
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,74 @@
+// Ops whose index tensor names one element along a dimension for each element of the result: gather, scatter, scatter_add.
+// Sees: op.h.
+// Read next: index.h (indices that name whole rows), ../cpu/gather.cpp (kernels), ../../autograd/rules/gather.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** out[i][j][k] = x[i][index[i][j][k]][k] for dim 1, and so on for other dimensions. Operands: x, index. */
+struct Gather {
+  static constexpr OpTraits traits{.name = "gather",
+                                   .precision = Precision::match,
+                                   .summary = "elements named along a dimension",
+                                   .inputs = 2,
+                                   .needs = {input(1)}};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x with x[i][index[i][j][k]][k] = src[i][j][k]; of several writes to one element the last in index order stays. Operands: x, index, src. */
+struct Scatter {
+  static constexpr OpTraits traits{.name = "scatter",
+                                   .precision = Precision::match,
+                                   .summary = "writes elements to places named along a dimension",
+                                   .inputs = 3,
+                                   .needs = {input(1), kNothing, input(1)},
+                                   .in_place = true};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x with x[i][index[i][j][k]][k] += src[i][j][k], summed in f32 (f64, i64) in index order and rounded once. Operands: x, index, src. */
+struct ScatterAdd {
+  static constexpr OpTraits traits{.name = "scatter_add",
+                                   .precision = Precision::widest,
+                                   .summary = "adds elements to places named along a dimension",
+                                   .inputs = 3,
+                                   .needs = {kNothing, kNothing, input(1)},
+                                   .in_place = true};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** gather after broadcasting x and index against each other in every other dimension. Operands: x, index. */
+struct TakeAlongDim {
+  static constexpr OpTraits traits{.name = "take_along_dim",
+                                   .precision = Precision::match,
+                                   .summary = "gather with broadcasting",
+                                   .inputs = 2};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using GatherOps = type_list<Gather, Scatter, ScatterAdd, TakeAlongDim>;
+
+/** Errors: DtypeError naming `op` unless the tensor is a defined i64 or i32 one. */
+void require_index_dtype(std::string_view op, const Tensor& index);
+
+}  // namespace mezzo::op

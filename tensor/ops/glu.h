@@ -1,0 +1,22 @@
+// glu: a gate made from the operand's own second half.
+// Sees: op.h.
+// Read next: ../elementwise/activation.h (GluGate), ../../autograd/rules/glu.cpp (the body).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+struct Glu {
+  static constexpr OpTraits traits{.name = "glu",
+                                   .precision = Precision::match,
+                                   .summary = "a * sigmoid(b) with a, b the halves of x along a dimension"};
+  struct Attrs {
+    std::int64_t dim = -1;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using GluOps = type_list<Glu>;
+
+}  // namespace mezzo::op

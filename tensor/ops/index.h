@@ -1,0 +1,126 @@
+// Ops whose index tensor names whole rows: index_select, x[i, mask, ...] (index), index_put, index_add, masked_select, nonzero.
+// Sees: op.h.
+// Read next: ../cpu/block_rows.h (how rows are moved), ../../autograd/rules/index.cpp (rules), gather.h.
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** The rows of x along `dim` that a 1-D (or 0-dim) index names. Operands: x, index. */
+struct IndexSelect {
+  static constexpr OpTraits traits{.name = "index_select",
+                                   .precision = Precision::match,
+                                   .summary = "rows named along a dimension",
+                                   .inputs = 2,
+                                   .needs = {input(1)}};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x with alpha * src added to the rows a 1-D (or 0-dim) index names, in f32 (f64, i64), in index order, rounded once. Operands: x, index, src. */
+struct IndexAdd {
+  static constexpr OpTraits traits{.name = "index_add",
+                                   .precision = Precision::match,
+                                   .summary = "adds to rows named along a dimension",
+                                   .inputs = 3,
+                                   .needs = {kNothing, kNothing, input(1)},
+                                   .in_place = true};
+  struct Attrs {
+    std::int64_t dim = 0;
+    double alpha = 1;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** A tuple of index tensors made one: they are broadcast together, negative indices wrap, and each combination becomes its row-major position
+ *  in the dimensions `dims` (bit i: dimension i) of x. What index and index_put start from. Operands: x, one index per dimension. */
+struct IndexPositions {
+  static constexpr OpTraits traits{.name = "index_positions",
+                                   .precision = Precision::match,
+                                   .summary = "row-major positions of a tuple of indices",
+                                   .inputs = kVariadic,
+                                   .differentiable = false,
+                                   .internal = true};
+  struct Attrs {
+    std::uint32_t dims = 0;
+    const char* op = "index_positions";  // whose name an error carries
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** The blocks of x at `positions` of the dimensions in `dims` (bit i: dimension i). Their dimensions take the place of the indexed ones if those
+ *  are neighbours, else they come first. Operands: x, positions (row-major in the indexed dimensions, none negative). */
+struct Index {
+  static constexpr OpTraits traits{.name = "index",
+                                   .precision = Precision::match,
+                                   .summary = "x[i, j, ...] with index tensors and holes",
+                                   .inputs = 2,
+                                   .needs = {input(1)}};
+  struct Attrs {
+    std::uint32_t dims = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x with values, broadcast, written (or added, in f32 and rounded once) to what Index would return. Of several writes to one place the last in index order
+ *  stays. Operands: x, positions, values. */
+struct IndexPut {
+  static constexpr OpTraits traits{.name = "index_put",
+                                   .precision = Precision::widest,
+                                   .summary = "x[i, j, ...] = values, or += values",
+                                   .inputs = 3,
+                                   .needs = {input(1), kNothing, input(1)},
+                                   .in_place = true};
+  struct Attrs {
+    std::uint32_t dims = 0;
+    bool accumulate = false;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Coordinates of the non-zero elements in row-major order, i64 [count, rank]; nan counts as non-zero. `count` is read from the tensor first. */
+struct Nonzero {
+  static constexpr OpTraits traits{.name = "nonzero",
+                                   .precision = Precision::match,
+                                   .summary = "coordinates of the non-zero elements",
+                                   .differentiable = false};
+  struct Attrs {
+    std::int64_t count = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** The elements of x where the bool mask, broadcast, holds, as a 1-D tensor. Operands: x, mask. */
+struct MaskedSelect {
+  static constexpr OpTraits traits{.name = "masked_select",
+                                   .precision = Precision::match,
+                                   .summary = "the elements where a mask holds",
+                                   .inputs = 2};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+using IndexOps = type_list<Index, IndexAdd, IndexPositions, IndexPut, IndexSelect, MaskedSelect, Nonzero>;
+
+/** The dimensions of a tensor that is indexed in the dimensions of `dims`: those before the rows of the result, the indexed ones, those after. */
+struct IndexedDims {
+  Shape before, indexed, after;  // dimension numbers
+
+  IndexedDims(std::uint32_t dims, int rank);
+  /** Shape of the result: sizes before, the positions' shape, sizes after. */
+  Shape result(const Shape& x, const Shape& positions) const;
+};
+
+}  // namespace mezzo::op

@@ -1,0 +1,117 @@
+// The losses that compare predictions with targets element by element, and nll_loss: public rows, each a composite.
+// Sees: op.h, ../reduction.h.
+// Read next: ../elementwise/loss_terms.h (the formulas), ../../autograd/rules/loss.cpp (the composites).
+#pragma once
+
+#include "../op.h"
+#include "../reduction.h"
+
+namespace mezzo::op {
+
+namespace detail {
+
+constexpr OpTraits loss(std::string_view name, std::string_view summary, int inputs = 2) {
+  return {.name = name, .precision = Precision::full, .summary = summary, .inputs = inputs};
+}
+
+}  // namespace detail
+
+struct LossAttrs {
+  Reduction reduction = Reduction::mean;
+};
+
+/** A loss with one number that shapes it: beta, delta, margin. */
+struct ShapedLossAttrs {
+  double parameter = 1;
+  Reduction reduction = Reduction::mean;
+};
+
+/** Operands: x, target, weight or undefined. Refused under casts: a 16-bit probability has lost what the logarithm needs. */
+struct BinaryCrossEntropy {
+  static constexpr OpTraits traits{.name = "binary_cross_entropy",
+                                   .precision = Precision::banned,
+                                   .summary = "cross entropy of probabilities of two classes",
+                                   .inputs = 3};
+  using Attrs = LossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Operands: x, target, weight or undefined, pos_weight or undefined. */
+struct BinaryCrossEntropyWithLogits {
+  static constexpr OpTraits traits =
+      detail::loss("binary_cross_entropy_with_logits", "cross entropy of two classes, from scores", 4);
+  using Attrs = LossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct HuberLoss {
+  static constexpr OpTraits traits = detail::loss("huber_loss", "squared error near 0, absolute beyond");
+  using Attrs = ShapedLossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Operands: x (logarithms), target. */
+struct KlDiv {
+  static constexpr OpTraits traits = detail::loss("kl_div", "Kullback-Leibler divergence");
+  struct Attrs {
+    bool log_target = false;
+    Reduction reduction = Reduction::mean;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct L1Loss {
+  static constexpr OpTraits traits = detail::loss("l1_loss", "absolute error");
+  using Attrs = LossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct MseLoss {
+  static constexpr OpTraits traits = detail::loss("mse_loss", "squared error");
+  using Attrs = LossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Operands: x (log-probabilities), target (class indices), weight (C) or undefined. */
+struct NllLoss {
+  static constexpr OpTraits traits =
+      detail::loss("nll_loss", "negative log-likelihood of the target class", 3);
+  struct Attrs {
+    std::int64_t ignore_index = -100;
+    Reduction reduction = Reduction::mean;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct SmoothL1Loss {
+  static constexpr OpTraits traits = detail::loss("smooth_l1_loss", "absolute error, rounded off near 0");
+  using Attrs = ShapedLossAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** What class indices select. Operands: target, weight (classes) or undefined. Results: the indices as i64 with 0 for ignored ones, and the
+ *  weight of each one's class, 0 for ignored ones. Errors: IndexError naming the first class out of range. */
+struct ClassWeights {
+  static constexpr OpTraits traits{.name = "class_weights",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .outputs = 2,
+                                   .differentiable = false,
+                                   .internal = true};
+  struct Attrs {
+    std::string_view op;  // for the error text; a name from traits, so it outlives the call
+    std::int64_t classes = 0;
+    std::int64_t ignore_index = -100;
+    DType dtype = DType::f32;  // of the weights
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+using LossOps = type_list<BinaryCrossEntropy, BinaryCrossEntropyWithLogits, ClassWeights, HuberLoss, KlDiv,
+                          L1Loss, MseLoss, NllLoss, SmoothL1Loss>;
+
+/** Errors: ValueError naming `op` for a reduction that only kl_div has. */
+MZ_API void require_plain_reduction(std::string_view op, Reduction reduction);
+
+}  // namespace mezzo::op

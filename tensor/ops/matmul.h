@@ -1,0 +1,99 @@
+// Matrix products without an added matrix: matmul and its strict forms, linear, dot products.
+// Sees: op.h.
+// Read next: addmm.h, ../cpu/matmul.cpp (kernels), ../../autograd/rules/matmul.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** A B for each pair of matrices in two 3-D tensors. */
+struct Bmm {
+  static constexpr OpTraits traits{.name = "bmm",
+                                   .precision = Precision::low,
+                                   .summary = "products of two equally long lists of matrices",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Sum of the products of two vectors' elements, in the promoted dtype. */
+struct Dot {
+  static constexpr OpTraits traits{.name = "dot",
+                                   .precision = Precision::widest,
+                                   .summary = "inner product of two vectors",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** x W^T + b over the last dimension of x. */
+struct Linear {
+  static constexpr OpTraits traits{.name = "linear",
+                                   .precision = Precision::low,
+                                   .summary = "x W^T + b over the last dimension",
+                                   .inputs = 3,
+                                   .needs = {input(1), input(0), kNothing}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** alpha * A B: the last two dimensions are matrices, the others are broadcast; a vector is a row on the left, a column on the right. */
+struct MatMul {
+  static constexpr OpTraits traits{.name = "matmul",
+                                   .precision = Precision::low,
+                                   .summary = "matrix product, batches broadcast",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  struct Attrs {
+    double alpha = 1;  // of the gradients of addmm and its kin: one rounding for product and factor together
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Product of two matrices. */
+struct Mm {
+  static constexpr OpTraits traits{.name = "mm",
+                                   .precision = Precision::low,
+                                   .summary = "product of two matrices",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Product of a matrix and a vector. */
+struct Mv {
+  static constexpr OpTraits traits{.name = "mv",
+                                   .precision = Precision::low,
+                                   .summary = "product of a matrix and a vector",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Inner products along the last dimension, the others broadcast. */
+struct Vecdot {
+  static constexpr OpTraits traits{.name = "vecdot",
+                                   .precision = Precision::low,
+                                   .summary = "inner products along the last dimension",
+                                   .inputs = 2,
+                                   .needs = {input(1), input(0)}};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using MatmulOps = type_list<Bmm, Dot, Linear, MatMul, Mm, Mv, Vecdot>;
+
+}  // namespace mezzo::op

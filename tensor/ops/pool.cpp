@@ -1,0 +1,182 @@
+// Shape rules of the pooling ops, and where their windows lie.
+#include "pool.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "../text.h"
+#include "require.h"
+
+namespace mezzo::op {
+
+PoolSpan pool_span(const PoolAttrs& attrs, int axis, std::int64_t in, std::int64_t o) {
+  const auto a = static_cast<std::size_t>(axis);
+  if (attrs.adaptive) {
+    const std::int64_t out = attrs.output[a];
+    const std::int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
+    return {begin, end, end - begin};
+  }
+  const std::int64_t dilation = attrs.dilation[a], padding = attrs.padding[a];
+  const std::int64_t first = o * attrs.stride[a] - padding;
+  const std::int64_t end = first + dilation * (attrs.kernel[a] - 1) + 1;
+  const std::int64_t outside =
+      first < 0 ? (-first + dilation - 1) / dilation : 0;  // elements before the input
+  PoolSpan span{first + outside * dilation, std::min(end, in), 0};
+  span.counted = attrs.count_include_pad ? std::min(end, in + padding) - first : span.end - span.begin;
+  return span;
+}
+
+PoolSizes pooled_dims(const Shape& shape, int rank) {
+  PoolSizes sizes{1, 1, 1};
+  for (int i = 0; i < rank; ++i)
+    sizes[static_cast<std::size_t>(3 - rank + i)] = shape[shape.rank() - rank + i];
+  return sizes;
+}
+
+namespace {
+
+constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+
+void require_input(std::string_view op, int rank, const Tensor& x) {
+  require_one_floating_dtype(op, {&x, 1});
+  if (x.dim() != rank + 1 && x.dim() != rank + 2) {
+    const std::string sizes = rank == 1 ? "L" : rank == 2 ? "H,W" : "D,H,W";
+    fail<ShapeError>(op, {.what = "wrong number of dimensions",
+                          .got = str(x),
+                          .expected = str("[N,C,", sizes, "] or [C,", sizes, "]")});
+  }
+  for (int i = x.dim() - rank; i < x.dim(); ++i)
+    if (x.shape()[i] == 0)
+      fail<ShapeError>(op, {.what = "a pooled dimension is empty",
+                            .got = str(x),
+                            .expected = str("at least 1 element in dimension ", i)});
+}
+
+void require_between(std::string_view op, const char* name, const PoolSizes& values, std::int64_t low) {
+  for (const std::int64_t value : values)
+    if (value < low || value > kLargest)
+      fail<ValueError>(
+          op,
+          {.what = str(name, " is out of range"), .got = str(value), .expected = str(low, "..", kLargest)});
+}
+
+void require_windows(std::string_view op, const PoolAttrs& attrs) {
+  if (attrs.adaptive) return require_between(op, "output size", attrs.output, 1);
+  require_between(op, "kernel", attrs.kernel, 1);
+  require_between(op, "stride", attrs.stride, 1);
+  require_between(op, "dilation", attrs.dilation, 1);
+  for (std::size_t a = 0; a < 3; ++a)
+    if (attrs.padding[a] < 0 || attrs.padding[a] > attrs.kernel[a] / 2)
+      fail<ValueError>(
+          op, {.what = "padding is out of range",
+               .got = str(attrs.padding[a]),
+               .expected = str("0..", attrs.kernel[a] / 2, ", half of the kernel's ", attrs.kernel[a])});
+  if (attrs.divisor < 0)
+    fail<ValueError>(op, {.what = "divisor_override is out of range",
+                          .got = str(attrs.divisor),
+                          .expected = "a positive divisor, or none"});
+}
+
+/** Number of windows along one axis; 0 or less when not one fits. */
+std::int64_t window_count(const PoolAttrs& attrs, std::size_t a, std::int64_t in) {
+  if (attrs.adaptive) return attrs.output[a];
+  const std::int64_t stride = attrs.stride[a], padding = attrs.padding[a];
+  const std::int64_t room = in + 2 * padding - attrs.dilation[a] * (attrs.kernel[a] - 1) - 1;
+  if (!attrs.ceil_mode) return room < 0 ? 0 : room / stride + 1;
+  if (room + stride - 1 < 0) return 0;
+  const std::int64_t count = (room + stride - 1) / stride + 1;
+  // The last window must start inside the input or the padding before it.
+  return (count - 1) * stride >= in + padding ? count - 1 : count;
+}
+
+/** With dilation a window may step over all of a small input. */
+void require_elements(std::string_view op, const PoolAttrs& attrs, int axis, std::int64_t in,
+                      std::int64_t count) {
+  if (attrs.adaptive || attrs.dilation[static_cast<std::size_t>(axis)] == 1) return;
+  for (std::int64_t o = 0; o < count; ++o) {
+    const PoolSpan span = pool_span(attrs, axis, in, o);
+    if (span.begin >= span.end)
+      fail<ShapeError>(
+          op, {.what = str("window ", o, " meets nothing but padding"),
+               .got = str("input size ", in, ", kernel ", attrs.kernel[static_cast<std::size_t>(axis)],
+                          " at dilation ", attrs.dilation[static_cast<std::size_t>(axis)]),
+               .hint = "use less padding or dilation"});
+  }
+}
+
+/** The shape that pooling leaves of x. Every argument is checked here. */
+Shape pooled_shape(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
+  require_input(op, rank, x);
+  require_windows(op, attrs);
+  Shape shape = x.shape();
+  for (int i = 0; i < rank; ++i) {
+    const int axis = 3 - rank + i, dim = x.dim() - rank + i;
+    const auto a = static_cast<std::size_t>(axis);
+    const std::int64_t in = x.shape()[dim], count = window_count(attrs, a, in);
+    if (count < 1)
+      fail<ShapeError>(
+          op, {.what = "the window is larger than the padded input",
+               .got = str(x, ", kernel ", attrs.kernel[a], " at dilation ", attrs.dilation[a]),
+               .expected = str("a window of at most ", in + 2 * attrs.padding[a], " in dimension ", dim)});
+    require_elements(op, attrs, axis, in, count);
+    shape[dim] = count;
+  }
+  return shape;
+}
+
+OutSpecs infer_max(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
+  const Shape shape = pooled_shape(op, rank, x, attrs);
+  return {{shape, x.dtype()}, {attrs.with_indices ? shape : Shape{0}, DType::i64}};
+}
+
+OutSpecs infer_avg(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
+  return {{pooled_shape(op, rank, x, attrs), x.dtype()}};
+}
+
+/** The shape before pooling, for a gradient of the shape after it. */
+Shape unpooled_shape(const Shape& g, int rank, const PoolSizes& sizes) {
+  Shape shape = g;
+  for (int i = 0; i < rank; ++i)
+    shape[shape.rank() - rank + i] = sizes[static_cast<std::size_t>(3 - rank + i)];
+  return shape;
+}
+
+}  // namespace
+
+OutSpecs MaxPoolBackward::infer(Inputs in, const Attrs& attrs) {
+  require_one_floating_dtype("max_pool_backward", in.first(1));
+  if (!(in[0].shape() == in[1].shape()) || in[1].dtype() != DType::i64)
+    fail<ShapeError>("max_pool_backward", {.what = "the positions do not belong to the gradient",
+                                           .got = str(in),
+                                           .expected = "one i64 position per element"});
+  return {{unpooled_shape(in[0].shape(), attrs.rank, attrs.sizes), in[0].dtype()}};
+}
+
+template <int N> OutSpecs MaxPool<N>::infer(Inputs in, const Attrs& attrs) {
+  return infer_max(traits.name, N, in[0], attrs);
+}
+template <int N> OutSpecs AdaptiveMaxPool<N>::infer(Inputs in, const Attrs& attrs) {
+  return infer_max(traits.name, N, in[0], attrs);
+}
+template <int N> OutSpecs AvgPool<N>::infer(Inputs in, const Attrs& attrs) {
+  return infer_avg(traits.name, N, in[0], attrs);
+}
+template <int N> OutSpecs AdaptiveAvgPool<N>::infer(Inputs in, const Attrs& attrs) {
+  return infer_avg(traits.name, N, in[0], attrs);
+}
+template <int N> OutSpecs AvgPoolBackward<N>::infer(Inputs in, const Attrs& attrs) {
+  return {{unpooled_shape(in[0].shape(), N, attrs.sizes), in[0].dtype()}};
+}
+
+#define MZ_POOL_SHAPE_RULES(N)                                           \
+  template OutSpecs MaxPool<N>::infer(Inputs, const PoolAttrs&);         \
+  template OutSpecs AdaptiveMaxPool<N>::infer(Inputs, const PoolAttrs&); \
+  template OutSpecs AvgPool<N>::infer(Inputs, const PoolAttrs&);         \
+  template OutSpecs AdaptiveAvgPool<N>::infer(Inputs, const PoolAttrs&); \
+  template OutSpecs AvgPoolBackward<N>::infer(Inputs, const AvgPoolBackward<N>::Attrs&);
+MZ_POOL_SHAPE_RULES(1)
+MZ_POOL_SHAPE_RULES(2)
+MZ_POOL_SHAPE_RULES(3)
+#undef MZ_POOL_SHAPE_RULES
+
+}  // namespace mezzo::op

@@ -1,0 +1,131 @@
+// Pooling over 1, 2 or 3 dimensions: the greatest element or the mean of each window, and their gradients.
+// Sees: op.h.
+// Read next: pool.cpp (shape rules, windows), ../cpu/max_pool.cpp, ../cpu/avg_pool.cpp (kernels), ../../autograd/rules/pool.cpp (rules).
+#pragma once
+
+#include <array>
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** One number for depth, height and width. An op over fewer dimensions leaves the first ones as they are by default: one window of size 1. */
+using PoolSizes = std::array<std::int64_t, 3>;
+
+/** The windows of any pooling. */
+struct PoolAttrs {
+  PoolSizes kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  bool ceil_mode = false;         // a last window may reach beyond the padded input
+  bool adaptive = false;          // `output` windows divide the input; the numbers above take no part
+  PoolSizes output{1, 1, 1};      // adaptive only
+  bool count_include_pad = true;  // means: divide by the window's size, padding included
+  std::int64_t divisor = 0;       // means: divide by this instead; 0: by the number of elements
+  bool with_indices = true;       // maxima: the second output is wanted; otherwise it is empty
+};
+
+/** One window along one dimension: positions begin, begin + dilation, ... below end, all inside the input; `counted` is the window's size as
+ *  a mean's divisor sees it. */
+struct PoolSpan {
+  std::int64_t begin, end, counted;
+};
+
+/** The window of result element `o` along `axis` (0..2) of an input of size `in`. */
+PoolSpan pool_span(const PoolAttrs& attrs, int axis, std::int64_t in, std::int64_t o);
+
+/** The last `rank` sizes of a shape, right-aligned; 1 before them. */
+PoolSizes pooled_dims(const Shape& shape, int rank);
+
+namespace detail {
+constexpr std::string_view by_rank(int rank, std::string_view one, std::string_view two,
+                                   std::string_view three) {
+  return rank == 1 ? one : rank == 2 ? two : three;
+}
+}  // namespace detail
+
+/** Greatest element of each window, and its row-major position among the pooled dimensions (i64). The first of several; nan wins. */
+template <int N> struct MaxPool {
+  static constexpr OpTraits traits{.name = detail::by_rank(N, "max_pool1d", "max_pool2d", "max_pool3d"),
+                                   .precision = Precision::match,
+                                   .summary = "greatest element of each window",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  using Attrs = PoolAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** As MaxPool, with windows that divide the input into a given number of parts. */
+template <int N> struct AdaptiveMaxPool {
+  static constexpr OpTraits traits{
+      .name = detail::by_rank(N, "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+      .precision = Precision::match,
+      .summary = "greatest element of each of a given number of windows",
+      .outputs = 2,
+      .needs = {output(1)}};
+  using Attrs = PoolAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Gradient of the maxima: each element of g added at its position in zeros. Operands: g, positions. f32 (f64) sums, one rounding. */
+struct MaxPoolBackward {
+  static constexpr OpTraits traits{.name = "max_pool_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .needs = {input(1)},
+                                   .internal = true};
+  struct Attrs {
+    PoolSizes sizes{1, 1, 1};  // of the pooled dimensions before pooling
+    int rank = 2;              // how many of them there are
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Mean of each window. f32 (f64) sums, one rounding after the division. */
+template <int N> struct AvgPool {
+  static constexpr OpTraits traits{.name = detail::by_rank(N, "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+                                   .precision = Precision::match,
+                                   .summary = "mean of each window"};
+  using Attrs = PoolAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** As AvgPool, with windows that divide the input into a given number of parts. */
+template <int N> struct AdaptiveAvgPool {
+  static constexpr OpTraits traits{
+      .name = detail::by_rank(N, "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+      .precision = Precision::match,
+      .summary = "mean of each of a given number of windows"};
+  using Attrs = PoolAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Gradient of the means: each element of g, divided, added to all of its window. f32 (f64) sums, one rounding. */
+template <int N> struct AvgPoolBackward {
+  static constexpr OpTraits traits{
+      .name = detail::by_rank(N, "avg_pool1d_backward", "avg_pool2d_backward", "avg_pool3d_backward"),
+      .precision = Precision::match,
+      .internal = true};
+  struct Attrs {
+    PoolAttrs windows;
+    PoolSizes sizes{1, 1, 1};  // of the pooled dimensions before pooling
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using PoolOps =
+    type_list<AdaptiveAvgPool<1>, AdaptiveAvgPool<2>, AdaptiveAvgPool<3>, AdaptiveMaxPool<1>,
+              AdaptiveMaxPool<2>, AdaptiveMaxPool<3>, AvgPool<1>, AvgPool<2>, AvgPool<3>, AvgPoolBackward<1>,
+              AvgPoolBackward<2>, AvgPoolBackward<3>, MaxPool<1>, MaxPool<2>, MaxPool<3>, MaxPoolBackward>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,78 @@
+// Ops that draw random numbers: fills, in place only, and dropout. Every call takes one draw of a generator (ENGINEERING: Philox 4x32-10).
+// Sees: op.h, philox.h.
+// Read next: ../cpu/random.cpp (kernels), ../../autograd/ops/random.h (public functions).
+#pragma once
+
+#include "../op.h"
+#include "../philox.h"
+
+namespace mezzo::op {
+
+/** Parameters of a distribution, and the numbers to make it from. */
+struct RandomAttrs {
+  double a = 0, b = 1;
+  PhiloxStream stream{};
+};
+
+/** What the fills share: the result takes the operand's place, whose old values have no part in it. */
+struct RandomFill {
+  using Attrs = RandomAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** 1 with probability a, else 0. */
+struct Bernoulli : RandomFill {
+  static constexpr OpTraits traits{.name = "bernoulli",
+                                   .precision = Precision::match,
+                                   .summary = "1 with a given probability, else 0",
+                                   .in_place = true};
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** Normal with mean a and standard deviation b. */
+struct Normal : RandomFill {
+  static constexpr OpTraits traits{.name = "normal",
+                                   .precision = Precision::match,
+                                   .summary = "normal distribution by mean and standard deviation",
+                                   .in_place = true};
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** Whole numbers in [a, b). */
+struct Randint : RandomFill {
+  static constexpr OpTraits traits{.name = "randint",
+                                   .precision = Precision::match,
+                                   .summary = "uniform whole numbers in [low, high)",
+                                   .in_place = true};
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** Uniform in [a, b). */
+struct Uniform : RandomFill {
+  static constexpr OpTraits traits{.name = "uniform",
+                                   .precision = Precision::match,
+                                   .summary = "uniform distribution over [low, high)",
+                                   .in_place = true};
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** Each element 0 with probability p, else x / (1 - p); the second result is the mask of those kept. */
+struct Dropout {
+  static constexpr OpTraits traits{.name = "dropout",
+                                   .precision = Precision::match,
+                                   .summary = "zeroes elements at random, scales the others by 1 / (1 - p)",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  struct Attrs {
+    double p = 0.5;
+    PhiloxStream stream{};
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using RandomOps = type_list<Bernoulli, Dropout, Normal, Randint, Uniform>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,52 @@
+#include "require.h"
+
+#include "../text.h"
+
+namespace mezzo {
+
+namespace {
+
+std::string texts_of_defined(Inputs in) {
+  std::string text;
+  for (const Tensor& x : in)
+    if (x.defined()) text += (text.empty() ? "" : " and ") + str(x);
+  return text;
+}
+
+/** What to convert to: the narrowest floating dtype present, as a cast would; f64 operands have to come down. */
+std::string cure(Inputs in) {
+  DType narrowest = DType::f64;
+  bool has_f64 = false, has_floating = false;
+  for (const Tensor& x : in) {
+    if (!x.defined() || !is_floating(x.dtype())) continue;
+    has_floating = true;
+    has_f64 = has_f64 || x.dtype() == DType::f64;
+    if (x.dtype() < narrowest) narrowest = x.dtype();
+  }
+  if (!has_floating) return "use x.to(f32)";
+  if (has_f64) return str("f64 is never cast automatically: use x.to(", narrowest, ")");
+  return str("run under amp or use x.to(", narrowest, ")");
+}
+
+}  // namespace
+
+DType require_one_floating_dtype(std::string_view op, Inputs in) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : in) {
+    if (!x.defined()) continue;
+    if (!is_floating(x.dtype()))
+      fail<DtypeError>(op, {.what = str("not defined for ", x.dtype()),
+                            .got = texts_of_defined(in),
+                            .expected = "floating operands",
+                            .hint = cure(in)});
+    if (!first) first = &x;
+    if (x.dtype() == first->dtype()) continue;
+    fail<DtypeError>(op, {.what = "dtypes differ and casts are off",
+                          .got = texts_of_defined(in),
+                          .expected = "one dtype",
+                          .hint = cure(in)});
+  }
+  return first->dtype();
+}
+
+}  // namespace mezzo

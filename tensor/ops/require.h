@@ -1,0 +1,15 @@
+// Argument checks that several families of ops share.
+// Sees: op.h.
+// Read next: matmul.cpp (a user).
+#pragma once
+
+#include <string_view>
+
+#include "../op.h"
+
+namespace mezzo {
+
+/** The one floating dtype that all defined operands share. Errors: DtypeError naming them, with the cure. */
+MZ_API DType require_one_floating_dtype(std::string_view op, Inputs in);
+
+}  // namespace mezzo

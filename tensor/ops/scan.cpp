@@ -1,0 +1,18 @@
+// Shape rules of the running sums and products.
+#include "scan.h"
+
+namespace mezzo::op {
+
+namespace {
+OutSpecs accumulated(const Tensor& x) {
+  return {{x.shape(), is_floating(x.dtype()) ? x.dtype() : DType::i64}};
+}
+}  // namespace
+
+OutSpecs Cumprod::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
+
+OutSpecs CumprodBackward::infer(Inputs in, const Attrs&) { return {{in[1].shape(), in[1].dtype()}}; }
+
+OutSpecs Cumsum::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
+
+}  // namespace mezzo::op

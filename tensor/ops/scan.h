@@ -1,0 +1,54 @@
+// Running sums and products along one dimension.
+// Sees: op.h.
+// Read next: ../cpu/scan.cpp (kernels), ../../autograd/rules/scan.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** y[k] = product of x[0..k] along dim; integers give i64. */
+struct Cumprod {
+  static constexpr OpTraits traits{.name = "cumprod",
+                                   .precision = Precision::full,
+                                   .summary = "running product along a dimension",
+                                   .needs = {input(0)},
+                                   .in_place = true};
+  struct Attrs {
+    int dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operands g, x: product of what lies before k, times g[k] + x[k+1] (g[k+1] + x[k+2] (...)); no division, so zeros are nothing special. */
+struct CumprodBackward {
+  static constexpr OpTraits traits{.name = "cumprod_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .differentiable = false,
+                                   .internal = true};
+  using Attrs = Cumprod::Attrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** y[k] = sum of x[0..k] along dim, or of x[k..] when reversed; integers give i64. */
+struct Cumsum {
+  static constexpr OpTraits traits{.name = "cumsum",
+                                   .precision = Precision::full,
+                                   .summary = "running sum along a dimension",
+                                   .in_place = true};
+  struct Attrs {
+    int dim = 0;
+    bool reversed = false;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using ScanOps = type_list<Cumprod, CumprodBackward, Cumsum>;
+
+}  // namespace mezzo::op

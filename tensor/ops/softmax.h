@@ -1,0 +1,72 @@
+// Softmax and its logarithm along one dimension, and their fused gradients.
+// Sees: op.h.
+// Read next: ../cpu/softmax.cpp (kernels), ../../autograd/rules/softmax.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+struct DimAttrs {
+  int dim = 0;
+};
+
+/** x - max - log(sum(exp(x - max))) along dim. */
+struct LogSoftmax {
+  static constexpr OpTraits traits{.name = "log_softmax",
+                                   .precision = Precision::full,
+                                   .summary = "logarithm of softmax, without underflow",
+                                   .needs = {output(0)}};
+  using Attrs = DimAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operands g, y: g - exp(y) * sum(g). */
+struct LogSoftmaxBackward {
+  static constexpr OpTraits traits{.name = "log_softmax_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .differentiable = false,
+                                   .internal = true};
+  using Attrs = DimAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** exp(x - max) / sum(exp(x - max)) along dim. A line that is all -inf, or holds +inf, gives nan. */
+struct Softmax {
+  static constexpr OpTraits traits{.name = "softmax",
+                                   .precision = Precision::full,
+                                   .summary = "exponentials scaled to sum to 1 along a dimension",
+                                   .needs = {output(0)}};
+  using Attrs = DimAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operands g, y: y * (g - sum(g * y)). */
+struct SoftmaxBackward {
+  static constexpr OpTraits traits{.name = "softmax_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .differentiable = false,
+                                   .internal = true};
+  using Attrs = DimAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** softmax(-x). */
+struct Softmin {
+  static constexpr OpTraits traits{
+      .name = "softmin", .precision = Precision::full, .summary = "softmax of -x"};
+  using Attrs = DimAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using SoftmaxOps = type_list<LogSoftmax, LogSoftmaxBackward, Softmax, SoftmaxBackward, Softmin>;
+
+}  // namespace mezzo::op

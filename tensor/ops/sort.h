@@ -1,0 +1,75 @@
+// Ops that order the elements along a dimension: sort, argsort, topk, kthvalue.
+// Sees: op.h.
+// Read next: ../cpu/sort.cpp (kernels), ../../autograd/rules/sort.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+// One order for all of them: nan counts as largest, -0 equals +0, and equal elements keep the order of their indices, in descending order too.
+
+/** Elements along `dim` in order, and the index each came from. */
+struct Sort {
+  static constexpr OpTraits traits{.name = "sort",
+                                   .precision = Precision::match,
+                                   .summary = "elements in order, with their indices",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  struct Attrs {
+    std::int64_t dim = -1;
+    bool descending = false;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Sort's indices. */
+struct Argsort {
+  static constexpr OpTraits traits{.name = "argsort",
+                                   .precision = Precision::match,
+                                   .summary = "indices that put elements in order",
+                                   .differentiable = false};
+  using Attrs = Sort::Attrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** The first k elements of the sorted ones, in that order, or (unsorted) in the order of their indices. */
+struct Topk {
+  static constexpr OpTraits traits{.name = "topk",
+                                   .precision = Precision::match,
+                                   .summary = "the k largest or smallest elements, with their indices",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  struct Attrs {
+    std::int64_t k = 0;
+    std::int64_t dim = -1;
+    bool largest = true;
+    bool sorted = true;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The k-th smallest element, counted from 1. */
+struct Kthvalue {
+  static constexpr OpTraits traits{.name = "kthvalue",
+                                   .precision = Precision::match,
+                                   .summary = "the k-th smallest element, with its index",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  struct Attrs {
+    std::int64_t k = 1;
+    std::int64_t dim = -1;
+    bool keepdim = false;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using SortOps = type_list<Argsort, Kthvalue, Sort, Topk>;
+
+}  // namespace mezzo::op

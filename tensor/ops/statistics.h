@@ -1,0 +1,105 @@
+// Reductions that are more than one fold: variance, norms, products, log-sum-exp.
+// Sees: reduce.h.
+// Read next: ../cpu/statistics.cpp (kernels), ../../autograd/rules/statistics.cpp (rules).
+#pragma once
+
+#include "reduce.h"
+
+namespace mezzo::op {
+
+/** log(sum(exp(x))), shifted by the maximum where that is finite. Floating only. */
+struct LogSumExp {
+  static constexpr OpTraits traits{.name = "logsumexp",
+                                   .precision = Precision::full,
+                                   .summary = "logarithm of the sum of exponentials",
+                                   .needs = {input(0) | output(0)}};
+  using Attrs = ReduceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct NormAttrs {
+  double p = 2;
+  std::uint32_t dims = 0;
+  bool keepdim = false;
+  ReduceAttrs reduce() const { return {dims, keepdim}; }
+};
+
+/** vector_norm under its older name. */
+struct Norm {
+  static constexpr OpTraits traits{
+      .name = "norm", .precision = Precision::full, .summary = "p-norm over dimensions; vector_norm"};
+  using Attrs = NormAttrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Product over the dimensions; integers give i64. */
+struct Prod {
+  static constexpr OpTraits traits{.name = "prod",
+                                   .precision = Precision::full,
+                                   .summary = "product over one dimension or all",
+                                   .needs = {input(0)}};
+  using Attrs = ReduceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** For each element the product of the others of its line along dim, without division. The result has the arithmetic's dtype. */
+struct ProdOfOthers {
+  static constexpr OpTraits traits{
+      .name = "prod_of_others", .precision = Precision::match, .differentiable = false, .internal = true};
+  struct Attrs {
+    int dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+struct VarianceAttrs {
+  std::uint32_t dims = 0;
+  bool keepdim = false;
+  double correction = 1;  // taken from the count in the divisor
+  ReduceAttrs reduce() const { return {dims, keepdim}; }
+};
+
+/** Square root of the variance. */
+struct Std {
+  static constexpr OpTraits traits{.name = "std",
+                                   .precision = Precision::match,
+                                   .summary = "standard deviation over dimensions",
+                                   .needs = {input(0) | output(0)}};
+  using Attrs = VarianceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Sum of squared deviations from the mean, divided by max(0, count - correction). Floating only. */
+struct Var {
+  static constexpr OpTraits traits{.name = "var",
+                                   .precision = Precision::match,
+                                   .summary = "variance over dimensions",
+                                   .needs = {input(0)}};
+  using Attrs = VarianceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** (sum |x|^p)^(1/p); p = 0 counts nonzeros, p = +-inf is the greatest and least |x|. Floating only. */
+struct VectorNorm {
+  static constexpr OpTraits traits{.name = "vector_norm",
+                                   .precision = Precision::full,
+                                   .summary = "p-norm over dimensions",
+                                   .needs = {input(0) | output(0)}};
+  using Attrs = NormAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using StatisticsOps = type_list<LogSumExp, Norm, Prod, ProdOfOthers, Std, Var, VectorNorm>;
+
+}  // namespace mezzo::op

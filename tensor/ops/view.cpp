@@ -1,0 +1,327 @@
+// The shape methods of Tensor: argument checks, then one view op.
+#include "view.h"
+
+#include <algorithm>
+
+#include "../dispatch.h"
+#include "../text.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Strides that give `shape` over the elements of x in row-major order; nothing where its memory order does not allow that. */
+std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
+  if (x.is_contiguous()) return contiguous_strides(shape);
+  Strides out = Strides::filled(shape.rank(), 0);
+  int to = shape.rank() - 1;
+  std::int64_t chunk_stride = 1, from_elements = 1, to_elements = 1;
+  for (int from = x.dim() - 1; from >= 0; --from) {
+    if (from_elements == 1) chunk_stride = x.strides()[from];
+    from_elements *= x.shape()[from];
+    // A run of source dimensions ends where the next outer one does not continue it in memory.
+    const bool run_ends =
+        from == 0 || (x.shape()[from - 1] != 1 && x.strides()[from - 1] != from_elements * chunk_stride);
+    if (!run_ends) continue;
+    while (to >= 0 && (to_elements < from_elements || shape[to] == 1)) {
+      out[to] = to_elements * chunk_stride;
+      to_elements *= shape[to--];
+    }
+    if (to_elements != from_elements) return std::nullopt;
+    from_elements = to_elements = 1;
+  }
+  return to < 0 ? std::optional(out) : std::nullopt;
+}
+
+/** Replaces the one -1 by the size that makes the element counts agree. */
+Shape complete_shape(const Tensor& x, const Shape& wanted, const char* op) {
+  Shape shape = wanted;
+  std::int64_t known = 1;
+  int unknown = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == -1 && unknown < 0)
+      unknown = i;
+    else if (shape[i] < 0)
+      fail<ShapeError>(op, {.what = shape[i] == -1 ? "more than one size to infer" : "negative size",
+                            .got = str(wanted),
+                            .expected = "sizes >= 0 and at most one -1"});
+    else if (__builtin_mul_overflow(known, shape[i], &known))
+      fail<SizeError>(op, {.what = "number of elements overflows", .got = str(wanted)});
+  }
+  const bool ambiguous = unknown >= 0 && known == 0;
+  if (ambiguous)
+    fail<ShapeError>(op, {.what = "the size to infer is ambiguous for an empty tensor",
+                          .got = str(wanted),
+                          .expected = "every size named"});
+  if (unknown >= 0 && x.numel() % known == 0) known *= shape[unknown] = x.numel() / known;
+  if (known != x.numel() || (unknown >= 0 && shape[unknown] < 0))
+    fail<ShapeError>(op, {.what = "element counts differ",
+                          .got = str(x, " as ", wanted),
+                          .expected = str(x.numel(), " elements")});
+  return shape;
+}
+
+}  // namespace
+
+namespace op {
+
+Tensor View::view(const Tensor& x, const Attrs& attrs) {
+  const std::optional<Strides> strides =
+      x.numel() == 0 ? contiguous_strides(attrs.shape) : view_strides(x, attrs.shape);
+  if (!strides)
+    fail<ShapeError>("view", {.what = "the strides do not allow this shape without a copy",
+                              .got = str(x, " with strides ", x.strides(), " as ", attrs.shape),
+                              .hint = "use x.reshape(...)"});
+  return alias(x, attrs.shape, *strides, x.impl()->offset);
+}
+
+Tensor Permute::view(const Tensor& x, const Attrs& attrs) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  for (int i = 0; i < x.dim(); ++i) {
+    shape[i] = x.shape()[attrs.order[i]];
+    strides[i] = x.strides()[attrs.order[i]];
+  }
+  return alias(x, shape, strides, x.impl()->offset);
+}
+
+Tensor Expand::view(const Tensor& x, const Attrs& attrs) {
+  Strides strides = Strides::filled(attrs.shape.rank(), 0);
+  const int lead = attrs.shape.rank() - x.dim();
+  for (int i = 0; i < x.dim(); ++i)
+    strides[lead + i] = x.shape()[i] == attrs.shape[lead + i] ? x.strides()[i] : 0;
+  return alias(x, attrs.shape, strides, x.impl()->offset);
+}
+
+Tensor Slice::view(const Tensor& x, const Attrs& attrs) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape[attrs.dim] = attrs.length;
+  strides[attrs.dim] *= attrs.step;
+  return alias(x, shape, strides, x.impl()->offset + attrs.start * x.strides()[attrs.dim]);
+}
+
+Tensor Select::view(const Tensor& x, const Attrs& attrs) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape.erase(attrs.dim);
+  strides.erase(attrs.dim);
+  return alias(x, shape, strides, x.impl()->offset + attrs.index * x.strides()[attrs.dim]);
+}
+
+Tensor AsStrided::view(const Tensor& x, const Attrs& attrs) {
+  return alias(x, attrs.shape, attrs.strides, x.impl()->offset + attrs.offset);
+}
+
+}  // namespace op
+
+// ---- methods --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor permuted(const Tensor& x, const Shape& order) { return apply_with<op::Permute>({order}, x); }
+
+Shape identity_order(int rank) {
+  Shape order;
+  for (int i = 0; i < rank; ++i) order.push_back(i);
+  return order;
+}
+
+void require_dimensions(const Tensor& x, const char* op) {
+  if (x.dim() == 0)
+    fail<ShapeError>(op, {.what = "a 0-dim tensor has no dimension to take from",
+                          .got = str(x),
+                          .expected = "at least one dimension"});
+}
+
+}  // namespace
+
+Tensor Tensor::view(const Shape& shape) const {
+  return apply_with<op::View>({complete_shape(*this, shape, "view")}, *this);
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  const Shape full = complete_shape(*this, shape, "reshape");
+  const bool viewable = numel() == 0 || view_strides(*this, full).has_value();
+  return viewable ? apply_with<op::View>({full}, *this) : apply_with<op::View>({full}, clone());
+}
+
+Tensor Tensor::flatten(std::int64_t start, std::int64_t end) const {
+  const int first = wrap_dim(start, dim(), "flatten"), last = wrap_dim(end, dim(), "flatten");
+  if (first > last)
+    fail<ShapeError>("flatten",
+                     {.what = "start lies behind end", .got = str(start, "..", end, " of ", *this)});
+  if (dim() == 0) return reshape({1});
+  Shape shape;
+  for (int i = 0; i < first; ++i) shape.push_back(this->shape()[i]);
+  std::int64_t merged = 1;
+  for (int i = first; i <= last; ++i) merged *= this->shape()[i];
+  shape.push_back(merged);
+  for (int i = last + 1; i < dim(); ++i) shape.push_back(this->shape()[i]);
+  return reshape(shape);
+}
+
+Tensor Tensor::unflatten(std::int64_t dim, const Shape& sizes) const {
+  require_dimensions(*this, "unflatten");
+  const int d = wrap_dim(dim, this->dim(), "unflatten");
+  const Tensor probe = alias(*this, {shape()[d]}, {strides()[d]}, 0);
+  const Shape inner = complete_shape(probe, sizes, "unflatten");
+  Shape shape = this->shape();
+  shape.erase(d);
+  for (int i = 0; i < inner.rank(); ++i) shape.insert(d + i, inner[i]);
+  return view(shape);
+}
+
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  const int first = wrap_dim(a, dim(), "transpose"), second = wrap_dim(b, dim(), "transpose");
+  Shape order = identity_order(dim());
+  if (dim() > 0) std::swap(order[first], order[second]);
+  return permuted(*this, order);
+}
+
+Tensor Tensor::t() const {
+  if (dim() != 2)
+    fail<ShapeError>("t", {.what = "only matrices have a transpose",
+                           .got = str(*this),
+                           .expected = "2 dimensions",
+                           .hint = "use x.transpose(a, b)"});
+  return transpose(0, 1);
+}
+
+Tensor Tensor::permute(std::span<const std::int64_t> wanted) const {
+  if (static_cast<int>(wanted.size()) != dim())
+    fail<ShapeError>("permute", {.what = "the order must name every dimension",
+                                 .got = str(Shape(wanted), " for ", *this),
+                                 .expected = str(dim(), " dimensions")});
+  dim_mask(wanted, dim(), "permute");
+  Shape order;
+  for (const std::int64_t d : wanted) order.push_back(wrap_dim(d, dim(), "permute"));
+  return permuted(*this, order);
+}
+
+Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
+  const int source = wrap_dim(from, dim(), "movedim"), target = wrap_dim(to, dim(), "movedim");
+  Shape order = identity_order(dim());
+  if (dim() == 0) return *this;
+  order.erase(source);
+  order.insert(target, source);
+  return permuted(*this, order);
+}
+
+Tensor Tensor::squeeze() const {
+  Shape shape;
+  for (const std::int64_t size : this->shape())
+    if (size != 1) shape.push_back(size);
+  return view(shape);
+}
+
+Tensor Tensor::squeeze(std::int64_t dim) const {
+  const int d = wrap_dim(dim, this->dim(), "squeeze");
+  Shape shape = this->shape();
+  if (this->dim() > 0 && shape[d] == 1) shape.erase(d);
+  return view(shape);
+}
+
+Tensor Tensor::unsqueeze(std::int64_t dim) const {
+  Shape shape = this->shape();
+  shape.insert(wrap_dim(dim, this->dim() + 1, "unsqueeze"), 1);
+  return view(shape);
+}
+
+Tensor Tensor::expand(const Shape& wanted) const {
+  Shape shape = wanted;
+  const int lead = shape.rank() - dim();
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] == -1 && i >= lead) shape[i] = this->shape()[i - lead];
+  checked_numel(shape, "expand");
+  if (!is_expandable(this->shape(), shape))
+    fail<ShapeError>("expand", {.what = "sizes do not fit",
+                                .got = str(*this, " to ", wanted),
+                                .expected = "equal sizes, or 1 where it is to be repeated"});
+  return shape == this->shape() ? *this : apply_with<op::Expand>({shape}, *this);
+}
+
+Tensor Tensor::slice(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) const {
+  require_dimensions(*this, "slice");
+  const int d = wrap_dim(dim, this->dim(), "slice");
+  if (step <= 0)
+    fail<ValueError>("slice", {.what = "step must be positive", .got = str(step), .expected = "step > 0"});
+  const std::int64_t size = shape()[d];
+  const auto clamped = [size](std::int64_t i) {
+    return std::clamp<std::int64_t>(i < 0 ? i + size : i, 0, size);
+  };
+  const std::int64_t first = clamped(start), last = std::max(first, clamped(end));
+  return apply_with<op::Slice>({d, first, (last - first + step - 1) / step, step}, *this);
+}
+
+Tensor Tensor::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
+  require_dimensions(*this, "narrow");
+  const int d = wrap_dim(dim, this->dim(), "narrow");
+  const std::int64_t size = shape()[d], first = start < 0 ? start + size : start;
+  if (first < 0 || length < 0 || first > size || length > size - first)
+    fail<IndexError>("narrow",
+                     {.what = "range outside the tensor",
+                      .got = str("start ", start, ", length ", length, " along dimension ", d, " of ", *this),
+                      .expected = str("0..", size)});
+  return apply_with<op::Slice>({d, first, length, 1}, *this);
+}
+
+Tensor Tensor::select(std::int64_t dim, std::int64_t index) const {
+  require_dimensions(*this, "select");
+  const int d = wrap_dim(dim, this->dim(), "select");
+  const std::int64_t size = shape()[d];
+  if (index < -size || index >= size)
+    fail<IndexError>("select", {.what = "index out of range",
+                                .got = str(index, " along dimension ", d, " of ", *this),
+                                .expected = str(-size, "..", size - 1)});
+  return apply_with<op::Select>({d, index < 0 ? index + size : index}, *this);
+}
+
+std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
+  require_dimensions(*this, "split");
+  const int d = wrap_dim(dim, this->dim(), "split");
+  if (size <= 0)
+    fail<ValueError>("split", {.what = "size must be positive", .got = str(size), .expected = "size > 0"});
+  std::vector<Tensor> pieces;
+  for (std::int64_t start = 0; start == 0 || start < shape()[d]; start += size)
+    pieces.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
+  return pieces;
+}
+
+std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
+  require_dimensions(*this, "chunk");
+  if (chunks <= 0)
+    fail<ValueError>(
+        "chunk", {.what = "number of chunks must be positive", .got = str(chunks), .expected = "chunks > 0"});
+  const std::int64_t length = size(dim);
+  return split(std::max<std::int64_t>((length + chunks - 1) / chunks, 1), dim);
+}
+
+std::vector<Tensor> Tensor::unbind(std::int64_t dim) const {
+  require_dimensions(*this, "unbind");
+  std::vector<Tensor> pieces;
+  for (std::int64_t i = 0; i < size(dim); ++i) pieces.push_back(select(dim, i));
+  return pieces;
+}
+
+Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  if (shape.rank() != strides.rank())
+    fail<ShapeError>("as_strided", {.what = "sizes and strides differ in number",
+                                    .got = str(shape, " with strides ", strides)});
+  std::int64_t last = impl_->offset + offset;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (strides[i] < 0)
+      fail<ValueError>("as_strided",
+                       {.what = "negative stride", .got = str(strides), .expected = "strides >= 0"});
+    last += (std::max<std::int64_t>(shape[i], 1) - 1) * strides[i];
+  }
+  const auto elements = static_cast<std::int64_t>(impl_->storage->bytes() / item_size(dtype()));
+  const bool outside = impl_->offset + offset < 0 || last >= elements;
+  if (checked_numel(shape, "as_strided") > 0 && outside)
+    fail<IndexError>("as_strided", {.what = "the view leaves the storage",
+                                    .got = str("elements up to ", last, " of ", *this),
+                                    .expected = str("at most ", elements - 1)});
+  return apply_with<op::AsStrided>({shape, strides, offset}, *this);
+}
+
+}  // namespace mezzo

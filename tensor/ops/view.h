@@ -1,0 +1,90 @@
+// Ops that rename elements without moving them: the shape methods of Tensor come down to these.
+// Sees: op.h.
+// Read next: view.cpp (the methods), ../../autograd/rules/view.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** Another shape over the same row-major order of elements. */
+struct View {
+  static constexpr OpTraits traits{.name = "view",
+                                   .precision = Precision::match,
+                                   .summary = "same elements under another shape",
+                                   .view = true};
+  struct Attrs {
+    Shape shape;  // complete: no -1 left
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Permute {
+  static constexpr OpTraits traits{
+      .name = "permute", .precision = Precision::match, .summary = "reorders dimensions", .view = true};
+  struct Attrs {
+    Shape order;  // result dimension i is input dimension order[i]
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Expand {
+  static constexpr OpTraits traits{.name = "expand",
+                                   .precision = Precision::match,
+                                   .summary = "repeats size-1 dimensions without copying",
+                                   .view = true};
+  struct Attrs {
+    Shape shape;
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Elements start, start+step, ... (length of them) along dim. */
+struct Slice {
+  static constexpr OpTraits traits{.name = "slice",
+                                   .precision = Precision::match,
+                                   .summary = "a range of elements along one dimension",
+                                   .view = true};
+  struct Attrs {
+    int dim = 0;
+    std::int64_t start = 0, length = 0, step = 1;
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Select {
+  static constexpr OpTraits traits{.name = "select",
+                                   .precision = Precision::match,
+                                   .summary = "one index along a dimension, which vanishes",
+                                   .view = true};
+  struct Attrs {
+    int dim = 0;
+    std::int64_t index = 0;
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Geometry given outright; how a view of a rewritten base is found again. */
+struct AsStrided {
+  static constexpr OpTraits traits{.name = "as_strided",
+                                   .precision = Precision::match,
+                                   .summary = "a view with given sizes, strides and offset",
+                                   .twice_differentiable = false,
+                                   .view = true};
+  struct Attrs {
+    Shape shape;
+    Strides strides;
+    std::int64_t offset = 0;  // from the operand's first element
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using ViewOps = type_list<AsStrided, Expand, Permute, Select, Slice, View>;
+
+}  // namespace mezzo::op

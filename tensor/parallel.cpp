@@ -1,0 +1,277 @@
+#include "parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(__SSE__)
+#  include <immintrin.h>
+#else
+#  include <cfenv>
+#endif
+
+#include "error.h"
+
+namespace mezzo {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr auto kSpin = std::chrono::microseconds(40);
+
+// ---- rounding and denormal mode -----------------------------------------------------------------------------------------------------
+
+#if defined(__SSE__)
+/** Rounding and denormal mode of a thread: MXCSR without its sticky exception flags. */
+class FloatMode {
+ public:
+  FloatMode() : control_(_mm_getcsr() & ~kFlags) {}
+  void apply() const { _mm_setcsr(control_); }
+
+ private:
+  static constexpr unsigned kFlags = 0x3F;
+  unsigned control_;
+};
+#else
+class FloatMode {
+ public:
+  FloatMode() { std::fegetenv(&environment_); }
+  void apply() const { std::fesetenv(&environment_); }
+
+ private:
+  std::fenv_t environment_;
+};
+#endif
+
+// ---- waiting ------------------------------------------------------------------------------------------------------------------------
+
+void pause_briefly() {
+#if defined(__SSE__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/** Returns once `value` differs from `old`: spins for a while, because the next region often follows at once, then sleeps. The yields help
+ *  where the machine is busy and the awaited thread shares this one's CPU. */
+template <class T> void wait_while_equal(const std::atomic<T>& value, T old) {
+  const auto deadline = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      pause_briefly();
+    }
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < deadline);
+  value.wait(old, std::memory_order_acquire);
+}
+
+// ---- the pool -----------------------------------------------------------------------------------------------------------------------
+
+thread_local bool inside_region = false;
+
+/** Marks this thread as inside a region until the end of the scope. */
+class RegionMark {
+ public:
+  RegionMark() { inside_region = true; }
+  ~RegionMark() { inside_region = false; }
+  RegionMark(const RegionMark&) = delete;
+  RegionMark& operator=(const RegionMark&) = delete;
+};
+
+/** The panels of one thread in one region, and the exception that ended them early. */
+struct Share {
+  std::int64_t panel = 0;
+  std::int64_t end = 0;
+  std::exception_ptr failure;
+
+  void run(const detail::PanelBody& body) {
+    const RegionMark mark;
+    try {
+      body(panel, end);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+};
+
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { resize(0); }
+
+  /** False when another thread has the pool; then nothing ran. */
+  bool try_run(std::int64_t panels, const detail::PanelBody& body, int threads) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    resize(threads - 1);
+
+    body_ = &body;
+    mode_ = FloatMode();
+    const auto sharers = static_cast<int>(std::min(static_cast<std::int64_t>(workers_.size()) + 1, panels));
+    unfinished_.store(sharers - 1, std::memory_order_relaxed);
+    const auto cut = [&](int t) {
+      return panels / sharers * t + std::min<std::int64_t>(t, panels % sharers);
+    };
+    for (int t = 1; t < sharers; ++t) workers_[static_cast<std::size_t>(t - 1)]->start(cut(t), cut(t + 1));
+    Share own{0, cut(1), nullptr};
+    own.run(body);
+    for (int left; (left = unfinished_.load(std::memory_order_acquire)) != 0;)
+      wait_while_equal(unfinished_, left);
+
+    rethrow_lowest(own, sharers);
+    return true;
+  }
+
+ private:
+  /** One thread. It sleeps on `ticket`, runs its share when that changes, and counts the pool's unfinished down. */
+  struct alignas(64) Worker {
+    explicit Worker(Pool& pool) : thread([this, &pool](const std::stop_token& stop) { serve(pool, stop); }) {}
+    ~Worker() {
+      thread.request_stop();
+      raise_ticket();
+    }
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void start(std::int64_t begin, std::int64_t end) {
+      share.panel = begin;
+      share.end = end;
+      raise_ticket();
+    }
+
+    void raise_ticket() {
+      ticket.fetch_add(1, std::memory_order_release);
+      ticket.notify_one();
+    }
+
+    void serve(Pool& pool, const std::stop_token& stop) {
+      for (unsigned seen = 0;; ++seen) {
+        wait_while_equal(ticket, seen);
+        if (stop.stop_requested()) return;
+        pool.mode_.apply();
+        share.run(*pool.body_);
+        if (pool.unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) pool.unfinished_.notify_one();
+      }
+    }
+
+    std::atomic<unsigned> ticket = 0;
+    Share share;
+    std::jthread thread;  // last: it uses the members above
+  };
+
+  /** Where the system grants no more threads, fewer do: the result is the same. */
+  void resize(int workers) {
+    const auto wanted = static_cast<std::size_t>(workers);
+    while (workers_.size() > wanted) workers_.pop_back();
+    try {
+      while (workers_.size() < wanted) workers_.push_back(std::make_unique<Worker>(*this));
+    } catch (const std::system_error&) {}
+  }
+
+  /** Shares are in panel order, so the first failure found is the lowest. */
+  void rethrow_lowest(Share& own, int sharers) {
+    std::exception_ptr lowest = std::exchange(own.failure, nullptr);
+    for (int t = 1; t < sharers; ++t) {
+      std::exception_ptr failure =
+          std::exchange(workers_[static_cast<std::size_t>(t - 1)]->share.failure, nullptr);
+      if (!lowest) lowest = std::move(failure);
+    }
+    if (lowest) std::rethrow_exception(lowest);
+  }
+
+  std::mutex mutex_;
+  const detail::PanelBody* body_ = nullptr;
+  FloatMode mode_;
+  std::atomic<int> unfinished_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+/** Owns the process's pool. After exit has begun there is none, and in a forked child, where its threads do not exist, a new one. */
+class PoolOwner {
+ public:
+  PoolOwner() {
+    pthread_atfork(nullptr, nullptr, [] {
+      current_.store(new Pool);
+    });  // the parent's copy is left alone: it cannot be joined here
+  }
+  PoolOwner(const PoolOwner&) = delete;
+  PoolOwner& operator=(const PoolOwner&) = delete;
+  ~PoolOwner() { delete current_.exchange(nullptr); }
+
+  static Pool* pool() {
+    static PoolOwner owner;
+    return current_.load(std::memory_order_acquire);
+  }
+
+ private:
+  static inline std::atomic<Pool*> current_ = new Pool;
+  [[maybe_unused]] static inline Pool* abandoned_ =
+      nullptr;  // the parent's: its threads cannot be joined in the child
+};
+
+// ---- the number of threads ----------------------------------------------------------------------------------------------------------
+
+int usable_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int initial_threads() {
+  const char* text = std::getenv("MEZZO_NUM_THREADS");
+  if (!text || !*text) return std::min(usable_cpus(), kMaxThreads);
+  int count = 0;
+  const char* end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, count);
+  if (parsed.ec != std::errc() || parsed.ptr != end || count < 1 || count > kMaxThreads) {
+    fail<ValueError>("MEZZO_NUM_THREADS", {.what = "not a number of threads",
+                                           .got = "\"" + std::string(text) + "\"",
+                                           .expected = "a number in 1.." + std::to_string(kMaxThreads)});
+  }
+  return count;
+}
+
+std::atomic<int>& thread_count() {
+  static std::atomic<int> count = initial_threads();
+  return count;
+}
+
+}  // namespace
+
+void set_num_threads(int count) {
+  if (count < 1 || count > kMaxThreads) {
+    fail<ValueError>("set_num_threads", {.what = "count is out of range",
+                                         .got = std::to_string(count),
+                                         .expected = "1.." + std::to_string(kMaxThreads)});
+  }
+  thread_count().store(count, std::memory_order_relaxed);
+}
+
+int num_threads() { return thread_count().load(std::memory_order_relaxed); }
+
+void detail::run_panels(std::int64_t panels, PanelBody body) {
+  const int threads = inside_region ? 1 : num_threads();
+  if (threads > 1 && panels > 1) {
+    if (Pool* pool = PoolOwner::pool(); pool && pool->try_run(panels, body, threads)) return;
+  }
+  std::int64_t panel = 0;
+  body(panel, panels);
+}
+
+}  // namespace mezzo

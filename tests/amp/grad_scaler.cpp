@@ -1,0 +1,239 @@
+#include <mezzo.h>
+
+#include <cmath>
+#include <random>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+using amp::GradScaler;
+using amp::StepResult;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/** One parameter under plain SGD. */
+struct Scalar {
+  Tensor p = tensor(0.0).requires_grad_();
+  optim::SGD optimizer{{p}, {.lr = 1}};
+
+  /** A backward whose true gradient is g. */
+  void backward(GradScaler& scaler, double g) { scaler.scale(sum(p * g)).backward(); }
+};
+
+/** The rule once more, as plainly as possible. */
+struct Model {
+  amp::GradScalerOptions o;
+  double scale = o.init_scale;
+  int tracker = 0, tolerance = o.hysteresis;
+  void update(bool found) {
+    if (found) {
+      tracker = 0;
+      if (tolerance > 0) tolerance -= 1;
+      if (tolerance == 0)
+        scale = std::max(std::max(scale * o.backoff_factor, o.min_scale.value_or(0)), 0x1p-126);
+    } else {
+      tolerance = o.hysteresis;
+      tracker += 1;
+      if (tracker == o.growth_interval) {
+        tracker = 0;
+        const double next = scale * o.growth_factor;
+        if (next < 3.4e38 && next <= o.max_scale.value_or(kInf)) scale = next;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a step under GradScaler is the plain step on true gradients") {
+  Scalar s;
+  GradScaler scaler;
+  s.backward(scaler, 3);
+  CHECK(s.p.grad().item<double>() == 3 * 65536);
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  scaler.update();
+  CHECK(s.p.item<double>() == -3);
+  CHECK_FALSE(scaler.found_inf(s.optimizer));
+}
+
+TEST_CASE("the scaled loss is f32, f64 for f64, in containers too") {
+  GradScaler scaler({.init_scale = 4});
+  CHECK(scaler.scale(tensor(3.0, {.dtype = f16})).dtype() == f32);
+  CHECK(scaler.scale(tensor(3.0, {.dtype = f64})).dtype() == f64);
+  CHECK_THROWS_AS(scaler.scale(tensor(3.0, {.dtype = i64})), DtypeError);
+  const std::vector<Tensor> list = scaler.scale(std::vector{tensor(1.0), tensor(2.0)});
+  CHECK(list[1].item<double>() == 8);
+  const auto map = scaler.scale(std::map<std::string, std::vector<Tensor>>{{"a", {tensor(1.0)}}});
+  CHECK(map.at("a")[0].item<double>() == 4);
+  const auto [a, b] = scaler.scale(std::pair{tensor(1.0), tensor(2.0)});
+  CHECK(b.item<double>() == 8);
+}
+
+TEST_CASE("gradients may be unscaled first, to clip them") {
+  Scalar s;
+  GradScaler scaler;
+  s.backward(scaler, 30);
+  scaler.unscale_(s.optimizer);
+  CHECK(s.p.grad().item<double>() == 30);
+  optim::clip_grad_norm(s.optimizer.params(), 1);
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK(s.p.item<double>() == Approx(-1));
+}
+
+TEST_CASE("an overflow skips the step of its optimizer and backs the scale off") {
+  Scalar bad, good;
+  GradScaler scaler;
+  bad.backward(scaler, kInf);
+  good.backward(scaler, 1);
+  CHECK(scaler.step(bad.optimizer) == StepResult::skipped);
+  CHECK(scaler.step(good.optimizer) == StepResult::stepped);
+  CHECK(scaler.found_inf(bad.optimizer));
+  CHECK(scaler.get_scale() == 65536);
+  scaler.update();
+  CHECK(scaler.get_scale() == 32768);
+  CHECK(bad.p.item<double>() == 0);
+  CHECK(good.p.item<double>() == -1);
+}
+
+TEST_CASE("calls in a wrong order are refused") {
+  Scalar s;
+  GradScaler scaler;
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "no loss has been scaled yet");
+  CHECK_THROWS_AS(scaler.step(s.optimizer), StateError);
+  CHECK_THROWS_AS(scaler.update(), StateError);
+  s.backward(scaler, 1);
+  CHECK_THROWS_WITH_AS_TEXT(scaler.update(), StateError, "neither unscale_ nor step");
+  scaler.unscale_(s.optimizer);
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "already since the last update");
+  CHECK_THROWS_AS(GradScaler(scaler), StateError);
+  scaler.step(s.optimizer);
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "unscale_ comes after step");
+  CHECK_THROWS_AS(scaler.step(s.optimizer), StateError);
+  CHECK(s.p.grad().item<double>() == 1);
+  scaler.update();
+  CHECK_NOTHROW(GradScaler(scaler));
+}
+
+TEST_CASE("without gradients nothing steps and nothing moves") {
+  Scalar s;
+  GradScaler scaler({.growth_interval = 1});
+  scaler.scale(tensor(1.0));
+  CHECK(scaler.step(s.optimizer) == StepResult::no_grads);
+  scaler.update();
+  CHECK(scaler.get_scale() == 65536);
+}
+
+TEST_CASE("f16 gradients are refused by name, bf16 ones are not") {
+  GradScaler scaler;
+  scaler.scale(tensor(1.0));
+  const Tensor a = zeros({2}).requires_grad_(), half = zeros({2}, {.dtype = f16}).requires_grad_(),
+               brain = zeros({2}, {.dtype = bf16}).requires_grad_();
+  for (const Tensor& p : {a, half, brain}) p.set_grad(ones_like(p));
+  optim::SGD with_half({a, half}), with_brain({brain});
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step(with_half), DtypeError, "parameter 1 has an f16 gradient");
+  CHECK(a.grad().to_vector<float>()[0] == 1);
+  CHECK(scaler.step(with_brain) == StepResult::stepped);
+}
+
+TEST_CASE("the scale follows the rule through long random runs") {
+  const amp::GradScalerOptions options = GENERATE(
+      amp::GradScalerOptions{.growth_interval = 5},
+      amp::GradScalerOptions{.growth_interval = 3, .hysteresis = 3},
+      amp::GradScalerOptions{.init_scale = 1024, .growth_interval = 2, .min_scale = 64, .max_scale = 4096});
+  GradScaler scaler(options);
+  Model model{options};
+  Scalar s;
+  std::mt19937 generator(3);
+  for (int i = 0; i < 3000; ++i) {
+    const bool overflow = generator() % (i / 500 % 2 == 0 ? 3 : 9) == 0;
+    s.p.set_grad({});
+    scaler.scale(tensor(1.0));
+    s.p.set_grad(tensor(overflow ? kInf : 1.0));
+    REQUIRE(scaler.step(s.optimizer) == (overflow ? StepResult::skipped : StepResult::stepped));
+    scaler.update();
+    model.update(overflow);
+    REQUIRE(scaler.get_scale() == model.scale);
+    if (i % 100 == 0) {
+      GradScaler restored(options);
+      restored.load_state_dict(scaler.state_dict());
+      restored.scale(tensor(1.0));
+      scaler = restored;
+    }
+  }
+}
+
+TEST_CASE("the scale can be set, within reason") {
+  Scalar s;
+  GradScaler scaler;
+  s.backward(scaler, 1);
+  scaler.update(8);
+  CHECK(scaler.get_scale() == 8);
+  for (const double bad : {0.0, -1.0, kInf, 1e300, std::nan("")})
+    CHECK_THROWS_AS(scaler.update(bad), ValueError);
+  CHECK_THROWS_AS(scaler.set_growth_factor(1), ValueError);
+  CHECK_THROWS_AS(scaler.set_backoff_factor(1), ValueError);
+  CHECK_THROWS_AS(scaler.set_growth_interval(0), ValueError);
+  CHECK_THROWS_AS(GradScaler({.init_scale = 0}), ValueError);
+  CHECK_THROWS_AS(GradScaler({.hysteresis = 0}), ValueError);
+  CHECK_THROWS_AS(GradScaler({.min_scale = 4, .max_scale = 2}), ValueError);
+  CHECK(scaler.growth_factor() == 2);
+}
+
+TEST_CASE("a disabled scaler does nothing") {
+  Scalar s;
+  GradScaler scaler({.enabled = false});
+  const Tensor loss = sum(s.p * 2);
+  CHECK(scaler.scale(loss).is_same(loss));
+  loss.backward();
+  scaler.unscale_(s.optimizer);
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK(s.p.item<double>() == -2);
+  scaler.update();
+  CHECK(scaler.get_scale() == 1);
+  CHECK(scaler.state_dict().empty());
+}
+
+TEST_CASE("states are loaded whole or not at all") {
+  GradScaler scaler;
+  const auto fresh = scaler.state_dict();
+  CHECK(fresh == std::map<std::string, double>{{"scale", 65536},
+                                               {"growth_factor", 2},
+                                               {"backoff_factor", 0.5},
+                                               {"growth_interval", 2000},
+                                               {"_growth_tracker", 0}});
+  const auto refused = [&](const std::string& name, std::optional<double> value) {
+    auto saved = fresh;
+    saved["growth_factor"] = 3;
+    if (value)
+      saved[name] = *value;
+    else
+      saved.erase(name);
+    CHECK_THROWS_AS(scaler.load_state_dict(saved), ValueError);
+    CHECK(scaler.state_dict() == fresh);
+  };
+  refused("scale", {});
+  refused("scale", 0);
+  refused("other", 1);
+  refused("growth_interval", 0.5);
+  refused("_growth_tracker", -1);
+  refused("backoff_factor", 2);
+  CHECK_THROWS_AS(scaler.load_state_dict({}), ValueError);
+}
+
+TEST_CASE("sessions scale by themselves, and endless overflow ends") {
+  Scalar s;
+  GradScaler scaler({.max_consecutive_skips = 2});
+  {
+    const auto session = amp::initialize(amp::ModelList{}, s.optimizer, {.opt_level = "O1", .verbosity = 0});
+    scaler.scale(tensor(1.0));
+    CHECK_THROWS_WITH_AS_TEXT(scaler.step(s.optimizer), StateError, "use amp::scale_loss");
+  }
+  s.p.set_grad(tensor(-kInf));
+  CHECK(scaler.step(s.optimizer) == StepResult::skipped);
+  scaler.update();
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step(s.optimizer), amp::DivergenceError,
+                            "step(SGD): 2 consecutive steps skipped; got -inf at []");
+}

@@ -1,0 +1,102 @@
+// A small net and its training step, for tests of sessions.
+// Sees: mezzo.h.
+// Read next: session.cpp, scale_loss.cpp.
+#pragma once
+
+#include <mezzo.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace nets {
+
+using namespace mezzo;
+
+/** Numbers that are the same in every run, in about -1..1. */
+inline Tensor wave(const Shape& shape, double phase, DType dtype = f32) {
+  const std::int64_t n = checked_numel(shape, "wave");
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(std::sin(1.7 * static_cast<double>(i) + phase));
+  return tensor(values, shape, {.dtype = dtype});
+}
+
+/** A linear layer, without the initial values of the library's. */
+struct Affine : nn::Model<Affine> {
+  Affine(std::int64_t in, std::int64_t out, double phase)
+      : weight(add_parameter("weight", wave({out, in}, phase))),
+        bias(add_parameter("bias", wave({out}, phase + 1))) {}
+  Tensor forward(const Tensor& x) const { return linear(x, weight, bias); }
+  Tensor weight, bias;
+};
+
+/** Stands for a batch norm: scales, and is left in f32 where batch norms are. */
+struct Scale : nn::Model<Scale> {
+  explicit Scale(std::int64_t n)
+      : weight(add_parameter("weight", ones({n}))), seen(add_buffer("seen", zeros({n}))) {
+    set_keeps_f32_under_amp(true);
+  }
+  Tensor forward(const Tensor& x) const { return (x * weight).to(x.dtype()); }
+  Tensor weight, seen;
+};
+
+struct Net : nn::Model<Net> {
+  explicit Net(double phase = 0)
+      : first(add("first", Affine(6, 8, phase))), second(add("second", Affine(8, 3, phase + 2))) {
+    add_buffer("mean", wave({4}, 3));
+    add_buffer("count", tensor(7.0, {.dtype = i64}));
+  }
+  Tensor forward(const Tensor& x) const { return second(tanh(norm(first(x)))); }
+  Affine first;
+  Scale norm = add("norm", Scale(8));
+  Affine second;
+};
+
+inline Tensor input() { return wave({5, 6}, 0.5); }
+
+/** Sum of squares of the outputs, small enough for every level's first loss scale. */
+inline Tensor loss_of(const Net& net) {
+  const Tensor y = net(input());
+  return sum(y * y) * 0x1p-9;
+}
+
+/** One training step under whatever session the optimizer has. */
+inline optim::StepResult train_step(const Net& net, optim::Optimizer& optimizer, double blow_up = 1) {
+  const Tensor loss = loss_of(net) * blow_up;
+  optimizer.zero_grad();
+  amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+  return optimizer.step();
+}
+
+inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+
+/** All parameters, in f64, one after another. */
+inline std::vector<double> weights(const Net& net) {
+  std::vector<double> out;
+  for (const Tensor& p : net.parameters())
+    for (const double x : values(p)) out.push_back(x);
+  return out;
+}
+
+inline amp::Options quiet(const char* level) {
+  amp::Options options;
+  options.opt_level = level;
+  options.verbosity = 0;
+  return options;
+}
+
+/** What the library logs while this lives. */
+class LogCapture {
+ public:
+  LogCapture()
+      : former_(set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
+  ~LogCapture() { set_log_sink(former_); }
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  std::vector<std::string> lines;
+
+ private:
+  LogSink former_;
+};
+
+}  // namespace nets

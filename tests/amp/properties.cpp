@@ -1,0 +1,179 @@
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+const char* const kAll[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const char* const kCastOps[] = {"O1", "O4"};
+const char* const kCastModel[] = {"O0", "O2", "O3", "O5"};
+
+amp::Options at(const char* level) {
+  amp::Options options;
+  options.opt_level = level;
+  return options;
+}
+
+template <class Set> amp::Options with(const char* level, const Set& set) {
+  amp::Options options = at(level);
+  set(options);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("levels come with their defaults") {
+  for (const char* level : kAll) {
+    const amp::Properties p = amp::resolve(at(level));
+    CHECK(p.level->name == level);
+    CHECK(p.patch_functions == p.level->patch_functions);
+    CHECK(p.model_dtype() == p.level->cast_model_type);
+    CHECK(p.keep_batchnorm_fp32 == p.level->keep_batchnorm_fp32);
+    CHECK(p.master_weights == p.level->master_weights);
+    CHECK(p.loss_scale == p.level->loss_scale);
+    CHECK(p.num_losses == 1);
+    CHECK(p.max_loss_scale == 16777216);
+  }
+}
+
+TEST_CASE("unknown levels are refused, with a hint about the letter O") {
+  CHECK_THROWS_WITH(
+      amp::resolve(at("01")),
+      "amp::initialize: unknown opt_level; got \"01\", expected O0..O5; did you mean \"O1\"? the "
+      "letter O, not zero");
+  CHECK_THROWS_WITH_AS_TEXT(amp::resolve(at("o2")), ValueError, "did you mean \"O2\"?");
+  for (const char* level : {"", "O", "O6", "O1 ", "1", "06", "fp16"})
+    CHECK_THROWS_WITH_AS_TEXT(amp::resolve(at(level)), ValueError, "the letter O, not zero");
+}
+
+TEST_CASE("cast_model_type") {
+  for (const char* level : kCastOps) {
+    for (const DType t : {f16, bf16})
+      CHECK_THROWS_WITH_AS_TEXT(amp::resolve(with(level, [&](amp::Options& o) { o.cast_model_type = t; })),
+                                ValueError, "cast_model_type");
+    CHECK(amp::resolve(with(level, [](amp::Options& o) { o.cast_model_type = f32; })).model_dtype() == f32);
+    CHECK_FALSE(
+        amp::resolve(with(level, [](amp::Options& o) { o.cast_model_type = amp::no_cast; })).model_dtype());
+  }
+  for (const char* level : kCastModel) {
+    for (const DType t : {f16, bf16, f32})
+      CHECK(amp::resolve(with(level, [&](amp::Options& o) { o.cast_model_type = t; })).model_dtype() == t);
+    CHECK_FALSE(
+        amp::resolve(with(level, [](amp::Options& o) { o.cast_model_type = amp::no_cast; })).model_dtype());
+  }
+  for (const char* level : kAll)
+    for (const DType t : {f64, i64, boolean})
+      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.cast_model_type = t; })), ValueError);
+}
+
+TEST_CASE("patch_functions") {
+  for (const char* level : kCastModel) {
+    CHECK_THROWS_AS(amp::resolve(with(level, [](amp::Options& o) { o.patch_functions = true; })), ValueError);
+    CHECK_FALSE(
+        amp::resolve(with(level, [](amp::Options& o) { o.patch_functions = false; })).patch_functions);
+  }
+  for (const char* level : kCastOps)
+    CHECK_FALSE(
+        amp::resolve(with(level, [](amp::Options& o) { o.patch_functions = false; })).patch_functions);
+}
+
+TEST_CASE("keep_batchnorm_fp32") {
+  for (const char* level : kCastOps) {
+    for (const bool on : {false, true})
+      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = on; })),
+                      ValueError);
+    CHECK_THROWS_AS(amp::resolve(with(level, [](amp::Options& o) { o.keep_batchnorm_fp32 = "False"; })),
+                    ValueError);
+  }
+  for (const char* level : kCastModel) {
+    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+            o.keep_batchnorm_fp32 = "True";
+          })).keep_batchnorm_fp32 == true);
+    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+            o.keep_batchnorm_fp32 = "False";
+          })).keep_batchnorm_fp32 == false);
+    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+            o.keep_batchnorm_fp32 = true;
+          })).keep_batchnorm_fp32 == true);
+    for (const char* text : {"true", "", "1", "TRUE"})
+      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = text; })),
+                      ValueError);
+  }
+}
+
+TEST_CASE("master_weights") {
+  for (const bool on : {false, true}) {
+    for (const char* level : kCastOps)
+      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.master_weights = on; })), ValueError);
+    for (const char* level : kCastModel)
+      CHECK(amp::resolve(with(level, [&](amp::Options& o) { o.master_weights = on; })).masters() == on);
+  }
+}
+
+TEST_CASE("loss_scale") {
+  const auto scale = [](amp::LossScale value) {
+    return amp::resolve(with("O0", [&](amp::Options& o) { o.loss_scale = value; })).loss_scale;
+  };
+  CHECK(scale("dynamic") == amp::kDynamic);
+  CHECK(scale(128) == 128);
+  CHECK(scale("128.0") == 128);
+  CHECK(scale("1e3") == 1000);
+  for (const char* text : {"Dynamic", "", "128x", " 128", "nan", "inf", "-1", "0"})
+    CHECK_THROWS_AS(scale(text), ValueError);
+  for (const double value : {0.0, -1.0, std::nan(""), HUGE_VAL}) CHECK_THROWS_AS(scale(value), ValueError);
+}
+
+TEST_CASE("the other options") {
+  const auto refused = [](auto set) { CHECK_THROWS_AS(amp::resolve(with("O1", set)), ValueError); };
+  refused([](amp::Options& o) { o.cast_model_outputs = f64; });
+  refused([](amp::Options& o) { o.cast_model_outputs = i64; });
+  refused([](amp::Options& o) { o.num_losses = 0; });
+  refused([](amp::Options& o) { o.min_loss_scale = 0; });
+  refused([](amp::Options& o) { o.min_loss_scale = std::nan(""); });
+  refused([](amp::Options& o) { o.max_loss_scale = HUGE_VAL; });
+  refused([](amp::Options& o) { o.max_loss_scale = -1; });
+  refused([](amp::Options& o) {
+    o.min_loss_scale = 4;
+    o.max_loss_scale = 2;
+  });
+  refused([](amp::Options& o) { o.max_consecutive_skips = -1; });
+  CHECK(amp::resolve(with("O1", [](amp::Options& o) { o.cast_model_outputs = bf16; })).cast_model_outputs ==
+        bf16);
+}
+
+TEST_CASE("the first property that fails is the one reported") {
+  amp::Options options = at("O1");
+  options.loss_scale = -1;
+  options.master_weights = true;
+  options.keep_batchnorm_fp32 = true;
+  CHECK_THROWS_WITH_AS_TEXT(amp::resolve(options), ValueError, "keep_batchnorm_fp32");
+  options.opt_level = "02";
+  CHECK_THROWS_WITH_AS_TEXT(amp::resolve(options), ValueError, "unknown opt_level");
+}
+
+TEST_CASE("a level explains itself") {
+  amp::Options options = at("O2");
+  options.loss_scale = 128;
+  CHECK(amp::explanation(amp::resolve(options)) ==
+        "Selected optimization level O2:  FP16 training with FP32 batchnorm and FP32 master weights.\n"
+        "Defaults for this optimization level are:\n"
+        "enabled                : true\n"
+        "opt_level              : O2\n"
+        "cast_model_type        : f16\n"
+        "patch_functions        : false\n"
+        "keep_batchnorm_fp32    : true\n"
+        "master_weights         : true\n"
+        "loss_scale             : dynamic\n"
+        "Processing user overrides (additional options that are set)...\n"
+        "After processing overrides, optimization options are:\n"
+        "enabled                : true\n"
+        "opt_level              : O2\n"
+        "cast_model_type        : f16\n"
+        "patch_functions        : false\n"
+        "keep_batchnorm_fp32    : true\n"
+        "master_weights         : true\n"
+        "loss_scale             : 128.0");
+}

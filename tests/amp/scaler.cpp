@@ -1,0 +1,123 @@
+#include <mezzo.h>
+
+#include <random>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+amp::LossScaler dynamic(std::optional<double> min = {}, double max = 0x1p24) {
+  amp::Options options;
+  options.min_loss_scale = min;
+  options.max_loss_scale = max;
+  return amp::LossScaler(amp::resolve(options));
+}
+
+amp::LossScaler fixed(double scale) {
+  amp::Options options;
+  options.loss_scale = scale;
+  return amp::LossScaler(amp::resolve(options));
+}
+
+/** The rule once more, as plainly as possible. */
+struct Model {
+  double scale, min, max;
+  std::int64_t unskipped = 0;
+  bool update(bool overflow) {
+    if (overflow) {
+      scale = scale / 2;
+      if (scale < min) scale = min;
+      if (scale < 0x1p-126) scale = 0x1p-126;
+      unskipped = 0;
+      return true;
+    }
+    if (++unskipped == 2000) {
+      scale = scale * 2 > max ? max : scale * 2;
+      unskipped = 0;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("dynamic scaling starts at 2^16 within its bounds") {
+  CHECK(dynamic().loss_scale() == 65536);
+  CHECK(dynamic({}, 1000).loss_scale() == 1000);
+  CHECK(dynamic(0x1p20).loss_scale() == 0x1p20);
+  CHECK(dynamic().dynamic());
+  CHECK_FALSE(fixed(128).dynamic());
+}
+
+TEST_CASE("the scale halves on overflow and doubles after a window without") {
+  amp::LossScaler scaler = dynamic();
+  CHECK(scaler.update(true));
+  CHECK(scaler.loss_scale() == 32768);
+  for (int i = 0; i < 1999; ++i) CHECK_FALSE(scaler.update(false));
+  CHECK(scaler.loss_scale() == 32768);
+  CHECK(scaler.unskipped() == 1999);
+  CHECK_FALSE(scaler.update(false));
+  CHECK(scaler.loss_scale() == 65536);
+  CHECK(scaler.unskipped() == 0);
+  for (int i = 0; i < 1999; ++i) scaler.update(false);
+  scaler.update(true);  // one step before the doubling
+  CHECK(scaler.loss_scale() == 32768);
+  CHECK(scaler.unskipped() == 0);
+}
+
+TEST_CASE("the scale stays within its bounds and above the smallest normal float") {
+  amp::LossScaler low = dynamic(), bounded = dynamic(64.0), high = dynamic({}, 100000);
+  for (int i = 0; i < 200; ++i) {
+    low.update(true);
+    bounded.update(true);
+  }
+  CHECK(low.loss_scale() == 0x1p-126);
+  CHECK(std::isfinite(1 / static_cast<float>(low.loss_scale())));
+  CHECK(bounded.loss_scale() == 64);
+  for (int i = 0; i < 4000; ++i) high.update(false);
+  CHECK(high.loss_scale() == 100000);
+}
+
+TEST_CASE("a static scale only counts") {
+  amp::LossScaler scaler = fixed(128);
+  CHECK_FALSE(scaler.update(true));
+  for (int i = 0; i < 3000; ++i) CHECK_FALSE(scaler.update(false));
+  CHECK(scaler.loss_scale() == 128);
+  CHECK(scaler.unskipped() == 3001);
+}
+
+TEST_CASE("the scale can be poked, values that make no sense are refused") {
+  amp::LossScaler scaler = dynamic();
+  scaler.update(false);
+  scaler.set_loss_scale(10);
+  CHECK(scaler.loss_scale() == 10);
+  CHECK(scaler.unskipped() == 1);
+  for (const double bad : {0.0, -1.0, HUGE_VAL, std::nan("")})
+    CHECK_THROWS_AS(scaler.set_loss_scale(bad), ValueError);
+  CHECK_THROWS_AS(scaler.restore(1, -1), ValueError);
+  CHECK(scaler.loss_scale() == 10);
+}
+
+TEST_CASE("a long random run follows the rule, saved and restored on the way") {
+  std::mt19937 generator(7);
+  for (const double min : {0.0, 1024.0}) {
+    amp::LossScaler scaler = min > 0 ? dynamic(min) : dynamic();
+    Model model{65536, min, 0x1p24};
+    unsigned one_in = 4000;
+    bool same = true;
+    for (int i = 0; i < 100000; ++i) {
+      if (i % 10000 == 0) one_in = i % 20000 == 0 ? 4000 : 3;  // calm and stormy stretches
+      const bool overflow = generator() % one_in == 0;
+      same = same && scaler.update(overflow) == model.update(overflow);
+      same = same && scaler.loss_scale() == model.scale && scaler.unskipped() == model.unskipped;
+      if (i % 777 == 0) {
+        amp::LossScaler restored = min > 0 ? dynamic(min) : dynamic();
+        restored.restore(scaler.loss_scale(), scaler.unskipped());
+        scaler = restored;
+      }
+    }
+    CHECK(same);
+  }
+}

@@ -1,0 +1,92 @@
+// User-defined functions and user-defined op structs.
+#include <mezzo.h>
+
+#include <cmath>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+/** x * e^x, with the output of the exponential saved. */
+struct TimesExp {
+  static constexpr const char* name = "times_exp";
+  static Tensor forward(FunctionContext& context, const Tensor& x, double scale) {
+    const Tensor e = exp(x);
+    context.save_for_backward({x, e});
+    return x * e * scale;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    const std::vector<Tensor> saved = context.saved();
+    return {gy[0] * exp(saved[0]) * (saved[0] + 1) * 2.0};
+  }
+};
+
+/** Saves its own result. */
+struct MyExp {
+  static constexpr const char* name = "my_exp";
+  static Tensor forward(FunctionContext& context, const Tensor& x) {
+    const Tensor y = exp(x);
+    context.save_for_backward({y});
+    return y;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) { return {gy[0] * context.saved()[0]}; }
+};
+
+struct Swap {
+  static constexpr const char* name = "swap";
+  static std::vector<Tensor> forward(FunctionContext&, const Tensor& a, const Tensor& b) {
+    return {b * 1, a * 1};
+  }
+  static Grads backward(FunctionContext&, const Grads& gy) { return {gy[1], gy[0]}; }
+};
+
+/** An op of a user's own: a cubic with its own tag and derivative. */
+struct Cube {
+  static constexpr OpTraits traits{
+      .name = "cube", .precision = Precision::full, .summary = "x^3", .needs = {input(0)}};
+  template <class V> static V forward(const V& x) { return x * x * x; }
+  template <class V> static V derivative(const V& x, const V&) { return 3 * x * x; }
+};
+
+}  // namespace
+
+TEST_CASE("a user function with arguments of any type, first and second derivative", "[custom]") {
+  const auto f = [](const std::vector<Tensor>& x) {
+    return std::vector{custom_function<TimesExp>(x[0], 2.0)};
+  };
+  const Tensor x = tensor({0.3, -0.8}, {.dtype = f64, .requires_grad = true});
+  CHECK(gradcheck(f, {x}).report == "");
+  CHECK(gradgradcheck(f, {x}).report == "");
+}
+
+TEST_CASE("a user function may save its own result", "[custom]") {
+  const auto f = [](const std::vector<Tensor>& x) { return std::vector{custom_function<MyExp>(x[0])}; };
+  const Tensor x = tensor({0.3, -0.8}, {.dtype = f64, .requires_grad = true});
+  CHECK(gradcheck(f, {x}).report == "");
+  CHECK(gradgradcheck(f, {x}).report == "");
+  const Tensor y = custom_function<MyExp>(x);
+  y.detach().fill_(0);
+  CHECK_THROWS_WITH_AS_TEXT(sum(y).backward(), StateError,
+                            "my_exp: a tensor needed for backward was modified in place");
+}
+
+TEST_CASE("several results, unused ones without a gradient", "[custom]") {
+  const Tensor a = tensor(1, {.requires_grad = true}), b = tensor(2, {.requires_grad = true});
+  const std::vector<Tensor> swapped = custom_function<Swap>(a, b);
+  sum(swapped[0] * 5).backward();
+  CHECK(b.grad().item<double>() == 5);
+  CHECK_FALSE(a.grad().defined());
+}
+
+TEST_CASE("an op struct outside the library has dtypes, tag and both derivatives", "[custom]") {
+  CHECK(row<Cube>.traits.precision == Precision::full);
+  CHECK(apply<Cube>(tensor({1, 2, -3})).to_vector<double>() == std::vector<double>{1, 8, -27});
+  CHECK(apply<Cube>(tensor(2, {.dtype = f16})).dtype() == f16);
+  const auto f = [](const std::vector<Tensor>& x) { return std::vector{apply<Cube>(x[0])}; };
+  const Tensor x = tensor({0.3, -0.8}, {.dtype = f64, .requires_grad = true});
+  CHECK(gradcheck(f, {x}).report == "");
+  CHECK(gradgradcheck(f, {x}).report == "");
+}

@@ -1,0 +1,256 @@
+// The graph and its walk: accumulation, options, hooks, errors, long chains.
+#include <mezzo.h>
+
+#include <vector>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+
+Tensor leaf(const std::vector<double>& v) { return tensor(v, {.dtype = f64, .requires_grad = true}); }
+
+/** x^2 with a derivative that is off by half a per mille. */
+struct Wrong {
+  static constexpr const char* name = "wrong";
+  static Tensor forward(FunctionContext& context, const Tensor& x) {
+    context.save_for_backward({x});
+    return x * x;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    return {gy[0] * context.saved()[0] * 2.001};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("backward accumulates into leaves, over uses and over calls", "[engine]") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  sum(x * y + x).backward();
+  CHECK(values(x.grad()) == std::vector<double>{4, 5});
+  CHECK(values(y.grad()) == std::vector<double>{1, 2});
+  sum(x * 10).backward();
+  CHECK(values(x.grad()) == std::vector<double>{14, 15});
+}
+
+TEST_CASE("two leaves that receive the same gradient do not share it", "[engine]") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  sum(x + y).backward();
+  x.grad().fill_(7);
+  CHECK(values(y.grad()) == std::vector<double>{1, 1});
+}
+
+TEST_CASE("an incoming gradient weighs the outputs", "[engine]") {
+  const Tensor x = leaf({1, 2, 3});
+  (x * x).backward(tensor({1, 0, -1}, {.dtype = f64}));
+  CHECK(values(x.grad()) == std::vector<double>{2, 0, -6});
+  const Tensor y = x * 2;
+  CHECK_THROWS_WITH_AS_TEXT(y.backward(), ShapeError,
+                            "only a tensor of one element has an implicit gradient");
+  CHECK_THROWS_WITH_AS_TEXT(y.backward(zeros({2})), ShapeError, "the incoming gradient does not fit");
+}
+
+TEST_CASE("a chain of 100,000 nodes neither overflows the stack in backward nor in release", "[engine]") {
+  const Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 100000; ++i) y = y + x;
+  sum(y).backward();
+  CHECK(x.grad().item<double>() == 100001);
+  Tensor z = x;
+  for (int i = 0; i < 100000; ++i) z = tanh(z);
+  z = {};  // never walked: the chain is released from its end
+  SUCCEED();
+}
+
+TEST_CASE("grad() gives gradients without touching the leaves", "[engine]") {
+  const Tensor x = leaf({2}), y = leaf({5});
+  const Tensor z = x * y, w = z * z;
+  const std::vector<Tensor> g = grad(std::vector{w}, std::vector{x, z});
+  CHECK(g[0].item<double>() == 100);
+  CHECK(g[1].item<double>() == 20);
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("grad() of an input that takes no part", "[engine]") {
+  const Tensor x = leaf({2}), stranger = leaf({1});
+  const auto square_of = [&] { return sum(x * x); };
+  CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), stranger), StateError, "does not take part");
+  CHECK_FALSE(grad(square_of(), stranger, {.allow_unused = true}).defined());
+  CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), tensor(1)), StateError, "requires no gradient");
+}
+
+TEST_CASE("gradients of gradients", "[engine]") {
+  const Tensor x = leaf({0.5, -1.5});
+  const Tensor first = grad(sum(x * x * x), x, {.create_graph = true});
+  const Tensor second = grad(sum(first), x, {.create_graph = true});
+  const Tensor third = grad(sum(second), x);
+  CHECK(values(first) == std::vector<double>{0.75, 6.75});
+  CHECK(values(second) == std::vector<double>{3, -9});
+  CHECK(values(third) == std::vector<double>{6, 6});
+}
+
+TEST_CASE("a second backward through a freed graph says so; retain_graph allows it", "[engine]") {
+  const Tensor x = leaf({3});
+  const Tensor y = sum(x * x);
+  y.backward({}, true);
+  y.backward();
+  CHECK(x.grad().item<double>() == 12);
+  CHECK_THROWS_WITH_AS_TEXT(
+      y.backward(), StateError,
+      "mul backward: the graph was freed by an earlier backward; pass retain_graph = true");
+  CHECK(x.grad().item<double>() == 12);
+}
+
+TEST_CASE("tensors saved for backward are checked for in-place changes, with both versions", "[engine]") {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 1;
+  const Tensor z = sum(y * y);
+  y.detach().fill_(0);
+  CHECK_THROWS_WITH_AS_TEXT(z.backward(), StateError,
+                            "mul: a tensor needed for backward was modified in place; got f64[2]@cpu at "
+                            "version 1, expected version 0");
+  // relu keeps its output, add keeps nothing: overwriting the operand is harmless
+  const Tensor a = x * 1;
+  const Tensor b = relu(a + 0);
+  a.detach().fill_(0);
+  sum(b).backward();
+  CHECK(values(x.grad()) == std::vector<double>{1, 1});
+}
+
+TEST_CASE("in-place operations become part of the graph", "[engine]") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor z = x * 1;
+  z *= y;
+  z += 5;
+  sum(z * z).backward();
+  CHECK(values(x.grad()) == std::vector<double>{2 * 8 * 3, 2 * 13 * 4});
+  CHECK(values(y.grad()) == std::vector<double>{2 * 8 * 1, 2 * 13 * 2});
+}
+
+TEST_CASE("in-place operations that cannot be are refused and change nothing", "[engine]") {
+  const Tensor x = leaf({1, 2});
+  CHECK_THROWS_WITH_AS_TEXT(x += 1, StateError,
+                            "add_: a leaf that requires a gradient cannot be overwritten");
+  CHECK_THROWS_WITH_AS_TEXT(x.slice(0, 0, 1) += 1, StateError, "a view of a leaf");
+  const Tensor row = ones({2});
+  CHECK_THROWS_WITH_AS_TEXT(row += ones({3, 2}), ShapeError, "does not fit the tensor it would overwrite");
+  CHECK_THROWS_WITH_AS_TEXT(row.expand({3, 2}) += 1, ValueError, "share one place in memory");
+  CHECK_THROWS_WITH_AS_TEXT(zeros({2}, {.dtype = i32}) += 1.5, DtypeError,
+                            "a floating result cannot be stored");
+  CHECK(values(x) == std::vector<double>{1, 2});
+  CHECK(values(row) == std::vector<double>{1, 1});
+  {
+    const NoGrad no_grad;
+    x += 1;
+  }
+  CHECK(values(x) == std::vector<double>{2, 3});
+}
+
+TEST_CASE("an operand that overlaps the written tensor is read as it was before", "[engine]") {
+  const Tensor x = tensor({1, 2, 3, 4});
+  x.slice(0, 1, 4) += x.slice(0, 0, 3);
+  CHECK(values(x) == std::vector<double>{1, 3, 5, 7});
+}
+
+TEST_CASE("writes through views reach the graph of the base and of other views", "[engine]") {
+  const Tensor w = leaf({1, 2, 3, 4});
+  const Tensor base = w * 2;
+  const Tensor left = base.slice(0, 0, 2), right = base.slice(0, 2, 4);
+  left *= tensor({10, 20}, {.dtype = f64});
+  SECTION("read through the base") {
+    sum(base).backward();
+    CHECK(values(w.grad()) == std::vector<double>{20, 40, 2, 2});
+  }
+  SECTION("read through the written view") {
+    sum(left).backward();
+    CHECK(values(w.grad()) == std::vector<double>{20, 40, 0, 0});
+  }
+  SECTION("read through another view") {
+    sum(right).backward();
+    CHECK(values(w.grad()) == std::vector<double>{0, 0, 2, 2});
+  }
+}
+
+TEST_CASE("filling a tensor piece by piece is differentiable", "[engine]") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor out = zeros({2, 2}, {.dtype = f64});
+  out.select(0, 0).copy_(x * x);
+  out.select(0, 1).copy_(y);
+  sum(out * out).backward();
+  CHECK(values(x.grad()) == std::vector<double>{4, 32});
+  CHECK(values(y.grad()) == std::vector<double>{6, 8});
+}
+
+TEST_CASE("hooks see and replace gradients", "[engine]") {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 3;
+  std::vector<double> seen;
+  register_hook(y, [&](const Tensor& g) {
+    seen = values(g);
+    return g * 10;
+  });
+  int accumulated = 0;
+  register_post_accumulate_grad_hook(
+      x, [&](const Tensor& l) { accumulated += static_cast<int>(l.grad().numel()); });
+  register_hook(x, [](const Tensor& g) { return g + 1; });
+  sum(y).backward();
+  CHECK(seen == std::vector<double>{1, 1});
+  CHECK(values(x.grad()) == std::vector<double>{31, 31});
+  CHECK(accumulated == 2);
+  CHECK_THROWS_WITH_AS_TEXT(register_hook(ones({1}), [](const Tensor&) { return Tensor{}; }), StateError,
+                            "requires no gradient");
+  CHECK_THROWS_WITH_AS_TEXT(register_post_accumulate_grad_hook(y, [](const Tensor&) {}), StateError,
+                            "only leaves");
+}
+
+TEST_CASE("retain_grad keeps the gradient of a non-leaf", "[engine]") {
+  const Tensor x = leaf({2});
+  const Tensor y = x * x;
+  y.retain_grad();
+  sum(y * 3).backward();
+  CHECK(y.grad().item<double>() == 3);
+}
+
+TEST_CASE("NoGrad and detach leave the graph", "[engine]") {
+  const Tensor x = leaf({2});
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE((x * x).requires_grad());
+    const GradMode on(true);
+    CHECK((x * x).requires_grad());
+  }
+  CHECK((x * x).requires_grad());
+  const Tensor y = x.detach() * x;
+  sum(y).backward();
+  CHECK(x.grad().item<double>() == 2);
+  CHECK_THROWS_WITH_AS_TEXT(sum(x.detach()).backward(), StateError, "requires no gradient");
+}
+
+TEST_CASE("gradients return in the dtype of their tensor", "[engine]") {
+  const Tensor half = tensor({1, 2}, {.dtype = f16, .requires_grad = true});
+  const Tensor wide = tensor({3, 4}, {.requires_grad = true});
+  sum(half * wide).backward();
+  CHECK(half.grad().dtype() == f16);
+  CHECK(wide.grad().dtype() == f32);
+  CHECK(values(half.grad()) == std::vector<double>{3, 4});
+  CHECK_THROWS_WITH_AS_TEXT(half.set_grad(zeros({2})), DtypeError, "a gradient has the dtype of its tensor");
+  CHECK_THROWS_WITH_AS_TEXT(half.set_grad(zeros({3}, {.dtype = f16})), ShapeError,
+                            "a gradient has the shape of its tensor");
+  CHECK_THROWS_WITH_AS_TEXT(zeros({2}, {.dtype = i64}).requires_grad_(), DtypeError,
+                            "only floating tensors have gradients");
+}
+
+TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
+  const Tensor x = leaf({1, 2});
+  const GradcheckResult result = gradcheck(
+      [](const std::vector<Tensor>& in) { return std::vector{custom_function<Wrong>(in[0])}; }, {x});
+  CHECK_FALSE(result.ok);
+  CHECK(result.report.find("d output 0[0] / d input 0[0]: analytic 2.001") == 0);
+  CHECK_THROWS_WITH_AS_TEXT(
+      gradcheck([](const std::vector<Tensor>& in) { return in; }, {tensor(1, {.requires_grad = true})}),
+      DtypeError, "double precision");
+}

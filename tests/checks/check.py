@@ -1,0 +1,50 @@
+"""What the checks share: where the sources are, running commands, and the verdict that tally.py reads."""
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'cuda')
+WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror']
+
+
+def sources(*folders, suffixes=('.h', '.cpp', '.cu')):
+    """The source files of the folders, as paths relative to ROOT."""
+    return sorted(path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob('*')
+                  if path.suffix in suffixes)
+
+
+def run(command, **options):
+    """Runs a command with its output captured as text, stderr in stdout."""
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors='replace', check=False, **options)
+
+
+def must(command, **options):
+    """Runs a command that must succeed; returns its output."""
+    done = run(command, **options)
+    if done.returncode != 0:
+        verdict(0, [f'{" ".join(map(str, command))}\nended with status {done.returncode}\n{done.stdout}'])
+    return done.stdout
+
+
+def in_parallel(function, items):
+    """[function(item) for item in items] on all cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))
+
+
+def skip(reason):
+    """Ends the check as not possible here; where CI=true that is a failure."""
+    print(reason)
+    sys.exit(1 if os.environ.get('CI') == 'true' else 77)
+
+
+def verdict(passed, failures):
+    """Prints the failures and the tally and ends the check."""
+    for failure in failures:
+        print(failure)
+    print(f'{passed} passed, {len(failures)} failed')
+    sys.exit(1 if failures else 0)

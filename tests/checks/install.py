@@ -1,0 +1,56 @@
+"""Installs the build into a scratch folder and builds a user's program against it: pkg-config (shared, static) and CMake.
+
+Usage: install.py BUILD_DIR MESON COMPILER...
+"""
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from check import ROOT, WARNINGS, must, verdict
+
+CONSUMER = ROOT / 'tests' / 'consumer'
+SAYS = 'consumer: works\n'
+
+
+def decoy(folder):
+    """An include folder of the user's with a name of ours in it: our headers must not be captured by it."""
+    (folder / 'tensor').mkdir(parents=True)
+    (folder / 'tensor' / 'macros.h').write_text('#error "this is the user\'s tensor/macros.h"\n', encoding='utf-8')
+    return folder
+
+
+def flags_by_kind(libdir, environment):
+    """{kind of linking: the words that pkg-config gives for it}, for what was installed."""
+    kinds = {'pkg-config': must(['pkg-config', '--cflags', '--libs', 'mezzo'], env=environment).split()}
+    if list(libdir.glob('libmezzo.a')):
+        words = must(['pkg-config', '--static', '--cflags', '--libs', 'mezzo'], env=environment).split()
+        kinds['static'] = ['-l:libmezzo.a' if word == '-lmezzo' else word for word in words]
+    return kinds
+
+
+def main(build, meson, *compilers):
+    said = {}  # way of building -> what the program printed
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = Path(scratch)
+        must([meson, 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', scratch / 'root'])
+        pc_file = next((scratch / 'root').rglob('mezzo.pc'))
+        libdir = pc_file.parent.parent
+        environment = os.environ | {'PKG_CONFIG_LIBDIR': str(pc_file.parent), 'LD_LIBRARY_PATH': str(libdir),
+                                    'PKG_CONFIG_SYSROOT_DIR': str(scratch / 'root')}
+        program = scratch / 'program'
+        users = decoy(scratch / 'user')
+        for compiler in filter(shutil.which, compilers):
+            for kind, flags in flags_by_kind(libdir, environment).items():
+                must([compiler, *WARNINGS, f'-I{users}', CONSUMER / 'main.cpp', '-o', program, *flags])
+                said[f'{compiler}, {kind}'] = must([program], env=environment)
+        if shutil.which('cmake'):
+            must(['cmake', '-S', CONSUMER, '-B', scratch / 'cmake', f'-DMezzo_DIR={libdir}/cmake/Mezzo'])
+            must(['cmake', '--build', scratch / 'cmake'])
+            said['CMake'] = must([scratch / 'cmake' / 'consumer'], env=environment)
+    failures = [f'{way}: the program printed {text!r}, expected {SAYS!r}' for way, text in said.items() if text != SAYS]
+    verdict(len(said) - len(failures), failures)
+
+
+main(*sys.argv[1:])

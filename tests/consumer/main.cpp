@@ -1,0 +1,16 @@
+// A user's program: the tests of installation and of use as a subproject build and run it.
+#include <mezzo.h>
+
+#include <cstdio>
+
+int main() {
+  using namespace mezzo;
+  const Tensor x = tensor({0.5, 1.0, 2.0}, {.requires_grad = true});
+  sum(mul(x, x)).backward();
+  if (x.grad().to_vector<double>() != std::vector<double>{1.0, 2.0, 4.0}) return 1;
+  try {
+    add(x, ones({2}));
+  } catch (const ShapeError&) {  // an exception thrown across the border keeps its type
+    std::puts("consumer: works");
+  }
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Checks the code style with clang-format 14 (other versions format differently); --fix applies it.
+#   tests/format.sh [--fix] [FILE...]      without files: the whole tree
+set -uo pipefail
+
+fix=no
+[ "${1:-}" = --fix ] && { fix=yes; shift; }
+files=("$@")
+if [ ${#files[@]} -eq 0 ]; then
+  cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+  mapfile -t files < <(find mezzo.h amp autograd cuda nn optim samples tensor tests -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+fi
+
+tool=$(command -v clang-format-14 || command -v clang-format)
+case $("${tool:-false}" --version 2>/dev/null) in
+  *"version 14."*) ;;
+  *) echo "clang-format 14 is not here"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
+esac
+
+[ $fix = yes ] && exec "$tool" -i "${files[@]}"
+
+bad=0
+for file in "${files[@]}"; do
+  "$tool" "$file" | cmp --quiet - "$file" || { echo "not in the style: $file"; bad=1; }
+done
+if [ $bad -eq 0 ]; then
+  echo "1 passed, 0 failed"
+else
+  echo "tests/format.sh --fix applies the style"
+  echo "0 passed, 1 failed"
+  exit 1
+fi

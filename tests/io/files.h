@@ -1,0 +1,83 @@
+// Files for tests of readers and writers: a directory that goes away, whole files as strings, bytes made by hand.
+// Sees: the standard library.
+// Read next: safetensors_malformed.cpp, idx.cpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace files {
+
+/** A fresh directory, removed with all it holds at the end of the scope. */
+class Directory {
+ public:
+  Directory() {
+    std::string name = (std::filesystem::temp_directory_path() / "mezzo-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  const std::string& path() const { return path_; }
+  /** Number of entries, hidden ones too. */
+  std::size_t count() const {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++n;
+    return n;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline std::string read(const std::string& path) {
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return content.str();
+}
+
+inline std::string little_u64(std::uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+  return bytes;
+}
+
+inline std::string big_u32(std::uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFF);
+  return bytes;
+}
+
+/** A safetensors file of this header and this buffer. */
+inline std::string safetensors(std::string_view header, std::string_view buffer = {}) {
+  return little_u64(header.size()) + std::string(header) + std::string(buffer);
+}
+
+/** What a call throws: "TYPE: text", or "nothing". */
+template <class Error, class F> std::string thrown(F&& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    return std::string("another type: ") + e.what();
+  }
+  return "nothing";
+}
+
+}  // namespace files

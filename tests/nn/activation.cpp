@@ -1,0 +1,53 @@
+// Activation layers and dropout.
+#include "support.h"
+
+using namespace mezzo;
+
+TEST_CASE("activation layers call their functions") {
+  const Tensor x = linspace(-4, 4, 32);
+  CHECK(values(nn::Hardsigmoid{}(x)) == values(hardsigmoid(x)));
+  CHECK(values(nn::Hardswish{}(x)) == values(hardswish(x)));
+  CHECK(values(nn::LogSigmoid{}(x)) == values(logsigmoid(x)));
+  CHECK(values(nn::Mish{}(x)) == values(mish(x)));
+  CHECK(values(nn::ReLU{}(x)) == values(relu(x)));
+  CHECK(values(nn::ReLU6{}(x)) == values(relu6(x)));
+  CHECK(values(nn::SELU{}(x)) == values(selu(x)));
+  CHECK(values(nn::Sigmoid{}(x)) == values(sigmoid(x)));
+  CHECK(values(nn::SiLU{}(x)) == values(silu(x)));
+  CHECK(values(nn::Softsign{}(x)) == values(softsign(x)));
+  CHECK(values(nn::Tanh{}(x)) == values(mezzo::tanh(x)));
+  CHECK(values(nn::Tanhshrink{}(x)) == values(tanhshrink(x)));
+  CHECK(values(nn::CELU{{.alpha = 2}}(x)) == values(celu(x, {.alpha = 2})));
+  CHECK(values(nn::ELU{{.alpha = 2}}(x)) == values(elu(x, {.alpha = 2})));
+  CHECK(values(nn::GELU{}(x)) == values(gelu(x)));
+  CHECK(values(nn::GELU{{.approximate = GeluApproximation::tanh}}(x)) ==
+        values(gelu(x, {.approximate = GeluApproximation::tanh})));
+  CHECK(values(nn::GLU{{.dim = 0}}(x)) == values(glu(x, {.dim = 0})));
+  CHECK(values(nn::Hardshrink{{.lambda = 1}}(x)) == values(hardshrink(x, {.lambda = 1})));
+  CHECK(values(nn::Hardtanh{{.min = 0, .max = 2}}(x)) == values(hardtanh(x, {.min = 0, .max = 2})));
+  CHECK(values(nn::LeakyReLU{{.negative_slope = 0.2}}(x)) == values(leaky_relu(x, {.negative_slope = 0.2})));
+  CHECK(values(nn::Softplus{{.beta = 2}}(x)) == values(softplus(x, {.beta = 2})));
+  CHECK(values(nn::Softshrink{{.lambda = 1}}(x)) == values(softshrink(x, {.lambda = 1})));
+  const Tensor m = x.view({4, 8});
+  CHECK(values(nn::Softmax{1}(m)) == values(softmax(m, 1)));
+  CHECK(values(nn::LogSoftmax{0}(m)) == values(log_softmax(m, 0)));
+  CHECK(values(nn::Softmin{-1}(m)) == values(softmin(m, -1)));
+  CHECK(str(nn::LeakyReLU{}).find("LeakyReLU(slope 0.01)") == 0);
+}
+
+TEST_CASE("Dropout acts while training alone") {
+  const nn::Dropout layer{0.25};
+  const Tensor x = ones({10000}, {.requires_grad = true});
+  manual_seed(4);
+  const std::vector<double> y = values(layer(x));
+  const auto dropped = std::count(y.begin(), y.end(), 0.0);
+  CHECK(std::abs(dropped - 2500) < 220);
+  CHECK(std::count(y.begin(), y.end(), static_cast<double>(1 / 0.75f)) == 10000 - dropped);
+  CHECK(values(layer(x)) != y);
+  manual_seed(4);
+  CHECK(values(layer(x)) == y);
+  layer.eval();
+  CHECK(layer(x).is_same(x));
+  CHECK_THROWS_AS(nn::Dropout{1.5}, ValueError);
+  CHECK_THROWS_AS(nn::Dropout{-0.1}, ValueError);
+}

@@ -1,0 +1,78 @@
+// Convolution and pooling layers against the functions they call.
+#include "support.h"
+
+using namespace mezzo;
+
+TEST_CASE("Conv2d") {
+  manual_seed(2);
+  const nn::Conv2d layer(4, 6, 5, {.padding = 2}),
+      grouped(4, 6, {3, 2}, {.stride = {2, 1}, .groups = 2, .bias = false});
+  CHECK(keys(layer) == "weight [6,4,5,5], bias [6]");
+  CHECK(keys(grouped) == "weight [6,2,3,2]");
+  CHECK(str(layer) == "Conv2d(4, 6, kernel 5, padding 2)  weight [6,4,5,5], bias [6]  606 parameters\n");
+  CHECK(str(grouped) == "Conv2d(4, 6, kernel 3x2, stride 2x1, groups 2)  weight [6,2,3,2]  72 parameters\n");
+  const Tensor x = randn({2, 4, 9, 8});
+  CHECK(layer(x).shape() == Shape{2, 6, 9, 8});
+  CHECK(values(layer(x)) == values(conv2d(x, layer.weight(), layer.bias(), {.padding = 2})));
+  CHECK(values(grouped(x)) == values(conv2d(x, grouped.weight(), {}, {.stride = {2, 1}, .groups = 2})));
+  const nn::Conv2d same(4, 4, 3, {.padding = "same"});
+  CHECK(same(x).shape() == x.shape());
+  CHECK(str(same).find("padding same") != std::string::npos);
+  sum(layer(x)).backward();
+  CHECK(layer.weight().grad().shape() == Shape{6, 4, 5, 5});
+  CHECK(values(layer.bias().grad()) == std::vector<double>(6, 2.0 * 9 * 8));
+  // U(-1, 1) / sqrt(4 * 25)
+  double most = 0, squares = 0;
+  for (double w : values(layer.weight())) most = std::max(most, std::abs(w)), squares += w * w;
+  CHECK(most <= 0.1);
+  CHECK(most > 0.099);
+  CHECK(squares / 600 == Approx(0.01 / 3).epsilon(0.15));
+}
+
+TEST_CASE("convolutions of other dimensions, and adjoints") {
+  manual_seed(2);
+  CHECK(keys(nn::Conv1d(4, 6, 3)) == "weight [6,4,3], bias [6]");
+  CHECK(keys(nn::Conv3d(2, 3, {1, 2, 3})) == "weight [3,2,1,2,3], bias [3]");
+  CHECK(nn::Conv1d(4, 6, 3)(randn({2, 4, 10})).shape() == Shape{2, 6, 8});
+  CHECK(nn::Conv3d(2, 3, 2)(randn({1, 2, 4, 4, 4})).shape() == Shape{1, 3, 3, 3, 3});
+  const nn::ConvTranspose2d up(8, 4, 4, {.stride = 2, .padding = 1, .groups = 2});
+  CHECK(keys(up) == "weight [8,2,4,4], bias [4]");
+  CHECK(up(randn({2, 8, 5, 5})).shape() == Shape{2, 4, 10, 10});
+  CHECK(nn::ConvTranspose1d(2, 3, 3)(randn({1, 2, 5})).shape() == Shape{1, 3, 7});
+  CHECK(nn::ConvTranspose3d(2, 3, 2)(randn({1, 2, 2, 2, 2})).shape() == Shape{1, 3, 3, 3, 3});
+  double most = 0;
+  for (double w : values(up.weight())) most = std::max(most, std::abs(w));
+  CHECK(most <= 1 / std::sqrt(2.0 * 16));  // PyTorch takes out/groups times the kernel as fan-in here
+  CHECK(most > 0.95 / std::sqrt(2.0 * 16));
+}
+
+TEST_CASE("convolutions that cannot be are refused when made, with the layer's name") {
+  CHECK(error_of<ValueError>([] { nn::Conv2d(3, 4, 3, {.groups = 2}); }) ==
+        "Conv2d: groups do not divide the channels; got 2 groups for 3 and 4 channels, expected a divisor of "
+        "both");
+  CHECK_THROWS_AS(nn::Conv2d(0, 4, 3), ValueError);
+  CHECK_THROWS_AS(nn::Conv1d(1, 4, 0), ValueError);
+  CHECK_THROWS_AS(nn::Conv1d(1, 4, {3, 3}), ValueError);
+  CHECK_THROWS_AS(nn::ConvTranspose2d(1, 0, 3), ValueError);
+  const nn::Sequential net{nn::Conv2d{1, 2, 3}};
+  CHECK(error_of<ShapeError>([&] { net(randn({1, 3, 5, 5})); }).find("conv2d(0): ") == 0);
+}
+
+TEST_CASE("pooling layers call their functions") {
+  const Tensor x1 = randn({2, 3, 12}), x2 = randn({2, 3, 8, 6}), x3 = randn({2, 3, 4, 4, 4});
+  CHECK(values(nn::MaxPool1d{3}(x1)) == values(max_pool1d(x1, 3)));
+  CHECK(values(nn::MaxPool2d(3, {.stride = 2, .padding = 1})(x2)) ==
+        values(max_pool2d(x2, 3, {.stride = 2, .padding = 1})));
+  CHECK(values(nn::MaxPool3d{2}(x3)) == values(max_pool3d(x3, 2)));
+  CHECK(values(nn::AvgPool1d{4}(x1)) == values(avg_pool1d(x1, 4)));
+  CHECK(values(nn::AvgPool2d({2, 3})(x2)) == values(avg_pool2d(x2, {2, 3})));
+  CHECK(values(nn::AvgPool3d{2}(x3)) == values(avg_pool3d(x3, 2)));
+  CHECK(values(nn::AdaptiveAvgPool1d{5}(x1)) == values(adaptive_avg_pool1d(x1, 5)));
+  CHECK(values(nn::AdaptiveAvgPool2d{1}(x2)) == values(adaptive_avg_pool2d(x2, 1)));
+  CHECK(values(nn::AdaptiveAvgPool3d{2}(x3)) == values(adaptive_avg_pool3d(x3, 2)));
+  CHECK(values(nn::AdaptiveMaxPool1d{5}(x1)) == values(adaptive_max_pool1d(x1, 5)));
+  CHECK(values(nn::AdaptiveMaxPool2d({3, 2})(x2)) == values(adaptive_max_pool2d(x2, {3, 2})));
+  CHECK(values(nn::AdaptiveMaxPool3d{2}(x3)) == values(adaptive_max_pool3d(x3, 2)));
+  CHECK(str(nn::MaxPool2d{3, {.stride = 2, .padding = 1}}) ==
+        "MaxPool2d(3, stride 2, padding 1) parameters\n");
+}

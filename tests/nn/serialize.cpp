@@ -1,0 +1,93 @@
+// Weights to a file and back.
+#include <cstdio>
+#include <filesystem>
+
+#include "support.h"
+
+using namespace mezzo;
+
+namespace {
+
+/** A file name that vanishes with the object. */
+struct TemporaryFile {
+  std::string path;
+  explicit TemporaryFile(const char* name)
+      : path((std::filesystem::temp_directory_path() / (std::string("mezzo-nn-") + name)).string()) {}
+  ~TemporaryFile() { std::remove(path.c_str()); }
+};
+
+struct Net : nn::Model<Net> {
+  nn::Conv2d conv = add("conv", nn::Conv2d{1, 2, 3});
+  nn::Linear fc = add("fc", nn::Linear{8, 4});
+  Tensor steps = add_buffer("steps", zeros({}, {.dtype = i64}));
+  Tensor forward(const Tensor& x) const { return fc(conv(x).flatten(1)); }
+};
+
+struct Tied : nn::Model<Tied> {
+  nn::Linear a = add("a", nn::Linear{3, 3});
+  Tensor b = add_parameter("b", a.weight());
+  Tensor forward(const Tensor& x) const { return linear(a(x), b); }
+};
+
+}  // namespace
+
+TEST_CASE("a model survives its file") {
+  const TemporaryFile file("model.safetensors");
+  manual_seed(1);
+  const Net net, other;
+  {
+    const NoGrad no_grad;
+    net.steps.fill_(41);
+  }
+  save(file.path, net, {{"step", "41"}});
+  CHECK(values(other.fc.weight()) != values(net.fc.weight()));
+  const nn::LoadReport report = load(file.path, other);
+  CHECK(report.missing.empty());
+  CHECK(values(other.fc.weight()) == values(net.fc.weight()));
+  CHECK(values(other.conv.bias()) == values(net.conv.bias()));
+  CHECK(other.steps.item<std::int64_t>() == 41);
+  CHECK(other.fc.weight().requires_grad());
+  const LoadedTensors loaded = load_tensors(file.path);
+  CHECK(loaded.metadata == TensorMetadata{{"format", "pt"}, {"step", "41"}});
+}
+
+TEST_CASE("files hold f32 where the model is of lower precision, and load into it") {
+  const TemporaryFile file("low.safetensors");
+  const Net net, other;
+  net.to(bf16);
+  save(file.path, net);
+  for (const auto& [name, tensor] : load_tensors(file.path).tensors)
+    CHECK(tensor.dtype() == (name == "steps" ? i64 : f32));
+  load(file.path, other);
+  CHECK(other.fc.weight().dtype() == f32);
+  CHECK(values(other.fc.weight()) == values(net.fc.weight()));
+  other.to(f16);
+  load(file.path, other);
+  CHECK(other.fc.weight().dtype() == f16);
+}
+
+TEST_CASE("a tied tensor is stored once and tied again on loading") {
+  const TemporaryFile file("tied.safetensors");
+  const Tied net, other;
+  save(file.path, net);
+  CHECK(load_tensors(file.path).tensors.size() == 2);
+  load(file.path, other);
+  CHECK(values(other.b) == values(net.a.weight()));
+  CHECK(other.b.is_same(other.a.weight()));
+}
+
+TEST_CASE("a file of another model is refused by name, and nothing changes") {
+  const TemporaryFile file("other.safetensors");
+  const Net net;
+  const std::vector<double> before = values(net.fc.weight());
+  save(file.path, nn::Sequential{nn::Linear{8, 4}});
+  const std::string text = error_of<ValueError>([&] { load(file.path, net); });
+  CHECK(text.find("load(" + file.path + "): the values do not fit Net; got ") == 0);
+  CHECK(text.find("missing: ") != std::string::npos);
+  CHECK(text.find("2 unexpected: \"0.") != std::string::npos);
+  CHECK(values(net.fc.weight()) == before);
+  const nn::LoadReport report = load(file.path, net, {.strict = false});
+  CHECK(report.missing.size() == 5);
+  CHECK(report.unexpected.size() == 2);
+  CHECK_THROWS_AS(load(file.path + ".absent", net), IoError);
+}

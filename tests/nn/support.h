@@ -1,0 +1,31 @@
+// What several tests of this room need.
+// Sees: mezzo.h.
+// Read next: layers.cpp.
+#pragma once
+
+#include <mezzo.h>
+
+#include <string>
+#include <vector>
+
+#include "../support/catch.h"
+
+/** "weight [4,3], bias [4]" */
+inline std::string keys(const mezzo::nn::Module& module) {
+  std::string out;
+  for (const auto& entry : module.state_dict())
+    out += (out.empty() ? "" : ", ") + entry.first + " " + str(entry.second.shape());
+  return out;
+}
+
+inline std::vector<double> values(const mezzo::Tensor& x) { return x.to_vector<double>(); }
+
+/** The text of the E that f throws. */
+template <class E, class F> std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "no error of this type";
+}

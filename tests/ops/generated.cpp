@@ -1,0 +1,195 @@
+// The tests generated from the case list and the registry. None of them names an op.
+#include <set>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using namespace cases;
+
+namespace {
+
+const std::vector<DType> kFloatingDTypes{f64, f32, f16, bf16};
+
+/** Calls visit(case, sample index) for every sample of every case. */
+template <class F> void for_each_sample(F&& visit) {
+  for (const Case& c : all_cases())
+    for (std::size_t s = 0; s < samples_of(c).size(); ++s) visit(c, s);
+}
+
+void set_requires_grad(const Case& c, const std::vector<Tensor>& x) {
+  for (std::size_t k = 0; k < x.size(); ++k)
+    if (!c.operands[k].integers && !c.operands[k].boolean && !c.operands[k].constant) x[k].requires_grad_();
+}
+
+/** Gradients of the floating operands for an incoming gradient of ones-like spread values. */
+std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
+  set_requires_grad(c, x);
+  std::vector<Tensor> outputs, seeds, wanted;
+  for (const Tensor& y : c.call(x)) {
+    if (!y.requires_grad()) continue;
+    outputs.push_back(y);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+    seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype()}));
+  }
+  for (const Tensor& t : x)
+    if (t.requires_grad()) wanted.push_back(t);
+  return grad(outputs, wanted, {.allow_unused = true}, seeds);
+}
+
+}  // namespace
+
+TEST_CASE("every op of the registry has a case", "[ops]") {
+  std::set<std::string> covered;
+  for (const Case& c : all_cases()) {
+    covered.insert(c.op);
+    INFO(c.op);
+    CHECK(find_op(c.op) != nullptr);
+  }
+  for (const OpRow* row : all_ops()) {
+    INFO(row->traits.name);
+    CHECK((row->traits.internal || covered.count(std::string(row->traits.name)) == 1));
+  }
+}
+
+TEST_CASE("every row states what it is", "[ops]") {
+  std::set<std::string_view> names;
+  for (const OpRow* row : all_ops()) {
+    INFO(row->traits.name);
+    CHECK(names.insert(row->traits.name).second);
+    CHECK((row->view || row->composite || row->kernel[0]));
+    CHECK((row->traits.internal || !row->traits.summary.empty()));
+    CHECK((!row->traits.differentiable || row->composite || row->backward));
+  }
+}
+
+TEST_CASE("values agree with an f64 oracle in every dtype", "[ops]") {
+  for (const DType dtype : kFloatingDTypes)
+    for_each_sample([&](const Case& c, std::size_t s) {
+      if (is_low(dtype) && !c.half) return;
+      INFO(label(c, s) << " in " << name(dtype));
+      const std::vector<Tensor> x = to_tensors(c, draw(c, s, false), dtype);
+      const std::vector<Tensor> got = c.call(x);
+      const std::vector<Array> expected = c.oracle(to_arrays(x));
+      REQUIRE(got.size() >= expected.size());
+      for (std::size_t o = 0; o < expected.size(); ++o) {
+        const Tolerance t = tolerance_of(is_floating(got[o].dtype()) ? got[o].dtype() : f64);
+        CHECK(difference(to_array(got[o]), expected[o], {t.rtol * c.factor, t.atol * c.factor}) == "");
+      }
+    });
+}
+
+TEST_CASE("values and gradients do not depend on strides, and operands stay as they were", "[ops]") {
+  for (const DType dtype : {f32, f16})
+    for_each_sample([&](const Case& c, std::size_t s) {
+      if (c.exact_shapes_only || (is_low(dtype) && !c.half)) return;
+      const std::vector<Array> values = draw(c, s, false);
+      const std::vector<Tensor> plain = to_tensors(c, values, dtype);
+      const std::vector<Tensor> expected = c.call(plain);
+      for (const Layout layout : {Layout::transposed, Layout::offset_and_step}) {
+        INFO(label(c, s) << " in " << name(dtype) << ", layout " << static_cast<int>(layout));
+        const std::vector<Tensor> x = to_tensors(c, values, dtype, layout);
+        const std::vector<Tensor> got = c.call(x);
+        for (std::size_t o = 0; o < got.size(); ++o) CHECK(same_bits(got[o], expected[o]));
+        for (std::size_t k = 0; k < x.size(); ++k) CHECK(same_bits(x[k], plain[k]));
+        if (!c.gradients) continue;
+        const std::vector<Tensor> g = gradients_of(c, x), h = gradients_of(c, to_tensors(c, values, dtype));
+        for (std::size_t k = 0; k < g.size(); ++k)
+          CHECK((g[k].defined() == h[k].defined() && (!g[k].defined() || same_bits(g[k], h[k]))));
+      }
+    });
+}
+
+TEST_CASE("first derivatives agree with finite differences", "[ops]") {
+  for_each_sample([](const Case& c, std::size_t s) {
+    if (!c.gradients) return;
+    INFO(label(c, s));
+    const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), f64);
+    set_requires_grad(c, x);
+    const GradcheckResult result = gradcheck(c.call, x);
+    CHECK(result.report == "");
+  });
+}
+
+TEST_CASE("second derivatives agree with finite differences", "[ops]") {
+  for_each_sample([](const Case& c, std::size_t s) {
+    if (!c.gradients || !c.second_order) return;
+    INFO(label(c, s));
+    const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), f64);
+    set_requires_grad(c, x);
+    const GradcheckResult result = gradgradcheck(c.call, x);
+    CHECK(result.report == "");
+  });
+}
+
+TEST_CASE("the fused gradient is the composite one", "[ops]") {
+  // With create_graph the rule is evaluated in public ops, without it in fused kernels: two roads to one result.
+  for_each_sample([](const Case& c, std::size_t s) {
+    if (!c.gradients || !c.second_order) return;
+    INFO(label(c, s));
+    const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), f64);
+    const std::vector<Tensor> fused = gradients_of(c, x);
+    std::vector<Tensor> outputs, seeds, wanted;
+    for (const Tensor& y : c.call(x)) {
+      if (!y.requires_grad()) continue;
+      outputs.push_back(y);
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+      seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype()}));
+    }
+    for (const Tensor& t : x)
+      if (t.requires_grad()) wanted.push_back(t);
+    const std::vector<Tensor> composite =
+        grad(outputs, wanted, {.create_graph = true, .allow_unused = true}, seeds);
+    for (std::size_t k = 0; k < fused.size(); ++k) {
+      if (!fused[k].defined() || !composite[k].defined()) continue;
+      CHECK(difference(to_array(fused[k]), to_array(composite[k]), {1e-10 * c.factor, 1e-10 * c.factor}) ==
+            "");
+    }
+  });
+}
+
+TEST_CASE("gradients in f32, f16 and bf16 have the operand's dtype and agree with f64", "[ops]") {
+  for (const DType dtype : {f32, f16, bf16})
+    for_each_sample([&](const Case& c, std::size_t s) {
+      if (!c.gradients || (is_low(dtype) && !c.half)) return;
+      INFO(label(c, s) << " in " << name(dtype));
+      const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), dtype);
+      std::vector<Tensor> wide;
+      for (std::size_t k = 0; k < x.size(); ++k)
+        wide.push_back(is_floating(x[k].dtype()) ? x[k].detach().to(f64) : x[k]);
+      const std::vector<Tensor> got = gradients_of(c, x), expected = gradients_of(c, wide);
+      std::size_t next = 0;
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        if (!x[k].requires_grad()) continue;
+        const Tensor &g = got[next], &e = expected[next];
+        ++next;
+        CHECK(g.defined() == e.defined());
+        if (!g.defined() || !e.defined()) continue;
+        CHECK(g.dtype() == x[k].dtype());
+        // A gradient is several roundings away from the operand: the output's, the incoming one's, its own.
+        const Tolerance t = tolerance_of(dtype);
+        CHECK(difference(to_array(g), to_array(e),
+                         {8 * t.rtol * c.factor, (is_low(dtype) ? 8 * t.rtol : 8e-6) * c.factor}) == "");
+      }
+    });
+}
+
+TEST_CASE("the same tensor may be every operand", "[ops]") {
+  for (const Case& c : all_cases()) {
+    if (c.operands.size() != 2 || !c.gradients || !c.shapes.empty()) continue;
+    if (c.operands[0].boolean || c.operands[1].boolean) continue;
+    INFO(c.op << " " << c.variant);
+    const Operand both{.low = std::max(c.operands[0].low, c.operands[1].low),
+                       .high = std::min(c.operands[0].high, c.operands[1].high),
+                       .kinks = c.operands[0].kinks};
+    Case one = c;
+    one.operands = {both};
+    one.shapes = {{{3, 4}}};
+    one.variant += " with itself";
+    const Tensor x = to_tensors(one, draw(one, 0, true), f64)[0].requires_grad_();
+    const std::vector<Array> expected = c.oracle({to_array(x), to_array(x)});
+    CHECK(difference(to_array(c.call({x, x})[0]), expected[0], {1e-7, 1e-7}) == "");
+  }
+}

@@ -1,0 +1,148 @@
+#include "samples.h"
+
+#include <cstring>
+#include <limits>
+
+namespace cases {
+
+namespace {
+
+/** splitmix64: good enough for test values, and independent of the library's generator. */
+struct Random {
+  std::uint64_t state;
+  double uniform() {
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+};
+
+std::uint64_t seed_of(const Case& c, std::size_t sample, std::size_t operand) {
+  std::uint64_t hash = 1469598103934665603ull;
+  for (const char ch : c.op + "/" + c.variant)
+    hash = (hash ^ static_cast<unsigned char>(ch)) * 1099511628211ull;
+  return hash + 1000003 * sample + 7919 * operand;
+}
+
+bool near_kink(double value, const Operand& operand) {
+  for (const double kink : operand.kinks)
+    if (std::abs(value - kink) < 0.02) return true;
+  return false;
+}
+
+double draw_value(Random& random, const Operand& operand, std::int64_t i, std::int64_t n,
+                  bool away_from_kinks) {
+  if (operand.boolean) return random.uniform() < 0.5 ? 0 : 1;
+  if (operand.integers) return std::floor(operand.low + random.uniform() * (operand.high - operand.low + 1));
+  if (operand.positive_definite_gap) {
+    // Equally spaced places visited in a scattered order: 7919 is prime and larger than any sample.
+    const std::int64_t place = i * 7919 % n;
+    return operand.low + (operand.high - operand.low) *
+                             (static_cast<double>(place) + 0.25 + 0.5 * random.uniform()) /
+                             static_cast<double>(n);
+  }
+  double value = 0;
+  do value = operand.low + random.uniform() * (operand.high - operand.low);
+  while (away_from_kinks && near_kink(value, operand));
+  return value;
+}
+
+DType dtype_for(const Operand& operand, DType dtype) {
+  if (operand.boolean) return mezzo::boolean;
+  if (operand.integers) return mezzo::i64;
+  if (operand.parameter_like && mezzo::is_low(dtype)) return mezzo::f32;
+  return dtype;
+}
+
+}  // namespace
+
+const std::vector<std::vector<Shape>>& samples_of(const Case& c) {
+  if (!c.shapes.empty()) return c.shapes;
+  return c.operands.size() == 1 ? unary_shapes() : binary_shapes();
+}
+
+std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks) {
+  std::vector<Array> operands;
+  for (std::size_t k = 0; k < c.operands.size(); ++k) {
+    Random random{seed_of(c, sample, k)};
+    Array x{samples_of(c)[sample][k], {}};
+    std::int64_t n = 1;
+    for (const std::int64_t size : x.shape) n *= size;
+    for (std::int64_t i = 0; i < n; ++i)
+      x.values.push_back(draw_value(random, c.operands[k], i, n, away_from_kinks));
+    operands.push_back(std::move(x));
+  }
+  return operands;
+}
+
+Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout layout) {
+  const mezzo::NoGrad no_grad;
+  const Tensor plain = mezzo::tensor(x.values, x.shape, {.dtype = dtype_for(operand, dtype)});
+  if (layout == Layout::transposed && plain.dim() >= 2) {
+    Tensor stored = mezzo::empty(plain.transpose(0, -1).shape(), {.dtype = plain.dtype()});
+    stored.copy_(plain.transpose(0, -1));
+    return stored.transpose(0, -1).detach();
+  }
+  if (layout == Layout::offset_and_step && plain.dim() >= 1) {
+    Shape roomy = plain.shape();
+    const int last = plain.dim() - 1;
+    roomy[last] = 2 * roomy[last] + 1;
+    const Tensor view = mezzo::full(roomy, 77, {.dtype = plain.dtype()}).slice(last, 1, roomy[last], 2);
+    view.copy_(plain);
+    return view.detach();
+  }
+  return plain;
+}
+
+std::vector<Tensor> to_tensors(const Case& c, const std::vector<Array>& x, DType dtype, Layout layout) {
+  std::vector<Tensor> tensors;
+  for (std::size_t k = 0; k < x.size(); ++k) tensors.push_back(to_tensor(x[k], c.operands[k], dtype, layout));
+  return tensors;
+}
+
+Array to_array(const Tensor& x) { return {x.shape(), x.to_vector<double>()}; }
+
+std::vector<Array> to_arrays(const std::vector<Tensor>& x) {
+  std::vector<Array> arrays;
+  for (const Tensor& t : x) arrays.push_back(to_array(t));
+  return arrays;
+}
+
+Tolerance tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return {1e-3, 1e-5};
+    case DType::bf16: return {1.6e-2, 1e-5};
+    case DType::f32: return {1.3e-6, 1e-5};
+    default: return {1e-7, 1e-7};
+  }
+}
+
+std::string difference(const Array& got, const Array& expected, Tolerance tolerance) {
+  if (!(got.shape == expected.shape))
+    return "shape " + mezzo::str(got.shape) + ", expected " + mezzo::str(expected.shape);
+  for (std::int64_t i = 0; i < got.numel(); ++i) {
+    const double a = got[i], b = expected[i];
+    const bool same = a == b || (std::isnan(a) && std::isnan(b)) ||
+                      std::abs(a - b) <= tolerance.atol + tolerance.rtol * std::abs(b);
+    if (!same) return mezzo::str("[", i, "] is ", a, ", expected ", b);
+  }
+  return "";
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  return x.numel() == 0 ||
+         std::memcmp(x.raw_data(), y.raw_data(),
+                     static_cast<std::size_t>(x.numel()) * mezzo::item_size(x.dtype())) == 0;
+}
+
+std::string label(const Case& c, std::size_t sample) {
+  std::string shapes;
+  for (const Shape& s : samples_of(c)[sample]) shapes += " " + mezzo::str(s);
+  return c.op + (c.variant.empty() ? "" : " (" + c.variant + ")") + ", sample " + mezzo::str(sample) + ":" +
+         shapes;
+}
+
+}  // namespace cases

@@ -1,0 +1,43 @@
+// Turns cases into operands: values drawn per operand, dtypes, awkward memory layouts; and results into plain arrays.
+// Sees: cases.h.
+// Read next: the tests beside it, one file per property.
+#pragma once
+
+#include "cases.h"
+
+namespace cases {
+
+/** The memory layouts an operand is tried in; values are the same in all. */
+enum class Layout { contiguous, transposed, offset_and_step };
+
+/** Operand values for a sample, reproducible from (case, sample, operand). Gradient checks ask for values away from kinks. */
+std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks);
+
+/** The operand as a tensor of `dtype` (integers and masks keep their own), in the given layout. */
+Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout layout = Layout::contiguous);
+
+std::vector<Tensor> to_tensors(const Case& c, const std::vector<Array>& x, DType dtype,
+                               Layout layout = Layout::contiguous);
+
+Array to_array(const Tensor& x);
+
+/** Values as they are after rounding to the dtype: what the oracle is to be asked about. */
+std::vector<Array> to_arrays(const std::vector<Tensor>& x);
+
+/** The samples of a case: its own shapes or the usual ones for its number of operands. */
+const std::vector<std::vector<Shape>>& samples_of(const Case& c);
+
+struct Tolerance {
+  double rtol, atol;
+};
+Tolerance tolerance_of(DType dtype);
+
+/** Empty when the arrays agree within tolerance; otherwise where they do not. nan equals nan, inf equals inf of the same sign. */
+std::string difference(const Array& got, const Array& expected, Tolerance tolerance);
+
+/** Same shape, dtype and bits. */
+bool same_bits(const Tensor& a, const Tensor& b);
+
+std::string label(const Case& c, std::size_t sample);
+
+}  // namespace cases

@@ -1,0 +1,235 @@
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+using optim::StepResult;
+
+namespace {
+
+Tensor parameter(std::vector<double> values, DType dtype = f32) {
+  return tensor(values, {.dtype = dtype}).requires_grad_();
+}
+
+std::vector<float> values(const Tensor& x) { return x.to_vector<float>(); }
+
+/** One step on the gradients given. */
+void step_on(optim::Optimizer& optimizer, const std::vector<Tensor>& params, double gradient) {
+  for (const Tensor& p : params) p.set_grad(full(p.shape(), gradient, {.dtype = p.dtype()}));
+  optimizer.step();
+}
+
+}  // namespace
+
+TEST_CASE("a step before any backward says so") {
+  const Tensor p = parameter({1, 2});
+  optim::SGD optimizer({p}, {.lr = 0.1});
+  CHECK_THROWS_WITH(
+      optimizer.step(),
+      "SGD.step: no parameter has a gradient; got 0 gradients for parameters: 1, expected a "
+      "backward pass before the step; call loss.backward() after zero_grad() and before step()");
+  CHECK_THROWS_AS(optimizer.step(), StateError);
+  sum(p * p).backward();
+  CHECK(optimizer.step() == StepResult::stepped);
+  CHECK(values(p) == std::vector<float>{0.8f, 1.6f});
+}
+
+TEST_CASE("a step with nothing to train does nothing") {
+  const Tensor frozen = tensor(1.0);
+  optim::Adam optimizer({frozen});
+  CHECK(optimizer.step() == StepResult::no_grads);
+  CHECK(optim::Adam(std::vector<Tensor>{}).step() == StepResult::no_grads);
+}
+
+TEST_CASE("parameters without a gradient are passed over, and count their own steps") {
+  const Tensor a = parameter({1}), b = parameter({1}), alone = parameter({1});
+  optim::Adam both({a, b}, {.lr = 0.1}), one({alone}, {.lr = 0.1});
+  step_on(both, {a}, 0.5);
+  step_on(both, {a}, 0.5);
+  a.set_grad({});
+  CHECK(values(b) == std::vector<float>{1});
+  step_on(both, {b}, 0.5);
+  step_on(one, {alone}, 0.5);
+  CHECK(values(b) == values(alone));
+  CHECK(both.slots(0)[0].steps == 2);
+  CHECK(both.slots(0)[1].steps == 1);
+}
+
+TEST_CASE("zero_grad removes gradients or fills them") {
+  const Tensor p = parameter({1, 2});
+  optim::SGD optimizer({p});
+  sum(p * p).backward();
+  optimizer.zero_grad(false);
+  CHECK(values(p.grad()) == std::vector<float>{0, 0});
+  sum(p).backward();  // a repeated element as gradient
+  p.set_grad(ones({1}).expand({2}));
+  optimizer.zero_grad(false);
+  CHECK(values(p.grad()) == std::vector<float>{0, 0});
+  optimizer.zero_grad();
+  CHECK(!p.grad().defined());
+}
+
+TEST_CASE("groups have options of their own") {
+  const Tensor a = parameter({1}), b = parameter({1}), c = parameter({1});
+  optim::SGD optimizer({{{a}, {.lr = 0.5}}, {{b}, {.lr = 0.25}}});
+  optimizer.add_param_group({c}, {.lr = 1});
+  REQUIRE(optimizer.num_groups() == 3);
+  step_on(optimizer, {a, b, c}, 1);
+  CHECK(a.item<float>() == 0.5f);
+  CHECK(b.item<float>() == 0.75f);
+  CHECK(c.item<float>() == 0);
+  optimizer.set_lr(0.125, 1);
+  CHECK(optimizer.options(1).lr == 0.125);
+  optimizer.set_lr(2);
+  CHECK(optimizer.lr(2) == 2);
+  CHECK_THROWS_AS(optimizer.lr(3), IndexError);
+  CHECK_THROWS_AS(optimizer.set_lr(-1), ValueError);
+}
+
+TEST_CASE("add_param_group refuses what cannot be trained, and changes nothing") {
+  const Tensor a = parameter({1}), b = parameter({1});
+  optim::Adam optimizer({a});
+  CHECK_THROWS_WITH_AS_TEXT((optimizer.add_param_group({b, a}, {})), ValueError,
+                            "parameter 1 belongs to another group already");
+  CHECK_THROWS_WITH_AS_TEXT((optimizer.add_param_group({b, b}, {})), ValueError,
+                            "parameter 1 is in the group twice");
+  CHECK_THROWS_AS(optimizer.add_param_group({Tensor{}}, {}), ValueError);
+  CHECK_THROWS_AS(optimizer.add_param_group({tensor(1.0, {.dtype = i64})}, {}), DtypeError);
+  CHECK_THROWS_AS(optimizer.add_param_group({b * 2}, {}), StateError);
+  CHECK_THROWS_AS(optimizer.add_param_group({b}, {.lr = -1}), ValueError);
+  CHECK(optimizer.num_groups() == 1);
+  CHECK(optimizer.params().size() == 1);
+}
+
+TEST_CASE("options out of range are refused by name") {
+  const std::vector<Tensor> params{parameter({1})};
+  CHECK_THROWS_WITH(optim::Adam(params, {.betas = {0.9, 1.0}}),
+                    "Adam: betas.second is out of range; got 1, expected a number in [0, 1)");
+  CHECK_THROWS_AS(optim::AdamW(params, {.eps = -1}), ValueError);
+  CHECK_THROWS_AS(optim::AdamW(params, {.weight_decay = std::nan("")}), ValueError);
+  CHECK_THROWS_AS(optim::SGD(params, {.lr = -1}), ValueError);
+  CHECK_THROWS_AS(optim::SGD(params, {.momentum = -1}), ValueError);
+  CHECK_THROWS_WITH_AS_TEXT((optim::SGD(params, {.nesterov = true})), ValueError, "nesterov needs momentum");
+  CHECK_THROWS_AS(optim::SGD(params, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), ValueError);
+}
+
+TEST_CASE("momentum switched on later starts from that step's gradient") {
+  const Tensor p = parameter({0});
+  optim::SGD optimizer({p}, {.lr = 1});
+  step_on(optimizer, {p}, 1);
+  optimizer.set_options({.lr = 1, .momentum = 0.5, .dampening = 0.5});
+  step_on(optimizer, {p}, 1);
+  CHECK(p.item<float>() == -2);
+}
+
+TEST_CASE("state is accounted as optimizer state") {
+  const Tensor p = parameter({1, 2, 3});
+  optim::Adam optimizer({p});
+  step_on(optimizer, {p}, 1);
+  CHECK(optimizer.slots(0)[0].state[0].impl()->storage->category() == MemoryCategory::optimizer_state);
+}
+
+// ---- state_dict -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Pair {
+  Tensor a = parameter({1, 2}), b = parameter({3});
+  optim::Adam optimizer{{{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.2, .weight_decay = 0.5}}}};
+
+  void train(int steps) {
+    for (int t = 0; t < steps; ++t) step_on(optimizer, {a, b}, 0.25 * (t % 3) + 0.1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("training goes on with the same bits after a state was saved and loaded") {
+  Pair original;
+  original.train(3);
+  const optim::StateDict saved = original.optimizer.state_dict();
+  CHECK(saved.tensors.count("0.exp_avg") == 1);
+  CHECK(saved.tensors.count("1.exp_avg_sq") == 1);
+  CHECK(saved.scalars.at("1.step") == 3);
+  CHECK(saved.scalars.at("param_groups.1.weight_decay") == 0.5);
+  Pair copy;
+  copy.a.detach().copy_(original.a.detach());
+  copy.b.detach().copy_(original.b.detach());
+  copy.optimizer.set_lr(7);
+  copy.optimizer.load_state_dict(saved);
+  CHECK(copy.optimizer.lr(0) == 0.1);
+  original.train(4);  // the saved state is a copy and must not move with it
+  copy.train(4);
+  CHECK(values(copy.a) == values(original.a));
+  CHECK(values(copy.b) == values(original.b));
+}
+
+TEST_CASE("state is keyed by name where names are given") {
+  Pair pair;
+  pair.train(1);
+  const optim::Names names{{"fc.bias", pair.b}, {"fc.weight", pair.a}};
+  const optim::StateDict saved = pair.optimizer.state_dict(names);
+  CHECK(saved.tensors.count("fc.weight.exp_avg") == 1);
+  CHECK(saved.scalars.count("fc.bias.step") == 1);
+  Pair other;
+  CHECK_NOTHROW(
+      other.optimizer.load_state_dict(saved, optim::Names{{"fc.bias", other.b}, {"fc.weight", other.a}}));
+  CHECK(other.optimizer.slots(1)[0].steps == 1);
+  CHECK_THROWS_WITH_AS_TEXT((pair.optimizer.state_dict(optim::Names{{"fc.bias", pair.b}})), ValueError,
+                            "parameter 0 of the optimizer has no name");
+}
+
+TEST_CASE("a state that does not fit is refused as a whole") {
+  Pair pair;
+  pair.train(2);
+  const optim::StateDict before = pair.optimizer.state_dict();
+  const auto refused = [&](auto spoil, const std::string& complaint) {
+    optim::StateDict spoilt = pair.optimizer.state_dict();
+    spoilt.scalars["param_groups.0.lr"] = 99;  // valid on its own: must not be taken over
+    spoil(spoilt);
+    CHECK_THROWS_WITH_AS_TEXT((pair.optimizer.load_state_dict(spoilt)), ValueError, complaint);
+    CHECK(pair.optimizer.lr(0) == 0.1);
+    CHECK(values(pair.optimizer.slots(0)[0].state[0]) == values(before.tensors.at("0.exp_avg")));
+  };
+  refused([](optim::StateDict& d) { d.tensors.erase("0.exp_avg"); }, "missing 0.exp_avg");
+  refused([](optim::StateDict& d) { d.tensors["2.exp_avg"] = zeros({1}); }, "unexpected 2.exp_avg");
+  refused([](optim::StateDict& d) { d.tensors["0.exp_avg"] = zeros({3}); },
+          "unfitting 0.exp_avg is f32[3]@cpu for f32[2]@cpu");
+  refused([](optim::StateDict& d) { d.tensors["0.exp_avg"] = Tensor{}; }, "unfitting 0.exp_avg is undefined");
+  refused([](optim::StateDict& d) { d.scalars.erase("param_groups.1.eps"); }, "missing param_groups.1.eps");
+  refused([](optim::StateDict& d) { d.scalars["param_groups.1.size"] = 2; },
+          "param_groups.1.size = 2 for 1 parameters");
+  refused([](optim::StateDict& d) { d.scalars["0.step"] = 1.5; }, "unfitting 0.step = 1.5");
+  refused([](optim::StateDict& d) { d.scalars["1.step"] = std::nan(""); }, "unfitting 1.step = nan");
+  refused([](optim::StateDict& d) { d.scalars["what"] = 1; }, "unexpected what");
+  refused([](optim::StateDict& d) { d.scalars["param_groups.1.eps"] = -1; }, "eps is out of range");
+}
+
+TEST_CASE("low state from elsewhere is raised to f32") {
+  Pair pair;
+  pair.train(1);
+  optim::StateDict saved = pair.optimizer.state_dict();
+  saved.tensors["0.exp_avg"] = saved.tensors["0.exp_avg"].to(f16);
+  pair.optimizer.load_state_dict(saved);
+  CHECK(pair.optimizer.slots(0)[0].state[0].dtype() == f32);
+}
+
+TEST_CASE("a saved master is adopted when it rounds to the parameter, else reported") {
+  std::vector<std::string> lines;
+  const LogSink former = set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
+  const Tensor p = parameter({1, 2}, f16);
+  optim::SGD optimizer({p});
+  optimizer.slots(0)[0].master = parameter({1, 2});
+  optim::StateDict saved = optimizer.state_dict();
+  saved.tensors["0.master"] = tensor({1.0001, 1.9999});
+  optimizer.load_state_dict(saved);
+  CHECK(values(optimizer.slots(0)[0].master) == std::vector<float>{1.0001f, 1.9999f});
+  CHECK(lines.empty());
+  saved.tensors["0.master"] = tensor({1.5, 1.9999});
+  optimizer.load_state_dict(saved);
+  CHECK(values(optimizer.slots(0)[0].master) == std::vector<float>{1.0001f, 1.9999f});
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("kept: 0") != std::string::npos);
+  set_log_sink(former);
+}

@@ -1,0 +1,112 @@
+#include <mezzo.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+/** The rates of the first n steps, base rate 1. */
+std::vector<double> rates(const optim::LrSchedule& schedule, int n) {
+  const Tensor p = zeros({1}).requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 1});
+  optim::Scheduler scheduler(optimizer, schedule);
+  std::vector<double> out;
+  for (int i = 0; i < n; ++i) {
+    out.push_back(optimizer.lr());
+    scheduler.step();
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("step, lambda and linear schedules") {
+  CHECK(rates(optim::StepLR{.step_size = 2, .gamma = 0.5}, 6) ==
+        std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25});
+  CHECK(rates(optim::LambdaLR{[](std::int64_t t) { return 1.0 / static_cast<double>(1 + t); }}, 4) ==
+        std::vector<double>{1, 0.5, 1.0 / 3, 0.25});
+  CHECK(rates(optim::LinearLR{.start_factor = 0.5, .end_factor = 1, .total_iters = 2}, 4) ==
+        std::vector<double>{0.5, 0.75, 1, 1});
+  CHECK(rates([](std::int64_t t, double base) { return base + static_cast<double>(t); }, 2) ==
+        std::vector<double>{1, 2});
+}
+
+TEST_CASE("the cosine schedule") {
+  const std::vector<double> got = rates(optim::CosineAnnealingLR{.t_max = 4, .eta_min = 0.2}, 9);
+  for (std::size_t t = 0; t < got.size(); ++t)
+    CHECK(got[t] == Approx(0.2 + 0.4 * (1 + std::cos(std::numbers::pi * static_cast<double>(t) / 4))));
+  CHECK(got[0] == 1);
+  CHECK(got[4] == Approx(0.2));
+  CHECK(got[8] == Approx(1));
+}
+
+TEST_CASE("warm-up, then another schedule") {
+  CHECK(rates(optim::LinearWarmup{.steps = 4}, 6) == std::vector<double>{0.25, 0.5, 0.75, 1, 1, 1});
+  CHECK(rates(optim::LinearWarmup{.steps = 2, .then = optim::StepLR{.step_size = 1, .gamma = 0.5}}, 5) ==
+        std::vector<double>{0.5, 1, 1, 0.5, 0.25});
+  CHECK(rates(optim::LinearWarmup{}, 2) == std::vector<double>{1, 1});
+}
+
+TEST_CASE("schedules in sequence count from their own start") {
+  const optim::SequentialLR sequence{
+      {optim::StepLR{.step_size = 1, .gamma = 0.5}, optim::LinearWarmup{.steps = 2},
+       optim::LambdaLR{[](std::int64_t) { return 3.0; }}},
+      {2, 4}};
+  CHECK(rates(sequence, 6) == std::vector<double>{1, 0.5, 0.5, 1, 3, 3});
+}
+
+TEST_CASE("every group keeps its own base rate") {
+  const Tensor a = zeros({1}).requires_grad_(), b = zeros({1}).requires_grad_(),
+               c = zeros({1}).requires_grad_();
+  optim::Adam optimizer({{{a}, {.lr = 1}}, {{b}, {.lr = 2}}});
+  optim::Scheduler scheduler(optimizer, optim::StepLR{.step_size = 1, .gamma = 0.5});
+  scheduler.step();
+  optimizer.add_param_group({c}, {.lr = 8});
+  CHECK(scheduler.last_lr() == std::vector<double>{0.5, 1});
+  scheduler.step();
+  CHECK(scheduler.last_lr() == std::vector<double>{0.25, 0.5, 2});
+}
+
+TEST_CASE("a schedule is saved and resumed") {
+  const Tensor p = zeros({1}).requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 1}), other({p}, {.lr = 5});
+  optim::Scheduler scheduler(optimizer, optim::StepLR{.step_size = 2});
+  for (int i = 0; i < 3; ++i) scheduler.step();
+  optim::Scheduler resumed(other, optim::StepLR{.step_size = 2});
+  resumed.load_state_dict(scheduler.state_dict());
+  CHECK(other.lr() == optimizer.lr());
+  CHECK(resumed.steps() == 3);
+  optim::StateDict bad = scheduler.state_dict();
+  bad.scalars["step"] = 0.5;
+  CHECK_THROWS_AS(resumed.load_state_dict(bad), ValueError);
+  bad = scheduler.state_dict();
+  bad.scalars.erase("base_lr.0");
+  CHECK_THROWS_AS(resumed.load_state_dict(bad), ValueError);
+  bad = scheduler.state_dict();
+  bad.scalars["base_lr.1"] = 1;
+  CHECK_THROWS_AS(resumed.load_state_dict(bad), ValueError);
+  CHECK(resumed.steps() == 3);
+}
+
+TEST_CASE("impossible schedules are refused") {
+  const Tensor p = zeros({1}).requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 1});
+  const auto refused = [&](auto schedule) {
+    CHECK_THROWS_AS(optim::Scheduler(optimizer, schedule), ValueError);
+    CHECK(optimizer.lr() == 1);
+  };
+  refused(optim::StepLR{.step_size = 0});
+  refused(optim::CosineAnnealingLR{.t_max = 0});
+  refused(optim::LambdaLR{});
+  refused(optim::LrSchedule{});
+  refused(optim::LinearLR{.start_factor = 0});
+  refused(optim::LinearWarmup{.steps = -1});
+  refused(optim::SequentialLR{{optim::StepLR{}}, {1}});
+  refused(optim::SequentialLR{{optim::StepLR{}, optim::StepLR{}, optim::StepLR{}}, {2, 1}});
+  refused(optim::LambdaLR{[](std::int64_t) { return -1.0; }});
+  CHECK_THROWS_AS(optim::LrSchedule(optim::StepLR{.step_size = -1}), ValueError);
+}

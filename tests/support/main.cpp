@@ -1,0 +1,35 @@
+// The main program of every test binary: runs Catch2 and ends with the tally that tally.py adds up.
+// Sees: Catch2.
+// Read next: ../tally.py.
+#define CATCH_CONFIG_RUNNER
+#include "catch.h"
+
+#include <cstdio>
+
+#if defined(MZ_CATCH3)
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+namespace {
+
+Catch::Counts g_test_cases;  // of the finished run; stays zero when a crash ends it early
+
+struct Tally : ListenerBase {
+  using ListenerBase::ListenerBase;
+
+  void testRunEnded(const Catch::TestRunStats& stats) override { g_test_cases = stats.totals.testCases; }
+};
+
+}  // namespace
+
+CATCH_REGISTER_LISTENER(Tally)
+
+int main(int argc, char** argv) {
+  const int status = Catch::Session().run(argc, argv);
+  // Printed here and not in the listener, where it would land inside an XML report.
+  std::fprintf(stderr, "%zu passed, %zu failed\n", static_cast<std::size_t>(g_test_cases.passed),
+               static_cast<std::size_t>(g_test_cases.failed));
+  return status;
+}

@@ -1,0 +1,24 @@
+// CHECK_THROWS_WITH_AS_TEXT: the exception's type and a part of its text in one check.
+// Sees: catch.h.
+// Read next: catch.h.
+#pragma once
+
+#include <string>
+
+#include "catch.h"
+
+#define CHECK_THROWS_WITH_AS_TEXT(expression, type, part)               \
+  do {                                                                  \
+    std::string thrown_text = "nothing was thrown";                     \
+    bool right_type = false;                                            \
+    try {                                                               \
+      (void)(expression);                                               \
+    } catch (const type& e) {                                           \
+      thrown_text = e.what();                                           \
+      right_type = true;                                                \
+    } catch (const std::exception& e) {                                 \
+      thrown_text = std::string("another type: ") + e.what();           \
+    }                                                                   \
+    INFO(#expression << " threw: " << thrown_text);                     \
+    CHECK((right_type && thrown_text.find(part) != std::string::npos)); \
+  } while (false)

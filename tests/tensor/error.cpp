@@ -1,0 +1,29 @@
+#include <mezzo.h>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+TEST_CASE("error texts leave out what is empty") {
+  CHECK(error_text("matmul", {.what = "dtypes differ"}) == "matmul: dtypes differ");
+  CHECK(error_text("matmul", {.what = "dtypes differ", .expected = "one dtype"}) ==
+        "matmul: dtypes differ; expected one dtype");
+  CHECK(error_text("load(m.safetensors)",
+                   {.what = "size is wrong", .got = "4", .expected = "8", .hint = "damaged"}) ==
+        "load(m.safetensors): size is wrong; got 4, expected 8; damaged");
+}
+
+TEST_CASE("error texts name the module that is executing") {
+  const ModulePathScope root("");
+  const ModulePathScope net("net");
+  {
+    const ModulePathScope layer("fc1");
+    CHECK(error_text("linear", {.what = "features differ"}) == "linear(net.fc1): features differ");
+  }
+  CHECK(error_text("linear", {.what = "features differ"}) == "linear(net): features differ");
+}
+
+TEST_CASE("errors cross the library's border with their type") {
+  CHECK_THROWS_AS(fail<ShapeError>("add", {.what = "shapes differ"}), ShapeError);
+  CHECK_THROWS_AS(fail<IoError>("load", {.what = "no such file"}), Error);
+}
