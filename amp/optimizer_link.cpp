@@ -5,6 +5,7 @@
 #include "../tensor/text.h"
 #include "conversion.h"
 #include "divergence.h"
+#include "session.h"
 
 namespace mezzo::amp {
 

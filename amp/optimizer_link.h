@@ -87,8 +87,4 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
 };
 
-/** Every parameter of every group in order, frozen ones included: the f32 master of a 16-bit parameter, else the parameter itself. What to
- *  clip, between the exit of scale_loss and the step. */
-MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
-
 }  // namespace mezzo::amp

@@ -52,10 +52,9 @@ bool checked_patch(const Level& level, bool value) {
 }
 
 bool checked_keep(const Level& level, const KeepBatchNorm& value) {
-  const std::string* text = std::get_if<std::string>(&value.value());
-  if (text && *text != "True" && *text != "False")
-    refuse("keep_batchnorm_fp32", "not a truth value", quoted(*text), "true, false, \"True\" or \"False\"");
-  const bool on = text ? *text == "True" : std::get<bool>(value.value());
+  if (!value.on() && value.text() != "True" && value.text() != "False")
+    refuse("keep_batchnorm_fp32", "not a truth value", quoted(value.text()), "true, false, \"True\" or \"False\"");
+  const bool on = value.on().value_or(value.text() == "True");
   if (level.patch_functions)
     refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "it left out",
            "batch norm runs in f32 there");
@@ -69,16 +68,15 @@ bool checked_masters(const Level& level, bool value) {
 }
 
 double checked_scale(const LossScale& value) {
-  double number = 0;
-  if (const std::string* text = std::get_if<std::string>(&value.value())) {
-    if (*text == "dynamic") return kDynamic;
-    const char* end = text->data() + text->size();
-    const auto [stop, error] = std::from_chars(text->data(), end, number);
+  double number = value.number().value_or(0);
+  if (!value.number()) {
+    const std::string& text = value.text();
+    if (text == "dynamic") return kDynamic;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc{} || stop != end)
-      refuse("loss_scale", "neither \"dynamic\" nor a number", quoted(*text),
+      refuse("loss_scale", "neither \"dynamic\" nor a number", quoted(text),
              "\"dynamic\" or a positive number");
-  } else {
-    number = std::get<double>(value.value());
   }
   if (!std::isfinite(number) || number <= 0)
     refuse("loss_scale", "must be finite and positive", str(number), "\"dynamic\" or a positive number");

@@ -6,7 +6,7 @@
 #include <concepts>
 #include <optional>
 #include <string>
-#include <variant>
+#include <utility>
 
 #include "policy.h"
 
@@ -33,26 +33,32 @@ class ModelCast {
 class KeepBatchNorm {
  public:
   template <std::same_as<bool> B>
-  KeepBatchNorm(B on) : value_(on) {}  // NOLINT: bool alone, or a string literal would be one
-  KeepBatchNorm(const char* text) : value_(std::string(text)) {}  // NOLINT
-  KeepBatchNorm(std::string text) : value_(std::move(text)) {}    // NOLINT
-  const std::variant<bool, std::string>& value() const { return value_; }
+  KeepBatchNorm(B on) : on_(on) {}  // NOLINT: bool alone, or a string literal would be one
+  KeepBatchNorm(std::string text) : text_(std::move(text)) {}  // NOLINT
+  KeepBatchNorm(const char* text) : text_(text) {}             // NOLINT
+  /** Absent when it was given as text. */
+  std::optional<bool> on() const { return on_; }
+  const std::string& text() const { return text_; }
 
  private:
-  std::variant<bool, std::string> value_;
+  std::optional<bool> on_;
+  std::string text_;
 };
 
 /** A number, "dynamic", or a number as text. */
 class LossScale {
  public:
-  LossScale(double value) : value_(value) {}                  // NOLINT
-  LossScale(const char* text) : value_(std::string(text)) {}  // NOLINT
-  LossScale(std::string text) : value_(std::move(text)) {}    // NOLINT
+  LossScale(double number) : number_(number) {}            // NOLINT
+  LossScale(std::string text) : text_(std::move(text)) {}  // NOLINT
+  LossScale(const char* text) : text_(text) {}             // NOLINT
   template <std::same_as<bool> B> LossScale(B) = delete;
-  const std::variant<double, std::string>& value() const { return value_; }
+  /** Absent when it was given as text. */
+  std::optional<double> number() const { return number_; }
+  const std::string& text() const { return text_; }
 
  private:
-  std::variant<double, std::string> value_;
+  std::optional<double> number_;
+  std::string text_;
 };
 
 /** What initialize can be told. An empty optional means: as the level says. Nothing can be overridden to "unset". */

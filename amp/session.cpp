@@ -7,6 +7,7 @@
 #include "../tensor/registry.h"
 #include "../tensor/text.h"
 #include "conversion.h"
+#include "optimizer_link.h"
 
 namespace mezzo::amp {
 

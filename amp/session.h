@@ -11,12 +11,13 @@
 #include "../tensor/log.h"
 #include "casting.h"
 #include "object_list.h"
-#include "optimizer_link.h"
 #include "properties.h"
 #include "scale_loss.h"
 #include "scaler.h"
 
 namespace mezzo::amp {
+
+struct SessionCore;
 
 using mezzo::set_log_sink;
 using optim::StepResult;
@@ -83,6 +84,10 @@ class MZ_API Session {
 [[nodiscard]] inline Session initialize(const ModelList& models, const Options& options = {}) {
   return initialize(models, OptimizerList{}, options);
 }
+
+/** Every parameter of every group in order, frozen ones included: the f32 master of a 16-bit parameter, else the parameter itself. What to
+ *  clip, between the exit of scale_loss and the step. */
+MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
 
 /** Those of this thread's most recently created live session. Errors: StateError where there is none. */
 MZ_API StateDict state_dict();

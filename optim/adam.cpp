@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../tensor/text.h"
+#include "optimizer_of_members.h"
 
 namespace mezzo::optim {
 
@@ -23,7 +24,7 @@ template <class Options> void check_adam(std::string_view type_name, const Optio
 }
 
 template <class Options>
-AdamUpdate::Settings adam_settings(const Options& o, std::int64_t step, bool decoupled) {
+AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled) {
   const double t = static_cast<double>(step);
   return {.lr = o.lr,
           .beta1 = o.betas.first,
@@ -40,10 +41,10 @@ AdamUpdate::Settings adam_settings(const Options& o, std::int64_t step, bool dec
 void AdamRule::check(const Options& options) { check_adam(type_name, options); }
 void AdamWRule::check(const Options& options) { check_adam(type_name, options); }
 
-AdamUpdate::Settings AdamRule::settings(const Options& options, std::int64_t step, bool) {
+AdamSettings AdamRule::settings(const Options& options, std::int64_t step, bool) {
   return adam_settings(options, step, false);
 }
-AdamUpdate::Settings AdamWRule::settings(const Options& options, std::int64_t step, bool) {
+AdamSettings AdamWRule::settings(const Options& options, std::int64_t step, bool) {
   return adam_settings(options, step, true);
 }
 

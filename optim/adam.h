@@ -3,6 +3,7 @@
 // Read next: updates.h (the formula).
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "optimizer_of.h"
@@ -42,13 +43,13 @@ template <class AnyOptions> struct AdamRuleBase {
 struct MZ_API AdamRule : AdamRuleBase<AdamOptions> {
   static constexpr std::string_view type_name = "Adam";
   static void check(const Options& options);
-  static AdamUpdate::Settings settings(const Options& options, std::int64_t step, bool fresh);
+  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
 struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
   static constexpr std::string_view type_name = "AdamW";
   static void check(const Options& options);
-  static AdamUpdate::Settings settings(const Options& options, std::int64_t step, bool fresh);
+  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
 extern template class MZ_API OptimizerOf<AdamRule>;

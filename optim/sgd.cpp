@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../tensor/text.h"
+#include "optimizer_of_members.h"
 
 namespace mezzo::optim {
 
@@ -21,7 +22,7 @@ void SgdRule::check(const Options& o) {
                                  .expected = "momentum > 0 and dampening 0"});
 }
 
-SgdUpdate::Settings SgdRule::settings(const Options& o, std::int64_t, bool fresh) {
+SgdSettings SgdRule::settings(const Options& o, std::int64_t, bool fresh) {
   return {.lr = o.lr,
           .momentum = o.momentum,
           .dampening = o.dampening,

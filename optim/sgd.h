@@ -3,6 +3,8 @@
 // Read next: updates.h (the formula).
 #pragma once
 
+#include <array>
+
 #include "optimizer_of.h"
 
 namespace mezzo::optim {
@@ -23,7 +25,7 @@ struct MZ_API SgdRule {
 
   static void check(const Options& options);
   static bool keeps_state(const Options& options) { return options.momentum != 0; }
-  static SgdUpdate::Settings settings(const Options& options, std::int64_t step, bool fresh);
+  static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
     visit("momentum", o.momentum);

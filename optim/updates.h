@@ -1,5 +1,5 @@
 // The update formulas of the optimizers, each written once for every device and every width.
-// Sees: multi_tensor.h. Parsed by g++ and by nvcc.
+// Sees: multi_tensor.h, update_settings.h. Parsed by g++ and by nvcc.
 // Read next: multi_tensor_cpu.cpp (the loop around them), sgd.h, adam.h (their options).
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "../tensor/macros.h"
 #include "multi_tensor.h"
+#include "update_settings.h"
 
 namespace mezzo::optim {
 
@@ -18,11 +19,7 @@ struct MZ_API SgdUpdate {
   static constexpr std::string_view name = "sgd";
   static constexpr std::size_t kStates = 1;  // momentum buffer; absent without momentum
 
-  struct Settings {
-    double lr, momentum, dampening, weight_decay;
-    bool nesterov;
-    bool first;  // the buffer is new and starts as the gradient
-  };
+  using Settings = SgdSettings;
 
   enum Mode : unsigned { kDecay = 1, kMomentum = 2, kFirst = 4, kNesterov = 8 };
   static constexpr unsigned kModes = 16;
@@ -64,11 +61,7 @@ struct MZ_API AdamUpdate {
   static constexpr std::string_view name = "adam";
   static constexpr std::size_t kStates = 2;  // mean of the gradient, mean of its square
 
-  struct Settings {
-    double lr, beta1, beta2, eps, weight_decay;
-    double correction1, correction2;  // 1 / (1 - beta^t), or 1: what the means are multiplied by
-    bool decoupled;
-  };
+  using Settings = AdamSettings;
 
   enum Mode : unsigned { kL2 = 1, kDecoupled = 2 };
   static constexpr unsigned kModes = 3;

@@ -1,5 +1,7 @@
 #include "generator.h"
 
+#include "philox.h"
+
 namespace mezzo {
 
 Generator& default_generator() {

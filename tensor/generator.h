@@ -1,12 +1,12 @@
 // Generator: the state of a random stream, {seed, draw}, and the one each thread uses by default.
-// Sees: philox.h.
+// Sees: philox_stream.h.
 // Read next: philox.h (what is drawn from it).
 #pragma once
 
 #include <cstdint>
 
 #include "macros.h"
-#include "philox.h"
+#include "philox_stream.h"
 
 namespace mezzo {
 

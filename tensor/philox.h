@@ -1,5 +1,5 @@
 // Philox 4x32-10: random numbers as a function of (seed, draw, element), the same bits on every device and for every launch shape.
-// Sees: bits.h; parsed by nvcc too.
+// Sees: bits.h, philox_stream.h; parsed by nvcc too.
 // Read next: generator.h (who hands out draws).
 #pragma once
 
@@ -8,19 +8,13 @@
 
 #include "bits.h"
 #include "macros.h"
+#include "philox_stream.h"
 
 namespace mezzo {
 
 /** Four random words. */
 struct PhiloxBlock {
   std::uint32_t word[4];
-};
-
-/** One random op's stream of words. Each random op takes one `draw` of its generator; element i in row-major order uses word i % 4 of block
- *  i / 4, and an element of 64 bits the words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
-struct PhiloxStream {
-  std::uint64_t seed;
-  std::uint64_t draw;
 };
 
 namespace detail {

@@ -48,8 +48,6 @@ Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
   return tensor(values, {static_cast<std::int64_t>(values.size())}, options);
 }
 
-Tensor tensor(double value, const TensorOptions& options) { return tensor({value}, Shape{}, options); }
-
 Tensor full_like(const Tensor& x, double value) {
   return full(x.shape(), value, {.dtype = x.dtype(), .device = x.device()});
 }

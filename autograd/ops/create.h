@@ -4,6 +4,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 #include "../../tensor/tensor.h"
@@ -43,7 +44,11 @@ MZ_API Tensor tensor(const std::vector<double>& values, const TensorOptions& opt
 /** The given values in row-major order under `shape`. Errors: ShapeError when the counts differ. */
 MZ_API Tensor tensor(const std::vector<double>& values, const Shape& shape,
                      const TensorOptions& options = {});
-/** A 0-dim tensor. */
-MZ_API Tensor tensor(double value, const TensorOptions& options = {});
+/** A 0-dim tensor. A template, so that one value in braces stays the 1-D tensor it looks like: tensor({2.5}) has shape [1]. */
+template <class Number>
+requires std::is_arithmetic_v<Number>
+inline Tensor tensor(Number value, const TensorOptions& options = {}) {
+  return tensor({static_cast<double>(value)}, Shape{}, options);
+}
 
 }  // namespace mezzo

@@ -12,6 +12,7 @@
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/ops/index.h"
 #include "../../tensor/generator.h"
+#include "../../tensor/philox.h"
 #include "../../tensor/text.h"
 
 namespace mezzo::data {

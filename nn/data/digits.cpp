@@ -6,6 +6,7 @@
 
 #include "../../autograd/ops/create.h"
 #include "../../tensor/generator.h"
+#include "../../tensor/philox.h"
 #include "../../tensor/math.h"
 #include "../../tensor/parallel.h"
 #include "../../tensor/text.h"

@@ -1,5 +1,7 @@
 #include "nets.h"
 
+#include "../../amp/optimizer_link.h"
+
 #include "../support/catch.h"
 #include "../support/throws.h"
 

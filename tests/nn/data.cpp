@@ -6,6 +6,7 @@
 
 #include "../../autograd/ops.h"
 #include "../../tensor/generator.h"
+#include "../../tensor/philox.h"
 #include "../support/catch.h"
 
 using namespace mezzo;

@@ -1,6 +1,8 @@
 // Cases of the random ops: what holds of every draw. Distributions are tested in tests/autograd/random.cpp.
 #include "cases.h"
 
+#include "../../tensor/philox.h"
+
 using namespace cases;
 using namespace mezzo;
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "../support/catch.h"
+#include "../../optim/updates.h"
 #include "reference.h"
 
 using namespace mezzo;

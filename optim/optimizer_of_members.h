@@ -1,0 +1,92 @@
+// The bodies of OptimizerOf, apart so that a program which only uses an optimizer does not compile them.
+// Sees: optimizer_of.h, updates.h.
+// Read next: sgd.cpp, adam.cpp (the instantiations).
+#pragma once
+
+#include "../tensor/error.h"
+#include "../tensor/text.h"
+#include "optimizer_of.h"
+#include "updates.h"
+
+namespace mezzo::optim {
+
+template <class Rule> OptimizerOf<Rule>::OptimizerOf(const std::vector<Tensor>& params, const Options& options) {
+  add_param_group(params, options);
+}
+
+template <class Rule> OptimizerOf<Rule>::OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
+  for (const ParamGroup<Options>& group : groups) add_param_group(group.params, group.options);
+}
+
+template <class Rule>
+void OptimizerOf<Rule>::add_param_group(const std::vector<Tensor>& params, const Options& options) {
+  Rule::check(options);
+  options_.reserve(options_.size() + 1);
+  add_slots(params);
+  options_.push_back(options);
+}
+
+template <class Rule> auto OptimizerOf<Rule>::options(std::size_t group) const -> const Options& {
+  (void)lr(group);
+  return options_[group];
+}
+
+template <class Rule> void OptimizerOf<Rule>::set_options(const Options& options, std::size_t group) {
+  (void)lr(group);
+  Rule::check(options);
+  options_[group] = options;
+}
+
+template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const {
+  return Rule::type_name;
+}
+
+template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) {
+  return options_[group].lr;
+}
+
+template <class Rule> std::span<const std::string_view> OptimizerOf<Rule>::state_names() const {
+  return Rule::state_names;
+}
+
+template <class Rule> bool OptimizerOf<Rule>::keeps_state(std::size_t group) const {
+  return Rule::keeps_state(options_[group]);
+}
+
+template <class Rule> void OptimizerOf<Rule>::update(std::span<const Update> updates) {
+  std::vector<UpdateTensors> tensors;
+  std::vector<typename Rule::Update::Settings> settings;
+  tensors.reserve(updates.size());
+  settings.reserve(updates.size());
+  for (const Update& u : updates) {
+    const bool twin = u.slot->master.defined();
+    tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : Tensor{}, u.state});
+    settings.push_back(Rule::settings(options_[u.group], u.slot->steps + 1, u.fresh));
+  }
+  run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0]);
+}
+
+template <class Rule>
+void OptimizerOf<Rule>::visit_options(std::size_t group, const OptionVisitor& visit, bool apply) {
+  Options options = options_[group];
+  Rule::fields(options, [&]<class T>(std::string_view field, T& value) {
+    value = static_cast<T>(visit(field, static_cast<double>(value)));
+  });
+  Rule::check(options);
+  if (apply) options_[group] = options;
+}
+
+namespace detail {
+
+/** Throws unless `holds`, in the words of the grammar. */
+inline void require_option(bool holds, std::string_view optimizer, std::string_view option, double got,
+                           std::string_view expected) {
+  if (!holds)
+    fail<ValueError>(optimizer, {.what = std::string(option) + " is out of range",
+                                 .got = str(got),
+                                 .expected = std::string(expected)});
+}
+
+}  // namespace detail
+
+}  // namespace mezzo::optim
