@@ -53,7 +53,8 @@ bool checked_patch(const Level& level, bool value) {
 
 bool checked_keep(const Level& level, const KeepBatchNorm& value) {
   if (!value.on() && value.text() != "True" && value.text() != "False")
-    refuse("keep_batchnorm_fp32", "not a truth value", quoted(value.text()), "true, false, \"True\" or \"False\"");
+    refuse("keep_batchnorm_fp32", "not a truth value", quoted(value.text()),
+           "true, false, \"True\" or \"False\"");
   const bool on = value.on().value_or(value.text() == "True");
   if (level.patch_functions)
     refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "it left out",

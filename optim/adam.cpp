@@ -23,8 +23,7 @@ template <class Options> void check_adam(std::string_view type_name, const Optio
   not_negative("weight_decay", o.weight_decay);
 }
 
-template <class Options>
-AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled) {
+template <class Options> AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled) {
   const double t = static_cast<double>(step);
   return {.lr = o.lr,
           .beta1 = o.betas.first,

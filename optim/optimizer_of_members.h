@@ -10,7 +10,8 @@
 
 namespace mezzo::optim {
 
-template <class Rule> OptimizerOf<Rule>::OptimizerOf(const std::vector<Tensor>& params, const Options& options) {
+template <class Rule>
+OptimizerOf<Rule>::OptimizerOf(const std::vector<Tensor>& params, const Options& options) {
   add_param_group(params, options);
 }
 
@@ -37,13 +38,9 @@ template <class Rule> void OptimizerOf<Rule>::set_options(const Options& options
   options_[group] = options;
 }
 
-template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const {
-  return Rule::type_name;
-}
+template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const { return Rule::type_name; }
 
-template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) {
-  return options_[group].lr;
-}
+template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) { return options_[group].lr; }
 
 template <class Rule> std::span<const std::string_view> OptimizerOf<Rule>::state_names() const {
   return Rule::state_names;

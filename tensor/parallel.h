@@ -67,7 +67,9 @@ void parallel_for(std::int64_t panels, F&& body, double cost_ns = std::numeric_l
  *  `element_ns` estimates the work per element in nanoseconds of one thread. Exceptions as in parallel_for. */
 template <class F>
 void parallel_chunks(std::int64_t n, std::int64_t chunk, F&& body, double element_ns = 1.0) {
-  const auto one_chunk = [&](std::int64_t index) { body(index * chunk, n - index * chunk < chunk ? n : (index + 1) * chunk); };
+  const auto one_chunk = [&](std::int64_t index) {
+    body(index * chunk, n - index * chunk < chunk ? n : (index + 1) * chunk);
+  };
   parallel_for(n / chunk + (n % chunk != 0), one_chunk, static_cast<double>(n) * element_ns);
 }
 

@@ -6,9 +6,9 @@
 
 #include "../../autograd/ops/create.h"
 #include "../../tensor/generator.h"
-#include "../../tensor/philox.h"
 #include "../../tensor/math.h"
 #include "../../tensor/parallel.h"
+#include "../../tensor/philox.h"
 #include "../../tensor/text.h"
 #include "digit_strokes.h"
 

@@ -98,10 +98,12 @@ struct Hardshrink {
     double lambda = 0.5;
   };
   template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
-    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), V(0), x);
+    const auto low = num<V>(-attrs.lambda), high = num<V>(attrs.lambda);
+    return select((x >= low) & (x <= high), V(0), x);
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
-    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), num<V>(0), g);
+    const auto low = num<V>(-attrs.lambda), high = num<V>(attrs.lambda);
+    return select((x >= low) & (x <= high), num<V>(0), g);
   }
 };
 
@@ -139,7 +141,8 @@ struct Hardtanh {
     return select(raised > high, high, raised);
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
-    return select((x > num<V>(attrs.low)) & (x < num<V>(attrs.high)), g, 0);
+    const auto low = num<V>(attrs.low), high = num<V>(attrs.high);
+    return select((x > low) & (x < high), g, 0);
   }
 };
 
@@ -251,7 +254,8 @@ struct Softshrink {
     return select((x >= -lambda) & (x <= lambda), V(0), select(x > 0, x - lambda, x + lambda));
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
-    return select((x >= num<V>(-attrs.lambda)) & (x <= num<V>(attrs.lambda)), num<V>(0), g);
+    const auto low = num<V>(-attrs.lambda), high = num<V>(attrs.lambda);
+    return select((x >= low) & (x <= high), num<V>(0), g);
   }
 };
 

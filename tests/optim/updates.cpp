@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
-#include "../support/catch.h"
 #include "../../optim/updates.h"
+#include "../support/catch.h"
 #include "reference.h"
 
 using namespace mezzo;
