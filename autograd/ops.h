@@ -5,6 +5,7 @@
 
 #include "ops/conv.h"
 #include "ops/create.h"
+#include "ops/distance.h"
 #include "ops/embedding.h"
 #include "ops/gather.h"
 #include "ops/index.h"

@@ -12,6 +12,7 @@
 #include "ops/conv.h"
 #include "ops/copy.h"
 #include "ops/cross_entropy.h"
+#include "ops/distance.h"
 #include "ops/embedding.h"
 #include "ops/gather.h"
 #include "ops/glu.h"
@@ -50,6 +51,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::ConvOps{});
   append_rows(rows, op::CopyOps{});
   append_rows(rows, op::CrossEntropyOps{});
+  append_rows(rows, op::DistanceOps{});
   append_rows(rows, op::EmbeddingOps{});
   append_rows(rows, op::FunctionOps{});
   append_rows(rows, op::GatherOps{});

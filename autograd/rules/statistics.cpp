@@ -8,6 +8,7 @@
 #include "../grad_mode.h"
 #include "../ops/operators.h"
 #include "../ops/pointwise.h"
+#include "norm_gradient.h"
 #include "reduce_support.h"
 #include "running_product.h"
 #include "wide.h"
@@ -16,32 +17,11 @@ namespace mezzo::op {
 
 namespace {
 
-/** `y` where it is not zero, else 1: a divisor for quotients that `where` then replaces. */
-Tensor nonzero_or_one(const Tensor& y) { return where(y == 0, 1, y); }
-
 /** x minus its mean over `dims`. */
 Tensor deviation(const Tensor& x, std::uint32_t dims) { return x - apply_with<Mean>({dims, true}, x); }
 
 double divisor(const Shape& shape, const VarianceAttrs& attrs) {
   return std::max(0.0, static_cast<double>(reduced_count(shape, attrs.reduce())) - attrs.correction);
-}
-
-/** The greatest or least |x| passes g on to all that share it, in equal parts; where it is nan, to the nans. */
-Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std::uint32_t dims) {
-  const Tensor size = abs(x.detach()), extreme = y.detach();
-  const Tensor chosen = where(extreme == extreme, size == extreme, size != size);
-  return where(chosen, sign(x.detach()) * (g / apply_with<Sum>({dims, true}, chosen)), 0);
-}
-
-Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, const NormAttrs& attrs) {
-  const double p = attrs.p;
-  if (p == 0) return x.detach() * 0 * g;
-  if (p == 1) return sign(x.detach()) * g;
-  if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
-  if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
-  const Tensor powers = sign(x.detach()) * pow(abs(nonzero_or_one(x)), p - 1);
-  if (p < 1) return where(x == 0, 0, powers * (g * pow(y, 1 - p)));
-  return where(y == 0, 0, powers * (g / pow(nonzero_or_one(y), p - 1)));
 }
 
 /** For each element the product of the others of its line. */

@@ -49,4 +49,16 @@ DType require_one_floating_dtype(std::string_view op, Inputs in) {
   return first->dtype();
 }
 
+void require_floating_operands(std::string_view op, Inputs in) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].defined())
+      fail<ValueError>(op, {.what = str("operand ", i, " is undefined"), .expected = "a tensor"});
+    if (!is_floating(in[i].dtype()))
+      fail<DtypeError>(op, {.what = str("not defined for ", in[i].dtype()),
+                            .got = str(in),
+                            .expected = in.size() == 1 ? "a floating dtype" : "floating operands",
+                            .hint = "use x.to(f32)"});
+  }
+}
+
 }  // namespace mezzo

@@ -1,0 +1,112 @@
+// The composites made of norms. Inner ops run in f32 (f64): one rounding at the end.
+#include "../../tensor/ops/distance.h"
+
+#include <cmath>
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/require.h"
+#include "../../tensor/ops/statistics.h"
+#include "../../tensor/text.h"
+#include "../ops/operators.h"
+#include "../ops/reduce.h"
+#include "wide.h"
+
+namespace mezzo::op {
+
+namespace {
+
+/** Two floating operands in the type that arithmetic on their common dtype runs in. */
+struct Pair {
+  Tensor a, b;
+  Shape shape;  // that they broadcast to
+  DType dtype;  // of the result
+};
+
+Pair pair_of(std::string_view op, Inputs in) {
+  require_floating_operands(op, in);
+  const DType dtype = promoted_dtype(in), arithmetic = compute_dtype(dtype);
+  return {in[0].to(arithmetic), in[1].to(arithmetic),
+          broadcast_shapes(in[0].shape(), in[1].shape(), op.data()), dtype};
+}
+
+Tensor p_norm(const Tensor& x, double p, std::uint32_t dims, bool keepdim) {
+  return apply_with<VectorNorm>({.p = p, .dims = dims, .keepdim = keepdim}, x);
+}
+
+std::uint32_t mask_of(int dim, int rank) { return rank == 0 ? 0 : 1u << dim; }
+
+/** A length below eps counts as eps; nan stays. */
+Tensor at_least(const Tensor& length, double eps) { return clamp(length, {.min = eps}); }
+
+/** The greatest or least sum of |x| over `summed`, one sum for each place along `ordered`. */
+Tensor extreme_sum(const Tensor& x, int summed, int ordered, bool greatest, bool keepdim) {
+  if (x.shape()[ordered] == 0)
+    fail<ShapeError>(MatrixNorm::traits.name,
+                     {.what = "the extreme of no sums is undefined",
+                      .got = str(x),
+                      .expected = str("at least one element along dimension ", ordered)});
+  const Tensor sums = p_norm(x, 1, 1u << summed, true);
+  const Tensor extreme =
+      greatest ? amax(sums, ordered, {.keepdim = true}) : amin(sums, ordered, {.keepdim = true});
+  const ReduceAttrs both{1u << summed | 1u << ordered, keepdim};
+  return extreme.view(reduced_shape(x.shape(), both));
+}
+
+}  // namespace
+
+std::vector<Tensor> CosineSimilarity::composite(Inputs in, const Attrs& attrs) {
+  const auto [a, b, shape, dtype] = pair_of(traits.name, in);
+  const int dim = wrap_dim(attrs.dim, shape.rank(), traits.name.data());
+  const std::uint32_t dims = mask_of(dim, shape.rank());
+  // Expanded first: along the dimension too one may repeat.
+  const Tensor u = a.expand(shape), v = b.expand(shape);
+  const Tensor lengths =
+      at_least(p_norm(u, 2, dims, false), attrs.eps) * at_least(p_norm(v, 2, dims, false), attrs.eps);
+  return {(sum(u * v, dim) / lengths).to(dtype)};
+}
+
+std::vector<Tensor> Dist::composite(Inputs in, const Attrs& attrs) {
+  const auto [a, b, shape, dtype] = pair_of(traits.name, in);
+  return {p_norm(a - b, attrs.p, (1u << shape.rank()) - 1, false).to(dtype)};
+}
+
+std::vector<Tensor> MatrixNorm::composite(Inputs in, const Attrs& attrs) {
+  require_floating_operands(traits.name, in);
+  const Tensor x = wide(in[0]);
+  if (x.dim() < 2) fail<ShapeError>(traits.name, {.what = "a matrix has two dimensions", .got = str(in[0])});
+  const int row = wrap_dim(attrs.row_dim, x.dim(), traits.name.data());
+  const int column = wrap_dim(attrs.column_dim, x.dim(), traits.name.data());
+  if (row == column)
+    fail<IndexError>(traits.name, {.what = "dimension named twice",
+                                   .got = str(attrs.row_dim, " and ", attrs.column_dim, " of ", in[0]),
+                                   .expected = "two dimensions"});
+  const double size = std::abs(attrs.order);
+  if (!attrs.frobenius && size != 1 && !std::isinf(size))
+    fail<ValueError>(traits.name, {.what = "no matrix norm of this order",
+                                   .got = str(attrs.order),
+                                   .expected = "\"fro\", 1, -1, inf or -inf"});
+  Tensor y;
+  if (attrs.frobenius)
+    y = p_norm(x, 2, 1u << row | 1u << column, attrs.keepdim);
+  else if (size == 1)
+    y = extreme_sum(x, row, column, attrs.order > 0, attrs.keepdim);
+  else
+    y = extreme_sum(x, column, row, attrs.order > 0, attrs.keepdim);
+  return {y.to(in[0].dtype())};
+}
+
+std::vector<Tensor> Normalize::composite(Inputs in, const Attrs& attrs) {
+  require_floating_operands(traits.name, in);
+  const Tensor x = wide(in[0]);
+  return {(x / at_least(p_norm(x, attrs.p, attrs.dims, true), attrs.eps)).to(in[0].dtype())};
+}
+
+std::vector<Tensor> PairwiseDistance::composite(Inputs in, const Attrs& attrs) {
+  const auto [a, b, shape, dtype] = pair_of(traits.name, in);
+  if (shape.rank() == 0)
+    fail<ShapeError>(traits.name,
+                     {.what = "vectors have a dimension", .got = str(in), .expected = "(..,D) each"});
+  return {p_norm(a - b + attrs.eps, attrs.p, 1u << (shape.rank() - 1), attrs.keepdim).to(dtype)};
+}
+
+}  // namespace mezzo::op

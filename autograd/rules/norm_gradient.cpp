@@ -1,0 +1,33 @@
+#include "norm_gradient.h"
+
+#include <cmath>
+
+#include "../../tensor/dispatch.h"
+#include "../ops/create.h"
+
+namespace mezzo {
+
+namespace {
+
+/** The greatest or least |x| passes g on to all that share it, in equal parts; where it is nan, to the nans. */
+Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std::uint32_t dims) {
+  const Tensor size = abs(x.detach()), extreme = y.detach();
+  const Tensor chosen = where(extreme == extreme, size == extreme, size != size);
+  return where(chosen, sign(x.detach()) * (g / apply_with<op::Sum>({dims, true}, chosen)), 0);
+}
+
+}  // namespace
+
+Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, const op::NormAttrs& attrs) {
+  const double p = attrs.p;
+  if (p == 0) return zeros_like(x);
+  if (p == 1) return sign(x.detach()) * g;
+  if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
+  if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
+  // The quotient before the power: powers of small norms underflow.
+  const Tensor ratio = abs(nonzero_or_one(x)) / nonzero_or_one(y);
+  const Tensor gradient = sign(x.detach()) * pow(ratio, p - 1) * g;
+  return where(p < 1 ? logical_or(x == 0, y == 0) : y == 0, 0, gradient);
+}
+
+}  // namespace mezzo

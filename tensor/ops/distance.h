@@ -1,0 +1,77 @@
+// Ops made of norms: normalising by one, norms of matrices, distances and angles between vectors.
+// Sees: op.h.
+// Read next: pair_distance.h (distances between all pairs), ../../autograd/rules/distance.cpp (the composites).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** Cosine of the angle between vectors along a dimension, each length kept from 0 by eps. */
+struct CosineSimilarity {
+  static constexpr OpTraits traits{.name = "cosine_similarity",
+                                   .precision = Precision::full,
+                                   .summary = "cosine of the angle between vectors along a dimension",
+                                   .inputs = 2};
+  struct Attrs {
+    std::int64_t dim = 1;
+    double eps = 1e-8;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** p-norm of a - b over all elements. */
+struct Dist {
+  static constexpr OpTraits traits{.name = "dist",
+                                   .precision = Precision::full,
+                                   .summary = "p-norm of the difference of two tensors",
+                                   .inputs = 2};
+  struct Attrs {
+    double p = 2;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Norm of the matrices in two dimensions. */
+struct MatrixNorm {
+  static constexpr OpTraits traits{.name = "matrix_norm",
+                                   .precision = Precision::full,
+                                   .summary = "norm of the matrices in two dimensions"};
+  struct Attrs {
+    bool frobenius = true;
+    double order = 2;  // unless frobenius: +-1, column sums; +-inf, row sums
+    std::int64_t row_dim = -2, column_dim = -1;
+    bool keepdim = false;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** x divided by its p-norm over dimensions, or by eps where that is larger. */
+struct Normalize {
+  static constexpr OpTraits traits{
+      .name = "normalize", .precision = Precision::full, .summary = "division by the p-norm over dimensions"};
+  struct Attrs {
+    double p = 2;
+    std::uint32_t dims = 0;
+    double eps = 1e-12;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** p-norm of a - b + eps over the last dimension. */
+struct PairwiseDistance {
+  static constexpr OpTraits traits{.name = "pairwise_distance",
+                                   .precision = Precision::full,
+                                   .summary = "p-norm of the difference of vectors, one by one",
+                                   .inputs = 2};
+  struct Attrs {
+    double p = 2;
+    double eps = 1e-6;
+    bool keepdim = false;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using DistanceOps = type_list<CosineSimilarity, Dist, MatrixNorm, Normalize, PairwiseDistance>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,130 @@
+// What the generated op tests cannot ask of norms and distances: zeros, ties, nan, empties, bad arguments.
+#include <cmath>
+#include <limits>
+
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Values = std::vector<double>;
+
+Tensor leaf(const Values& values, const Shape& shape, DType dtype = f64) {
+  return tensor(values, shape, {.dtype = dtype}).requires_grad_();
+}
+
+}  // namespace
+
+TEST_CASE("norms see nan, infinity and zero", "[norm]") {
+  for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, kInf, -kInf}) {
+    INFO("p = " << p);
+    CHECK(std::isnan(vector_norm(tensor({1, kNan, 2}, {3}), {}, {.p = p}).item<double>()));
+    const double of_infinity = vector_norm(tensor({1, -kInf, 2}, {3}), {}, {.p = p}).item<double>();
+    CHECK((p > 0 ? of_infinity == kInf : std::isfinite(of_infinity)));
+  }
+  CHECK(vector_norm(tensor({1, kNan, 0, kInf}, {4}), {}, {.p = 0}).item<double>() == 3);
+  CHECK(vector_norm(tensor({1, 0, 2}, {3}), {}, {.p = -1}).item<double>() == 0);
+  for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0}) CHECK(norm(zeros({0}), {}, {.p = p}).item<double>() == 0);
+  CHECK_THROWS_AS(norm(zeros({0}), {}, {.p = kInf}), ShapeError);
+  CHECK_THROWS_AS(norm(zeros({2}), {}, {.p = kNan}), ValueError);
+  CHECK_THROWS_AS(norm(zeros({2}, {.dtype = i64})), DtypeError);
+}
+
+TEST_CASE("gradients of norms at nan, infinity and zero", "[norm]") {
+  const auto gradient = [](const Values& values, double p, DType dtype = f64) {
+    const Tensor x = leaf(values, {static_cast<std::int64_t>(values.size())}, dtype);
+    vector_norm(x, {}, {.p = p}).backward();
+    return x.grad().to_vector<double>();
+  };
+  CHECK(gradient({kInf, kNan, 0, 5}, 0) == Values{0, 0, 0, 0});
+  CHECK(gradient({-2, 0, 3}, 1) == Values{-1, 0, 1});
+  CHECK(gradient({0, -2, 0}, 2) == Values{0, -1, 0});
+  CHECK(gradient({1, -1, 2}, -kInf) == Values{0.5, -0.5, 0});
+  CHECK(gradient({0, 2, 5}, -1) == Values{0, 0, 0});
+  CHECK(gradient({0, 4, 1}, 0.5) == Values{0, 1.5, 3});
+  const Values to_nan = gradient({1, kNan, 7}, kInf);
+  CHECK((to_nan[0] == 0 && to_nan[2] == 0));
+  // The powers of so small a norm are below the least f32.
+  const Values small = gradient({3e-13, -3e-13, 0}, 3, f32);
+  CHECK(std::abs(small[0] - std::pow(2.0, -2.0 / 3)) < 1e-3);
+}
+
+TEST_CASE("normalize keeps from zero", "[norm]") {
+  const Tensor x = leaf({0, 0, 3, 4}, {2, 2});
+  const Tensor y = normalize(x);
+  CHECK(y.to_vector<double>() == Values{0, 0, 0.6, 0.8});
+  y.backward(tensor({1, 2, 0, 0}, {2, 2}, {.dtype = f64}));
+  CHECK(x.grad().to_vector<double>() == Values{1e12, 2e12, 0, 0});
+  CHECK(normalize(tensor({3, -4}, {2}), {.p = kInf, .dim = 0}).to_vector<float>() ==
+        std::vector<float>{0.75, -1});
+  CHECK(std::isnan(normalize(tensor({1, kNan}, {1, 2})).to_vector<double>()[0]));
+  CHECK(normalize(tensor({-3}, Shape{}), {.dim = 0}).item<double>() == -1);
+  CHECK_THROWS_AS(normalize(zeros({3})), IndexError);
+  CHECK_THROWS_WITH_AS_TEXT(normalize(zeros({3, 2}, {.dtype = i64})), DtypeError,
+                            "normalize: not defined for i64");
+}
+
+TEST_CASE("matrix norms: ties, nan, dimensions, empties", "[norm]") {
+  const Tensor x = leaf({1, -1, -1, 1}, {2, 2});
+  matrix_norm(x, 1).backward();
+  CHECK(x.grad().to_vector<double>() == Values{0.5, -0.5, -0.5, 0.5});
+  const Tensor y = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(matrix_norm(y, 1).item<double>() == 9);
+  CHECK(matrix_norm(y, -1).item<double>() == 5);
+  CHECK(matrix_norm(y, kInf).item<double>() == 15);
+  CHECK(matrix_norm(y, -kInf).item<double>() == 6);
+  CHECK(matrix_norm(y, kInf, {.dim = {1, 0}}).item<double>() == 9);
+  CHECK(matrix_norm(y, "fro", {.dtype = f64}).item<double>() == std::sqrt(91.0));
+  CHECK(std::isnan(matrix_norm(tensor({1, kNan, 3, 4}, {2, 2}), -1).item<double>()));
+  CHECK(matrix_norm(zeros({2, 0})).item<double>() == 0);
+  CHECK(matrix_norm(zeros({2, 0}), kInf).item<double>() == 0);
+  CHECK_THROWS_AS(matrix_norm(zeros({2, 0}), 1), ShapeError);
+  CHECK_THROWS_AS(matrix_norm(zeros({2})), ShapeError);
+  CHECK_THROWS_AS(matrix_norm(y, "fro", {.dim = {0, -2}}), IndexError);
+  CHECK_THROWS_AS(matrix_norm(y, "fro", {.dim = {0, 2}}), IndexError);
+  CHECK_THROWS_WITH_AS_TEXT(matrix_norm(y, 2), ValueError,
+                            "matrix_norm: no matrix norm of this order; got 2");
+  CHECK_THROWS_WITH_AS_TEXT(matrix_norm(y, "nuc"), ValueError, "matrix_norm: no norm of this name");
+}
+
+TEST_CASE("distances at zero, of different dtypes and shapes", "[distance]") {
+  const Tensor a = leaf({1, 2}, {2}), b = leaf({1, 2}, {2});
+  dist(a, b).backward();
+  CHECK(a.grad().to_vector<double>() == Values{0, 0});
+  CHECK(b.grad().to_vector<double>() == Values{0, 0});
+  CHECK(dist(ones({2}, {.dtype = f16}), zeros({2})).dtype() == f32);
+  CHECK(dist(ones({2}, {.dtype = f16}), zeros({2}, {.dtype = bf16})).dtype() == f32);
+  CHECK(dist(ones({2}, {.dtype = f16}), zeros({2}, {.dtype = f16})).dtype() == f16);
+  {
+    const amp::autocast on;
+    CHECK(dist(ones({2}, {.dtype = f16}), zeros({2}, {.dtype = f16})).dtype() == f32);
+    CHECK(pairwise_distance(ones({2}), zeros({2}, {.dtype = f64})).dtype() == f64);
+  }
+  CHECK(pairwise_distance(zeros({3, 2}), zeros({2})).shape() == Shape{3});
+  CHECK(pairwise_distance(zeros({3, 2}), zeros({2}), {.keepdim = true}).shape() == Shape{3, 1});
+  CHECK_THROWS_AS(pairwise_distance(zeros(Shape{}), zeros(Shape{})), ShapeError);
+  CHECK_THROWS_AS(pairwise_distance(zeros({3}), zeros({2})), ShapeError);
+  CHECK_THROWS_AS(dist(zeros({3}), zeros({2})), ShapeError);
+  CHECK_THROWS_AS(dist(zeros({3}), Tensor{}), ValueError);
+  CHECK_THROWS_AS(dist(zeros({3}), zeros({3}, {.dtype = i64})), DtypeError);
+  CHECK(dist(zeros({0}), zeros({0})).item<double>() == 0);
+}
+
+TEST_CASE("cosine of nothing and of itself", "[distance]") {
+  const Tensor a = leaf({0, 0, 3, 4}, {2, 2}), b = leaf({1, 2, 3, 4}, {2, 2});
+  const Tensor y = cosine_similarity(a, b);
+  CHECK(y.to_vector<double>() == Values{0, 1});
+  sum(y).backward();
+  for (const double g : a.grad().to_vector<double>()) CHECK(std::isfinite(g));
+  CHECK(cosine_similarity(tensor({2}, {1}), tensor({1, 1, 1, 1}, {4}), {.dim = 0}).item<double>() == 1);
+  CHECK_THROWS_AS(cosine_similarity(zeros({3}), zeros({3})), IndexError);
+  CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}), zeros({3, 4})), ShapeError);
+  CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}, {.dtype = i64}), zeros({3, 2})), DtypeError);
+}
