@@ -239,13 +239,12 @@ Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gr
 
 }  // namespace
 
-void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients, bool retain_graph,
-              bool create_graph) {
+void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool create_graph) {
   Walk(outputs, root_gradients(outputs, gradients, "backward"), {}, retain_graph, create_graph);
 }
 
-std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
-                         const GradOptions& options, std::span<const Tensor> gradients) {
+std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,
+                         TensorList gradients) {
   Grads roots = root_gradients(outputs, gradients, "grad");
   for (const Tensor& x : inputs) {
     if (!x.defined() || !x.requires_grad())
@@ -263,12 +262,6 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
                                 .got = str("input ", i, ", ", inputs[i]),
                                 .hint = "pass allow_unused = true"});
   return result;
-}
-
-Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options, const Tensor& gradient) {
-  const std::span<const Tensor> incoming =
-      gradient.defined() ? std::span(&gradient, 1) : std::span<const Tensor>{};
-  return grad(std::span(&output, 1), std::span(&input, 1), options, incoming)[0];
 }
 
 }  // namespace mezzo

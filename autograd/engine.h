@@ -1,11 +1,12 @@
 // The engine: walks the graph from results back to leaves, without recursion.
-// Sees: node.h.
+// Sees: tensor, node.h.
 // Read next: engine.cpp.
 #pragma once
 
-#include <span>
+#include <concepts>
 #include <vector>
 
+#include "../tensor/tensor_list.h"
 #include "node.h"
 
 namespace mezzo {
@@ -21,15 +22,18 @@ struct GradOptions {
  *  undefined entries stand for 1 and demand a one-element output.
  *  Precision: runs with casts off, in the dtypes of the forward pass; each gradient has its tensor's dtype.
  *  Errors: StateError when an output requires no gradient or the graph was freed, ShapeError. */
-MZ_API void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
-                     bool retain_graph = false, bool create_graph = false);
+MZ_API void backward(TensorList outputs, TensorList gradients, bool retain_graph = false,
+                     bool create_graph = false);
 
 /** Gradients of `outputs` (summed over them) with respect to `inputs`, leaves or not; nothing is accumulated.
  *  Errors: as backward; StateError when an input requires no gradient, or does not take part and allow_unused is off. */
-MZ_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
-                                const GradOptions& options = {}, std::span<const Tensor> gradients = {});
-/** The same for one output and one input. */
-MZ_API Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options = {},
-                   const Tensor& gradient = {});
+MZ_API std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options = {},
+                                TensorList gradients = {});
+/** The same for one output and one input. A template, so that grad({y}, {x}) is the form for lists. */
+template <std::same_as<Tensor> T>
+Tensor grad(const T& output, const T& input, const GradOptions& options = {}, const Tensor& gradient = {}) {
+  return grad(TensorList(output), TensorList(input), options,
+              gradient.defined() ? TensorList(gradient) : TensorList())[0];
+}
 
 }  // namespace mezzo

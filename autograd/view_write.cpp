@@ -2,7 +2,6 @@
 
 #include "../tensor/dispatch.h"
 #include "../tensor/ops/view.h"
-#include "grad_mode.h"
 #include "op_node.h"
 
 namespace mezzo {
@@ -21,17 +20,15 @@ class ViewWriteNode final : public Node {
   }
 
   Grads apply(Grads gy) override {
-    if (grad_enabled())
-      fail<Unsupported>(name(), {.what = "not twice differentiable",
-                                 .hint = "use the out-of-place form, or cat() and where()"});
     if (!gy[0].defined()) return Grads(next_.size());
+    // Written in recorded ops, this write through a view among them: differentiable as often as the write itself.
     Tensor g = gy[0].clone();
     const Tensor under_view = apply_with<op::AsStrided>(geometry_, g);
     Grads through = write_->apply({under_view.clone()});
     if (through[0].defined())
-      under_view.detach().copy_(through[0]);
+      under_view.copy_(through[0]);
     else
-      under_view.detach().zero_();
+      under_view.zero_();
     through[0] = g;
     return through;
   }

@@ -12,7 +12,7 @@ namespace mezzo::optim {
 namespace {
 
 /** The gradients that exist. */
-std::vector<Tensor> gradients_of(std::string_view op, std::span<const Tensor> params) {
+std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
   std::vector<Tensor> out;
   for (const Tensor& p : params) {
     if (p.impl()->has_master)
@@ -27,7 +27,7 @@ std::vector<Tensor> gradients_of(std::string_view op, std::span<const Tensor> pa
 
 }  // namespace
 
-Tensor clip_grad_norm(std::span<const Tensor> params, double max_norm, const ClipOptions& options) {
+Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
   if (!(max_norm >= 0))
     fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
@@ -46,7 +46,7 @@ Tensor clip_grad_norm(std::span<const Tensor> params, double max_norm, const Cli
   return norm;
 }
 
-void clip_grad_value(std::span<const Tensor> params, double limit) {
+void clip_grad_value(TensorList params, double limit) {
   if (!(limit >= 0))
     fail<ValueError>("clip_grad_value", {.what = "the limit must not be negative", .got = str(limit)});
   const NoGrad no_grad;

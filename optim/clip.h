@@ -4,10 +4,9 @@
 #pragma once
 
 #include <limits>
-#include <span>
 #include <vector>
 
-#include "../tensor/tensor.h"
+#include "../tensor/tensor_list.h"
 
 namespace mezzo::optim {
 
@@ -21,10 +20,9 @@ struct ClipOptions {
  *  infinite one makes them 0 or NaN.
  *  Precision: norm in f64; products in f32, rounded once. Errors: ValueError for a negative max_norm, a norm_type that is not positive, or a
  *  non-finite norm if asked for; StateError for a parameter whose f32 master is the one to clip. */
-MZ_API Tensor clip_grad_norm(std::span<const Tensor> params, double max_norm,
-                             const ClipOptions& options = {});
+MZ_API Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options = {});
 
 /** Clamps every gradient element to [-limit, limit]; NaN stays. Errors: ValueError for a negative limit; StateError as above. */
-MZ_API void clip_grad_value(std::span<const Tensor> params, double limit);
+MZ_API void clip_grad_value(TensorList params, double limit);
 
 }  // namespace mezzo::optim

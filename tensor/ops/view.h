@@ -74,7 +74,6 @@ struct AsStrided {
   static constexpr OpTraits traits{.name = "as_strided",
                                    .precision = Precision::match,
                                    .summary = "a view with given sizes, strides and offset",
-                                   .twice_differentiable = false,
                                    .view = true};
   struct Attrs {
     Shape shape;

@@ -185,6 +185,21 @@ TEST_CASE("filling a tensor piece by piece is differentiable", "[engine]") {
   CHECK(values(y.grad()) == std::vector<double>{6, 8});
 }
 
+TEST_CASE("a write through a view is differentiable as often as what it writes", "[engine]") {
+  const Tensor x = tensor({0.5, -1.5, 2.0, 0.25}, {.dtype = f64, .requires_grad = true});
+  const auto written = [](const std::vector<Tensor>& in) {
+    Tensor y = in[0] * in[0];
+    mul_(y.slice(0, 1, 3), in[0].slice(0, 0, 2));  // y1 = x1^2 x0, y2 = x2^2 x1
+    return std::vector<Tensor>{y * y};
+  };
+  CHECK(gradgradcheck(written, {x}));
+  const Tensor first = grad({sum(written({x})[0])}, {x}, {.create_graph = true})[0];
+  const Tensor second = grad({sum(first)}, {x}, {.create_graph = true})[0];
+  const Tensor third = grad({sum(second)}, {x})[0];
+  // of x0^4 + x1^4 x0^2 + x2^4 x1^2 + x3^4, summed over all third derivatives that hold x3 alone: 24 x3
+  CHECK(values(third)[3] == Approx(24 * 0.25));
+}
+
 TEST_CASE("hooks see and replace gradients", "[engine]") {
   const Tensor x = leaf({1, 2});
   const Tensor y = x * 3;
