@@ -9,8 +9,10 @@
 #include "ops/addmm.h"
 #include "ops/arg_reduce.h"
 #include "ops/batch_norm.h"
+#include "ops/contraction.h"
 #include "ops/conv.h"
 #include "ops/copy.h"
+#include "ops/cross.h"
 #include "ops/cross_entropy.h"
 #include "ops/distance.h"
 #include "ops/embedding.h"
@@ -24,6 +26,7 @@
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
+#include "ops/prelu.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
@@ -48,9 +51,11 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::ArithmeticOps{});
   append_rows(rows, op::BatchNormOps{});
   append_rows(rows, op::CompareOps{});
+  append_rows(rows, op::ContractionOps{});
   append_rows(rows, op::ConvOps{});
   append_rows(rows, op::CopyOps{});
   append_rows(rows, op::CrossEntropyOps{});
+  append_rows(rows, op::CrossOps{});
   append_rows(rows, op::DistanceOps{});
   append_rows(rows, op::EmbeddingOps{});
   append_rows(rows, op::FunctionOps{});
@@ -59,13 +64,14 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::GroupNormOps{});
   append_rows(rows, op::IndexOps{});
   append_rows(rows, op::JoinOps{});
+  append_rows(rows, op::LayerNormOps{});
   append_rows(rows, op::LossOps{});
   append_rows(rows, op::LossTermOps{});
   append_rows(rows, op::MarginLossOps{});
-  append_rows(rows, op::LayerNormOps{});
   append_rows(rows, op::MatmulOps{});
   append_rows(rows, op::PoolOps{});
   append_rows(rows, op::PowerOps{});
+  append_rows(rows, op::PreluOps{});
   append_rows(rows, op::RandomOps{});
   append_rows(rows, op::ReduceOps{});
   append_rows(rows, op::RoundingOps{});

@@ -3,6 +3,7 @@
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
 #include "../../tensor/ops/glu.h"
+#include "../../tensor/ops/prelu.h"
 
 namespace mezzo {
 
@@ -31,6 +32,7 @@ Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options) {
 }
 Tensor logsigmoid(const Tensor& x) { return apply<op::Logsigmoid>(x); }
 Tensor mish(const Tensor& x) { return apply<op::Mish>(x); }
+Tensor prelu(const Tensor& x, const Tensor& weight) { return apply<op::Prelu>(x, weight); }
 Tensor relu(const Tensor& x) { return apply<op::Relu>(x); }
 Tensor relu6(const Tensor& x) { return apply<op::Relu6>(x); }
 Tensor selu(const Tensor& x) { return apply<op::Selu>(x); }

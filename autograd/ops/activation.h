@@ -1,4 +1,4 @@
-// Activation functions. Shape, integers and in-place forms: see pointwise.h. Precision: follows the input, except softplus.
+// Activation functions. Shape, integers and in-place forms: see pointwise.h. Precision: follows the input, except softplus (full) and prelu (low).
 // Sees: tensor.
 // Read next: ../../tensor/elementwise/activation.h (the formulas).
 #pragma once
@@ -64,6 +64,10 @@ MZ_API Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options = {});
 MZ_API Tensor logsigmoid(const Tensor& x);
 /** x tanh(softplus(x)). Gradient: by calculus. Source: Misra, Mish: a self regularized activation function (2019). */
 MZ_API Tensor mish(const Tensor& x);
+/** x > 0 ? x : weight * x. Shape: weight has 1 element, or one per channel (x's dimension 1).
+ *  Precision: low.   Gradient: g or weight * g for x; g * x summed over x <= 0 for the weight.
+ *  Errors: ShapeError, DtypeError unless both have one floating dtype. Source: He et al., Delving deep into rectifiers (2015). */
+MZ_API Tensor prelu(const Tensor& x, const Tensor& weight);
 /** max(x, 0); integers stay. Gradient: 1 where x > 0, else 0; nan propagates. */
 MZ_API Tensor relu(const Tensor& x);
 /** x limited to [0, 6]; integers stay. Gradient: 1 where 0 < x < 6. */

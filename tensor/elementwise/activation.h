@@ -184,6 +184,23 @@ struct Mish {
   }
 };
 
+/** prelu once its weight broadcasts to x. */
+struct PreluGate {
+  static constexpr OpTraits traits{.name = "prelu_gate",
+                                   .precision = Precision::match,
+                                   .summary = "x > 0 ? x : w * x",
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1), input(0)},
+                                   .internal = true};
+  template <class V> MZ_HD static V forward(const V& x, const V& w) { return select(x > 0, x, w * x); }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& w) {
+    if constexpr (I == 0)
+      return select(x > 0, g, g * w);
+    else
+      return select(x > 0, num<V>(0), g * x);
+  }
+};
+
 struct Relu {
   static constexpr OpTraits traits = integer_activation("relu", "max(x, 0)", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), V(0), x); }
@@ -297,7 +314,7 @@ struct Threshold {
 };
 
 using ActivationOps = type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
-                                LeakyRelu, Logsigmoid, Mish, Relu, Relu6, Selu, Sigmoid, Silu, Softplus,
-                                Softshrink, Softsign, Tanh, Tanhshrink, Threshold>;
+                                LeakyRelu, Logsigmoid, Mish, PreluGate, Relu, Relu6, Selu, Sigmoid, Silu,
+                                Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold>;
 
 }  // namespace mezzo::op
