@@ -25,10 +25,12 @@
 #include "ops/loss.h"
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
+#include "ops/pair_distance.h"
 #include "ops/pool.h"
 #include "ops/prelu.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/renorm.h"
 #include "ops/scan.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
@@ -69,11 +71,13 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::LossTermOps{});
   append_rows(rows, op::MarginLossOps{});
   append_rows(rows, op::MatmulOps{});
+  append_rows(rows, op::PairDistanceOps{});
   append_rows(rows, op::PoolOps{});
   append_rows(rows, op::PowerOps{});
   append_rows(rows, op::PreluOps{});
   append_rows(rows, op::RandomOps{});
   append_rows(rows, op::ReduceOps{});
+  append_rows(rows, op::RenormOps{});
   append_rows(rows, op::RoundingOps{});
   append_rows(rows, op::ScanOps{});
   append_rows(rows, op::SelectionOps{});

@@ -1,7 +1,11 @@
 #include "distance.h"
 
+#include <limits>
+
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/distance.h"
+#include "../../tensor/ops/pair_distance.h"
+#include "../../tensor/ops/renorm.h"
 #include "../../tensor/text.h"
 
 namespace mezzo {
@@ -11,6 +15,14 @@ MatrixOrder::MatrixOrder(const char* order) : frobenius(true) {
     fail<ValueError>("matrix_norm", {.what = "no norm of this name",
                                      .got = str("\"", order, "\""),
                                      .expected = "\"fro\", or 1, -1, inf, -inf as a number"});
+}
+
+Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options) {
+  op::Cdist::Attrs attrs{.p = options.p};
+  if (options.compute_mode == CdistMode::use_mm) attrs.mm_above = -1;
+  if (options.compute_mode == CdistMode::do_not_use_mm)
+    attrs.mm_above = std::numeric_limits<std::int64_t>::max();
+  return apply_with<op::Cdist>(attrs, a, b);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options) {
@@ -36,6 +48,16 @@ Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceOptions& options) {
   return apply_with<op::PairwiseDistance>({options.p, options.eps, options.keepdim}, a, b);
+}
+
+Tensor pdist(const Tensor& x, const PdistOptions& options) { return apply_with<op::Pdist>({options.p}, x); }
+
+Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
+  return apply_with<op::Renorm>({p, dim, maxnorm}, x);
+}
+
+const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm) {
+  return apply_in_place<op::Renorm>({p, dim, maxnorm}, self);
 }
 
 }  // namespace mezzo

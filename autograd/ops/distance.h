@@ -1,6 +1,6 @@
-// Norms of matrices, normalising by a norm, distances and angles between vectors.
+// Norms of matrices, normalising by a norm, distances and angles between vectors, one by one or all pairs.
 // Sees: tensor, reduce.h (Dims).
-// Read next: ../../tensor/ops/distance.h.
+// Read next: ../../tensor/ops/distance.h, ../../tensor/ops/pair_distance.h, ../../tensor/ops/renorm.h.
 #pragma once
 
 #include <array>
@@ -11,6 +11,24 @@
 #include "reduce.h"
 
 namespace mezzo {
+
+/** When cdist computes 2-norms as sqrt(|a|^2 + |b|^2 - 2 a.b), from one matrix product: fast, but inexact where a distance is small beside the
+ *  vectors' lengths. */
+enum class CdistMode : std::uint8_t {
+  use_mm_if_large,  // more than 25 vectors on either side
+  use_mm,
+  do_not_use_mm,
+};
+
+struct CdistOptions {
+  double p = 2;  // 0 or more; infinity included
+  CdistMode compute_mode = CdistMode::use_mm_if_large;
+};
+
+/** p-norms of a - b for all pairs of rows of two matrices. Shape: a (..,P,M) and b (..,R,M) give (..,P,R), batches broadcast.
+ *  Precision: full; f32 inside. Gradient: as vector_norm, 0 at distance 0; for p = inf to every coordinate as far apart as the vectors.
+ *  Errors: ShapeError, DtypeError for integers or different dtypes, ValueError for p < 0. */
+MZ_API Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options = {});
 
 struct CosineSimilarityOptions {
   std::int64_t dim = 1;
@@ -78,5 +96,19 @@ struct PairwiseDistanceOptions {
  *  Errors: ShapeError where shapes do not broadcast or both are 0-dim, DtypeError for integers. */
 MZ_API Tensor pairwise_distance(const Tensor& a, const Tensor& b,
                                 const PairwiseDistanceOptions& options = {});
+
+struct PdistOptions {
+  double p = 2;  // 0 or more; infinity included
+};
+
+/** p-norms of the differences of all rows i < j, in row order. Shape: x (N,M) gives (N(N-1)/2). Precision: full; f32 inside.
+ *  Gradient: as cdist. Errors: ShapeError unless x is a matrix, DtypeError for integers, ValueError for p < 0. */
+MZ_API Tensor pdist(const Tensor& x, const PdistOptions& options = {});
+
+/** x with each slice along `dim` whose p-norm exceeds maxnorm scaled down to it. Shape: 2 dimensions or more, kept.
+ *  Precision: full; f32 inside. Gradient: through the norm for the scaled slices.
+ *  Errors: ShapeError, IndexError, DtypeError for integers, ValueError unless p > 0 and maxnorm >= 0. */
+MZ_API Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm);
+MZ_API const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm);
 
 }  // namespace mezzo

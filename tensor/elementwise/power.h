@@ -93,6 +93,18 @@ struct Sqrt {
   template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return g / (2 * y); }
 };
 
+/** Square root of what would not be below 0 but for rounding: 0 there, with gradient 0. */
+struct SqrtOrZero {
+  static constexpr OpTraits traits{
+      .name = "sqrt_or_zero", .precision = Precision::match, .needs = {output(0)}, .internal = true};
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x <= 0, num<V>(0), sqrt(select(x <= 0, num<V>(1), x)));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return select(y == 0, num<V>(0), g / (2 * select(y == 0, num<V>(1), y)));
+  }
+};
+
 struct Square {
   static constexpr OpTraits traits{.name = "square",
                                    .precision = Precision::match,
@@ -104,6 +116,6 @@ struct Square {
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return 2 * x * g; }
 };
 
-using PowerOps = type_list<Pow, Rdiv, Reciprocal, Rsqrt, Sqrt, Square>;
+using PowerOps = type_list<Pow, Rdiv, Reciprocal, Rsqrt, Sqrt, SqrtOrZero, Square>;
 
 }  // namespace mezzo::op

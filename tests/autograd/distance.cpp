@@ -4,6 +4,7 @@
 
 #include <mezzo.h>
 
+#include "../../tensor/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -127,4 +128,98 @@ TEST_CASE("cosine of nothing and of itself", "[distance]") {
   CHECK_THROWS_AS(cosine_similarity(zeros({3}), zeros({3})), IndexError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}), zeros({3, 4})), ShapeError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}, {.dtype = i64}), zeros({3, 2})), DtypeError);
+}
+
+TEST_CASE("distances of all pairs where vectors meet", "[distance]") {
+  // At distance 0 the gradient is 0; both forms agree.
+  for (const double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf})
+    for (const CdistMode mode : {CdistMode::do_not_use_mm, CdistMode::use_mm}) {
+      INFO("p = " << p);
+      const Tensor a = leaf({1, 2, 3, 4}, {2, 2}), b = leaf({1, 2, 1, 5}, {2, 2});
+      const Tensor y = cdist(a, b, {.p = p, .compute_mode = mode});
+      CHECK(y.to_vector<double>()[0] == 0);
+      y.select(0, 0).select(0, 0).backward();
+      CHECK(a.grad().to_vector<double>() == Values{0, 0, 0, 0});
+      CHECK(b.grad().to_vector<double>() == Values{0, 0, 0, 0});
+    }
+  const Tensor x = leaf({1, 2, 1, 2, 1, 2}, {3, 2});
+  sum(pdist(x)).backward();
+  CHECK(x.grad().to_vector<double>() == Values(6, 0));
+}
+
+TEST_CASE("distances of all pairs: gradients at ties, nan, empties", "[distance]") {
+  const Tensor a = leaf({3, -3, 1}, {1, 3}), b = leaf({0, 0, 1}, {1, 3});
+  cdist(a, b, {.p = kInf}).backward();
+  CHECK(a.grad().to_vector<double>() == Values{1, -1, 0});
+  CHECK(b.grad().to_vector<double>() == Values{-1, 1, 0});
+  for (const double p : {0.5, 1.0, 2.0, 3.0, kInf})
+    for (const CdistMode mode : {CdistMode::do_not_use_mm, CdistMode::use_mm})
+      CHECK(std::isnan(
+          cdist(tensor({kNan, 0}, {1, 2}), zeros({1, 2}), {.p = p, .compute_mode = mode}).item<double>()));
+  CHECK(cdist(zeros({2, 0}), zeros({3, 0})).to_vector<double>() == Values(6, 0));
+  CHECK(cdist(zeros({0, 4}), zeros({3, 4})).shape() == Shape{0, 3});
+  CHECK(cdist(zeros({2, 1, 5, 4}), zeros({3, 6, 4})).shape() == Shape{2, 3, 5, 6});
+  CHECK(pdist(zeros({1, 3})).shape() == Shape{0});
+  CHECK(pdist(zeros({0, 3})).shape() == Shape{0});
+  CHECK_THROWS_AS(cdist(zeros({2, 3}), zeros({2, 4})), ShapeError);
+  CHECK_THROWS_AS(cdist(zeros({3}), zeros({2, 3})), ShapeError);
+  CHECK_THROWS_AS(cdist(zeros({2, 2, 3}), zeros({3, 2, 3})), ShapeError);
+  CHECK_THROWS_AS(cdist(zeros({2, 3}), zeros({2, 3}, {.dtype = f16})), DtypeError);
+  CHECK_THROWS_AS(cdist(zeros({2, 3}, {.dtype = i64}), zeros({2, 3}, {.dtype = i64})), DtypeError);
+  CHECK_THROWS_AS(cdist(zeros({2, 3}), Tensor{}), ValueError);
+  CHECK_THROWS_WITH_AS_TEXT(cdist(zeros({2, 3}), zeros({2, 3}), {.p = -1}), ValueError,
+                            "cdist: p out of range; got -1, expected 0 or more");
+  CHECK_THROWS_AS(pdist(zeros({3})), ShapeError);
+  CHECK_THROWS_AS(pdist(zeros({3, 2}), {.p = kNan}), ValueError);
+}
+
+TEST_CASE("distances of many pairs are the same bits on any number of threads and agree with one by one",
+          "[distance]") {
+  const auto waves = [](std::int64_t n, std::int64_t m, double step) {
+    Values values;
+    for (std::int64_t i = 0; i < n * m; ++i) values.push_back(std::sin(static_cast<double>(i) * step));
+    return tensor(values, {n, m});
+  };
+  const Tensor a = waves(130, 70, 0.7), b = waves(200, 70, 1.3);
+  const int before = num_threads();
+  const auto run = [&](int threads) {
+    set_num_threads(threads);
+    const Tensor x = a.detach().requires_grad_(), y = b.detach().requires_grad_();
+    const Tensor d = cdist(x, y, {.p = 3}), t = pdist(x);
+    (sum(d * d) + sum(t * t)).backward();
+    return std::vector<Tensor>{d.detach(), t.detach(), x.grad(), y.grad()};
+  };
+  const std::vector<Tensor> one = run(1), four = run(4);
+  set_num_threads(before);
+  for (std::size_t k = 0; k < one.size(); ++k)
+    CHECK(one[k].to_vector<double>() == four[k].to_vector<double>());
+  const Tensor expected = vector_norm(a.unsqueeze(1) - b.unsqueeze(0), -1, {.p = 3});
+  CHECK(amax(abs(expected - one[0])).item<double>() < 1e-5);
+  const Tensor products = cdist(a, b), direct = cdist(a, b, {.compute_mode = CdistMode::do_not_use_mm});
+  CHECK(amax(abs(products - direct)).item<double>() < 1e-4);
+}
+
+TEST_CASE("renorm leaves what is short and scales what is long", "[norm]") {
+  const Tensor x = leaf({3, 4, 0, 0.5, 0, 0}, {3, 2});
+  const Tensor y = renorm(x, 2, 0, 1);
+  const Values values = y.to_vector<double>();
+  CHECK(std::abs(values[0] - 0.6) < 1e-7);
+  CHECK(Values(values.begin() + 2, values.end()) == Values{0, 0.5, 0, 0});
+  y.backward(ones({3, 2}, {.dtype = f64}));
+  const Values g = x.grad().to_vector<double>();
+  CHECK(Values(g.begin() + 2, g.end()) == Values{1, 1, 1, 1});
+  CHECK(std::isnan(renorm(tensor({kNan, 4}, {1, 2}), 2, 0, 1).to_vector<double>()[0]));
+  CHECK(renorm(tensor({3, 4}, {1, 2}), 2, 0, 0).to_vector<double>() == Values{0, 0});
+  const Tensor wide = ones({4, 6}), view = wide.slice(1, 0, 6, 2);
+  renorm_(view, 1, -1, 2);
+  CHECK(std::abs(wide.to_vector<double>()[0] - 0.5) < 1e-6);
+  CHECK(wide.to_vector<double>()[1] == 1);
+  CHECK_THROWS_AS(renorm(zeros({3}), 2, 0, 1), ShapeError);
+  CHECK_THROWS_AS(renorm(zeros({3, 2}), 2, 2, 1), IndexError);
+  CHECK_THROWS_AS(renorm(zeros({3, 2}), 0, 0, 1), ValueError);
+  CHECK_THROWS_AS(renorm(zeros({3, 2}), 2, 0, -1), ValueError);
+  CHECK_THROWS_AS(renorm(zeros({3, 2}, {.dtype = i32}), 2, 0, 1), DtypeError);
+  const Tensor half = zeros({3, 2}, {.dtype = f16});
+  const amp::autocast on;
+  CHECK_THROWS_AS(renorm_(half, 2, 0, 1), Error);
 }

@@ -1,0 +1,23 @@
+// Shape rule of renorm.
+#include "renorm.h"
+
+#include "../text.h"
+#include "require.h"
+
+namespace mezzo::op {
+
+OutSpecs Renorm::infer(Inputs in, const Attrs& attrs) {
+  require_floating_operands(traits.name, in);
+  if (!(attrs.p > 0))
+    fail<ValueError>(traits.name, {.what = "p out of range", .got = str(attrs.p), .expected = "more than 0"});
+  if (!(attrs.maxnorm >= 0))
+    fail<ValueError>(traits.name,
+                     {.what = "maxnorm out of range", .got = str(attrs.maxnorm), .expected = "0 or more"});
+  if (in[0].dim() < 2)
+    fail<ShapeError>(traits.name,
+                     {.what = "slices need a second dimension", .got = str(in[0]), .expected = "2 or more"});
+  wrap_dim(attrs.dim, in[0].dim(), traits.name.data());
+  return {{in[0].shape(), in[0].dtype()}};
+}
+
+}  // namespace mezzo::op
