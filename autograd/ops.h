@@ -3,6 +3,7 @@
 // Read next: ops/pointwise.h.
 #pragma once
 
+#include "ops/attention.h"
 #include "ops/contraction.h"
 #include "ops/conv.h"
 #include "ops/create.h"

@@ -8,6 +8,7 @@
 #include "elementwise_row.h"
 #include "ops/addmm.h"
 #include "ops/arg_reduce.h"
+#include "ops/attention.h"
 #include "ops/batch_norm.h"
 #include "ops/contraction.h"
 #include "ops/conv.h"
@@ -51,6 +52,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::AddmmOps{});
   append_rows(rows, op::ArgReduceOps{});
   append_rows(rows, op::ArithmeticOps{});
+  append_rows(rows, op::AttentionOps{});
   append_rows(rows, op::BatchNormOps{});
   append_rows(rows, op::CompareOps{});
   append_rows(rows, op::ContractionOps{});

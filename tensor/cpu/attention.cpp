@@ -1,0 +1,193 @@
+// Kernel of attention: keys pass by in blocks; each strip of queries keeps its maximum, the sum of its exponentials, and its weighted values.
+// Method: Milakov, Gimelshein, Online normalizer calculation for softmax (2018); Dao et al., FlashAttention (2022).
+#include "../ops/attention.h"
+
+#include <limits>
+
+#include "../math.h"
+#include "../parallel.h"
+#include "attention_tiles.h"
+#include "block_io.h"
+
+namespace mezzo {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** What a strip knows so far, a value per lane, and where its values add up: [value][lane]. */
+template <class T> struct StripState {
+  T max[RegisterBlock<T>::kColumns], sum[RegisterBlock<T>::kColumns];
+  T* values;
+};
+
+/** Raises the lanes' maxima to those of new scores. */
+template <class T, int kVectors> void raise_max(const T* scores, std::int64_t rows, T* max) {
+  using S = Simd<T>;
+  typename S::V top[kVectors];
+  MZ_UNROLL
+  for (int j = 0; j < kVectors; ++j) top[j] = S::load(max + j * S::kWidth);
+  for (std::int64_t s = 0; s < rows; ++s) {
+    MZ_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      const typename S::V x = S::load(scores + (s * kVectors + j) * S::kWidth);
+      top[j] = x > top[j] ? x : top[j];
+    }
+  }
+  MZ_UNROLL
+  for (int j = 0; j < kVectors; ++j) S::store(max + j * S::kWidth, top[j]);
+}
+
+template <class T, int kVectors> void add_rows(const T* x, std::int64_t rows, T* sum) {
+  using S = Simd<T>;
+  typename S::V total[kVectors];
+  MZ_UNROLL
+  for (int j = 0; j < kVectors; ++j) total[j] = S::load(sum + j * S::kWidth);
+  for (std::int64_t s = 0; s < rows; ++s) {
+    MZ_UNROLL
+    for (int j = 0; j < kVectors; ++j) total[j] += S::load(x + (s * kVectors + j) * S::kWidth);
+  }
+  MZ_UNROLL
+  for (int j = 0; j < kVectors; ++j) S::store(sum + j * S::kWidth, total[j]);
+}
+
+/** Scores become exp(score - max); what the strip held before is brought to the new maximum. */
+template <class T, int kVectors>
+void take_block(T* scores, std::int64_t rows, std::int64_t num_values, bool first, StripState<T>& state) {
+  constexpr int kWidth = kVectors * Simd<T>::kWidth;
+  T before[kWidth], shift[kWidth];
+  std::copy_n(state.max, kWidth, before);
+  raise_max<T, kVectors>(scores, rows, state.max);
+  for (int lane = 0; lane < kWidth; ++lane)
+    shift[lane] = state.max[lane] == -std::numeric_limits<T>::infinity() ? T(0) : state.max[lane];
+  for (std::int64_t s = 0; s < rows; ++s)
+    for (int lane = 0; lane < kWidth; ++lane)
+      scores[s * kWidth + lane] = math::exp(scores[s * kWidth + lane] - shift[lane]);
+  if (!first) {
+    T factor[kWidth];
+    for (int lane = 0; lane < kWidth; ++lane) factor[lane] = math::exp(before[lane] - shift[lane]);
+    for (int lane = 0; lane < kWidth; ++lane) state.sum[lane] *= factor[lane];
+    for (std::int64_t e = 0; e < num_values; ++e)
+      for (int lane = 0; lane < kWidth; ++lane) state.values[e * kWidth + lane] *= factor[lane];
+  }
+  add_rows<T, kVectors>(scores, rows, state.sum);
+}
+
+/** The queries [begin, end) of one batch entry. */
+template <class T> class Chunk {
+ public:
+  Chunk(const AttentionProblem& problem, std::int64_t entry, std::int64_t begin, std::int64_t end)
+      : problem_(problem),
+        entry_(entry),
+        begin_(begin),
+        end_(end),
+        queries_(strips() * problem.features * kWidth),
+        values_(strips() * problem.values * kWidth),
+        states_(strips()),
+        scores_(2 * (kKeyBlock + RegisterBlock<T>::kRows) * kWidth),
+        keys_(kKeyBlock, problem.features),
+        key_values_(problem.values, kKeyBlock) {
+    const Matrix q = problem.q.at(entry);
+    const T scale = static_cast<T>(problem.attrs.scale);
+    for (std::int64_t i = 0; i < strips(); ++i) {
+      pack_strip(q, strip(i), problem.features, query(i));
+      for (std::int64_t e = 0; e < problem.features * kWidth; ++e) query(i)[e] *= scale;
+      StripState<T>& state = states_.data()[i];
+      std::fill_n(state.max, kWidth, -std::numeric_limits<T>::infinity());
+      std::fill_n(state.sum, kWidth, T(0));
+      state.values = values_.data() + i * problem.values * kWidth;
+      std::fill_n(state.values, problem.values * kWidth, T(0));
+    }
+  }
+
+  void run(const BlockWriter<T>& y, T* log_sums) {
+    for (std::int64_t first = 0; first < problem_.keys; first += kKeyBlock) {
+      const std::int64_t rows = problem_.visible(first, std::min(kKeyBlock, problem_.keys - first), end_);
+      if (rows <= 0) break;
+      keys_.pack(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
+      key_values_.pack(part(problem_.v.at(entry_), first, 0).transposed(), problem_.values, rows);
+      for (std::int64_t i = 0; i < strips(); ++i) add_keys(i, first, rows);
+    }
+    for (std::int64_t i = 0; i < strips(); ++i) finish(i, y, log_sums);
+  }
+
+ private:
+  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+
+  std::int64_t strips() const { return ceil_div(end_ - begin_, kWidth); }
+  Strip strip(std::int64_t i) const { return strip_of<T>(entry_, begin_ + i * kWidth, end_); }
+  T* query(std::int64_t i) const { return queries_.data() + i * problem_.features * kWidth; }
+
+  void add_keys(std::int64_t i, std::int64_t first, std::int64_t block_rows) {
+    const Strip lanes = strip(i);
+    const std::int64_t rows = problem_.visible(first, block_rows, lanes.end());
+    if (rows <= 0) return;
+    T* scores = scores_.data();
+    T* room = scores + (kKeyBlock + RegisterBlock<T>::kRows) * kWidth;
+    keys_.multiply(query(i), lanes.vectors, rows, problem_.features, scores, false);
+    apply_mask(problem_, lanes, first, rows, scores, room);
+    StripState<T>& state = states_.data()[i];
+    visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      take_block<T, kVectors>(scores, rows, problem_.values, first == 0, state);
+    });
+    if (problem_.attrs.dropout_p > 0) {
+      dropout_factors(problem_, lanes, first, rows, room);
+      for (std::int64_t e = 0; e < rows * lanes.width<T>(); ++e) scores[e] *= room[e];
+    }
+    key_values_.multiply(scores, lanes.vectors, problem_.values, rows, state.values, true);
+  }
+
+  void finish(std::int64_t i, const BlockWriter<T>& y, T* log_sums) const {
+    const Strip lanes = strip(i);
+    const std::int64_t width = lanes.width<T>(), n = problem_.values;
+    const StripState<T>& state = states_.data()[i];
+    Scratch<T> row(n);
+    for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
+      const T sum = state.sum[lane];
+      const std::int64_t at = entry_ * problem_.queries + lanes.first + lane;
+      // A row that sees no key gives 0, and +inf makes its probabilities 0 in the backward pass.
+      log_sums[at] = sum == 0 ? std::numeric_limits<T>::infinity() : state.max[lane] + math::log(sum);
+      T* to = y.target(at * n, row.data());
+      for (std::int64_t e = 0; e < n; ++e) to[e] = sum == 0 ? T(0) : state.values[e * width + lane] / sum;
+      y.write(at * n, n, to);
+    }
+  }
+
+  const AttentionProblem& problem_;
+  std::int64_t entry_, begin_, end_;
+  Workspace<T> queries_, values_;
+  Workspace<StripState<T>> states_;
+  Workspace<T> scores_;
+  RowOperand<T> keys_, key_values_;
+};
+
+/** A guess of what one multiply-add costs, to decide whether other threads are worth asking. */
+constexpr double kMultiplyAddNs = 0.03;
+
+template <class T> void attend(const AttentionProblem& problem, Outputs out) {
+  const BlockWriter<T> y(out[0]);
+  const std::int64_t chunks = ceil_div(problem.queries, kQueryChunk);
+  const double work = static_cast<double>(problem.entries * problem.queries) *
+                      static_cast<double>(problem.keys * (problem.features + problem.values));
+  parallel_for(
+      problem.entries * chunks,
+      [&](std::int64_t task) {
+        const std::int64_t begin = task % chunks * kQueryChunk;
+        Chunk<T>(problem, task / chunks, begin, std::min(begin + kQueryChunk, problem.queries))
+            .run(y, out[1].data<T>());
+      },
+      work * kMultiplyAddNs);
+}
+
+}  // namespace
+
+void op::Attention::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const AttentionProblem problem(in[0], in[1], in[2], in[3], attrs);
+  if (out[1].numel() == 0) return;
+  if (in[0].dtype() == DType::f64)
+    attend<double>(problem, out);
+  else
+    attend<float>(problem, out);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,301 @@
+// Gradients of attention: probabilities are computed once more from the saved logarithms, tile by tile. A task owns a run of keys, whose
+// gradients it adds up over all queries; where an entry's keys are cut, the queries' gradients are partial sums, added in order.
+#include <cstring>
+#include <limits>
+
+#include "../math.h"
+#include "../ops/attention.h"
+#include "../parallel.h"
+#include "attention_tiles.h"
+#include "block_io.h"
+
+namespace mezzo {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Tasks worth having, so that few batch entries still spread over threads. */
+constexpr std::int64_t kEnoughTasks = 16;
+
+/** Blocks of keys per task. */
+std::int64_t blocks_per_task(const AttentionProblem& problem) {
+  const std::int64_t blocks = ceil_div(problem.keys, kKeyBlock);
+  const std::int64_t runs =
+      std::clamp<std::int64_t>(ceil_div(kEnoughTasks, std::max<std::int64_t>(problem.entries, 1)), 1,
+                               std::max<std::int64_t>(blocks, 1));
+  return std::max<std::int64_t>(ceil_div(blocks, runs), 1);
+}
+
+/** The gradients and what they are computed from, beside the problem itself. */
+template <class T> struct BackwardOperands {
+  BatchedMatrix g, y;
+  const T* log_sums;
+  BlockWriter<T> dq, dk, dv, dmask;
+  bool wants_mask;
+};
+
+/** The right operand of a product with the queries of a strip as its depth: panels of columns. */
+template <class T> class ColumnOperand {
+ public:
+  ColumnOperand(std::int64_t strips, std::int64_t columns)
+      : panels_(columns), room_(std::max<std::int64_t>(strips * strip_size(), 1)) {}
+
+  std::int64_t strip_size() const { return panels_.packed_size(RegisterBlock<T>::kColumns); }
+  std::int64_t stride() const { return panels_.count * panels_.kWidth; }
+
+  void pack(std::int64_t strip, const Matrix& x, std::int64_t depth, T factor) {
+    T* to = room_.data() + strip * strip_size();
+    for (std::int64_t p = 0; p < panels_.count; ++p) {
+      T* panel = to + p * panels_.kWidth * RegisterBlock<T>::kColumns;
+      pack_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), depth,
+                 panels_.packed_width(p), panel);
+      for (std::int64_t i = 0; i < depth * panels_.packed_width(p); ++i) panel[i] *= factor;
+    }
+  }
+
+  /** c[lane][column] += the sum over the strip's queries of a[query][lane] x(query, column), for `height` lanes. */
+  void add_product(std::int64_t strip, const T* a, int height, std::int64_t depth, T* c) const {
+    for (std::int64_t p = 0; p < panels_.count; ++p)
+      micro_kernel_for<T>(height, panels_.vectors_of(p))(
+          depth, a, room_.data() + strip * strip_size() + p * panels_.kWidth * RegisterBlock<T>::kColumns,
+          c + p * panels_.kWidth, stride(), true);
+  }
+
+ private:
+  ColumnPanels<T> panels_;
+  Workspace<T> room_;
+};
+
+/** A run of one entry's keys against all its queries. */
+template <class T> class KeyRun {
+ public:
+  /** `dq` receives the queries' gradients as [strip][feature][lane], zeroed here. */
+  KeyRun(const AttentionProblem& problem, const BackwardOperands<T>& operands, std::int64_t entry, T* dq)
+      : problem_(problem),
+        operands_(operands),
+        entry_(entry),
+        dq_(dq),
+        strips_(ceil_div(problem.queries, kWidth)),
+        queries_(strips_ * problem.features * kWidth),
+        gradients_(strips_ * problem.values * kWidth),
+        lanes_(2 * strips_ * kWidth),
+        query_columns_(strips_, problem.features),
+        gradient_columns_(strips_, problem.values),
+        tiles_(3 * kTile),
+        transposed_(kTile),
+        keys_(kKeyBlock, problem.features),
+        key_values_(kKeyBlock, problem.values),
+        key_columns_(problem.features, kKeyBlock),
+        dk_(kKeyBlock * query_columns_.stride()),
+        dv_(kKeyBlock * gradient_columns_.stride()) {
+    std::fill_n(dq_, strips_ * problem.features * kWidth, T(0));
+    for (std::int64_t i = 0; i < strips_; ++i) pack_queries(i);
+  }
+
+  /** Keys [first, first + rows): at most one block. */
+  void run(std::int64_t first, std::int64_t rows) {
+    keys_.pack(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
+    key_values_.pack(part(problem_.v.at(entry_), first, 0), rows, problem_.values);
+    key_columns_.pack(part(problem_.k.at(entry_), first, 0).transposed(), problem_.features, rows);
+    std::fill_n(dk_.data(), rows * query_columns_.stride(), T(0));
+    std::fill_n(dv_.data(), rows * gradient_columns_.stride(), T(0));
+    for (std::int64_t i = 0; i < strips_; ++i) add_strip(i, first, rows);
+    write(operands_.dk, dk_.data(), query_columns_.stride(), problem_.features, first, rows);
+    write(operands_.dv, dv_.data(), gradient_columns_.stride(), problem_.values, first, rows);
+  }
+
+ private:
+  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+  static constexpr std::int64_t kTile = (kKeyBlock + RegisterBlock<T>::kRows) * kWidth;
+
+  Strip strip(std::int64_t i) const { return strip_of<T>(entry_, i * kWidth, problem_.queries); }
+  T* query(std::int64_t i) const { return queries_.data() + i * problem_.features * kWidth; }
+  T* gradient(std::int64_t i) const { return gradients_.data() + i * problem_.values * kWidth; }
+  T* log_sum(std::int64_t i) const { return lanes_.data() + 2 * i * kWidth; }
+  /** Per lane, the sum of g y: what softmax's gradient subtracts. */
+  T* offset(std::int64_t i) const { return log_sum(i) + kWidth; }
+
+  void pack_queries(std::int64_t i) {
+    const Strip lanes = strip(i);
+    const std::int64_t width = lanes.width<T>();
+    const T scale = static_cast<T>(problem_.attrs.scale);
+    const Matrix q = problem_.q.at(entry_), g = operands_.g.at(entry_);
+    pack_strip(q, lanes, problem_.features, query(i));
+    for (std::int64_t e = 0; e < problem_.features * width; ++e) query(i)[e] *= scale;
+    pack_strip(g, lanes, problem_.values, gradient(i));
+    query_columns_.pack(i, part(q, lanes.first, 0), lanes.valid, scale);
+    gradient_columns_.pack(i, part(g, lanes.first, 0), lanes.valid, T(1));
+    const Workspace<T> y(std::max<std::int64_t>(problem_.values * width, 1));
+    pack_strip(operands_.y.at(entry_), lanes, problem_.values, y.data());
+    std::fill_n(offset(i), kWidth, T(0));
+    for (std::int64_t e = 0; e < problem_.values; ++e)
+      for (std::int64_t lane = 0; lane < width; ++lane)
+        offset(i)[lane] += gradient(i)[e * width + lane] * y.data()[e * width + lane];
+    std::fill_n(log_sum(i), kWidth, std::numeric_limits<T>::infinity());
+    std::copy_n(operands_.log_sums + entry_ * problem_.queries + lanes.first, lanes.valid, log_sum(i));
+  }
+
+  void add_strip(std::int64_t i, std::int64_t first, std::int64_t block_rows) {
+    const Strip lanes = strip(i);
+    const std::int64_t rows = problem_.visible(first, block_rows, lanes.end()), width = lanes.width<T>();
+    if (rows <= 0) return;
+    T *p = tiles_.data(), *ds = p + kTile, *factors = ds + kTile;
+    keys_.multiply(query(i), lanes.vectors, rows, problem_.features, p, false);
+    apply_mask(problem_, lanes, first, rows, p, ds);
+    key_values_.multiply(gradient(i), lanes.vectors, rows, problem_.values, ds, false);
+    visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+      score_gradients<kVectors>(i, lanes, first, rows, p, ds, factors);
+    });
+    if (operands_.wants_mask) write_mask_gradient(lanes, first, rows, ds);
+    key_columns_.multiply(ds, lanes.vectors, problem_.features, rows, dq_ + i * problem_.features * kWidth,
+                          true);
+    add_keys(p, width, lanes.valid, rows, gradient_columns_, i, dv_.data());
+    add_keys(ds, width, lanes.valid, rows, query_columns_, i, dk_.data());
+  }
+
+  /** p: from scores to what the values were weighted with; ds: from the gradients of those to the gradients of the scores. */
+  template <int kVectors>
+  void score_gradients(std::int64_t i, const Strip& lanes, std::int64_t first, std::int64_t rows, T* p, T* ds,
+                       T* factors) {
+    constexpr int kLanes = kVectors * Simd<T>::kWidth;
+    T shift[kLanes], subtract[kLanes];
+    std::copy_n(log_sum(i), kLanes, shift);
+    std::copy_n(offset(i), kLanes, subtract);
+    for (std::int64_t s = 0; s < rows; ++s)
+      for (int lane = 0; lane < kLanes; ++lane)
+        p[s * kLanes + lane] = math::exp(p[s * kLanes + lane] - shift[lane]);
+    if (problem_.attrs.dropout_p == 0) {
+      for (std::int64_t s = 0; s < rows; ++s)
+        for (int lane = 0; lane < kLanes; ++lane)
+          ds[s * kLanes + lane] = p[s * kLanes + lane] * (ds[s * kLanes + lane] - subtract[lane]);
+      return;
+    }
+    dropout_factors(problem_, lanes, first, rows, factors);
+    for (std::int64_t s = 0; s < rows; ++s)
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const std::int64_t at = s * kLanes + lane;
+        ds[at] = p[at] * (ds[at] * factors[at] - subtract[lane]);
+        p[at] *= factors[at];
+      }
+  }
+
+  /** to[key][column] += the sum over the strip's queries of tile[key][query] x(query, column). */
+  void add_keys(const T* tile, std::int64_t width, std::int64_t depth, std::int64_t rows,
+                const ColumnOperand<T>& x, std::int64_t i, T* to) {
+    const RowPanels<T> panels(rows);
+    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+      const std::int64_t key = panel * panels.height;
+      const int height = panels.height_of(panel);
+      pack_panel({tile + key * width, dtype_of<T>(), width, 1}, height, depth, height, transposed_.data());
+      x.add_product(i, transposed_.data(), height, depth, to + key * x.stride());
+    }
+  }
+
+  void write(const BlockWriter<T>& to, const T* from, std::int64_t stride, std::int64_t n, std::int64_t first,
+             std::int64_t rows) const {
+    for (std::int64_t s = 0; s < rows && n > 0; ++s)
+      to.copy((entry_ * problem_.keys + first + s) * n, n, from + s * stride);
+  }
+
+  void write_mask_gradient(const Strip& lanes, std::int64_t first, std::int64_t rows, const T* ds) const {
+    T row[kKeyBlock];
+    for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
+      for (std::int64_t s = 0; s < rows; ++s) row[s] = ds[s * lanes.width<T>() + lane];
+      operands_.dmask.copy((entry_ * problem_.queries + lanes.first + lane) * problem_.keys + first, rows,
+                           row);
+    }
+  }
+
+  const AttentionProblem& problem_;
+  const BackwardOperands<T>& operands_;
+  std::int64_t entry_;
+  T* dq_;
+  std::int64_t strips_;
+  Workspace<T> queries_, gradients_, lanes_;
+  ColumnOperand<T> query_columns_, gradient_columns_;
+  Workspace<T> tiles_, transposed_;
+  RowOperand<T> keys_, key_values_, key_columns_;
+  Workspace<T> dk_, dv_;
+};
+
+/** Adds up the partial gradients of an entry's queries and brings them to their rows. */
+template <class T>
+void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T* partials, std::int64_t runs,
+                    std::int64_t size, const BlockWriter<T>& dq) {
+  const std::int64_t n = problem.features;
+  if (n == 0) return;
+  const T scale = static_cast<T>(problem.attrs.scale);
+  Scratch<T> row(n);
+  for (std::int64_t query = 0; query < problem.queries; ++query) {
+    constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+    const std::int64_t i = query / kWidth, lane = query % kWidth;
+    const std::int64_t width = strip_of<T>(entry, i * kWidth, problem.queries).template width<T>();
+    for (std::int64_t e = 0; e < n; ++e) {
+      const T* at = partials + i * n * kWidth + e * width + lane;
+      T sum = *at;
+      for (std::int64_t run = 1; run < runs; ++run) sum += at[run * size];
+      row.data()[e] = sum * scale;
+    }
+    dq.copy((entry * problem.queries + query) * n, n, row.data());
+  }
+}
+
+template <class T> void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& operands) {
+  const std::int64_t blocks = blocks_per_task(problem);
+  const std::int64_t runs = std::max<std::int64_t>(ceil_div(ceil_div(problem.keys, kKeyBlock), blocks), 1);
+  const std::int64_t size = std::max<std::int64_t>(
+      ceil_div(problem.queries, RegisterBlock<T>::kColumns) * problem.features * RegisterBlock<T>::kColumns,
+      1);
+  const double work = static_cast<double>(problem.entries * problem.queries) *
+                      static_cast<double>(problem.keys * (problem.features + problem.values)) * 0.08;
+  const auto keys_of = [&](std::int64_t entry, std::int64_t run, T* dq) {
+    KeyRun<T> task(problem, operands, entry, dq);
+    const std::int64_t end = std::min((run + 1) * blocks * kKeyBlock, problem.keys);
+    for (std::int64_t first = run * blocks * kKeyBlock; first < end; first += kKeyBlock)
+      task.run(first, std::min(kKeyBlock, end - first));
+  };
+  if (runs == 1)
+    return parallel_for(
+        problem.entries,
+        [&](std::int64_t entry) {
+          const Workspace<T> dq(size);
+          keys_of(entry, 0, dq.data());
+          finish_queries(problem, entry, dq.data(), 1, size, operands.dq);
+        },
+        work);
+  const Workspace<T> partials(problem.entries * runs * size);
+  parallel_for(
+      problem.entries * runs,
+      [&](std::int64_t task) { keys_of(task / runs, task % runs, partials.data() + task * size); }, work);
+  parallel_for(problem.entries, [&](std::int64_t entry) {
+    finish_queries(problem, entry, partials.data() + entry * runs * size, runs, size, operands.dq);
+  });
+}
+
+void zero(Tensor& x) {
+  std::memset(x.raw_data(), 0, static_cast<std::size_t>(x.numel()) * item_size(x.dtype()));
+}
+
+}  // namespace
+
+void op::AttentionBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const AttentionProblem problem(in[1], in[2], in[3], in[4], attrs.forward);
+  // What no tile reaches stays 0: without queries or keys everything, under is_causal the mask's upper half.
+  if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0)
+    for (Tensor& x : out) zero(x);
+  if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0) return;
+  visit_floating_compute(in[1].dtype(), [&]<class T>(std::type_identity<T>) {
+    const BackwardOperands<T> operands{BatchedMatrix(in[0], problem.batch),
+                                       BatchedMatrix(in[5], problem.batch),
+                                       in[6].data<T>(),
+                                       BlockWriter<T>(out[0]),
+                                       BlockWriter<T>(out[1]),
+                                       BlockWriter<T>(out[2]),
+                                       BlockWriter<T>(out[3]),
+                                       attrs.mask_gradient};
+    differentiate<T>(problem, operands);
+  });
+}
+
+}  // namespace mezzo
