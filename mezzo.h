@@ -4,8 +4,11 @@
 #pragma once
 
 #include "amp/autocast.h"
+#include "amp/custom_function.h"
 #include "amp/divergence.h"
+#include "amp/functions.h"
 #include "amp/grad_scaler.h"
+#include "amp/overrides.h"
 #include "amp/session.h"
 #include "autograd/custom_function.h"
 #include "autograd/custom_op.h"

@@ -4,6 +4,7 @@
 
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "overrides.h"
 
 namespace mezzo::amp {
 
@@ -184,8 +185,10 @@ void cast_all(const OpRow& row, std::span<Tensor> in, DType dtype, const CastSta
 class OpCasts final : public CastHook {
  public:
   void cast(const OpRow& row, std::span<Tensor> in, bool in_place) override {
-    const Action what = action(row.traits.precision, true);
-    if (what == Action::keep || what == Action::promote) return;
+    const Precision tag = effective_tag(row);
+    const Action what = action(tag, true);
+    const bool natively = what == Action::promote && tag == row.traits.precision;  // the op itself does it
+    if (what == Action::keep || natively) return;
     ThreadCasts& thread = ThreadCasts::here();
     if (thread.outdated()) thread.refresh();
     const CastState& state = thread.state_;
@@ -195,11 +198,16 @@ class OpCasts final : public CastHook {
     } else if (in_place) {
       cast_in_place(row, in, what, state);
     } else {
-      cast_all(row, in, what == Action::to_low ? state.low : f32, state);
+      cast_all(row, in, target(what, in, state), state);
     }
   }
 
  private:
+  static DType target(Action what, std::span<const Tensor> in, const CastState& state) {
+    if (what == Action::promote) return promoted_dtype(in);
+    return what == Action::to_low ? state.low : f32;
+  }
+
   /** The result has self's dtype, so self is never cast. */
   static void cast_in_place(const OpRow& row, std::span<Tensor> in, Action what, const CastState& state) {
     const DType self = in[0].dtype();

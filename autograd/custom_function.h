@@ -3,6 +3,7 @@
 // Read next: custom_op.h (the other way: an op struct with its own precision tag).
 #pragma once
 
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ class MZ_API FunctionContext {
 
   std::string name;
   std::vector<bool> wanted;
+  std::shared_ptr<const void> attachment;  // whatever else forward leaves for backward
 
  private:
   friend class FunctionNodeBase;

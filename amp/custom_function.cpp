@@ -1,0 +1,46 @@
+#include "custom_function.h"
+
+#include "casting.h"
+
+namespace mezzo::amp {
+
+RecordedCasts RecordedCasts::here() {
+  const CastState& state = ThreadCasts::here().state();
+  return {.active = state.active, .low = state.low, .cache_enabled = state.cache != nullptr};
+}
+
+namespace detail {
+
+/** A guard of the recorded kind, and what barred casts when it opened. */
+struct RecordedScope::State {
+  CastHook* hook;
+  bool barred;
+  GuardFrame frame;
+};
+
+RecordedScope::RecordedScope(const RecordedCasts& recorded) : state_(std::make_unique<State>()) {
+  ThreadHooks& hooks = thread_hooks();
+  state_->hook = hooks.cast;
+  state_->barred = hooks.casts_barred;
+  state_->frame = {.enabled = recorded.active,
+                   .low = recorded.low,
+                   .cache_enabled = recorded.cache_enabled,
+                   .outer = nullptr};
+  hooks.casts_barred = false;
+  ThreadCasts::here().open(state_->frame);
+}
+
+RecordedScope::~RecordedScope() {
+  ThreadCasts::here().close(state_->frame);
+  thread_hooks().cast = state_->hook;
+  thread_hooks().casts_barred = state_->barred;
+}
+
+Tensor CastTo::operator()(const Tensor& x) const {
+  const CastState uncached;
+  return cast_eligible(x, dtype, uncached, "custom_function");
+}
+
+}  // namespace detail
+
+}  // namespace mezzo::amp
