@@ -5,11 +5,13 @@
 
 #include "amp/autocast.h"
 #include "amp/custom_function.h"
+#include "amp/detect_nonfinite.h"
 #include "amp/divergence.h"
 #include "amp/functions.h"
 #include "amp/grad_scaler.h"
 #include "amp/overrides.h"
 #include "amp/session.h"
+#include "amp/trace.h"
 #include "autograd/custom_function.h"
 #include "autograd/custom_op.h"
 #include "autograd/engine.h"

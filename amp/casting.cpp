@@ -131,18 +131,21 @@ const CastState& ThreadCasts::state() {
 
 // ---- the casts (AMP.md 5.3, 5.5, 5.13) ---------------------------------------------------------------------------------
 
-Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, std::string_view op) {
+Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, const CastReason& reason) {
   if (!x.defined() || x.dtype() == dtype || !eligible(x.dtype())) return x;
+  CastLedger* ledger = ThreadCasts::here().ledger;
   const bool cached = state.cache && CastCache::admits(x, dtype);
   if (cached)
     if (Tensor hit = state.cache->find(x, dtype); hit.defined()) {
       ++counters().cache_hits;
+      if (ledger) ledger->note(reason, x, hit, true);
       return hit;
     }
   Tensor cast = x.to(dtype);
+  if (ledger) ledger->note(reason, x, cast, false);
   ++counters().casts;
   counters().bytes += cast.numel() * static_cast<std::int64_t>(item_size(dtype));
-  if (state.prints) log_text(Severity::info, str(x.dtype(), "->", dtype, " (", op, ")"));
+  if (state.prints) log_text(Severity::info, str(x.dtype(), "->", dtype, " (", reason.op, ")"));
   if (cached) state.cache->insert(x, dtype, cast);
   return cast;
 }
@@ -176,7 +179,8 @@ bool any_floating(std::span<const Tensor> in) {
 }
 
 void cast_all(const OpRow& row, std::span<Tensor> in, DType dtype, const CastState& state) {
-  for (Tensor& x : in) x = cast_eligible(x, dtype, state, row.traits.name);
+  const CastReason reason{row.traits.name, name(effective_tag(row))};
+  for (Tensor& x : in) x = cast_eligible(x, dtype, state, reason);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 
 namespace mezzo::amp {
 
+struct CastLedger;
+
 /** What a session contributes to casting. Threads hold it while it is active there, and look at `live` before they follow it. */
 struct MZ_API CastingSession {
   virtual ~CastingSession() = default;
@@ -66,6 +68,8 @@ class MZ_API ThreadCasts {
   /** The state that decides now (AMP.md 5.1); inactive where casts are barred. */
   const CastState& state();
 
+  CastLedger* ledger = nullptr;  // of the innermost trace
+
  private:
   friend class OpCasts;
   CastState resolve();
@@ -79,7 +83,21 @@ class MZ_API ThreadCasts {
   CastState state_;
 };
 
+/** Why something is cast: for which op, or at which door, and by which rule. */
+struct CastReason {
+  std::string_view op;
+  std::string_view rule;
+};
+
+/** Writes down casts; see trace.h. */
+struct MZ_API CastLedger {
+  virtual void note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) = 0;
+
+ protected:
+  ~CastLedger() = default;
+};
+
 /** x in another dtype if it is eligible: a recorded op, counted. Weights come from the cache of `state`, where it has one. */
-MZ_API Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, std::string_view op);
+MZ_API Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, const CastReason& reason);
 
 }  // namespace mezzo::amp

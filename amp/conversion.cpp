@@ -98,7 +98,7 @@ class ModelCasts final : public nn::CallWrapper {
     if (!dtype) return x;
     CastState uncached;
     uncached.prints = core_->prints_casts;
-    return cast_eligible(x, *dtype, uncached, where);
+    return cast_eligible(x, *dtype, uncached, {where, "model"});
   }
 
   std::shared_ptr<SessionCore> core_;

@@ -38,7 +38,7 @@ RecordedScope::~RecordedScope() {
 
 Tensor CastTo::operator()(const Tensor& x) const {
   const CastState uncached;
-  return cast_eligible(x, dtype, uncached, "custom_function");
+  return cast_eligible(x, dtype, uncached, {"custom_function", "cast_inputs"});
 }
 
 }  // namespace detail

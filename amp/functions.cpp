@@ -27,7 +27,7 @@ void ArgumentCasts::note(const Tensor& x) {
 
 Tensor ArgumentCasts::cast(const Tensor& x) const {
   if (!target_) return x;
-  return cast_eligible(x, *target_, ThreadCasts::here().state(), name_of(tag_));
+  return cast_eligible(x, *target_, ThreadCasts::here().state(), {name_of(tag_), name(tag_)});
 }
 
 }  // namespace mezzo::amp::detail

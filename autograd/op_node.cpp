@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "../tensor/dispatch.h"
 #include "../tensor/text.h"
 #include "grad_mode.h"
 #include "ops/reduce.h"
@@ -115,9 +116,12 @@ Grads OpNode::apply(Grads gy) {
   if (!any) return Grads(metas_.size());
   const std::vector<Tensor> inputs = unpack_inputs(), outputs = unpack_outputs();
   const Saved saved{row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
+  TraceHook* trace = thread_hooks().trace;
+  if (trace) trace->enter_backward(row_);
   Grads gradients = row_.backward(saved, gy);
   gradients.resize(metas_.size());
   fit_to_operands(gradients);
+  if (trace) trace->leave_backward(row_, gy, gradients);
   return gradients;
 }
 

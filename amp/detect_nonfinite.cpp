@@ -1,0 +1,82 @@
+#include "detect_nonfinite.h"
+
+#include <algorithm>
+
+#include "../autograd/ops.h"
+#include "../tensor/log.h"
+#include "../tensor/text.h"
+#include "unobserved.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::size_t kRemembered = 20;
+
+bool finite(const Tensor& x) {
+  return !x.defined() || !is_floating(x.dtype()) || x.numel() == 0 || all(isfinite(x)).item<bool>();
+}
+
+bool all_finite(Inputs tensors) { return std::all_of(tensors.begin(), tensors.end(), finite); }
+
+WitnessedTensor witness(const Tensor& x) {
+  WitnessedTensor seen{.tensor = str(x)};
+  if (x.numel() == 0 || !is_floating(x.dtype())) return seen;
+  const Tensor sizes = abs(x).to(f64);
+  seen.abs_min = amin(sizes).item<double>();
+  seen.abs_max = amax(sizes).item<double>();
+  return seen;
+}
+
+std::string described(const WitnessedTensor& seen) {
+  return str(seen.tensor, " in ", seen.abs_min, "..", seen.abs_max);
+}
+
+}  // namespace
+
+detect_nonfinite::detect_nonfinite() : outer_(thread_hooks().trace) { thread_hooks().trace = this; }
+
+detect_nonfinite::~detect_nonfinite() { thread_hooks().trace = outer_; }
+
+void detect_nonfinite::trace(const OpRow& row, Inputs in, Outputs out) {
+  if (outer_) outer_->trace(row, in, out);
+  if (!in_rule_) judge(std::string(row.traits.name), in, out);
+}
+
+void detect_nonfinite::enter_backward(const OpRow& row) {
+  if (outer_) outer_->enter_backward(row);
+  in_rule_ = true;
+}
+
+void detect_nonfinite::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
+  if (outer_) outer_->leave_backward(row, gy, gradients);
+  in_rule_ = false;
+  judge(str(row.traits.name, " backward"), gy, gradients);
+}
+
+void detect_nonfinite::judge(const std::string& op, Inputs in, Inputs out) {
+  if (report_) return;
+  const Unobserved quiet;
+  last_ops_.push_back(op);
+  if (last_ops_.size() > kRemembered) last_ops_.pop_front();
+  const auto bad = std::find_if_not(out.begin(), out.end(), finite);
+  if (bad != out.end() && all_finite(in)) {
+    NonfiniteReport found{.op = op, .module = current_module_path(), .output = witness(*bad)};
+    for (const Tensor& x : in)
+      if (x.defined()) found.inputs.push_back(witness(x));
+    found.last_ops.assign(last_ops_.begin(), last_ops_.end());
+    log_text(Severity::error, found.text());
+    report_ = std::move(found);
+  }
+}
+
+std::string NonfiniteReport::text() const {
+  std::string out = str(op, module.empty() ? "" : str("(", module, ")"),
+                        ": the first result that is not finite; got ", described(output), " from ");
+  for (std::size_t i = 0; i < inputs.size(); ++i) out += str(i == 0 ? "" : " and ", described(inputs[i]));
+  out += "; before it ran ";
+  for (std::size_t i = 0; i < last_ops.size(); ++i) out += str(i == 0 ? "" : ", ", last_ops[i]);
+  return out;
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,137 @@
+// The cast ledger and the hunt for the first value that is not finite (AMP.md 14).
+#include "nets.h"
+
+#include "../support/catch.h"
+
+using namespace nets;
+
+namespace {
+
+/** Silences the log, and keeps it. */
+struct Quiet {
+  static inline std::string text;
+  Quiet() { text.clear(); }
+  LogSink former = set_log_sink([](Severity, std::string_view line) { text += std::string(line) + "\n"; });
+  ~Quiet() { set_log_sink(std::move(former)); }
+};
+
+const amp::CastEntry& entry_of(const std::vector<amp::CastEntry>& entries, std::string_view module,
+                               std::string_view op) {
+  for (const amp::CastEntry& e : entries)
+    if (e.module == module && e.op == op) return e;
+  throw std::runtime_error("no entry for " + std::string(op));
+}
+
+}  // namespace
+
+TEST_CASE("a trace counts casts by module, op, rule and direction", "[trace]") {
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
+  amp::CastStats before;
+  amp::trace ledger;
+  {
+    const Quiet quiet;
+    before = amp::cast_stats();
+    loss_of(net);
+    loss_of(net);
+  }
+  const amp::CastStats counted = amp::cast_stats() - before;
+  CHECK(ledger.total().count == counted.casts);
+  CHECK(ledger.total().bytes == counted.bytes);
+  CHECK(ledger.total().cache_hits == counted.cache_hits);
+  const amp::CastEntry first = entry_of(ledger.entries(), "first", "linear");
+  CHECK(first.rule == "low");
+  CHECK(first.from == f32);
+  CHECK(first.to == f16);
+  CHECK(first.count == 4);       // input twice, weight and bias once
+  CHECK(first.cache_hits == 2);  // weight and bias of the second pass
+  CHECK(first.elements == 2 * 5 * 6 + 8 * 6 + 8);
+  CHECK(first.bytes == 2 * first.elements);
+  const amp::CastEntry sum_entry = entry_of(ledger.entries(), "", "sum");
+  CHECK(sum_entry.rule == "full");
+  CHECK(sum_entry.to == f32);
+  CHECK(ledger.table().find("f32->f16") != std::string::npos);
+}
+
+TEST_CASE("a trace sees a converted model's door", "[trace]") {
+  Net net;
+  auto session = amp::initialize(net, {.opt_level = "O2", .verbosity = 0});
+  const amp::trace ledger;
+  net(input());
+  CHECK(entry_of(ledger.entries(), "", "model input").rule == "model");
+  CHECK(entry_of(ledger.entries(), "", "model output").to == f32);
+}
+
+TEST_CASE("a trace counts what overflows and what is flushed to zero", "[trace]") {
+  const Tensor x = tensor({1e6, -1e6, 1e-9, 1, 0, INFINITY}, {2, 3});
+  const amp::autocast on;
+  amp::trace outer;
+  {
+    amp::trace inner;
+    matmul(x, ones({3, 1}, {.dtype = f16}));
+    CHECK(inner.total().overflowed == 2);
+    CHECK(inner.total().flushed == 1);
+  }
+  matmul(x, ones({3, 1}, {.dtype = f16}));
+  CHECK(outer.total().count == 2);
+  CHECK(outer.total().overflowed == 4);
+}
+
+TEST_CASE("a trace neither changes results nor enters the graph", "[trace]") {
+  const auto run = [](bool traced) {
+    Net net;
+    const amp::autocast on;
+    std::optional<amp::trace> ledger;
+    if (traced) ledger.emplace();
+    loss_of(net).backward();
+    return values(net.first.weight.grad());
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE("detect_nonfinite names the first op, its module and its operands", "[trace]") {
+  const Quiet quiet;
+  Net net;
+  {
+    const NoGrad no_grad;
+    net.second.weight.fill_(3e38);
+  }
+  amp::detect_nonfinite guard;
+  loss_of(net);
+  REQUIRE(guard.report().has_value());
+  CHECK(guard.report()->op == "linear");
+  CHECK(guard.report()->module == "second");
+  CHECK(guard.report()->inputs.at(1).abs_max == Approx(3e38));
+  CHECK(guard.report()->last_ops.back() == "linear");
+  CHECK(guard.report()->last_ops.size() > 2);
+  CHECK(Quiet::text.find("linear(second): the first result that is not finite") == 0);
+}
+
+TEST_CASE("detect_nonfinite looks at casts and at the backward pass", "[trace]") {
+  const Quiet quiet;
+  SECTION("a cast that overflows") {
+    amp::detect_nonfinite guard;
+    const amp::autocast on;
+    matmul(full({2, 2}, 1e6), ones({2, 2}));
+    REQUIRE(guard.report().has_value());
+    CHECK(guard.report()->op == "to");
+  }
+  SECTION("a gradient") {
+    const Tensor x = zeros({3}, {.requires_grad = true});
+    const Tensor y = sum(sqrt(x));
+    amp::detect_nonfinite guard;
+    y.backward();
+    REQUIRE(guard.report().has_value());
+    CHECK(guard.report()->op == "sqrt backward");
+    guard.reset();
+    log(zeros({2}));
+    CHECK(guard.report()->op == "log");
+  }
+  SECTION("what was not finite before is nobody's fault") {
+    amp::detect_nonfinite guard;
+    exp(full({2}, INFINITY));
+    CHECK_FALSE(guard.report().has_value());
+    CHECK(Quiet::text.empty());
+  }
+}
