@@ -13,7 +13,8 @@
 namespace mezzo::amp {
 
 struct CustomFunctionOptions {
-  std::optional<DType> cast_inputs = {};  // where casts are active: cast arguments to it, run forward and backward with casts off
+  std::optional<DType> cast_inputs =
+      {};  // where casts are active: cast arguments to it, run forward and backward with casts off
 };
 
 /** The casting state that a forward ran in, for its backward. */

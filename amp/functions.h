@@ -79,7 +79,9 @@ template <class F> struct TaggedFunction {
  *  the cache) and runs f with casts off, as one op; elsewhere it is a plain call. Tensors that f captured are not cast: pass weights as arguments. */
 template <class F> auto half_function(F f) { return detail::TaggedFunction<F>{std::move(f), Precision::low}; }
 /** The same with casts to f32. */
-template <class F> auto float_function(F f) { return detail::TaggedFunction<F>{std::move(f), Precision::full}; }
+template <class F> auto float_function(F f) {
+  return detail::TaggedFunction<F>{std::move(f), Precision::full};
+}
 /** The same with casts to the widest dtype among the floating tensors of all arguments. */
 template <class F> auto promote_function(F f) {
   return detail::TaggedFunction<F>{std::move(f), Precision::widest};

@@ -111,14 +111,16 @@ TEST_CASE("names that no op has are refused, with near ones", "[overrides]") {
   CHECK(relu(matrix()).dtype() == f32);  // the failed override left nothing behind
 }
 
-TEST_CASE("half_function, float_function and promote_function are one op with casts off inside", "[overrides]") {
+TEST_CASE("half_function, float_function and promote_function are one op with casts off inside",
+          "[overrides]") {
   const Tensor x = matrix(), w = matrix();
   const auto body = [](const Tensor& a, const std::map<std::string, Tensor>& more) {
     return std::pair(matmul(a, more.at("w")), amp::autocast::is_enabled());
   };
   const auto half = amp::half_function(body), single = amp::float_function(body);
   const auto widest = amp::promote_function(body);
-  CHECK(half(x, std::map<std::string, Tensor>{{"w", w}}).first.dtype() == f32);  // casts are off: a plain call
+  CHECK(half(x, std::map<std::string, Tensor>{{"w", w}}).first.dtype() ==
+        f32);  // casts are off: a plain call
   const amp::autocast on({.dtype = bf16});
   const auto [low, inside] = half(x, std::map<std::string, Tensor>{{"w", w}});
   CHECK(low.dtype() == bf16);
