@@ -105,4 +105,14 @@ OpRow* find_op(std::string_view name) {
   return nullptr;
 }
 
+bool takes(const OpRow& row, DType dtype) {
+  const OpTraits& traits = row.traits;
+  if (is_floating(dtype)) return traits.integers != Integers::only;
+  // Structured ops are floating only unless they say more; elementwise ones compute in f32 what they do not keep.
+  const bool kept = traits.integers == Integers::keep || traits.integers == Integers::only;
+  const bool integers = kept || (row.elementwise && traits.integers == Integers::to_float);
+  if (dtype != DType::boolean) return integers;
+  return integers && (traits.booleans || traits.integers != Integers::keep);
+}
+
 }  // namespace mezzo

@@ -36,15 +36,25 @@ Tensor sinh(const Tensor& x) { return apply<op::Sinh>(x); }
 Tensor tan(const Tensor& x) { return apply<op::Tan>(x); }
 
 const Tensor& acos_(const Tensor& self) { return apply_in_place<op::Acos>({}, self); }
+const Tensor& acosh_(const Tensor& self) { return apply_in_place<op::Acosh>({}, self); }
 const Tensor& asin_(const Tensor& self) { return apply_in_place<op::Asin>({}, self); }
+const Tensor& asinh_(const Tensor& self) { return apply_in_place<op::Asinh>({}, self); }
+const Tensor& atan_(const Tensor& self) { return apply_in_place<op::Atan>({}, self); }
+const Tensor& atanh_(const Tensor& self) { return apply_in_place<op::Atanh>({}, self); }
+const Tensor& cos_(const Tensor& self) { return apply_in_place<op::Cos>({}, self); }
 const Tensor& cosh_(const Tensor& self) { return apply_in_place<op::Cosh>({}, self); }
+const Tensor& erf_(const Tensor& self) { return apply_in_place<op::Erf>({}, self); }
+const Tensor& erfc_(const Tensor& self) { return apply_in_place<op::Erfc>({}, self); }
 const Tensor& erfinv_(const Tensor& self) { return apply_in_place<op::Erfinv>({}, self); }
 const Tensor& exp_(const Tensor& self) { return apply_in_place<op::Exp>({}, self); }
+const Tensor& exp2_(const Tensor& self) { return apply_in_place<op::Exp2>({}, self); }
 const Tensor& expm1_(const Tensor& self) { return apply_in_place<op::Expm1>({}, self); }
 const Tensor& log_(const Tensor& self) { return apply_in_place<op::Log>({}, self); }
 const Tensor& log10_(const Tensor& self) { return apply_in_place<op::Log10>({}, self); }
 const Tensor& log1p_(const Tensor& self) { return apply_in_place<op::Log1p>({}, self); }
 const Tensor& log2_(const Tensor& self) { return apply_in_place<op::Log2>({}, self); }
+const Tensor& logit_(const Tensor& self) { return apply_in_place<op::Logit>({}, self); }
+const Tensor& sin_(const Tensor& self) { return apply_in_place<op::Sin>({}, self); }
 const Tensor& sinh_(const Tensor& self) { return apply_in_place<op::Sinh>({}, self); }
 const Tensor& tan_(const Tensor& self) { return apply_in_place<op::Tan>({}, self); }
 

@@ -57,15 +57,25 @@ MZ_API Tensor tan(const Tensor& x);
 
 // In place. Full-precision ones refuse an f16 or bf16 tensor while casts are active.
 MZ_API const Tensor& acos_(const Tensor& self);
+MZ_API const Tensor& acosh_(const Tensor& self);
 MZ_API const Tensor& asin_(const Tensor& self);
+MZ_API const Tensor& asinh_(const Tensor& self);
+MZ_API const Tensor& atan_(const Tensor& self);
+MZ_API const Tensor& atanh_(const Tensor& self);
+MZ_API const Tensor& cos_(const Tensor& self);
 MZ_API const Tensor& cosh_(const Tensor& self);
+MZ_API const Tensor& erf_(const Tensor& self);
+MZ_API const Tensor& erfc_(const Tensor& self);
 MZ_API const Tensor& erfinv_(const Tensor& self);
 MZ_API const Tensor& exp_(const Tensor& self);
+MZ_API const Tensor& exp2_(const Tensor& self);
 MZ_API const Tensor& expm1_(const Tensor& self);
 MZ_API const Tensor& log_(const Tensor& self);
 MZ_API const Tensor& log10_(const Tensor& self);
 MZ_API const Tensor& log1p_(const Tensor& self);
 MZ_API const Tensor& log2_(const Tensor& self);
+MZ_API const Tensor& logit_(const Tensor& self);
+MZ_API const Tensor& sin_(const Tensor& self);
 MZ_API const Tensor& sinh_(const Tensor& self);
 MZ_API const Tensor& tan_(const Tensor& self);
 

@@ -3,12 +3,14 @@
 
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
+#include "../../tensor/ops/require.h"
 #include "../../tensor/text.h"
 
 namespace mezzo::op {
 
 std::vector<Tensor> Glu::composite(Inputs in, const Attrs& attrs) {
   const Tensor& x = in[0];
+  require_one_floating_dtype("glu", in);
   const int dim = wrap_dim(attrs.dim, x.dim(), "glu");
   if (x.dim() == 0 || x.shape()[dim] % 2 != 0)
     fail<ShapeError>(

@@ -244,8 +244,10 @@ struct Silu {
 };
 
 struct Softplus {
-  static constexpr OpTraits traits =
-      unary("softplus", Precision::full, "log(1 + exp(beta x)) / beta", input(0));
+  static constexpr OpTraits traits{.name = "softplus",
+                                   .precision = Precision::full,
+                                   .summary = "log(1 + exp(beta x)) / beta",
+                                   .needs = {input(0)}};
   struct Attrs {
     double beta = 1, threshold = 20;
   };

@@ -189,6 +189,7 @@ struct Lerp {
 struct Maximum {
   static constexpr OpTraits traits = [] {
     OpTraits t = binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
+    t.in_place = false;
     t.booleans = true;
     return t;
   }();
@@ -204,6 +205,7 @@ struct Maximum {
 struct Minimum {
   static constexpr OpTraits traits = [] {
     OpTraits t = binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
+    t.in_place = false;
     t.booleans = true;
     return t;
   }();
@@ -243,7 +245,11 @@ struct Remainder {
 };
 
 struct Rsub {
-  static constexpr OpTraits traits = binary("rsub", "b - alpha * a");
+  static constexpr OpTraits traits = [] {
+    OpTraits t = binary("rsub", "b - alpha * a");
+    t.in_place = false;
+    return t;
+  }();
   struct Attrs {
     double alpha = 1;
   };

@@ -19,7 +19,9 @@ struct Argmax {
   static constexpr OpTraits traits{.name = "argmax",
                                    .precision = Precision::match,
                                    .summary = "index of the first greatest element",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ArgReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -30,7 +32,9 @@ struct Argmin {
   static constexpr OpTraits traits{.name = "argmin",
                                    .precision = Precision::match,
                                    .summary = "index of the first least element",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ArgReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -42,7 +46,9 @@ struct Max {
                                    .precision = Precision::match,
                                    .summary = "greatest element along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ArgReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -55,7 +61,9 @@ struct Min {
                                    .precision = Precision::match,
                                    .summary = "least element along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ArgReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -11,7 +11,9 @@ namespace mezzo::op {
 struct To {
   static constexpr OpTraits traits{.name = "to",
                                    .precision = Precision::match,
-                                   .summary = "converts to another dtype, one rounding to nearest even"};
+                                   .summary = "converts to another dtype, one rounding to nearest even",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     DType dtype = DType::f32;
   };
@@ -22,8 +24,11 @@ struct To {
 
 /** Row-major copy in the same dtype. */
 struct Clone {
-  static constexpr OpTraits traits{
-      .name = "clone", .precision = Precision::match, .summary = "row-major copy with its own storage"};
+  static constexpr OpTraits traits{.name = "clone",
+                                   .precision = Precision::match,
+                                   .summary = "row-major copy with its own storage",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {};
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -36,7 +41,9 @@ struct Copy {
                                    .precision = Precision::match,
                                    .summary = "overwrites with another tensor's elements",
                                    .inputs = 2,
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {};
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -48,7 +55,9 @@ struct Fill {
   static constexpr OpTraits traits{.name = "fill",
                                    .precision = Precision::match,
                                    .summary = "overwrites with one value",
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     double value = 0;
   };

@@ -13,7 +13,8 @@ struct Cross {
                                    .precision = Precision::widest,
                                    .summary = "vector product along a dimension of size 3",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   struct Attrs {
     std::int64_t dim = -1;
   };

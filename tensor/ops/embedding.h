@@ -13,7 +13,9 @@ struct Embedding {
                                    .precision = Precision::match,
                                    .summary = "rows of a table looked up by index",
                                    .inputs = 2,
-                                   .needs = {kNothing, input(0)}};
+                                   .needs = {kNothing, input(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t padding_idx = -1;    // the row that gets no gradient; -1: none
     bool scale_grad_by_freq = false;  // divide each row's gradient by how often the row was looked up

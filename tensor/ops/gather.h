@@ -13,7 +13,9 @@ struct Gather {
                                    .precision = Precision::match,
                                    .summary = "elements named along a dimension",
                                    .inputs = 2,
-                                   .needs = {input(1)}};
+                                   .needs = {input(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -29,7 +31,9 @@ struct Scatter {
                                    .summary = "writes elements to places named along a dimension",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -45,7 +49,9 @@ struct ScatterAdd {
                                    .summary = "adds elements to places named along a dimension",
                                    .inputs = 3,
                                    .needs = {kNothing, kNothing, input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -59,7 +65,9 @@ struct TakeAlongDim {
   static constexpr OpTraits traits{.name = "take_along_dim",
                                    .precision = Precision::match,
                                    .summary = "gather with broadcasting",
-                                   .inputs = 2};
+                                   .inputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };

@@ -13,7 +13,9 @@ struct IndexSelect {
                                    .precision = Precision::match,
                                    .summary = "rows named along a dimension",
                                    .inputs = 2,
-                                   .needs = {input(1)}};
+                                   .needs = {input(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -29,7 +31,9 @@ struct IndexAdd {
                                    .summary = "adds to rows named along a dimension",
                                    .inputs = 3,
                                    .needs = {kNothing, kNothing, input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
     double alpha = 1;
@@ -63,7 +67,9 @@ struct Index {
                                    .precision = Precision::match,
                                    .summary = "x[i, j, ...] with index tensors and holes",
                                    .inputs = 2,
-                                   .needs = {input(1)}};
+                                   .needs = {input(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::uint32_t dims = 0;
   };
@@ -80,7 +86,9 @@ struct IndexPut {
                                    .summary = "x[i, j, ...] = values, or += values",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::uint32_t dims = 0;
     bool accumulate = false;
@@ -108,7 +116,9 @@ struct MaskedSelect {
   static constexpr OpTraits traits{.name = "masked_select",
                                    .precision = Precision::match,
                                    .summary = "the elements where a mask holds",
-                                   .inputs = 2};
+                                   .inputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 

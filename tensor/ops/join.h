@@ -12,7 +12,9 @@ struct Cat {
   static constexpr OpTraits traits{.name = "cat",
                                    .precision = Precision::widest,
                                    .summary = "joins tensors along a dimension",
-                                   .inputs = kVariadic};
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -26,7 +28,9 @@ struct Stack {
   static constexpr OpTraits traits{.name = "stack",
                                    .precision = Precision::widest,
                                    .summary = "joins tensors of one shape along a new dimension",
-                                   .inputs = kVariadic};
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };

@@ -26,7 +26,9 @@ struct Bernoulli : RandomFill {
   static constexpr OpTraits traits{.name = "bernoulli",
                                    .precision = Precision::match,
                                    .summary = "1 with a given probability, else 0",
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
@@ -44,7 +46,9 @@ struct Randint : RandomFill {
   static constexpr OpTraits traits{.name = "randint",
                                    .precision = Precision::match,
                                    .summary = "uniform whole numbers in [low, high)",
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 

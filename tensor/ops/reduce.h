@@ -23,7 +23,9 @@ struct All {
   static constexpr OpTraits traits{.name = "all",
                                    .precision = Precision::match,
                                    .summary = "true where all elements are nonzero",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -34,7 +36,9 @@ struct Amax {
   static constexpr OpTraits traits{.name = "amax",
                                    .precision = Precision::match,
                                    .summary = "greatest element, gradient shared among ties",
-                                   .needs = {input(0) | output(0)}};
+                                   .needs = {input(0) | output(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -46,7 +50,9 @@ struct Amin {
   static constexpr OpTraits traits{.name = "amin",
                                    .precision = Precision::match,
                                    .summary = "least element, gradient shared among ties",
-                                   .needs = {input(0) | output(0)}};
+                                   .needs = {input(0) | output(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -58,7 +64,9 @@ struct Any {
   static constexpr OpTraits traits{.name = "any",
                                    .precision = Precision::match,
                                    .summary = "true where some element is nonzero",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -69,7 +77,9 @@ struct CountNonzero {
   static constexpr OpTraits traits{.name = "count_nonzero",
                                    .precision = Precision::match,
                                    .summary = "number of nonzero elements",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -87,8 +97,11 @@ struct Mean {
 
 /** Sum over the dimensions. f32 accumulation (f64 for f64), one rounding; integers and bool give i64. */
 struct Sum {
-  static constexpr OpTraits traits{
-      .name = "sum", .precision = Precision::full, .summary = "sum over dimensions"};
+  static constexpr OpTraits traits{.name = "sum",
+                                   .precision = Precision::full,
+                                   .summary = "sum over dimensions",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -13,7 +13,9 @@ struct Cumprod {
                                    .precision = Precision::full,
                                    .summary = "running product along a dimension",
                                    .needs = {input(0)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
   };
@@ -39,7 +41,9 @@ struct Cumsum {
   static constexpr OpTraits traits{.name = "cumsum",
                                    .precision = Precision::full,
                                    .summary = "running sum along a dimension",
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
     bool reversed = false;

@@ -15,7 +15,9 @@ struct Sort {
                                    .precision = Precision::match,
                                    .summary = "elements in order, with their indices",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = -1;
     bool descending = false;
@@ -30,7 +32,9 @@ struct Argsort {
   static constexpr OpTraits traits{.name = "argsort",
                                    .precision = Precision::match,
                                    .summary = "indices that put elements in order",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = Sort::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -41,7 +45,9 @@ struct Topk {
                                    .precision = Precision::match,
                                    .summary = "the k largest or smallest elements, with their indices",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t k = 0;
     std::int64_t dim = -1;
@@ -59,7 +65,9 @@ struct Kthvalue {
                                    .precision = Precision::match,
                                    .summary = "the k-th smallest element, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t k = 1;
     std::int64_t dim = -1;

@@ -39,7 +39,9 @@ struct Prod {
   static constexpr OpTraits traits{.name = "prod",
                                    .precision = Precision::full,
                                    .summary = "product over one dimension or all",
-                                   .needs = {input(0)}};
+                                   .needs = {input(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -12,7 +12,9 @@ struct View {
   static constexpr OpTraits traits{.name = "view",
                                    .precision = Precision::match,
                                    .summary = "same elements under another shape",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     Shape shape;  // complete: no -1 left
   };
@@ -21,8 +23,12 @@ struct View {
 };
 
 struct Permute {
-  static constexpr OpTraits traits{
-      .name = "permute", .precision = Precision::match, .summary = "reorders dimensions", .view = true};
+  static constexpr OpTraits traits{.name = "permute",
+                                   .precision = Precision::match,
+                                   .summary = "reorders dimensions",
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     Shape order;  // result dimension i is input dimension order[i]
   };
@@ -34,7 +40,9 @@ struct Expand {
   static constexpr OpTraits traits{.name = "expand",
                                    .precision = Precision::match,
                                    .summary = "repeats size-1 dimensions without copying",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     Shape shape;
   };
@@ -47,7 +55,9 @@ struct Slice {
   static constexpr OpTraits traits{.name = "slice",
                                    .precision = Precision::match,
                                    .summary = "a range of elements along one dimension",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
     std::int64_t start = 0, length = 0, step = 1;
@@ -60,7 +70,9 @@ struct Select {
   static constexpr OpTraits traits{.name = "select",
                                    .precision = Precision::match,
                                    .summary = "one index along a dimension, which vanishes",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
     std::int64_t index = 0;
@@ -74,7 +86,9 @@ struct AsStrided {
   static constexpr OpTraits traits{.name = "as_strided",
                                    .precision = Precision::match,
                                    .summary = "a view with given sizes, strides and offset",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     Shape shape;
     Strides strides;

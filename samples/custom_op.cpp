@@ -1,0 +1,43 @@
+// custom_op: an op of one's own. One struct outside the library gives it a precision tag, kernels for every dtype, first and second
+// derivatives and its place in automatic casts; then it is checked as the library checks its own.
+#include <mezzo.h>
+
+#include <cmath>
+#include <cstdio>
+
+using namespace mezzo;
+
+/** A bell: exp(-x^2). Its derivative is -2 x exp(-x^2), so both operand and result are kept for it. */
+struct Bell {
+  static constexpr OpTraits traits{.name = "bell",
+                                   .precision = Precision::full,  // exponentials overflow in f16
+                                   .summary = "exp(-x^2)",
+                                   .needs = {input(0) | output(0)}};
+  template <class V> static V forward(const V& x) {
+    using std::exp;  // for numbers; tensors bring their own
+    return exp(-x * x);
+  }
+  template <class V> static V derivative(const V& x, const V& y) { return -2 * x * y; }
+};
+
+Tensor bell(const Tensor& x) { return apply<Bell>(x); }
+
+/** Prints what was checked; gives 1 for a failure. */
+int failed(const char* what, bool holds) {
+  std::printf("%-54s %s\n", what, holds ? "yes" : "NO");
+  return holds ? 0 : 1;
+}
+
+int main() {
+  const auto f = [](const std::vector<Tensor>& x) { return std::vector{bell(x[0])}; };
+  const Tensor x = tensor({-1.5, -0.3, 0, 0.8, 2}, {.dtype = f64, .requires_grad = true});
+  const Tensor half = x.detach().to(f16);
+  int failures = failed("bell(0) is 1", bell(tensor(0)).item<double>() == 1);
+  failures += failed("the derivative agrees with finite differences", gradcheck(f, {x}).ok);
+  failures += failed("and so does the second", gradgradcheck(f, {x}).ok);
+  failures += failed("f16 stays f16 without casts", bell(half).dtype() == f16);
+  const amp::autocast on;
+  failures += failed("and is computed in f32 under autocast, as its tag says",
+                     bell(half).dtype() == f32 && equal(bell(half), bell(half.to(f32))));
+  return failures;
+}

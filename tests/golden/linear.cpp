@@ -1,0 +1,110 @@
+// Golden calls: products of matrices and tensors, and what is normalised.
+#include "golden.h"
+
+namespace {
+
+using namespace golden;
+using namespace mezzo;
+
+#define GOLDEN_ADDED(op)                                                    \
+  GOLDEN(#op, op(x[0], x[1], x[2]));                                        \
+  GOLDEN(#op "/factors", op(x[0], x[1], x[2], {.beta = 0.5, .alpha = -2})); \
+  GOLDEN_IN_PLACE(#op "/in place", op##_(self, x[1], x[2]))
+
+void add_products() {
+  GOLDEN("matmul", matmul(x[0], x[1]));
+  GOLDEN("matmul/vectors", matmul(x[0], x[1]));
+  GOLDEN("matmul/matrix, vector", matmul(x[0], x[1]));
+  GOLDEN("matmul/vector, matrix", matmul(x[0], x[1]));
+  GOLDEN("matmul/batches", matmul(x[0], x[1]));
+  GOLDEN("matmul/inner 0", matmul(x[0], x[1]));
+  GOLDEN("matmul/batch, vector", matmul(x[0], x[1]));
+  GOLDEN("mm", mm(x[0], x[1]));
+  GOLDEN("bmm", bmm(x[0], x[1]));
+  GOLDEN("mv", mv(x[0], x[1]));
+  GOLDEN("dot", dot(x[0], x[1]));
+  GOLDEN("vecdot", vecdot(x[0], x[1]));
+  GOLDEN("mul/outer", outer(x[0], x[1]));
+  GOLDEN_ADDED(addmm);
+  GOLDEN_ADDED(addmv);
+  GOLDEN_ADDED(addr);
+  GOLDEN_ADDED(addbmm);
+  GOLDEN_ADDED(baddbmm);
+  GOLDEN("addmm/broadcast", addmm(x[0], x[1], x[2]));
+  GOLDEN("linear", linear(x[0], x[1], x[2]));
+  GOLDEN("linear/without bias", linear(x[0], x[1]));
+}
+
+void add_contractions() {
+  GOLDEN("bilinear", bilinear(x[0], x[1], x[2], x[3]));
+  GOLDEN("bilinear/without bias", bilinear(x[0], x[1], x[2]));
+  GOLDEN("chain_matmul", chain_matmul(x));
+  GOLDEN("multi_dot", multi_dot(x));
+  GOLDEN("tensordot", tensordot(x[0], x[1]));
+  GOLDEN("tensordot/dimensions", tensordot(x[0], x[1], {{0, 2}, {1, 0}}));
+  GOLDEN("cross", cross(x[0], x[1]));
+  GOLDEN("cross/dimension", cross(x[0], x[1], {.dim = 0}));
+#define GOLDEN_EINSUM(equation) GOLDEN("einsum/" equation, einsum(equation, x))
+  GOLDEN_EINSUM("ij,jk->ik");
+  GOLDEN_EINSUM("ij,jk");
+  GOLDEN_EINSUM("bij,bjk->bik");
+  GOLDEN_EINSUM("ii->i");
+  GOLDEN_EINSUM("ii");
+  GOLDEN_EINSUM("ij->ji");
+  GOLDEN_EINSUM("i,j->ij");
+  GOLDEN_EINSUM("...ij,...jk->...ik");
+  GOLDEN_EINSUM("bn,anm,bm->ba");
+  GOLDEN_EINSUM("ij->");
+  GOLDEN_EINSUM("bhqd,bhkd->bhqk");
+}
+
+/** A norm that updates running statistics: they are results too. */
+template <class F> Tensors training(const Tensors& x, F&& norm) {
+  const Tensor mean = x[1].clone(), var = x[2].clone();
+  return {norm(mean, var), mean, var};
+}
+
+BatchNormOptions outside_training(const Tensors& x) {
+  return {.running_mean = x[1], .running_var = x[2], .weight = x[3], .bias = x[4]};
+}
+
+Tensors batch_norm_in_training(const Tensors& x) {
+  return training(x, [&](const Tensor& mean, const Tensor& var) {
+    return batch_norm(x[0], {.running_mean = mean,
+                             .running_var = var,
+                             .weight = x[3],
+                             .bias = x[4],
+                             .training = true,
+                             .momentum = 0.3,
+                             .eps = 1e-3});
+  });
+}
+
+void add_norms() {
+  GOLDEN("batch_norm", batch_norm(x[0], outside_training(x)));
+  GOLDEN("batch_norm/2-D", batch_norm(x[0], outside_training(x)));
+  GOLDEN("batch_norm/4-D", batch_norm(x[0], outside_training(x)));
+  GOLDEN_WITHIN("batch_norm/training ", 4, batch_norm_in_training(x));
+  GOLDEN_WITHIN("batch_norm/training 2-D", 4, batch_norm_in_training(x));
+  GOLDEN_WITHIN("batch_norm/training 4-D", 4, batch_norm_in_training(x));
+  GOLDEN_WITHIN("batch_norm/without statistics", 4, batch_norm(x[0], {.training = true}));
+  GOLDEN_WITHIN("instance_norm", 4, instance_norm(x[0], {.weight = x[1], .bias = x[2]}));
+  GOLDEN("instance_norm/statistics",
+         instance_norm(x[0], {.running_mean = x[1], .running_var = x[2], .use_input_stats = false}));
+  GOLDEN_WITHIN("instance_norm/updates", 4, training(x, [&](const Tensor& mean, const Tensor& var) {
+                  return instance_norm(x[0], {.running_mean = mean, .running_var = var, .momentum = 0.2});
+                }));
+  GOLDEN_WITHIN("group_norm", 4, group_norm(x[0], 2, {.weight = x[1], .bias = x[2]}));
+  GOLDEN_WITHIN("group_norm/plain", 4, group_norm(x[0], 3, {.eps = 0.1}));
+  GOLDEN_WITHIN("layer_norm", 4, layer_norm(x[0], {4}, {.weight = x[1], .bias = x[2]}));
+  GOLDEN_WITHIN("layer_norm/two dimensions", 4, layer_norm(x[0], {3, 4}, {.weight = x[1], .eps = 0.1}));
+  GOLDEN_WITHIN("rms_norm", 4, rms_norm(x[0], {4}, {.weight = x[1], .eps = 1e-3}));
+}
+
+const Registrar additions([] {
+  add_products();
+  add_contractions();
+  add_norms();
+});
+
+}  // namespace

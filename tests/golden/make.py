@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Writes the golden files beside it: what PyTorch computes for the cases in cases_*.py, for this library to be compared with.
+
+    python3 make.py            (needs torch; any version, it is noted in the files)
+
+For each case "op/variant" a file holds the operands as "name:x0", "name:x1", ..., the results in f64 as "name:y0", ..., the gradients of the
+operands that have one as "name:g0", ..., and results and gradients computed in f32 under the same names with ":f32" behind.
+Floating operands are stored in f32: f64 runs on the same values. The incoming gradient of a result is (i mod 7) / 4 - 1/2 at element i.
+"""
+import importlib
+import json
+import struct
+from pathlib import Path
+
+import torch
+
+from golden import CASES, operands_of
+
+FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence')
+CODES = {torch.float64: 'F64', torch.float32: 'F32', torch.float16: 'F16', torch.int64: 'I64', torch.bool: 'BOOL'}
+
+
+def incoming(y):
+    values = torch.arange(y.numel(), dtype=torch.float64) % 7 * 0.25 - 0.5
+    return values.to(y.dtype).reshape(y.shape)
+
+
+def evaluate(case, operands, dtype):
+    """(results, {operand number: gradient}) of a case computed in dtype."""
+    inputs = []
+    for spec, value in zip(case.specs, operands):
+        x = value.to(dtype, copy=True) if value.is_floating_point() else value.clone()
+        inputs.append(x.requires_grad_(spec.gradient))
+    results = case.call(*inputs)
+    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    recorded = [y for y in results if y.requires_grad]
+    if recorded:
+        torch.autograd.backward(recorded, [incoming(y) for y in recorded])
+    gradients = {k: x.grad for k, x in enumerate(inputs) if x.grad is not None}
+    return [y.detach() for y in results], gradients
+
+
+def tensors_of(family):
+    tensors = {}
+    for case in (case for case in CASES if case.family == family):
+        operands = operands_of(case)
+        for k, x in enumerate(operands):
+            tensors[f'{case.name}:x{k}'] = x
+        for dtype, mark in ((torch.float64, ''), (torch.float32, ':f32')):
+            results, gradients = evaluate(case, operands, dtype)
+            for k, y in enumerate(results):
+                if y.is_floating_point() or not mark:  # integers do not depend on it
+                    tensors[f'{case.name}:y{k}{mark}'] = y
+            for k, g in gradients.items():
+                tensors[f'{case.name}:g{k}{mark}'] = g
+    return tensors
+
+
+def write(path, tensors):
+    """The safetensors format: size of the header, header, elements; here the widest elements first, so that all are aligned."""
+    header = {'__metadata__': {'format': 'pt', 'torch': torch.__version__}}
+    body = b''
+    for name, x in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
+        content = x.contiguous().numpy().tobytes()
+        header[name] = {'dtype': CODES[x.dtype], 'shape': list(x.shape), 'data_offsets': [len(body), len(body) + len(content)]}
+        body += content
+    text = json.dumps(header, separators=(',', ':')).encode()
+    text += b' ' * (-len(text) % 8)
+    path.write_bytes(struct.pack('<Q', len(text)) + text + body)
+
+
+def main():
+    for family in FAMILIES:
+        importlib.import_module(f'cases_{family}')
+        tensors = tensors_of(family)
+        path = Path(__file__).with_name(f'{family}.safetensors')
+        write(path, tensors)
+        print(f'{path.name}: {sum(case.family == family for case in CASES)} cases, {path.stat().st_size} bytes')
+
+
+main()

@@ -1,0 +1,62 @@
+// Generated test of the dtypes that rows claim: what is claimed runs, what is not is refused by type.
+#include <set>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using namespace cases;
+
+namespace {
+
+/** Operands of a sample with the values of floating ones made small positive integers of another dtype. */
+std::vector<Tensor> operands_in(const Case& c, DType dtype) {
+  std::vector<Array> values = draw(c, 0, false);
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (!c.operands[k].integers && !c.operands[k].boolean)
+      for (double& v : values[k].values) v = 1 + std::floor(std::abs(v));
+  std::vector<Tensor> x = to_tensors(c, values, f32);
+  for (Tensor& t : x)
+    if (is_floating(t.dtype())) t = t.to(dtype);
+  return x;
+}
+
+bool has_values(const Case& c) {
+  for (const Operand& operand : c.operands)
+    if (!operand.integers && !operand.boolean) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("rows take the dtypes they claim and refuse the others", "[ops][dtypes]") {
+  std::set<std::string>
+      seen;  // the first case of each op: later ones may bring numbers that decide the dtype
+  for (const Case& c : all_cases()) {
+    const OpRow* row = find_op(c.op);
+    if (!seen.insert(c.op).second || !row || !c.single_op || !has_values(c) ||
+        c.variant.find("in place") != std::string::npos)
+      continue;
+    for (const DType dtype : {boolean, u8, i32, i64}) {
+      std::string outcome = "ran";
+      try {
+        c.call(operands_in(c, dtype));
+      } catch (const DtypeError& e) {
+        if (std::string(e.what()).rfind(c.op, 0) != 0) continue;  // from another op of the case's call
+        outcome = str("DtypeError: ", e.what());
+      } catch (const ValueError&) {
+        continue;  // an attribute that only floating operands can have
+      } catch (const std::exception& e) {
+        outcome = str("another exception: ", e.what());
+      }
+      INFO(c.op << " " << c.variant << " on " << name(dtype) << ": " << outcome);
+      INFO("structured ops say which integers they take by traits.integers and traits.booleans");
+      if (takes(*row, dtype))
+        CHECK(outcome == "ran");
+      else if (outcome == "ran" &&
+               dtype != boolean)  // for bool, numbers beside the operands may have decided
+        WARN("the row does not say that it takes what ran");
+      CHECK(outcome.find("another exception") == std::string::npos);
+    }
+  }
+}
