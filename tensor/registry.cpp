@@ -14,6 +14,7 @@
 #include "ops/copy.h"
 #include "ops/cross.h"
 #include "ops/cross_entropy.h"
+#include "ops/ctc_loss.h"
 #include "ops/distance.h"
 #include "ops/embedding.h"
 #include "ops/gather.h"
@@ -24,9 +25,11 @@
 #include "ops/interpolate.h"
 #include "ops/join.h"
 #include "ops/layer_norm.h"
+#include "ops/local_response_norm.h"
 #include "ops/loss.h"
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
+#include "ops/overwrite.h"
 #include "ops/pair_distance.h"
 #include "ops/place.h"
 #include "ops/pool.h"
@@ -35,6 +38,7 @@
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/renorm.h"
+#include "ops/running_extreme.h"
 #include "ops/scan.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
@@ -64,6 +68,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::CopyOps{});
   append_rows(rows, op::CrossEntropyOps{});
   append_rows(rows, op::CrossOps{});
+  append_rows(rows, op::CtcLossOps{});
   append_rows(rows, op::DistanceOps{});
   append_rows(rows, op::EmbeddingOps{});
   append_rows(rows, op::FunctionOps{});
@@ -75,10 +80,12 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::InterpolateOps{});
   append_rows(rows, op::JoinOps{});
   append_rows(rows, op::LayerNormOps{});
+  append_rows(rows, op::LocalResponseNormOps{});
   append_rows(rows, op::LossOps{});
   append_rows(rows, op::LossTermOps{});
   append_rows(rows, op::MarginLossOps{});
   append_rows(rows, op::MatmulOps{});
+  append_rows(rows, op::OverwriteOps{});
   append_rows(rows, op::PairDistanceOps{});
   append_rows(rows, op::PlaceOps{});
   append_rows(rows, op::PoolOps{});
@@ -89,6 +96,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::ReduceOps{});
   append_rows(rows, op::RenormOps{});
   append_rows(rows, op::RoundingOps{});
+  append_rows(rows, op::RunningExtremeOps{});
   append_rows(rows, op::ScanOps{});
   append_rows(rows, op::SelectionOps{});
   append_rows(rows, op::SoftmaxOps{});
