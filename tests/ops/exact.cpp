@@ -46,7 +46,7 @@ Tensor leaf(const Array& x, DType dtype, bool transposed = false) {
 /** Exact results in the dtype's nearest values. */
 bool is_rounded(const Tensor& got, const Array& exact) {
   const NoGrad no_grad;
-  return cases::same_bits(got, tensor(exact.values, exact.shape, {.dtype = f64}).to(got.dtype()) + 0.0);
+  return cases::same_bits(got, tensor(exact.values, exact.shape, {.dtype = f64}).to(got.dtype()));
 }
 
 /** sum over r of a(i, r) b(r, j). */
