@@ -20,6 +20,7 @@
 #include "ops/pointwise.h"
 #include "ops/pool.h"
 #include "ops/random.h"
+#include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"

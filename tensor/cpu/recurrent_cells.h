@@ -1,0 +1,161 @@
+// The gates of the recurrent cells, forward and backward, for a run of units of one sequence at one step.
+// Sees: ../math.h, elementwise_kernel.h (MZ_INDEPENDENT_LOOP).
+// Read next: recurrent.cpp, recurrent_backward.cpp (who call them).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "../math.h"
+#include "elementwise_kernel.h"
+#include "recurrent_plan.h"
+
+namespace mezzo::cpu_kernels {
+
+/** Most units in a run: a panel of columns. */
+template <class T> inline constexpr std::int64_t kMaxUnits = RegisterBlock<T>::kColumns;
+
+/** A run of `n` units. Gates lie `gate_stride` apart, their hidden parts `hidden_stride`. */
+template <class T> struct ForwardUnits {
+  std::int64_t n, gate_stride, hidden_stride;
+  T* gates;         // in: W x + b; out: the gates after their activation
+  const T* hidden;  // U h
+  T* extra;         // kept beside the gates: c of an LSTM, U h + b of a GRU's n
+  T* state;         // c
+  const T* h;       // of the step before
+  const T* bias;    // GRU: the hidden bias of n
+  T* result;        // h, before its rounding
+  DType dtype;      // states are rounded to it
+};
+
+/** The same on the way back. */
+template <class T> struct BackwardUnits {
+  std::int64_t n, gate_stride;
+  const T* gates;
+  const T* extra;
+  const T* c_before;  // LSTM
+  const T* h_before;  // GRU
+  const T* gh;        // gradient of h
+  T* gc;              // gradient of c, replaced by that of the step before
+  T* input_gates;     // gradients of W x + b
+  T* hidden_gates;    // gradients of U h + b: the same memory but for a GRU
+  T* direct;          // GRU: what goes to the h before without passing U
+};
+
+template <class T, bool kRelu> struct RnnUnits {
+  static constexpr std::int64_t kGates = 1;
+  static constexpr bool kExtra = false;
+  static void forward(const ForwardUnits<T>& u) {
+    T *a = u.gates, *result = u.result;
+    const T* hidden = u.hidden;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < u.n; ++i) {
+      const T x = a[i] + hidden[i];
+      const T y = kRelu ? (x < T(0) ? T(0) : x) : math::tanh(x);
+      a[i] = y;
+      result[i] = y;
+    }
+  }
+  static void backward(const BackwardUnits<T>& u) {
+    const T *a = u.gates, *gh = u.gh;
+    T* to = u.input_gates;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < u.n; ++i)
+      to[i] = kRelu ? (a[i] > T(0) ? gh[i] : T(0)) : gh[i] * (1 - a[i] * a[i]);
+  }
+};
+
+template <class T> struct GruUnits {
+  static constexpr std::int64_t kGates = 3;
+  static constexpr bool kExtra = true;
+  static void forward(const ForwardUnits<T>& u) {
+    T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *extra = u.extra, *result = u.result;
+    const T *hr = u.hidden, *hz = hr + u.hidden_stride, *hn = hz + u.hidden_stride, *h = u.h, *bias = u.bias;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < u.n; ++i) {
+      const T reset = math::sigmoid(r[i] + hr[i]), update = math::sigmoid(z[i] + hz[i]);
+      const T part = hn[i] + bias[i];
+      const T fresh = math::tanh(n[i] + reset * part);
+      r[i] = reset;
+      z[i] = update;
+      n[i] = fresh;
+      extra[i] = part;
+      result[i] = (1 - update) * fresh + update * h[i];
+    }
+  }
+  static void backward(const BackwardUnits<T>& u) {
+    const T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *part = u.extra, *h = u.h_before,
+            *gh = u.gh;
+    T *xr = u.input_gates, *xz = xr + u.gate_stride, *xn = xz + u.gate_stride;
+    T *hr = u.hidden_gates, *hz = hr + u.gate_stride, *hn = hz + u.gate_stride, *direct = u.direct;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < u.n; ++i) {
+      const T gz = gh[i] * (h[i] - n[i]) * z[i] * (1 - z[i]);
+      const T gn = gh[i] * (1 - z[i]) * (1 - n[i] * n[i]);
+      const T gr = gn * part[i] * r[i] * (1 - r[i]);
+      direct[i] = gh[i] * z[i];
+      xr[i] = gr;
+      xz[i] = gz;
+      xn[i] = gn;
+      hr[i] = gr;
+      hz[i] = gz;
+      hn[i] = gn * r[i];
+    }
+  }
+};
+
+template <class T> struct LstmUnits {
+  static constexpr std::int64_t kGates = 4;
+  static constexpr bool kExtra = true;
+  static void forward(const ForwardUnits<T>& u) {
+    T *i = u.gates, *f = i + u.gate_stride, *g = f + u.gate_stride, *o = g + u.gate_stride;
+    const T *hi = u.hidden, *hf = hi + u.hidden_stride, *hg = hf + u.hidden_stride,
+            *ho = hg + u.hidden_stride;
+    T *c = u.state, *extra = u.extra, *result = u.result;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t k = 0; k < u.n; ++k) {
+      const T in = math::sigmoid(i[k] + hi[k]), forget = math::sigmoid(f[k] + hf[k]);
+      const T fresh = math::tanh(g[k] + hg[k]);
+      c[k] = forget * c[k] + in * fresh;
+      i[k] = in;
+      f[k] = forget;
+      g[k] = fresh;
+    }
+    round_to(u.dtype, c, u.n);
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t k = 0; k < u.n; ++k) {
+      const T out = math::sigmoid(o[k] + ho[k]);
+      o[k] = out;
+      extra[k] = c[k];
+      result[k] = out * math::tanh(c[k]);
+    }
+  }
+  static void backward(const BackwardUnits<T>& u) {
+    const T *i = u.gates, *f = i + u.gate_stride, *g = f + u.gate_stride, *o = g + u.gate_stride;
+    const T *c = u.extra, *before = u.c_before, *gh = u.gh;
+    T *gi = u.input_gates, *gf = gi + u.gate_stride, *gg = gf + u.gate_stride, *go = gg + u.gate_stride;
+    T* gc = u.gc;
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t k = 0; k < u.n; ++k) {
+      const T t = math::tanh(c[k]);
+      const T all = gc[k] + gh[k] * o[k] * (1 - t * t);
+      go[k] = gh[k] * t * o[k] * (1 - o[k]);
+      gi[k] = all * g[k] * i[k] * (1 - i[k]);
+      gg[k] = all * i[k] * (1 - g[k] * g[k]);
+      gf[k] = all * before[k] * f[k] * (1 - f[k]);
+      gc[k] = all * f[k];
+    }
+  }
+};
+
+/** Calls f with the units of a kind of cell. */
+template <class T, class F> void visit_cell(op::CellKind kind, F&& f) {
+  switch (kind) {
+    case op::CellKind::rnn_tanh: return f(RnnUnits<T, false>{});
+    case op::CellKind::rnn_relu: return f(RnnUnits<T, true>{});
+    case op::CellKind::gru: return f(GruUnits<T>{});
+    default: return f(LstmUnits<T>{});
+  }
+}
+
+}  // namespace mezzo::cpu_kernels

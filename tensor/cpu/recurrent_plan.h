@@ -1,0 +1,107 @@
+// What the recurrent kernels share: which sequences run at which step, and where their rows lie; packed weights; rows of states.
+// Sees: ../ops/recurrent.h, gemm_pack.h, gemm_panels.h, convert.h.
+// Read next: recurrent_cells.h (the gates), recurrent.cpp (forward), recurrent_backward.cpp.
+#pragma once
+
+#include "../ops/recurrent.h"
+#include "../parallel.h"
+#include "convert.h"
+#include "gemm_pack.h"
+#include "gemm_panels.h"
+#include "workspace.h"
+
+namespace mezzo::cpu_kernels {
+
+/** Longest sequences first, so that those running at any time are the first ones; the steps that exist lie packed, time by time. */
+class SequencePlan {
+ public:
+  SequencePlan(std::int64_t steps, std::int64_t batch, const op::RecurrentAttrs& attrs);
+
+  std::int64_t steps, batch, rows = 0;
+  bool full;  // no step is padding: packed rows are the tensor's own
+
+  /** Time of the k-th step to be computed. */
+  std::int64_t time(std::int64_t k) const { return reverse_ ? steps - 1 - k : k; }
+  /** How many sequences run at a time. */
+  std::int64_t active(std::int64_t time) const { return active_[static_cast<std::size_t>(time)]; }
+  /** First packed row of a time. */
+  std::int64_t offset(std::int64_t time) const { return offset_[static_cast<std::size_t>(time)]; }
+  /** Which sequence of the batch is number i here. */
+  std::int64_t sequence(std::int64_t i) const { return order_[static_cast<std::size_t>(i)]; }
+  /** Row of a time and sequence in the tensor [T, N, ..]. */
+  std::int64_t tensor_row(std::int64_t time, std::int64_t i) const { return time * batch + sequence(i); }
+  /** Packed row of sequence i at the step computed before `time`, or -1 when that is the initial state. */
+  std::int64_t previous_row(std::int64_t time, std::int64_t i) const {
+    const std::int64_t before = reverse_ ? time + 1 : time - 1;
+    const bool exists = before >= 0 && before < steps && i < active(before);
+    return exists ? offset(before) + i : -1;
+  }
+
+ private:
+  bool reverse_;
+  std::vector<std::int64_t> order_, active_, offset_;
+};
+
+/** The packed rows of x [T, N, c] as a matrix: x's own memory where that is possible, else a copy in `room`. */
+Matrix packed_rows(const Tensor& x, const SequencePlan& plan, Workspace<char>& room);
+
+/** The right operand of a product that is computed again and again: `blocks` matrices of `columns` columns each, side by side. */
+template <class T> class FixedOperand {
+ public:
+  /** `x` has the operand's columns as rows: block b is rows [b columns, (b + 1) columns). */
+  FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns, std::int64_t depth);
+
+  std::int64_t panels() const { return panels_.count; }
+  std::int64_t first_column(std::int64_t panel) const { return panel * kWidth; }
+  std::int64_t valid(std::int64_t panel) const { return panels_.valid(panel); }
+
+  /** c[row][column] = the sum over steps of a(row, step) x(step, column) for one panel of one block; kWidth elements between rows of c. */
+  void multiply(const RowPanels<T>& rows, const T* a, std::int64_t block, std::int64_t panel, T* c) const {
+    const T* b = room_.data() + (block * panels_.count + panel) * kWidth * depth_;
+    const int vectors = panels_.vectors_of(panel);
+    for (std::int64_t p = 0; p < rows.count; ++p)
+      micro_kernel_for<T>(rows.height_of(p), vectors)(depth_, a + p * rows.height * depth_, b,
+                                                      c + p * rows.height * kWidth, kWidth, false);
+  }
+
+  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+
+ private:
+  ColumnPanels<T> panels_;
+  std::int64_t depth_;
+  Workspace<T> room_;
+};
+
+/** Packs rows [0, n) of a row-major matrix as a left operand. */
+template <class T> RowPanels<T> pack_rows(const T* x, std::int64_t n, std::int64_t depth, T* to) {
+  const RowPanels<T> panels(n);
+  for (std::int64_t p = 0; p < panels.count; ++p)
+    pack_panel({x + p * panels.height * depth, dtype_of<T>(), depth, 1}, panels.height_of(p), depth,
+               panels.height_of(p), to + p * panels.height * depth);
+  return panels;
+}
+
+/** State rows [sequence i][n] of a tensor [N, n]; zeros where it is undefined. */
+template <class T> void load_state(const Tensor& x, const SequencePlan& plan, std::int64_t n, T* to);
+template <class T> void store_state(const T* from, const SequencePlan& plan, std::int64_t n, const Tensor& x);
+
+/** n values as they are after rounding to the dtype. */
+template <class T> void round_to(DType dtype, T* x, std::int64_t n) {
+  if (dtype == dtype_of<T>()) return;
+  constexpr std::int64_t kRun = 64;
+  std::uint16_t narrow[kRun];
+  for (std::int64_t at = 0; at < n; at += kRun) {
+    const std::int64_t run = std::min(kRun, n - at);
+    convert(dtype_of<T>(), x + at, dtype, narrow, run);
+    convert(dtype, narrow, dtype_of<T>(), x + at, run);
+  }
+}
+
+/** Row `row` of n elements of a row-major tensor. */
+inline char* row_address(const Tensor& x, std::int64_t row, std::int64_t n) {
+  return static_cast<char*>(x.raw_data()) + row * n * static_cast<std::int64_t>(item_size(x.dtype()));
+}
+
+inline Matrix matrix_of(const Tensor& x) { return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]}; }
+
+}  // namespace mezzo::cpu_kernels

@@ -1,0 +1,109 @@
+// Recurrent layers and cells: rnn_tanh, rnn_relu, gru, lstm, and the fused op of one layer in one direction that they are made of.
+// Sees: op.h.
+// Read next: ../cpu/recurrent.cpp (kernels), ../../autograd/rules/recurrent.cpp (rule), ../../autograd/rules/recurrent_layers.cpp (bodies).
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+enum class CellKind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
+
+/** Blocks of H rows in the weights: r, z, n of a GRU; i, f, g, o of an LSTM. */
+constexpr std::int64_t gates_of(CellKind kind) {
+  return kind == CellKind::lstm ? 4 : kind == CellKind::gru ? 3 : 1;
+}
+
+struct RecurrentAttrs {
+  CellKind kind = CellKind::rnn_tanh;
+  bool reverse = false;                    // time runs from each sequence's end to its beginning
+  bool keep = true;                        // what the gradient wants is kept
+  std::vector<std::int64_t> lengths = {};  // one per sequence, in 0..T; empty: all are T long
+  std::string_view name = "recurrent_layer";
+};
+
+/** One layer in one direction. Operands: x [T, N, in], h0 [N, out], c0 [N, H], w_ih [gates * H, in], w_hh [gates * H, out], b_ih and b_hh
+ *  [gates * H], w_hr [out, H]; states, biases and w_hr may be undefined. Results: y [T, N, out], the last h and c, and what is kept. */
+struct RecurrentLayer {
+  static constexpr Needs kAll{0x0FFF};
+  static constexpr OpTraits traits{.name = "recurrent_layer",
+                                   .precision = Precision::low,
+                                   .inputs = 8,
+                                   .outputs = 4,
+                                   .needs = {kAll, kAll, kAll, kAll, kAll, kAll, kAll, kAll},
+                                   .internal = true};
+  using Attrs = RecurrentAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Operands: those of the forward op without biases (x, h0, c0, w_ih, w_hh, w_hr), its results y and what was kept, and the gradients of y and of
+ *  the last h and c. Results: the gradients of x, h0, c0, and those of w_ih, w_hh, b_ih, b_hh, w_hr one after another; nothing where not wanted. */
+struct RecurrentLayerBackward {
+  static constexpr OpTraits traits{.name = "recurrent_layer_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 11,
+                                   .outputs = 4,
+                                   .differentiable = false,
+                                   .internal = true};
+  struct Attrs {
+    RecurrentAttrs forward;
+    std::array<bool, 8> wanted{};  // by operand of the forward op
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** Where the gradient of a parameter lies in the last result of RecurrentLayerBackward; of shape [0] where it is not wanted. */
+struct ParameterPlace {
+  Shape shape{0};
+  std::int64_t offset = 0;
+
+  std::int64_t numel() const {
+    std::int64_t n = 1;
+    for (const std::int64_t size : shape) n *= size;
+    return n;
+  }
+};
+
+/** The places of w_ih, w_hh, b_ih, b_hh and w_hr; `in` are the operands of RecurrentLayerBackward. */
+std::array<ParameterPlace, 5> parameter_places(Inputs in, const std::array<bool, 8>& wanted);
+
+/** Of a whole stack of layers. Operands: x, h0, (lstm) c0, then w_ih, w_hh, b_ih, b_hh, w_hr of each layer and direction. */
+struct RecurrentStackAttrs {
+  bool batch_first = false;
+  bool bidirectional = false;
+  double dropout = 0;  // between layers
+  std::vector<std::int64_t> lengths = {};
+};
+
+constexpr OpTraits recurrent_traits(std::string_view name, std::string_view summary, int outputs) {
+  return {
+      .name = name, .precision = Precision::low, .summary = summary, .inputs = kVariadic, .outputs = outputs};
+}
+
+#define MZ_RECURRENT_OP(Struct, name, summary, outputs, AttrsType)               \
+  struct Struct {                                                                \
+    static constexpr OpTraits traits = recurrent_traits(name, summary, outputs); \
+    using Attrs = AttrsType;                                                     \
+    static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);         \
+  };
+MZ_RECURRENT_OP(Gru, "gru", "gated recurrent layers", 2, RecurrentStackAttrs)
+MZ_RECURRENT_OP(GruCell, "gru_cell", "one step of a gated recurrent unit", 1, NoAttrs)
+MZ_RECURRENT_OP(Lstm, "lstm", "long short-term memory layers", 3, RecurrentStackAttrs)
+MZ_RECURRENT_OP(LstmCell, "lstm_cell", "one step of a long short-term memory", 2, NoAttrs)
+MZ_RECURRENT_OP(RnnRelu, "rnn_relu", "recurrent layers with relu", 2, RecurrentStackAttrs)
+MZ_RECURRENT_OP(RnnReluCell, "rnn_relu_cell", "one step of a recurrent cell with relu", 1, NoAttrs)
+MZ_RECURRENT_OP(RnnTanh, "rnn_tanh", "recurrent layers with tanh", 2, RecurrentStackAttrs)
+MZ_RECURRENT_OP(RnnTanhCell, "rnn_tanh_cell", "one step of a recurrent cell with tanh", 1, NoAttrs)
+#undef MZ_RECURRENT_OP
+
+using RecurrentOps = type_list<Gru, GruCell, Lstm, LstmCell, RecurrentLayer, RecurrentLayerBackward, RnnRelu,
+                               RnnReluCell, RnnTanh, RnnTanhCell>;
+
+}  // namespace mezzo::op
