@@ -61,8 +61,10 @@ KernelFn kernel_for(const OpRow& row, Device device) {
 }
 
 void require_operands(const OpRow& row, Inputs in) {
-  if (!in.empty() && !in[0].defined())
-    fail<ValueError>(row.traits.name, {.what = "operand 0 is undefined", .expected = "a tensor"});
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if ((i == 0 || row.elementwise) && !in[i].defined())
+      fail<ValueError>(row.traits.name,
+                       {.what = str("operand ", i, " is undefined"), .expected = "a tensor"});
 }
 
 void run_composite(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
