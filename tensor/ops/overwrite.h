@@ -15,6 +15,9 @@ struct IndexCopy {
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
                                    .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -29,6 +32,10 @@ struct IndexFill {
                                    .precision = Precision::match,
                                    .summary = "one value for rows named along a dimension",
                                    .inputs = 3};
+                                   .inputs = 3,
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = IndexCopy::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -39,6 +46,9 @@ struct MaskedScatter {
                                    .precision = Precision::match,
                                    .summary = "elements of a source where a mask holds",
                                    .inputs = 3};
+                                   .inputs = 3,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
@@ -49,6 +59,9 @@ struct Unique {
                                    .summary = "distinct elements, in order",
                                    .outputs = 3,
                                    .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 

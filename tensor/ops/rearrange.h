@@ -12,6 +12,9 @@ struct Diag {
   static constexpr OpTraits traits{.name = "diag",
                                    .precision = Precision::match,
                                    .summary = "a vector as a diagonal, or the diagonal of a matrix"};
+                                   .summary = "a vector as a diagonal, or the diagonal of a matrix",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t diagonal = 0;
   };
@@ -22,6 +25,9 @@ struct PixelShuffle {
   static constexpr OpTraits traits{.name = "pixel_shuffle",
                                    .precision = Precision::match,
                                    .summary = "channels become pixels of a larger image"};
+                                   .summary = "channels become pixels of a larger image",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t factor = 1;
   };
@@ -32,6 +38,9 @@ struct PixelUnshuffle {
   static constexpr OpTraits traits{.name = "pixel_unshuffle",
                                    .precision = Precision::match,
                                    .summary = "pixels become channels of a smaller image"};
+                                   .summary = "pixels become channels of a smaller image",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = PixelShuffle::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -39,6 +48,11 @@ struct PixelUnshuffle {
 struct Trace {
   static constexpr OpTraits traits{
       .name = "trace", .precision = Precision::match, .summary = "sum of a matrix's diagonal"};
+  static constexpr OpTraits traits{.name = "trace",
+                                   .precision = Precision::match,
+                                   .summary = "sum of a matrix's diagonal",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 

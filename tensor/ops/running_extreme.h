@@ -18,6 +18,9 @@ struct Cummax {
                                    .summary = "greatest element so far along a dimension, with its index",
                                    .outputs = 2,
                                    .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = RunningExtremeAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -31,6 +34,9 @@ struct Cummin {
                                    .summary = "least element so far along a dimension, with its index",
                                    .outputs = 2,
                                    .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = RunningExtremeAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -43,6 +49,9 @@ struct Median {
                                    .precision = Precision::match,
                                    .summary = "the middle one of the elements in order",
                                    .outputs = 2};
+                                   .outputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
     bool keepdim = false;

@@ -15,6 +15,11 @@ struct TriangleAttrs {
 struct Tril {
   static constexpr OpTraits traits{
       .name = "tril", .precision = Precision::match, .summary = "a matrix's lower triangle"};
+  static constexpr OpTraits traits{.name = "tril",
+                                   .precision = Precision::match,
+                                   .summary = "a matrix's lower triangle",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = TriangleAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -25,6 +30,11 @@ struct Tril {
 struct Triu {
   static constexpr OpTraits traits{
       .name = "triu", .precision = Precision::match, .summary = "a matrix's upper triangle"};
+  static constexpr OpTraits traits{.name = "triu",
+                                   .precision = Precision::match,
+                                   .summary = "a matrix's upper triangle",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = TriangleAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -37,6 +47,8 @@ struct OneHot {
                                    .precision = Precision::match,
                                    .summary = "classes as rows with a single one",
                                    .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::only};
   struct Attrs {
     std::int64_t classes = 0;
   };

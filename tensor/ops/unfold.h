@@ -27,6 +27,11 @@ struct UnfoldAttrs {
 struct Unfold {
   static constexpr OpTraits traits{
       .name = "unfold", .precision = Precision::match, .summary = "sliding blocks of an image as columns"};
+  static constexpr OpTraits traits{.name = "unfold",
+                                   .precision = Precision::match,
+                                   .summary = "sliding blocks of an image as columns",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = UnfoldAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -37,6 +42,11 @@ struct Unfold {
 struct Fold {
   static constexpr OpTraits traits{
       .name = "fold", .precision = Precision::match, .summary = "columns added up where their blocks lie"};
+  static constexpr OpTraits traits{.name = "fold",
+                                   .precision = Precision::match,
+                                   .summary = "columns added up where their blocks lie",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = UnfoldAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -104,6 +104,9 @@ struct Diagonal {
                                    .precision = Precision::match,
                                    .summary = "a diagonal of two dimensions",
                                    .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t offset = 0;  // above (right of) the main diagonal; below when negative
     int dim1 = 0, dim2 = 1;
@@ -119,6 +122,9 @@ struct Windows {
                                    .precision = Precision::match,
                                    .summary = "Tensor::unfold: sliding windows of one dimension",
                                    .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
     std::int64_t size = 1, step = 1;
