@@ -1,4 +1,4 @@
-// exp, exp2, expm1, tanh and sigmoid of floats, without branches so that loops over them vectorise.
+// exp, exp2, expm1, sinh, cosh, tanh and sigmoid of floats, without branches so that loops over them vectorise.
 // Sees: bits.h; parsed by nvcc too.
 // Read next: math_log.h, math.h (all functions and their double forms).
 #pragma once
@@ -19,10 +19,19 @@ using mezzo::detail::bits_as;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+/** a * b + c, rounded once where the target has an instruction for it: by the compiler's flags, so the same in all of a build. */
+template <class T> MZ_HD inline T multiply_add(T a, T b, T c) {
+#if defined(__FMA__) || defined(__CUDA_ARCH__)
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 /** c0 + x (c1 + x (c2 + ...)). */
-template <class T> MZ_HD constexpr T polynomial(T, T c0) { return c0; }
-template <class T, class... Rest> MZ_HD constexpr T polynomial(T x, T c0, Rest... rest) {
-  return c0 + x * polynomial(x, rest...);
+template <class T> MZ_HD inline T polynomial(T, T c0) { return c0; }
+template <class T, class... Rest> MZ_HD inline T polynomial(T x, T c0, Rest... rest) {
+  return multiply_add(x, polynomial(x, rest...), c0);
 }
 
 /** x limited to [low, high]; NaN passes. */
@@ -88,14 +97,22 @@ MZ_HD inline float exp(float x) {
   return detail::scaled(e.mantissa, e.exponent);
 }
 
+namespace detail {
+
+/** 2^r - 1 for |r| <= 1/2. */
+MZ_HD inline float exp2_rest(float r) {
+  return r * polynomial(r, 0x1.62e432p-1f, 0x1.ebfc18p-3f, 0x1.c6ad62p-5f, 0x1.3afb98p-7f, 0x1.5fe47ap-10f,
+                        0x1.66663ep-13f);
+}
+
+}  // namespace detail
+
 /** 2^x; exact for integers. Error: below 1.2 ulp. */
 MZ_HD inline float exp2(float x) {
   const float c = detail::limited(x, -151.0f, 129.0f);
   const detail::Whole n = detail::nearest_whole(c);
   const float r = c - n.value;
-  const float tail = detail::polynomial(r, 0x1.62e432p-1f, 0x1.ebfc18p-3f, 0x1.c6ad62p-5f, 0x1.3afb98p-7f,
-                                        0x1.5fe47ap-10f, 0x1.66663ep-13f);
-  return detail::scaled(1.0f + r * tail, n.bits);
+  return detail::scaled(1.0f + detail::exp2_rest(r), n.bits);
 }
 
 /** e^x - 1, with full relative precision near 0. Error: below 1.7 ulp. */
@@ -120,6 +137,33 @@ MZ_HD inline float sigmoid(float x) {
   const float right = 1.0f / (1.0f + z);
   return x >= 0.0f ? right
                    : z - z * (z * right);  // z / (1 + z), written so that the rounding of 1 + z hardly counts
+}
+
+namespace detail {
+
+/** e^a / 2 for a >= 0, finite as far as sinh and cosh are. */
+MZ_HD inline float half_exp(float a) {
+  const Split e = exp_split(limited(a, 0.0f, 91.0f));
+  return scaled(e.mantissa, e.exponent - 1u);
+}
+
+}  // namespace detail
+
+/** Hyperbolic cosine. Error: below 2 ulp. */
+MZ_HD inline float cosh(float x) {
+  const float h = detail::half_exp(std::fabs(x));
+  return h + 0.25f / h;
+}
+
+/** Hyperbolic sine, with full relative precision near 0. Error: below 2 ulp. */
+MZ_HD inline float sinh(float x) {
+  using namespace detail;
+  const float a = std::fabs(x);
+  const float s = x * x;
+  const float near_zero =
+      a + a * (s * polynomial(s, 0x1.555556p-3f, 0x1.111134p-7f, 0x1.9ffe92p-13f, 0x1.7a15b6p-19f));
+  const float h = half_exp(a);
+  return std::copysign(a < 1.0f ? near_zero : h - 0.25f / h, x);
 }
 
 /** Hyperbolic tangent, with full relative precision near 0. Error: below 1.4 ulp. */

@@ -102,8 +102,9 @@ MZ_HD inline float pow(float x, float y) {
   const bool large = std::fabs(y) >= 0x1p24f;
   const float small_y = std::fabs(y) < 0x1p24f ? y : 0.0f;
   const std::int32_t whole = static_cast<std::int32_t>(small_y);
-  const bool integer = large | (static_cast<float>(whole) == small_y);
-  const bool odd = (whole & 1) != 0 && static_cast<float>(whole) == small_y;
+  const bool whole_y = static_cast<float>(whole) == small_y;
+  const bool integer = large | whole_y;
+  const std::uint32_t odd = static_cast<std::uint32_t>(whole) & (whole_y ? 1u : 0u);
 
   const double log2_finite = log2_wide(a > 0.0f && a < kInfinity ? a : 1.0f);
   const double log2_zero = -static_cast<double>(kInfinity);
@@ -112,7 +113,8 @@ MZ_HD inline float pow(float x, float y) {
   const double low = product < -200.0 ? -200.0 : product;
   const float magnitude = static_cast<float>(exp2_wide(low > 200.0 ? 200.0 : low));
 
-  const float with_sign = odd ? std::copysign(magnitude, x) : magnitude;
+  const std::uint32_t sign = bits_as<std::uint32_t>(x) & (odd << 31);
+  const float with_sign = bits_as<float>(bits_as<std::uint32_t>(magnitude) | sign);
   const float defined = x < 0.0f && a < kInfinity && !integer ? kNan : with_sign;
   const bool one = (y == 0.0f) | (x == 1.0f) | ((x == -1.0f) & (std::fabs(y) == kInfinity));
   return one ? 1.0f : defined;

@@ -1,4 +1,4 @@
-// sin and cos of floats over the whole range, without branches so that loops over them vectorise.
+// sin, cos and tan of floats over the whole range, without branches so that loops over them vectorise.
 // Sees: math_exp.h; parsed by nvcc too.
 // Read next: math.h (all functions and their double forms).
 #pragma once
@@ -57,14 +57,18 @@ MZ_HD inline Angle reduce_huge(float x) {
   return {x < 0.0f ? -r : r, x < 0.0f ? 0u - q : q};
 }
 
-/** sin(x + (pi / 2) * ahead). */
-MZ_HD inline float sin_ahead(float x, std::uint32_t ahead) {
+/** For any finite x; the same bits as the moderate reduction where that holds. */
+MZ_HD inline Angle reduce(float x) {
   const Angle moderate = reduce_moderate(x);
   const Angle huge = reduce_huge(x);
   const bool is_huge = std::fabs(x) >= 0x1p27f;
-  const auto r = static_cast<float>(is_huge ? huge.r : moderate.r);
-  const std::uint32_t quadrant = (is_huge ? huge.quadrant : moderate.quadrant) + ahead;
+  return {is_huge ? huge.r : moderate.r, is_huge ? huge.quadrant : moderate.quadrant};
+}
 
+/** sin(x + (pi / 2) * ahead) from the reduced x. */
+MZ_HD inline float sin_ahead(float x, const Angle& angle, std::uint32_t ahead) {
+  const auto r = static_cast<float>(angle.r);
+  const std::uint32_t quadrant = angle.quadrant + ahead;
   const float s = r * r;
   const float sine = std::copysign(
       r + r * s * polynomial(s, -0x1.555556p-3f, 0x1.111176p-7f, -0x1.a05bbap-13f, 0x1.7cd82ap-19f), r);
@@ -75,12 +79,35 @@ MZ_HD inline float sin_ahead(float x, std::uint32_t ahead) {
   return std::fabs(x) < kInfinity ? with_sign : kNan;
 }
 
+/** tan(x) from the reduced x: tan(r), or -1 / tan(r) in odd quadrants. */
+MZ_HD inline float tan_of(float x, const Angle& angle) {
+  const auto r = static_cast<float>(angle.r);
+  const auto low = static_cast<float>(angle.r - static_cast<double>(r));
+  const float s = r * r;
+  const float tail = r * (s * polynomial(s, 0x1.55556p-2f, 0x1.110d8cp-3f, 0x1.badc1cp-5f, 0x1.5cad5p-6f,
+                                         0x1.631f76p-7f, 0x1.6e69ep-14f, 0x1.1ee02p-8f));
+  const float near_zero = r + (tail + low);
+  const float tangent = std::copysign(near_zero, r);
+  const float value = (angle.quadrant & 1u) != 0 ? -1.0f / tangent : tangent;
+  return std::fabs(x) < kInfinity ? value : kNan;
+}
+
 }  // namespace detail
 
+/** True where the forms below named _moderate give the same bits as the full ones; they do without the reduction of huge arguments, which is
+ *  half of the work. False for NaN. */
+MZ_HD inline bool is_moderate_angle(float x) { return std::fabs(x) < 0x1p27f; }
+
 /** Sine of x in radians, reduced exactly for every finite x. Error: below 1.5 ulp. */
-MZ_HD inline float sin(float x) { return detail::sin_ahead(x, 0); }
+MZ_HD inline float sin(float x) { return detail::sin_ahead(x, detail::reduce(x), 0); }
+MZ_HD inline float sin_moderate(float x) { return detail::sin_ahead(x, detail::reduce_moderate(x), 0); }
 
 /** Cosine of x in radians, reduced exactly for every finite x. Error: below 1.5 ulp. */
-MZ_HD inline float cos(float x) { return detail::sin_ahead(x, 1); }
+MZ_HD inline float cos(float x) { return detail::sin_ahead(x, detail::reduce(x), 1); }
+MZ_HD inline float cos_moderate(float x) { return detail::sin_ahead(x, detail::reduce_moderate(x), 1); }
+
+/** Tangent of x in radians, reduced exactly for every finite x. Error: below 2 ulp. */
+MZ_HD inline float tan(float x) { return detail::tan_of(x, detail::reduce(x)); }
+MZ_HD inline float tan_moderate(float x) { return detail::tan_of(x, detail::reduce_moderate(x)); }
 
 }  // namespace mezzo::math

@@ -1,7 +1,8 @@
 // bench: trains the digit nets at every level from the same seed and prints what each level costs and brings.
 //   bench                   the table, on digits drawn by the program
 //   bench --data DIR        the same on MNIST
-//   bench --micro           the cost of single operations
+//   bench --micro           the cost of single operations against what the project wants
+//   bench --ops             the time of operations forward and backward, for ../compare_torch_ops.py
 #include <mezzo.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "../common/table.h"
 #include "../common/training.h"
 #include "micro.h"
+#include "ops.h"
 
 namespace {
 
@@ -21,7 +23,9 @@ struct Options {
   std::vector<std::string> nets = net_names(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
   std::string data, device = "cpu", json;
   std::int64_t threads = 0, seed = 1, train = 8000, test = 2000;
-  bool micro = false;
+  bool micro = false, ops = false;
+  std::vector<std::string> only = op_names();
+  std::int64_t rounds = 15;
 };
 
 void declare(Arguments& arguments, Options& o) {
@@ -41,6 +45,10 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
   arguments.option("json", o.json, "write the table's fields to this file");
   arguments.flag("micro", o.micro, "measure single operations instead");
+  arguments.flag("ops", o.ops,
+                 "measure operations forward and backward instead, on one thread unless told otherwise");
+  arguments.option("only", o.only, "which operations, separated by commas; all of them without");
+  arguments.option("rounds", o.rounds, 1, 100000, "calls of each operation");
   arguments.flag("quiet", o.settings.quiet, "no progress");
 }
 
@@ -110,6 +118,16 @@ int measure_operations() {
   return 0;
 }
 
+int measure_ops(const Options& o) {
+  if (o.threads == 0) mezzo::set_num_threads(1);
+  const std::vector<Figure> figures = run_ops(o.only, o.rounds);
+  Table table{{"operation", "ms"}, {}};
+  for (const Figure& f : figures) table.rows.push_back({f.name, fixed(f.value, 3)});
+  print(std::cout, table);
+  if (!o.json.empty()) write_figures(o.json, "ms", figures);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -120,6 +138,7 @@ int main(int argc, char** argv) {
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
+    if (options.ops) return measure_ops(options);
     return options.micro ? measure_operations() : compare_levels(options);
   });
 }

@@ -1,7 +1,8 @@
-// The JSON report of a run; the only place of the samples that sees the JSON library.
+// The JSON reports; the only place of the samples that sees the JSON library.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "figure.h"
 #include "training.h"
 
 namespace samples {
@@ -24,7 +25,21 @@ nlohmann::ordered_json as_json(const TrainResult& r) {
           {"losses", r.losses}};
 }
 
+void write(const std::string& path, const nlohmann::ordered_json& report) {
+  std::ofstream file(path);
+  file << report.dump(2) << "\n";
+  file.flush();
+  if (!file) mezzo::fail<mezzo::IoError>("json(" + path + ")", {.what = "the report could not be written"});
+}
+
 }  // namespace
+
+void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures) {
+  nlohmann::ordered_json report{
+      {"threads", mezzo::num_threads()}, {"unit", unit}, {"figures", nlohmann::ordered_json::object()}};
+  for (const Figure& f : figures) report["figures"][f.name] = f.value;
+  write(path, report);
+}
 
 void write_json(const std::string& path, const TrainSettings& s, const std::string& data,
                 const std::vector<TrainResult>& results) {
@@ -37,10 +52,7 @@ void write_json(const std::string& path, const TrainSettings& s, const std::stri
                                 {"seed", s.seed},
                                 {"runs", nlohmann::ordered_json::array()}};
   for (const TrainResult& r : results) report["runs"].push_back(as_json(r));
-  std::ofstream file(path);
-  file << report.dump(2) << "\n";
-  file.flush();
-  if (!file) mezzo::fail<mezzo::IoError>("json(" + path + ")", {.what = "the report could not be written"});
+  write(path, report);
 }
 
 }  // namespace samples

@@ -73,7 +73,11 @@ void for_each_run(const Operand& x, const Shape& shape, std::int64_t at, std::in
 template <class Word> void gather_run(const char* from, std::int64_t n, std::int64_t step, Word* to) {
   if (step == static_cast<std::int64_t>(sizeof(Word)))
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(Word));
-  else
+  else if (step == 0) {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    std::fill(to, to + n, word);
+  } else
     for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i, from + i * step, sizeof(Word));
 }
 
@@ -149,9 +153,27 @@ template <class C> class BlockMap {
       else
         convert(x.dtype, from, dtype_of<C>(), buffer, n);
     } else if (x.layout == Operand::Layout::strided) {
+      if (const char* run = direct ? side_by_side(x, at, n) : nullptr) {
+        values = reinterpret_cast<const C*>(run);
+        return;
+      }
+      values = buffer;
       gather(x, shape_, at, n, direct ? static_cast<void*>(buffer) : scratch);
       if (!direct) convert(x.dtype, scratch, dtype_of<C>(), buffer, n);
     }
+  }
+
+  /** Where n elements from `at` on lie, if they are neighbours in memory already, as in a row that broadcasts. */
+  const char* side_by_side(const Operand& x, std::int64_t at, std::int64_t n) const {
+    const int last = shape_.rank() - 1;
+    if (x.strides[last] != static_cast<std::int64_t>(sizeof(C)) || at % shape_[last] + n > shape_[last])
+      return nullptr;
+    const char* address = x.data;
+    for (int i = last; i >= 0; --i) {
+      address += at % shape_[i] * x.strides[i];
+      at /= shape_[i];
+    }
+    return address;
   }
 
   static C* target(const Operand& y, std::int64_t at, C* buffer) {

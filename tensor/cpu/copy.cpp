@@ -1,12 +1,16 @@
 // Kernels of the copying ops: conversion, clone, copy_, fill.
 #include "../ops/copy.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "../dispatch.h"
 #include "../parallel.h"
 #include "block_map.h"
 #include "convert.h"
+#include "transpose.h"
+#include "word.h"
 
 namespace mezzo {
 
@@ -18,9 +22,128 @@ template <class C> void identity_block(const C* const* in, C* const* out, std::i
   std::memcpy(out[0], in[0], static_cast<std::size_t>(n) * sizeof(C));
 }
 
+/** A copy's dimensions, neighbours that run on into each other in both tensors taken together. Strides are in elements. */
+struct CopyLoops {
+  int count = 0;
+  std::array<std::int64_t, Shape::kMaxRank> size, from, to;
+};
+
+/** The loops of copying to a row-major tensor. Dimensions of size 1 are gone; there is always one loop. */
+CopyLoops loops_of(const Tensor& from, const Tensor& to) {
+  CopyLoops loops;
+  for (int i = 0; i < from.dim(); ++i) {
+    const std::int64_t size = from.shape()[i], stride = from.strides()[i];
+    if (size == 1) continue;
+    const auto last = static_cast<std::size_t>(loops.count) - 1;
+    if (loops.count > 0 && loops.from[last] == stride * size) {
+      loops.size[last] *= size;
+      loops.from[last] = stride;
+      loops.to[last] = to.strides()[i];
+      continue;
+    }
+    const auto next = static_cast<std::size_t>(loops.count++);
+    loops.size[next] = size;
+    loops.from[next] = stride;
+    loops.to[next] = to.strides()[i];
+  }
+  if (loops.count == 0) loops = {1, {1}, {1}, {1}};
+  return loops;
+}
+
+/** Where combination `index` of all loops but `skipped` and the last begins, in both tensors. */
+struct Place {
+  std::int64_t from = 0, to = 0;
+};
+Place place_of(const CopyLoops& loops, int skipped, std::int64_t index) {
+  Place place;
+  for (int i = loops.count - 2; i >= 0; --i) {
+    if (i == skipped) continue;
+    const auto k = static_cast<std::size_t>(i);
+    place.from += index % loops.size[k] * loops.from[k];
+    place.to += index % loops.size[k] * loops.to[k];
+    index /= loops.size[k];
+  }
+  return place;
+}
+
+/** The loop whose elements are neighbours in the source, though the last loop's are not: then matrices turn around. -1: none. */
+int turned_loop(const CopyLoops& loops) {
+  if (loops.from[static_cast<std::size_t>(loops.count) - 1] == 1) return -1;
+  for (int i = loops.count - 2; i >= 0; --i)
+    if (loops.from[static_cast<std::size_t>(i)] == 1) return i;
+  return -1;
+}
+
+/** Panels of 64 source columns, whose target rows are written from end to end. */
+template <class Word> void copy_turned(const Word* source, Word* target, const CopyLoops& loops, int turned) {
+  constexpr std::int64_t kColumns = 64;
+  const auto t = static_cast<std::size_t>(turned), last = static_cast<std::size_t>(loops.count) - 1;
+  const std::int64_t rows = loops.size[last], columns = loops.size[t];
+  const std::int64_t panels = (columns + kColumns - 1) / kColumns;
+  std::int64_t matrices = 1;
+  for (int i = 0; i + 1 < loops.count; ++i)
+    if (i != turned) matrices *= loops.size[static_cast<std::size_t>(i)];
+  const auto panel = [&](std::int64_t task) {
+    const std::int64_t column = task % panels * kColumns;
+    const Place at = place_of(loops, turned, task / panels);
+    transpose(source + at.from + column, loops.from[last], target + at.to + column * loops.to[t], loops.to[t],
+              rows, std::min(kColumns, columns - column));
+  };
+  parallel_for(matrices * panels, panel, static_cast<double>(matrices * rows * columns) * 0.5);
+}
+
+/** Runs of neighbours. */
+template <class Word> void copy_runs(const Word* source, Word* target, const CopyLoops& loops) {
+  const std::int64_t run = loops.size[static_cast<std::size_t>(loops.count) - 1];
+  std::int64_t runs = 1;
+  for (int i = 0; i + 1 < loops.count; ++i) runs *= loops.size[static_cast<std::size_t>(i)];
+  const auto some = [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::int64_t, Shape::kMaxRank> index{};
+    std::int64_t rest = begin, at = place_of(loops, -1, begin).from;
+    for (int i = loops.count - 2; i >= 0; --i) {
+      const auto k = static_cast<std::size_t>(i);
+      index[k] = rest % loops.size[k];
+      rest /= loops.size[k];
+    }
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::memcpy(target + r * run, source + at, static_cast<std::size_t>(run) * sizeof(Word));
+      for (int i = loops.count - 2; i >= 0; --i) {
+        const auto k = static_cast<std::size_t>(i);
+        at += loops.from[k];
+        if (++index[k] < loops.size[k]) break;
+        at -= loops.size[k] * loops.from[k];
+        index[k] = 0;
+      }
+    }
+  };
+  parallel_chunks(runs, std::max<std::int64_t>(1, kElementwiseChunk / run), some,
+                  5.0 + static_cast<double>(run) * 0.3);
+}
+
+/** Copies to a row-major tensor without reading the elements as numbers. False: nothing is gained by it, and nothing done. */
+bool copy_words(const Tensor& from, const Tensor& to) {
+  const bool plain = from.dtype() == to.dtype() && from.shape() == to.shape() && to.is_contiguous();
+  if (!plain || from.numel() == 0) return false;
+  const CopyLoops loops = loops_of(from, to);
+  const auto last = static_cast<std::size_t>(loops.count) - 1;
+  const int turned = turned_loop(loops);
+  const bool runs = loops.from[last] == 1 && loops.size[last] >= 8;
+  if (turned < 0 && !runs) return false;
+  visit_word(from.dtype(), [&]<class Word>(std::type_identity<Word>) {
+    const Word* source = static_cast<const Word*>(from.raw_data());
+    Word* target = static_cast<Word*>(to.raw_data());
+    if (runs)
+      copy_runs(source, target, loops);
+    else
+      copy_turned(source, target, loops, turned);
+  });
+  return true;
+}
+
 /** out = in, broadcast and converted. Values travel in the source's arithmetic type, so the store is the one rounding. */
 void copy_elements(const Tensor& from, Tensor& to) {
   const bool linear = from.is_contiguous() && to.is_contiguous() && from.shape() == to.shape();
+  if (!linear && copy_words(from, to)) return;
   if (!linear) {
     constexpr BlockFns identity{&identity_block<float>, &identity_block<double>,
                                 &identity_block<std::int64_t>};

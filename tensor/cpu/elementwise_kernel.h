@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -21,25 +22,67 @@ namespace mezzo::cpu_kernels {
 
 namespace detail {
 
+/** Calls f(get) where get() gives the attributes. Where they choose among `forms` of the formulas, get() is a constant, so that the loop in f
+ *  is compiled for each form and holds no branch. */
+template <class Op, class F> void with_attrs(const void* address, F&& f) {
+  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
+  if constexpr (requires { Op::forms; }) {
+    const auto try_form = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+      if (attrs.form == Op::forms[I]) f([] { return AttrsOf<Op>{Op::forms[I]}; });
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (try_form(std::integral_constant<std::size_t, I>{}), ...);
+    }
+    (std::make_index_sequence<std::size(Op::forms)>{});
+  } else {
+    f([attrs] { return attrs; });
+  }
+}
+
+/** An op may state `is_short`, arguments on which `forward_short` (and `gradient_short`) gives the same bits as its full formula with less work. */
+template <class Op, class C>
+concept HasShortForm = std::is_same_v<C, float> && requires {
+  &Op::is_short;
+};
+
+template <class Op, class C, std::size_t... I>
+bool all_short(const C* const* x, std::int64_t n, std::index_sequence<I...>) {
+  std::int32_t others = 0;
+  for (std::int64_t k = 0; k < n; ++k) others |= Op::is_short(x[I][k]...) ? 0 : 1;
+  return others == 0;
+}
+
 /** Op::forward on one value of each operand, with the attributes when the op has any. */
-template <class Op, class V, std::size_t... I>
+template <class Op, bool kShort, class V, std::size_t... I>
 inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
                        std::index_sequence<I...>) {
-  if constexpr (requires { typename Op::Attrs; })
+  if constexpr (kShort)
+    return Op::forward_short(in[I][k]...);
+  else if constexpr (requires { typename Op::Attrs; })
     return Op::forward(in[I][k]..., attrs);
   else
     return Op::forward(in[I][k]...);
 }
 
+template <class Op, class C, bool kShort, class Get>
+void forward_loop(const C* const* x, C* y, std::int64_t n, Get get) {
+  constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
+  const AttrsOf<Op> attrs = get();
+  MZ_INDEPENDENT_LOOP
+  for (std::int64_t k = 0; k < n; ++k)
+    y[k] = static_cast<C>(forward_at<Op, kShort, C>(x, k, attrs, operands));
+}
+
 template <class Op, class C>
 void forward_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
-  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
   constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
   const C* x[kMaxBlockOperands];
   for (int i = 0; i < Op::traits.inputs; ++i) x[i] = in[i];
-  C* y = out[0];
-  MZ_INDEPENDENT_LOOP
-  for (std::int64_t k = 0; k < n; ++k) y[k] = static_cast<C>(forward_at<Op, C>(x, k, attrs, operands));
+  with_attrs<Op>(address, [&](auto get) {
+    if constexpr (HasShortForm<Op, C>)
+      if (all_short<Op, C>(x, n, operands)) return forward_loop<Op, C, true>(x, out[0], n, get);
+    forward_loop<Op, C, false>(x, out[0], n, get);
+  });
 }
 
 }  // namespace detail
@@ -66,34 +109,42 @@ inline V elementwise_gradient(const V& g, const V& y, const AttrsOf<Op>& attrs, 
 
 namespace detail {
 
-template <class Op, class C, int I, std::size_t... J>
-void gradient_block_of(const C* const* in, C* gx, std::int64_t n, const AttrsOf<Op>& attrs,
-                       std::index_sequence<J...>) {
+template <class Op, class C, int I, class Get, std::size_t... J>
+void gradient_block_of(const C* const* in, C* gx, std::int64_t n, Get get,
+                       std::index_sequence<J...> operands) {
   constexpr std::size_t count = sizeof...(J);
   // Operands that the formula does not use were not saved; reading the incoming gradient in their place keeps the loop free of branches.
   const C* g = in[count + 1];
   const C* y = in[count] ? in[count] : g;
   const C* x[count] = {(in[J] ? in[J] : g)...};
+  const AttrsOf<Op> attrs = get();
+  if constexpr (HasShortForm<Op, C> && requires { &Op::gradient_short; })
+    if (all_short<Op, C>(x, n, operands)) {
+      MZ_INDEPENDENT_LOOP
+      for (std::int64_t k = 0; k < n; ++k) gx[k] = Op::gradient_short(g[k], x[J][k]..., y[k]);
+      return;
+    }
   MZ_INDEPENDENT_LOOP
   for (std::int64_t k = 0; k < n; ++k) gx[k] = elementwise_gradient<Op, I>(g[k], y[k], attrs, x[J][k]...);
 }
 
-template <class Op, class C, std::size_t... I>
-void gradient_blocks(const C* const* in, C* const* out, std::int64_t n, const AttrsOf<Op>& attrs,
+template <class Op, class C, class Get, std::size_t... I>
+void gradient_blocks(const C* const* in, C* const* out, std::int64_t n, Get get,
                      std::index_sequence<I...> operands) {
   const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
     // A mask has no gradient.
     if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
-      if (out[J]) gradient_block_of<Op, C, static_cast<int>(J)>(in, out[J], n, attrs, operands);
+      if (out[J]) gradient_block_of<Op, C, static_cast<int>(J)>(in, out[J], n, get, operands);
   };
   (one(std::integral_constant<std::size_t, I>{}), ...);
 }
 
 template <class Op, class C>
 void derivative_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
-  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
-  gradient_blocks<Op, C>(in, out, n, attrs,
-                         std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+  with_attrs<Op>(address, [&](auto get) {
+    gradient_blocks<Op, C>(in, out, n, get,
+                           std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+  });
 }
 
 }  // namespace detail

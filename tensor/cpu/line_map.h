@@ -1,4 +1,5 @@
-// map_lines: runs a function over each line of tensors along one dimension, with the line's elements side by side in memory.
+// map_lines: runs a function over each line of tensors along one dimension, with the line's elements side by side in memory, or many lines
+// side by side.
 // Sees: block_io.h, ../parallel.h.
 // Read next: softmax.cpp.
 #pragma once
@@ -7,6 +8,7 @@
 
 #include "../parallel.h"
 #include "block_io.h"
+#include "transpose.h"
 
 namespace mezzo::cpu_kernels {
 
@@ -101,6 +103,94 @@ void map_lines(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& f, dou
     parallel_chunks(s.outer, per_panel, run_rows, task_ns);
   else
     parallel_chunks(s.outer * tiles_across, per_panel, run_tiles, task_ns);
+}
+
+/** The most lines that a function over columns gets at once. */
+inline constexpr std::int64_t kLineColumns = 64;
+
+/** Lines up to this length are turned and then run side by side. */
+inline constexpr std::int64_t kShortLine = 128;
+
+namespace detail {
+
+/** Runs columns(in, out, n, stride, width) on buffers [n][kLineColumns] that bring(k, buffer) fills and take(buffer) empties. */
+template <class C, std::size_t K, class F, class Bring, class Take>
+void run_columns(C* buffers, std::int64_t n, std::int64_t width, F& columns, Bring bring, Take take) {
+  const C* in[K];
+  C* out = buffers + static_cast<std::int64_t>(K) * n * kLineColumns;
+  for (std::size_t k = 0; k < K; ++k) {
+    C* buffer = buffers + static_cast<std::int64_t>(k) * n * kLineColumns;
+    bring(k, buffer);
+    in[k] = buffer;
+  }
+  columns(in, out, n, kLineColumns, width);
+  take(out);
+}
+
+}  // namespace detail
+
+/** As map_lines where vectors over several lines pay: lines across memory, and short ones. Else the same as map_lines.
+ *  columns(in, out, n, stride, width) does `width` <= kLineColumns lines at once; element i of line j is at [i * stride + j]. Which of the two
+ *  functions runs depends on the shape alone. */
+template <class C, std::size_t K, class F, class G>
+void map_lines_or_columns(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& line, G&& columns,
+                          double element_ns) {
+  if (out.numel() == 0) return;
+  const LineShape s(out.shape(), dim);
+  const bool across = s.inner >= kLineTile, short_lines = s.inner == 1 && s.length <= kShortLine;
+  if (!across && !short_lines) return map_lines<C, K>(in, out, dim, line, element_ns);
+  const auto readers = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<BlockReader<C>, K>{BlockReader<C>(in[I])...};
+  }
+  (std::make_index_sequence<K>{});
+  const BlockWriter<C> writer(out);
+  bool direct = writer.direct();
+  for (const BlockReader<C>& r : readers) direct = direct && r.direct();
+  const std::int64_t n = s.length, lines = across ? s.inner : s.outer;
+  const std::int64_t tiles_across = (lines + kLineColumns - 1) / kLineColumns;
+
+  const auto run_across = [&](std::int64_t begin, std::int64_t end) {
+    Scratch<C> scratch(direct ? 0 : static_cast<std::int64_t>(K + 1) * n * kLineColumns);
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t column = t % tiles_across * kLineColumns,
+                         width = std::min(kLineColumns, lines - column);
+      const std::int64_t at = t / tiles_across * n * s.inner + column;
+      if (direct) {
+        const C* values[K];
+        for (std::size_t k = 0; k < K; ++k) values[k] = readers[k].read(at, 0, nullptr);
+        columns(values, writer.target(at, nullptr), n, s.inner, width);
+        continue;
+      }
+      const auto bring = [&](std::size_t k, C* to) {
+        for (std::int64_t i = 0; i < n; ++i) readers[k].read(at + i * s.inner, width, to + i * kLineColumns);
+      };
+      detail::run_columns<C, K>(scratch.data(), n, width, columns, bring, [&](const C* from) {
+        for (std::int64_t i = 0; i < n; ++i) writer.copy(at + i * s.inner, width, from + i * kLineColumns);
+      });
+    }
+  };
+  const auto run_short = [&](std::int64_t begin, std::int64_t end) {
+    Scratch<C> scratch(static_cast<std::int64_t>(K + 2) * n * kLineColumns);
+    C* rows = scratch.data() + static_cast<std::int64_t>(K + 1) * n * kLineColumns;
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t first = t * kLineColumns, width = std::min(kLineColumns, lines - first);
+      const auto bring = [&](std::size_t k, C* to) {
+        transpose(readers[k].read(first * n, width * n, rows), n, to, kLineColumns, width, n);
+      };
+      detail::run_columns<C, K>(scratch.data(), n, width, columns, bring, [&](const C* from) {
+        C* to = writer.target(first * n, rows);
+        transpose(from, kLineColumns, to, n, n, width);
+        writer.write(first * n, width * n, to);
+      });
+    }
+  };
+  const std::int64_t tile = n * kLineColumns;
+  const std::int64_t per_panel = std::max<std::int64_t>(1, kLinePanel / tile);
+  const double task_ns = element_ns * static_cast<double>(tile);
+  if (across)
+    parallel_chunks(s.outer * tiles_across, per_panel, run_across, task_ns);
+  else
+    parallel_chunks(tiles_across, per_panel, run_short, task_ns);
 }
 
 }  // namespace mezzo::cpu_kernels

@@ -17,6 +17,7 @@
 #include "../parallel.h"
 #include "block_io.h"
 #include "fold.h"
+#include "transpose.h"
 
 namespace mezzo::cpu_kernels {
 
@@ -41,6 +42,12 @@ static_assert(kMaxEmitted >= kMaxColumns);
 
 /** One thread's panel has about this many elements. */
 inline constexpr std::int64_t kPanel = 16384;
+
+/** Rows of such lengths are reduced many at a time. */
+struct ShortRows {
+  std::int64_t least, most;
+};
+inline constexpr ShortRows kShortRows{2, 128};
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -71,6 +78,7 @@ template <class R> class Reduction {
  private:
   template <class Emit> void rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
     if (e.length > kReductionChunk) return long_rows(x, e, emit);
+    if (e.length >= kShortRows.least && e.length <= kShortRows.most) return short_rows(x, e, emit);
     const std::int64_t rows_per_block = std::max<std::int64_t>(1, kReductionChunk / e.length);
     const auto panel = [&](std::int64_t begin, std::int64_t end) {
       alignas(64) Value buffer[kReductionChunk];
@@ -85,6 +93,27 @@ template <class R> class Reduction {
     };
     if (e.outer * e.length <= kPanel) return panel(0, e.outer);
     parallel_chunks(e.outer, ceil_div(kPanel, e.length), panel, cost_of(e.length));
+  }
+
+  /** Turned, so that vectors run over 64 rows rather than along one. */
+  template <class Emit> void short_rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+    constexpr std::int64_t kRows = kNarrow;
+    const auto panel = [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) Value rows[kRows * kShortRows.most], columns[kRows * kShortRows.most];
+      State states[kRows];
+      for (std::int64_t r = begin; r < end; r += kRows) {
+        const std::int64_t count = std::min(kRows, end - r);
+        transpose(x.read(r * e.length, count * e.length, rows), e.length, columns, kRows, count, e.length);
+        // Missing rows are computed on as zeros, and dropped.
+        if (count < kRows)
+          for (std::int64_t i = 0; i < e.length; ++i)
+            std::fill(columns + i * kRows + count, columns + (i + 1) * kRows, Value(0));
+        r_.columns(columns, e.length, kRows, kRows, 0, states);
+        emit(r, states, count);
+      }
+    };
+    if (e.outer * e.length <= kPanel) return panel(0, e.outer);
+    parallel_chunks(e.outer, ceil_div(kPanel, kRows * e.length) * kRows, panel, cost_of(e.length));
   }
 
   template <class Emit> void long_rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {

@@ -36,6 +36,32 @@ template <class C> void cumprod_backward_line(const C* const* in, C* gx, std::in
   }
 }
 
+// The same for `width` lines at once, element i of line j at [i * stride + j].
+
+template <class C>
+void cumsum_columns(const C* x, C* y, std::int64_t n, std::int64_t stride, std::int64_t width,
+                    bool reversed) {
+  C total[kLineColumns] = {};
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t at = (reversed ? n - 1 - k : k) * stride;
+    for (std::int64_t j = 0; j < width; ++j) {
+      total[j] = kPlus(total[j], x[at + j]);
+      y[at + j] = total[j];
+    }
+  }
+}
+
+template <class C>
+void cumprod_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride, std::int64_t width) {
+  C product[kLineColumns];
+  std::fill(product, product + width, C(1));
+  for (std::int64_t at = 0; at < n * stride; at += stride)
+    for (std::int64_t j = 0; j < width; ++j) {
+      product[j] = kTimes(product[j], in[0][at + j]);
+      y[at + j] = product[j];
+    }
+}
+
 /** Runs f(y) on `out`, or on a row-major stand-in for it where an in-place call made `out` strided. */
 template <class F> void with_row_major(Tensor& out, F&& f) {
   if (out.is_contiguous()) return f(out);
@@ -51,8 +77,9 @@ namespace op {
 
 void Cumprod::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    with_row_major(out[0],
-                   [&](Tensor& y) { map_lines<C, 1>({row_major(in[0])}, y, attrs.dim, cumprod_line<C>, 1); });
+    with_row_major(out[0], [&](Tensor& y) {
+      map_lines_or_columns<C, 1>({row_major(in[0])}, y, attrs.dim, cumprod_line<C>, cumprod_columns<C>, 1);
+    });
   });
 }
 
@@ -67,7 +94,13 @@ void Cumsum::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const auto line = [&](const C* const* x, C* y, std::int64_t n) {
       cumsum_line(x[0], y, n, attrs.reversed);
     };
-    with_row_major(out[0], [&](Tensor& y) { map_lines<C, 1>({row_major(in[0])}, y, attrs.dim, line, 1); });
+    const auto columns = [&](const C* const* x, C* y, std::int64_t n, std::int64_t stride,
+                             std::int64_t width) {
+      cumsum_columns(x[0], y, n, stride, width, attrs.reversed);
+    };
+    with_row_major(out[0], [&](Tensor& y) {
+      map_lines_or_columns<C, 1>({row_major(in[0])}, y, attrs.dim, line, columns, 1);
+    });
   });
 }
 

@@ -56,21 +56,27 @@ struct Gelu {
   struct Attrs {
     Form form = Form::exact;
   };
+  static constexpr Form forms[] = {Form::exact, Form::tanh};
   static constexpr double kSqrtHalf = 0.70710678118654752440, kDensity = 0.39894228040143267794;
   static constexpr double kSlope = 1.59576912160573071176, kCubic = 0.044715;  // 2 sqrt(2 / pi)
 
   // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh(u) is almost -1.
   template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
     if (attrs.form == Form::tanh) return x * sigmoid(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x)));
-    return num<V>(0.5) * x * (1 + erf(x * num<V>(kSqrtHalf)));
+    return x * gaussian(x).below;
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
     if (attrs.form == Form::tanh) {
       const V s = sigmoid(V(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x))));
       return g * (s + x * s * (1 - s) * (num<V>(kSlope) * (1 + num<V>(3 * kCubic) * (x * x))));
     }
-    const V distribution = num<V>(0.5) * (1 + erf(V(x * num<V>(kSqrtHalf))));
-    return g * (distribution + x * (num<V>(kDensity) * exp(V(num<V>(-0.5) * x * x))));
+    if constexpr (Scalar<V>) {
+      const Gaussian<V> here = gaussian(x);
+      return g * (here.below + x * (num<V>(kDensity) * here.bell));
+    } else {
+      const V below = num<V>(0.5) * (1 + erf(V(x * num<V>(kSqrtHalf))));
+      return g * (below + x * (num<V>(kDensity) * exp(V(num<V>(-0.5) * x * x))));
+    }
   }
 };
 

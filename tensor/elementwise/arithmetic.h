@@ -155,8 +155,10 @@ struct Fmod {
     if constexpr (std::is_integral_v<V>)
       return b == -1 ? 0 : a % b;
     else
-      return std::fmod(a, b);
+      return fmod(a, b);
   }
+  static bool is_short(float a, float b) { return is_short_quotient(a, b); }
+  static float forward_short(float a, float b) { return fmod_short(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     if constexpr (I == 0)
       return g;
@@ -233,9 +235,13 @@ struct Remainder {
   static constexpr OpTraits traits =
       division("remainder", "remainder with the sign of b", kNothing, input(0) | input(1));
   template <class V> MZ_HD static V forward(const V& a, const V& b) {
-    const V rest = Fmod::forward(a, b);
+    return with_sign_of(b, Fmod::forward(a, b));
+  }
+  template <class V> MZ_HD static V with_sign_of(const V& b, const V& rest) {
     return select((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest);
   }
+  static bool is_short(float a, float b) { return is_short_quotient(a, b); }
+  static float forward_short(float a, float b) { return with_sign_of(b, fmod_short(a, b)); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     if constexpr (I == 0)
       return g;

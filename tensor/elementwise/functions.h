@@ -58,6 +58,9 @@ struct Cos {
   static constexpr OpTraits traits = unary("cos", Precision::match, "cosine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return cos(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return -sin(x); }
+  static bool is_short(float x) { return is_moderate_angle(x); }
+  static float forward_short(float x) { return cos_moderate(x); }
+  static float gradient_short(float g, float x, float) { return g * -sin_moderate(x); }
 };
 
 struct Cosh {
@@ -171,6 +174,9 @@ struct Sin {
   static constexpr OpTraits traits = unary("sin", Precision::match, "sine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return sin(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return cos(x); }
+  static bool is_short(float x) { return is_moderate_angle(x); }
+  static float forward_short(float x) { return sin_moderate(x); }
+  static float gradient_short(float g, float x, float) { return g * cos_moderate(x); }
 };
 
 struct Sinh {
@@ -182,6 +188,8 @@ struct Sinh {
 struct Tan {
   static constexpr OpTraits traits = unary("tan", Precision::full, "tangent", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return tan(x); }
+  static bool is_short(float x) { return is_moderate_angle(x); }
+  static float forward_short(float x) { return tan_moderate(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 + y * y; }
 };
 

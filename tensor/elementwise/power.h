@@ -29,26 +29,28 @@ struct Pow {
   /** Exponents that are numbers and have a shorter formula. */
   enum class Exponent : std::uint8_t { any, one_half, minus_one, two, three };
   struct Attrs {
-    Exponent exponent = Exponent::any;
+    Exponent form = Exponent::any;
   };
+  static constexpr Exponent forms[] = {Exponent::any, Exponent::one_half, Exponent::minus_one, Exponent::two,
+                                       Exponent::three};
   template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
-    if (attrs.exponent == Exponent::two) return times(a, a);
-    if (attrs.exponent == Exponent::three) return times(times(a, a), a);
+    if (attrs.form == Exponent::two) return times(a, a);
+    if (attrs.form == Exponent::three) return times(times(a, a), a);
     if constexpr (std::is_integral_v<V>) {
       return integer_power(a, b);
     } else {
-      if (attrs.exponent == Exponent::minus_one) return 1 / a;
+      if (attrs.form == Exponent::minus_one) return 1 / a;
       // pow(-0, 1/2) is +0 and pow(-inf, 1/2) is +inf.
-      if (attrs.exponent == Exponent::one_half) return select(a == V(-INFINITY), V(INFINITY), sqrt(a + 0));
+      if (attrs.form == Exponent::one_half) return select(a == V(-INFINITY), V(INFINITY), sqrt(a + 0));
       return pow(a, b);
     }
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b, const Attrs& attrs) {
     if constexpr (I == 0) {
-      if (attrs.exponent == Exponent::two) return 2 * a * g;
-      if (attrs.exponent == Exponent::three) return 3 * a * a * g;
-      if (attrs.exponent == Exponent::minus_one) return -g / a / a;
-      if (attrs.exponent == Exponent::one_half) return g / (2 * sqrt(a));
+      if (attrs.form == Exponent::two) return 2 * a * g;
+      if (attrs.form == Exponent::three) return 3 * a * a * g;
+      if (attrs.form == Exponent::minus_one) return -g / a / a;
+      if (attrs.form == Exponent::one_half) return g / (2 * sqrt(a));
       const V e = select(b == 0, num<V>(1), b);  // where b is 0 the gradient is 0, even at a = 0
       return select(b == 0, num<V>(0), g * (e * pow(a, e - 1)));
     } else {

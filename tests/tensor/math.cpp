@@ -31,6 +31,9 @@ double sigmoid_oracle(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::
 double rsqrt_oracle(double x) { return 1 / std::sqrt(x); }
 
 const Function kFunctions[] = {
+    {"acos", math::acos, std::acos, 1.5},      {"asin", math::asin, std::asin, 2.0},
+    {"atan", math::atan, std::atan, 2.0},      {"cosh", math::cosh, std::cosh, 2.0},
+    {"sinh", math::sinh, std::sinh, 2.0},      {"tan", math::tan, std::tan, 2.0},
     {"cos", math::cos, std::cos, 1.5},         {"erf", math::erf, std::erf, 1.4},
     {"erfc", math::erfc, std::erfc, 0.55},     {"exp", math::exp, std::exp, 1.0},
     {"exp2", math::exp2, std::exp2, 1.2},      {"expm1", math::expm1, std::expm1, 1.7},
@@ -124,7 +127,7 @@ TEST_CASE("sin and cos are reduced exactly for huge arguments", "[math]") {
   std::mt19937 random(7);
   for (int i = 0; i < 200000; ++i) {
     const float x = float_of((random() & 0x807FFFFFu) | ((140u + random() % 115u) << 23));
-    worst.see(kFunctions[0], x);
+    worst.see({"cos", math::cos, std::cos, 0}, x);
     worst.see({"sin", math::sin, std::sin, 0}, x);
   }
   CAPTURE(worst.at);
@@ -156,6 +159,64 @@ TEST_CASE("pow follows the double oracle, special cases included", "[math]") {
     see(-base, std::floor(exponent));
   }
   CHECK(worst <= 0.51);
+}
+
+TEST_CASE("atan2 follows the double oracle, zeros and infinities included", "[math]") {
+  const std::vector<float> special = {0.0f, -0.0f,  1.0f,    -1.0f,   kInf,    -kInf,
+                                      kNan, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
+  double worst = 0;
+  const auto see = [&](float y, float x) {
+    const double exact = std::atan2(static_cast<double>(y), static_cast<double>(x));
+    worst = std::max(worst, ulp_distance(math::atan2(y, x), exact));
+  };
+  for (const float y : special)
+    for (const float x : special) see(y, x);
+  std::mt19937 random(5);
+  for (int i = 0; i < 200000; ++i) {
+    see(float_of(random()), float_of(random()));
+    see(static_cast<float>(random() >> 8) * 0x1p-22f - 2, static_cast<float>(random() >> 8) * 0x1p-22f - 2);
+  }
+  CHECK(worst <= 2);
+}
+
+TEST_CASE("the short forms give the bits of the full ones", "[math]") {
+  std::mt19937 random(13);
+  int quotients = 0, wrong = 0;
+  for (int i = 0; i < 400000; ++i) {
+    const float x = float_of(random()),
+                y = i % 2 == 0 ? float_of(random()) : x * 0x1p-20f * static_cast<float>(i);
+    if (math::is_short_quotient(x, y)) {
+      ++quotients;
+      wrong += bits_of(math::fmod_short(x, y)) != bits_of(math::fmod(x, y));
+    }
+    if (!math::is_moderate_angle(x)) continue;
+    wrong += bits_of(math::sin_moderate(x)) != bits_of(math::sin(x));
+    wrong += bits_of(math::cos_moderate(x)) != bits_of(math::cos(x));
+    wrong += bits_of(math::tan_moderate(x)) != bits_of(math::tan(x));
+  }
+  CHECK(quotients > 100000);
+  CHECK(wrong == 0);
+  for (const float y : {0.0f, -0.0f, kInf, kNan}) CHECK_FALSE(math::is_short_quotient(1.0f, y));
+  CHECK_FALSE(math::is_short_quotient(kInf, 1.0f));
+}
+
+TEST_CASE("the normal distribution, to its far tail", "[math]") {
+  double miss = 0, relative = 0, bell = 0;
+  for (int i = -120000; i <= 120000; ++i) {
+    const float x = static_cast<float>(i) * 1e-4f;
+    const auto got = math::gaussian(x);
+    const auto exact = math::gaussian(static_cast<double>(x));
+    miss = std::max(miss, std::fabs(static_cast<double>(got.below) - exact.below));
+    relative = std::max(relative, std::fabs(static_cast<double>(got.below) / exact.below - 1));
+    bell = std::max(bell, std::fabs(static_cast<double>(got.bell) - exact.bell));
+  }
+  CHECK(miss < 2.5e-7);
+  CHECK(relative < 3e-5);
+  CHECK(bell < 1e-7);
+  CHECK(math::gaussian(kInf).below == 1.0f);
+  CHECK(math::gaussian(-kInf).below == 0.0f);
+  CHECK(math::gaussian(-1e10f).below == 0.0f);
+  CHECK(std::isnan(math::gaussian(kNan).below));
 }
 
 TEST_CASE("erfinv inverts erf", "[math]") {

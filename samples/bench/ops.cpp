@@ -1,0 +1,113 @@
+#include "ops.h"
+
+#include <mezzo.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "../common/program.h"
+#include "stopwatch.h"
+
+namespace samples {
+
+using namespace mezzo;
+
+namespace {
+
+/** One call of what is measured; holds its operands. */
+using Step = std::function<void()>;
+
+struct NamedStep {
+  const char* name;
+  Step (*make)();
+};
+
+Tensor leaf(const Shape& shape) { return randn(shape).requires_grad_(); }
+
+/** Forward and backward of f(leaves ...), whose result has the shape of g. */
+template <class F> Step forward_backward(F f, const Tensor& g, std::vector<Tensor> leaves) {
+  return [=] {
+    f(leaves).backward(g);
+    for (const Tensor& x : leaves) x.set_grad({});
+  };
+}
+
+using Leaves = std::vector<Tensor>;
+
+Step adam_step() {
+  std::vector<Tensor> parameters;
+  for (int i = 0; i < 16; ++i) {
+    for (const Shape& shape : {Shape{256, 256}, Shape{256}}) {
+      parameters.push_back(leaf(shape));
+      parameters.back().set_grad(randn(shape));
+    }
+  }
+  const auto optimizer = std::make_shared<optim::Adam>(parameters, optim::AdamOptions{});
+  return [optimizer] { optimizer->step(); };
+}
+
+Step attention_step() {
+  const Shape shape{4, 6, 256, 64};
+  return forward_backward([](const Leaves& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); },
+                          randn(shape), {leaf(shape), leaf(shape), leaf(shape)});
+}
+
+Step conv2d_step() {
+  return forward_backward([](const Leaves& x) { return conv2d(x[0], x[1], x[2], {.padding = 1}); },
+                          randn({32, 64, 32, 32}),
+                          {leaf({32, 64, 32, 32}), leaf({64, 64, 3, 3}), leaf({64})});
+}
+
+Step cross_entropy_step() {
+  const Tensor classes = randint(0, 1000, {1024});
+  return forward_backward([classes](const Leaves& x) { return cross_entropy(x[0], classes); }, ones(Shape{}),
+                          {leaf({1024, 1000})});
+}
+
+Step gelu_step() {
+  return forward_backward([](const Leaves& x) { return gelu(x[0]); }, randn({1024, 1024}),
+                          {leaf({1024, 1024})});
+}
+
+Step layer_norm_step() {
+  return forward_backward(
+      [](const Leaves& x) { return layer_norm(x[0], {1024}, {.weight = x[1], .bias = x[2]}); },
+      randn({1024, 1024}), {leaf({1024, 1024}), leaf({1024}), leaf({1024})});
+}
+
+Step softmax_step() {
+  return forward_backward([](const Leaves& x) { return softmax(x[0], -1); }, randn({1024, 1000}),
+                          {leaf({1024, 1000})});
+}
+
+constexpr NamedStep kSteps[] = {
+    {"adam", adam_step},       {"attention", attention_step},
+    {"conv2d", conv2d_step},   {"cross_entropy", cross_entropy_step},
+    {"gelu", gelu_step},       {"layer_norm", layer_norm_step},
+    {"softmax", softmax_step},
+};
+
+Figure measured(const std::string& name, std::int64_t rounds) {
+  const auto* found =
+      std::find_if(std::begin(kSteps), std::end(kSteps), [&](const NamedStep& s) { return name == s.name; });
+  if (found == std::end(kSteps)) throw UsageError("--only: no such operation; got \"" + name + "\"");
+  manual_seed(1);
+  return {name, 1e3 * median_seconds(static_cast<int>(rounds), 1, found->make())};
+}
+
+}  // namespace
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const NamedStep& s : kSteps) names.emplace_back(s.name);
+  return names;
+}
+
+std::vector<Figure> run_ops(const std::vector<std::string>& names, std::int64_t rounds) {
+  std::vector<Figure> figures;
+  for (const std::string& name : names) figures.push_back(measured(name, rounds));
+  return figures;
+}
+
+}  // namespace samples
