@@ -7,9 +7,6 @@
 
 namespace mezzo::op {
 
-Grads PlaceFunctions::backward(const Saved& saved, const Grads& gy) {
-  // The attributes have one type for all of these ops.
-  return {apply_with<PlaceBackward>({saved.attrs<Pad>(), saved.shape(0)}, gy[0])};
 namespace {
 
 /** The dimension that brings every element back to where it was, or 0 where it is gone; nothing where elements stand more than once. */
@@ -34,6 +31,8 @@ std::optional<PlaceAttrs> way_back(const PlaceAttrs& attrs, const Shape& sizes) 
 
 }  // namespace
 
+Grads PlaceFunctions::backward(const Saved& saved, const Grads& gy) {
+  // The attributes have one type for all of these ops.
   const PlaceAttrs& attrs = saved.attrs<Pad>();
   if (const std::optional<PlaceAttrs> back = way_back(attrs, saved.shape(0)))
     return {apply_with<Pad>(*back, gy[0])};

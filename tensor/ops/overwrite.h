@@ -14,7 +14,6 @@ struct IndexCopy {
                                    .summary = "overwrites rows named along a dimension",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
-                                   .in_place = true};
                                    .in_place = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -31,7 +30,6 @@ struct IndexFill {
   static constexpr OpTraits traits{.name = "index_fill",
                                    .precision = Precision::match,
                                    .summary = "one value for rows named along a dimension",
-                                   .inputs = 3};
                                    .inputs = 3,
                                    .in_place = true,
                                    .integers = Integers::keep,
@@ -45,7 +43,6 @@ struct MaskedScatter {
   static constexpr OpTraits traits{.name = "masked_scatter",
                                    .precision = Precision::match,
                                    .summary = "elements of a source where a mask holds",
-                                   .inputs = 3};
                                    .inputs = 3,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -58,7 +55,6 @@ struct Unique {
                                    .precision = Precision::match,
                                    .summary = "distinct elements, in order",
                                    .outputs = 3,
-                                   .differentiable = false};
                                    .differentiable = false,
                                    .integers = Integers::keep,
                                    .booleans = true};

@@ -11,7 +11,6 @@ namespace mezzo::op {
 struct Diag {
   static constexpr OpTraits traits{.name = "diag",
                                    .precision = Precision::match,
-                                   .summary = "a vector as a diagonal, or the diagonal of a matrix"};
                                    .summary = "a vector as a diagonal, or the diagonal of a matrix",
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -24,7 +23,6 @@ struct Diag {
 struct PixelShuffle {
   static constexpr OpTraits traits{.name = "pixel_shuffle",
                                    .precision = Precision::match,
-                                   .summary = "channels become pixels of a larger image"};
                                    .summary = "channels become pixels of a larger image",
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -37,7 +35,6 @@ struct PixelShuffle {
 struct PixelUnshuffle {
   static constexpr OpTraits traits{.name = "pixel_unshuffle",
                                    .precision = Precision::match,
-                                   .summary = "pixels become channels of a smaller image"};
                                    .summary = "pixels become channels of a smaller image",
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -46,8 +43,6 @@ struct PixelUnshuffle {
 };
 
 struct Trace {
-  static constexpr OpTraits traits{
-      .name = "trace", .precision = Precision::match, .summary = "sum of a matrix's diagonal"};
   static constexpr OpTraits traits{.name = "trace",
                                    .precision = Precision::match,
                                    .summary = "sum of a matrix's diagonal",

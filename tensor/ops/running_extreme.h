@@ -17,7 +17,6 @@ struct Cummax {
                                    .precision = Precision::match,
                                    .summary = "greatest element so far along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
                                    .needs = {output(1)},
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -33,7 +32,6 @@ struct Cummin {
                                    .precision = Precision::match,
                                    .summary = "least element so far along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
                                    .needs = {output(1)},
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -48,7 +46,6 @@ struct Median {
   static constexpr OpTraits traits{.name = "median",
                                    .precision = Precision::match,
                                    .summary = "the middle one of the elements in order",
-                                   .outputs = 2};
                                    .outputs = 2,
                                    .integers = Integers::keep,
                                    .booleans = true};

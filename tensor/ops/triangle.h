@@ -13,8 +13,6 @@ struct TriangleAttrs {
 
 /** The elements of the last two dimensions on and below a diagonal; zeros above it. */
 struct Tril {
-  static constexpr OpTraits traits{
-      .name = "tril", .precision = Precision::match, .summary = "a matrix's lower triangle"};
   static constexpr OpTraits traits{.name = "tril",
                                    .precision = Precision::match,
                                    .summary = "a matrix's lower triangle",
@@ -28,8 +26,6 @@ struct Tril {
 
 /** The elements of the last two dimensions on and above a diagonal; zeros below it. */
 struct Triu {
-  static constexpr OpTraits traits{
-      .name = "triu", .precision = Precision::match, .summary = "a matrix's upper triangle"};
   static constexpr OpTraits traits{.name = "triu",
                                    .precision = Precision::match,
                                    .summary = "a matrix's upper triangle",
@@ -46,7 +42,6 @@ struct OneHot {
   static constexpr OpTraits traits{.name = "one_hot",
                                    .precision = Precision::match,
                                    .summary = "classes as rows with a single one",
-                                   .differentiable = false};
                                    .differentiable = false,
                                    .integers = Integers::only};
   struct Attrs {

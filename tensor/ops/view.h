@@ -103,7 +103,6 @@ struct Diagonal {
   static constexpr OpTraits traits{.name = "diagonal",
                                    .precision = Precision::match,
                                    .summary = "a diagonal of two dimensions",
-                                   .view = true};
                                    .view = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -121,7 +120,6 @@ struct Windows {
   static constexpr OpTraits traits{.name = "windows",
                                    .precision = Precision::match,
                                    .summary = "Tensor::unfold: sliding windows of one dimension",
-                                   .view = true};
                                    .view = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
