@@ -63,7 +63,8 @@ template <class C> void map_lines_in_memory(const SparseRows<C>& map, const C* x
   const std::int64_t results = map.results();
   const auto line = [&](const C* from, C* to) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(results); ++i) {
-      const auto begin = static_cast<std::size_t>(map.start[i]), end = static_cast<std::size_t>(map.start[i + 1]);
+      const auto begin = static_cast<std::size_t>(map.start[i]),
+                 end = static_cast<std::size_t>(map.start[i + 1]);
       C sum = begin < end ? map.weight[begin] * from[map.source[begin]] : C(0);
       for (std::size_t k = begin + 1; k < end; ++k) sum += map.weight[k] * from[map.source[k]];
       to[i] = sum;
