@@ -29,7 +29,7 @@ struct RecurrentAttrs {
 /** One layer in one direction. Operands: x [T, N, in], h0 [N, out], c0 [N, H], w_ih [gates * H, in], w_hh [gates * H, out], b_ih and b_hh
  *  [gates * H], w_hr [out, H]; states, biases and w_hr may be undefined. Results: y [T, N, out], the last h and c, and what is kept. */
 struct RecurrentLayer {
-  static constexpr Needs kAll{0x0FFF};
+  static constexpr Needs kAll = Needs{0x00FF} | output(0) | output(3);
   static constexpr OpTraits traits{.name = "recurrent_layer",
                                    .precision = Precision::low,
                                    .inputs = 8,

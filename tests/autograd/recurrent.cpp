@@ -100,6 +100,21 @@ TEST_CASE("under autocast any mixture of dtypes gives low results, c included", 
   CHECK(s.c.dtype() == f16);
 }
 
+TEST_CASE("the last states may be overwritten before the backward pass", "[recurrent]") {
+  manual_seed(9);
+  const std::vector<RecurrentWeights> w = {lstm_weights(3, 4, 0, f32)};
+  const Tensor x = randn({5, 2, 3});
+  const auto gradient = [&](bool overwrite) {
+    const LstmState one = lstm_cell(x.select(0, 0), {}, w[0]);
+    const LstmResult r = lstm(x, {}, w);
+    if (overwrite)
+      for (const Tensor& state : {one.c, r.h, r.c}) state.detach().zero_();
+    const Tensor loss = sum(r.output) + sum(one.h);
+    return grad(loss, w[0].weight_hh).to_vector<float>();
+  };
+  CHECK(gradient(true) == gradient(false));
+}
+
 TEST_CASE("dropout acts between layers alone", "[recurrent]") {
   manual_seed(7);
   const std::vector<RecurrentWeights> one = {lstm_weights(3, 4, 0, f32)},
