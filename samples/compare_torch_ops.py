@@ -17,7 +17,7 @@ import tempfile
 import time
 
 # Operation -> the ratio that is wanted.
-TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "softmax": 1.2}
+TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
 
 
 def arguments():
@@ -88,6 +88,12 @@ def gelu():
 def layer_norm():
     return forward_backward(lambda x, w, b: functional.layer_norm(x, (1024,), w, b), torch.randn(1024, 1024),
                             [leaf(1024, 1024), leaf(1024), leaf(1024)])
+
+
+def lstm():
+    layer = nn.LSTM(512, 512)
+    x = leaf(64, 16, 512)
+    return forward_backward(lambda x, *_: layer(x)[0], torch.randn(64, 16, 512), [x, *layer.parameters()])
 
 
 def softmax():

@@ -76,16 +76,29 @@ Step layer_norm_step() {
       randn({1024, 1024}), {leaf({1024, 1024}), leaf({1024}), leaf({1024})});
 }
 
+Step lstm_step() {
+  constexpr std::int64_t kSteps = 64, kBatch = 16, kSize = 512;
+  const auto weight = [](const Shape& shape) { return (randn(shape) * 0.04).detach().requires_grad_(); };
+  return forward_backward(
+      [](const Leaves& x) {
+        return lstm(x[0], {}, {{.weight_ih = x[1], .weight_hh = x[2], .bias_ih = x[3], .bias_hh = x[4]}})
+            .output;
+      },
+      randn({kSteps, kBatch, kSize}),
+      {leaf({kSteps, kBatch, kSize}), weight({4 * kSize, kSize}), weight({4 * kSize, kSize}),
+       weight({4 * kSize}), weight({4 * kSize})});
+}
+
 Step softmax_step() {
   return forward_backward([](const Leaves& x) { return softmax(x[0], -1); }, randn({1024, 1000}),
                           {leaf({1024, 1000})});
 }
 
 constexpr NamedStep kSteps[] = {
-    {"adam", adam_step},       {"attention", attention_step},
-    {"conv2d", conv2d_step},   {"cross_entropy", cross_entropy_step},
-    {"gelu", gelu_step},       {"layer_norm", layer_norm_step},
-    {"softmax", softmax_step},
+    {"adam", adam_step},     {"attention", attention_step},
+    {"conv2d", conv2d_step}, {"cross_entropy", cross_entropy_step},
+    {"gelu", gelu_step},     {"layer_norm", layer_norm_step},
+    {"lstm", lstm_step},     {"softmax", softmax_step},
 };
 
 Figure measured(const std::string& name, std::int64_t rounds) {

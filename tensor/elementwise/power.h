@@ -17,6 +17,15 @@ MZ_HD constexpr std::int64_t integer_power(std::int64_t x, std::int64_t n) {
   return result;
 }
 
+/** x, or 1 where it may not be seen. Of numbers x itself: what `select` drops afterwards harms nothing that is not differentiated again, and
+ *  g++ vectorises. */
+template <class V, class Condition> MZ_HD V unless(const Condition& condition, const V& x) {
+  if constexpr (Scalar<V>)
+    return static_cast<void>(condition), x;
+  else
+    return select(condition, num<V>(1), x);
+}
+
 struct Pow {
   static constexpr OpTraits traits{.name = "pow",
                                    .precision = Precision::full,
@@ -51,11 +60,11 @@ struct Pow {
       if (attrs.form == Exponent::three) return 3 * a * a * g;
       if (attrs.form == Exponent::minus_one) return -g / a / a;
       if (attrs.form == Exponent::one_half) return g / (2 * sqrt(a));
-      const V e = select(b == 0, num<V>(1), b);  // where b is 0 the gradient is 0, even at a = 0
+      const V e = unless(b == 0, b);  // where b is 0 the gradient is 0, even at a = 0
       return select(b == 0, num<V>(0), g * (e * pow(a, e - 1)));
     } else {
       const auto flat = (a == 0) & (b >= 0);
-      const V base = select(flat, num<V>(1), a);
+      const V base = unless(flat, a);
       return select(flat, num<V>(0), g * (pow(base, b) * log(base)));
     }
   }
