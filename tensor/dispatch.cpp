@@ -80,10 +80,19 @@ void run_kernel(const OpRow& row, Inputs in, std::span<Tensor> out, const void* 
   kernel(row, in, out, attrs);
 }
 
-/** True when two elements of the tensor are one place in memory, as after expand. */
+/** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
+ *  too: only as_strided makes others. */
 bool overlaps_itself(const Tensor& x) {
+  if (x.is_contiguous() || x.numel() == 0) return false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] > 1 && x.strides()[i] == 0) return true;
+    if (x.shape()[i] > 1) steps.emplace_back(x.strides()[i], x.shape()[i]);
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto& step : steps) {
+    if (step.first <= reach) return true;
+    reach += step.first * (step.second - 1);
+  }
   return false;
 }
 

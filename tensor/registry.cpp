@@ -27,16 +27,20 @@
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
 #include "ops/pair_distance.h"
+#include "ops/place.h"
 #include "ops/pool.h"
 #include "ops/prelu.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/renorm.h"
 #include "ops/scan.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/statistics.h"
+#include "ops/triangle.h"
+#include "ops/unfold.h"
 #include "ops/view.h"
 
 namespace mezzo {
@@ -75,11 +79,13 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::MarginLossOps{});
   append_rows(rows, op::MatmulOps{});
   append_rows(rows, op::PairDistanceOps{});
+  append_rows(rows, op::PlaceOps{});
   append_rows(rows, op::PoolOps{});
   append_rows(rows, op::PowerOps{});
   append_rows(rows, op::PreluOps{});
   append_rows(rows, op::RandomOps{});
   append_rows(rows, op::RecurrentOps{});
+  append_rows(rows, op::RearrangeOps{});
   append_rows(rows, op::ReduceOps{});
   append_rows(rows, op::RenormOps{});
   append_rows(rows, op::RoundingOps{});
@@ -88,6 +94,8 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::SoftmaxOps{});
   append_rows(rows, op::SortOps{});
   append_rows(rows, op::StatisticsOps{});
+  append_rows(rows, op::TriangleOps{});
+  append_rows(rows, op::UnfoldOps{});
   append_rows(rows, op::ViewOps{});
   std::sort(rows.begin(), rows.end(),
             [](const OpRow* a, const OpRow* b) { return a->traits.name < b->traits.name; });

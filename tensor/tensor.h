@@ -108,7 +108,12 @@ class MZ_API Tensor {
   Tensor permute(std::initializer_list<std::int64_t> order) const {
     return permute(std::span(order.begin(), order.size()));
   }
+  /** Moves a dimension, or several: the others keep their order. Errors: IndexError, ShapeError when the numbers of dimensions differ. */
   Tensor movedim(std::int64_t from, std::int64_t to) const;
+  Tensor movedim(std::span<const std::int64_t> from, std::span<const std::int64_t> to) const;
+  Tensor movedim(std::initializer_list<std::int64_t> from, std::initializer_list<std::int64_t> to) const {
+    return movedim(std::span(from.begin(), from.size()), std::span(to.begin(), to.size()));
+  }
   /** Drops every dimension of size 1, or the one named if its size is 1. */
   Tensor squeeze() const;
   Tensor squeeze(std::int64_t dim) const;
@@ -127,6 +132,13 @@ class MZ_API Tensor {
   /** At most `chunks` pieces of equal size, the last one possibly smaller. */
   std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t dim = 0) const;
   std::vector<Tensor> unbind(std::int64_t dim = 0) const;
+  /** As expand. */
+  Tensor broadcast_to(const Shape& shape) const { return expand(shape); }
+  /** The elements whose indices in dim2 and dim1 differ by offset, as a last dimension in their place. Errors: IndexError for equal dimensions. */
+  Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+  /** Windows of `size` elements along dim, `step` apart: dim counts them, a last dimension holds their elements.
+   *  Errors: ValueError unless 0 <= size <= the dimension's and step > 0. */
+  Tensor unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const;
   /** A view with sizes, strides and offset (in elements, from this tensor's first) of the caller's choice. First order only.
    *  Errors: ShapeError when ranks differ, ValueError for a negative stride, IndexError when it leaves the storage. */
   Tensor as_strided(const Shape& shape, const Strides& strides, std::int64_t offset = 0) const;

@@ -30,6 +30,10 @@ std::string cure(Inputs in) {
 
 }  // namespace
 
+void require_defined(std::string_view op, const Tensor& x) {
+  if (!x.defined()) fail<ValueError>(op, {.what = "operand 0 is undefined", .expected = "a tensor"});
+}
+
 DType require_one_floating_dtype(std::string_view op, Inputs in) {
   const Tensor* first = nullptr;
   for (const Tensor& x : in) {

@@ -9,6 +9,9 @@
 
 namespace mezzo {
 
+/** Errors: ValueError naming `op` for an undefined operand: what reads a tensor before the op itself does asks this first. */
+MZ_API void require_defined(std::string_view op, const Tensor& x);
+
 /** The one floating dtype that all defined operands share. Errors: DtypeError naming them, with the cure. */
 MZ_API DType require_one_floating_dtype(std::string_view op, Inputs in);
 

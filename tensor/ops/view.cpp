@@ -200,11 +200,27 @@ Tensor Tensor::permute(std::span<const std::int64_t> wanted) const {
 }
 
 Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
-  const int source = wrap_dim(from, dim(), "movedim"), target = wrap_dim(to, dim(), "movedim");
-  Shape order = identity_order(dim());
-  if (dim() == 0) return *this;
-  order.erase(source);
-  order.insert(target, source);
+  return movedim(std::span(&from, 1), std::span(&to, 1));
+}
+
+Tensor Tensor::movedim(std::span<const std::int64_t> from, std::span<const std::int64_t> to) const {
+  if (from.size() != to.size())
+    fail<ShapeError>("movedim", {.what = "as many targets as dimensions are needed",
+                                 .got = str(from.size(), " dimensions and ", to.size(), " targets")});
+  if (from.empty() || dim() == 0) {
+    for (std::size_t i = 0; i < from.size(); ++i)
+      wrap_dim(from[i], 0, "movedim"), wrap_dim(to[i], 0, "movedim");
+    return *this;
+  }
+  const std::uint32_t moved = dim_mask(from, dim(), "movedim"), taken = dim_mask(to, dim(), "movedim");
+  Shape order = Shape::filled(dim(), -1);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    order[wrap_dim(to[i], dim(), "movedim")] = wrap_dim(from[i], dim(), "movedim");
+  for (int source = 0, target = 0; source < dim(); ++source) {
+    if (moved >> source & 1) continue;
+    while (taken >> target & 1) ++target;
+    order[target++] = source;
+  }
   return permuted(*this, order);
 }
 

@@ -98,6 +98,35 @@ struct AsStrided {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using ViewOps = type_list<AsStrided, Expand, Permute, Select, Slice, View>;
+/** The elements x[..., i, ..., i + offset, ...] of two dimensions, which become one at the end. */
+struct Diagonal {
+  static constexpr OpTraits traits{.name = "diagonal",
+                                   .precision = Precision::match,
+                                   .summary = "a diagonal of two dimensions",
+                                   .view = true};
+  struct Attrs {
+    std::int64_t offset = 0;  // above (right of) the main diagonal; below when negative
+    int dim1 = 0, dim2 = 1;
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Windows of `size` elements along dim, `step` apart; the elements of a window make up a last dimension. Tensor::unfold; the op of that name
+ *  makes columns. */
+struct Windows {
+  static constexpr OpTraits traits{.name = "windows",
+                                   .precision = Precision::match,
+                                   .summary = "Tensor::unfold: sliding windows of one dimension",
+                                   .view = true};
+  struct Attrs {
+    int dim = 0;
+    std::int64_t size = 1, step = 1;
+  };
+  static Tensor view(const Tensor& x, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using ViewOps = type_list<AsStrided, Diagonal, Expand, Permute, Select, Slice, View, Windows>;
 
 }  // namespace mezzo::op

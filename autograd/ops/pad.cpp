@@ -1,0 +1,79 @@
+#include "pad.h"
+
+#include <algorithm>
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/place.h"
+#include "../../tensor/ops/require.h"
+#include "../../tensor/text.h"
+
+namespace mezzo {
+
+namespace {
+
+op::PlaceMode place_mode(PadMode mode) {
+  switch (mode) {
+    case PadMode::constant: return op::PlaceMode::inside;
+    case PadMode::reflect: return op::PlaceMode::reflect;
+    case PadMode::replicate: return op::PlaceMode::replicate;
+    case PadMode::circular: break;
+  }
+  return op::PlaceMode::circular;
+}
+
+std::string text(const std::vector<std::int64_t>& numbers) {
+  std::string list;
+  for (const std::int64_t n : numbers) list += (list.empty() ? "" : ",") + str(n);
+  return str("[", list, "]");
+}
+
+/** The largest padding that a mode can fill from a dimension of size n; a constant fills any. */
+void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t behind, PadMode mode) {
+  const std::int64_t n = x.shape()[dim], most = std::max(before, behind);
+  if (mode == PadMode::constant || most <= 0) return;
+  if (n == 0)
+    fail<ShapeError>("pad", {.what = "an empty dimension has no elements to pad with",
+                             .got = str(most, " around dimension ", dim, " of ", x),
+                             .expected = "mode constant"});
+  const bool fits = mode == PadMode::replicate || (mode == PadMode::reflect ? most < n : most <= n);
+  if (!fits)
+    fail<ShapeError>("pad",
+                     {.what = mode == PadMode::reflect ? "a reflection reaches beyond the other end"
+                                                       : "a circle is longer than the dimension",
+                      .got = str(most, " around dimension ", dim, " of ", x),
+                      .expected = mode == PadMode::reflect ? str("less than ", n) : str("at most ", n)});
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadOptions& options) {
+  require_defined("pad", x);
+  const auto given = static_cast<int>(std::min<std::size_t>(padding.size(), 2 * Shape::kMaxRank + 2));
+  if (given % 2 != 0 || given / 2 > x.dim())
+    fail<ShapeError>("pad", {.what = "paddings come in pairs, at most one pair for each dimension",
+                             .got = str(text(padding), " for ", x),
+                             .expected = str("2, 4, ... up to ", 2 * x.dim(), " numbers")});
+  op::PlaceAttrs attrs;
+  attrs.value = options.value;
+  for (int d = 0; d < x.dim(); ++d) {
+    op::PlaceDim& dim = attrs.dims[static_cast<std::size_t>(d)];
+    dim.size = x.shape()[d];
+    const int pair = x.dim() - 1 - d;
+    if (pair >= given / 2) continue;
+    const std::int64_t before = padding[static_cast<std::size_t>(2 * pair)],
+                       behind = padding[static_cast<std::size_t>(2 * pair + 1)];
+    require_reach(x, d, before, behind, options.mode);
+    dim = {place_mode(options.mode), before, 0};
+    const bool overflows = __builtin_add_overflow(x.shape()[d], before, &dim.size) ||
+                           __builtin_add_overflow(dim.size, behind, &dim.size);
+    if (overflows)
+      fail<SizeError>("pad", {.what = "a size overflows", .got = str(text(padding), " for ", x)});
+    if (dim.size < 0)
+      fail<ShapeError>("pad", {.what = "more elements are removed than there are",
+                               .got = str(text(padding), " for ", x),
+                               .expected = str("at most ", x.shape()[d], " in dimension ", d)});
+  }
+  return apply_with<op::Pad>(attrs, x);
+}
+
+}  // namespace mezzo

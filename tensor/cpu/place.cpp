@@ -1,0 +1,155 @@
+// Kernels of the ops that take elements from elsewhere: runs of elements are copied row by row; the adjoint is a separable sum.
+#include "../ops/place.h"
+
+#include <cstring>
+
+#include "../dispatch.h"
+#include "../parallel.h"
+#include "block_io.h"
+#include "index_list.h"
+#include "separable.h"
+#include "word.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Neighbouring places of the result whose sources are `step` apart; without a source a constant stands there. */
+struct Run {
+  std::int64_t at, length, source, step;
+  bool absent() const { return source < 0; }
+};
+
+std::vector<Run> runs_of(const PlaceDim& dim, std::int64_t n) {
+  std::vector<Run> runs;
+  for (std::int64_t o = 0; o < dim.size; ++o) {
+    const std::int64_t source = place_source(dim, n, o);
+    Run* const last = runs.empty() ? nullptr : &runs.back();
+    const bool absent_too = last && last->absent() && source < 0;
+    const bool both_there = last && !last->absent() && source >= 0;
+    if (both_there && last->length == 1) last->step = source - last->source;
+    if (absent_too || (both_there && source == last->source + last->length * last->step))
+      ++last->length;
+    else
+      runs.push_back({o, 1, source, 1});
+  }
+  return runs;
+}
+
+bool is_whole(const PlaceDim& dim, std::int64_t n) {
+  return dim.mode == PlaceMode::inside && dim.begin == 0 && dim.size == n;
+}
+
+/** Trailing dimensions that are taken whole make up one block, which moves as one. */
+struct BlockShape {
+  int dims;  // before the block
+  std::int64_t block = 1;
+
+  BlockShape(const Tensor& x, const PlaceAttrs& attrs) : dims(x.dim()) {
+    while (dims > 1 && x.strides()[dims - 1] == block &&
+           is_whole(attrs.dims[static_cast<std::size_t>(dims - 1)], x.shape()[dims - 1]))
+      block *= x.shape()[--dims];
+  }
+};
+
+/** Source offset of every row (all dimensions but the last before the block); -1 where the row holds constants only. */
+std::vector<std::int64_t> row_offsets(const Tensor& x, const PlaceAttrs& attrs, int dims) {
+  std::vector<std::int64_t> table{0};
+  for (int d = 0; d + 1 < dims; ++d) {
+    const PlaceDim& dim = attrs.dims[static_cast<std::size_t>(d)];
+    std::vector<std::int64_t> next;
+    next.reserve(table.size() * static_cast<std::size_t>(dim.size));
+    for (const std::int64_t base : table)
+      for (std::int64_t o = 0; o < dim.size; ++o) {
+        const std::int64_t i = place_source(dim, x.shape()[d], o);
+        next.push_back(base < 0 || i < 0 ? -1 : base + i * x.strides()[d]);
+      }
+    table = std::move(next);
+  }
+  return table;
+}
+
+template <class Word>
+void copy_run(const Word* from, Word* to, const Run& run, std::int64_t stride, std::int64_t block) {
+  from += run.source * stride;
+  const std::int64_t step = run.step * stride;
+  if (step == block) {
+    std::memcpy(to, from, static_cast<std::size_t>(run.length * block) * sizeof(Word));
+  } else if (block == 1) {
+    for (std::int64_t k = 0; k < run.length; ++k) std::memcpy(to + k, from + k * step, sizeof(Word));
+  } else {
+    for (std::int64_t k = 0; k < run.length; ++k)
+      std::memcpy(to + k * block, from + k * step, static_cast<std::size_t>(block) * sizeof(Word));
+  }
+}
+
+template <class Word> void place(const Tensor& x, const Tensor& y, const PlaceAttrs& attrs) {
+  const BlockShape blocks(x, attrs);
+  const int last = blocks.dims - 1;
+  const std::vector<Run> runs = runs_of(attrs.dims[static_cast<std::size_t>(last)], x.shape()[last]);
+  const std::vector<std::int64_t> rows = row_offsets(x, attrs, blocks.dims);
+  Word constant;
+  convert(DType::f64, &attrs.value, y.dtype(), &constant, 1);
+  const std::int64_t stride = x.strides()[last], block = blocks.block,
+                     width = attrs.dims[static_cast<std::size_t>(last)].size * block;
+  const Word* const from = static_cast<const Word*>(x.raw_data());
+  Word* const to = static_cast<Word*>(y.raw_data());
+  const auto one_row = [&](std::int64_t row) {
+    const std::int64_t offset = rows[static_cast<std::size_t>(row)];
+    for (const Run& run : runs) {
+      Word* const place = to + row * width + run.at * block;
+      if (offset < 0 || run.absent())
+        std::fill(place, place + run.length * block, constant);
+      else
+        copy_run(from + offset, place, run, stride, block);
+    }
+  };
+  parallel_chunks(
+      static_cast<std::int64_t>(rows.size()), std::max<std::int64_t>(1, kElementwiseChunk / width),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) one_row(row);
+      },
+      static_cast<double>(width) * 0.5);
+}
+
+}  // namespace
+
+void PlaceFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  PlaceAttrs places = attrs;
+  if (in[0].dim() == 0) places.dims[0].size = 1;
+  visit_word(out[0].dtype(), [&]<class Word>(std::type_identity<Word>) {
+    place<Word>(at_least_1d(in[0]), at_least_1d(out[0]), places);
+  });
+}
+
+void PlaceBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    const CastScope no_casts(nullptr);
+    const Tensor total =
+        out[0].dtype() == dtype_of<C>() ? out[0] : empty_tensor(attrs.sizes, dtype_of<C>(), mezzo::cpu);
+    if (in[0].numel() == 0) {
+      std::fill(total.data<C>(), total.data<C>() + total.numel(), C(0));
+    } else {
+      std::vector<SparseRows<C>> maps;
+      for (int d = 0; d < attrs.sizes.rank(); ++d) {
+        const PlaceDim& dim = attrs.place.dims[static_cast<std::size_t>(d)];
+        SparseRows<C> map(attrs.sizes[d]);
+        for (std::int64_t o = 0; o < dim.size; ++o) {
+          const std::int64_t i = place_source(dim, attrs.sizes[d], o);
+          if (i >= 0) map.add(i, 1);
+          map.finish_row();
+        }
+        maps.push_back(map.transposed());
+      }
+      const Tensor g = row_major(in[0]).to(dtype_of<C>());
+      map_separably(maps, g.template data<C>(), total.data<C>());
+    }
+    if (!total.is_same(out[0])) copy_values(total, out[0]);
+  });
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,55 @@
+// Kernels of tril, triu and one_hot.
+#include "../ops/triangle.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../parallel.h"
+#include "index_list.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Copies x and zeroes, in every row of every matrix, the elements after (lower) or before (upper) the kept ones. */
+void keep_triangle(const Tensor& x, const Tensor& y, std::int64_t diagonal, bool lower) {
+  if (y.numel() == 0) return;
+  start_from(x, y);
+  const auto item = static_cast<std::int64_t>(item_size(y.dtype()));
+  const std::int64_t rows = y.shape()[y.dim() - 2], columns = y.shape()[y.dim() - 1];
+  char* const data = static_cast<char*>(y.raw_data());
+  // Beyond these every diagonal keeps all or nothing, and the sums below do not overflow.
+  diagonal = std::clamp(diagonal, -rows - 1, columns + 1);
+  parallel_chunks(
+      y.numel() / columns, std::max<std::int64_t>(1, kElementwiseChunk / columns),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          const std::int64_t edge = std::clamp<std::int64_t>(r % rows + diagonal + lower, 0, columns);
+          const std::int64_t from = lower ? edge : 0, to = lower ? columns : edge;
+          std::memset(data + (r * columns + from) * item, 0, static_cast<std::size_t>((to - from) * item));
+        }
+      },
+      static_cast<double>(columns) * 0.1);
+}
+
+}  // namespace
+
+void Tril::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  keep_triangle(in[0], out[0], attrs.diagonal, true);
+}
+
+void Triu::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  keep_triangle(in[0], out[0], attrs.diagonal, false);
+}
+
+void OneHot::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const Tensor classes = checked_indices(in[0], {"one_hot", out[0], in[0].dim(), attrs.classes});
+  const std::int64_t* const at = classes.data<std::int64_t>();
+  std::int64_t* const y = out[0].data<std::int64_t>();
+  std::fill(y, y + out[0].numel(), 0);
+  for (std::int64_t i = 0; i < classes.numel(); ++i) y[i * attrs.classes + at[i]] = 1;
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,16 @@
+// Shape rules of the ops that take elements from elsewhere. What options may be is checked where they are read: ../../autograd/ops/.
+#include "place.h"
+
+#include "../dispatch.h"
+
+namespace mezzo::op {
+
+OutSpecs PlaceFunctions::infer(Inputs in, const Attrs& attrs) {
+  Shape shape = in[0].shape();
+  for (int i = 0; i < shape.rank(); ++i) shape[i] = attrs.dims[static_cast<std::size_t>(i)].size;
+  return {{shape, in[0].dtype()}};
+}
+
+OutSpecs PlaceBackward::infer(Inputs in, const Attrs& attrs) { return {{attrs.sizes, in[0].dtype()}}; }
+
+}  // namespace mezzo::op

@@ -1,0 +1,89 @@
+// Ops whose result takes each element from one place of the operand, dimension by dimension: pad, flip, roll, repeat.
+// Sees: op.h.
+// Read next: place.cpp (shape rules), ../cpu/place.cpp (kernels), ../../autograd/rules/place.cpp (rules).
+#pragma once
+
+#include <array>
+
+#include "../macros.h"
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** Where a result dimension that reaches beyond the operand's finds its elements. */
+enum class PlaceMode : std::uint8_t {
+  inside,     // there are none: a constant stands there
+  reflect,    // mirrored about the first and the last element, which are not repeated
+  replicate,  // the first and the last element
+  circular,   // from the other end, as often as needed
+  reversed,   // last element first
+};
+
+/** One dimension of the result: `size` elements, of which number `begin` is the operand's first. */
+struct PlaceDim {
+  PlaceMode mode = PlaceMode::inside;
+  std::int64_t begin = 0, size = 0;
+};
+
+/** The operand's element, along a dimension of size n, that stands at place o of the result; -1 for none. */
+MZ_HD inline std::int64_t place_source(const PlaceDim& dim, std::int64_t n, std::int64_t o) {
+  std::int64_t i = o - dim.begin;
+  switch (dim.mode) {
+    case PlaceMode::inside: return i >= 0 && i < n ? i : -1;
+    case PlaceMode::reflect: i = i < 0 ? -i : i; return i < n ? i : 2 * (n - 1) - i;
+    case PlaceMode::replicate: return i < 0 ? 0 : i < n ? i : n - 1;
+    case PlaceMode::circular: i %= n; return i < 0 ? i + n : i;
+    case PlaceMode::reversed: break;
+  }
+  return n - 1 - o;
+}
+
+struct PlaceAttrs {
+  std::array<PlaceDim, Shape::kMaxRank> dims{};  // as many as the operand has
+  double value = 0;                              // where nothing is taken
+};
+
+/** What all of them are: only their names differ. */
+struct PlaceFunctions {
+  using Attrs = PlaceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Flip : PlaceFunctions {
+  static constexpr OpTraits traits{
+      .name = "flip", .precision = Precision::match, .summary = "reverses dimensions"};
+};
+
+struct Pad : PlaceFunctions {
+  static constexpr OpTraits traits{
+      .name = "pad", .precision = Precision::match, .summary = "adds elements around a tensor, or crops it"};
+};
+
+struct Repeat : PlaceFunctions {
+  static constexpr OpTraits traits{
+      .name = "repeat", .precision = Precision::match, .summary = "copies of a tensor side by side"};
+};
+
+struct Roll : PlaceFunctions {
+  static constexpr OpTraits traits{.name = "roll",
+                                   .precision = Precision::match,
+                                   .summary = "shifts elements, those pushed out enter at the other end"};
+};
+
+/** The adjoint: every element of the operand is the sum of the places it stands at, in f32 (f64), rounded once. */
+struct PlaceBackward {
+  static constexpr OpTraits traits{.name = "place_backward", .precision = Precision::match, .internal = true};
+  struct Attrs {
+    PlaceAttrs place;
+    Shape sizes;  // of what was placed
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using PlaceOps = type_list<Flip, Pad, PlaceBackward, Repeat, Roll>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,47 @@
+// Ops that other shape ops make up: diag, trace, pixel_shuffle, pixel_unshuffle.
+// Sees: op.h.
+// Read next: ../../autograd/rules/rearrange.cpp (the composites).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** A vector as the diagonal of a matrix of zeros, or the diagonal of a matrix. */
+struct Diag {
+  static constexpr OpTraits traits{.name = "diag",
+                                   .precision = Precision::match,
+                                   .summary = "a vector as a diagonal, or the diagonal of a matrix"};
+  struct Attrs {
+    std::int64_t diagonal = 0;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct PixelShuffle {
+  static constexpr OpTraits traits{.name = "pixel_shuffle",
+                                   .precision = Precision::match,
+                                   .summary = "channels become pixels of a larger image"};
+  struct Attrs {
+    std::int64_t factor = 1;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct PixelUnshuffle {
+  static constexpr OpTraits traits{.name = "pixel_unshuffle",
+                                   .precision = Precision::match,
+                                   .summary = "pixels become channels of a smaller image"};
+  using Attrs = PixelShuffle::Attrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+struct Trace {
+  static constexpr OpTraits traits{
+      .name = "trace", .precision = Precision::match, .summary = "sum of a matrix's diagonal"};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+using RearrangeOps = type_list<Diag, PixelShuffle, PixelUnshuffle, Trace>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,49 @@
+// Ops on the two sides of a matrix's diagonal: tril, triu; and one_hot, whose rows hold a single one.
+// Sees: op.h.
+// Read next: ../cpu/triangle.cpp (kernels), ../../autograd/rules/triangle.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+struct TriangleAttrs {
+  std::int64_t diagonal = 0;  // the outermost one that is kept, counted to the right from the main diagonal
+};
+
+/** The elements of the last two dimensions on and below a diagonal; zeros above it. */
+struct Tril {
+  static constexpr OpTraits traits{
+      .name = "tril", .precision = Precision::match, .summary = "a matrix's lower triangle"};
+  using Attrs = TriangleAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The elements of the last two dimensions on and above a diagonal; zeros below it. */
+struct Triu {
+  static constexpr OpTraits traits{
+      .name = "triu", .precision = Precision::match, .summary = "a matrix's upper triangle"};
+  using Attrs = TriangleAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** For each class a row of `classes` zeros with a one at the class, i64. */
+struct OneHot {
+  static constexpr OpTraits traits{.name = "one_hot",
+                                   .precision = Precision::match,
+                                   .summary = "classes as rows with a single one",
+                                   .differentiable = false};
+  struct Attrs {
+    std::int64_t classes = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+using TriangleOps = type_list<OneHot, Tril, Triu>;
+
+}  // namespace mezzo::op

@@ -1,0 +1,73 @@
+// Shape rules of unfold and fold.
+#include "unfold.h"
+
+#include "../text.h"
+
+namespace mezzo::op {
+
+namespace {
+
+std::string text(const UnfoldAttrs::Pair& pair) { return str("[", pair[0], ",", pair[1], "]"); }
+
+void require_at_least(const char* op, const char* what, const UnfoldAttrs::Pair& pair, std::int64_t least) {
+  if (pair[0] < least || pair[1] < least)
+    fail<ValueError>(
+        op, {.what = str(what, " is out of range"), .got = text(pair), .expected = str("at least ", least)});
+}
+
+void require_attrs(const char* op, const UnfoldAttrs& attrs) {
+  require_at_least(op, "kernel", attrs.kernel, 1);
+  require_at_least(op, "dilation", attrs.dilation, 1);
+  require_at_least(op, "padding", attrs.padding, 0);
+  require_at_least(op, "stride", attrs.stride, 1);
+}
+
+void require_a_block(const char* op, const UnfoldAttrs& attrs) {
+  if (attrs.blocks(0) < 1 || attrs.blocks(1) < 1)
+    fail<ShapeError>(op, {.what = "no block fits the padded image",
+                          .got = str("kernel ", text(attrs.kernel), " with dilation ", text(attrs.dilation),
+                                     " on ", text(attrs.sizes), " padded by ", text(attrs.padding)),
+                          .expected = "at least one block"});
+}
+
+}  // namespace
+
+OutSpecs Unfold::infer(Inputs in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  require_attrs("unfold", attrs);
+  const int lead = x.dim() - 3;
+  if (lead != 0 && lead != 1)
+    fail<ShapeError>("unfold", {.what = "wrong number of dimensions",
+                                .got = str(x),
+                                .expected = "[n,c,h,w] or [c,h,w]",
+                                .hint = "the windows of one dimension are x.unfold(dim, size, step)"});
+  require_a_block("unfold", attrs);
+  Shape shape;
+  if (lead == 1) shape.push_back(x.shape()[0]);
+  shape.push_back(x.shape()[lead] * attrs.places());
+  shape.push_back(attrs.blocks(0) * attrs.blocks(1));
+  return {{shape, x.dtype()}};
+}
+
+OutSpecs Fold::infer(Inputs in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  require_attrs("fold", attrs);
+  require_at_least("fold", "output size", attrs.sizes, 1);
+  require_a_block("fold", attrs);
+  const int lead = x.dim() - 2;
+  const std::int64_t columns = attrs.blocks(0) * attrs.blocks(1);
+  const bool fits =
+      (lead == 0 || lead == 1) && x.shape()[lead] % attrs.places() == 0 && x.shape()[lead + 1] == columns;
+  if (!fits)
+    fail<ShapeError>("fold", {.what = "the columns do not fit the blocks",
+                              .got = str(x),
+                              .expected = str("[n,c*", attrs.places(), ",", columns, "] or [c*",
+                                              attrs.places(), ",", columns, "]")});
+  Shape shape;
+  if (lead == 1) shape.push_back(x.shape()[0]);
+  for (const std::int64_t size : {x.shape()[lead] / attrs.places(), attrs.sizes[0], attrs.sizes[1]})
+    shape.push_back(size);
+  return {{shape, x.dtype()}};
+}
+
+}  // namespace mezzo::op
