@@ -19,8 +19,10 @@
 #include "ops/embedding.h"
 #include "ops/gather.h"
 #include "ops/glu.h"
+#include "ops/grid_sample.h"
 #include "ops/group_norm.h"
 #include "ops/index.h"
+#include "ops/interpolate.h"
 #include "ops/join.h"
 #include "ops/layer_norm.h"
 #include "ops/loss.h"
@@ -70,8 +72,10 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::FunctionOps{});
   append_rows(rows, op::GatherOps{});
   append_rows(rows, op::GluOps{});
+  append_rows(rows, op::GridSampleOps{});
   append_rows(rows, op::GroupNormOps{});
   append_rows(rows, op::IndexOps{});
+  append_rows(rows, op::InterpolateOps{});
   append_rows(rows, op::JoinOps{});
   append_rows(rows, op::LayerNormOps{});
   append_rows(rows, op::LossOps{});

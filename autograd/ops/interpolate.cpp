@@ -1,0 +1,100 @@
+#include "interpolate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../../tensor/dispatch.h"
+#include "../../tensor/ops/require.h"
+#include "../../tensor/text.h"
+
+namespace mezzo {
+
+ScaleFactors::ScaleFactors(std::initializer_list<double> values) : count_(static_cast<int>(values.size())) {
+  if (values.size() == 0 || values.size() > values_.size())
+    fail<ValueError>("scale_factor", {.what = "wrong number of factors",
+                                      .got = str(values.size()),
+                                      .expected = "one for all dimensions, or one for each"});
+  std::size_t i = 0;
+  for (const double value : values) values_[i++] = value;
+}
+
+std::array<double, 3> ScaleFactors::expanded(int dims, const char* op) const {
+  if (count_ != 1 && count_ != dims)
+    fail<ValueError>(op, {.what = "wrong number of values for scale_factor",
+                          .got = str(count_),
+                          .expected = dims == 1 ? "1" : str("1 or ", dims)});
+  std::array<double, 3> out{};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dims); ++i) {
+    out[i] = values_[count_ == 1 ? 0 : i];
+    if (!(out[i] > 0) || std::isinf(out[i]))
+      fail<ValueError>(
+          op, {.what = "scale_factor is out of range", .got = str(out[i]), .expected = "a positive number"});
+  }
+  return out;
+}
+
+namespace {
+
+template <class Op> Tensor resized(const Tensor& x, const InterpolateOptions& options) {
+  const char* op = Op::traits.name.data();
+  require_defined(op, x);
+  if (options.size.given() == options.scale_factor.given())
+    fail<ValueError>(op, {.what = options.size.given() ? "both size and scale_factor are given"
+                                                       : "neither size nor scale_factor is given",
+                          .expected = "one of them"});
+  if (options.recompute_scale_factor && options.size.given())
+    fail<ValueError>(
+        op, {.what = "recompute_scale_factor has no meaning beside size", .expected = "scale_factor"});
+  op::InterpolateAttrs attrs{
+      .op = op, .mode = options.mode, .align_corners = options.align_corners, .antialias = options.antialias};
+  // A wrong number of dimensions is refused by the op itself.
+  const int dims = std::clamp(x.dim() - 2, 1, 3);
+  if (options.size.given()) {
+    attrs.sizes = options.size.expanded(dims, op, "size");
+    return apply_with<Op>(attrs, x);
+  }
+  const std::array<double, 3> factors = options.scale_factor.expanded(dims, op);
+  for (int d = 0; d < dims && d + 2 < x.dim(); ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const double size = std::floor(static_cast<double>(x.shape()[d + 2]) * factors[i]);
+    if (size > 0x1p59) fail<SizeError>(op, {.what = "a size overflows", .got = str(size, " from ", x)});
+    attrs.sizes[i] = static_cast<std::int64_t>(size);
+  }
+  if (!options.recompute_scale_factor) attrs.scales = factors;
+  return apply_with<Op>(attrs, x);
+}
+
+template <class Op> Tensor upsampled(const Tensor& x, InterpolateMode mode, const UpsampleOptions& options) {
+  return resized<Op>(x, {.size = options.size,
+                         .scale_factor = options.scale_factor,
+                         .mode = mode,
+                         .align_corners = options.align_corners,
+                         .antialias = options.antialias});
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+  return resized<op::Interpolate>(x, options);
+}
+
+Tensor upsample_bicubic(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleBicubic>(x, InterpolateMode::bicubic, options);
+}
+Tensor upsample_bilinear(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleBilinear>(x, InterpolateMode::bilinear, options);
+}
+Tensor upsample_linear(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleLinear>(x, InterpolateMode::linear, options);
+}
+Tensor upsample_nearest(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleNearest>(x, InterpolateMode::nearest, options);
+}
+Tensor upsample_nearest_exact(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleNearestExact>(x, InterpolateMode::nearest_exact, options);
+}
+Tensor upsample_trilinear(const Tensor& x, const UpsampleOptions& options) {
+  return upsampled<op::UpsampleTrilinear>(x, InterpolateMode::trilinear, options);
+}
+
+}  // namespace mezzo
