@@ -15,6 +15,7 @@
 #include "ops/copy.h"
 #include "ops/cross.h"
 #include "ops/cross_entropy.h"
+#include "ops/ctc_loss.h"
 #include "ops/distance.h"
 #include "ops/embedding.h"
 #include "ops/gather.h"
@@ -25,9 +26,11 @@
 #include "ops/interpolate.h"
 #include "ops/join.h"
 #include "ops/layer_norm.h"
+#include "ops/local_response_norm.h"
 #include "ops/loss.h"
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
+#include "ops/overwrite.h"
 #include "ops/pair_distance.h"
 #include "ops/place.h"
 #include "ops/pool.h"
@@ -37,6 +40,7 @@
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/renorm.h"
+#include "ops/running_extreme.h"
 #include "ops/scan.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
@@ -67,6 +71,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::CopyOps{});
   append_rows(rows, op::CrossEntropyOps{});
   append_rows(rows, op::CrossOps{});
+  append_rows(rows, op::CtcLossOps{});
   append_rows(rows, op::DistanceOps{});
   append_rows(rows, op::EmbeddingOps{});
   append_rows(rows, op::FunctionOps{});
@@ -78,10 +83,12 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::InterpolateOps{});
   append_rows(rows, op::JoinOps{});
   append_rows(rows, op::LayerNormOps{});
+  append_rows(rows, op::LocalResponseNormOps{});
   append_rows(rows, op::LossOps{});
   append_rows(rows, op::LossTermOps{});
   append_rows(rows, op::MarginLossOps{});
   append_rows(rows, op::MatmulOps{});
+  append_rows(rows, op::OverwriteOps{});
   append_rows(rows, op::PairDistanceOps{});
   append_rows(rows, op::PlaceOps{});
   append_rows(rows, op::PoolOps{});
@@ -93,6 +100,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::ReduceOps{});
   append_rows(rows, op::RenormOps{});
   append_rows(rows, op::RoundingOps{});
+  append_rows(rows, op::RunningExtremeOps{});
   append_rows(rows, op::ScanOps{});
   append_rows(rows, op::SelectionOps{});
   append_rows(rows, op::SoftmaxOps{});

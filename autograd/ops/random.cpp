@@ -4,8 +4,10 @@
 
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/random.h"
+#include "../../tensor/ops/require.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
+#include "operators.h"
 
 namespace mezzo {
 
@@ -92,10 +94,34 @@ Tensor randperm(std::int64_t n) {
   return order;
 }
 
-Tensor dropout(const Tensor& x, const DropoutOptions& options) {
+namespace {
+
+void require_probability(const DropoutOptions& options) {
   require(options.p >= 0 && options.p <= 1, "dropout", "bad probability", str(options.p), "0 <= p <= 1");
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, const DropoutOptions& options) {
+  require_probability(options);
   if (!options.training || options.p == 0) return x;
   return apply_with<op::Dropout>({options.p, default_generator().next_stream()}, x);
+}
+
+const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
+  require_probability(options);
+  require_defined("dropout_", self);
+  require_floating(self, "dropout_");
+  if (!options.training || options.p == 0) return self;
+  const CastScope no_casts(nullptr);
+  Tensor kept;
+  {
+    const NoGrad no_grad;
+    kept = apply_all<op::Dropout>({options.p, default_generator().next_stream()}, self)[1];
+  }
+  // The same roundings as out of place: one division, then exact zeros.
+  if (options.p < 1) div_(self, 1 - options.p);
+  return masked_fill_(self, logical_not(kept), 0.0);
 }
 
 }  // namespace mezzo

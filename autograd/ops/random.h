@@ -39,5 +39,6 @@ struct DropoutOptions {
  *  Gradient: g / (1 - p) where the element was kept, exactly 0 elsewhere; the mask is the forward's.
  *  Errors: ValueError unless 0 <= p <= 1, DtypeError for integers. Source: Srivastava et al., JMLR 15, 2014. */
 MZ_API Tensor dropout(const Tensor& x, const DropoutOptions& options = {});
+MZ_API const Tensor& dropout_(const Tensor& self, const DropoutOptions& options = {});
 
 }  // namespace mezzo

@@ -58,9 +58,29 @@ template <class C> struct SparseRows {
   }
 };
 
+/** A map applied to each of `lines` lines that lie one after another in memory. */
+template <class C> void map_lines_in_memory(const SparseRows<C>& map, const C* x, C* y, std::int64_t lines) {
+  const std::int64_t results = map.results();
+  const auto line = [&](const C* from, C* to) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(results); ++i) {
+      const auto begin = static_cast<std::size_t>(map.start[i]), end = static_cast<std::size_t>(map.start[i + 1]);
+      C sum = begin < end ? map.weight[begin] * from[map.source[begin]] : C(0);
+      for (std::size_t k = begin + 1; k < end; ++k) sum += map.weight[k] * from[map.source[k]];
+      to[i] = sum;
+    }
+  };
+  parallel_chunks(
+      lines, std::max<std::int64_t>(1, kElementwiseChunk / results),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) line(x + r * map.operands, y + r * results);
+      },
+      static_cast<double>(results) + static_cast<double>(map.source.size()));
+}
+
 /** A map applied along one dimension of x [outer][operands][inner]. */
 template <class C>
 void map_dimension(const SparseRows<C>& map, const C* x, C* y, std::int64_t outer, std::int64_t inner) {
+  if (inner == 1) return map_lines_in_memory(map, x, y, outer);
   const std::int64_t results = map.results();
   const auto row = [&](const C* from, C* to, std::int64_t i) {
     const auto begin = static_cast<std::size_t>(map.start[static_cast<std::size_t>(i)]),
@@ -86,14 +106,13 @@ void map_dimension(const SparseRows<C>& map, const C* x, C* y, std::int64_t oute
 }
 
 /** y = the maps of all dimensions, one after another, applied to x; both row-major, x of the maps' operand sizes, neither empty.
- *  Dimensions that shrink most come first: what follows has less to do. */
+ *  Dimensions that shrink most come first, the last of equals: what follows has less to do, and runs of memory to do it on. */
 template <class C> void map_separably(const std::vector<SparseRows<C>>& maps, const C* x, C* y) {
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> order;
-  for (std::size_t d = 0; d < maps.size(); ++d) {
-    sizes.push_back(maps[d].operands);
+  for (const SparseRows<C>& map : maps) sizes.push_back(map.operands);
+  for (std::size_t d = maps.size(); d-- > 0;)
     if (!maps[d].is_identity()) order.push_back(d);
-  }
   const auto growth = [&](std::size_t d) {
     return static_cast<double>(maps[d].results()) / static_cast<double>(maps[d].operands);
   };

@@ -1,0 +1,33 @@
+// local_response_norm in public ops, in f32 (f64): one rounding at the end.
+#include "../../tensor/ops/local_response_norm.h"
+
+#include "../../tensor/ops/require.h"
+#include "../../tensor/text.h"
+#include "../ops/operators.h"
+#include "../ops/pad.h"
+#include "../ops/reduce.h"
+#include "wide.h"
+
+namespace mezzo::op {
+
+std::vector<Tensor> LocalResponseNorm::composite(Inputs in, const Attrs& attrs) {
+  require_one_floating_dtype(traits.name, in);
+  if (in[0].dim() < 3)
+    fail<ShapeError>(traits.name, {.what = "wrong number of dimensions",
+                                   .got = str(in[0]),
+                                   .expected = "at least 3: batch, channels, sizes"});
+  if (attrs.size < 1)
+    fail<ValueError>(traits.name,
+                     {.what = "size is out of range", .got = str(attrs.size), .expected = "1 or more"});
+  if (in[0].numel() == 0) return {in[0].clone()};
+  const Tensor x = wide(in[0]);
+  // Channels beyond either end hold zeros, and count: the divisor is always `size`.
+  std::vector<std::int64_t> padding(static_cast<std::size_t>(2 * (x.dim() - 2)), 0);
+  padding.push_back(attrs.size / 2);
+  padding.push_back((attrs.size - 1) / 2);
+  const Tensor neighbours = pad(square(x), padding).unfold(1, attrs.size, 1);
+  const Tensor energy = mean(neighbours, -1) * attrs.alpha + attrs.k;
+  return {(x / pow(energy, attrs.beta)).to(in[0].dtype())};
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,75 @@
+// Kernels of the running extremes: lines side by side in memory advance together.
+#include "../ops/running_extreme.h"
+
+#include <type_traits>
+
+#include "line_map.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Lines that advance together: a few cache lines of each row. */
+constexpr std::int64_t kTogether = 64;
+
+template <class C> bool is_nan(C x) {
+  if constexpr (std::is_floating_point_v<C>)
+    return x != x;
+  else
+    return false;
+}
+
+/** `reaches(a, b)`: a takes the place of b, as the later one of two equals does. */
+template <class C, class F> void running_extreme(const Tensor& operand, Outputs out, int dim, F&& reaches) {
+  const Tensor x = row_major(operand);
+  const LineShape s(x.shape(), dim);
+  const BlockReader<C> reader(x);
+  const BlockWriter<C> writer(out[0]);
+  std::int64_t* const indices = out[1].data<std::int64_t>();
+  const std::int64_t tiles = (s.inner + kTogether - 1) / kTogether;
+  const auto one_tile = [&](std::int64_t outer, std::int64_t column) {
+    const std::int64_t width = std::min(kTogether, s.inner - column);
+    C row[kTogether], best[kTogether];
+    std::int64_t at[kTogether];
+    for (std::int64_t k = 0; k < s.length; ++k) {
+      const std::int64_t place = (outer * s.length + k) * s.inner + column;
+      const C* const values = reader.read(place, width, row);
+      for (std::int64_t j = 0; j < width; ++j)
+        if (k == 0 || is_nan(values[j]) || (!is_nan(best[j]) && reaches(values[j], best[j]))) {
+          best[j] = values[j];
+          at[j] = k;
+        }
+      writer.copy(place, width, best);
+      std::copy(at, at + width, indices + place);
+    }
+  };
+  parallel_chunks(
+      s.outer * tiles,
+      std::max<std::int64_t>(1,
+                             kLinePanel / std::max<std::int64_t>(1, s.length * std::min(s.inner, kTogether))),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) one_tile(t / tiles, t % tiles * kTogether);
+      },
+      static_cast<double>(s.length * std::min(s.inner, kTogether)) * 2);
+}
+
+template <class F> void visit(Inputs in, Outputs out, std::int64_t wanted, const char* op, F&& reaches) {
+  if (out[0].numel() == 0) return;
+  const int dim = wrap_dim(wanted, in[0].dim(), op);
+  visit_compute(in[0].dtype(),
+                [&]<class C>(std::type_identity<C>) { running_extreme<C>(in[0], out, dim, reaches); });
+}
+
+}  // namespace
+
+void Cummax::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit(in, out, attrs.dim, "cummax", [](auto a, auto b) { return a >= b; });
+}
+
+void Cummin::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit(in, out, attrs.dim, "cummin", [](auto a, auto b) { return a <= b; });
+}
+
+}  // namespace mezzo::op

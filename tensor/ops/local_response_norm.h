@@ -1,0 +1,24 @@
+// Normalisation by what neighbouring channels hold.
+// Sees: op.h.
+// Read next: ../../autograd/rules/local_response_norm.cpp (the composite).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** x / (k + alpha * mean of x^2 over `size` channels)^beta. */
+struct LocalResponseNorm {
+  static constexpr OpTraits traits{.name = "local_response_norm",
+                                   .precision = Precision::full,
+                                   .summary = "divides by the size of neighbouring channels"};
+  struct Attrs {
+    std::int64_t size = 1;
+    double alpha = 1e-4, beta = 0.75, k = 1;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using LocalResponseNormOps = type_list<LocalResponseNorm>;
+
+}  // namespace mezzo::op

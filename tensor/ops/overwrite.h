@@ -1,0 +1,61 @@
+// Ops that overwrite or find elements by index or mask, beside those in index.h: index_copy, index_fill, masked_scatter, unique.
+// Sees: op.h.
+// Read next: index.h, ../cpu/overwrite.cpp (kernel), ../../autograd/rules/overwrite.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+/** x with the rows of src written to the rows that a 1-D (or 0-dim) index names; of several at one place the last stays. Operands: x, index, src. */
+struct IndexCopy {
+  static constexpr OpTraits traits{.name = "index_copy",
+                                   .precision = Precision::match,
+                                   .summary = "overwrites rows named along a dimension",
+                                   .inputs = 3,
+                                   .needs = {input(1), kNothing, input(1)},
+                                   .in_place = true};
+  struct Attrs {
+    std::int64_t dim = 0;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The same with one value for all rows. Operands: x, index, value (0-dim). */
+struct IndexFill {
+  static constexpr OpTraits traits{.name = "index_fill",
+                                   .precision = Precision::match,
+                                   .summary = "one value for rows named along a dimension",
+                                   .inputs = 3};
+  using Attrs = IndexCopy::Attrs;
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** x with the elements of source, one after another, where the mask holds. Operands: x, mask, source. */
+struct MaskedScatter {
+  static constexpr OpTraits traits{.name = "masked_scatter",
+                                   .precision = Precision::match,
+                                   .summary = "elements of a source where a mask holds",
+                                   .inputs = 3};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+/** The distinct elements in order, for each element of x the place of its like among them, and how often each occurs. */
+struct Unique {
+  static constexpr OpTraits traits{.name = "unique",
+                                   .precision = Precision::match,
+                                   .summary = "distinct elements, in order",
+                                   .outputs = 3,
+                                   .differentiable = false};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+using OverwriteOps = type_list<IndexCopy, IndexFill, MaskedScatter, Unique>;
+
+/** One value as rows for index_copy, in x's dtype. Errors, naming `op`: ShapeError unless 0-dim; DtypeError, IndexError for index and dim. */
+MZ_API Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const Tensor& index,
+                          const Tensor& value);
+
+}  // namespace mezzo::op

@@ -1,0 +1,19 @@
+// Shape rules of the running extremes.
+#include "running_extreme.h"
+
+namespace mezzo::op {
+
+namespace {
+
+OutSpecs with_indices(const char* op, const Tensor& x, std::int64_t dim) {
+  wrap_dim(dim, x.dim(), op);
+  return {{x.shape(), x.dtype()}, {x.shape(), DType::i64}};
+}
+
+}  // namespace
+
+OutSpecs Cummax::infer(Inputs in, const Attrs& attrs) { return with_indices("cummax", in[0], attrs.dim); }
+
+OutSpecs Cummin::infer(Inputs in, const Attrs& attrs) { return with_indices("cummin", in[0], attrs.dim); }
+
+}  // namespace mezzo::op

@@ -1,0 +1,55 @@
+// Running extremes along a dimension, cummax and cummin, and the median.
+// Sees: op.h.
+// Read next: ../cpu/running_extreme.cpp (kernels), ../../autograd/rules/running_extreme.cpp (rules).
+#pragma once
+
+#include "../op.h"
+
+namespace mezzo::op {
+
+struct RunningExtremeAttrs {
+  std::int64_t dim = 0;
+};
+
+/** The greatest element so far along dim and its index: the last of several; nan wins. */
+struct Cummax {
+  static constexpr OpTraits traits{.name = "cummax",
+                                   .precision = Precision::match,
+                                   .summary = "greatest element so far along a dimension, with its index",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  using Attrs = RunningExtremeAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The least element so far; as Cummax. */
+struct Cummin {
+  static constexpr OpTraits traits{.name = "cummin",
+                                   .precision = Precision::match,
+                                   .summary = "least element so far along a dimension, with its index",
+                                   .outputs = 2,
+                                   .needs = {output(1)}};
+  using Attrs = RunningExtremeAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The middle one of the elements in order, the lower of two; nan wins. And its index. */
+struct Median {
+  static constexpr OpTraits traits{.name = "median",
+                                   .precision = Precision::match,
+                                   .summary = "the middle one of the elements in order",
+                                   .outputs = 2};
+  struct Attrs {
+    std::int64_t dim = 0;
+    bool keepdim = false;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using RunningExtremeOps = type_list<Cummax, Cummin, Median>;
+
+}  // namespace mezzo::op
