@@ -33,3 +33,4 @@
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/unfold.h"
+#include "ops/unpool.h"

@@ -47,6 +47,7 @@
 #include "ops/statistics.h"
 #include "ops/triangle.h"
 #include "ops/unfold.h"
+#include "ops/unpool.h"
 #include "ops/view.h"
 
 namespace mezzo {
@@ -108,6 +109,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::StatisticsOps{});
   append_rows(rows, op::TriangleOps{});
   append_rows(rows, op::UnfoldOps{});
+  append_rows(rows, op::UnpoolOps{});
   append_rows(rows, op::ViewOps{});
   std::sort(rows.begin(), rows.end(),
             [](const OpRow* a, const OpRow* b) { return a->traits.name < b->traits.name; });
