@@ -16,7 +16,7 @@ import torch
 
 from golden import CASES, operands_of
 
-FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence')
+FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
 CODES = {torch.float64: 'F64', torch.float32: 'F32', torch.float16: 'F16', torch.int64: 'I64', torch.bool: 'BOOL'}
 
 
