@@ -14,7 +14,9 @@ struct IndexCopy {
                                    .summary = "overwrites rows named along a dimension",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
   };
@@ -28,7 +30,10 @@ struct IndexFill {
   static constexpr OpTraits traits{.name = "index_fill",
                                    .precision = Precision::match,
                                    .summary = "one value for rows named along a dimension",
-                                   .inputs = 3};
+                                   .inputs = 3,
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = IndexCopy::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -38,7 +43,9 @@ struct MaskedScatter {
   static constexpr OpTraits traits{.name = "masked_scatter",
                                    .precision = Precision::match,
                                    .summary = "elements of a source where a mask holds",
-                                   .inputs = 3};
+                                   .inputs = 3,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
@@ -48,7 +55,9 @@ struct Unique {
                                    .precision = Precision::match,
                                    .summary = "distinct elements, in order",
                                    .outputs = 3,
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 

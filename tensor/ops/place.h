@@ -52,24 +52,35 @@ struct PlaceFunctions {
 };
 
 struct Flip : PlaceFunctions {
-  static constexpr OpTraits traits{
-      .name = "flip", .precision = Precision::match, .summary = "reverses dimensions"};
+  static constexpr OpTraits traits{.name = "flip",
+                                   .precision = Precision::match,
+                                   .summary = "reverses dimensions",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
 };
 
 struct Pad : PlaceFunctions {
-  static constexpr OpTraits traits{
-      .name = "pad", .precision = Precision::match, .summary = "adds elements around a tensor, or crops it"};
+  static constexpr OpTraits traits{.name = "pad",
+                                   .precision = Precision::match,
+                                   .summary = "adds elements around a tensor, or crops it",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
 };
 
 struct Repeat : PlaceFunctions {
-  static constexpr OpTraits traits{
-      .name = "repeat", .precision = Precision::match, .summary = "copies of a tensor side by side"};
+  static constexpr OpTraits traits{.name = "repeat",
+                                   .precision = Precision::match,
+                                   .summary = "copies of a tensor side by side",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
 };
 
 struct Roll : PlaceFunctions {
   static constexpr OpTraits traits{.name = "roll",
                                    .precision = Precision::match,
-                                   .summary = "shifts elements, those pushed out enter at the other end"};
+                                   .summary = "shifts elements, those pushed out enter at the other end",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
 };
 
 /** The adjoint: every element of the operand is the sum of the places it stands at, in f32 (f64), rounded once. */

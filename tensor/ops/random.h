@@ -67,7 +67,8 @@ struct Dropout {
                                    .precision = Precision::match,
                                    .summary = "zeroes elements at random, scales the others by 1 / (1 - p)",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .in_place = true};
   struct Attrs {
     double p = 0.5;
     PhiloxStream stream{};

@@ -11,7 +11,9 @@ namespace mezzo::op {
 struct Diag {
   static constexpr OpTraits traits{.name = "diag",
                                    .precision = Precision::match,
-                                   .summary = "a vector as a diagonal, or the diagonal of a matrix"};
+                                   .summary = "a vector as a diagonal, or the diagonal of a matrix",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t diagonal = 0;
   };
@@ -21,7 +23,9 @@ struct Diag {
 struct PixelShuffle {
   static constexpr OpTraits traits{.name = "pixel_shuffle",
                                    .precision = Precision::match,
-                                   .summary = "channels become pixels of a larger image"};
+                                   .summary = "channels become pixels of a larger image",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t factor = 1;
   };
@@ -31,14 +35,19 @@ struct PixelShuffle {
 struct PixelUnshuffle {
   static constexpr OpTraits traits{.name = "pixel_unshuffle",
                                    .precision = Precision::match,
-                                   .summary = "pixels become channels of a smaller image"};
+                                   .summary = "pixels become channels of a smaller image",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = PixelShuffle::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
 struct Trace {
-  static constexpr OpTraits traits{
-      .name = "trace", .precision = Precision::match, .summary = "sum of a matrix's diagonal"};
+  static constexpr OpTraits traits{.name = "trace",
+                                   .precision = Precision::match,
+                                   .summary = "sum of a matrix's diagonal",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 

@@ -17,7 +17,9 @@ struct Cummax {
                                    .precision = Precision::match,
                                    .summary = "greatest element so far along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = RunningExtremeAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -30,7 +32,9 @@ struct Cummin {
                                    .precision = Precision::match,
                                    .summary = "least element so far along a dimension, with its index",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = RunningExtremeAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -42,7 +46,9 @@ struct Median {
   static constexpr OpTraits traits{.name = "median",
                                    .precision = Precision::match,
                                    .summary = "the middle one of the elements in order",
-                                   .outputs = 2};
+                                   .outputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
     bool keepdim = false;

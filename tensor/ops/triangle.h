@@ -13,8 +13,11 @@ struct TriangleAttrs {
 
 /** The elements of the last two dimensions on and below a diagonal; zeros above it. */
 struct Tril {
-  static constexpr OpTraits traits{
-      .name = "tril", .precision = Precision::match, .summary = "a matrix's lower triangle"};
+  static constexpr OpTraits traits{.name = "tril",
+                                   .precision = Precision::match,
+                                   .summary = "a matrix's lower triangle",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = TriangleAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -23,8 +26,11 @@ struct Tril {
 
 /** The elements of the last two dimensions on and above a diagonal; zeros below it. */
 struct Triu {
-  static constexpr OpTraits traits{
-      .name = "triu", .precision = Precision::match, .summary = "a matrix's upper triangle"};
+  static constexpr OpTraits traits{.name = "triu",
+                                   .precision = Precision::match,
+                                   .summary = "a matrix's upper triangle",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = TriangleAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -36,7 +42,8 @@ struct OneHot {
   static constexpr OpTraits traits{.name = "one_hot",
                                    .precision = Precision::match,
                                    .summary = "classes as rows with a single one",
-                                   .differentiable = false};
+                                   .differentiable = false,
+                                   .integers = Integers::only};
   struct Attrs {
     std::int64_t classes = 0;
   };

@@ -25,8 +25,11 @@ struct UnfoldAttrs {
 
 /** x (n,c,h,w) or (c,h,w): column l holds the elements of block l, (n, c*kh*kw, l); zeros stand in the padding. */
 struct Unfold {
-  static constexpr OpTraits traits{
-      .name = "unfold", .precision = Precision::match, .summary = "sliding blocks of an image as columns"};
+  static constexpr OpTraits traits{.name = "unfold",
+                                   .precision = Precision::match,
+                                   .summary = "sliding blocks of an image as columns",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = UnfoldAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -35,8 +38,11 @@ struct Unfold {
 
 /** The adjoint: every column is added, in f32 (f64, i64), where its block lies; one rounding. */
 struct Fold {
-  static constexpr OpTraits traits{
-      .name = "fold", .precision = Precision::match, .summary = "columns added up where their blocks lie"};
+  static constexpr OpTraits traits{.name = "fold",
+                                   .precision = Precision::match,
+                                   .summary = "columns added up where their blocks lie",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = UnfoldAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

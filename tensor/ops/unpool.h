@@ -24,7 +24,9 @@ template <int N> struct MaxUnpool {
   static constexpr OpTraits traits{.name = detail::by_rank(N, "max_unpool1d", "max_unpool2d", "max_unpool3d"),
                                    .precision = Precision::match,
                                    .summary = "maxima back at their places, zeros around them",
-                                   .inputs = 2};
+                                   .inputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     PoolSizes sizes{1, 1, 1};  // of the result's last dimensions, right-aligned
   };

@@ -103,7 +103,9 @@ struct Diagonal {
   static constexpr OpTraits traits{.name = "diagonal",
                                    .precision = Precision::match,
                                    .summary = "a diagonal of two dimensions",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     std::int64_t offset = 0;  // above (right of) the main diagonal; below when negative
     int dim1 = 0, dim2 = 1;
@@ -118,7 +120,9 @@ struct Windows {
   static constexpr OpTraits traits{.name = "windows",
                                    .precision = Precision::match,
                                    .summary = "Tensor::unfold: sliding windows of one dimension",
-                                   .view = true};
+                                   .view = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   struct Attrs {
     int dim = 0;
     std::int64_t size = 1, step = 1;
