@@ -36,8 +36,8 @@
 #include "ops/pool.h"
 #include "ops/prelu.h"
 #include "ops/random.h"
-#include "ops/recurrent.h"
 #include "ops/rearrange.h"
+#include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/renorm.h"
 #include "ops/running_extreme.h"
@@ -96,8 +96,8 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::PowerOps{});
   append_rows(rows, op::PreluOps{});
   append_rows(rows, op::RandomOps{});
-  append_rows(rows, op::RecurrentOps{});
   append_rows(rows, op::RearrangeOps{});
+  append_rows(rows, op::RecurrentOps{});
   append_rows(rows, op::ReduceOps{});
   append_rows(rows, op::RenormOps{});
   append_rows(rows, op::RoundingOps{});
