@@ -61,8 +61,10 @@ KernelFn kernel_for(const OpRow& row, Device device) {
 }
 
 void require_operands(const OpRow& row, Inputs in) {
-  if (!in.empty() && !in[0].defined())
-    fail<ValueError>(row.traits.name, {.what = "operand 0 is undefined", .expected = "a tensor"});
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if ((i == 0 || row.elementwise) && !in[i].defined())
+      fail<ValueError>(row.traits.name,
+                       {.what = str("operand ", i, " is undefined"), .expected = "a tensor"});
 }
 
 void run_composite(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
@@ -80,10 +82,19 @@ void run_kernel(const OpRow& row, Inputs in, std::span<Tensor> out, const void* 
   kernel(row, in, out, attrs);
 }
 
-/** True when two elements of the tensor are one place in memory, as after expand. */
+/** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
+ *  too: only as_strided makes others. */
 bool overlaps_itself(const Tensor& x) {
+  if (x.is_contiguous() || x.numel() == 0) return false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] > 1 && x.strides()[i] == 0) return true;
+    if (x.shape()[i] > 1) steps.emplace_back(x.strides()[i], x.shape()[i]);
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto& step : steps) {
+    if (step.first <= reach) return true;
+    reach += step.first * (step.second - 1);
+  }
   return false;
 }
 

@@ -308,19 +308,22 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
   if (shape.rank() != strides.rank())
     fail<ShapeError>("as_strided", {.what = "sizes and strides differ in number",
                                     .got = str(shape, " with strides ", strides)});
-  std::int64_t last = impl_->offset + offset;
+  const auto elements = static_cast<std::int64_t>(impl_->storage->bytes() / item_size(dtype()));
+  std::int64_t last = 0;
+  bool outside = __builtin_add_overflow(impl_->offset, offset, &last) || last < 0;
   for (int i = 0; i < shape.rank(); ++i) {
     if (strides[i] < 0)
       fail<ValueError>("as_strided",
                        {.what = "negative stride", .got = str(strides), .expected = "strides >= 0"});
-    last += (std::max<std::int64_t>(shape[i], 1) - 1) * strides[i];
+    std::int64_t reach = 0;
+    outside = __builtin_mul_overflow(std::max<std::int64_t>(shape[i], 1) - 1, strides[i], &reach) ||
+              __builtin_add_overflow(last, reach, &last) || outside;
   }
-  const auto elements = static_cast<std::int64_t>(impl_->storage->bytes() / item_size(dtype()));
-  const bool outside = impl_->offset + offset < 0 || last >= elements;
-  if (checked_numel(shape, "as_strided") > 0 && outside)
-    fail<IndexError>("as_strided", {.what = "the view leaves the storage",
-                                    .got = str("elements up to ", last, " of ", *this),
-                                    .expected = str("at most ", elements - 1)});
+  if (checked_numel(shape, "as_strided") > 0 && (outside || last >= elements))
+    fail<IndexError>("as_strided",
+                     {.what = "the view leaves the storage",
+                      .got = str(shape, " with strides ", strides, " and offset ", offset, " of ", *this),
+                      .expected = str("elements up to ", elements - 1)});
   return apply_with<op::AsStrided>({shape, strides, offset}, *this);
 }
 

@@ -1,0 +1,152 @@
+// Bad calls made from the case list: one operand at a time gets a shape, dtype or values that it should not have. Each call ends well or
+// throws a mezzo::Error that names the operand, and leaves every operand as it was.
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using namespace cases;
+
+namespace {
+
+enum class Fault {
+  more_dimensions,
+  fewer_dimensions,
+  other_sizes,
+  last_size,
+  first_size,
+  no_elements,
+  other_category,
+  mixed_precision,
+  out_of_range,
+};
+
+constexpr std::pair<Fault, const char*> kFaults[] = {
+    {Fault::more_dimensions, "two more dimensions"},
+    {Fault::fewer_dimensions, "no dimensions"},
+    {Fault::other_sizes, "other sizes"},
+    {Fault::last_size, "the last size"},
+    {Fault::first_size, "the first size"},
+    {Fault::no_elements, "no elements"},
+    {Fault::other_category, "another category"},
+    {Fault::mixed_precision, "f16 beside f32"},
+    {Fault::out_of_range, "values out of range"},
+};
+
+/** Ones (or true) of the given shape in the dtype of x. */
+Tensor like(const Tensor& x, const Shape& shape) { return full(shape, 1, {.dtype = x.dtype()}); }
+
+/** x with the fault; undefined where it cannot have it. */
+Tensor with_fault(Fault fault, const Operand& operand, const Tensor& x) {
+  Shape shape = x.shape();
+  switch (fault) {
+    case Fault::more_dimensions: return x.unsqueeze(0).unsqueeze(-1).clone();
+    case Fault::fewer_dimensions: return x.dim() == 0 ? Tensor{} : like(x, Shape{});
+    case Fault::other_sizes:
+      for (int i = 0; i < shape.rank(); ++i) shape[i] += 2 + i;
+      return x.dim() == 0 ? Tensor{} : like(x, shape);
+    case Fault::last_size:
+      if (x.dim() == 0) return {};
+      ++shape[shape.rank() - 1];
+      return like(x, shape);
+    case Fault::first_size:
+      if (x.dim() < 2) return {};
+      ++shape[0];
+      return like(x, shape);
+    case Fault::no_elements:
+      if (x.dim() == 0) return {};
+      shape[shape.rank() - 1] = 0;
+      return like(x, shape);
+    case Fault::other_category: return x.to(is_floating(x.dtype()) ? i64 : f32);
+    case Fault::mixed_precision: return is_floating(x.dtype()) ? x.to(f16) : Tensor{};
+    case Fault::out_of_range: return operand.integers ? x + 100000 : Tensor{};
+  }
+  return {};
+}
+
+/** The sample whose operands are most fit to be spoilt: with elements and dimensions. */
+std::size_t sample_for(const Case& c) {
+  const auto& samples = samples_of(c);
+  for (std::size_t s = 0; s < samples.size(); ++s) {
+    bool fit = true;
+    for (const Shape& shape : samples[s]) {
+      fit = fit && shape.rank() > 0;
+      for (const std::int64_t size : shape) fit = fit && size > 1;
+    }
+    if (fit) return s;
+  }
+  return 0;
+}
+
+struct Tally {
+  int calls = 0, refused = 0;
+};
+
+/** What came of a call: "" when it ran or was refused by type, with the text in `message`; else what is wrong. */
+std::string attempt(const Case& c, const std::vector<Tensor>& x, std::string& message) {
+  try {
+    c.call(x);
+  } catch (const Error& e) {
+    message = e.what();
+    return message.find(": ") == std::string::npos ? "no text of the grammar: " + message : "";
+  } catch (const std::exception& e) {
+    return str("an exception of another type: ", e.what());
+  }
+  return "";
+}
+
+/** How many operands a text shows, by their shapes. */
+int shapes_in(const std::string& text) {
+  int count = 0;
+  for (std::size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) ++count;
+  return count;
+}
+
+/** True where a text says that operands do not go together: then it must show two. */
+bool about_several(const std::string& text) {
+  for (const char* words : {"do not broadcast", "dtypes differ", "shapes differ"})
+    if (text.find(words) != std::string::npos) return true;
+  return false;
+}
+
+void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
+  const std::size_t s = sample_for(c);
+  std::vector<Tensor> x = to_tensors(c, draw(c, s, false), f32);
+  const Tensor spoilt = with_fault(fault, c.operands[k], x[k]);
+  if (!spoilt.defined()) return;
+  x[k] = spoilt;
+  std::vector<Tensor> copies;
+  std::vector<std::uint32_t> versions;
+  for (const Tensor& t : x) {
+    copies.push_back(t.defined() ? t.clone() : Tensor{});
+    versions.push_back(t.defined() ? t.impl()->storage->version() : 0);
+  }
+  ++tally.calls;
+  std::string message;
+  const std::string complaint = attempt(c, x, message);
+  INFO("threw: " << message);
+  CHECK(complaint == "");
+  if (message.empty()) return;
+  ++tally.refused;
+  CHECK((!about_several(message) || shapes_in(message) >= 2));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!x[i].defined()) continue;
+    CHECK(same_bits(x[i], copies[i]));
+    CHECK(x[i].impl()->storage->version() == versions[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("calls with one bad operand run or are refused by type, and change nothing", "[ops][bad]") {
+  Tally tally;
+  for (const auto& [fault, text] : kFaults)
+    for (const Case& c : all_cases())
+      for (std::size_t k = 0; k < c.operands.size(); ++k) {
+        INFO(c.op << " (" << c.variant << "), operand " << k << " with " << text);
+        if (getenv("MZ_TRACE"))
+          fprintf(stderr, "%s (%s) operand %zu %s\n", c.op.c_str(), c.variant.c_str(), k, text);
+        spoil(c, k, fault, tally);
+      }
+  CHECK(tally.calls >= 2000);
+  CHECK(tally.refused >= 600);
+}

@@ -1,0 +1,51 @@
+// Bad calls by hand: a table of calls with the type of what each must throw.
+// Sees: mezzo.h.
+// Read next: bad_shapes.cpp, bad_options.cpp (the tables).
+#pragma once
+
+#include <mezzo.h>
+
+#include <vector>
+
+namespace cases {
+
+using mezzo::boolean, mezzo::f16, mezzo::f64, mezzo::i64, mezzo::full, mezzo::zeros;
+using mezzo::Shape;
+using mezzo::Tensor;
+
+/** What the bad calls are made on. */
+struct BadCallOperands {
+  Tensor m = full({3, 4}, 1), v = full({4}, 1), s = full(Shape{}, 1), e = full({0, 4}, 1),
+         t = full({2, 3, 4}, 1);
+  Tensor image = full({1, 2, 6, 6}, 1), kernel = full({2, 2, 3, 3}, 1);
+  Tensor i = zeros({4}, {.dtype = i64}), im = zeros({3, 4}, {.dtype = i64}),
+         far = full({4}, 9, {.dtype = i64});
+  Tensor negative = full({4}, -9, {.dtype = i64}), mask = full({3, 4}, 1, {.dtype = boolean});
+  Tensor half = full({3, 4}, 1, {.dtype = f16}), wide = full({3, 4}, 1, {.dtype = f64});
+  Tensor spread = full({1, 4}, 1).expand({3, 4});  // several elements are one place in memory
+  Tensor none;                                     // undefined
+
+  std::vector<Tensor> all() const {
+    return {m, v, s, e, t, image, kernel, i, im, far, negative, mask, half, wide, spread};
+  }
+};
+
+struct BadCallRow {
+  const char* text;
+  const char* type;  // "Error": any of them
+  void (*call)(const BadCallOperands& o);
+};
+
+#define BAD(type, ...)                                                                                   \
+  BadCallRow {                                                                                           \
+#__VA_ARGS__, #type, [](const BadCallOperands& o) {                                                    \
+      [[maybe_unused]] const auto& [m, v, s, e, t, image, kernel, i, im, far, negative, mask, half, \
+                                    wide, spread, none] = o;                                        \
+      (void)(__VA_ARGS__);                                                                          \
+    } \
+  }
+
+/** Makes each call: it throws the stated type, with a text of the grammar, and leaves the operands as they were. */
+void check_refused(const std::vector<BadCallRow>& rows);
+
+}  // namespace cases
