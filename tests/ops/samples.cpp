@@ -1,5 +1,6 @@
 #include "samples.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -62,10 +63,23 @@ const std::vector<std::vector<Shape>>& samples_of(const Case& c) {
   return c.operands.size() == 1 ? unary_shapes() : binary_shapes();
 }
 
-std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks) {
+std::vector<GradientSample> gradient_samples(const Case& c) {
+  const auto shares = std::count_if(all_cases().begin(), all_cases().end(),
+                                    [&](const Case& other) { return other.op == c.op && other.gradients; });
+  const std::size_t wanted = (kGradientSamplesPerOp + static_cast<std::size_t>(shares) - 1) /
+                             std::max<std::size_t>(1, static_cast<std::size_t>(shares));
+  constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::offset_and_step};
+  std::vector<GradientSample> samples;
+  for (std::size_t redraw = 0; redraw == 0 || samples.size() < wanted; ++redraw)
+    for (std::size_t s = 0; s < samples_of(c).size(); ++s)
+      samples.push_back({s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % 3], redraw});
+  return samples;
+}
+
+std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks, std::size_t redraw) {
   std::vector<Array> operands;
   for (std::size_t k = 0; k < c.operands.size(); ++k) {
-    Random random{seed_of(c, sample, k)};
+    Random random{seed_of(c, sample + 1000 * redraw, k)};
     Array x{samples_of(c)[sample][k], {}};
     std::int64_t n = 1;
     for (const std::int64_t size : x.shape) n *= size;

@@ -10,8 +10,8 @@ namespace cases {
 /** The memory layouts an operand is tried in; values are the same in all. */
 enum class Layout { contiguous, transposed, offset_and_step };
 
-/** Operand values for a sample, reproducible from (case, sample, operand). Gradient checks ask for values away from kinks. */
-std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks);
+/** Operand values for a sample, reproducible from (case, sample, operand, redraw). Gradient checks ask for values away from kinks. */
+std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks, std::size_t redraw = 0);
 
 /** The operand as a tensor of `dtype` (integers and masks keep their own), in the given layout. */
 Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout layout = Layout::contiguous);
@@ -26,6 +26,19 @@ std::vector<Array> to_arrays(const std::vector<Tensor>& x);
 
 /** The samples of a case: its own shapes or the usual ones for its number of operands. */
 const std::vector<std::vector<Shape>>& samples_of(const Case& c);
+
+/** One gradient check: a case's sample in a layout, with values of its own. */
+struct GradientSample {
+  std::size_t sample;
+  Layout layout;
+  std::size_t redraw;
+};
+
+/** At least this many gradient checks an op, over all of its cases. */
+inline constexpr std::size_t kGradientSamplesPerOp = 10;
+
+/** Every sample of the case, again in other layouts with other values until the op has enough of them. */
+std::vector<GradientSample> gradient_samples(const Case& c);
 
 struct Tolerance {
   double rtol, atol;
