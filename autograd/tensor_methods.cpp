@@ -15,7 +15,7 @@ const Tensor& Tensor::requires_grad_(bool on) const {
     fail<DtypeError>(
         "requires_grad_",
         {.what = "only floating tensors have gradients", .got = str(*this), .expected = "a floating dtype"});
-  impl_->requires_grad = on;
+  self().requires_grad = on;
   return *this;
 }
 

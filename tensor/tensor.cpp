@@ -6,6 +6,12 @@
 
 namespace mezzo {
 
+void detail::refuse_undefined() {
+  fail<ValueError>("tensor", {.what = "the tensor is undefined",
+                              .expected = "a tensor with a shape and a dtype",
+                              .hint = "x.defined() tells"});
+}
+
 void TensorImpl::refresh() {
   numel = 1;
   for (const std::int64_t size : shape) numel *= size;

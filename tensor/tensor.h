@@ -45,6 +45,10 @@ struct MZ_API TensorImpl final : RefCounted {
   void refresh();
 };
 
+namespace detail {
+[[noreturn]] MZ_API void refuse_undefined();
+}  // namespace detail
+
 class MZ_API Tensor {
  public:
   /** An undefined tensor: no shape, no data; stands for "absent" in optional arguments. */
@@ -61,20 +65,20 @@ class MZ_API Tensor {
 
   // ---- what it is ------------------------------------------------------------------------------------------------
   bool defined() const { return static_cast<bool>(impl_); }
-  const Shape& shape() const { return impl_->shape; }
-  const Strides& strides() const { return impl_->strides; }
+  const Shape& shape() const { return self().shape; }
+  const Strides& strides() const { return self().strides; }
   /** Size of one dimension; negative counts from the end. Errors: IndexError. */
   std::int64_t size(std::int64_t dim) const;
   /** Number of dimensions. */
-  int dim() const { return impl_->shape.rank(); }
-  std::int64_t numel() const { return impl_->numel; }
-  DType dtype() const { return impl_->dtype; }
-  Device device() const { return impl_->storage->device(); }
-  bool is_contiguous() const { return impl_->contiguous; }
+  int dim() const { return self().shape.rank(); }
+  std::int64_t numel() const { return self().numel; }
+  DType dtype() const { return self().dtype; }
+  Device device() const { return self().storage->device(); }
+  bool is_contiguous() const { return self().contiguous; }
   /** Same handle: both name one tensor object, not merely equal values. */
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   /** Number of in-place writes its storage has seen. */
-  std::uint32_t version() const { return impl_->storage->version(); }
+  std::uint32_t version() const { return self().storage->version(); }
 
   // ---- its elements ----------------------------------------------------------------------------------------------
   /** Address of the first element. Writing through it is not seen by the version counter. Errors: DtypeError when T is not the dtype. */
@@ -83,7 +87,7 @@ class MZ_API Tensor {
     return static_cast<T*>(raw_data());
   }
   void* raw_data() const {
-    return static_cast<char*>(impl_->storage->data()) +
+    return static_cast<char*>(self().storage->data()) +
            impl_->offset * static_cast<std::int64_t>(item_size(impl_->dtype));
   }
   /** The single element, converted to T. Synchronises with the device. Errors: ShapeError unless numel is 1. */
@@ -163,7 +167,7 @@ class MZ_API Tensor {
   const Tensor& copy_(const Tensor& source) const;
 
   // ---- derivatives (defined in autograd/) ---------------------------------------------------------------------------
-  bool requires_grad() const { return impl_->requires_grad; }
+  bool requires_grad() const { return self().requires_grad; }
   /** Asks for a gradient, or freezes. Errors: StateError on a non-leaf, DtypeError on integers. */
   const Tensor& requires_grad_(bool on = true) const;
   /** True unless this is the result of a recorded operation. */
@@ -182,6 +186,13 @@ class MZ_API Tensor {
 
  private:
   void require_dtype(DType wanted) const;
+
+  /** Reading an undefined tensor is an error, not a crash: ValueError. */
+  TensorImpl& self() const {
+    if (!impl_) [[unlikely]]
+      detail::refuse_undefined();
+    return *impl_;
+  }
 
   Ref<TensorImpl> impl_;
 };

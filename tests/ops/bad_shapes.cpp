@@ -247,3 +247,36 @@ TEST_CASE("bad indices", "[ops][bad]") { check_refused(kIndexing); }
 TEST_CASE("bad operands of elementwise ops, creation and in-place writes", "[ops][bad]") {
   check_refused(kElementwise);
 }
+
+TEST_CASE("whatever is asked of an undefined tensor, it is an error and no crash", "[ops][bad]") {
+  const Tensor none, x = ones({2, 3});
+  CHECK_FALSE(none.defined());
+  CHECK_THROWS_AS(none.shape(), ValueError);
+  CHECK_THROWS_AS(none.dim(), ValueError);
+  CHECK_THROWS_AS(none.numel(), ValueError);
+  CHECK_THROWS_AS(none.dtype(), ValueError);
+  CHECK_THROWS_AS(none.device(), ValueError);
+  CHECK_THROWS_AS(none.requires_grad(), ValueError);
+  CHECK_THROWS_AS(none.requires_grad_(), ValueError);
+  CHECK_THROWS_AS(none.version(), ValueError);
+  CHECK_THROWS_AS(none.item<float>(), ValueError);
+  CHECK_THROWS_AS(none.to(f16), ValueError);
+  CHECK_THROWS_AS(none.view({1}), ValueError);
+  CHECK_THROWS_AS(none.t(), ValueError);
+  CHECK_THROWS_AS(none.backward(), Error);
+  CHECK_THROWS_AS(none.grad(), ValueError);
+  CHECK_THROWS_AS(none.detach(), ValueError);
+  CHECK_THROWS_AS(none.clone(), ValueError);
+  CHECK_THROWS_AS(none.contiguous(), ValueError);
+  CHECK_THROWS_AS(matmul(x, none), ValueError);
+  CHECK_THROWS_AS(add(x, none), ValueError);
+  CHECK_THROWS_AS(where(none, x, x), ValueError);
+  CHECK_THROWS_AS(cat({x, none}), ValueError);
+  CHECK_THROWS_AS(cross_entropy(x, none), ValueError);
+  CHECK_THROWS_AS(conv2d(none, x), ValueError);
+  CHECK_THROWS_AS(gather(x, 0, none), ValueError);
+  CHECK_THROWS_AS(scatter(x, 0, none, 1.0), ValueError);
+  CHECK_THROWS_AS(embedding(none, x), ValueError);
+  CHECK_THROWS_AS(sum(none), ValueError);
+  CHECK_THROWS_AS(layer_norm(none, {3}), ValueError);
+}
