@@ -7,6 +7,7 @@
 
 #include "../parallel.h"
 #include "block_io.h"
+#include "elementwise_kernel.h"
 #include "moments.h"
 
 namespace mezzo {
@@ -121,9 +122,10 @@ template <class C> struct RowGradients {
   std::int64_t n;
   const C *w, *mean, *rstd;
 
-  /** xh, gw and product are room for n values each. */
+  /** xh, gw and product are room for n values each. No two of the arrays overlap. */
   void row(const C* g, const C* x, std::int64_t r, C* dx, C* dw, C* db, C* xh, C* gw, C* product) const {
     const C s = rstd[r], m = mean ? mean[r] : C(0);
+    MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < n; ++i) {
       xh[i] = (x[i] - m) * s;
       gw[i] = g[i] * w[i];
@@ -131,6 +133,7 @@ template <class C> struct RowGradients {
     }
     const C count = static_cast<C>(n);
     const C along = row_sum(product, n) / count, offset = mean ? row_sum(gw, n) / count : C(0);
+    MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < n; ++i) {
       dx[i] = s * (gw[i] - offset - xh[i] * along);
       dw[i] += g[i] * xh[i];

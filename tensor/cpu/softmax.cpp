@@ -34,7 +34,7 @@ template <class C> void softmax_backward_line(const C* const* in, C* gx, std::in
 template <class C> void log_softmax_backward_line(const C* const* in, C* gx, std::int64_t n) {
   const C *g = in[0], *y = in[1];
   const C total = line_sum(g, n);
-  for (std::int64_t i = 0; i < n; ++i) gx[i] = g[i] - math::exp(y[i]) * total;
+  for (std::int64_t i = 0; i < n; ++i) gx[i] = g[i] - shifted_exp(y[i]) * total;
 }
 
 // The same for `width` lines at once, element i of line j at [i * stride + j].
@@ -74,7 +74,7 @@ void softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stri
   alignas(64) C max[kLineColumns], scale[kLineColumns];
   column_max(x, n, stride, width, max);
   column_sums(n, width, scale, [&](std::int64_t i, std::int64_t j) {
-    return y[i * stride + j] = math::exp(x[i * stride + j] - max[j]);
+    return y[i * stride + j] = shifted_exp(x[i * stride + j] - max[j]);
   });
   for (std::int64_t j = 0; j < width; ++j) scale[j] = C(1) / scale[j];
   for_each_at(n, stride, width, [&](std::int64_t at, std::int64_t j) { y[at] *= scale[j]; });
@@ -86,7 +86,7 @@ void log_softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t 
   alignas(64) C max[kLineColumns], log_sum[kLineColumns];
   column_max(x, n, stride, width, max);
   column_sums(n, width, log_sum,
-              [&](std::int64_t i, std::int64_t j) { return math::exp(x[i * stride + j] - max[j]); });
+              [&](std::int64_t i, std::int64_t j) { return shifted_exp(x[i * stride + j] - max[j]); });
   for (std::int64_t j = 0; j < width; ++j) log_sum[j] = math::log(log_sum[j]);
   for_each_at(n, stride, width,
               [&](std::int64_t at, std::int64_t j) { y[at] = x[at] - max[j] - log_sum[j]; });
@@ -110,7 +110,7 @@ void log_softmax_backward_columns(const C* const* in, C* gx, std::int64_t n, std
   alignas(64) C total[kLineColumns];
   column_sums(n, width, total, [&](std::int64_t i, std::int64_t j) { return g[i * stride + j]; });
   for_each_at(n, stride, width,
-              [&](std::int64_t at, std::int64_t j) { gx[at] = g[at] - math::exp(y[at]) * total[j]; });
+              [&](std::int64_t at, std::int64_t j) { gx[at] = g[at] - shifted_exp(y[at]) * total[j]; });
 }
 
 }  // namespace

@@ -31,7 +31,11 @@ template <class C> struct LogSum {
 
   State row(const C* x, std::int64_t n, std::int64_t) const {
     State state{line_max(x, n), C(0)};
-    state.sum = line_exp_sum(x, state.shift(), n);
+    // Of infinities nothing is taken away: there the exponents may be of any size.
+    if (std::isinf(state.max))
+      for (std::int64_t i = 0; i < n; ++i) state.sum += math::exp(x[i]);
+    else
+      state.sum = line_exp_sum(x, state.max, n);
     return state;
   }
 
