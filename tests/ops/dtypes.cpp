@@ -51,11 +51,8 @@ TEST_CASE("rows take the dtypes they claim and refuse the others", "[ops][dtypes
       }
       INFO(c.op << " " << c.variant << " on " << name(dtype) << ": " << outcome);
       INFO("structured ops say which integers they take by traits.integers and traits.booleans");
-      if (takes(*row, dtype))
-        CHECK(outcome == "ran");
-      else if (outcome == "ran" &&
-               dtype != boolean)  // for bool, numbers beside the operands may have decided
-        WARN("the row does not say that it takes what ran");
+      if (dtype == boolean && outcome == "ran") continue;  // numbers beside the operands may have decided
+      CHECK((outcome == "ran") == takes(*row, dtype));
       CHECK(outcome.find("another exception") == std::string::npos);
     }
   }
