@@ -38,10 +38,13 @@ void Node::run_hooks(Grads& gy) const {
   }
 }
 
-GradState* find_grad_state(const Tensor& x) { return static_cast<GradState*>(x.impl()->autograd.get()); }
+GradState* find_grad_state(const Tensor& x) {
+  (void)x.requires_grad();  // an error for an undefined tensor
+  return static_cast<GradState*>(x.impl()->autograd.get());
+}
 
 GradState& grad_state(const Tensor& x) {
-  if (!x.impl()->autograd) x.impl()->autograd = std::make_unique<GradState>();
+  if (!find_grad_state(x)) x.impl()->autograd = std::make_unique<GradState>();
   return *find_grad_state(x);
 }
 

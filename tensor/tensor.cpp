@@ -76,8 +76,8 @@ std::int64_t Tensor::size(std::int64_t dim) const {
 }
 
 Tensor Tensor::detach() const {
-  Tensor out = alias(*this, shape(), strides(), impl_->offset);
-  out.impl()->is_scalar = impl_->is_scalar;
+  Tensor out = alias(*this, shape(), strides(), self().offset);
+  out.impl()->is_scalar = self().is_scalar;
   return out;
 }
 
