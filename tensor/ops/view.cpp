@@ -324,9 +324,9 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
   if (shape.rank() != strides.rank())
     fail<ShapeError>("as_strided", {.what = "sizes and strides differ in number",
                                     .got = str(shape, " with strides ", strides)});
-  const auto elements = static_cast<std::int64_t>(impl_->storage->bytes() / item_size(dtype()));
+  const auto elements = static_cast<std::int64_t>(self().storage->bytes() / item_size(dtype()));
   std::int64_t last = 0;
-  bool outside = __builtin_add_overflow(impl_->offset, offset, &last) || last < 0;
+  bool outside = __builtin_add_overflow(self().offset, offset, &last) || last < 0;
   for (int i = 0; i < shape.rank(); ++i) {
     if (strides[i] < 0)
       fail<ValueError>("as_strided",

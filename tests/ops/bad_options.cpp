@@ -81,6 +81,7 @@ const std::vector<BadCallRow> kWindows{
     BAD(ShapeError, conv2d(image, kernel, {}, {.groups = 2})),
     BAD(DtypeError, conv2d(image, kernel.to(f16))),
     BAD(DtypeError, conv2d(image.to(i64), kernel.to(i64))),
+    BAD(Error, conv2d(image, none)),
     BAD(ShapeError, conv1d(image, kernel)),
     BAD(ShapeError, conv3d(image, full({1, 1, 3, 3, 3}, 1))),
     BAD(ShapeError, conv_transpose2d(image, full({3, 2, 3, 3}, 1))),
