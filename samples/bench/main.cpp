@@ -19,7 +19,7 @@ namespace {
 using namespace samples;
 
 struct Options {
-  TrainSettings settings{.batch = 128};
+  TrainSettings settings{.epochs = 1, .batch = 128};
   std::vector<std::string> nets = net_names(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
   std::string data, device = "cpu", json;
   std::int64_t threads = 0, seed = 1, train = 8000, test = 2000;
