@@ -60,13 +60,6 @@ template <class F> struct WithRecordedCasts {
   }
 };
 
-template <class Arg> auto cast_to(const Arg& arg, const CastTo& cast) {
-  if constexpr (nn::kMayHoldTensors<Arg, CastTo>)
-    return nn::map_tensors(arg, cast);
-  else
-    return arg;
-}
-
 }  // namespace detail
 
 /** mezzo::custom_function whose backward runs in the casting state of its forward, on whatever thread. With cast_inputs, and where casts are active, the floating
@@ -81,7 +74,7 @@ auto custom_function(const CustomFunctionOptions& options, const Args&... args) 
   return [](const auto&... cast_args) {
     const CastScope off(nullptr);
     return mezzo::custom_function<Wrapped>(RecordedCasts{}, cast_args...);
-  }(detail::cast_to(args, cast)...);
+  }(nn::map_argument(args, cast)...);
 }
 
 }  // namespace mezzo::amp

@@ -40,18 +40,17 @@ detect_nonfinite::~detect_nonfinite() { thread_hooks().trace = outer_; }
 
 void detect_nonfinite::trace(const OpRow& row, Inputs in, Outputs out) {
   if (outer_) outer_->trace(row, in, out);
-  if (!in_rule_) judge(std::string(row.traits.name), in, out);
+  if (rules_ == 0) judge(std::string(row.traits.name), in, out);
 }
 
 void detect_nonfinite::enter_backward(const OpRow& row) {
   if (outer_) outer_->enter_backward(row);
-  in_rule_ = true;
+  ++rules_;
 }
 
 void detect_nonfinite::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
   if (outer_) outer_->leave_backward(row, gy, gradients);
-  in_rule_ = false;
-  judge(str(row.traits.name, " backward"), gy, gradients);
+  if (--rules_ == 0) judge(str(row.traits.name, " backward"), gy, gradients);
 }
 
 void detect_nonfinite::judge(const std::string& op, Inputs in, Inputs out) {

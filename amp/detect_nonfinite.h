@@ -52,7 +52,7 @@ class MZ_API detect_nonfinite final : public TraceHook {
   void judge(const std::string& op, Inputs in, Inputs out);
 
   TraceHook* outer_;
-  bool in_rule_ = false;  // ops inside a backward rule are judged as one
+  int rules_ = 0;  // backward rules that run now, one inside the other: what they call is judged as one
   std::deque<std::string> last_ops_;
   std::optional<NonfiniteReport> report_;
 };

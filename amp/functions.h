@@ -47,13 +47,6 @@ template <class Arg> void note_argument(const Arg& arg, ArgumentCasts& casts) {
   if constexpr (nn::kMayHoldTensors<Arg, NoteArgument>) (void)nn::map_tensors(arg, NoteArgument{casts});
 }
 
-template <class Arg> decltype(auto) cast_argument(Arg&& arg, const ArgumentCasts& casts) {
-  if constexpr (nn::kMayHoldTensors<Arg, CastArgument>)
-    return nn::map_tensors(std::as_const(arg), CastArgument{casts});
-  else
-    return std::forward<Arg>(arg);
-}
-
 /** A callable with F's signature: one op of the tag, so what it calls runs with casts off. */
 template <class F> struct TaggedFunction {
   F function;
@@ -63,11 +56,11 @@ template <class F> struct TaggedFunction {
     ArgumentCasts casts(tag);
     if (!casts.active()) return function(std::forward<Args>(args)...);
     (note_argument(args, casts), ...);
-    return call(casts, cast_argument(std::forward<Args>(args), casts)...);
+    return call(nn::map_argument(std::forward<Args>(args), CastArgument{casts})...);
   }
 
  private:
-  template <class... Args> decltype(auto) call(const ArgumentCasts&, Args&&... args) const {
+  template <class... Args> decltype(auto) call(Args&&... args) const {
     const CastScope off(nullptr);
     return function(std::forward<Args>(args)...);
   }

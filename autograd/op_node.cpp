@@ -102,6 +102,26 @@ void OpNode::fit_to_operands(Grads& gradients) const {
   }
 }
 
+Grads OpNode::run_rule(const Saved& saved, const Grads& gy) const {
+  Grads gradients = row_.backward(saved, gy);
+  gradients.resize(metas_.size());
+  fit_to_operands(gradients);
+  return gradients;
+}
+
+Grads OpNode::run_traced_rule(TraceHook& trace, const Saved& saved, const Grads& gy) const {
+  trace.enter_backward(row_);
+  Grads gradients;
+  try {
+    gradients = run_rule(saved, gy);
+  } catch (...) {
+    trace.leave_backward(row_, gy, {});
+    throw;
+  }
+  trace.leave_backward(row_, gy, gradients);
+  return gradients;
+}
+
 Grads OpNode::apply(Grads gy) {
   const ModulePathScope path(module_path_);
   if (released_)
@@ -117,12 +137,7 @@ Grads OpNode::apply(Grads gy) {
   const std::vector<Tensor> inputs = unpack_inputs(), outputs = unpack_outputs();
   const Saved saved{row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
   TraceHook* trace = thread_hooks().trace;
-  if (trace) trace->enter_backward(row_);
-  Grads gradients = row_.backward(saved, gy);
-  gradients.resize(metas_.size());
-  fit_to_operands(gradients);
-  if (trace) trace->leave_backward(row_, gy, gradients);
-  return gradients;
+  return trace ? run_traced_rule(*trace, saved, gy) : run_rule(saved, gy);
 }
 
 void OpNode::release_saved() {

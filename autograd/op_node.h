@@ -9,6 +9,8 @@
 
 namespace mezzo {
 
+struct TraceHook;
+
 /** A tensor kept for the backward pass, with the storage version it had. */
 struct SavedTensor {
   Tensor tensor;
@@ -40,6 +42,9 @@ class OpNode final : public Node {
   std::string name() const override { return std::string(row_.traits.name); }
 
  private:
+  /** The rule's gradients, fitted to the operands; the trace hook is told where it begins and ends. */
+  Grads run_rule(const Saved& saved, const Grads& gy) const;
+  Grads run_traced_rule(TraceHook& trace, const Saved& saved, const Grads& gy) const;
   void require_unmodified(const SavedTensor& saved) const;
   std::vector<Tensor> unpack_inputs() const;
   std::vector<Tensor> unpack_outputs();

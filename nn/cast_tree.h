@@ -200,4 +200,12 @@ template <class T, class F> auto map_tensors(const T& value, const F& f) {
   return out;
 }
 
+/** An argument on its way to a call: mapped if it can hold tensors, else passed on as it is. */
+template <class Arg, class F> decltype(auto) map_argument(Arg&& arg, const F& f) {
+  if constexpr (kMayHoldTensors<Arg, F>)
+    return map_tensors(std::as_const(arg), f);
+  else
+    return std::forward<Arg>(arg);
+}
+
 }  // namespace mezzo::nn

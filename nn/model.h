@@ -62,8 +62,8 @@ constexpr bool takes_constant(std::index_sequence<J...>) {
 }
 
 template <bool kCast, class Arg> decltype(auto) cast_argument(Arg&& arg, const CastIn& cast) {
-  if constexpr (kCast && kMayHoldTensors<Arg, CastIn>)
-    return map_tensors(std::as_const(arg), cast);
+  if constexpr (kCast)
+    return map_argument(std::forward<Arg>(arg), cast);
   else
     return std::forward<Arg>(arg);
 }

@@ -22,8 +22,8 @@ struct MZ_API CastHook {
 /** Sees every finished op: the cast ledger, profilers, the hunter of non-finite values. */
 struct MZ_API TraceHook {
   virtual void trace(const OpRow& row, Inputs in, Outputs out) = 0;
-  /** Around the rule of a recorded op in a backward pass; ops that the rule calls are traced in between. `gradients` are of the op's inputs,
-   *  undefined where none is wanted. After an exception only the next enter comes. */
+  /** Around the rule of a recorded op in a backward pass, in pairs that may nest; ops that the rule calls are traced in between. `gradients` are of
+   *  the op's inputs, undefined where none is wanted; there are none when the rule threw. */
   virtual void enter_backward(const OpRow&) {}
   virtual void leave_backward(const OpRow&, Inputs /*gy*/, Inputs /*gradients*/) {}
 

@@ -143,7 +143,7 @@ class MZ_API Tensor {
   /** Windows of `size` elements along dim, `step` apart: dim counts them, a last dimension holds their elements.
    *  Errors: ValueError unless 0 <= size <= the dimension's and step > 0. */
   Tensor unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const;
-  /** A view with sizes, strides and offset (in elements, from this tensor's first) of the caller's choice. First order only.
+  /** A view with sizes, strides and offset (in elements, from this tensor's first) of the caller's choice.
    *  Errors: ShapeError when ranks differ, ValueError for a negative stride, IndexError when it leaves the storage. */
   Tensor as_strided(const Shape& shape, const Strides& strides, std::int64_t offset = 0) const;
 

@@ -52,7 +52,7 @@ struct Elu {
 
 struct Gelu {
   static constexpr OpTraits traits = activation("gelu", "x * Phi(x), or its tanh form");
-  enum class Form { exact, tanh };
+  enum class Form : std::uint8_t { exact, tanh };
   struct Attrs {
     Form form = Form::exact;
   };

@@ -36,7 +36,7 @@ struct Pow {
                                    .integers = Integers::keep,
                                    .last_integers = IntegerDomain::not_negative};
   /** Exponents that are numbers and have a shorter formula. */
-  enum class Exponent { any, one_half, minus_one, two, three };
+  enum class Exponent : std::uint8_t { any, one_half, minus_one, two, three };
   struct Attrs {
     Exponent form = Exponent::any;
   };

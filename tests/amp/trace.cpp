@@ -15,6 +15,14 @@ struct Quiet {
   ~Quiet() { set_log_sink(std::move(former)); }
 };
 
+/** The identity with a rule that fails. */
+struct Sulk {
+  static constexpr OpTraits traits{.name = "sulk", .precision = Precision::match};
+  static OutSpecs infer(Inputs in, const NoAttrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+  static void cpu(Inputs in, Outputs out, const NoAttrs&) { out[0].copy_(in[0]); }
+  static Grads backward(const Saved&, const Grads&) { throw ValueError("sulk backward"); }
+};
+
 const amp::CastEntry& entry_of(const std::vector<amp::CastEntry>& entries, std::string_view module,
                                std::string_view op) {
   for (const amp::CastEntry& e : entries)
@@ -126,6 +134,14 @@ TEST_CASE("detect_nonfinite looks at casts and at the backward pass", "[trace]")
     CHECK(guard.report()->op == "sqrt backward");
     guard.reset();
     log(zeros({2}));
+    CHECK(guard.report()->op == "log");
+  }
+  SECTION("what comes after a rule that threw") {
+    const Tensor x = ones({2}, {.requires_grad = true});
+    amp::detect_nonfinite guard;
+    CHECK_THROWS_AS(sum(apply<Sulk>(x)).backward(), ValueError);
+    log(zeros({2}));
+    REQUIRE(guard.report().has_value());
     CHECK(guard.report()->op == "log");
   }
   SECTION("what was not finite before is nobody's fault") {

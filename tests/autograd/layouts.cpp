@@ -11,16 +11,11 @@ using namespace mezzo;
 
 namespace {
 
-std::int64_t count_of(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  return n;
-}
-
 /** Small integers, exact in every dtype. */
 Tensor numbered(const Shape& shape, DType dtype) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < count_of(shape); ++i) values.push_back(static_cast<double>(i * 7919 % 251));
+  for (std::int64_t i = 0; i < checked_numel(shape, "layouts"); ++i)
+    values.push_back(static_cast<double>(i * 7919 % 251));
   return tensor(values, shape, {.dtype = dtype});
 }
 
@@ -83,7 +78,7 @@ TEST_CASE("softmax and running sums are the same along every dimension", "[layou
     for (const DType dtype : {f32, f16, f64}) {
       INFO(name(dtype) << " " << str(shape));
       std::vector<double> values;
-      for (std::int64_t i = 0; i < count_of(shape); ++i)
+      for (std::int64_t i = 0; i < checked_numel(shape, "layouts"); ++i)
         values.push_back(3 * std::sin(static_cast<double>(i) * 1.7));
       const Tensor x = tensor(values, shape, {.dtype = dtype}), t = x.t().contiguous();
       const double tolerance = dtype == f16 ? 2e-3 : 2e-5;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,8 @@ class Directory {
  public:
   Directory() {
     std::string name = (std::filesystem::temp_directory_path() / "mezzo-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    if (!::mkdtemp(name.data())) throw std::runtime_error("cannot make a directory like " + name);
+    path_ = name;
   }
   ~Directory() {
     std::error_code ignored;

@@ -1,4 +1,4 @@
-#include "cases.h"
+#include "places.h"
 
 #include <algorithm>
 
@@ -33,15 +33,9 @@ Shape broadcast_shape(const std::vector<Array>& x) {
   return out;
 }
 
-std::int64_t product(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  return n;
-}
-
 template <class F> std::vector<Array> filled(const std::vector<Array>& x, F&& value) {
   Array y{broadcast_shape(x), {}};
-  for (std::int64_t i = 0; i < product(y.shape); ++i) y.values.push_back(value(y.shape, i));
+  for (std::int64_t i = 0; i < numel(y.shape); ++i) y.values.push_back(value(y.shape, i));
   return {y};
 }
 
@@ -71,7 +65,7 @@ Oracle elementwise(double (*f)(double, double, double)) {
 
 Array moved(const Array& x, const Shape& shape, const std::function<std::int64_t(std::int64_t)>& source) {
   Array y{shape, {}};
-  for (std::int64_t i = 0; i < product(shape); ++i) {
+  for (std::int64_t i = 0; i < numel(shape); ++i) {
     const std::int64_t from = source(i);
     y.values.push_back(from < 0 ? 0 : x[from]);
   }

@@ -11,17 +11,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-double p_norm(const Line& x, double p) {
-  double sum = 0, greatest = 0, least = kInf;
-  for (const double v : x) {
-    sum += p == 0 ? (v != 0 ? 1 : 0) : std::pow(std::abs(v), p);
-    greatest = std::max(greatest, std::abs(v));
-    least = std::min(least, std::abs(v));
-  }
-  if (std::isinf(p)) return p > 0 ? greatest : least;
-  return p == 0 ? sum : std::pow(sum, 1 / p);
-}
-
 Shape common(const std::vector<Array>& x) { return broadcast_shapes(x[0].shape, x[1].shape, "oracle"); }
 
 /** f(a, b) of the elements that meet. */

@@ -1,34 +1,10 @@
 // Cases of the ops that join tensors and that index them.
-#include "cases.h"
+#include "places.h"
 
 using namespace cases;
 using namespace mezzo;
 
 namespace {
-
-using Place = std::vector<std::int64_t>;
-
-/** Coordinates of row-major position i. */
-Place place_of(const Shape& shape, std::int64_t i) {
-  Place place(shape.size());
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    place[static_cast<std::size_t>(d)] = i % shape[d];
-    i /= shape[d];
-  }
-  return place;
-}
-
-std::int64_t position_of(const Shape& shape, const Place& place) {
-  std::int64_t i = 0;
-  for (int d = 0; d < shape.rank(); ++d) i = i * shape[d] + place[static_cast<std::size_t>(d)];
-  return i;
-}
-
-std::int64_t numel(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  return n;
-}
 
 std::int64_t integer(const Array& x, std::int64_t i) { return static_cast<std::int64_t>(x[i]); }
 

@@ -1,27 +1,10 @@
 // Cases of the ops that take every element from elsewhere: padding, flips, rolls, repeats, blocks and pixels.
-#include "cases.h"
+#include "places.h"
 
 using namespace cases;
 using namespace mezzo;
 
 namespace {
-
-using Place = std::vector<std::int64_t>;
-
-Place place_of(const Shape& shape, std::int64_t i) {
-  Place place(shape.size());
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    place[static_cast<std::size_t>(d)] = i % shape[d];
-    i /= shape[d];
-  }
-  return place;
-}
-
-std::int64_t position_of(const Shape& shape, const Place& place) {
-  std::int64_t i = 0;
-  for (int d = 0; d < shape.rank(); ++d) i = i * shape[d] + place[static_cast<std::size_t>(d)];
-  return i;
-}
 
 /** An index walked one step at a time from inside to where it is wanted: no formula in common with the library. */
 std::int64_t walked(std::int64_t o, std::int64_t n, PadMode mode) {

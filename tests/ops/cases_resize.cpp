@@ -1,27 +1,10 @@
 // Cases of resizing and of sampling at a grid. The oracles weigh every element of a line, and look up images that go on for ever.
-#include "cases.h"
+#include "places.h"
 
 using namespace cases;
 using namespace mezzo;
 
 namespace {
-
-using Place = std::vector<std::int64_t>;
-
-Place place_of(const Shape& shape, std::int64_t i) {
-  Place place(shape.size());
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    place[static_cast<std::size_t>(d)] = i % shape[d];
-    i /= shape[d];
-  }
-  return place;
-}
-
-std::int64_t numel(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  return n;
-}
 
 double keys(double x, double a) {
   x = std::abs(x);

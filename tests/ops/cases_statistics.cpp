@@ -47,17 +47,6 @@ double variance(const Line& x, double correction) {
   return squares / std::max(0.0, static_cast<double>(x.size()) - correction);
 }
 
-double p_norm(const Line& x, double p) {
-  double sum = 0, greatest = 0, least = std::numeric_limits<double>::infinity();
-  for (const double v : x) {
-    sum += p == 0 ? (v != 0 ? 1 : 0) : std::pow(std::abs(v), p);
-    greatest = std::max(greatest, std::abs(v));
-    least = std::min(least, std::abs(v));
-  }
-  if (std::isinf(p)) return p > 0 ? greatest : least;
-  return p == 0 ? sum : std::pow(sum, 1 / p);
-}
-
 double log_sum_exp(const Line& x) {
   double sum = 0;
   for (const double v : x) sum += std::exp(v);

@@ -1,16 +1,10 @@
 // Cases of lp_pool and max_unpool.
-#include "cases.h"
+#include "places.h"
 
 using namespace cases;
 using namespace mezzo;
 
 namespace {
-
-std::int64_t numel(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  return n;
-}
 
 /** p-norms of windows of `kernel` along each of the last `rank` dimensions, `stride` apart. */
 Oracle power_means(int rank, double p, std::int64_t kernel, std::int64_t stride) {

@@ -1,5 +1,8 @@
 #include "reduce_oracle.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace cases {
 
 namespace {
@@ -22,6 +25,17 @@ Shape kept_shape(const Shape& shape, const std::vector<int>& dims, bool keepdim)
 }
 
 }  // namespace
+
+double p_norm(const Line& x, double p) {
+  double sum = 0, greatest = 0, least = std::numeric_limits<double>::infinity();
+  for (const double v : x) {
+    sum += p == 0 ? (v != 0 ? 1 : 0) : std::pow(std::abs(v), p);
+    greatest = std::max(greatest, std::abs(v));
+    least = std::min(least, std::abs(v));
+  }
+  if (std::isinf(p)) return p > 0 ? greatest : least;
+  return p == 0 ? sum : std::pow(sum, 1 / p);
+}
 
 std::vector<std::vector<std::int64_t>> lines_of(const Shape& shape, const std::vector<int>& dims) {
   std::int64_t numel = 1, count = 1;

@@ -9,6 +9,9 @@ namespace cases {
 
 using Line = std::vector<double>;
 
+/** Number of nonzeros for p = 0, the extreme magnitudes for p = +-infinity. */
+double p_norm(const Line& x, double p);
+
 /** For each index of the kept dimensions, in row-major order: the row-major positions of the elements of its line. `dims` empty: all. */
 std::vector<std::vector<std::int64_t>> lines_of(const Shape& shape, const std::vector<int>& dims);
 
