@@ -27,14 +27,17 @@ void require_checkable(const std::vector<Tensor>& inputs) {
   }
 }
 
-/** Address of element `index` (row-major) of a tensor of any strides. */
-double* element(const Tensor& x, std::int64_t index) {
+/** Overwrites element `index` (row-major) of a tensor of any strides, on any device. */
+void write_element(const Tensor& x, std::int64_t index, double value) {
   std::int64_t offset = 0;
   for (int d = x.dim() - 1; d >= 0; --d) {
     offset += index % x.shape()[d] * x.strides()[d];
     index /= x.shape()[d];
   }
-  return x.data<double>() + offset;
+  if (x.device() == cpu)
+    x.data<double>()[offset] = value;
+  else
+    x.detach().as_strided({}, {}, offset).fill_(value);
 }
 
 using Values = std::vector<std::vector<double>>;
@@ -46,14 +49,14 @@ Values evaluate(const CheckedFunction& f, const std::vector<Tensor>& inputs) {
   return values;
 }
 
-/** d(every output)/d(one element), by central difference. */
-Values numeric_column(const CheckedFunction& f, const std::vector<Tensor>& inputs, double* at, double eps) {
-  const double x = *at;
-  *at = x + eps;
+/** d(every output)/d(element k of input i, whose value is x), by central difference. */
+Values numeric_column(const CheckedFunction& f, const std::vector<Tensor>& inputs, std::size_t i,
+                      std::int64_t k, double x, double eps) {
+  write_element(inputs[i], k, x + eps);
   Values high = evaluate(f, inputs);
-  *at = x - eps;
+  write_element(inputs[i], k, x - eps);
   const Values low = evaluate(f, inputs);
-  *at = x;
+  write_element(inputs[i], k, x);
   for (std::size_t o = 0; o < high.size(); ++o)
     for (std::size_t j = 0; j < high[o].size(); ++j) high[o][j] = (high[o][j] - low[o][j]) / (2 * eps);
   return high;
@@ -64,8 +67,8 @@ Values analytic_row(const Tensor& output, std::int64_t element_index, const std:
   std::vector<Tensor> wanted;
   for (const Tensor& x : inputs)
     if (x.defined() && x.requires_grad()) wanted.push_back(x);
-  const Tensor seed = zeros(output.shape(), {.dtype = output.dtype()});
-  *element(seed, element_index) = 1;
+  const Tensor seed = zeros_like(output);
+  write_element(seed, element_index, 1);
   const std::vector<Tensor> gradients =
       grad(std::span(&output, 1), wanted, {.retain_graph = true, .allow_unused = true}, std::span(&seed, 1));
   Values rows;
@@ -99,8 +102,10 @@ GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& i
   const NoGrad no_grad;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+    const std::vector<double> values = inputs[i].to_vector<double>();
     for (std::int64_t k = 0; k < inputs[i].numel(); ++k) {
-      const Values numeric = numeric_column(f, inputs, element(inputs[i], k), options.eps);
+      const Values numeric =
+          numeric_column(f, inputs, i, k, values[static_cast<std::size_t>(k)], options.eps);
       for (std::size_t o = 0; o < numeric.size(); ++o)
         for (std::size_t j = 0; j < numeric[o].size(); ++j) {
           const double expected = numeric[o][j];
@@ -124,12 +129,13 @@ GradcheckResult gradgradcheck(const CheckedFunction& f, const std::vector<Tensor
   double value = 0.7;
   for (std::size_t o = 0; o < probe.size(); ++o) {
     if (!probe[o].requires_grad()) continue;
-    const Tensor g = zeros(probe[o].shape(), {.dtype = DType::f64});
-    for (std::int64_t j = 0; j < g.numel(); ++j) {
+    std::vector<double> values;
+    for (std::int64_t j = 0; j < probe[o].numel(); ++j) {
       value = std::fmod(value * 1.618033988749895 + 0.31, 2.0);  // any spread of values will do
-      g.data<double>()[j] = value - 1;
+      values.push_back(value - 1);
     }
-    all.push_back(g.requires_grad_());
+    all.push_back(tensor(values, probe[o].shape(),
+                         {.dtype = DType::f64, .device = probe[o].device(), .requires_grad = true}));
     differentiable.push_back(o);
   }
   if (differentiable.empty()) return {};

@@ -89,7 +89,7 @@ std::vector<Tensor> OpNode::unpack_outputs() {
   return tensors;
 }
 
-/** Gradients come in the operand's shape and dtype: broadcast dimensions are summed, then one rounding. */
+/** Gradients come in the operand's shape, dtype and place: broadcast dimensions are summed, then one rounding. */
 void OpNode::fit_to_operands(Grads& gradients) const {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     Tensor& g = gradients[i];
@@ -98,7 +98,7 @@ void OpNode::fit_to_operands(Grads& gradients) const {
       continue;
     }
     if (!(g.shape() == metas_[i].shape)) g = sum_to(g, metas_[i].shape);
-    g = g.to(metas_[i].dtype);
+    g = g.to(metas_[i].dtype).to(metas_[i].device);
   }
 }
 

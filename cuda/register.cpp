@@ -1,10 +1,24 @@
-// Registration in a build without CUDA kernels, which today is every build: all rows keep their CPU kernel alone.
-// Sees: register.h.
-// Read next: cuda/meson.build, which decides what this room is built from.
 #include "register.h"
+
+#include "attach.h"
+#include "device.h"
 
 namespace mezzo::gpu {
 
-void register_cuda_kernels() {}
+void register_cuda_kernels() {
+  attach_activation();
+  attach_arg_reduce();
+  attach_arithmetic();
+  attach_compare();
+  attach_copy();
+  attach_functions();
+  attach_loss_terms();
+  attach_power();
+  attach_reduce();
+  attach_rounding();
+  attach_selection();
+  attach_statistics();
+  start_devices();
+}
 
 }  // namespace mezzo::gpu

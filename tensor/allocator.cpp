@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "backend.h"
 #include "caching_allocator.h"
 #include "error.h"
 #include "text.h"
@@ -91,10 +92,11 @@ thread_local MemoryCategory category = MemoryCategory::activations;
 }  // namespace
 
 Allocator& allocator_for(Device device) {
-  Allocator* own = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)].load(
-      std::memory_order_acquire);
-  if (own) return *own;
+  const auto& slot = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)];
+  if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
   if (device == cpu) return cpu_allocator();
+  find_backend(device.kind);  // the first use of a device starts its backend
+  if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
   fail<DeviceError>(
       "allocate",
       {.what = "no such device", .got = str(device), .expected = "a device of this build and machine"});

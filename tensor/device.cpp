@@ -1,5 +1,9 @@
 #include "device.h"
 
+#include <charconv>
+#include <string_view>
+
+#include "backend.h"
 #include "error.h"
 #include "text.h"
 
@@ -9,17 +13,47 @@ std::string str(Device device) {
   return device.kind == DeviceKind::cpu ? "cpu" : "cuda:" + str(static_cast<int>(device.index));
 }
 
-Device Device::best() { return cpu; }
+Device Device::best() {
+  const Backend* backend = find_backend(DeviceKind::cuda);
+  return backend && backend->device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu;
+}
+
+namespace {
+
+/** The N of "cuda:N"; 0 for "cuda"; -1 where the text is neither. */
+int cuda_index(std::string_view text) {
+  if (text == "cuda") return 0;
+  if (!text.starts_with("cuda:")) return -1;
+  int index = -1;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + 5, end, index);
+  return read.ec == std::errc() && read.ptr == end ? index : -1;
+}
+
+}  // namespace
 
 Device Device::parse(const std::string& text) {
   if (text == "cpu") return cpu;
-  if (text == "cuda" || text.starts_with("cuda:"))
-    fail<DeviceError>(
+  const int index = cuda_index(text);
+  if (index < 0)
+    fail<ValueError>(
         "device",
-        {.what = "this build has no CUDA kernels", .got = "\"" + text + "\"", .expected = "\"cpu\""});
-  fail<ValueError>(
-      "device",
-      {.what = "unknown device", .got = "\"" + text + "\"", .expected = "\"cpu\", \"cuda\" or \"cuda:N\""});
+        {.what = "unknown device", .got = "\"" + text + "\"", .expected = "\"cpu\", \"cuda\" or \"cuda:N\""});
+  const std::string got = "\"" + text + "\"";
+  const Backend* backend = find_backend(DeviceKind::cuda);
+  if (!backend)
+    fail<DeviceError>("device",
+                      {.what = "this build has no CUDA kernels", .got = got, .expected = "\"cpu\""});
+  const int count = backend->device_count();
+  if (count == 0)
+    fail<DeviceError>("device", {.what = "no CUDA device can be used: " + backend->absence(),
+                                 .got = got,
+                                 .expected = "\"cpu\""});
+  if (index >= count)
+    fail<DeviceError>("device", {.what = "no such CUDA device",
+                                 .got = got,
+                                 .expected = str("an index below ", count)});
+  return {DeviceKind::cuda, static_cast<std::int8_t>(index)};
 }
 
 }  // namespace mezzo

@@ -73,12 +73,21 @@ void run_composite(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out
   std::move(results.begin(), results.end(), out.begin());
 }
 
-void run_kernel(const OpRow& row, Inputs in, std::span<Tensor> out, const void* attrs) {
+/** Numbers on the CPU follow the other operands; the elementwise kernels take them as they are. */
+void bring_numbers(const OpRow& row, std::span<Tensor> in, Device device) {
+  if (row.elementwise || device == cpu) return;
+  for (Tensor& x : in)
+    if (x.defined()) x = x.to(device);
+}
+
+void run_kernel(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
   const OutSpecs specs = row.infer(row, in, attrs);
   const Device device = common_device(row, in);
   const KernelFn kernel = kernel_for(row, device);
+  bring_numbers(row, in, device);
   for (int i = 0; i < specs.count; ++i)
-    out[static_cast<std::size_t>(i)] = empty_tensor(specs.items[i].shape, specs.items[i].dtype, device);
+    out[static_cast<std::size_t>(i)] =
+        empty_tensor(specs.items[i].shape, specs.items[i].dtype, specs.items[i].device.value_or(device));
   kernel(row, in, out, attrs);
 }
 
@@ -149,6 +158,7 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   check_in_place(row, self, specs.items[0]);
   const Device device = common_device(row, in);
   const KernelFn kernel = kernel_for(row, device);
+  bring_numbers(row, in, device);
   // What has no gradient leaves constants behind: in the graph that is a fill.
   const bool constant = !row.traits.differentiable;
   const bool recording = hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));

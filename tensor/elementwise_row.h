@@ -12,6 +12,12 @@ template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, c
 template <class Op> void elementwise_derivative(const OpRow& row, Inputs in, Outputs out, const void* attrs);
 }  // namespace cpu_kernels
 
+/** The type an op computes in on these operands: f32, f64 or i64. Errors: ValueError where they hold integers that the op is not defined for. */
+MZ_API DType elementwise_arithmetic(const OpRow& row, Inputs in);
+
+/** The type its gradients are computed in: f32 or f64. `in` as for a DerivativeFn. */
+MZ_API DType gradient_arithmetic(Inputs in);
+
 /** Gradient of an elementwise op: the fused kernel, or the op's own formula at V = Tensor while a graph of the gradient is built. */
 template <class Op> Grads elementwise_backward(const Saved& saved, const Grads& gy);
 

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -105,6 +106,7 @@ struct NoAttrs {};
 struct OutSpec {
   Shape shape;
   DType dtype = DType::f32;
+  std::optional<Device> device = {};  // where it goes; unset: where the operands are
 };
 
 /** Shapes and dtypes of an op's outputs. */

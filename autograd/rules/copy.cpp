@@ -5,8 +5,10 @@
 
 namespace mezzo::op {
 
-// The engine returns each gradient in its operand's dtype and shape, so passing it on is all there is to do.
+// The engine returns each gradient in its operand's dtype, shape and place, so passing it on is all there is to do.
 Grads To::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
+
+Grads ToDevice::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
 Grads Clone::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 

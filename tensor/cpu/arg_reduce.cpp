@@ -2,20 +2,13 @@
 #include "../ops/arg_reduce.h"
 
 #include "fold_reduction.h"
+#include "order.h"
 
 namespace mezzo {
 
 namespace {
 
 using namespace cpu_kernels;
-
-/** b is a better extreme than a, which comes earlier: strictly beyond it, or the first nan. */
-struct Above {
-  template <class C> bool operator()(C b, C a) const { return b > a || (b != b && a == a); }
-};
-struct Below {
-  template <class C> bool operator()(C b, C a) const { return b < a || (b != b && a == a); }
-};
 
 /** The best value so far and its index. */
 template <class C, class Better> struct Extreme {

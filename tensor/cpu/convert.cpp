@@ -4,10 +4,11 @@
 #include <array>
 #include <concepts>
 #include <cstring>
-#include <limits>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+#include "../convert_value.h"
 
 #if defined(__F16C__) || defined(__AVX512F__)
 #  include <immintrin.h>
@@ -20,39 +21,10 @@ namespace {
 constexpr std::int64_t kStage =
     1024;  // elements converted by way of a buffer at a time: stays in the first-level cache
 
-template <class T> constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
-/** Truncated toward zero and saturated; NaN gives 0. */
-template <std::integral To, std::floating_point From> To saturated(From x) {
-  constexpr To kMin = std::numeric_limits<To>::min(), kMax = std::numeric_limits<To>::max();
-  constexpr From kLow = static_cast<From>(kMin);
-  constexpr From kEnd =
-      static_cast<From>(kMax / 2 + 1) * 2;  // the first whole value too large: a power of two, so exact
-  const From number = x == x ? x : From(0);
-  const From raised = number < kLow ? kLow : number;
-  const To inside = static_cast<To>(raised < kEnd ? raised : From(0));
-  return raised < kEnd ? inside : kMax;
-}
-
-/** One element, neither end a 16-bit float. */
-template <class To, class From> To converted(From x) {
-  if constexpr (std::is_same_v<To, bool>)
-    return x != From(0);
-  else if constexpr (std::integral<To> && std::floating_point<From>)
-    return saturated<To>(x);
-  else
-    return static_cast<To>(x);
-}
+using mezzo::detail::kIsHalf;
 
 template <class From, class To> void convert_direct(const From* from, To* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = converted<To>(from[i]);
-}
-
-void convert_direct(const double* from, Half* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = Half(from[i]);
-}
-void convert_direct(const double* from, BFloat16* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = BFloat16(from[i]);
 }
 
 /** Converts by way of blocks of Via: first(from, buffer, n), then second(buffer, to, n). */

@@ -1,5 +1,5 @@
 // The CPU kernels of an elementwise op, made from its struct: forward and gradient, over blocks of values.
-// Sees: block_map.h, elementwise_row.h.
+// Sees: block_map.h, elementwise_row.h, elementwise/apply.h.
 // Read next: elementwise_functions.cpp and its neighbours, where the library's ops are instantiated.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../elementwise/apply.h"
 #include "../elementwise_row.h"
 #include "block_map.h"
 
@@ -52,16 +53,14 @@ bool all_short(const C* const* x, std::int64_t n, std::index_sequence<I...>) {
   return others == 0;
 }
 
-/** Op::forward on one value of each operand, with the attributes when the op has any. */
+/** The result for one value of each operand. */
 template <class Op, bool kShort, class V, std::size_t... I>
 inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
                        std::index_sequence<I...>) {
   if constexpr (kShort)
     return Op::forward_short(in[I][k]...);
-  else if constexpr (requires { typename Op::Attrs; })
-    return Op::forward(in[I][k]..., attrs);
   else
-    return Op::forward(in[I][k]...);
+    return elementwise_forward<Op>(attrs, in[I][k]...);
 }
 
 template <class Op, class C, bool kShort, class Get>
@@ -84,30 +83,6 @@ void forward_block(const C* const* in, C* const* out, std::int64_t n, const void
     forward_loop<Op, C, false>(x, out[0], n, get);
   });
 }
-
-}  // namespace detail
-
-/** Gradient of operand I for one element: the formula is the op's. `x` are the operands, `y` the result, `g` what comes in. */
-template <class Op, int I, class V, class... Xs>
-inline V elementwise_gradient(const V& g, const V& y, const AttrsOf<Op>& attrs, const Xs&... x) {
-  constexpr bool with_attrs = requires { typename Op::Attrs; };
-  if constexpr (sizeof...(Xs) > 1) {
-    if constexpr (with_attrs)
-      return Op::template gradient<I>(g, x..., attrs);
-    else
-      return Op::template gradient<I>(g, x...);
-  } else if constexpr (requires { Op::gradient(g, x..., y); }) {
-    return Op::gradient(g, x..., y);
-  } else if constexpr (requires { Op::gradient(g, x..., y, attrs); }) {
-    return Op::gradient(g, x..., y, attrs);
-  } else if constexpr (with_attrs) {
-    return g * Op::derivative(x..., y, attrs);
-  } else {
-    return g * Op::derivative(x..., y);
-  }
-}
-
-namespace detail {
 
 template <class Op, class C, int I, class Get, std::size_t... J>
 void gradient_block_of(const C* const* in, C* gx, std::int64_t n, Get get,
@@ -149,9 +124,6 @@ void derivative_block(const C* const* in, C* const* out, std::int64_t n, const v
 
 }  // namespace detail
 
-/** Errors: ValueError naming the first element that lies outside the domain. */
-MZ_API void require_integers(const OpRow& row, IntegerDomain domain, const Tensor& x);
-
 template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
   constexpr OpTraits traits = Op::traits;
   BlockFns fns;
@@ -161,20 +133,14 @@ template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, c
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &detail::forward_block<Op, std::int64_t>;
-  DType compute = compute_dtype(promoted_dtype(without_mask(traits, in)));
-  if (traits.integers == Integers::to_float && compute == DType::i64) compute = DType::f32;
-  if (traits.last_integers != IntegerDomain::any && compute == DType::i64)
-    require_integers(row, traits.last_integers, in.back());
+  const DType compute = elementwise_arithmetic(row, in);
   map_blocks(fns, compute, in, out, attrs);
 }
 
 template <class Op> void elementwise_derivative(const OpRow&, Inputs in, Outputs out, const void* attrs) {
   constexpr BlockFns fns{.f32 = &detail::derivative_block<Op, float>,
                          .f64 = &detail::derivative_block<Op, double>};
-  DType compute = DType::f32;
-  for (const Tensor& x : in)
-    if (x.defined() && x.dtype() == DType::f64 && !x.impl()->is_scalar) compute = DType::f64;
-  map_blocks(fns, compute, in, out, attrs);
+  map_blocks(fns, gradient_arithmetic(in), in, out, attrs);
 }
 
 }  // namespace mezzo::cpu_kernels

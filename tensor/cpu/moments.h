@@ -1,5 +1,5 @@
 // Moments: count, mean and sum of squared deviations of any number of values, in one pass over memory.
-// Sees: fold.h.
+// Sees: fold.h, order.h. Its states and their combination are parsed by nvcc too.
 // Read next: reduce_driver.h (which runs it), variance.cpp, batch_norm.cpp (its users).
 #pragma once
 
@@ -15,7 +15,7 @@ template <class C> struct Moments {
   };
   using Value = C;
 
-  State identity() const { return {C(0), C(0), C(0)}; }
+  MZ_HD State identity() const { return {C(0), C(0), C(0)}; }
 
   State row(const C* x, std::int64_t n, std::int64_t) const {
     const C mean = fold_row(x, n, C(0), kPlus, kPlus) / static_cast<C>(n);
@@ -35,7 +35,9 @@ template <class C> struct Moments {
     for (std::int64_t j = 0; j < width; ++j) out[j] = {static_cast<C>(rows), means[j], squares[j]};
   }
 
-  State combine(State a, State b) const {
+  MZ_HD State combine(State a, State b) const {
+    if (a.count == C(0)) return b;
+    if (b.count == C(0)) return a;
     const C count = a.count + b.count;
     const C step = b.mean - a.mean;
     const C share = b.count / count;

@@ -24,12 +24,12 @@ template <class C> C line_sum(const C* x, std::int64_t n) {
 }
 
 /** e^x for x that is not above 88, as is all that was shifted by its maximum; half the work of exp. Below the normal numbers 0; nan stays. */
-inline float shifted_exp(float x) {
+MZ_HD inline float shifted_exp(float x) {
   constexpr float kLeast = -87.0f;
   const math::detail::Split e = math::detail::exp_split(x < kLeast ? kLeast : x);
   return x < kLeast ? 0.0f : e.mantissa * math::detail::power_of_two(e.exponent);
 }
-inline double shifted_exp(double x) { return math::exp(x); }
+MZ_HD inline double shifted_exp(double x) { return math::exp(x); }
 
 /** e[i] = exp(x[i] - shift), shift being their maximum; the sum of them. */
 template <class C> C line_exp(const C* x, C shift, C* e, std::int64_t n) {

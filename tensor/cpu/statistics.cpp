@@ -6,6 +6,7 @@
 #include "../math.h"
 #include "fold_reduction.h"
 #include "line_map.h"
+#include "log_sum.h"
 #include "moments.h"
 #include "order.h"
 #include "softmax_line.h"
@@ -18,16 +19,12 @@ using namespace cpu_kernels;
 
 constexpr auto kSame = []<class C>(C a) { return a; };
 
-/** Maximum and sum of exponentials relative to it. */
-template <class C> struct LogSum {
-  struct State {
-    C max, sum;
-    /** What exponents were taken relative to: the maximum, unless that is infinite. */
-    C shift() const { return std::isinf(max) ? C(0) : max; }
-  };
+/** A reduction of log-sums (see reduce_driver.h). */
+template <class C> struct LogSumReduction {
   using Value = C;
+  using State = LogSum<C>;
 
-  State identity() const { return {lowest<C>(), C(0)}; }
+  State identity() const { return State::none(); }
 
   State row(const C* x, std::int64_t n, std::int64_t) const {
     State state{line_max(x, n), C(0)};
@@ -51,13 +48,7 @@ template <class C> struct LogSum {
     for (std::int64_t j = 0; j < width; ++j) out[j] = {max[j], sums[j]};
   }
 
-  State combine(State a, State b) const {
-    if (a.max == lowest<C>()) return b;
-    if (b.max == lowest<C>()) return a;
-    State both{kGreater(a.max, b.max), C(0)};
-    both.sum = a.sum * math::exp(a.shift() - both.shift()) + b.sum * math::exp(b.shift() - both.shift());
-    return both;
-  }
+  State combine(State a, State b) const { return State::combined(a, b); }
 };
 
 /** y = finish(state) over the dims, rounded once. */
@@ -134,8 +125,8 @@ namespace op {
 
 void LogSumExp::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    const auto finish = [](const typename LogSum<C>::State& s) { return math::log(s.sum) + s.shift(); };
-    reduce_and_finish<C>(in[0], out[0], attrs.dims, LogSum<C>{}, finish, 1);
+    const auto finish = [](const LogSum<C>& s) { return s.value(); };
+    reduce_and_finish<C>(in[0], out[0], attrs.dims, LogSumReduction<C>{}, finish, 1);
   });
 }
 

@@ -1,6 +1,7 @@
 // Shape rules of the copying ops, and the Tensor methods that call them.
 #include "copy.h"
 
+#include "../backend.h"
 #include "../dispatch.h"
 #include "../text.h"
 
@@ -22,6 +23,18 @@ OutSpecs Copy::infer(Inputs in, const Attrs&) {
 
 OutSpecs Fill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
 
+OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
+  return {{in[0].shape(), in[0].dtype(), attrs.device}};
+}
+
+void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const Device from = in[0].device(), to = attrs.device;
+  const Backend* backend = find_backend(from == mezzo::cpu ? to.kind : from.kind);
+  const Tensor source = in[0].detach().contiguous();
+  const auto bytes = static_cast<std::size_t>(source.numel()) * item_size(source.dtype());
+  if (bytes > 0) backend->copy(source.raw_data(), from, out[0].raw_data(), to, bytes);
+}
+
 }  // namespace op
 
 Tensor Tensor::to(DType dtype) const {
@@ -31,10 +44,9 @@ Tensor Tensor::to(DType dtype) const {
 
 Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
-  fail<Unsupported>("to", {.what = "no way to reach the device in this build",
-                           .got = str(*this),
-                           .expected = str(device),
-                           .hint = "configure with -Dcuda=enabled"});
+  Tensor moved = apply_with<op::ToDevice>({device}, *this);
+  moved.impl()->is_scalar = self().is_scalar;
+  return moved;
 }
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
@@ -44,7 +56,7 @@ Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
 const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill>({value}, *this); }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
-  return apply_in_place<op::Copy>({}, *this, source);
+  return apply_in_place<op::Copy>({}, *this, source.defined() ? source.to(device()) : source);
 }
 
 }  // namespace mezzo

@@ -66,6 +66,22 @@ struct Fill {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using CopyOps = type_list<Clone, Copy, Fill, To>;
+/** The same elements in another device's memory, row-major. */
+struct ToDevice {
+  static constexpr OpTraits traits{.name = "to_device",
+                                   .precision = Precision::match,
+                                   .internal = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  struct Attrs {
+    Device device;
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  /** On any device: the copy is the business of the backends at both ends. */
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using CopyOps = type_list<Clone, Copy, Fill, To, ToDevice>;
 
 }  // namespace mezzo::op

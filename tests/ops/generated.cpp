@@ -11,10 +11,14 @@ namespace {
 
 const std::vector<DType> kFloatingDTypes{f64, f32, f16, bf16};
 
-/** Calls visit(case, sample index) for every sample of every case. */
-template <class F> void for_each_sample(F&& visit) {
+/** The least number of gradient checks. */
+const std::size_t kGradientSamples = test_device() == cpu ? 1500 : 500;
+
+/** Calls visit(case, sample index) for every sample of every case that has the depth on the device under test. */
+template <class F> void for_each_sample(Depth depth, F&& visit) {
   for (const Case& c : all_cases())
-    for (std::size_t s = 0; s < samples_of(c).size(); ++s) visit(c, s);
+    if (runs_here(c, depth))
+      for (std::size_t s = 0; s < samples_of(c).size(); ++s) visit(c, s);
 }
 
 void set_requires_grad(const Case& c, const std::vector<Tensor>& x) {
@@ -31,7 +35,7 @@ std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
     outputs.push_back(y);
     std::vector<double> values;
     for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
-    seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype()}));
+    seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype(), .device = y.device()}));
   }
   for (const Tensor& t : x)
     if (t.requires_grad()) wanted.push_back(t);
@@ -66,7 +70,7 @@ TEST_CASE("every row states what it is", "[ops]") {
 
 TEST_CASE("values agree with an f64 oracle in every dtype", "[ops]") {
   for (const DType dtype : kFloatingDTypes)
-    for_each_sample([&](const Case& c, std::size_t s) {
+    for_each_sample(Depth::values, [&](const Case& c, std::size_t s) {
       if (is_low(dtype) && !c.half) return;
       INFO(label(c, s) << " in " << name(dtype));
       const std::vector<Tensor> x = to_tensors(c, draw(c, s, false), dtype);
@@ -82,7 +86,7 @@ TEST_CASE("values agree with an f64 oracle in every dtype", "[ops]") {
 
 TEST_CASE("values and gradients do not depend on strides, and operands stay as they were", "[ops]") {
   for (const DType dtype : {f32, f16})
-    for_each_sample([&](const Case& c, std::size_t s) {
+    for_each_sample(Depth::values, [&](const Case& c, std::size_t s) {
       if (c.exact_shapes_only || (is_low(dtype) && !c.half)) return;
       const std::vector<Array> values = draw(c, s, false);
       const std::vector<Tensor> plain = to_tensors(c, values, dtype);
@@ -93,7 +97,7 @@ TEST_CASE("values and gradients do not depend on strides, and operands stay as t
         const std::vector<Tensor> got = c.call(x);
         for (std::size_t o = 0; o < got.size(); ++o) CHECK(same_bits(got[o], expected[o]));
         for (std::size_t k = 0; k < x.size(); ++k) CHECK(same_bits(x[k], plain[k]));
-        if (!c.gradients) continue;
+        if (!c.gradients || !runs_here(c, Depth::gradients)) continue;
         const std::vector<Tensor> g = gradients_of(c, x), h = gradients_of(c, to_tensors(c, values, dtype));
         for (std::size_t k = 0; k < g.size(); ++k)
           CHECK((g[k].defined() == h[k].defined() && (!g[k].defined() || same_bits(g[k], h[k]))));
@@ -114,28 +118,28 @@ template <class F> void for_each_gradient_sample(const Case& c, F&& check) {
 TEST_CASE("first derivatives agree with finite differences", "[ops]") {
   std::size_t checked = 0;
   for (const Case& c : all_cases())
-    if (c.gradients)
+    if (c.gradients && runs_here(c, Depth::gradients))
       for_each_gradient_sample(c, [&](const std::vector<Tensor>& x) {
         CHECK(gradcheck(c.call, x).report == "");
         ++checked;
       });
-  CHECK(checked >= 1500);
+  CHECK(checked >= kGradientSamples);
 }
 
 TEST_CASE("second derivatives agree with finite differences", "[ops]") {
   std::size_t checked = 0;
   for (const Case& c : all_cases())
-    if (c.gradients && c.second_order)
+    if (c.gradients && c.second_order && runs_here(c, Depth::second_gradients))
       for_each_gradient_sample(c, [&](const std::vector<Tensor>& x) {
         CHECK(gradgradcheck(c.call, x).report == "");
         ++checked;
       });
-  CHECK(checked >= 1500);
+  CHECK(checked >= kGradientSamples);
 }
 
 TEST_CASE("the fused gradient is the composite one", "[ops]") {
   // With create_graph the rule is evaluated in public ops, without it in fused kernels: two roads to one result.
-  for_each_sample([](const Case& c, std::size_t s) {
+  for_each_sample(Depth::second_gradients, [](const Case& c, std::size_t s) {
     if (!c.gradients || !c.second_order) return;
     INFO(label(c, s));
     const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), f64);
@@ -146,7 +150,7 @@ TEST_CASE("the fused gradient is the composite one", "[ops]") {
       outputs.push_back(y);
       std::vector<double> values;
       for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
-      seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype()}));
+      seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype(), .device = y.device()}));
     }
     for (const Tensor& t : x)
       if (t.requires_grad()) wanted.push_back(t);
@@ -162,7 +166,7 @@ TEST_CASE("the fused gradient is the composite one", "[ops]") {
 
 TEST_CASE("gradients in f32, f16 and bf16 have the operand's dtype and agree with f64", "[ops]") {
   for (const DType dtype : {f32, f16, bf16})
-    for_each_sample([&](const Case& c, std::size_t s) {
+    for_each_sample(Depth::gradients, [&](const Case& c, std::size_t s) {
       if (!c.gradients || (is_low(dtype) && !c.half)) return;
       INFO(label(c, s) << " in " << name(dtype));
       const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), dtype);
@@ -188,7 +192,7 @@ TEST_CASE("gradients in f32, f16 and bf16 have the operand's dtype and agree wit
 
 TEST_CASE("the same tensor may be every operand", "[ops]") {
   for (const Case& c : all_cases()) {
-    if (c.operands.size() != 2 || !c.gradients || !c.shapes.empty()) continue;
+    if (c.operands.size() != 2 || !c.gradients || !c.shapes.empty() || !runs_here(c, Depth::values)) continue;
     if (c.operands[0].boolean || c.operands[1].boolean) continue;
     INFO(c.op << " " << c.variant);
     const Operand both{.low = std::max(c.operands[0].low, c.operands[1].low),

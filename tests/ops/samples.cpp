@@ -1,8 +1,10 @@
 #include "samples.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 
 namespace cases {
 
@@ -58,6 +60,55 @@ DType dtype_for(const Operand& operand, DType dtype) {
 
 }  // namespace
 
+mezzo::Device test_device() {
+  static const mezzo::Device device = [] {
+    const char* name = std::getenv("MEZZO_TEST_DEVICE");
+    return name ? mezzo::Device::parse(name) : mezzo::cpu;
+  }();
+  return device;
+}
+
+namespace {
+
+/** Runs the first sample to the given depth. */
+void try_case(const Case& c, Depth depth) {
+  const std::vector<Tensor> x = to_tensors(c, draw(c, 0, true), DType::f64);
+  std::vector<Tensor> wanted, outputs, seeds;
+  for (std::size_t k = 0; k < x.size() && depth != Depth::values; ++k)
+    if (is_floating(x[k].dtype()) && !c.operands[k].constant) wanted.push_back(x[k].requires_grad_());
+  for (const Tensor& y : c.call(x))
+    if (y.requires_grad()) {
+      outputs.push_back(y);
+      seeds.push_back(ones_like(y).requires_grad_());
+    }
+  if (outputs.empty()) return;
+  const bool twice = depth == Depth::second_gradients;
+  std::vector<Tensor> first = grad(outputs, wanted, {.create_graph = twice, .allow_unused = true}, seeds);
+  if (!twice) return;
+  std::erase_if(first, [](const Tensor& g) { return !g.defined() || !g.requires_grad(); });
+  std::vector<Tensor> again;
+  for (const Tensor& g : first) again.push_back(ones_like(g));
+  wanted.insert(wanted.end(), seeds.begin(), seeds.end());
+  if (!first.empty()) grad(first, wanted, {.allow_unused = true}, again);
+}
+
+}  // namespace
+
+bool runs_here(const Case& c, Depth depth) {
+  static std::map<std::pair<const Case*, Depth>, bool> known;
+  if (test_device() == mezzo::cpu) return true;
+  const auto [at, is_new] = known.try_emplace({&c, depth}, true);
+  if (is_new) {
+    try {
+      try_case(c, depth);
+    } catch (const mezzo::Unsupported& e) {
+      at->second = std::string(e.what()).find("no CUDA kernel") == std::string::npos;
+    } catch (const std::exception&) {  // the tests will show it
+    }
+  }
+  return at->second;
+}
+
 const std::vector<std::vector<Shape>>& samples_of(const Case& c) {
   if (!c.shapes.empty()) return c.shapes;
   return c.operands.size() == 1 ? unary_shapes() : binary_shapes();
@@ -92,9 +143,11 @@ std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks,
 
 Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout layout) {
   const mezzo::NoGrad no_grad;
-  const Tensor plain = mezzo::tensor(x.values, x.shape, {.dtype = dtype_for(operand, dtype)});
+  const mezzo::Device device = test_device();
+  const Tensor plain =
+      mezzo::tensor(x.values, x.shape, {.dtype = dtype_for(operand, dtype), .device = device});
   if (layout == Layout::transposed && plain.dim() >= 2) {
-    Tensor stored = mezzo::empty(plain.transpose(0, -1).shape(), {.dtype = plain.dtype()});
+    Tensor stored = mezzo::empty_like(plain.transpose(0, -1));
     stored.copy_(plain.transpose(0, -1));
     return stored.transpose(0, -1).detach();
   }
@@ -102,7 +155,8 @@ Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout lay
     Shape roomy = plain.shape();
     const int last = plain.dim() - 1;
     roomy[last] = 2 * roomy[last] + 1;
-    const Tensor view = mezzo::full(roomy, 77, {.dtype = plain.dtype()}).slice(last, 1, roomy[last], 2);
+    const Tensor view =
+        mezzo::full(roomy, 77, {.dtype = plain.dtype(), .device = device}).slice(last, 1, roomy[last], 2);
     view.copy_(plain);
     return view.detach();
   }
@@ -146,7 +200,7 @@ std::string difference(const Array& got, const Array& expected, Tolerance tolera
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  const Tensor x = a.detach().contiguous().to(mezzo::cpu), y = b.detach().contiguous().to(mezzo::cpu);
   return x.numel() == 0 ||
          std::memcmp(x.raw_data(), y.raw_data(),
                      static_cast<std::size_t>(x.numel()) * mezzo::item_size(x.dtype())) == 0;

@@ -7,6 +7,15 @@
 
 namespace cases {
 
+/** Where operands are made: the CPU, or what the environment's MEZZO_TEST_DEVICE names. All tests that make operands by to_tensor() run there. */
+mezzo::Device test_device();
+
+/** How much of a case a test asks for. */
+enum class Depth { values, gradients, second_gradients };
+
+/** Whether the case can be run on the test device: everywhere on the CPU; elsewhere where no kernel is missing, its gradients' included. */
+bool runs_here(const Case& c, Depth depth);
+
 /** The memory layouts an operand is tried in; values are the same in all. */
 enum class Layout { contiguous, transposed, offset_and_step };
 

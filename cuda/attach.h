@@ -1,0 +1,21 @@
+// The functions that attach kernels to rows, one per file of kernels.
+// Sees: nothing.
+// Read next: register.cpp (which calls them), kernels/*.cu (which define them).
+#pragma once
+
+namespace mezzo::gpu {
+
+void attach_activation();
+void attach_arg_reduce();
+void attach_arithmetic();
+void attach_compare();
+void attach_copy();
+void attach_functions();
+void attach_loss_terms();
+void attach_power();
+void attach_reduce();
+void attach_rounding();
+void attach_selection();
+void attach_statistics();
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,89 @@
+#include "device.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "../tensor/caching_allocator.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** Memory of one device. Blocks are cached for the life of the process, so after the first steps none is asked for. */
+class DeviceAllocator final : public CachingAllocator {
+ public:
+  explicit DeviceAllocator(Device device) : CachingAllocator(device), index_(device.index) {}
+
+ private:
+  void* system_allocate(std::size_t bytes) override { return runtime::allocate(index_, bytes); }
+  void system_free(void* block, std::size_t bytes) noexcept override {
+    runtime::deallocate(index_, block, bytes);
+  }
+  SystemMemory system_memory() const override {
+    const runtime::Memory memory = runtime::memory(index_);
+    return {memory.free, memory.total};
+  }
+  void on_cached(void* block, std::size_t block_bytes) noexcept override {
+    runtime::block_cached(block, block_bytes);
+  }
+  void on_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept override {
+    runtime::block_reused(block, block_bytes, bytes);
+  }
+
+  int index_;
+};
+
+/** Never destroyed: tensors with static storage give their memory back during exit. */
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend() {
+    runtime::Discovery found = runtime::discover();
+    constexpr int kMost = 64;  // as many as a device index can name, and more than any machine has
+    found_count_ = std::min(found.count, kMost);
+    absence_ = std::move(found.absence);
+    streams_.resize(static_cast<std::size_t>(found_count_));
+    for (int i = 0; i < found_count_; ++i) {
+      const Device device{DeviceKind::cuda, static_cast<std::int8_t>(i)};
+      set_allocator(device, new DeviceAllocator(device));
+    }
+  }
+
+  int device_count() const override { return found_count_; }
+  std::string absence() const override { return absence_; }
+
+  void copy(const void* from, Device from_device, void* to, Device to_device,
+            std::size_t bytes) const override {
+    const runtime::Stream stream = stream_of(from_device == cpu ? to_device : from_device);
+    runtime::copy(to, from, bytes, stream);
+    // To a device the host's memory is free again by now; the device's own work comes later in the same stream.
+    if (from_device != cpu) runtime::synchronize(stream);
+  }
+
+  runtime::Stream stream_of(Device device) const {
+    runtime::use(device.index);
+    const std::lock_guard lock(mutex_);
+    runtime::Stream& stream = streams_[static_cast<std::size_t>(device.index)];
+    if (!stream) stream = runtime::create_stream(device.index);
+    return stream;
+  }
+
+ private:
+  int found_count_ = 0;
+  std::string absence_;
+  mutable std::mutex mutex_;
+  mutable std::vector<runtime::Stream> streams_;
+};
+
+const CudaBackend& the_backend() {
+  static const CudaBackend& backend = *new CudaBackend;
+  return backend;
+}
+
+}  // namespace
+
+void start_devices() { set_backend(DeviceKind::cuda, &the_backend()); }
+
+runtime::Stream current_stream(Device device) { return the_backend().stream_of(device); }
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,54 @@
+// What a kernel file includes: shared memory, launching, and what nvcc lacks a short word for. A C++ compiler gets the CUDA words themselves
+// from ../tests/emulator/cuda.h, which the emulated build puts before each kernel file.
+// Sees: runtime.h.
+// Read next: kernels/map.h (the elementwise kernels), runtime.h.
+//
+// Rules that keep a kernel file fit for both: no <<<>>>, no CUDA header, no CUB, no inline PTX without a portable branch; blocks are multiples of
+// a warp; all threads of a block reach every barrier, all lanes of a warp every shuffle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../tensor/macros.h"
+#include "runtime.h"
+
+#ifdef __CUDACC__
+#  define MZ_SHARED(T, name, count) __shared__ T name[count]
+#  define MZ_DYNAMIC_SHARED(T, name)                               \
+    extern __shared__ __align__(16) unsigned char mz_shared_bytes[]; \
+    T* name = reinterpret_cast<T*>(mz_shared_bytes)
+#endif
+
+namespace mezzo::gpu {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+/** How a kernel is spread: blocks of `threads` threads, which share `shared` bytes of dynamic memory. */
+struct Grid {
+  std::int64_t blocks = 1;
+  int threads = 256;
+  std::size_t shared = 0;
+};
+
+constexpr std::int64_t blocks_for(std::int64_t items, std::int64_t per_block) {
+  return (items + per_block - 1) / per_block;
+}
+
+/** Puts a kernel into the stream. A grid without blocks does nothing. Errors: CudaError. */
+template <class... Ps, class... As>
+void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream, const As&... arguments) {
+  if (grid.blocks == 0) return;
+#ifdef __CUDACC__
+  kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), grid.shared,
+           static_cast<cudaStream_t>(stream)>>>(arguments...);
+  runtime::check_launch(runtime::Place::current());
+#else
+  static_cast<void>(stream);
+  emulator::launch(kernel, {static_cast<unsigned>(grid.blocks), 1, 1},
+                   {static_cast<unsigned>(grid.threads), 1, 1}, grid.shared, arguments...);
+#endif
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,47 @@
+// The CUDA kernels of the copying ops: conversion, clone, copy_, fill.
+#include "../../tensor/ops/copy.h"
+
+#include "../attach.h"
+#include "map.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** Values travel in the source's arithmetic type, so the store is the one rounding. */
+template <class C> __global__ void __launch_bounds__(kMapThreads) copy_kernel(const __grid_constant__ Map map) {
+  for_each_run(map, [&](std::int64_t at, int n) {
+    C values[kRun];
+    load_run<C>(map, map.in[0], at, n, values);
+    store_run<C>(map, map.out[0], at, n, values);
+  });
+}
+
+template <class C> void launch_copy(const Map& map, const void*, runtime::Stream stream) {
+  launch(&copy_kernel<C>, map_grid(map), stream, map);
+}
+
+void copy_elements(const Tensor& from, Tensor& to) {
+  constexpr MapFns fns{&launch_copy<float>, &launch_copy<double>, &launch_copy<std::int64_t>};
+  map_elements(fns, compute_dtype(from.dtype()), {&from, 1}, {&to, 1}, nullptr);
+}
+
+void to(Inputs in, Outputs out, const op::To::Attrs&) { copy_elements(in[0], out[0]); }
+void clone(Inputs in, Outputs out, const op::Clone::Attrs&) { copy_elements(in[0], out[0]); }
+void copy(Inputs in, Outputs out, const op::Copy::Attrs&) { copy_elements(in[1], out[0]); }
+void fill(Inputs, Outputs out, const op::Fill::Attrs& attrs) {
+  copy_elements(scalar_operand(attrs.value), out[0]);
+}
+
+}  // namespace
+
+void attach_copy() {
+  attach<op::To, to>();
+  attach<op::Clone, clone>();
+  attach<op::Copy, copy>();
+  attach<op::Fill, fill>();
+  attach<op::ToDevice, op::ToDevice::cpu>();
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,110 @@
+// How an elementwise kernel reads and writes the operands of a Map: in runs of kRun elements, as vectors where they lie side by side.
+// Sees: axes.h, element.h, ../map.h.
+// Read next: elementwise.h (the kernels made with it), ../map.cpp (who fills a Map).
+#pragma once
+
+#include "../map.h"
+#include "axes.h"
+#include "element.h"
+
+namespace mezzo::gpu {
+
+/** Where element `index` of the common shape lies in an operand, in elements from its first. */
+__device__ inline std::int64_t place_in(const Map& map, const MapOperand& x, std::int64_t index) {
+  return map.rank == 1 ? index * x.strides[0]
+                       : place_among(map.sizes, x.strides, map.rank, map.count, index);
+}
+
+template <class C, class T>
+__device__ inline void load_pack(const MapOperand& x, std::int64_t place, C* values) {
+  const auto pack =
+      *reinterpret_cast<const Pack<T, kRun>*>(static_cast<const T*>(static_cast<const void*>(x.data)) + place);
+#pragma unroll
+  for (int k = 0; k < kRun; ++k) values[k] = element_as<C>(pack.item[k]);
+}
+
+template <class C, class T>
+__device__ inline void store_pack(const MapOperand& x, std::int64_t place, const C* values) {
+  Pack<T, kRun> pack;
+#pragma unroll
+  for (int k = 0; k < kRun; ++k) pack.item[k] = element_as<T>(values[k]);
+  *reinterpret_cast<Pack<T, kRun>*>(static_cast<T*>(x.data) + place) = pack;
+}
+
+/** As load_run, element by element: out of line, so that each kernel holds the fast way alone. */
+template <class C>
+__device__ __noinline__ void load_slowly(const Map& map, const MapOperand& x, std::int64_t at, int n,
+                                         C* values) {
+  for (int k = 0; k < n; ++k) values[k] = load_element<C>(x.data, x.dtype, place_in(map, x, at + k));
+}
+template <class C>
+__device__ __noinline__ void store_slowly(const Map& map, const MapOperand& x, std::int64_t at, int n,
+                                          const C* values) {
+  for (int k = 0; k < n; ++k) store_element<C>(x.data, x.dtype, place_in(map, x, at + k), values[k]);
+}
+
+/** Elements [at, at + n) of an operand, n <= kRun. Nothing is done for an absent one. */
+template <class C>
+__device__ inline void load_run(const Map& map, const MapOperand& x, std::int64_t at, int n, C* values) {
+  if (x.layout == MapOperand::Layout::number) {
+    const C value = is_floating(x.dtype) ? static_cast<C>(x.real) : static_cast<C>(x.integer);
+#pragma unroll
+    for (int k = 0; k < kRun; ++k) values[k] = value;
+    return;
+  }
+  if (!x.present()) return;
+  if (n == kRun && x.vectors) {
+    const std::int64_t place = place_in(map, x, at);
+    if (x.dtype == dtype_of<C>()) return load_pack<C, C>(x, place, values);
+    if constexpr (std::is_same_v<C, float>) {
+      if (x.dtype == DType::f16) return load_pack<C, Half>(x, place, values);
+      if (x.dtype == DType::bf16) return load_pack<C, BFloat16>(x, place, values);
+    }
+  }
+  C slow[kRun];
+  load_slowly<C>(map, x, at, n, slow);
+#pragma unroll
+  for (int k = 0; k < kRun; ++k)
+    if (k < n) values[k] = slow[k];
+}
+
+/** The reverse. */
+template <class C>
+__device__ inline void store_run(const Map& map, const MapOperand& x, std::int64_t at, int n,
+                                 const C* values) {
+  if (n == kRun && x.vectors) {
+    const std::int64_t place = place_in(map, x, at);
+    if (x.dtype == dtype_of<C>()) return store_pack<C, C>(x, place, values);
+    if constexpr (std::is_same_v<C, float>) {
+      if (x.dtype == DType::f16) return store_pack<C, Half>(x, place, values);
+      if (x.dtype == DType::bf16) return store_pack<C, BFloat16>(x, place, values);
+    }
+  }
+  C slow[kRun];
+#pragma unroll
+  for (int k = 0; k < kRun; ++k) slow[k] = values[k];
+  store_slowly<C>(map, x, at, n, slow);
+}
+
+inline constexpr int kMapThreads = 256;
+/** Runs per thread, a block's width apart: all are read before any is computed, so that enough memory is under way. */
+inline constexpr int kMapRuns = 2;
+
+inline Grid map_grid(const Map& map) {
+  return {.blocks = blocks_for(map.count, std::int64_t{kMapThreads} * kMapRuns * kRun),
+          .threads = kMapThreads};
+}
+
+/** Calls f(at, n) for the runs of the calling thread. */
+template <class F> __device__ inline void for_each_run(const Map& map, F&& f) {
+  const std::int64_t first =
+      (static_cast<std::int64_t>(blockIdx.x) * kMapRuns * kMapThreads + threadIdx.x) * kRun;
+#pragma unroll 1
+  for (int u = 0; u < kMapRuns; ++u) {
+    const std::int64_t at = first + std::int64_t{u} * kMapThreads * kRun;
+    if (at >= map.count) return;
+    f(at, map.count - at < kRun ? static_cast<int>(map.count - at) : kRun);
+  }
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,116 @@
+// The CUDA kernels of variance, norms and log-sum-exp.
+#include "../../tensor/ops/statistics.h"
+
+#include "../../tensor/cpu/log_sum.h"
+#include "../../tensor/cpu/moments.h"
+#include "../attach.h"
+#include "reduce.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using namespace cpu_kernels;
+
+template <class C> struct LogSumExp {
+  using Value = C;
+  using State = LogSum<C>;
+  Results out;
+
+  __device__ State identity() const { return State::none(); }
+  __device__ State add(State a, C x, std::int64_t) const { return State::combined(a, State::of(x)); }
+  __device__ State combine(State a, State b) const { return State::combined(a, b); }
+  __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s.value()); }
+};
+
+template <class C> struct Variance {
+  using Value = C;
+  using State = typename Moments<C>::State;
+  C divisor;
+  bool root;  // the standard deviation is asked for
+  Results out;
+
+  __device__ State identity() const { return {C(0), C(0), C(0)}; }
+  __device__ State add(State a, C x, std::int64_t) const { return combine(a, {C(1), x, C(0)}); }
+  __device__ State combine(State a, State b) const { return Moments<C>{}.combine(a, b); }
+  __device__ void finish(std::int64_t at, State s) const {
+    const C variance = s.squares / divisor;
+    out.store<C>(at, root ? std::sqrt(variance) : variance);
+  }
+};
+
+/** What is added up for a p-norm. */
+enum class Power : std::uint8_t { nonzeros, first, second, any, greatest, least };
+
+constexpr Power power_of(double p) {
+  if (p == 0) return Power::nonzeros;
+  if (p == 1) return Power::first;
+  if (p == 2) return Power::second;
+  if (p > 1e308) return Power::greatest;
+  return p < -1e308 ? Power::least : Power::any;
+}
+
+template <class C> struct VectorNorm {
+  using Value = C;
+  using State = C;
+  Power power;
+  C p;
+  Results out;
+
+  __device__ State identity() const { return power == Power::least ? highest<C>() : C(0); }
+  __device__ State add(State a, C x, std::int64_t) const {
+    const C size = x < C(0) ? -x : x;
+    switch (power) {
+      case Power::nonzeros: return x != C(0) ? a + C(1) : a;
+      case Power::first: return a + size;
+      case Power::second: return a + x * x;
+      case Power::any: return a + math::pow(size, p);
+      default: return combine(a, size);
+    }
+  }
+  __device__ State combine(State a, State b) const {
+    if (power == Power::greatest) return Greater{}(a, b);
+    return power == Power::least ? Less{}(a, b) : a + b;
+  }
+  __device__ void finish(std::int64_t at, State s) const {
+    const C root = power == Power::second ? std::sqrt(s) : power == Power::any ? math::pow(s, C(1) / p) : s;
+    out.store<C>(at, root);
+  }
+};
+
+void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
+  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    reduce(in[0], attrs.dims, LogSumExp<C>{Results(out[0])});
+  });
+}
+
+void variance(Inputs in, Outputs out, const op::VarianceAttrs& attrs, bool root) {
+  const auto count = static_cast<double>(op::reduced_count(in[0].shape(), attrs.reduce()));
+  const double divisor = count > attrs.correction ? count - attrs.correction : 0;
+  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    reduce(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Results(out[0])});
+  });
+}
+
+void var(Inputs in, Outputs out, const op::VarianceAttrs& attrs) { variance(in, out, attrs, false); }
+void standard_deviation(Inputs in, Outputs out, const op::VarianceAttrs& attrs) {
+  variance(in, out, attrs, true);
+}
+
+void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
+  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    reduce(in[0], attrs.dims, VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Results(out[0])});
+  });
+}
+
+}  // namespace
+
+void attach_statistics() {
+  attach<op::LogSumExp, log_sum_exp>();
+  attach<op::Std, standard_deviation>();
+  attach<op::Var, var>();
+  attach<op::VectorNorm, vector_norm>();
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,107 @@
+#include "map.h"
+
+#include "device.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+MapOperand describe(const Tensor& x, const Shape& shape) {
+  MapOperand operand;
+  if (!x.defined()) return operand;
+  operand.dtype = x.dtype();
+  if (x.device() == cpu) {
+    operand.layout = MapOperand::Layout::number;
+    if (is_floating(x.dtype()))
+      operand.real = x.item<double>();
+    else
+      operand.integer = x.item<std::int64_t>();
+    return operand;
+  }
+  operand.layout = MapOperand::Layout::tensor;
+  operand.data = x.raw_data();
+  const int lead = shape.rank() - x.dim();
+  for (int i = 0; i < x.dim(); ++i)
+    if (x.shape()[i] != 1) operand.strides[lead + i] = x.strides()[i];
+  return operand;
+}
+
+template <class F> void for_each_tensor(Map& map, F&& visit) {
+  for (MapOperand& x : map.in)
+    if (x.layout == MapOperand::Layout::tensor) visit(x);
+  for (MapOperand& x : map.out)
+    if (x.layout == MapOperand::Layout::tensor) visit(x);
+}
+
+/** Whether dimension `outer` of all operands goes on where dimension `inner`, of `size` elements, ends. */
+bool run_on(Map& map, int outer, int inner, std::int64_t size) {
+  bool all = true;
+  for_each_tensor(map, [&](const MapOperand& x) { all &= x.strides[outer] == x.strides[inner] * size; });
+  return all;
+}
+
+/** Leaves out dimensions of size 1 and takes neighbours together. */
+void collapse(Map& map, const Shape& shape) {
+  const auto move = [&map](int to, int from) {
+    for_each_tensor(map, [&](MapOperand& x) { x.strides[to] = x.strides[from]; });
+  };
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) continue;
+    const int last = map.rank - 1;
+    if (map.rank > 0 && run_on(map, last, i, shape[i])) {
+      map.sizes[last] *= shape[i];
+      move(last, i);
+      continue;
+    }
+    map.sizes[map.rank] = shape[i];
+    move(map.rank++, i);
+  }
+  if (map.rank == 0) {
+    map.sizes[map.rank++] = 1;
+    for_each_tensor(map, [](MapOperand& x) { x.strides[0] = 0; });
+  }
+}
+
+/** Whether every run of the operand can be read as vectors. */
+bool has_vectors(const Map& map, const MapOperand& x) {
+  if (x.strides[map.rank - 1] != 1) return false;
+  const auto bytes = static_cast<std::int64_t>(item_size(x.dtype)) * kRun;
+  const std::int64_t alignment = bytes < 16 ? bytes : 16;
+  if (reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(alignment) != 0) return false;
+  for (int i = 0; i + 1 < map.rank; ++i)
+    if (x.strides[i] % kRun != 0) return false;
+  return true;
+}
+
+Map map_of(Inputs in, Outputs out) {
+  Map map;
+  Shape shape;
+  for (const Tensor& y : out)
+    if (y.defined()) {
+      shape = y.shape();
+      map.count = y.numel();
+    }
+  for (std::size_t i = 0; i < in.size(); ++i) map.in[i] = describe(in[i], shape);
+  for (std::size_t i = 0; i < out.size(); ++i) map.out[i] = describe(out[i], shape);
+  collapse(map, shape);
+  map.whole_runs = map.rank == 1 || map.sizes[map.rank - 1] % kRun == 0;
+  for_each_tensor(map, [&](MapOperand& x) { x.vectors = map.whole_runs && has_vectors(map, x); });
+  return map;
+}
+
+Device device_of(Outputs out) {
+  for (const Tensor& y : out)
+    if (y.defined()) return y.device();
+  return cpu;
+}
+
+}  // namespace
+
+void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
+  const Map map = map_of(in, out);
+  if (map.count == 0) return;
+  const MapFns::Fn fn = compute == DType::f32 ? fns.f32 : compute == DType::f64 ? fns.f64 : fns.i64;
+  fn(map, attrs, current_stream(device_of(out)));
+}
+
+}  // namespace mezzo::gpu

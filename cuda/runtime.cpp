@@ -1,0 +1,166 @@
+#include "runtime.h"
+
+#include <cuda_runtime.h>
+
+#include <mutex>
+
+#include "../tensor/error.h"
+#include "../tensor/text.h"
+
+namespace mezzo::gpu::runtime {
+
+namespace {
+
+/** What first broke the device for good; empty while it is well. Guarded by the mutex. */
+std::string broken_by;
+std::mutex broken_mutex;
+
+std::string at(Place place) { return str(place.file_name(), ":", static_cast<int>(place.line())); }
+
+/** Errors like an illegal address stay: every later call fails with them. */
+bool is_lasting() {
+  cudaGetLastError();
+  return cudaFree(nullptr) != cudaSuccess;
+}
+
+[[noreturn]] void fail_call(const char* call, cudaError_t code, Place place) {
+  const std::string what = str(cudaGetErrorName(code), " (code ", static_cast<int>(code),
+                               "): ", cudaGetErrorString(code));
+  std::string hint = str("called at ", at(place));
+  const std::lock_guard lock(broken_mutex);
+  if (!broken_by.empty())
+    hint += "; device unusable since: " + broken_by;
+  else if (is_lasting())
+    broken_by = str(call, ": ", what);
+  fail<CudaError>(call, {.what = what, .hint = hint});
+}
+
+void check(const char* call, cudaError_t code, Place place) {
+  if (code != cudaSuccess) [[unlikely]]
+    fail_call(call, code, place);
+}
+
+cudaError_t select(int device) {
+  thread_local int current = -1;
+  if (device == current) return cudaSuccess;
+  const cudaError_t code = cudaSetDevice(device);
+  if (code == cudaSuccess) current = device;
+  return code;
+}
+
+cudaStream_t handle(Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t handle_of(Event event) { return static_cast<cudaEvent_t>(event); }
+
+}  // namespace
+
+// Without a driver the first call fails and leaves its result as it was, and the error must be taken back.
+Discovery discover() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess && count > 0) return {count, ""};
+  cudaGetLastError();
+  if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary)
+    return {0, str("the NVIDIA driver is missing or older than CUDA ", CUDART_VERSION / 1000, ".",
+                   CUDART_VERSION % 1000 / 10, " needs")};
+  if (code == cudaErrorNoDevice || code == cudaSuccess) return {0, "the machine has no NVIDIA GPU"};
+  return {0, cudaGetErrorString(code)};
+}
+
+void use(int device, Place place) { check("cudaSetDevice", select(device), place); }
+
+void* allocate(int device, std::size_t bytes, Place place) {
+  use(device, place);
+  void* block = nullptr;
+  const cudaError_t code = cudaMalloc(&block, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check("cudaMalloc", code, place);
+  return block;
+}
+
+void deallocate(int device, void* block, std::size_t) noexcept {
+  select(device);
+  cudaFree(block);
+  cudaGetLastError();
+}
+
+Memory memory(int device) {
+  std::size_t free = 0, total = 0;
+  if (select(device) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+void* allocate_pinned(std::size_t bytes, Place place) {
+  void* block = nullptr;
+  const cudaError_t code = cudaHostAlloc(&block, bytes, cudaHostAllocPortable);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check("cudaHostAlloc", code, place);
+  return block;
+}
+
+void deallocate_pinned(void* block) noexcept {
+  cudaFreeHost(block);
+  cudaGetLastError();
+}
+
+void block_cached(void*, std::size_t) noexcept {}
+void block_reused(void*, std::size_t, std::size_t) noexcept {}
+
+// A stream that does not wait for the legacy default stream: only such a one can be captured in a graph.
+Stream create_stream(int device, Place place) {
+  use(device, place);
+  cudaStream_t stream = nullptr;
+  check("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), place);
+  return stream;
+}
+
+void destroy_stream(Stream stream) noexcept {
+  cudaStreamDestroy(handle(stream));
+  cudaGetLastError();
+}
+
+void synchronize(Stream stream, Place place) {
+  check("cudaStreamSynchronize", cudaStreamSynchronize(handle(stream)), place);
+}
+
+void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place) {
+  check("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle(stream)), place);
+}
+
+Event create_event(Place place) {
+  cudaEvent_t event = nullptr;
+  check("cudaEventCreate", cudaEventCreate(&event), place);
+  return event;
+}
+
+void destroy_event(Event event) noexcept {
+  cudaEventDestroy(handle_of(event));
+  cudaGetLastError();
+}
+
+void record(Event event, Stream stream, Place place) {
+  check("cudaEventRecord", cudaEventRecord(handle_of(event), handle(stream)), place);
+}
+
+void wait(Stream stream, Event event, Place place) {
+  check("cudaStreamWaitEvent", cudaStreamWaitEvent(handle(stream), handle_of(event), 0), place);
+}
+
+void synchronize_event(Event event, Place place) {
+  check("cudaEventSynchronize", cudaEventSynchronize(handle_of(event)), place);
+}
+
+float elapsed(Event begin, Event end, Place place) {
+  float milliseconds = 0;
+  check("cudaEventElapsedTime", cudaEventElapsedTime(&milliseconds, handle_of(begin), handle_of(end)), place);
+  return milliseconds;
+}
+
+void check_launch(Place place) { check("kernel launch", cudaGetLastError(), place); }
+
+}  // namespace mezzo::gpu::runtime

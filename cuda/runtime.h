@@ -1,0 +1,69 @@
+// The CUDA runtime as this room uses it: a dozen functions, so narrow that the emulated build puts its own behind them.
+// Sees: the standard library only; parsed by nvcc too.
+// Read next: runtime.cpp (on cudart), ../tests/emulator/runtime.cpp (on the host), stream.h, launch.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+namespace mezzo::gpu::runtime {
+
+/** A queue of device work; cudaStream_t. */
+using Stream = void*;
+/** A point in a stream; cudaEvent_t. */
+using Event = void*;
+/** Where a call was made; errors name it. */
+using Place = std::source_location;
+
+/** The devices of this machine. Never fails: without a driver there are none, and `absence` says why. */
+struct Discovery {
+  int count = 0;
+  std::string absence;
+};
+Discovery discover();
+
+/** Makes a device the one that this thread's launches go to. Errors: CudaError. */
+void use(int device, Place place = Place::current());
+
+// ---- memory -------------------------------------------------------------------------------------------------------------
+/** Device memory, aligned to 256 bytes; null where there is not enough. Errors: CudaError. */
+void* allocate(int device, std::size_t bytes, Place place = Place::current());
+void deallocate(int device, void* block, std::size_t bytes) noexcept;
+
+/** Bytes of a device's memory. */
+struct Memory {
+  std::int64_t free = 0, total = 0;
+};
+Memory memory(int device);
+
+/** Host memory that the device copies from and to without a detour; null where there is not enough. */
+void* allocate_pinned(std::size_t bytes, Place place = Place::current());
+void deallocate_pinned(void* block) noexcept;
+
+/** For checkers: a block waits in the allocator's cache, or leaves it for `bytes` of new use. Nothing happens on a real device. */
+void block_cached(void* block, std::size_t block_bytes) noexcept;
+void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept;
+
+// ---- streams: work in one runs in order. Errors of all: CudaError ------------------------------------------------------------
+Stream create_stream(int device, Place place = Place::current());
+void destroy_stream(Stream stream) noexcept;
+/** Waits on the host until the stream has run dry. */
+void synchronize(Stream stream, Place place = Place::current());
+/** Copies bytes between any two places, in stream order. From or to host memory that is not pinned, it returns when that memory is free again. */
+void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place = Place::current());
+
+Event create_event(Place place = Place::current());
+void destroy_event(Event event) noexcept;
+void record(Event event, Stream stream, Place place = Place::current());
+/** Work put into the stream from now on waits for the event; the host does not. */
+void wait(Stream stream, Event event, Place place = Place::current());
+void synchronize_event(Event event, Place place = Place::current());
+/** Time between two recorded and reached events, in milliseconds. */
+float elapsed(Event begin, Event end, Place place = Place::current());
+
+/** Reports a launch that was refused. */
+void check_launch(Place place);
+
+}  // namespace mezzo::gpu::runtime

@@ -1,0 +1,25 @@
+#include "backend.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "../cuda/register.h"
+
+namespace mezzo {
+
+namespace {
+std::atomic<const Backend*> backends[kNumDeviceKinds];
+}  // namespace
+
+const Backend* find_backend(DeviceKind kind) {
+  static std::once_flag started;
+  if (kind == DeviceKind::cpu) return nullptr;
+  std::call_once(started, gpu::register_cuda_kernels);
+  return backends[static_cast<int>(kind)].load(std::memory_order_acquire);
+}
+
+void set_backend(DeviceKind kind, const Backend* backend) {
+  backends[static_cast<int>(kind)].store(backend, std::memory_order_release);
+}
+
+}  // namespace mezzo

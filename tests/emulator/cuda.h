@@ -1,0 +1,171 @@
+// The CUDA language for a C++ compiler: put before each kernel file by the build (-include), which then compiles as C++.
+// Sees: executor.h, memory.h.
+// Read next: ../../cuda/kernel.h (what our kernels are written with; the same names under nvcc), executor.h.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+
+#include "executor.h"
+#include "memory.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+#define threadIdx (::mezzo::emulator::here.thread)
+#define blockIdx (::mezzo::emulator::here.block)
+#define blockDim (::mezzo::emulator::here.block_size)
+#define gridDim (::mezzo::emulator::here.grid_size)
+
+#define MZ_SHARED(T, name, count)                              \
+  static const char name##_key = 0;                            \
+  T(&name)                                                     \
+  [count] = *static_cast<T(*)[count]>(::mezzo::emulator::shared_slot(&name##_key, sizeof(T) * (count)))
+#define MZ_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::mezzo::emulator::dynamic_shared())
+
+// ---- barriers, shuffles and votes ---------------------------------------------------------------------------------------
+
+namespace mezzo::emulator {
+
+using Place = std::source_location;
+
+template <class T> std::uint64_t packed(T value) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+template <class T> T unpacked(std::uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline unsigned lane() { return here.thread.x % kWarp; }
+
+/** The value of lane `from`, or the own one where there is no such lane in the meeting. */
+template <class T> T shuffled(unsigned mask, T value, unsigned from, Place place) {
+  const Exchange& all = meet_warp(mask, packed(value), place);
+  return from < kWarp && (all.present >> from & 1) ? unpacked<T>(all.value[from]) : value;
+}
+
+inline unsigned ballot(unsigned mask, int predicate, Place place) {
+  const Exchange& all = meet_warp(mask, predicate != 0, place);
+  unsigned votes = 0;
+  for (unsigned i = 0; i < kWarp; ++i)
+    if (all.present >> i & 1) votes |= static_cast<unsigned>(all.value[i]) << i;
+  return votes;
+}
+
+}  // namespace mezzo::emulator
+
+inline void __syncthreads(mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  mezzo::emulator::wait_for_block(place);
+}
+inline int __syncthreads_count(int predicate,
+                               mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::sum_over_block(predicate != 0, place);
+}
+inline int __syncthreads_or(int predicate, mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::sum_over_block(predicate != 0, place) != 0;
+}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
+                       mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  mezzo::emulator::meet_warp(mask, 0, place);
+}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from,
+              mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::shuffled(mask, value, static_cast<unsigned>(from) % mezzo::emulator::kWarp, place);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int distance,
+                  mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() ^ static_cast<unsigned>(distance),
+                                   place);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned distance,
+                   mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() + distance, place);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned distance,
+                 mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() - distance, place);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::ballot(mask, predicate, place);
+}
+inline int __any_sync(unsigned mask, int predicate,
+                      mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::ballot(mask, predicate, place) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate,
+                      mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+  return mezzo::emulator::ballot(mask, predicate, place) == mask;
+}
+
+// ---- atomics: one host thread runs all threads of the device --------------------------------------------------------------
+
+template <class T> T atomicAdd(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = static_cast<T>(old + value);
+  return old;
+}
+template <class T> T atomicMax(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value > old) *at = value;
+  return old;
+}
+template <class T> T atomicMin(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
+template <class T> T atomicExch(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = value;
+  return old;
+}
+template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
+
+// ---- launching ---------------------------------------------------------------------------------------------------------------
+
+namespace mezzo::emulator {
+
+MZ_API void count_launch();
+
+/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */
+template <class... Ps, class... As>
+void launch(void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared, As&&... arguments) {
+  struct Call {
+    void (*kernel)(Ps...);
+    std::tuple<std::remove_cvref_t<Ps>...> arguments;
+  } call{kernel, {static_cast<Ps>(arguments)...}};
+  count_launch();
+  const MemoryScope scope;
+  run_grid(
+      grid, block, dynamic_shared,
+      [](void* address) {
+        const auto& c = *static_cast<const Call*>(address);
+        std::apply(c.kernel, c.arguments);
+      },
+      &call);
+}
+
+}  // namespace mezzo::emulator

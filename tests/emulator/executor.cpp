@@ -1,0 +1,338 @@
+#include "executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fiber.h"
+
+namespace mezzo::emulator {
+
+Here here;
+
+namespace {
+
+struct Worker;
+
+/** One CUDA thread. */
+struct Lane {
+  enum class State : std::uint8_t { fresh, ready, waiting, done };
+  State state = State::fresh;
+  Worker* worker = nullptr;  // whose stack it is on, once it had to wait
+};
+
+/** A fiber and the lane it begins with. */
+struct Worker {
+  Fiber fiber;
+  unsigned first = 0;
+};
+
+struct Meeting {
+  std::uint32_t mask = 0, arrived = 0;
+  std::source_location place;
+  Exchange exchange[2];
+  unsigned current = 0;
+};
+
+struct Slot {
+  const void* key;
+  std::unique_ptr<unsigned char[]> memory;  // apart from all others, so that the sanitizer sees an index that runs over
+  std::size_t bytes;
+  std::uint64_t block = 0;  // serial number of the block that used it last
+};
+
+std::string where(std::source_location place) {
+  return std::string(place.file_name()) + ":" + std::to_string(place.line());
+}
+
+class Executor {
+ public:
+  static Executor& executor() {
+    static Executor& only = *new Executor;
+    return only;
+  }
+
+  void run(Index3 grid_size, Index3 block_size, std::size_t dynamic_bytes, void (*body)(void*),
+           void* argument) {
+    const std::lock_guard lock(mutex_);
+    body_ = body;
+    argument_ = argument;
+    here.grid_size = grid_size;
+    here.block_size = block_size;
+    count_ = block_size.x * block_size.y * block_size.z;
+    if (count_ == 0 || count_ > 1024) throw Fault("a block of " + std::to_string(count_) + " threads");
+    if (dynamic_bytes > kSharedLimit)
+      throw Fault("a block with " + std::to_string(dynamic_bytes) + " bytes of dynamic shared memory");
+    dynamic_bytes_ = dynamic_bytes;
+    arrange();
+    for (unsigned z = 0; z < grid_size.z; ++z)
+      for (unsigned y = 0; y < grid_size.y; ++y)
+        for (unsigned x = 0; x < grid_size.x; ++x) {
+          here.block = {x, y, z};
+          run_block();
+        }
+  }
+
+  void set_schedule(Schedule schedule) {
+    const std::lock_guard lock(mutex_);
+    schedule_ = schedule;
+  }
+
+  void* shared_slot(const void* key, std::size_t bytes) {
+    Slot* slot = nullptr;
+    for (Slot& s : slots_)
+      if (s.key == key && s.bytes == bytes) slot = &s;
+    if (!slot)
+      slot = &slots_.emplace_back(Slot{key, std::make_unique_for_overwrite<unsigned char[]>(bytes), bytes});
+    if (slot->block != block_serial_) {
+      slot->block = block_serial_;
+      std::memset(slot->memory.get(), 0xFF, bytes);
+      shared_bytes_ += bytes;
+      if (shared_bytes_ > kSharedLimit)
+        fail("the block uses " + std::to_string(shared_bytes_) + " bytes of shared memory");
+    }
+    return slot->memory.get();
+  }
+
+  void* dynamic_shared() {
+    static const char key = 0;
+    return shared_slot(&key, dynamic_bytes_);
+  }
+
+  int wait_for_block(int value, std::source_location place) {
+    if (at_barrier_ == 0) {
+      barrier_ = place;
+      barrier_sum_ = 0;
+    } else if (place.line() != barrier_.line() || place.column() != barrier_.column()) {
+      fail("threads of one block wait at different barriers: " + where(barrier_) + " and " + where(place));
+    }
+    barrier_sum_ += value;
+    if (++at_barrier_ == count_) {
+      at_barrier_ = 0;
+      barrier_result_ = barrier_sum_;
+      for (unsigned i = 0; i < count_; ++i)
+        if (i != current_) wake(i);
+      return barrier_result_;
+    }
+    block_current();
+    return barrier_result_;
+  }
+
+  const Exchange& meet(std::uint32_t mask, std::uint64_t value, std::source_location place) {
+    Meeting& meeting = meetings_[current_ / kWarp];
+    const unsigned lane = current_ % kWarp;
+    if (!(mask >> lane & 1)) fail("a lane outside the mask it names, at " + where(place));
+    const unsigned lanes = std::min(kWarp, count_ - current_ / kWarp * kWarp);
+    if (lanes < kWarp && mask >> lanes) fail("a mask with lanes that do not exist, at " + where(place));
+    if (meeting.arrived == 0) {
+      meeting.mask = mask;
+      meeting.place = place;
+      meeting.current ^= 1;
+    } else if (mask != meeting.mask || place.line() != meeting.place.line() ||
+               place.column() != meeting.place.column()) {
+      fail("lanes of one warp meet in different places: " + where(meeting.place) + " and " + where(place));
+    }
+    Exchange& exchange = meeting.exchange[meeting.current];
+    exchange.value[lane] = value;
+    exchange.present = mask;
+    meeting.arrived |= 1u << lane;
+    if (meeting.arrived != mask) {
+      block_current();
+      return exchange;
+    }
+    meeting.arrived = 0;
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (i != lane && (mask >> i & 1)) wake(current_ / kWarp * kWarp + i);
+    return exchange;
+  }
+
+ private:
+  static void work(void* worker) { executor().work(*static_cast<Worker*>(worker)); }
+
+  /** The order of the lanes under the schedule. */
+  void arrange() {
+    constexpr Schedule kTurns[] = {Schedule::forward, Schedule::greedy, Schedule::reverse,
+                                   Schedule::scrambled};
+    const Schedule now = schedule_ == Schedule::rotating ? kTurns[turn_++ % 4] : schedule_;
+    greedy_ = now == Schedule::greedy;
+    if (order_.size() == count_ && now == arranged_) return;
+    arranged_ = now;
+    order_.resize(count_);
+    for (unsigned i = 0; i < count_; ++i) {
+      order_[i] = now == Schedule::reverse ? count_ - 1 - i : i;
+      // 389 is prime and divides no block size, so this visits every lane once.
+      if (now == Schedule::scrambled) order_[i] = (i * 389 + 5) % count_;
+    }
+  }
+
+  void run_block() {
+    ++block_serial_;
+    shared_bytes_ = 0;
+    lanes_.assign(count_, Lane{});
+    meetings_.resize((count_ + kWarp - 1) / kWarp);
+    for (Meeting& m : meetings_) m.arrived = 0;
+    at_barrier_ = 0;
+    runnable_ = count_;
+    done_ = 0;
+    cursor_ = 0;
+    idle_.clear();
+    for (const auto& worker : workers_) idle_.push_back(worker.get());
+    fault_.clear();
+    while (done_ < count_ && fault_.empty()) {
+      if (runnable_ == 0) {
+        fault_ = deadlock();
+        break;
+      }
+      resume(pick());
+    }
+    if (!fault_.empty()) throw Fault("kernel: " + fault_);
+  }
+
+  std::string deadlock() const {
+    const unsigned live = count_ - done_;
+    std::string text = "threads wait in vain: " + std::to_string(live) + " of " + std::to_string(count_) +
+                       " are still in the kernel";
+    if (at_barrier_ > 0)
+      text += ", " + std::to_string(at_barrier_) + " of them in __syncthreads at " + where(barrier_);
+    for (const Meeting& m : meetings_)
+      if (m.arrived) {
+        text += ", some for lanes of their warp at " + where(m.place);
+        break;
+      }
+    return text;
+  }
+
+  /** The next lane that can go on; there is one. */
+  unsigned pick() {
+    if (greedy_) cursor_ = 0;
+    for (;; cursor_ = cursor_ + 1 == count_ ? 0 : cursor_ + 1) {
+      const unsigned lane = order_[cursor_];
+      const Lane::State state = lanes_[lane].state;
+      if (state == Lane::State::fresh || state == Lane::State::ready) return lane;
+      if (greedy_ && cursor_ % kWarp == 0 && resting(cursor_ / kWarp)) cursor_ += kWarp - 1;
+    }
+  }
+
+  /** No lane of the warp can go on. */
+  bool resting(unsigned warp) const {
+    const unsigned end = std::min(count_, (warp + 1) * kWarp);
+    for (unsigned i = warp * kWarp; i < end; ++i)
+      if (lanes_[i].state == Lane::State::fresh || lanes_[i].state == Lane::State::ready) return false;
+    return end == (warp + 1) * kWarp;
+  }
+
+  void enter(unsigned lane) {
+    current_ = lane;
+    const Index3 size = here.block_size;
+    here.thread = {lane % size.x, lane / size.x % size.y, lane / (size.x * size.y)};
+  }
+
+  /** From the host's stack: a lane runs until it waits or its fiber finds nothing fresh to do. */
+  void resume(unsigned lane) {
+    Worker* worker = lanes_[lane].worker;
+    if (!worker) {
+      if (idle_.empty()) {
+        workers_.push_back(std::make_unique<Worker>());
+        idle_.push_back(workers_.back().get());
+      }
+      worker = idle_.back();
+      idle_.pop_back();
+      worker->first = lane;
+      worker->fiber.start(&Executor::work, worker);
+    }
+    lanes_[lane].state = Lane::State::ready;
+    enter(lane);
+    running_ = worker;
+    host_.switch_to(worker->fiber);
+  }
+
+  /** On a fiber: lane after lane, as long as the schedule wants one that has no stack yet. */
+  void work(Worker& worker) {
+    for (unsigned lane = worker.first;;) {
+      enter(lane);
+      body_(argument_);
+      lanes_[lane].state = Lane::State::done;
+      lanes_[lane].worker = nullptr;
+      --runnable_;
+      if (++done_ == count_ || runnable_ == 0) break;
+      lane = pick();
+      if (lanes_[lane].state != Lane::State::fresh) break;
+      lanes_[lane].state = Lane::State::ready;
+    }
+    idle_.push_back(&worker);
+    worker.fiber.switch_to(host_);
+    __builtin_unreachable();
+  }
+
+  /** Puts the current lane to rest until wake(). */
+  void block_current() {
+    lanes_[current_].state = Lane::State::waiting;
+    lanes_[current_].worker = running_;
+    --runnable_;
+    running_->fiber.switch_to(host_);
+  }
+
+  void wake(unsigned lane) {
+    lanes_[lane].state = Lane::State::ready;
+    ++runnable_;
+  }
+
+  /** Ends the block from one of its fibers. */
+  void fail(const std::string& text) {
+    fault_ = text;
+    running_->fiber.switch_to(host_);
+  }
+
+  std::mutex mutex_;
+  Schedule schedule_ = Schedule::rotating, arranged_ = Schedule::rotating;
+  unsigned turn_ = 0;
+  bool greedy_ = false;
+
+  void (*body_)(void*) = nullptr;
+  void* argument_ = nullptr;
+  std::size_t dynamic_bytes_ = 0, shared_bytes_ = 0;
+  unsigned count_ = 0, current_ = 0, runnable_ = 0, done_ = 0, cursor_ = 0;
+  std::vector<unsigned> order_;
+  std::vector<Lane> lanes_;
+  std::vector<Meeting> meetings_;
+  std::vector<Slot> slots_;
+  std::uint64_t block_serial_ = 0;
+
+  unsigned at_barrier_ = 0;
+  int barrier_sum_ = 0, barrier_result_ = 0;
+  std::source_location barrier_;
+
+  Context host_;
+  Worker* running_ = nullptr;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;
+  std::string fault_;
+};
+
+}  // namespace
+
+void set_schedule(Schedule schedule) { Executor::executor().set_schedule(schedule); }
+
+void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_bytes, void (*body)(void*),
+              void* argument) {
+  Executor::executor().run(grid_size, block_size, dynamic_shared_bytes, body, argument);
+}
+
+void* shared_slot(const void* key, std::size_t bytes) { return Executor::executor().shared_slot(key, bytes); }
+
+void* dynamic_shared() { return Executor::executor().dynamic_shared(); }
+
+void wait_for_block(std::source_location place) { Executor::executor().wait_for_block(0, place); }
+
+int sum_over_block(int value, std::source_location place) {
+  return Executor::executor().wait_for_block(value, place);
+}
+
+const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, std::source_location place) {
+  return Executor::executor().meet(mask, value, place);
+}
+
+}  // namespace mezzo::emulator

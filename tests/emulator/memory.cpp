@@ -1,0 +1,182 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#  define MZ_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define MZ_ADDRESS_SANITIZER 1
+#  endif
+#endif
+#ifdef MZ_ADDRESS_SANITIZER
+#  include <sanitizer/asan_interface.h>
+#else
+#  define ASAN_POISON_MEMORY_REGION(address, bytes) static_cast<void>(0)
+#  define ASAN_UNPOISON_MEMORY_REGION(address, bytes) static_cast<void>(0)
+#endif
+
+namespace mezzo::emulator {
+
+namespace {
+
+constexpr std::size_t kRange = std::size_t{64} << 30;  // of addresses
+constexpr std::size_t kGap = 256;                      // between blocks, which keeps their alignment too
+constexpr std::uint64_t kClosings = 509;               // the memory is really closed after one scope in so many
+constexpr unsigned char kGuard = 0xA7;                 // what lies behind the used part of a block
+
+class Memory {
+ public:
+  static Memory& memory() {
+    static Memory& only = *new Memory;
+    return only;
+  }
+
+  void open() {
+    const std::lock_guard lock(mutex_);
+    ++depth_;
+    if (is_closed_) protect(PROT_READ | PROT_WRITE);
+    is_closed_ = false;
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    if (--depth_ == 0 && ++closings_ % kClosings == 0) close_now();
+  }
+  void close_now() {
+    const std::lock_guard lock(mutex_);
+    if (!is_closed_) protect(PROT_NONE);
+    is_closed_ = true;
+  }
+
+  bool holds(const void* address) const {
+    const auto* at = static_cast<const char*>(address);
+    return at >= base_ && at < base_ + kRange;
+  }
+
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t room = (std::max<std::size_t>(bytes, 1) + kGap - 1) / kGap * kGap + kGap;
+    if (taken_ + bytes > size_) return nullptr;
+    char* block = find(room);
+    if (!block) return nullptr;
+    blocks_[block] = {bytes, 0, room};
+    taken_ += bytes;
+    return block;
+  }
+
+  void give(void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto at = blocks_.find(static_cast<char*>(address));
+    if (at == blocks_.end()) return;
+    taken_ -= at->second.bytes;
+    free_.emplace(at->second.room, at->first);
+    blocks_.erase(at);
+  }
+
+  void use(void* address, std::size_t block_bytes, std::size_t bytes) {
+    open();
+    ASAN_UNPOISON_MEMORY_REGION(address, block_bytes);
+    std::memset(address, 0xFF, bytes);
+    std::memset(static_cast<char*>(address) + bytes, kGuard, block_bytes - bytes);
+    ASAN_POISON_MEMORY_REGION(static_cast<char*>(address) + bytes, block_bytes - bytes);
+    close();
+    const std::lock_guard lock(mutex_);
+    blocks_[static_cast<char*>(address)].used = bytes;
+  }
+
+  void rest(void* address, std::size_t block_bytes) {
+    open();
+    ASAN_UNPOISON_MEMORY_REGION(address, block_bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto* bytes = static_cast<unsigned char*>(address);
+      for (std::size_t i = blocks_[static_cast<char*>(address)].used; i < block_bytes; ++i)
+        if (bytes[i] != kGuard) {
+          ++overruns_;
+          break;
+        }
+    }
+    ASAN_POISON_MEMORY_REGION(address, block_bytes);
+    close();
+  }
+
+  std::size_t size_ = std::size_t{16} << 30, taken_ = 0;
+  std::int64_t overruns_ = 0;
+
+ private:
+  struct Block {
+    std::size_t bytes = 0, used = 0, room = 0;
+  };
+
+  Memory() {
+    void* range =
+        mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) throw std::bad_alloc();
+    base_ = static_cast<char*>(range);
+  }
+
+  /** The smallest free place that is large enough, else fresh addresses. */
+  char* find(std::size_t room) {
+    if (const auto at = free_.lower_bound(room); at != free_.end() && at->first < 2 * room) {
+      char* block = at->second;
+      const std::size_t left = at->first - room;
+      free_.erase(at);
+      if (left > 0) free_.emplace(left, block + room);
+      return block;
+    }
+    if (next_ + room > kRange) return nullptr;
+    char* block = base_ + next_;
+    next_ += room;
+    grow();
+    return block;
+  }
+
+  /** Opening and closing reach as far as blocks do, a megabyte at a time. */
+  void grow() {
+    constexpr std::size_t kStep = std::size_t{1} << 20;
+    const std::size_t wanted = std::min(kRange, (next_ + kStep - 1) / kStep * kStep);
+    if (wanted <= reach_) return;
+    ASAN_POISON_MEMORY_REGION(base_ + reach_, wanted - reach_);
+    if (!is_closed_) mprotect(base_ + reach_, wanted - reach_, PROT_READ | PROT_WRITE);
+    reach_ = wanted;
+  }
+
+  void protect(int rights) {
+    if (reach_ > 0) mprotect(base_, reach_, rights);
+  }
+
+  std::recursive_mutex mutex_;
+  char* base_ = nullptr;
+  std::size_t next_ = 0, reach_ = 0;
+  int depth_ = 0;
+  bool is_closed_ = false;
+  std::uint64_t closings_ = 0;
+  std::map<char*, Block> blocks_;
+  std::multimap<std::size_t, char*> free_;
+};
+
+}  // namespace
+
+MemoryScope::MemoryScope() { Memory::memory().open(); }
+MemoryScope::~MemoryScope() { Memory::memory().close(); }
+
+void close_memory() { Memory::memory().close_now(); }
+bool is_device_memory(const void* address) { return Memory::memory().holds(address); }
+void* take_memory(std::size_t bytes) { return Memory::memory().take(bytes); }
+void give_memory(void* block) noexcept { Memory::memory().give(block); }
+std::size_t memory_taken() { return Memory::memory().taken_; }
+std::size_t memory_size() { return Memory::memory().size_; }
+void set_memory_size(std::size_t bytes) { Memory::memory().size_ = bytes; }
+void mark_used(void* block, std::size_t block_bytes, std::size_t bytes) {
+  Memory::memory().use(block, block_bytes, bytes);
+}
+void mark_unused(void* block, std::size_t block_bytes) { Memory::memory().rest(block, block_bytes); }
+std::int64_t overrun_blocks() { return Memory::memory().overruns_; }
+
+}  // namespace mezzo::emulator

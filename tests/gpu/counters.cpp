@@ -1,0 +1,52 @@
+// What operations cost the device, in launches, copies, allocations and synchronisations: counted by the emulated runtime.
+#include <mezzo.h>
+
+#include "../emulator/counters.h"
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** What a call costs. */
+template <class F> emulator::Counters cost_of(F&& call) {
+  const emulator::Counters before = emulator::counters();
+  call();
+  const emulator::Counters after = emulator::counters();
+  return {after.launches - before.launches, after.copies - before.copies,
+          after.allocations - before.allocations, after.synchronisations - before.synchronisations};
+}
+
+}  // namespace
+
+TEST_CASE("an elementwise op is one launch, strides, broadcasting and numbers included", "[gpu][counters]") {
+  const Tensor x = ones({33, 5}, {.device = kDevice}), row = ones({5}, {.device = kDevice});
+  for (int warm = 0; warm < 2; ++warm) {
+    const emulator::Counters cost = cost_of([&] { x.t().to(f16) * 2.0 + row.unsqueeze(1); });
+    CHECK(cost.launches == 3);
+    CHECK(cost.copies == 0);
+    CHECK(cost.synchronisations == 0);
+    if (warm == 1) CHECK(cost.allocations == 0);
+  }
+}
+
+TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
+  const Tensor a = ones({7}, {.device = kDevice, .requires_grad = true}),
+               b = ones({7}, {.device = kDevice, .requires_grad = true});
+  const Tensor y = a / b, g = ones({7}, {.device = kDevice});
+  const emulator::Counters cost =
+      cost_of([&] { grad(std::span(&y, 1), std::vector{a, b}, {}, std::span(&g, 1)); });
+  CHECK(cost.launches == 1);
+  CHECK(cost.synchronisations == 0);
+}
+
+TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][counters]") {
+  const Tensor x = ones({3, 4});
+  const emulator::Counters there = cost_of([&] { x.to(kDevice); });
+  CHECK((there.copies == 1 && there.launches == 0 && there.synchronisations == 0));
+  const Tensor y = x.to(kDevice);
+  const emulator::Counters back = cost_of([&] { y.to(cpu); });
+  CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
+}

@@ -1,0 +1,143 @@
+// Tensors on a CUDA device, real or emulated: moving, reading, mixing with the CPU's, running out of memory.
+#include <mezzo.h>
+
+#include <sstream>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+bool has_device() { return !(Device::best() == cpu); }
+
+Tensor counting(const Shape& shape, DType dtype = f32) {
+  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
+}
+
+}  // namespace
+
+#define NEED_DEVICE() \
+  if (!has_device()) SKIP_TEST("no CUDA device")
+
+TEST_CASE("the device is found, and named by its index", "[gpu]") {
+  NEED_DEVICE();
+  CHECK(Device::best() == kDevice);
+  CHECK(Device::parse("cuda") == kDevice);
+  CHECK(Device::parse("cuda:0") == kDevice);
+  CHECK(str(kDevice) == "cuda:0");
+  CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:99"), DeviceError, "no such CUDA device");
+  CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:-1"), ValueError, "unknown device");
+  CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:x"), ValueError, "unknown device");
+  CHECK_THROWS_WITH_AS_TEXT(ones({2}).to({DeviceKind::cuda, 99}), DeviceError, "no such device");
+}
+
+TEST_CASE("tensors travel there and back in every dtype and layout", "[gpu]") {
+  NEED_DEVICE();
+  for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
+    INFO(name(dtype));
+    const Tensor x = counting({3, 4}).to(dtype);
+    const Tensor y = x.to(kDevice);
+    CHECK(y.device() == kDevice);
+    CHECK(y.dtype() == dtype);
+    CHECK(y.to_vector<double>() == x.to_vector<double>());
+    CHECK(x.t().to(kDevice).to_vector<double>() == x.t().to_vector<double>());
+    CHECK(y.t().to(cpu).to_vector<double>() == x.t().to_vector<double>());
+    CHECK(y.slice(1, 1, 4, 2).contiguous().to_vector<double>() == x.slice(1, 1, 4, 2).to_vector<double>());
+    CHECK(y.to(kDevice).is_same(y));
+  }
+  CHECK(zeros({0, 3}).to(kDevice).to(cpu).numel() == 0);
+}
+
+TEST_CASE("items and printing read the device", "[gpu]") {
+  NEED_DEVICE();
+  CHECK(full({}, 2.5, {.device = kDevice}).item<float>() == 2.5f);
+  std::ostringstream text;
+  text << counting({2, 2}).to(kDevice);
+  CHECK(text.str() == "[[0. 1.]\n [2. 3.]] f32[2,2]@cuda:0");
+}
+
+TEST_CASE("copy_ crosses devices and converts", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = zeros({2, 3}, {.dtype = f16, .device = kDevice});
+  x.copy_(counting({3}));
+  CHECK(x.to_vector<int>() == std::vector<int>{0, 1, 2, 0, 1, 2});
+  const Tensor y = zeros({2, 3}, {.dtype = i32});
+  y.t().copy_(counting({3, 2}).to(kDevice));
+  CHECK(y.to_vector<int>() == std::vector<int>{0, 2, 4, 1, 3, 5});
+}
+
+TEST_CASE("numbers and 0-dim CPU tensors meet any device, others do not", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = counting({3}).to(kDevice);
+  CHECK((x * 2 + tensor(0.5)).to_vector<double>() == std::vector<double>{0.5, 2.5, 4.5});
+  CHECK((x > 1).to_vector<int>() == std::vector<int>{0, 0, 1});
+  const Tensor factor = tensor(3.0, {.requires_grad = true});
+  const Tensor leaf = counting({3}).to(kDevice).requires_grad_();
+  CHECK_THROWS_WITH_AS_TEXT(x + counting({3}), DeviceError, "f32[3]@cuda:0 and f32[3]@cpu");
+  (leaf * factor).backward(ones_like(leaf));
+  CHECK(leaf.grad().device() == kDevice);
+  CHECK(leaf.grad().to_vector<double>() == std::vector<double>{3, 3, 3});
+  CHECK(factor.grad().device() == cpu);
+  CHECK(factor.grad().item<double>() == 3);
+}
+
+TEST_CASE("gradients cross devices", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = counting({4}).requires_grad_();
+  const Tensor y = (x.to(kDevice) * x.to(kDevice)).to(cpu);
+  y.backward(ones({4}));
+  CHECK(x.grad().device() == cpu);
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 2, 4, 6});
+}
+
+TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {
+  NEED_DEVICE();
+  OpRow lonely = *find_op("clone");
+  lonely.kernel[1] = nullptr;
+  Tensor in[] = {ones({2, 2}, {.device = kDevice})}, out[1];
+  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported, "clone: no CUDA kernel in this build");
+}
+
+TEST_CASE("running out of device memory is an error of its own, and passes", "[gpu]") {
+  NEED_DEVICE();
+  const MemoryStats before = memory_stats(kDevice);
+  CHECK_THROWS_AS(empty({std::int64_t{1} << 42}, {.device = kDevice}), OutOfMemory);
+  CHECK_THROWS_WITH_AS_TEXT(empty({std::int64_t{1} << 42}, {.device = kDevice}), OutOfMemory, "cuda:0");
+  allocator_for(kDevice).fail_nth(1);
+  CHECK_THROWS_AS(ones({2}, {.device = kDevice}) + 1, OutOfMemory);
+  CHECK(memory_stats(kDevice).total.current == before.total.current);
+  CHECK((ones({2}, {.device = kDevice}) + 1).to_vector<int>() == std::vector<int>{2, 2});
+}
+
+TEST_CASE("device memory is counted by category and kept for reuse", "[gpu]") {
+  NEED_DEVICE();
+  empty_cache(kDevice);
+  const MemoryStats before = memory_stats(kDevice);
+  {
+    const CategoryScope scope(MemoryCategory::weights);
+    const Tensor x = empty({1000}, {.device = kDevice});
+    CHECK(memory_stats(kDevice)[MemoryCategory::weights].current ==
+          before[MemoryCategory::weights].current + 4000);
+  }
+  const MemoryStats cached = memory_stats(kDevice);
+  CHECK(cached.cached > 0);
+  const Tensor again = empty({1000}, {.device = kDevice});
+  CHECK(memory_stats(kDevice).reserved == cached.reserved);
+  empty_cache(kDevice);
+  CHECK(memory_stats(kDevice).cached == 0);
+}
+
+TEST_CASE("a module moves with its gradients", "[gpu]") {
+  NEED_DEVICE();
+  nn::Linear layer{3, 2};
+  layer.weight().set_grad(ones({2, 3}));
+  layer.to(kDevice);
+  CHECK(layer.weight().device() == kDevice);
+  CHECK(layer.weight().grad().device() == kDevice);
+  layer.to(cpu);
+  CHECK(layer.weight().device() == cpu);
+}

@@ -1,0 +1,188 @@
+// The emulator itself: right kernels give right results in every schedule, and planted bugs show.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "../emulator/cuda.h"
+#include "../../cuda/kernel.h"
+
+using namespace mezzo;
+
+namespace {
+
+using emulator::Schedule;
+
+constexpr Schedule kSchedules[] = {Schedule::forward, Schedule::reverse, Schedule::scrambled,
+                                   Schedule::greedy};
+
+/** Sets a schedule until the end of the scope. */
+struct ScheduleScope {
+  explicit ScheduleScope(Schedule schedule) { emulator::set_schedule(schedule); }
+  ~ScheduleScope() { emulator::set_schedule(Schedule::rotating); }
+};
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** 0, 1, 2, ... on the device. */
+Tensor counting(std::int64_t n) { return arange(static_cast<double>(n)).to(kDevice); }
+
+constexpr int kThreads = 128;
+
+enum class Bug { none, no_first_barrier, no_last_barrier };
+
+/** y[block] = sum of the block's elements, twice, through the same shared array. */
+template <Bug bug> __global__ void sum_blocks(const float* x, float* y) {
+  MZ_SHARED(float, part, kThreads);
+  const auto i = static_cast<int>(threadIdx.x);
+  for (int round = 0; round < 2; ++round) {
+    part[i] = x[blockIdx.x * kThreads + threadIdx.x] * static_cast<float>(round + 1);
+    if (bug != Bug::no_first_barrier) __syncthreads();
+    float total = 0;
+    for (int k = 0; k < kThreads; ++k) total += part[k];
+    if (bug != Bug::no_last_barrier) __syncthreads();
+    if (i == 0) y[blockIdx.x * 2 + static_cast<unsigned>(round)] = total;
+  }
+}
+
+template <Bug bug> std::vector<double> sums(Schedule schedule) {
+  const ScheduleScope scope(schedule);
+  const Tensor x = counting(2 * kThreads), y = empty({4}, {.device = kDevice});
+  gpu::launch(&sum_blocks<bug>, {.blocks = 2, .threads = kThreads}, nullptr, x.data<float>(), y.data<float>());
+  return y.to_vector<double>();
+}
+
+const std::vector<double> kSums{127 * 64, 127 * 128, 127 * 64 + 128 * 128, 127 * 128 + 128 * 256};
+
+template <Bug bug> int wrong_schedules() {
+  int wrong = 0;
+  for (const Schedule schedule : kSchedules) wrong += sums<bug>(schedule) != kSums ? 1 : 0;
+  return wrong;
+}
+
+__global__ void half_reach_the_barrier() {
+  if (threadIdx.x % 32 < 16) __syncthreads();
+}
+
+__global__ void two_barriers() {
+  if (threadIdx.x < 32)
+    __syncthreads();
+  else
+    __syncthreads();
+}
+
+__global__ void half_shuffle(float* y) {
+  if (threadIdx.x < 16) y[threadIdx.x] = __shfl_xor_sync(gpu::kAllLanes, 1.0f, 1);
+}
+
+__global__ void shuffles(float* y) {
+  float v = static_cast<float>(threadIdx.x);
+  for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(gpu::kAllLanes, v, d);
+  const float up = __shfl_up_sync(gpu::kAllLanes, static_cast<float>(threadIdx.x), 1u);
+  const float first = __shfl_sync(gpu::kAllLanes, static_cast<float>(threadIdx.x), 0);
+  const unsigned odd = __ballot_sync(gpu::kAllLanes, threadIdx.x % 2);
+  const bool votes = __any_sync(gpu::kAllLanes, threadIdx.x == 3) != 0 &&
+                     __all_sync(gpu::kAllLanes, threadIdx.x == 3) == 0 && odd == 0xAAAAAAAAu;
+  y[threadIdx.x] = v + 1000 * up + 100000 * (votes ? 1.0f : 0.0f) + first;
+}
+
+__global__ void dynamic_reversal(const float* x, float* y, int n) {
+  MZ_DYNAMIC_SHARED(float, room);
+  const auto i = static_cast<int>(threadIdx.x);
+  room[i] = x[i];
+  __syncthreads();
+  y[i] = room[n - 1 - i];
+}
+
+__global__ void count_all(int* at) { atomicAdd(at, 1); }
+
+__global__ void write_at(float* x, int i) { x[i] = 1; }
+
+/** The text of the fault that a launch ends with; empty when there is none. */
+template <class Launch> std::string fault_of(Launch&& launch) {
+  try {
+    launch();
+  } catch (const emulator::Fault& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a kernel with barriers gives the same in every schedule", "[emulator]") {
+  for (const Schedule schedule : kSchedules) CHECK(sums<Bug::none>(schedule) == kSums);
+}
+
+TEST_CASE("a missing barrier shows", "[emulator]") {
+  CHECK(wrong_schedules<Bug::no_first_barrier>() == 4);
+  CHECK(wrong_schedules<Bug::no_last_barrier>() >= 1);  // one warp must run ahead of another
+  CHECK(sums<Bug::no_last_barrier>(Schedule::greedy) != kSums);
+}
+
+TEST_CASE("barriers and shuffles that not all reach are faults", "[emulator]") {
+  const Tensor y = empty({32}, {.device = kDevice});
+  CHECK(fault_of([] { gpu::launch(&half_reach_the_barrier, {.threads = 64}, nullptr); })
+            .find("wait in vain: 32 of 64") != std::string::npos);
+  CHECK(fault_of([] { gpu::launch(&two_barriers, {.threads = 64}, nullptr); })
+            .find("different barriers") != std::string::npos);
+  CHECK(fault_of([&] { gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>()); })
+            .find("for lanes of their warp") != std::string::npos);
+  CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // nothing of the faults is left behind
+}
+
+TEST_CASE("shuffles and votes", "[emulator]") {
+  const Tensor y = empty({32}, {.device = kDevice});
+  for (const Schedule schedule : kSchedules) {
+    const ScheduleScope scope(schedule);
+    gpu::launch(&shuffles, {.threads = 32}, nullptr, y.data<float>());
+    const std::vector<double> v = y.to_vector<double>();
+    for (std::size_t i = 0; i < 32; ++i)
+      CHECK(v[i] == 496 + 1000 * static_cast<double>(i == 0 ? 0 : i - 1) + 100000);
+  }
+}
+
+TEST_CASE("dynamic shared memory and atomics", "[emulator]") {
+  const Tensor x = counting(64), y = empty({64}, {.device = kDevice});
+  gpu::launch(&dynamic_reversal, {.threads = 64, .shared = 64 * sizeof(float)}, nullptr, x.data<float>(),
+              y.data<float>(), 64);
+  CHECK(y.to_vector<int>()[0] == 63);
+  const Tensor n = zeros({}, {.dtype = i32, .device = kDevice});
+  gpu::launch(&count_all, {.blocks = 3, .threads = 96}, nullptr, n.data<std::int32_t>());
+  CHECK(n.item<int>() == 288);
+}
+
+TEST_CASE("device memory starts as nan and is counted where it was overrun", "[emulator]") {
+  for (const double v : empty({5}, {.device = kDevice}).to_vector<double>()) CHECK(std::isnan(v));
+#ifndef __SANITIZE_ADDRESS__  // which ends the program at the write
+  const std::int64_t before = emulator::overrun_blocks();
+  {
+    const Tensor x = empty({10}, {.device = kDevice});
+    gpu::launch(&write_at, {.threads = 1}, nullptr, x.data<float>(), 9);
+  }
+  CHECK(emulator::overrun_blocks() == before);
+  {
+    const Tensor x = empty({10}, {.device = kDevice});
+    gpu::launch(&write_at, {.threads = 1}, nullptr, x.data<float>(), 10);
+  }
+  CHECK(emulator::overrun_blocks() == before + 1);
+#endif
+}
+
+TEST_CASE("the host cannot touch device memory", "[emulator]") {
+  const Tensor x = counting(4);
+  CHECK(emulator::is_device_memory(x.raw_data()));
+  CHECK(!emulator::is_device_memory(x.to(cpu).raw_data()));
+  emulator::close_memory();
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!freopen("/dev/null", "w", stderr)) _exit(0);
+    signal(SIGSEGV, SIG_DFL);
+    _exit(static_cast<int>(*x.data<float>()));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK((!WIFEXITED(status) || WEXITSTATUS(status) != 0));
+}
