@@ -129,10 +129,11 @@ std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
   return work;
 }
 
-bool has_gradients(const Optimizer& optimizer) {
+std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
+  std::vector<Tensor> grads;
   for (const Tensor& p : optimizer.params())
-    if (p.grad().defined()) return true;
-  return false;
+    if (const Tensor grad = p.grad(); grad.defined()) grads.push_back(grad);
+  return grads;
 }
 
 }  // namespace
@@ -145,6 +146,15 @@ void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   if (work.empty()) return;
   const Tensor flag = zeros({}, {.dtype = f32, .device = work[0].x.device()});
   optim::axpby(work, 1 / static_cast<double>(scale_), 1, optim::CheckFinite::x, flag);
+  state.found_inf = flag.item<float>() != 0;
+}
+
+void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) const {
+  const std::vector<Tensor> grads = gradients_of(optimizer);
+  state.had_gradients = !grads.empty();
+  if (grads.empty()) return;
+  const Tensor flag = zeros({}, {.dtype = f32, .device = grads[0].device()});
+  optim::check_finite(grads, flag);
   state.found_inf = flag.item<float>() != 0;
 }
 
@@ -164,9 +174,9 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   optimizers_[&optimizer] = state;
 }
 
-StepResult GradScaler::step(Optimizer& optimizer) {
+StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
-  if (!options_.enabled) return optimizer.step();
+  if (!options_.enabled) return optimizer.step(options);
   require_unattached(op, optimizer);
   require_scaled(op);
   PerOptimizer state;
@@ -174,12 +184,18 @@ StepResult GradScaler::step(Optimizer& optimizer) {
   if (state.stage == Stage::stepped)
     fail<StateError>(
         op, {.what = "step was called already since the last update", .hint = "call update() first"});
-  if (state.stage == Stage::ready) unscale(optimizer, state);
+  optim::StepOptions fused = options;
+  if (state.stage == Stage::ready && optimizer.unscales_itself()) {
+    look_through(optimizer, state);
+    fused.inv_scale = options.inv_scale / static_cast<double>(scale_);
+  } else if (state.stage == Stage::ready) {
+    unscale(optimizer, state);
+  }
   StepResult result = StepResult::no_grads;
   if (state.found_inf)
     result = StepResult::skipped;
-  else if (has_gradients(optimizer))
-    result = optimizer.step();
+  else if (!gradients_of(optimizer).empty())
+    result = optimizer.step(fused);
   state.stage = Stage::stepped;
   optimizers_[&optimizer] = state;
   if (result == StepResult::skipped) {

@@ -65,9 +65,10 @@ class MZ_API GradScaler {
   /** Divides the optimizer's gradients by the scale, in place, and notes whether one is not finite: to clip them before step().
    *  Errors: StateError the second time before update(), after step(), or before any scale(); DtypeError naming an f16 gradient. */
   void unscale_(optim::Optimizer& optimizer);
-  /** Unscales unless that was done; then steps, or skips where a gradient was not finite. no_grads where there is nothing to step.
-   *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError. */
-  optim::StepResult step(optim::Optimizer& optimizer);
+  /** Unscales unless that was done; then steps with `options`, or skips where a gradient was not finite. no_grads where there is nothing to
+   *  step. A fused optimizer (FusedAdam, ...) unscales within its update: gradients are only looked through before, and may be f16.
+   *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError; as Optimizer::step. */
+  optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
   /** Moves the scale by what was found since the last update. Errors: StateError where there was neither unscale_ nor step. */
   void update();
   /** Sets the scale instead. Errors: ValueError unless finite and positive. */
@@ -101,6 +102,7 @@ class MZ_API GradScaler {
   void require_scaled(std::string_view op) const;
   void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
   void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
+  void look_through(const optim::Optimizer& optimizer, PerOptimizer& state) const;
   void back_off();
   void grow();
 
