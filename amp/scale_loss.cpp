@@ -8,6 +8,7 @@
 #include "../autograd/ops/operators.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -79,7 +80,10 @@ struct ScaledLoss::Scope {
   void enter(const Tensor& unscaled);
   void leave();
   void exit();
+  /** A static scale that skips nothing need not know: its flags are never read. */
+  bool looks_for_overflow() const { return scaler().dynamic() || core->properties.check_static_overflow; }
   bool unscale();
+  std::string culprit() const;
   void act_on(bool overflow);
   void exit_by_exception();
 };
@@ -130,7 +134,7 @@ void ScaledLoss::Scope::leave() {
   loss = {};
 }
 
-/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is not finite. */
+/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is seen not to be finite. */
 bool ScaledLoss::Scope::unscale() {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
@@ -147,13 +151,13 @@ bool ScaledLoss::Scope::unscale() {
     const Device p = a.x.device(), q = b.x.device();
     return std::pair(p.kind, p.index) < std::pair(q.kind, q.index);
   });
+  const optim::CheckFinite checked = looks_for_overflow() ? optim::CheckFinite::x : optim::CheckFinite::none;
   OverflowFlags flags;
   for (std::size_t begin = 0; begin < work.size();) {
     const Device device = work[begin].x.device();
     std::size_t end = begin;
     while (end < work.size() && work[end].x.device() == device) ++end;
-    optim::axpby(std::span(work).subspan(begin, end - begin), 1 / scale, 1, optim::CheckFinite::x,
-                 flags.of(device));
+    optim::axpby(std::span(work).subspan(begin, end - begin), 1 / scale, 1, checked, flags.of(device));
     begin = end;
   }
   for (const auto& link : links) {
@@ -163,17 +167,26 @@ bool ScaledLoss::Scope::unscale() {
   return flags.any();
 }
 
+/** The first gradient that is not finite; only asked for after an overflow. */
+std::string ScaledLoss::Scope::culprit() const {
+  for (const auto& link : links)
+    if (link->optimizer())
+      if (std::string text = nonfinite_gradient_text(*link->optimizer()); !text.empty()) return text;
+  return {};
+}
+
 /** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
 void ScaledLoss::Scope::act_on(bool overflow) {
   DeferredOverflow& waiting = deferred();
   if (options.delay_overflow_check) {
-    waiting.found = waiting.found || overflow;
+    if (overflow && !std::exchange(waiting.found, true)) waiting.culprit = culprit();
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
     return;
   }
+  const std::string first = waiting.found ? waiting.culprit : overflow ? culprit() : "";
   overflow = overflow || waiting.found;
   const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
-  const bool skip = scaler().update(overflow) || of_static;
+  const bool skip = scaler().update(overflow, first) || of_static;
   if (skip) {
     for (const auto& link : links) link->skip_next_step(options.loss_id);
     for (const auto& remembered : waiting.optimizers)
