@@ -114,7 +114,8 @@ class Trainee {
   Tensor loss(Site site) {
     std::optional<amp::autocast> on;
     if (regime_.autocast) on.emplace(amp::AutocastOptions{.dtype = *regime_.autocast});
-    static const Tensor x = wave({8, 4}, 0.5), target = wave({8, 3}, 4) * 0.5, classes = argmax(target, {.dim = 1});
+    static const Tensor x = wave({8, 4}, 0.5), target = wave({8, 3}, 4) * 0.5,
+                        classes = argmax(target, {.dim = 1});
     Tensor input = x;
     if (site == Site::cast) {  // fits f32, and no 16-bit type
       input = x.clone();
