@@ -9,6 +9,7 @@
 #include "amp/divergence.h"
 #include "amp/functions.h"
 #include "amp/grad_scaler.h"
+#include "amp/nonfinite_gradient.h"
 #include "amp/overrides.h"
 #include "amp/session.h"
 #include "amp/trace.h"

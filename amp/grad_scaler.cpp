@@ -8,6 +8,7 @@
 #include "../autograd/ops/operators.h"
 #include "../tensor/text.h"
 #include "divergence.h"
+#include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -60,7 +61,8 @@ GradScaler::GradScaler(const GradScaler& other)
       scale_(other.scale_),
       growth_tracker_(other.growth_tracker_),
       hysteresis_tracker_(other.hysteresis_tracker_),
-      used_(other.used_) {}
+      used_(other.used_),
+      history_(other.history_) {}
 
 GradScaler& GradScaler::operator=(const GradScaler& other) {
   other.require_between_updates();
@@ -69,7 +71,9 @@ GradScaler& GradScaler::operator=(const GradScaler& other) {
   growth_tracker_ = other.growth_tracker_;
   hysteresis_tracker_ = other.hysteresis_tracker_;
   used_ = other.used_;
+  history_ = other.history_;
   optimizers_.clear();
+  culprit_.clear();
   return *this;
 }
 
@@ -146,16 +150,21 @@ void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   if (work.empty()) return;
   const Tensor flag = zeros({}, {.dtype = f32, .device = work[0].x.device()});
   optim::axpby(work, 1 / static_cast<double>(scale_), 1, optim::CheckFinite::x, flag);
-  state.found_inf = flag.item<float>() != 0;
+  note(flag, optimizer, state);
 }
 
-void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) const {
+void GradScaler::note(const Tensor& flag, const Optimizer& optimizer, PerOptimizer& state) {
+  state.found_inf = flag.item<float>() != 0;
+  if (state.found_inf && culprit_.empty()) culprit_ = nonfinite_gradient_text(optimizer);
+}
+
+void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) {
   const std::vector<Tensor> grads = gradients_of(optimizer);
   state.had_gradients = !grads.empty();
   if (grads.empty()) return;
   const Tensor flag = zeros({}, {.dtype = f32, .device = grads[0].device()});
   optim::check_finite(grads, flag);
-  state.found_inf = flag.item<float>() != 0;
+  note(flag, optimizer, state);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -190,6 +199,9 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
     fused.inv_scale = options.inv_scale / static_cast<double>(scale_);
   } else if (state.stage == Stage::ready) {
     unscale(optimizer, state);
+    state.stage = Stage::unscaled;
+    optimizers_[&optimizer] =
+        state;  // so that a step that throws is not unscaled again when it is tried again
   }
   StepResult result = StepResult::no_grads;
   if (state.found_inf)
@@ -197,13 +209,13 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   else if (!gradients_of(optimizer).empty())
     result = optimizer.step(fused);
   state.stage = Stage::stepped;
+  state.had_gradients = state.had_gradients || result == StepResult::stepped;
   optimizers_[&optimizer] = state;
   if (result == StepResult::skipped) {
     optimizer.set_consecutive_skips(optimizer.consecutive_skips() + 1);
     const int limit = options_.max_consecutive_skips;
     if (limit > 0 && optimizer.consecutive_skips() >= limit)
-      fail_diverged(optimizer, std::string(optimizer.type_name()), scale_,
-                    [](const Tensor& p) { return str(p); });
+      fail_diverged(optimizer, std::string(optimizer.type_name()), scale_);
   }
   return result;
 }
@@ -243,18 +255,28 @@ void GradScaler::update() {
     found = found || state.found_inf;
   }
   optimizers_.clear();
+  history_.tick();
+  const float former = scale_;
   if (found)
     back_off();
   else if (any)
     grow();
+  const std::string culprit = std::exchange(culprit_, {});
+  if (found)
+    history_.note(former, scale_, ScaleReason::overflow, culprit);
+  else if (scale_ != former)
+    history_.note(former, scale_, ScaleReason::growth);
 }
 
 void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   require_scaled("GradScaler.update");
   require_scale("new_scale", new_scale);
+  history_.tick();
+  history_.note(scale_, new_scale, ScaleReason::set);
   scale_ = static_cast<float>(new_scale);
   optimizers_.clear();
+  culprit_.clear();
 }
 
 void GradScaler::set_growth_factor(double factor) {
@@ -317,6 +339,7 @@ void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
   const int tracker = count("_growth_tracker", 0, 0x1p30);
   const int tolerance =
       options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : hysteresis_tracker_;
+  history_.note(scale_, saved.at("scale"), ScaleReason::restored);
   options_ = changed;
   scale_ = static_cast<float>(saved.at("scale"));
   growth_tracker_ = tracker;

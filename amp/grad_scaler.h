@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../optim/optimizer.h"
+#include "scale_history.h"
 
 namespace mezzo::amp {
 
@@ -85,6 +86,9 @@ class MZ_API GradScaler {
   void set_backoff_factor(double factor);
   void set_growth_interval(int interval);
 
+  /** The latest 256 overflows, growths and changes from outside, oldest first. */
+  std::vector<ScaleEvent> events() const { return history_.events(); }
+
   /** Scale, factors, interval and counters; empty when disabled. Take it after update(). */
   std::map<std::string, double> state_dict() const;
   /** Errors: ValueError for a missing, unknown or impossible entry; nothing has changed then. */
@@ -95,14 +99,15 @@ class MZ_API GradScaler {
   struct PerOptimizer {
     Stage stage = Stage::ready;
     bool found_inf = false;
-    bool had_gradients = false;
+    bool had_gradients = false;  // something was unscaled or stepped
   };
 
   void require_between_updates() const;
   void require_scaled(std::string_view op) const;
   void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
   void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
-  void look_through(const optim::Optimizer& optimizer, PerOptimizer& state) const;
+  void look_through(const optim::Optimizer& optimizer, PerOptimizer& state);
+  void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
   void back_off();
   void grow();
 
@@ -112,6 +117,8 @@ class MZ_API GradScaler {
   int hysteresis_tracker_;
   bool used_ = false;  // scale() has been called
   std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
+  std::string culprit_;  // of the first overflow since the last update
+  ScaleHistory history_;
 };
 
 }  // namespace mezzo::amp

@@ -216,8 +216,7 @@ void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
 
 void OptimizerLink::report_divergence() {
   fail_diverged(*optimizer_, str("optimizer ", index_),
-                core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale(),
-                [this](const Tensor& param) { return core_->name_of(param); });
+                core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale());
 }
 
 // ---- what else happens to an optimizer ------------------------------------------------------------------------------------------

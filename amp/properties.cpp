@@ -145,8 +145,12 @@ std::string table(const Properties& p) {
 
 std::string scale_text(double scale) {
   if (scale == kDynamic) return "dynamic";
-  std::string text = str(scale);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  // Powers of ten only where the digits would be many: 100000.0, yet 1e-40.
+  if (scale < 1e-4 || scale >= 1e16) return str(scale);
+  char digits[64];
+  std::string text(digits,
+                   std::to_chars(digits, digits + sizeof digits, scale, std::chars_format::fixed).ptr);
+  if (text.find('.') == std::string::npos) text += ".0";
   return text;
 }
 

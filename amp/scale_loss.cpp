@@ -8,6 +8,7 @@
 #include "../autograd/ops/operators.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -79,7 +80,10 @@ struct ScaledLoss::Scope {
   void enter(const Tensor& unscaled);
   void leave();
   void exit();
+  /** A static scale that skips nothing need not know: its flags are never read. */
+  bool looks_for_overflow() const { return scaler().dynamic() || core->properties.check_static_overflow; }
   bool unscale();
+  std::string culprit() const;
   void act_on(bool overflow);
   void exit_by_exception();
 };
@@ -137,14 +141,15 @@ bool together(const UnscaleWork& p, const UnscaleWork& q) {
 }
 
 /** Does the work, all that shares device and factors in one pass. */
-void run_unscaling(std::vector<UnscaleWork> work, OverflowFlags& flags) {
+void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, OverflowFlags& flags) {
   while (!work.empty()) {
     const UnscaleWork first = work.front();
     const auto rest = std::stable_partition(work.begin(), work.end(),
                                             [&](const UnscaleWork& item) { return together(item, first); });
     std::vector<optim::AxpbyTensors> items;
     for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
-    optim::axpby(items, first.a, first.b, first.fresh ? optim::CheckFinite::x : optim::CheckFinite::none,
+    const bool checked = first.fresh && looks_for_overflow;
+    optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
                  flags.of(first.tensors.x.device()));
     work.erase(work.begin(), rest);
   }
@@ -152,7 +157,7 @@ void run_unscaling(std::vector<UnscaleWork> work, OverflowFlags& flags) {
 
 }  // namespace
 
-/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is not finite. */
+/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is seen not to be finite. */
 bool ScaledLoss::Scope::unscale() {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
@@ -167,7 +172,7 @@ bool ScaledLoss::Scope::unscale() {
         "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
         "them");
   OverflowFlags flags;
-  run_unscaling(std::move(work), flags);
+  run_unscaling(std::move(work), looks_for_overflow(), flags);
   for (const auto& link : links) {
     link->finish();
     link->pending.reset();
@@ -175,17 +180,26 @@ bool ScaledLoss::Scope::unscale() {
   return flags.any();
 }
 
+/** The first gradient that is not finite; only asked for after an overflow. */
+std::string ScaledLoss::Scope::culprit() const {
+  for (const auto& link : links)
+    if (link->optimizer())
+      if (std::string text = nonfinite_gradient_text(*link->optimizer()); !text.empty()) return text;
+  return {};
+}
+
 /** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
 void ScaledLoss::Scope::act_on(bool overflow) {
   DeferredOverflow& waiting = deferred();
   if (options.delay_overflow_check) {
-    waiting.found = waiting.found || overflow;
+    if (overflow && !std::exchange(waiting.found, true)) waiting.culprit = culprit();
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
     return;
   }
+  const std::string first = waiting.found ? waiting.culprit : overflow ? culprit() : "";
   overflow = overflow || waiting.found;
   const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
-  const bool skip = scaler().update(overflow) || of_static;
+  const bool skip = scaler().update(overflow, first) || of_static;
   if (skip) {
     for (const auto& link : links) link->skip_next_step(options.loss_id);
     for (const auto& remembered : waiting.optimizers)

@@ -107,7 +107,7 @@ std::string SessionCore::name_of(const Tensor& param) const {
   for (const nn::Module& model : models)
     for (const nn::NamedTensor& entry : model.named_parameters())
       if (entry.tensor.is_same(param)) return entry.name;
-  return "parameter";
+  return {};
 }
 
 Session initialize(const ModelList& models, const OptimizerList& optimizers, const Options& options) {
