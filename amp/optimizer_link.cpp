@@ -106,10 +106,15 @@ void OptimizerLink::create_masters(std::span<Slot> slots, const Conversion* conv
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    Master* master = core_->masters.find(param);
-    if (!master) master = &core_->masters.create(param, conversion ? conversion->original(param) : Tensor{});
-    slot.master = master->master;
+    create_master(slot, conversion);
   }
+}
+
+void OptimizerLink::create_master(Slot& slot, const Conversion* conversion) {
+  Master* master = core_->masters.find(slot.param);
+  if (!master)
+    master = &core_->masters.create(slot.param, conversion ? conversion->original(slot.param) : Tensor{});
+  slot.master = master->master;
 }
 
 void OptimizerLink::bring_masters_up_to_date() {
@@ -178,6 +183,7 @@ StepResult OptimizerLink::skip() {
 
 void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
   if (!core_->enabled()) return;
+  unstepped = false;
   if (result == StepResult::stepped) {
     drop_masters_gradients();
     each_slot([&](Slot& slot) {
@@ -202,6 +208,13 @@ void OptimizerLink::after_zero_grad(Optimizer&) {
   drop_masters_gradients();
   stash_.clear();
   pending.reset();
+  unstepped = false;
+}
+
+void OptimizerLink::forget_iteration() {
+  skip_.reset();
+  stored_error = nullptr;
+  if (optimizer_) optimizer_->zero_grad();
 }
 
 void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }

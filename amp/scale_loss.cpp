@@ -189,6 +189,7 @@ void ScaledLoss::Scope::exit() {
     else
       act_on(unscale());
   }
+  for (const auto& link : links) link->unstepped = true;
   leave();
 }
 
