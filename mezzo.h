@@ -4,6 +4,7 @@
 #pragma once
 
 #include "amp/autocast.h"
+#include "amp/checkpoint.h"
 #include "amp/custom_function.h"
 #include "amp/detect_nonfinite.h"
 #include "amp/divergence.h"
@@ -59,3 +60,4 @@
 #include "tensor/registry.h"
 #include "tensor/tensor.h"
 #include "tensor/text.h"
+#include "tensor/version.h"

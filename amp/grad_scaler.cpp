@@ -72,8 +72,7 @@ GradScaler& GradScaler::operator=(const GradScaler& other) {
   hysteresis_tracker_ = other.hysteresis_tracker_;
   used_ = other.used_;
   history_ = other.history_;
-  optimizers_.clear();
-  culprit_.clear();
+  end_iteration();
   return *this;
 }
 
@@ -101,7 +100,7 @@ Tensor GradScaler::scale(const Tensor& x) {
   if (!options_.enabled) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale", {.what = "only a floating tensor can be scaled", .got = str(x)});
-  used_ = true;
+  used_ = scaled_since_update_ = true;
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
   return wide * static_cast<double>(scale_);
 }
@@ -254,18 +253,17 @@ void GradScaler::update() {
     any = any || state.had_gradients;
     found = found || state.found_inf;
   }
-  optimizers_.clear();
   history_.tick();
   const float former = scale_;
   if (found)
     back_off();
   else if (any)
     grow();
-  const std::string culprit = std::exchange(culprit_, {});
   if (found)
-    history_.note(former, scale_, ScaleReason::overflow, culprit);
+    history_.note(former, scale_, ScaleReason::overflow, culprit_);
   else if (scale_ != former)
     history_.note(former, scale_, ScaleReason::growth);
+  end_iteration();
 }
 
 void GradScaler::update(double new_scale) {
@@ -275,8 +273,13 @@ void GradScaler::update(double new_scale) {
   history_.tick();
   history_.note(scale_, new_scale, ScaleReason::set);
   scale_ = static_cast<float>(new_scale);
+  end_iteration();
+}
+
+void GradScaler::end_iteration() {
   optimizers_.clear();
   culprit_.clear();
+  scaled_since_update_ = false;
 }
 
 void GradScaler::set_growth_factor(double factor) {
@@ -313,9 +316,8 @@ std::map<std::string, double> GradScaler::state_dict() const {
   return out;
 }
 
-void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved) const {
   constexpr std::string_view op = "GradScaler.load_state_dict";
-  if (!options_.enabled) return;
   const std::map<std::string, double> expected = state_dict();
   for (const auto& [name, value] : saved)
     if (expected.count(name) == 0)
@@ -339,11 +341,22 @@ void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
   const int tracker = count("_growth_tracker", 0, 0x1p30);
   const int tolerance =
       options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : hysteresis_tracker_;
-  history_.note(scale_, saved.at("scale"), ScaleReason::restored);
-  options_ = changed;
-  scale_ = static_cast<float>(saved.at("scale"));
-  growth_tracker_ = tracker;
-  hysteresis_tracker_ = tolerance;
+  return {changed, static_cast<float>(saved.at("scale")), tracker, tolerance};
+}
+
+void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
+  if (options_.enabled) (void)checked(saved);
+}
+
+void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+  if (!options_.enabled) return;
+  const Saved values = checked(saved);
+  history_.note(scale_, static_cast<double>(values.scale), ScaleReason::restored);
+  options_ = values.options;
+  scale_ = values.scale;
+  growth_tracker_ = values.growth_tracker;
+  hysteresis_tracker_ = values.hysteresis_tracker;
+  end_iteration();
 }
 
 }  // namespace mezzo::amp

@@ -91,8 +91,13 @@ class MZ_API GradScaler {
 
   /** Scale, factors, interval and counters; empty when disabled. Take it after update(). */
   std::map<std::string, double> state_dict() const;
-  /** Errors: ValueError for a missing, unknown or impossible entry; nothing has changed then. */
+  /** What was found since the last update() is forgotten.
+   *  Errors: ValueError for a missing, unknown or impossible entry; nothing has changed then. */
   void load_state_dict(const std::map<std::string, double>& saved);
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const std::map<std::string, double>& saved) const;
+  /** Whether a loss was scaled, or gradients were unscaled, since the last update(): state_dict() does not hold that. */
+  bool amid_iteration() const { return scaled_since_update_ || !optimizers_.empty(); }
 
  private:
   enum class Stage : std::uint8_t { ready, unscaled, stepped };
@@ -102,6 +107,14 @@ class MZ_API GradScaler {
     bool had_gradients = false;  // something was unscaled or stepped
   };
 
+  /** What state_dict() holds. */
+  struct Saved {
+    GradScalerOptions options;
+    float scale;
+    int growth_tracker, hysteresis_tracker;
+  };
+  Saved checked(const std::map<std::string, double>& saved) const;
+  void end_iteration();
   void require_between_updates() const;
   void require_scaled(std::string_view op) const;
   void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
@@ -115,7 +128,8 @@ class MZ_API GradScaler {
   float scale_;
   int growth_tracker_ = 0;
   int hysteresis_tracker_;
-  bool used_ = false;  // scale() has been called
+  bool used_ = false;                 // scale() has been called
+  bool scaled_since_update_ = false;  // the same since the last update()
   std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
   std::string culprit_;  // of the first overflow since the last update
   ScaleHistory history_;

@@ -126,11 +126,16 @@ void OptimizerLink::create_masters(std::span<Slot> slots, const Conversion* conv
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    Master* master = core_->masters.find(param);
-    if (!master) master = &core_->masters.create(param, conversion ? conversion->original(param) : Tensor{});
-    slot.master = master->master;
-    slot.master.impl()->twin = keeps_gradients_scaled() ? Twin::bare_master : Twin::none;
+    create_master(slot, conversion);
   }
+}
+
+void OptimizerLink::create_master(Slot& slot, const Conversion* conversion) {
+  Master* master = core_->masters.find(slot.param);
+  if (!master)
+    master = &core_->masters.create(slot.param, conversion ? conversion->original(slot.param) : Tensor{});
+  slot.master = master->master;
+  slot.master.impl()->twin = keeps_gradients_scaled() ? Twin::bare_master : Twin::none;
 }
 
 void OptimizerLink::bring_masters_up_to_date() {
@@ -201,6 +206,7 @@ StepResult OptimizerLink::skip() {
 
 void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
   if (!core_->enabled()) return;
+  unstepped = false;
   if (result == StepResult::stepped) {
     drop_masters_gradients();
     held_.of_this_iteration = false;
@@ -226,6 +232,13 @@ void OptimizerLink::after_zero_grad(Optimizer&) {
   stash_.clear();
   held_ = {};
   pending.reset();
+  unstepped = false;
+}
+
+void OptimizerLink::forget_iteration() {
+  skip_.reset();
+  stored_error = nullptr;
+  if (optimizer_) optimizer_->zero_grad();
 }
 
 void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }

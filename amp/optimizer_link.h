@@ -44,6 +44,7 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   };
   std::optional<Pending> pending;
   bool in_scope = false;
+  bool unstepped = false;  // a scope has ended, and neither a step nor zero_grad() has come since
   std::exception_ptr stored_error;
 
   /** Adds the parameters to `seen`. */
@@ -60,10 +61,14 @@ class MZ_API OptimizerLink final : public optim::Attachment,
     if (!skip_) skip_ = loss_id;
   }
   bool will_skip() const { return skip_.has_value(); }
+  /** Drops whatever waits for a step: scaled gradients, a skip, an error. */
+  void forget_iteration();
 
   // ---- masters ---------------------------------------------------------------------------------------------------------------
   /** Gives masters to the 16-bit parameters of `slots` that want or have gradients. `conversion` knows values from before it, if given. */
   void create_masters(std::span<optim::Slot> slots, const class Conversion* conversion = nullptr);
+  /** Gives a 16-bit parameter its master, wanted or not. */
+  void create_master(optim::Slot& slot, const class Conversion* conversion = nullptr);
   /** The same for all slots, and for parameters written to since: everything is in step afterwards. */
   void bring_masters_up_to_date();
   void drop_masters_gradients();

@@ -127,21 +127,35 @@ std::string text_of(const std::optional<ModelCast>& value) {
 
 std::string table(const Properties& p) {
   std::string out;
-  const auto line = [&](std::string name, const std::string& value) {
+  for (auto [name, value] : property_texts(p)) {
     name.resize(22, ' ');
     out += str("\n", name, " : ", value);
-  };
-  line("enabled", p.enabled ? "true" : "false");
-  line("opt_level", std::string(p.level->name));
-  line("cast_model_type", text_of(p.cast_model_type));
-  line("patch_functions", p.patch_functions ? "true" : "false");
-  line("keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32));
-  line("master_weights", text_of(p.master_weights));
-  line("loss_scale", scale_text(p.loss_scale));
+  }
   return out;
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> property_texts(const Properties& p) {
+  return {{"enabled", str(p.enabled, "")},
+          {"opt_level", std::string(p.level->name)},
+          {"cast_model_type", text_of(p.cast_model_type)},
+          {"patch_functions", str(p.patch_functions, "")},
+          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
+          {"master_weights", text_of(p.master_weights)},
+          {"loss_scale", scale_text(p.loss_scale)}};
+}
+
+std::vector<std::pair<std::string, std::string>> further_texts(const Properties& p) {
+  std::vector<std::pair<std::string, std::string>> out{
+      {"cast_model_outputs", text_of(p.cast_model_outputs)},
+      {"num_losses", str(p.num_losses)},
+      {"check_static_overflow", str(p.check_static_overflow, "")}};
+  if (!p.dynamic()) return out;
+  out.emplace_back("min_loss_scale", text_of(p.min_loss_scale));
+  out.emplace_back("max_loss_scale", str(p.max_loss_scale));
+  return out;
+}
 
 std::string scale_text(double scale) {
   if (scale == kDynamic) return "dynamic";

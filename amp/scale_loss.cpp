@@ -215,6 +215,7 @@ void ScaledLoss::Scope::exit() {
     else
       act_on(unscale());
   }
+  for (const auto& link : links) link->unstepped = true;
   leave();
 }
 

@@ -127,6 +127,8 @@ class MZ_API Optimizer {
    *  when it rounds to the present parameter; else the parameter is right, and a warning names it.
    *  Errors: ValueError that lists missing, unexpected and unfitting entries; nothing has changed then. */
   void load_state_dict(const StateDict& saved, const Names& names = {});
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& saved, const Names& names = {});
 
   // ---- for mixed precision ----------------------------------------------------------------------------------------------
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }

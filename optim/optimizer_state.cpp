@@ -242,6 +242,12 @@ class StateLoad {
   std::string missing_, unexpected_, unfitting_, overruled_;
 };
 
+void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  StateLoad(*this, saved, names).stage();
+}
+
 void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
