@@ -67,6 +67,7 @@ class MZ_API GradScaler {
    *  Errors: StateError the second time before update(), after step(), or before any scale(); DtypeError naming an f16 gradient. */
   void unscale_(optim::Optimizer& optimizer);
   /** Unscales unless that was done; then steps, or skips where a gradient was not finite. no_grads where there is nothing to step.
+   *  Where the optimizer throws, its gradients are unscaled all the same: step again, or end the iteration with update().
    *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError. */
   optim::StepResult step(optim::Optimizer& optimizer);
   /** Moves the scale by what was found since the last update. Errors: StateError where there was neither unscale_ nor step. */

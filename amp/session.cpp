@@ -83,10 +83,13 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   optimizer.attach(link);
 }
 
-void end(SessionCore& core) {
+void require_closed_scopes(const SessionCore& core) {
   if (core.open_scopes > 0)
     fail<StateError>("Session.close",
                      {.what = "a scale_loss scope is open", .hint = "close the scope first"});
+}
+
+void end(SessionCore& core) {
   if (!core.live.exchange(false)) return;
   core.cache.clear();
   ThreadCasts::here().deactivate(core);
@@ -156,15 +159,23 @@ Session& Session::operator=(Session&& other) noexcept {
 }
 
 Session::~Session() {
+  if (!core_) return;
   try {
-    close();
+    require_closed_scopes(*core_);
+  } catch (const std::exception& error) {
+    log_text(Severity::error, error.what());  // and its gradients stay scaled
+  }
+  try {
+    end(*core_);
   } catch (const std::exception& error) {
     log_text(Severity::error, error.what());
   }
 }
 
 void Session::close() {
-  if (core_) end(*core_);
+  if (!core_) return;
+  require_closed_scopes(*core_);
+  end(*core_);
 }
 
 const Properties& Session::options() const { return core().properties; }

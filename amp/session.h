@@ -46,7 +46,7 @@ class MZ_API Session {
   Session(Session&& other) noexcept = default;
   /** Closes what this session was, as the destructor does. */
   Session& operator=(Session&& other) noexcept;
-  /** Closes; an error there goes to the log. */
+  /** Closes, even inside an open scope; an error there goes to the log. */
   ~Session();
 
   /** The scalers' values; gradients, stashes and skips are not in it: save between a step and the next scope. Empty when disabled. */

@@ -267,6 +267,24 @@ TEST_CASE("sessions can be moved and replaced") {
   CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
 }
 
+TEST_CASE("a session that ends inside a scope says so, and leaves no casts behind") {
+  LogCapture log;
+  Net net;
+  optim::SGD optimizer(net.parameters());
+  std::optional<amp::Session> session(amp::initialize(net, optimizer, quiet("O1")));
+  auto scope = amp::scale_loss(loss_of(net), optimizer);
+  scope.loss().backward();
+  session.reset();
+  REQUIRE(log.lines.size() == 1);
+  CHECK(log.lines[0].find("Session.close: a scale_loss scope is open") == 0);
+  CHECK_FALSE(amp::autocast::is_enabled());
+  CHECK(optimizer.attachment() == nullptr);
+  scope.close();
+  optimizer.zero_grad();
+  const auto again = amp::initialize(net, optimizer, quiet("O2"));
+  CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
+}
+
 TEST_CASE("an optimizer may end before its session") {
   Net net;
   auto optimizer = std::make_unique<optim::SGD>(net.parameters());
