@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "../tensor/text.h"
 
@@ -125,19 +127,26 @@ std::string text_of(const std::optional<ModelCast>& value) {
   return value->dtype() ? str(*value->dtype(), "") : "no_cast";
 }
 
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+/** Every property that levels decide, and its value. */
+Lines lines_of(const Properties& p) {
+  return {{"enabled", p.enabled ? "true" : "false"},
+          {"opt_level", std::string(p.level->name)},
+          {"cast_model_type", text_of(p.cast_model_type)},
+          {"patch_functions", p.patch_functions ? "true" : "false"},
+          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
+          {"master_weights", text_of(p.master_weights)},
+          {"loss_scale", scale_text(p.loss_scale)}};
+}
+
 std::string table(const Properties& p) {
   std::string out;
-  const auto line = [&](std::string name, const std::string& value) {
-    name.resize(22, ' ');
-    out += str("\n", name, " : ", value);
-  };
-  line("enabled", p.enabled ? "true" : "false");
-  line("opt_level", std::string(p.level->name));
-  line("cast_model_type", text_of(p.cast_model_type));
-  line("patch_functions", p.patch_functions ? "true" : "false");
-  line("keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32));
-  line("master_weights", text_of(p.master_weights));
-  line("loss_scale", scale_text(p.loss_scale));
+  for (auto& [name, value] : lines_of(p)) {
+    std::string padded = name;
+    padded.resize(22, ' ');
+    out += str("\n", padded, " : ", value);
+  }
   return out;
 }
 
@@ -190,6 +199,16 @@ std::string explanation(const Properties& resolved) {
              "Defaults for this optimization level are:", table(defaults_of(*resolved.level)), "\n",
              "Processing user overrides (additional options that are set)...\n",
              "After processing overrides, optimization options are:", table(resolved));
+}
+
+std::string overrides_text(const Properties& resolved) {
+  const Lines of_level = lines_of(defaults_of(*resolved.level)), now = lines_of(resolved);
+  std::string out;
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (now[i].second != of_level[i].second)
+      out += str(out.empty() ? "Overrides: " : "; ", now[i].first, " = ", now[i].second, ", level says ",
+                 of_level[i].second);
+  return out.empty() ? "Overrides: none" : out;
 }
 
 }  // namespace mezzo::amp

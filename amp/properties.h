@@ -116,6 +116,9 @@ MZ_API Properties defaults_of(const Level& level);
 /** The lines that initialize prints: level, defaults, overrides applied. */
 MZ_API std::string explanation(const Properties& resolved);
 
+/** "Overrides: loss_scale = 128.0, level says dynamic", or "Overrides: none": what differs from the level's own. */
+MZ_API std::string overrides_text(const Properties& resolved);
+
 /** A loss scale as printed: shortest decimal with at least one fractional digit, or "dynamic". */
 MZ_API std::string scale_text(double scale);
 

@@ -60,7 +60,7 @@ class MZ_API Session {
   /** Switches this session's op casts on for the calling thread: `const auto on = session.activate();` */
   [[nodiscard]] Activation activate();
   CastCache& cast_cache();
-  /** Level, overrides, what became of the models' tensors, and what happens to the ops of each tag. */
+  /** Level, overrides, every parameter and buffer with its dtype and why it was kept where it was, and what happens to the ops of each tag. */
   std::string explain() const;
   /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
   void close();
