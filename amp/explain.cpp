@@ -29,6 +29,7 @@ std::string explain_ops(bool casts_active) {
   std::map<Precision, std::string> ops;
   std::string changed;
   for (const OpRow* row : all_ops()) {
+    if (row->traits.internal) continue;
     const Precision tag = effective_tag(*row), own = row->traits.precision;
     ops[tag] += str(" ", row->traits.name);
     if (tag != own) changed += str(" ", row->traits.name, " (", name(own), " -> ", name(tag), ")");
