@@ -55,6 +55,8 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   void collect(Seen& seen, double scale, std::vector<UnscaleWork>& work);
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
   void finish();
+  /** Forgets what collect() had in mind; gradients stay as they are. */
+  void forget_results() { new_gradients_.clear(); }
   /** Drops new gradients and puts the old ones back. */
   void roll_back(Seen& seen);
   void skip_next_step(int loss_id) {

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "../tensor/text.h"
 
@@ -204,6 +206,16 @@ std::string explanation(const Properties& resolved) {
              "Defaults for this optimization level are:", table(defaults_of(*resolved.level)), "\n",
              "Processing user overrides (additional options that are set)...\n",
              "After processing overrides, optimization options are:", table(resolved));
+}
+
+std::string overrides_text(const Properties& resolved) {
+  const auto of_level = property_texts(defaults_of(*resolved.level)), now = property_texts(resolved);
+  std::string out;
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (now[i].second != of_level[i].second)
+      out += str(out.empty() ? "Overrides: " : "; ", now[i].first, " = ", now[i].second, ", level says ",
+                 of_level[i].second);
+  return out.empty() ? "Overrides: none" : out;
 }
 
 }  // namespace mezzo::amp

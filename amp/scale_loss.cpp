@@ -208,12 +208,17 @@ void ScaledLoss::Scope::act_on(bool overflow) {
   waiting = {};
 }
 
+/** Errors: of unscaling; then the scope's gradients are dropped, as if the body had thrown. */
 void ScaledLoss::Scope::exit() {
-  if (!inert) {
-    if (options.delay_unscale)
-      for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
-    else
+  if (!inert && options.delay_unscale) {
+    for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
+  } else if (!inert) {
+    try {
       act_on(unscale());
+    } catch (...) {
+      exit_by_exception();
+      throw;
+    }
   }
   for (const auto& link : links) link->unstepped = true;
   leave();
@@ -226,7 +231,10 @@ void ScaledLoss::Scope::exit_by_exception() {
     for (const auto& link : links)
       if (link->pending) link->mark_seen(seen);
     for (const auto& link : links)
-      if (!link->pending) link->roll_back(seen);
+      if (link->pending)
+        link->forget_results();
+      else
+        link->roll_back(seen);
   }
   leave();
 }
@@ -266,7 +274,6 @@ ScaledLoss::~ScaledLoss() {
       scope->exit();
   } catch (...) {
     for (const auto& link : scope->links) link->stored_error = std::current_exception();
-    scope->leave();
   }
 }
 
@@ -278,12 +285,7 @@ const Tensor& ScaledLoss::loss() const {
 void ScaledLoss::close() {
   if (!scope_) refuse("the scope is closed already");
   const std::unique_ptr<Scope> scope = std::move(scope_);
-  try {
-    scope->exit();
-  } catch (...) {
-    scope->leave();
-    throw;
-  }
+  scope->exit();
 }
 
 void ScaledLoss::abandon() {

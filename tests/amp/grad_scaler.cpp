@@ -145,6 +145,61 @@ TEST_CASE("a disabled scaler does nothing") {
   CHECK(scaler.state_dict().empty());
 }
 
+TEST_CASE("a disabled scaler takes every call in any order, and its options are checked all the same") {
+  Scalar s;
+  GradScaler scaler({.enabled = false});
+  CHECK_FALSE(scaler.is_enabled());
+  CHECK_NOTHROW(scaler.update());
+  CHECK_NOTHROW(scaler.update(8));
+  CHECK_NOTHROW(scaler.unscale_(s.optimizer));
+  CHECK_NOTHROW(scaler.unscale_(s.optimizer));
+  const std::vector<Tensor> losses{sum(s.p * 2), tensor(1, {.dtype = i64})};
+  CHECK(scaler.scale(losses)[0].is_same(losses[0]));
+  CHECK(scaler.scale(losses)[1].is_same(losses[1]));
+  s.p.set_grad(tensor(kInf));
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);  // nobody looks
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK_FALSE(scaler.found_inf(s.optimizer));
+  CHECK_NOTHROW(scaler.load_state_dict({}));
+  CHECK_NOTHROW(scaler.load_state_dict({{"scale", 8}}));
+  CHECK(scaler.get_scale() == 1);
+  CHECK(scaler.growth_factor() == 2);
+  CHECK(scaler.backoff_factor() == 0.5);
+  CHECK(scaler.growth_interval() == 2000);
+  CHECK(scaler.events().empty());
+  const GradScaler copy(scaler);
+  CHECK_FALSE(copy.is_enabled());
+  CHECK_THROWS_AS(scaler.set_growth_factor(1), ValueError);
+  CHECK_THROWS_AS(GradScaler({.init_scale = -1, .enabled = false}), ValueError);
+  CHECK_THROWS_AS(GradScaler().load_state_dict(scaler.state_dict()), ValueError);
+  // A session's optimizer is refused by enabled scalers only: a disabled one leaves the step to it.
+  Scalar t;
+  const auto session = amp::initialize(amp::ModelList{}, t.optimizer, {.opt_level = "O0", .verbosity = 0});
+  t.p.set_grad(tensor(1.0));
+  CHECK(scaler.step(t.optimizer) == StepResult::stepped);
+}
+
+TEST_CASE("a copy of a scaler has everything but the optimizers, and goes its own way") {
+  Scalar s;
+  GradScaler scaler({.init_scale = 8, .growth_interval = 3, .min_scale = 2, .hysteresis = 2});
+  GradScaler never_used(scaler);
+  CHECK_THROWS_AS(never_used.step(s.optimizer), StateError);
+  s.backward(scaler, kInf);
+  scaler.step(s.optimizer);
+  scaler.update();
+  GradScaler copy(scaler), assigned;
+  assigned = scaler;
+  for (GradScaler* other : {&copy, &assigned}) {
+    CHECK(other->state_dict() == scaler.state_dict());
+    s.optimizer.zero_grad();
+    s.backward(*other, kInf);
+    CHECK(other->step(s.optimizer) == StepResult::skipped);
+    other->update();
+    CHECK(other->get_scale() == 4);
+  }
+  CHECK(scaler.get_scale() == 8);
+}
+
 TEST_CASE("states are loaded whole or not at all") {
   GradScaler scaler;
   const auto fresh = scaler.state_dict();
