@@ -43,6 +43,7 @@ class MZ_API AtomicDirectory {
 
  private:
   [[noreturn]] void fail_with(const std::string& name, const char* what, int error) const;
+  void require_replaceable() const;
   void take_place();
 
   std::string operation_, target_, temporary_;
