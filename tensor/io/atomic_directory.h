@@ -58,6 +58,6 @@ bool is_directory(const std::string& path);
 /** Whether the path is a directory that holds no other files than these. */
 bool may_remove_directory(const std::string& path, const std::vector<std::string>& names);
 /** Removes a directory that holds no other files than these. False where it holds others, and nothing is gone; or where removing failed. */
-bool remove_directory(const std::string& path, const std::vector<std::string>& names);
+MZ_API bool remove_directory(const std::string& path, const std::vector<std::string>& names);
 
 }  // namespace mezzo::io

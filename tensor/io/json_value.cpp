@@ -21,7 +21,7 @@ constexpr double kMostExact = kMostWhole;
 void append_number(std::string& out, double number) {
   if (!std::isfinite(number)) {
     append_json_string(out, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
-  } else if (number == std::floor(number) && std::fabs(number) >= kMostExact) {
+  } else if (number == std::floor(number) && std::fabs(number) > kMostExact) {
     char buffer[32];
     out.append(buffer,
                std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr);
@@ -91,8 +91,8 @@ class ValueListener final : public JsonListener {
     return add(static_cast<double>(value));
   }
   bool number_float(double value, const std::string& text) override {
-    if (!std::isfinite(value)) return unexpected("the number " + text.substr(0, 40));
-    return add(value);
+    if (std::isfinite(value) && text.find_first_of(".eE") != std::string::npos) return add(value);
+    return unexpected("the number " + text.substr(0, 40));
   }
   bool boolean(bool value) override { return add(value); }
   bool null() override { return unexpected("null"); }
