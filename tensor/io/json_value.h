@@ -18,7 +18,7 @@
 namespace mezzo::io {
 
 /** A value. There are no arrays and no null; integers beyond 2^53 and numbers that are not finite are written as text. */
-struct JsonValue {
+struct MZ_API JsonValue {
   using Member = std::pair<std::string, JsonValue>;
   using Object = std::vector<Member>;  // in the order of the file, each name once
 

@@ -20,7 +20,7 @@ Run other_run(Kind kind) {
 
 void check_resume(const Kind& kind, int cut) {
   INFO(kind.net << " " << kind.surface << " " << kind.optimizer << " cut at " << cut);
-  const files::Directory directory;
+  const files::Directory directory = files::Directory::fast();
   Run whole(kind);
   whole.steps(cut, kOverflow);
   const std::string path = amp::save_checkpoint(directory.path(), whole.parts());
@@ -54,7 +54,7 @@ TEST_CASE("a resumed training goes on with the same bits", "[checkpoint]") {
 TEST_CASE("a loaded training goes on with the same bits when it is loaded over another one", "[checkpoint]") {
   for (const char* surface : {"O0", "O1", "O2", "O5", "scaler"}) {
     INFO(surface);
-    const files::Directory directory;
+    const files::Directory directory = files::Directory::fast();
     Run run({.surface = surface});
     run.steps(3);
     amp::save_checkpoint(directory.path(), run.parts());
