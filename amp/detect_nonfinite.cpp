@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "../autograd/ops.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "finite.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
@@ -12,10 +12,6 @@ namespace mezzo::amp {
 namespace {
 
 constexpr std::size_t kRemembered = 20;
-
-bool finite(const Tensor& x) {
-  return !x.defined() || !is_floating(x.dtype()) || x.numel() == 0 || all(isfinite(x)).item<bool>();
-}
 
 bool all_finite(Inputs tensors) { return std::all_of(tensors.begin(), tensors.end(), finite); }
 

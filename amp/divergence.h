@@ -3,7 +3,7 @@
 // Read next: optimizer_link.cpp, grad_scaler.cpp (who throw it).
 #pragma once
 
-#include <functional>
+#include <string>
 
 #include "../optim/optimizer.h"
 #include "../tensor/error.h"
@@ -15,9 +15,8 @@ struct MZ_API DivergenceError : AmpError {
   using AmpError::AmpError;
 };
 
-/** Throws it for an optimizer known as `who`, whose count of skips starts again at 0. The culprit is searched among the present gradients, in
- *  the order of the groups; `name_of` names its parameter. */
-[[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale,
-                                       const std::function<std::string(const Tensor& param)>& name_of);
+/** Throws it for an optimizer known as `who`, whose count of skips starts again at 0. The culprit is searched among the present gradients. */
+[[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who,
+                                       double loss_scale);
 
 }  // namespace mezzo::amp

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "../tensor/text.h"
 
@@ -127,26 +129,41 @@ std::string text_of(const std::optional<ModelCast>& value) {
 
 std::string table(const Properties& p) {
   std::string out;
-  const auto line = [&](std::string name, const std::string& value) {
+  for (auto [name, value] : property_texts(p)) {
     name.resize(22, ' ');
     out += str("\n", name, " : ", value);
-  };
-  line("enabled", p.enabled ? "true" : "false");
-  line("opt_level", std::string(p.level->name));
-  line("cast_model_type", text_of(p.cast_model_type));
-  line("patch_functions", p.patch_functions ? "true" : "false");
-  line("keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32));
-  line("master_weights", text_of(p.master_weights));
-  line("loss_scale", scale_text(p.loss_scale));
+  }
   return out;
 }
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> property_texts(const Properties& p) {
+  return {{"enabled", str(p.enabled, "")},
+          {"opt_level", std::string(p.level->name)},
+          {"cast_model_type", text_of(p.cast_model_type)},
+          {"patch_functions", str(p.patch_functions, "")},
+          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
+          {"master_weights", text_of(p.master_weights)},
+          {"loss_scale", scale_text(p.loss_scale)}};
+}
+
+std::vector<std::pair<std::string, std::string>> further_texts(const Properties& p) {
+  return {{"cast_model_outputs", text_of(p.cast_model_outputs)},
+          {"num_losses", str(p.num_losses)},
+          {"min_loss_scale", text_of(p.min_loss_scale)},
+          {"max_loss_scale", str(p.max_loss_scale)},
+          {"check_static_overflow", str(p.check_static_overflow, "")}};
+}
+
 std::string scale_text(double scale) {
   if (scale == kDynamic) return "dynamic";
-  std::string text = str(scale);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  // Powers of ten only where the digits would be many: 100000.0, yet 1e-40.
+  if (scale < 1e-4 || scale >= 1e16) return str(scale);
+  char digits[64];
+  std::string text(digits,
+                   std::to_chars(digits, digits + sizeof digits, scale, std::chars_format::fixed).ptr);
+  if (text.find('.') == std::string::npos) text += ".0";
   return text;
 }
 
@@ -186,6 +203,16 @@ std::string explanation(const Properties& resolved) {
              "Defaults for this optimization level are:", table(defaults_of(*resolved.level)), "\n",
              "Processing user overrides (additional options that are set)...\n",
              "After processing overrides, optimization options are:", table(resolved));
+}
+
+std::string overrides_text(const Properties& resolved) {
+  const auto of_level = property_texts(defaults_of(*resolved.level)), now = property_texts(resolved);
+  std::string out;
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (now[i].second != of_level[i].second)
+      out += str(out.empty() ? "Overrides: " : "; ", now[i].first, " = ", now[i].second, ", level says ",
+                 of_level[i].second);
+  return out.empty() ? "Overrides: none" : out;
 }
 
 }  // namespace mezzo::amp

@@ -8,6 +8,7 @@
 #include "../autograd/ops/operators.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -79,7 +80,10 @@ struct ScaledLoss::Scope {
   void enter(const Tensor& unscaled);
   void leave();
   void exit();
+  /** A static scale that skips nothing need not know: its flags are never read. */
+  bool looks_for_overflow() const { return scaler().dynamic() || core->properties.check_static_overflow; }
   bool unscale();
+  std::string culprit() const;
   void act_on(bool overflow);
   void exit_by_exception();
 };
@@ -130,32 +134,45 @@ void ScaledLoss::Scope::leave() {
   loss = {};
 }
 
-/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is not finite. */
+namespace {
+
+bool together(const UnscaleWork& p, const UnscaleWork& q) {
+  return p.tensors.x.device() == q.tensors.x.device() && p.a == q.a && p.b == q.b && p.fresh == q.fresh;
+}
+
+/** Does the work, all that shares device and factors in one pass. */
+void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, OverflowFlags& flags) {
+  while (!work.empty()) {
+    const UnscaleWork first = work.front();
+    const auto rest = std::stable_partition(work.begin(), work.end(),
+                                            [&](const UnscaleWork& item) { return together(item, first); });
+    std::vector<optim::AxpbyTensors> items;
+    for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
+    const bool checked = first.fresh && looks_for_overflow;
+    optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
+                 flags.of(first.tensors.x.device()));
+    work.erase(work.begin(), rest);
+  }
+}
+
+}  // namespace
+
+/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is seen not to be finite. */
 bool ScaledLoss::Scope::unscale() {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Seen seen;
-  std::vector<optim::AxpbyTensors> work;
-  for (const auto& link : links) link->collect(seen, work);
-  const bool low =
-      std::any_of(work.begin(), work.end(), [](const auto& item) { return is_low(item.out.dtype()); });
-  if (low && scale != 1 && !std::exchange(core->told_about_low_gradients, true))
+  std::vector<UnscaleWork> work;
+  for (const auto& link : links) link->collect(seen, scale, work);
+  const bool low = std::any_of(work.begin(), work.end(), [](const UnscaleWork& item) {
+    return item.a != 1 && item.fresh && is_low(item.tensors.out.dtype());
+  });
+  if (low && !std::exchange(core->told_about_low_gradients, true))
     core->print(
         "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
         "them");
-  std::stable_sort(work.begin(), work.end(), [](const auto& a, const auto& b) {
-    const Device p = a.x.device(), q = b.x.device();
-    return std::pair(p.kind, p.index) < std::pair(q.kind, q.index);
-  });
   OverflowFlags flags;
-  for (std::size_t begin = 0; begin < work.size();) {
-    const Device device = work[begin].x.device();
-    std::size_t end = begin;
-    while (end < work.size() && work[end].x.device() == device) ++end;
-    optim::axpby(std::span(work).subspan(begin, end - begin), 1 / scale, 1, optim::CheckFinite::x,
-                 flags.of(device));
-    begin = end;
-  }
+  run_unscaling(std::move(work), looks_for_overflow(), flags);
   for (const auto& link : links) {
     link->finish();
     link->pending.reset();
@@ -163,17 +180,26 @@ bool ScaledLoss::Scope::unscale() {
   return flags.any();
 }
 
+/** The first gradient that is not finite; only asked for after an overflow. */
+std::string ScaledLoss::Scope::culprit() const {
+  for (const auto& link : links)
+    if (link->optimizer())
+      if (std::string text = nonfinite_gradient_text(*link->optimizer()); !text.empty()) return text;
+  return {};
+}
+
 /** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
 void ScaledLoss::Scope::act_on(bool overflow) {
   DeferredOverflow& waiting = deferred();
   if (options.delay_overflow_check) {
-    waiting.found = waiting.found || overflow;
+    if (overflow && !std::exchange(waiting.found, true)) waiting.culprit = culprit();
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
     return;
   }
+  const std::string first = waiting.found ? waiting.culprit : overflow ? culprit() : "";
   overflow = overflow || waiting.found;
   const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
-  const bool skip = scaler().update(overflow) || of_static;
+  const bool skip = scaler().update(overflow, first) || of_static;
   if (skip) {
     for (const auto& link : links) link->skip_next_step(options.loss_id);
     for (const auto& remembered : waiting.optimizers)
@@ -182,13 +208,19 @@ void ScaledLoss::Scope::act_on(bool overflow) {
   waiting = {};
 }
 
+/** Errors: of unscaling; then the scope's gradients are dropped, as if the body had thrown. */
 void ScaledLoss::Scope::exit() {
-  if (!inert) {
-    if (options.delay_unscale)
-      for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
-    else
+  if (!inert && options.delay_unscale) {
+    for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
+  } else if (!inert) {
+    try {
       act_on(unscale());
+    } catch (...) {
+      exit_by_exception();
+      throw;
+    }
   }
+  for (const auto& link : links) link->unstepped = true;
   leave();
 }
 
@@ -199,7 +231,10 @@ void ScaledLoss::Scope::exit_by_exception() {
     for (const auto& link : links)
       if (link->pending) link->mark_seen(seen);
     for (const auto& link : links)
-      if (!link->pending) link->roll_back(seen);
+      if (link->pending)
+        link->forget_results();
+      else
+        link->roll_back(seen);
   }
   leave();
 }
@@ -239,7 +274,6 @@ ScaledLoss::~ScaledLoss() {
       scope->exit();
   } catch (...) {
     for (const auto& link : scope->links) link->stored_error = std::current_exception();
-    scope->leave();
   }
 }
 
@@ -251,12 +285,7 @@ const Tensor& ScaledLoss::loss() const {
 void ScaledLoss::close() {
   if (!scope_) refuse("the scope is closed already");
   const std::unique_ptr<Scope> scope = std::move(scope_);
-  try {
-    scope->exit();
-  } catch (...) {
-    scope->leave();
-    throw;
-  }
+  scope->exit();
 }
 
 void ScaledLoss::abandon() {

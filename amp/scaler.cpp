@@ -24,27 +24,35 @@ void LossScaler::check(double scale, std::int64_t unskipped) {
 
 void LossScaler::set_loss_scale(double scale) {
   check(scale, 0);
+  history_.note(scale_, scale, ScaleReason::set);
   scale_ = scale;
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped) {
   check(scale, unskipped);
+  history_.note(scale_, scale, ScaleReason::restored);
   scale_ = scale;
   unskipped_ = unskipped;
 }
 
-bool LossScaler::update(bool overflow) {
+bool LossScaler::update(bool overflow, const std::string& culprit) {
+  history_.tick();
+  const double former = scale_;
   if (dynamic_ && overflow) {
     scale_ = std::max({scale_ / kFactor, min_, kFloor});
     unskipped_ = 0;
-    return true;
+  } else {
+    ++unskipped_;
+    if (dynamic_ && unskipped_ == kWindow) {
+      scale_ = std::min(max_, kFactor * scale_);
+      unskipped_ = 0;
+    }
   }
-  ++unskipped_;
-  if (dynamic_ && unskipped_ == kWindow) {
-    scale_ = std::min(max_, kFactor * scale_);
-    unskipped_ = 0;
-  }
-  return false;
+  if (overflow)
+    history_.note(former, scale_, ScaleReason::overflow, culprit);
+  else if (scale_ != former)
+    history_.note(former, scale_, ScaleReason::growth);
+  return dynamic_ && overflow;
 }
 
 }  // namespace mezzo::amp

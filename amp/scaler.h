@@ -1,11 +1,12 @@
 // LossScaler: one loss scale, its counters, and the rule by which it moves.
-// Sees: properties.h.
+// Sees: properties.h, scale_history.h.
 // Read next: scaler.cpp (the rule), scale_loss.h (who applies it).
 #pragma once
 
 #include <cstdint>
 
 #include "properties.h"
+#include "scale_history.h"
 
 namespace mezzo::amp {
 
@@ -27,17 +28,21 @@ class MZ_API LossScaler {
 
   /** Overwrites the scale; counters and mode stay. Errors: ValueError unless finite and positive. */
   void set_loss_scale(double scale);
-  /** Takes note of one check; true when the step must be skipped. Static scalers only count, and never ask for a skip. */
-  bool update(bool overflow);
+  /** Takes note of one check; true when the step must be skipped. Static scalers only count, and never ask for a skip. `culprit` says which
+   *  gradient overflowed, for events(). */
+  bool update(bool overflow, const std::string& culprit = {});
   /** Takes over saved values. Errors: ValueError; nothing has changed then. */
   void restore(double scale, std::int64_t unskipped);
   static void check(double scale, std::int64_t unskipped);
+  /** The latest 256 overflows, growths and changes from outside, oldest first. */
+  std::vector<ScaleEvent> events() const { return history_.events(); }
 
  private:
   double scale_;
   double min_, max_;
   std::int64_t unskipped_ = 0;
   bool dynamic_;
+  ScaleHistory history_;
 };
 
 }  // namespace mezzo::amp

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "../tensor/registry.h"
 #include "../tensor/text.h"
 #include "conversion.h"
+#include "explain.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -83,10 +83,13 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   optimizer.attach(link);
 }
 
-void end(SessionCore& core) {
+void require_closed_scopes(const SessionCore& core) {
   if (core.open_scopes > 0)
     fail<StateError>("Session.close",
                      {.what = "a scale_loss scope is open", .hint = "close the scope first"});
+}
+
+void end(SessionCore& core) {
   if (!core.live.exchange(false)) return;
   core.cache.clear();
   ThreadCasts::here().deactivate(core);
@@ -107,7 +110,7 @@ std::string SessionCore::name_of(const Tensor& param) const {
   for (const nn::Module& model : models)
     for (const nn::NamedTensor& entry : model.named_parameters())
       if (entry.tensor.is_same(param)) return entry.name;
-  return "parameter";
+  return {};
 }
 
 Session initialize(const ModelList& models, const OptimizerList& optimizers, const Options& options) {
@@ -156,15 +159,23 @@ Session& Session::operator=(Session&& other) noexcept {
 }
 
 Session::~Session() {
+  if (!core_) return;
   try {
-    close();
+    require_closed_scopes(*core_);
+  } catch (const std::exception& error) {
+    log_text(Severity::error, error.what());  // and its gradients stay scaled
+  }
+  try {
+    end(*core_);
   } catch (const std::exception& error) {
     log_text(Severity::error, error.what());
   }
 }
 
 void Session::close() {
-  if (core_) end(*core_);
+  if (!core_) return;
+  require_closed_scopes(*core_);
+  end(*core_);
 }
 
 const Properties& Session::options() const { return core().properties; }
@@ -235,9 +246,14 @@ SavedScaler checked_entry(const std::string& name, const std::map<std::string, d
   return {scale, static_cast<std::int64_t>(unskipped)};
 }
 
-void restore_scalers(SessionCore& core, const StateDict& saved) {
+std::map<std::size_t, SavedScaler> checked_entries(const StateDict& saved) {
   std::map<std::size_t, SavedScaler> entries;
   for (const auto& [name, fields] : saved) entries[scaler_index(name)] = checked_entry(name, fields);
+  return entries;
+}
+
+void restore_scalers(SessionCore& core, const StateDict& saved) {
+  const std::map<std::size_t, SavedScaler> entries = checked_entries(saved);
   const std::size_t count = core.scalers.size();
   if (entries.size() != count)
     core.print(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
@@ -261,59 +277,10 @@ SessionCore& current_core() {
 
 StateDict Session::state_dict() const { return saved_scalers(core()); }
 void Session::load_state_dict(const StateDict& saved) { restore_scalers(core(), saved); }
+void Session::check_state_dict(const StateDict& saved) const { (void)checked_entries(saved); }
 StateDict state_dict() { return saved_scalers(current_core()); }
 void load_state_dict(const StateDict& saved) { restore_scalers(current_core(), saved); }
 
-// ---- explain --------------------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-std::string_view text_of(Action what) {
-  switch (what) {
-    case Action::keep: return "runs in the dtype given";
-    case Action::to_low: return "inputs are cast to the 16-bit type";
-    case Action::to_f32: return "inputs are cast to f32";
-    case Action::promote: return "runs in the widest input's dtype";
-    case Action::refuse: break;
-  }
-  return "is refused";
-}
-
-/** One line per tag: what happens, and to which ops. */
-std::string explain_ops(bool casts_active) {
-  std::string out;
-  for (const Precision tag :
-       {Precision::low, Precision::full, Precision::widest, Precision::match, Precision::banned}) {
-    std::string ops;
-    for (const OpRow* row : all_ops())
-      if (row->traits.precision == tag) ops += str(" ", row->traits.name);
-    if (!ops.empty()) out += str(name(tag), ": ", text_of(action(tag, casts_active)), ":", ops, "\n");
-  }
-  return out;
-}
-
-/** One line per dtype: how many tensors of the model have it. */
-std::string explain_model(const nn::Module& model) {
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;
-  for (const nn::NamedTensor& entry : model.named_parameters()) {
-    auto& [tensors, elements] = counts[str(entry.tensor.dtype(), "")];
-    ++tensors;
-    elements += entry.tensor.numel();
-  }
-  std::string out = str(model.kind(), ":");
-  for (const auto& [dtype, count] : counts)
-    out += str(" ", count.first, " parameters in ", dtype, " (", count.second, " elements)");
-  return out + "\n";
-}
-
-}  // namespace
-
-std::string Session::explain() const {
-  const SessionCore& c = core();
-  if (!c.enabled()) return "mixed precision is disabled\n";
-  std::string out = explanation(c.properties) + "\n";
-  for (const nn::Module& model : c.models) out += explain_model(model);
-  return out + explain_ops(c.casts_ops);
-}
+std::string Session::explain() const { return amp::explain(core()); }
 
 }  // namespace mezzo::amp

@@ -46,7 +46,7 @@ class MZ_API Session {
   Session(Session&& other) noexcept = default;
   /** Closes what this session was, as the destructor does. */
   Session& operator=(Session&& other) noexcept;
-  /** Closes; an error there goes to the log. */
+  /** Closes, even inside an open scope; an error there goes to the log. */
   ~Session();
 
   /** The scalers' values; gradients, stashes and skips are not in it: save between a step and the next scope. Empty when disabled. */
@@ -60,15 +60,19 @@ class MZ_API Session {
   /** Switches this session's op casts on for the calling thread: `const auto on = session.activate();` */
   [[nodiscard]] Activation activate();
   CastCache& cast_cache();
-  /** Level, overrides, what became of the models' tensors, and what happens to the ops of each tag. */
+  /** Level, overrides, every parameter and buffer with its dtype and why it was kept where it was, and what happens to the ops of each tag. */
   std::string explain() const;
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& saved) const;
   /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
   void close();
+
+  /** For checkpoints. Errors: StateError for a session that was moved from. */
+  SessionCore& core() const;
 
  private:
   friend MZ_API Session initialize(const ModelList&, const OptimizerList&, const Options&);
   explicit Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
-  SessionCore& core() const;
 
   std::shared_ptr<SessionCore> core_;
 };

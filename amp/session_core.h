@@ -20,6 +20,7 @@ class OptimizerLink;
 /** An overflow seen by a scope that was told not to act on it: it joins the next checked exit of the same scaler. */
 struct DeferredOverflow {
   bool found = false;
+  std::string culprit;  // of the first such overflow
   std::vector<std::weak_ptr<OptimizerLink>> optimizers;
 };
 
@@ -37,7 +38,7 @@ struct MZ_API SessionCore final : CastingSession {
   bool enabled() const { return properties.enabled; }
   /** Prints at verbosity 1 and above. */
   void print(std::string_view text) const;
-  /** Dotted name of a parameter in the session's models; "parameter" when it is in none. */
+  /** Dotted name of a parameter in the session's models; empty when it is in none. */
   std::string name_of(const Tensor& param) const;
 };
 

@@ -1,7 +1,11 @@
 #include "trace.h"
 
 #include <algorithm>
+#include <map>
+#include <thread>
+#include <tuple>
 
+#include "../autograd/hooks.h"
 #include "../autograd/ops.h"
 #include "../tensor/text.h"
 #include "unobserved.h"
@@ -27,58 +31,116 @@ std::string padded(std::string text, std::size_t width) {
 }
 
 std::string line(std::initializer_list<std::string> cells) {
-  static constexpr std::size_t kWidths[] = {20, 24, 8, 10, 7, 6, 10, 12, 10, 8};
+  static constexpr std::size_t kWidths[] = {20, 24, 8, 8, 10, 7, 6, 10, 12, 10, 8};
   std::string out;
   const std::size_t* width = kWidths;
   for (const std::string& cell : cells) out += padded(cell, *width++);
   return out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
 }
 
+/** A kind of cast: what an entry counts. */
+struct Kind {
+  std::string module;
+  std::string op, rule;
+  CastDirection direction;
+  DType from, to;
+  friend bool operator<(const Kind& a, const Kind& b) {
+    return std::tie(a.module, a.op, a.rule, a.direction, a.from, a.to) <
+           std::tie(b.module, b.op, b.rule, b.direction, b.from, b.to);
+  }
+};
+
 }  // namespace
 
-trace::trace() : outer_(ThreadCasts::here().ledger) { ThreadCasts::here().ledger = this; }
+std::string_view name(CastDirection direction) {
+  return direction == CastDirection::forward ? "forward" : "backward";
+}
+
+/** The entries. Gradients find it by way of hooks, which outlive the trace: then it is gone. */
+struct trace::Book {
+  std::vector<CastEntry> entries;
+  std::map<Kind, std::size_t> places;
+  std::thread::id thread = std::this_thread::get_id();
+
+  CastEntry& entry(const Kind& kind) {
+    const auto [place, is_new] = places.try_emplace(kind, entries.size());
+    if (is_new)
+      entries.push_back({.module = kind.module,
+                         .op = kind.op,
+                         .rule = kind.rule,
+                         .direction = kind.direction,
+                         .from = kind.from,
+                         .to = kind.to});
+    return entries[place->second];
+  }
+
+  void add(const Kind& kind, const Tensor& from, const Tensor& to) {
+    CastEntry& e = entry(kind);
+    ++e.count;
+    e.elements += to.numel();
+    e.bytes += to.numel() * static_cast<std::int64_t>(item_size(to.dtype()));
+    if (!is_low(to.dtype())) return;
+    e.overflowed += count_true(isinf(to) & isfinite(from));
+    e.flushed += count_true((to == 0) & (from != 0));
+  }
+
+  static void watch_gradient(const std::shared_ptr<Book>& self, const Kind& kind, const Tensor& to);
+};
+
+trace::trace() : book_(std::make_shared<Book>()), outer_(ThreadCasts::here().ledger) {
+  ThreadCasts::here().ledger = this;
+}
 
 trace::~trace() { ThreadCasts::here().ledger = outer_; }
 
 void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) {
-  const Key key{current_module_path(), reason.op, reason.rule, from.dtype(), to.dtype()};
-  const auto [place, is_new] = places_.try_emplace(key, entries_.size());
-  if (is_new)
-    entries_.push_back({.module = std::get<0>(key),
-                        .op = std::string(reason.op),
-                        .rule = std::string(reason.rule),
-                        .from = from.dtype(),
-                        .to = to.dtype()});
-  CastEntry& entry = entries_[place->second];
+  const Kind kind{current_module_path(),  std::string(reason.op), std::string(reason.rule),
+                  CastDirection::forward, from.dtype(),           to.dtype()};
   if (cached) {
-    ++entry.cache_hits;
+    ++book_->entry(kind).cache_hits;
   } else {
     const Unobserved quiet;
-    ++entry.count;
-    entry.elements += to.numel();
-    entry.bytes += to.numel() * static_cast<std::int64_t>(item_size(to.dtype()));
-    if (is_low(to.dtype())) {
-      entry.overflowed += count_true(isinf(to) & isfinite(from));
-      entry.flushed += count_true((to == 0) & (from != 0));
-    }
+    book_->add(kind, from, to);
+    if (to.requires_grad()) Book::watch_gradient(book_, kind, to);
   }
   if (outer_) outer_->note(reason, from, to, cached);
 }
 
-std::vector<CastEntry> trace::entries() const { return entries_; }
+/** The gradient of a cast's result is cast back to the dtype the cast came from. */
+void trace::Book::watch_gradient(const std::shared_ptr<Book>& self, const Kind& kind, const Tensor& to) {
+  register_hook(to, [kind, weak = std::weak_ptr<Book>(self)](const Tensor& gradient) -> Tensor {
+    const std::shared_ptr<Book> book = weak.lock();
+    if (!book || book->thread != std::this_thread::get_id()) return {};
+    const Unobserved quiet;
+    const Kind back{kind.module, kind.op, kind.rule, CastDirection::backward, gradient.dtype(), kind.from};
+    book->add(back, gradient, gradient.to(kind.from));
+    return {};
+  });
+}
+
+std::vector<CastEntry> trace::entries() const { return book_->entries; }
 
 CastEntry trace::total() const {
   CastEntry sum;
-  for (const CastEntry& entry : entries_) add(sum, entry);
+  for (const CastEntry& entry : book_->entries) add(sum, entry);
+  return sum;
+}
+
+CastEntry trace::total(CastDirection direction) const {
+  CastEntry sum;
+  sum.direction = direction;
+  for (const CastEntry& entry : book_->entries)
+    if (entry.direction == direction) add(sum, entry);
   return sum;
 }
 
 std::string trace::table() const {
-  std::string out =
-      line({"module", "op", "rule", "cast", "count", "cached", "elements", "bytes", "overflowed", "flushed"});
-  for (const CastEntry& e : entries_)
-    out += line({e.module, e.op, e.rule, str(e.from, "->", e.to), str(e.count), str(e.cache_hits),
-                 str(e.elements), str(e.bytes), str(e.overflowed), str(e.flushed)});
+  std::string out = line({"module", "op", "rule", "way", "cast", "count", "cached", "elements", "bytes",
+                          "overflowed", "flushed"});
+  for (const CastEntry& e : book_->entries)
+    out +=
+        line({e.module, e.op, e.rule, std::string(name(e.direction)), str(e.from, "->", e.to), str(e.count),
+              str(e.cache_hits), str(e.elements), str(e.bytes), str(e.overflowed), str(e.flushed)});
   return out;
 }
 

@@ -3,20 +3,25 @@
 // Read next: trace.cpp, detect_nonfinite.h (the other microscope).
 #pragma once
 
-#include <map>
+#include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "casting.h"
 
 namespace mezzo::amp {
 
+/** Which way a cast went: on the way to the loss, or back, where a gradient returns to the dtype its tensor came from. */
+enum class CastDirection : std::uint8_t { forward, backward };
+
+MZ_API std::string_view name(CastDirection direction);
+
 /** Casts of one kind. */
 struct CastEntry {
   std::string module;  // dotted path of the module executing; empty outside of one
   std::string op;      // whose input it was; "model input" and "model output" at a wrapped model's door
   std::string rule;    // the tag that asked for it, or "model", "cast_inputs"
+  CastDirection direction = CastDirection::forward;
   DType from = f32, to = f32;
   std::int64_t count = 0;       // casts executed
   std::int64_t cache_hits = 0;  // weights whose cast was at hand
@@ -26,8 +31,9 @@ struct CastEntry {
   std::int64_t flushed = 0;     // nonzero elements that became zero
 };
 
-/** Writes down this thread's casts until the end of the scope: op inputs and what passes a wrapped model's door, not the backward pass. Scopes nest; an inner one's
- *  casts are in the outer ones too. While no trace is open casts cost one branch more. Counting what overflows and flushes costs two passes over each cast tensor. */
+/** Writes down this thread's casts until the end of the scope: op inputs, what passes a wrapped model's door, and, in a backward pass inside the scope, the
+ *  gradients on their way back through the casts it saw. Scopes nest; an inner one's casts are in the outer ones too. While no trace is open casts cost one branch
+ *  more. Counting what overflows and flushes costs two passes over each cast tensor, for gradients a second cast. Results stay the same to the bit. */
 class MZ_API trace final : public CastLedger {
  public:
   trace();
@@ -39,15 +45,16 @@ class MZ_API trace final : public CastLedger {
   std::vector<CastEntry> entries() const;
   /** All of them added up; its names are empty. */
   CastEntry total() const;
+  /** Those of one direction added up. */
+  CastEntry total(CastDirection direction) const;
   /** One line per entry, with a heading. */
   std::string table() const;
 
   void note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) override;
 
  private:
-  using Key = std::tuple<std::string, std::string_view, std::string_view, DType, DType>;
-  std::map<Key, std::size_t> places_;
-  std::vector<CastEntry> entries_;
+  struct Book;
+  std::shared_ptr<Book> book_;
   CastLedger* outer_;
 };
 

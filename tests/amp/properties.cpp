@@ -126,6 +126,16 @@ TEST_CASE("loss_scale") {
   for (const double value : {0.0, -1.0, std::nan(""), HUGE_VAL}) CHECK_THROWS_AS(scale(value), ValueError);
 }
 
+TEST_CASE("scales are printed in full, as far as that can be read") {
+  CHECK(amp::scale_text(amp::kDynamic) == "dynamic");
+  CHECK(amp::scale_text(1) == "1.0");
+  CHECK(amp::scale_text(32768) == "32768.0");
+  CHECK(amp::scale_text(100000) == "100000.0");
+  CHECK(amp::scale_text(0.3) == "0.3");
+  CHECK(amp::scale_text(49999.5) == "49999.5");
+  CHECK(amp::scale_text(0x1p-126) == "1.1754943508222875e-38");
+}
+
 TEST_CASE("the other options") {
   const auto refused = [](auto set) { CHECK_THROWS_AS(amp::resolve(with("O1", set)), ValueError); };
   refused([](amp::Options& o) { o.cast_model_outputs = f64; });

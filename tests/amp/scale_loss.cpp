@@ -204,7 +204,8 @@ TEST_CASE("endless overflow ends in an error that names the gradient") {
   CHECK_THROWS_WITH_AS_TEXT(
       train_step(net, optimizer, kInf), amp::DivergenceError,
       "step(optimizer 0): 3 consecutive steps skipped; got nan at [0,0] of first.weight (first "
-      "non-finite gradient), loss scale 8192, expected finite");
+      "non-finite gradient), loss scale 8192, expected finite; lower the learning rate or run under "
+      "amp::detect_nonfinite");
   CHECK(optimizer.consecutive_skips() == 0);
   CHECK(train_step(net, optimizer, kInf) == StepResult::skipped);
 }

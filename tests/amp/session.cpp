@@ -254,6 +254,35 @@ TEST_CASE("a session explains itself") {
   CHECK(text.find("low: runs in the dtype given:") != std::string::npos);
 }
 
+TEST_CASE("an explanation names overrides, tensors and why they were kept, and changed tags") {
+  const auto says = [](const amp::Session& session, const std::string& part) {
+    INFO(part << " in\n" << session.explain());
+    CHECK(session.explain().find(part) != std::string::npos);
+  };
+  Net net;
+  optim::SGD optimizer(net.parameters());
+  {
+    amp::Options options = quiet("O2");
+    options.loss_scale = 128.0;
+    const auto session = amp::initialize(net, optimizer, options);
+    says(session, "\nOverrides: loss_scale = 128.0, level says dynamic\n");
+    says(session, "\n  first.weight: parameter f16[8,6]@cpu, with an f32 master\n");
+    says(session, "\n  norm.weight: parameter f32[8]@cpu, kept: keep_batchnorm_fp32\n");
+    says(session, "\n  mean: buffer f16[4]@cpu\n");
+    says(session, "\n  count: buffer i64[]@cpu, kept: f64, integers and bool are never cast\n");
+    says(session, " conv2d ");
+    CHECK(session.explain().find("tags that are not") == std::string::npos);
+  }
+  const auto session = amp::initialize(net, optimizer, quiet("O1"));
+  says(session, "\nOverrides: none\n");
+  says(session, "\n  norm.weight: parameter f32[8]@cpu\n");
+  says(session, "\nlow: inputs are cast to the 16-bit type: ");
+  says(session, "\nfull: inputs are cast to f32: ");
+  says(session, "\nbanned: is refused: binary_cross_entropy\n");
+  const amp::policy_override changed{{"relu", Precision::low}};
+  says(session, "\ntags that are not the op's own: relu (match -> low)\n");
+}
+
 TEST_CASE("sessions can be moved and replaced") {
   Net net;
   optim::SGD optimizer(net.parameters());
@@ -264,6 +293,24 @@ TEST_CASE("sessions can be moved and replaced") {
   moved.close();
   moved = amp::initialize(net, optimizer, quiet("O1"));
   CHECK(net.first.weight.dtype() == f32);
+  CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
+}
+
+TEST_CASE("a session that ends inside a scope says so, and leaves no casts behind") {
+  LogCapture log;
+  Net net;
+  optim::SGD optimizer(net.parameters());
+  std::optional<amp::Session> session(amp::initialize(net, optimizer, quiet("O1")));
+  auto scope = amp::scale_loss(loss_of(net), optimizer);
+  scope.loss().backward();
+  session.reset();
+  REQUIRE(log.lines.size() == 1);
+  CHECK(log.lines[0].find("Session.close: a scale_loss scope is open") == 0);
+  CHECK_FALSE(amp::autocast::is_enabled());
+  CHECK(optimizer.attachment() == nullptr);
+  scope.close();
+  optimizer.zero_grad();
+  const auto again = amp::initialize(net, optimizer, quiet("O2"));
   CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
 }
 

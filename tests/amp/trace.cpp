@@ -1,7 +1,8 @@
 // The cast ledger and the hunt for the first value that is not finite (AMP.md 14).
-#include "nets.h"
+#include <thread>
 
 #include "../support/catch.h"
+#include "nets.h"
 
 using namespace nets;
 
@@ -84,6 +85,51 @@ TEST_CASE("a trace counts what overflows and what is flushed to zero", "[trace]"
   matmul(x, ones({3, 1}, {.dtype = f16}));
   CHECK(outer.total().count == 2);
   CHECK(outer.total().overflowed == 4);
+}
+
+TEST_CASE("a trace follows gradients back through the casts", "[trace]") {
+  // f16 -> f32 on the way in, so the gradient goes f32 -> f16 on its way back: there small ones are lost, and large ones overflow.
+  const Tensor x = tensor({1, 2, 3, 4}, {4}, {.dtype = f16});
+  x.requires_grad_();
+  const Tensor upstream = tensor({1e-9, 1e9, 1, 0});
+  Tensor y;
+  amp::trace ledger;
+  {
+    const amp::autocast on;
+    y = exp(x);
+  }
+  sum(y * upstream).backward();
+  const auto entries = ledger.entries();
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].direction == amp::CastDirection::forward);
+  CHECK(entries[0].flushed == 0);
+  CHECK(entries[1].op == entries[0].op);
+  CHECK(entries[1].direction == amp::CastDirection::backward);
+  CHECK(entries[1].from == f32);
+  CHECK(entries[1].to == f16);
+  CHECK(entries[1].count == 1);
+  CHECK(entries[1].bytes == 8);
+  CHECK(entries[1].flushed == 1);
+  CHECK(entries[1].overflowed == 1);
+  CHECK(ledger.table().find("backward") != std::string::npos);
+}
+
+TEST_CASE("gradients find a trace that has ended gone, and another thread's closed", "[trace]") {
+  const Tensor w = ones({2, 2}).requires_grad_();
+  const auto forward = [&] {
+    const amp::autocast on;
+    return sum(matmul(w, w));
+  };
+  Tensor loss;
+  {
+    const amp::trace ended;
+    loss = forward();
+  }
+  CHECK_NOTHROW(loss.backward());
+  const amp::trace ledger;
+  loss = forward();
+  std::thread([&] { loss.backward(); }).join();
+  CHECK(ledger.total(amp::CastDirection::backward).count == 0);
 }
 
 TEST_CASE("a trace neither changes results nor enters the graph", "[trace]") {

@@ -1,0 +1,60 @@
+#include "nonfinite_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../tensor/text.h"
+#include "finite.h"
+#include "optimizer_link.h"
+#include "unobserved.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+Shape place_in(const Shape& shape, std::int64_t index) {
+  Shape place = shape;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    place[d] = index % shape[d];
+    index /= shape[d];
+  }
+  return place;
+}
+
+std::string name_in(const optim::Optimizer& optimizer, const Tensor& param, std::size_t position) {
+  const auto* link = dynamic_cast<const OptimizerLink*>(optimizer.attachment());
+  const std::string name = link ? link->core()->name_of(param) : "";
+  return name.empty() ? str("parameter ", position) : name;
+}
+
+}  // namespace
+
+std::string NonfiniteGradient::text() const {
+  const std::string_view number = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return str(number, " at ", place, " of ", parameter);
+}
+
+std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer) {
+  const Unobserved quiet;
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const optim::Slot& slot : optimizer.slots(group)) {
+      const Tensor grad = slot.param.grad();
+      if (!finite(grad)) {
+        const std::vector<double> values = grad.to_vector<double>();
+        const auto bad =
+            std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
+        return NonfiniteGradient{name_in(optimizer, slot.param, position),
+                                 place_in(grad.shape(), bad - values.begin()), *bad};
+      }
+      ++position;
+    }
+  return std::nullopt;
+}
+
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) {
+  const auto found = first_nonfinite_gradient(optimizer);
+  return found ? found->text() : "";
+}
+
+}  // namespace mezzo::amp

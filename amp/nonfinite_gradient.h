@@ -1,0 +1,31 @@
+// first_nonfinite_gradient: which parameter's gradient overflowed, and where, once a step was skipped for it.
+// Sees: optim.
+// Read next: divergence.h, scale_history.h (who tell it).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "../optim/optimizer.h"
+
+namespace mezzo::amp {
+
+/** An element of a gradient that is infinite or NaN. */
+struct MZ_API NonfiniteGradient {
+  std::string
+      parameter;  // dotted name in the session's models; "parameter 3", counted over all groups, elsewhere
+  Shape place;    // index of the element
+  double value = 0;
+
+  /** "inf at [3,17] of fc1.weight" */
+  std::string text() const;
+};
+
+/** The first one among the gradients that are present, in the order of the groups; empty where all are finite. Gradients keep their infinities
+ *  from the overflow until zero_grad(), so ask between a skipped step and that. Costs a pass over the gradients up to the one it names. */
+MZ_API std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer);
+
+/** Its text, or an empty one. */
+MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer);
+
+}  // namespace mezzo::amp

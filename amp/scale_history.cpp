@@ -1,0 +1,27 @@
+#include "scale_history.h"
+
+#include "../tensor/text.h"
+
+namespace mezzo::amp {
+
+std::string_view name(ScaleReason reason) {
+  switch (reason) {
+    case ScaleReason::overflow: return "overflow";
+    case ScaleReason::growth: return "growth";
+    case ScaleReason::set: return "set";
+    case ScaleReason::restored: break;
+  }
+  return "restored";
+}
+
+std::string ScaleEvent::text() const {
+  return str("step ", step, ": ", old_scale, " -> ", new_scale, " (", name(reason),
+             culprit.empty() ? "" : ", ", culprit, ")");
+}
+
+void ScaleHistory::note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit) {
+  if (events_.size() == kKept) events_.pop_front();
+  events_.push_back({step_, old_scale, new_scale, reason, culprit});
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,127 @@
+// Every level with every loss scale, every choice for batch norm and every optimizer: what fits trains, twice to the same bits; what does not is
+// refused in the words of properties.cpp.
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "conv_net.h"
+
+using namespace conv_net;
+
+namespace {
+
+const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+
+template <class T> struct Choice {
+  const char* name;
+  std::optional<T> value;
+};
+const Choice<amp::LossScale> kScales[] = {{"default", {}},
+                                          {"1", amp::LossScale(1.0)},
+                                          {"128", amp::LossScale(128.0)},
+                                          {"dynamic", amp::LossScale("dynamic")}};
+const Choice<bool> kBatchNorms[] = {{"default", {}}, {"true", true}, {"false", false}};
+
+amp::Options options_of(const char* level, const Choice<amp::LossScale>& scale,
+                        const Choice<bool>& batch_norm) {
+  amp::Options options = nets::quiet(level);
+  options.loss_scale = scale.value;
+  if (batch_norm.value) options.keep_batchnorm_fp32 = *batch_norm.value;
+  return options;
+}
+
+bool casts_ops(const std::string& level) { return level == "O1" || level == "O4"; }
+
+/** f32 and bf16 have the exponents of f32: there a power of two goes in and out without a trace. */
+bool scales_exactly(const std::string& level) { return level == "O0" || level == "O4" || level == "O5"; }
+
+void check_that_it_learns(const Run& run) {
+  CHECK(run.losses.back() < run.losses.front());
+  for (const optim::StepResult verdict : run.verdicts) CHECK(verdict == optim::StepResult::stepped);
+}
+
+}  // namespace
+
+TEST_CASE("levels x loss scales x batch norm x optimizers: trains, twice the same bits, or is refused",
+          "[product]") {
+  int trained = 0, refused = 0;
+  for (const char* level : kLevels)
+    for (const optimizers::Kind& kind : optimizers::kinds())
+      for (const Choice<bool>& batch_norm : kBatchNorms) {
+        std::optional<Run> by_another_scale;
+        for (const auto& scale : kScales) {
+          INFO(level << ", loss scale " << scale.name << ", keep_batchnorm_fp32 " << batch_norm.name << ", "
+                     << kind.name);
+          const amp::Options options = options_of(level, scale, batch_norm);
+          if (casts_ops(level) && batch_norm.value) {
+            CHECK_THROWS_WITH_AS_TEXT(train(options, kind.make), ValueError,
+                                      str("amp::initialize: keep_batchnorm_fp32: ", level,
+                                          " casts ops and leaves the model in f32; got ", batch_norm.name,
+                                          ", expected it left out; batch norm runs in f32 there"));
+            ++refused;
+            continue;
+          }
+          const Run run = train(options, kind.make);
+          check_that_it_learns(run);
+          CHECK(run == train(options, kind.make));
+          ++trained;
+          if (!scales_exactly(level)) continue;
+          if (by_another_scale) CHECK(run == *by_another_scale);
+          by_another_scale = run;
+        }
+      }
+  const int kinds = static_cast<int>(optimizers::kinds().size());
+  CHECK(trained == (4 * 3 + 2) * 4 * kinds);
+  CHECK(refused == 2 * 2 * 4 * kinds);
+}
+
+// One pass over the lists of all tensors is to give what one call per tensor gives.
+TEST_CASE("an optimizer of all parameters and one for each of them train to the same bits", "[product]") {
+  for (const char* level : kLevels)
+    for (const optimizers::Kind& kind : optimizers::kinds())
+      for (const auto& scale : kScales) {
+        if (!kind.tensor_by_tensor) continue;
+        INFO(level << ", loss scale " << scale.name << ", " << kind.name);
+        const amp::Options options = options_of(level, scale, kBatchNorms[0]);
+        const Run together = train(options, kind.make);
+        const Run apart = train(options, kind.make, 6, Grouping::one_by_one);
+        CHECK(together.losses == apart.losses);
+        CHECK(together.model == apart.model);
+      }
+}
+
+TEST_CASE("what a level does with batch norm by default is one of its choices", "[product]") {
+  const optimizers::Factory& make = optimizers::kinds()[0].make;
+  const auto run = [&](const char* level, const Choice<bool>& batch_norm) {
+    return train(options_of(level, kScales[0], batch_norm), make);
+  };
+  const auto& [unset, kept, converted] = kBatchNorms;
+  CHECK(run("O0", unset) == run("O0", kept));
+  CHECK(run("O0", unset) == run("O0", converted));
+  for (const char* level : {"O2", "O5"}) {
+    CHECK(run(level, unset) == run(level, kept));
+    CHECK_FALSE(run(level, unset) == run(level, converted));
+  }
+  CHECK(run("O3", unset) == run("O3", converted));
+  CHECK_FALSE(run("O3", unset) == run("O3", kept));
+}
+
+// Casting an f32 weight to f16 for each op, as O1 does, and rounding an f32 master to an f16 weight after each step, as O2 does, give the same f16
+// weight: in a net of low and match ops alone the two levels are one and the same arithmetic.
+TEST_CASE("O1 and O2 agree to the bit on this net, as do O4 and O5; no other levels do", "[product]") {
+  for (const optimizers::Kind& kind : optimizers::kinds()) {
+    INFO(kind.name);
+    std::map<std::string, std::vector<double>> losses;
+    for (const char* level : kLevels) losses[level] = train(nets::quiet(level), kind.make).losses;
+    CHECK(losses["O1"] == losses["O2"]);
+    CHECK(losses["O4"] == losses["O5"]);
+    const char* const different[] = {"O0", "O1", "O3", "O4"};
+    for (const char* a : different)
+      for (const char* b : different) CHECK((losses[a] == losses[b]) == (a == b));
+  }
+}
+
+TEST_CASE("O0 is the same as no session at all", "[product]") {
+  amp::Options off;
+  off.enabled = false;
+  for (const optimizers::Kind& kind : optimizers::kinds())
+    CHECK(train(off, kind.make) == train(nets::quiet("O0"), kind.make));
+}

@@ -1,0 +1,200 @@
+// More than ten thousand overflows, made on purpose: in the loss, in activations, in gradients, in casts; at every level that skips steps.
+// Each must cost exactly one step, halve the scale, and leave no trace in what is trained.
+#include <random>
+
+#include "../support/catch.h"
+#include "fingerprint.h"
+#include "nets.h"
+#include "optimizers.h"
+
+using namespace nets;
+
+namespace {
+
+enum class Site {
+  none,
+  loss_inf,
+  loss_nan,
+  loss_too_large,
+  activation,
+  activation_gradient,
+  weight_gradient,
+  cast
+};
+constexpr Site kSites[] = {
+    Site::loss_inf,        Site::loss_nan, Site::loss_too_large, Site::activation, Site::activation_gradient,
+    Site::weight_gradient, Site::cast};
+
+/** How steps come to be skipped. */
+struct Regime {
+  const char* name;
+  const char* level;              // of a session; null: GradScaler
+  std::optional<double> scale;    // static, with check_static_overflow; none: dynamic
+  std::optional<DType> autocast;  // of the guard that goes with GradScaler
+  bool has_casts;                 // there are inputs to overflow in one
+};
+const Regime kRegimes[] = {
+    {"O0 dynamic", "O0", {}, {}, false},
+    {"O1", "O1", {}, {}, true},
+    {"O2", "O2", {}, {}, true},
+    {"O3 dynamic", "O3", {}, {}, true},
+    {"O4 dynamic", "O4", {}, {}, true},
+    {"O5 dynamic", "O5", {}, {}, true},
+    {"O2 static", "O2", 1024.0, {}, true},
+    {"O3 static", "O3", 128.0, {}, true},
+    {"GradScaler", nullptr, {}, {}, false},
+    {"GradScaler and autocast", nullptr, {}, f16, true},
+};
+
+const char* const kLosses[] = {"mse", "cross entropy", "smooth l1"};
+
+/** Two layers, with places to go wrong in. */
+struct Fragile : nn::Model<Fragile> {
+  Fragile() {
+    for (const Tensor& p : {first.weight, second.bias})
+      register_hook(p, [site = site](const Tensor& g) {
+        return *site == Site::weight_gradient ? g * HUGE_VAL : Tensor{};
+      });
+  }
+  Tensor forward(const Tensor& x) const {
+    Tensor h = tanh(first(x));
+    if (*site == Site::activation) h = h * 1e38 * 1e38;
+    if (*site == Site::activation_gradient)
+      register_hook(h, [](const Tensor& g) { return full_like(g, std::nan("")); });
+    return second(h);
+  }
+  Affine first = add("first", Affine(4, 6, 0));
+  Affine second = add("second", Affine(6, 3, 2));
+  std::shared_ptr<Site> site = std::make_shared<Site>(Site::none);
+};
+
+/** A net in training under a regime. */
+class Trainee {
+ public:
+  Trainee(const Regime& regime, const optimizers::Kind& kind, const std::string& loss)
+      : regime_(regime), loss_(loss), optimizer_(kind.make(net_.parameters())) {
+    if (!regime.level) return;
+    amp::Options options = quiet(regime.level);
+    options.loss_scale = regime.scale ? amp::LossScale(*regime.scale) : amp::LossScale("dynamic");
+    options.check_static_overflow = regime.scale.has_value();
+    session_.emplace(amp::initialize(net_, *optimizer_, options));
+  }
+
+  /** One step of as many micro-batches, of which the first goes wrong at `site`. */
+  optim::StepResult step(Site site, int micro_batches) {
+    optimizer_->zero_grad();
+    for (int i = 0; i < micro_batches; ++i) {
+      *net_.site = i == 0 ? site : Site::none;
+      if (session_)
+        amp::scale_loss(loss(*net_.site) / micro_batches, *optimizer_,
+                        {.delay_unscale = i + 1 < micro_batches},
+                        [](const Tensor& scaled) { scaled.backward(); });
+      else
+        scaler_.scale(loss(*net_.site) / micro_batches).backward();
+    }
+    *net_.site = Site::none;
+    if (session_) return optimizer_->step();
+    const optim::StepResult result = scaler_.step(*optimizer_);
+    scaler_.update();
+    return result;
+  }
+
+  double scale() { return session_ ? session_->loss_scaler().loss_scale() : scaler_.get_scale(); }
+  /** Back to where f16 gradients are safe: no window of 2000 fits in here. */
+  void raise_scale() {
+    if (session_)
+      session_->loss_scaler().set_loss_scale(65536);
+    else
+      scaler_.update(65536);
+  }
+  std::uint64_t bits() const { return fingerprint::of(*optimizer_); }
+  double present_loss() { return loss(Site::none).item<double>(); }
+
+ private:
+  Tensor loss(Site site) {
+    std::optional<amp::autocast> on;
+    if (regime_.autocast) on.emplace(amp::AutocastOptions{.dtype = *regime_.autocast});
+    static const Tensor x = wave({8, 4}, 0.5), target = wave({8, 3}, 4) * 0.5,
+                        classes = argmax(target, {.dim = 1});
+    Tensor input = x;
+    if (site == Site::cast) {  // fits f32, and no 16-bit type
+      input = x.clone();
+      input.select(0, 3).fill_(3.4e38);
+    }
+    const Tensor y = net_(input);
+    const Tensor plain = loss_ == "mse"         ? mse_loss(y, target)
+                         : loss_ == "smooth l1" ? smooth_l1_loss(y, target)
+                                                : cross_entropy(y, classes);
+    if (site == Site::loss_inf) return plain * HUGE_VAL;
+    if (site == Site::loss_nan) return plain * std::nan("");
+    if (site == Site::loss_too_large) return plain * 1e38;  // finite as a loss, not as a scaled one
+    return plain;
+  }
+
+  Regime regime_;
+  std::string loss_;
+  Fragile net_;
+  optimizers::Made optimizer_;
+  std::optional<amp::Session> session_;
+  amp::GradScaler scaler_;
+};
+
+constexpr int kGoodSteps = 60, kOverflows = 90;
+
+/** Trains to the end without any trouble. */
+double undisturbed_loss(const Regime& regime, const optimizers::Kind& kind, const char* loss) {
+  Trainee trainee(regime, kind, loss);
+  for (int i = 0; i < kGoodSteps; ++i) REQUIRE(trainee.step(Site::none, 1) == optim::StepResult::stepped);
+  return trainee.present_loss();
+}
+
+/** Gets through kOverflows of them; counts what was not as it should be. */
+int disturbed_training(Trainee& trainee, const Regime& regime, unsigned seed) {
+  std::mt19937 random(seed);
+  int wrong = 0, overflows = 0;
+  for (int good = 0; good < kGoodSteps || overflows < kOverflows;) {
+    if (overflows == kOverflows || (good < kGoodSteps && random() % 5 < 2)) {
+      const std::uint64_t before = trainee.bits();
+      const double scale = trainee.scale();
+      wrong += trainee.step(Site::none, 1 + static_cast<int>(random() % 2)) != optim::StepResult::stepped;
+      wrong += trainee.bits() == before || trainee.scale() != scale;
+      ++good;
+      continue;
+    }
+    Site site = kSites[random() % std::size(kSites)];
+    if (site == Site::cast && !regime.has_casts) site = Site::loss_inf;
+    if (trainee.scale() < 256 && !regime.scale) trainee.raise_scale();
+    const std::uint64_t before = trainee.bits();
+    const double scale = trainee.scale();
+    const bool skipped = trainee.step(site, 1 + static_cast<int>(random() % 2)) == optim::StepResult::skipped;
+    const bool unchanged = trainee.bits() == before;
+    const bool halved = trainee.scale() == (regime.scale ? scale : scale / 2);
+    if (!skipped || !unchanged || !halved)
+      UNSCOPED_INFO("site " << static_cast<int>(site) << ": " << skipped << unchanged << halved);
+    wrong += !skipped || !unchanged || !halved;
+    ++overflows;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("ten thousand injected overflows cost one step each and nothing else", "[overflow]") {
+  int total = 0;
+  unsigned seed = 1;
+  for (const Regime& regime : kRegimes)
+    for (const optimizers::Kind& kind : optimizers::kinds())
+      for (const char* loss : kLosses) {
+        INFO(regime.name << ", " << kind.name << ", " << loss);
+        const double expected = undisturbed_loss(regime, kind, loss);
+        Trainee trainee(regime, kind, loss);
+        const double first = trainee.present_loss();
+        CHECK(disturbed_training(trainee, regime, seed++) == 0);
+        const double reached = trainee.present_loss();
+        INFO("loss " << first << " -> " << reached << ", undisturbed " << expected);
+        CHECK(expected < 0.9 * first);
+        CHECK(std::abs(reached - expected) < 0.05 * first);
+        total += kOverflows;
+      }
+  CHECK(total >= 10000);
+}
