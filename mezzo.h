@@ -55,6 +55,7 @@
 #include "tensor/io/safetensors.h"
 #include "tensor/log.h"
 #include "tensor/macros.h"
+#include "tensor/numerics.h"
 #include "tensor/parallel.h"
 #include "tensor/print.h"
 #include "tensor/registry.h"

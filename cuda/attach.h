@@ -6,16 +6,20 @@
 namespace mezzo::gpu {
 
 void attach_activation();
+void attach_adaptive_updates();
 void attach_arg_reduce();
 void attach_arithmetic();
 void attach_compare();
 void attach_copy();
 void attach_functions();
+void attach_lists();
 void attach_loss_terms();
 void attach_power();
+void attach_product();
 void attach_reduce();
 void attach_rounding();
 void attach_selection();
+void attach_sgd_update();
 void attach_statistics();
 
 }  // namespace mezzo::gpu

@@ -7,16 +7,20 @@ namespace mezzo::gpu {
 
 void register_cuda_kernels() {
   attach_activation();
+  attach_adaptive_updates();
   attach_arg_reduce();
   attach_arithmetic();
   attach_compare();
   attach_copy();
   attach_functions();
+  attach_lists();
   attach_loss_terms();
   attach_power();
+  attach_product();
   attach_reduce();
   attach_rounding();
   attach_selection();
+  attach_sgd_update();
   attach_statistics();
   start_devices();
 }

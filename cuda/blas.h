@@ -1,0 +1,37 @@
+// The matrix product as cuBLASLt takes it: one struct, one call, so narrow that the emulated build puts its own behind it.
+// Sees: ../tensor/dtype.h, runtime.h.
+// Read next: blas.cpp (on cuBLASLt), ../tests/emulator/blas.cpp (on the host), product.cpp (who calls it).
+#pragma once
+
+#include "../tensor/device.h"
+#include "../tensor/dtype.h"
+#include "runtime.h"
+
+namespace mezzo::gpu::blas {
+
+/** A batch of matrices whose rows lie side by side. */
+struct Matrix {
+  const void* data = nullptr;
+  std::int64_t stride = 0;        // elements from one stored row to the next
+  std::int64_t batch_stride = 0;  // elements from one matrix to the next; 0 where all are the same
+  bool transposed = false;        // what is stored is the transpose of what is meant
+};
+
+/** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. All of one floating dtype, sums in f32 (f64), one rounding. */
+struct Gemm {
+  DType dtype = DType::f32;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  Matrix a = {}, b = {}, c = {};  // c is not transposed
+  Matrix addend = {};            // read where beta is not 0; not transposed; may be c itself
+  const void* bias = nullptr;    // n elements added to every row
+  double alpha = 1, beta = 0;
+};
+
+/** Puts the product into the stream. False where there is no cuBLASLt or it has no algorithm for this: then nothing was done.
+ *  Errors: CudaError. */
+bool gemm(const Gemm& gemm, Device device, runtime::Stream stream);
+
+/** Version of the library that was loaded, or why there is none. */
+std::string description();
+
+}  // namespace mezzo::gpu::blas

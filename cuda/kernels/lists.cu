@@ -1,0 +1,223 @@
+// List arithmetic: axpby with its check, and norms in two launches.
+#include "lists.h"
+
+#include "../attach.h"
+#include "../device.h"
+#include "../../tensor/tensor.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using optim::AxpbyCall;
+using optim::CheckFinite;
+using optim::NormCall;
+
+enum AxpbyList : int { kX, kY, kOut };
+
+struct Nothing {};
+
+template <class Rest, class F>
+void for_lists(std::span<const MultiItem> items, const Rest& rest, const F& run) {
+  const std::vector<Nothing> nothing(items.size());
+  in_lists(items, std::span<const Nothing>(nothing), rest, run);
+}
+
+/** Items whose arithmetic is f64, or the others. */
+template <class IsWide>
+std::vector<MultiItem> of_width(std::span<const MultiItem> items, bool wide, const IsWide& is_wide) {
+  std::vector<MultiItem> out;
+  for (const MultiItem& item : items)
+    if (is_wide(item) == wide) out.push_back(item);
+  return out;
+}
+
+// ---- axpby --------------------------------------------------------------------------------------------------------------
+
+using AxpbyItems = ItemList<Nothing, AxpbyCall>;
+
+template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
+
+template <class C> __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_constant__ AxpbyItems list) {
+  const AxpbyCall& call = list.rest;
+  std::int64_t begin;
+  const auto& item = list.mine(begin);
+  const MultiItem& x = item.tensors;
+  const bool has_y = x.data[kY] != nullptr;
+  const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
+  const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
+  const C a = static_cast<C>(call.a), b = static_cast<C>(call.b);
+  bool bad = false;
+  for_each_run_of(x, begin, [&](std::int64_t at, int n) {
+    C xs[kListRun], ys[kListRun], out[kListRun];
+    load_items<C>(x, kX, item.vectors, at, n, xs);
+    load_items<C>(x, kY, item.vectors, at, n, ys);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) {
+      if (k >= n) continue;
+      bad = bad || (check_x && !finite(xs[k])) || (check_y && !finite(ys[k]));
+      out[k] = has_y ? a * xs[k] + b * ys[k] : a * xs[k];
+    }
+    store_items<C>(x, kOut, item.vectors, at, n, out);
+  });
+  if (bad && call.found_inf) *call.found_inf = 1;  // all that write it write the same
+}
+
+void axpby(std::span<const MultiItem> items, const AxpbyCall& call) {
+  const auto is_wide = [](const MultiItem& item) { return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64; };
+  for (const bool wide : {false, true})
+    for_lists(of_width(items, wide, is_wide), call, [&](const AxpbyItems& list) {
+      launch(wide ? &axpby_kernel<double> : &axpby_kernel<float>, {.blocks = list.blocks, .threads = kListThreads},
+             current_stream(call.device), list);
+    });
+}
+
+// ---- norms ----------------------------------------------------------------------------------------------------------------
+
+/** The larger of two magnitudes; NaN wins. */
+__device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
+
+struct NormKind {
+  double p;
+  bool is_max;
+
+  __device__ double power(double x) const {
+    if (is_max) return fabs(x);
+    return p == 2 ? x * x : pow(fabs(x), p);
+  }
+  __device__ double combine(double a, double b) const {
+    if (!is_max) return a + b;
+    return a != a ? a : larger(a, b);
+  }
+  __device__ double root(double sum) const {
+    if (is_max) return sum;
+    return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+  }
+};
+
+struct PartialNorms {
+  NormKind kind;
+  double inv_scale;
+  double* partials;  // one per block
+};
+using NormItems = ItemList<Nothing, PartialNorms>;
+
+/** Combines one value per thread; the result is thread 0's. The order depends on nothing. */
+__device__ inline double combined(const NormKind& kind, double value) {
+  MZ_SHARED(double, values, kListThreads);
+  values[threadIdx.x] = value;
+  for (int width = kListThreads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < width)
+      values[threadIdx.x] = kind.combine(values[threadIdx.x], values[threadIdx.x + width]);
+  }
+  __syncthreads();
+  return values[0];
+}
+
+template <class C> __global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid_constant__ NormItems list) {
+  const PartialNorms& call = list.rest;
+  std::int64_t begin;
+  const auto& item = list.mine(begin);
+  const C factor = static_cast<C>(call.inv_scale);
+  double sum = 0;
+  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
+    C xs[kListRun];
+    load_items<C>(item.tensors, kX, item.vectors, at, n, xs);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k)
+      if (k < n) sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
+  });
+  const double all = combined(call.kind, sum);
+  if (threadIdx.x == 0) call.partials[blockIdx.x] = all;
+}
+
+/** What a block of the second launch needs of an item. */
+struct ItemPartials {
+  std::int64_t first, count, index;
+};
+constexpr int kMostPartials = 128;
+struct FinishCall {
+  NormKind kind;
+  const double* partials;
+  double* each;
+  double* sums;  // of the items, not yet rooted, in their order
+  int count;
+  ItemPartials items[kMostPartials];
+};
+
+/** One block per item: the sum of its partials. */
+__global__ void __launch_bounds__(kListThreads) item_norm_kernel(const __grid_constant__ FinishCall call) {
+  const ItemPartials& item = call.items[blockIdx.x];
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < item.count; i += kListThreads)
+    sum = call.kind.combine(sum, call.partials[item.first + i]);
+  const double all = combined(call.kind, sum);
+  if (threadIdx.x != 0) return;
+  call.each[item.index] = call.kind.root(all);
+  call.sums[blockIdx.x] = all;
+}
+
+__global__ void __launch_bounds__(kListThreads)
+    total_norm_kernel(NormKind kind, const double* sums, std::int64_t count, double* total, float* found_inf) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kListThreads) sum = kind.combine(sum, sums[i]);
+  const double all = combined(kind, sum);
+  if (threadIdx.x != 0) return;
+  *total = kind.root(all);
+  if (found_inf && !finite(*total)) *found_inf = 1;
+}
+
+std::int64_t blocks_of(std::span<const MultiItem> items) {
+  std::int64_t blocks = 0;
+  for (const MultiItem& item : items) blocks += blocks_for(item.numel, kListChunk);
+  return blocks;
+}
+
+/** First launch: a partial per block. Items in order, f32 arithmetic before f64. */
+void partial_norms(std::span<const MultiItem> items, bool wide, PartialNorms call, runtime::Stream stream) {
+  for_lists(items, call, [&](NormItems list) {
+    list.rest.partials = call.partials;
+    launch(wide ? &partial_norm_kernel<double> : &partial_norm_kernel<float>,
+           {.blocks = list.blocks, .threads = kListThreads}, stream, list);
+    call.partials += list.blocks;
+  });
+}
+
+void norms(std::span<const MultiItem> items, const NormCall& call) {
+  const runtime::Stream stream = current_stream(call.device);
+  const NormKind kind{call.p, call.p > 1e300};
+  const auto is_wide = [](const MultiItem& item) { return item.dtype[kX] == DType::f64; };
+  std::vector<MultiItem> ordered = of_width(items, false, is_wide);
+  const std::size_t narrow = ordered.size();
+  for (const MultiItem& item : of_width(items, true, is_wide)) ordered.push_back(item);
+  const std::span<const MultiItem> all(ordered);
+
+  const CategoryScope workspace(MemoryCategory::workspace);
+  const Tensor partials = empty_tensor({blocks_of(all)}, DType::f64, call.device);
+  const Tensor sums = empty_tensor({static_cast<std::int64_t>(all.size())}, DType::f64, call.device);
+  auto* at = partials.data<double>();
+  partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
+  partial_norms(all.subspan(narrow), true, {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
+
+  FinishCall finish{kind, at, call.each, sums.data<double>(), 0, {}};
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::int64_t count = blocks_for(all[i].numel, kListChunk);
+    finish.items[finish.count++] = {first, count, static_cast<std::int64_t>(all[i].index)};
+    first += count;
+    if (finish.count < kMostPartials && i + 1 < all.size()) continue;
+    launch(&item_norm_kernel, {.blocks = finish.count, .threads = kListThreads}, stream, finish);
+    finish.sums += finish.count;
+    finish.count = 0;
+  }
+  launch(&total_norm_kernel, {.blocks = 1, .threads = kListThreads}, stream, kind,
+         static_cast<const double*>(sums.data<double>()), static_cast<std::int64_t>(all.size()), call.total,
+         call.found_inf);
+}
+
+}  // namespace
+
+void attach_lists() { optim::list_kernels(DeviceKind::cuda) = {.axpby = &axpby, .norm = &norms}; }
+
+}  // namespace mezzo::gpu

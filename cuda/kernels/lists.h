@@ -1,0 +1,119 @@
+// Lists of tensors as kernels get them: items by value, cut into chunks, one block to a chunk.
+// Sees: element.h, ../../optim/multi_tensor.h; parsed by nvcc too.
+// Read next: lists.cu, updates.h (the kernels).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "../../optim/multi_tensor.h"
+#include "element.h"
+
+namespace mezzo::gpu {
+
+using optim::MultiItem;
+
+inline constexpr int kListThreads = 256;
+/** Neighbours that one thread handles together. */
+inline constexpr int kListRun = 4;
+/** Elements per block. */
+inline constexpr std::int64_t kListChunk = 4 * kListRun * kListThreads;
+
+/** Bytes that a kernel's arguments may have on every architecture. */
+inline constexpr std::size_t kArgumentBytes = 4096;
+
+/** Some items of a list with what belongs to each; as many as fit a kernel's arguments beside `Rest`. */
+template <class Extra, class Rest> struct ItemList {
+  struct Item {
+    MultiItem tensors;
+    Extra extra;
+    std::int64_t first_block;
+    bool vectors;  // every tensor may be read and written in runs
+  };
+  static constexpr int kMost = static_cast<int>((kArgumentBytes - sizeof(Rest) - 64) / sizeof(Item));
+  static_assert(kMost >= 8);
+
+  int count = 0;
+  std::int64_t blocks = 0;
+  Rest rest;
+  Item items[kMost];
+
+  /** The item that the calling block belongs to, and its first element. */
+  __device__ const Item& mine(std::int64_t& begin) const {
+    int i = 0;
+    while (i + 1 < count && items[i + 1].first_block <= static_cast<std::int64_t>(blockIdx.x)) ++i;
+    begin = (static_cast<std::int64_t>(blockIdx.x) - items[i].first_block) * kListChunk;
+    return items[i];
+  }
+};
+
+/** Whether all tensors of an item begin where a run of their elements may be moved as one word. */
+inline bool takes_vectors(const MultiItem& item) {
+  for (std::size_t i = 0; i < MultiItem::kMaxLists; ++i) {
+    const std::size_t word = std::min<std::size_t>(16, kListRun * item_size(item.dtype[i]));
+    if (item.data[i] && reinterpret_cast<std::uintptr_t>(item.data[i]) % word != 0) return false;
+  }
+  return true;
+}
+
+/** Calls run(list) for the items in lists that fit; extras[i] belongs to items[i]. */
+template <class Extra, class Rest, class Run>
+void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, const Rest& rest, const Run& run) {
+  using List = ItemList<Extra, Rest>;
+  List list{};
+  list.rest = rest;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    list.items[list.count++] = {items[i], extras[i], list.blocks, takes_vectors(items[i])};
+    list.blocks += blocks_for(items[i].numel, kListChunk);
+    if (list.count < List::kMost && i + 1 < items.size()) continue;
+    run(list);
+    list.count = 0;
+    list.blocks = 0;
+  }
+}
+
+/** Elements [at, at + n) of a tensor, n <= kListRun. */
+template <class C>
+__device__ inline void load_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n, C* values) {
+  const void* data = x.data[list];
+  if (!data) return;  // a state that the formula does not use
+  const DType dtype = x.dtype[list];
+  if (vectors && n == kListRun && dtype == dtype_of<C>()) {
+    const auto pack = *reinterpret_cast<const Pack<C, kListRun>*>(static_cast<const C*>(data) + at);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) values[k] = pack.item[k];
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kListRun; ++k)
+    if (k < n) values[k] = load_element<C>(data, dtype, at + k);
+}
+
+template <class C>
+__device__ inline void store_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n,
+                                   const C* values) {
+  void* data = x.data[list];
+  if (!data) return;
+  const DType dtype = x.dtype[list];
+  if (vectors && n == kListRun && dtype == dtype_of<C>()) {
+    Pack<C, kListRun> pack;
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) pack.item[k] = values[k];
+    *reinterpret_cast<Pack<C, kListRun>*>(static_cast<C*>(data) + at) = pack;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kListRun; ++k)
+    if (k < n) store_element<C>(data, dtype, at + k, values[k]);
+}
+
+/** Calls f(at, n) for the runs of the calling thread within the chunk that begins at `begin`. */
+template <class F> __device__ inline void for_each_run_of(const MultiItem& x, std::int64_t begin, F&& f) {
+  const std::int64_t end = begin + kListChunk < x.numel ? begin + kListChunk : x.numel;
+  for (std::int64_t at = begin + static_cast<std::int64_t>(threadIdx.x) * kListRun; at < end;
+       at += kListRun * kListThreads)
+    f(at, end - at < kListRun ? static_cast<int>(end - at) : kListRun);
+}
+
+}  // namespace mezzo::gpu

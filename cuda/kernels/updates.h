@@ -1,0 +1,93 @@
+// The update formulas of optim/ as kernels: one launch for many tensors.
+// Sees: lists.h, ../../optim/updates.h.
+// Read next: updates_adaptive.cu, updates_sgd.cu (the instances), ../../optim/updates_cpu.cpp (the same on the CPU).
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "../../optim/updates.h"
+#include "../device.h"
+#include "lists.h"
+
+namespace mezzo::gpu {
+
+/** One run of one item: what is read is written back, so that a formula may change any of its operands. */
+template <class Update, class C, class Formula, std::size_t... I>
+__device__ inline void update_run(const MultiItem& x, bool vectors, const optim::UpdateCall& call,
+                                  const Formula& formula, std::int64_t at, int n, std::index_sequence<I...>) {
+  C p[kListRun], g[kListRun], s[Update::kStates + 1][kListRun];
+  load_items<C>(x, optim::kParam, vectors, at, n, p);
+  load_items<C>(x, optim::kGrad, vectors, at, n, g);
+  (load_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
+  const C inv_scale = static_cast<C>(call.inv_scale);
+#pragma unroll
+  for (int k = 0; k < kListRun; ++k)
+    if (k < n) {
+      g[k] = g[k] * inv_scale;
+      formula(p[k], g[k], s[I][k]...);
+    }
+  if (call.write_back) store_items<C>(x, optim::kGrad, vectors, at, n, g);
+  if constexpr ((Update::kWrites & optim::kWritesParam) != 0) {
+    store_items<C>(x, optim::kParam, vectors, at, n, p);
+    if (x.data[optim::kLowCopy]) store_items<C>(x, optim::kLowCopy, vectors, at, n, p);
+  }
+  if constexpr ((Update::kWrites & optim::kWritesStates) != 0)
+    (store_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
+}
+
+template <class Update> using UpdateItems = ItemList<typename Update::Settings, optim::UpdateCall>;
+
+template <class Update, class C, unsigned kMode>
+__global__ void __launch_bounds__(kListThreads) update_kernel(const __grid_constant__ UpdateItems<Update> list) {
+  const optim::UpdateCall& call = list.rest;
+  if (call.found_inf && *call.found_inf != 0) return;
+  std::int64_t begin;
+  const auto& item = list.mine(begin);
+  // A tensor whose state is absent (SGD without momentum) has nothing to read or write there: its formula does not touch it.
+  const typename Update::template Formula<C, kMode> formula(item.extra);
+  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
+    update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
+                          std::make_index_sequence<Update::kStates>{});
+  });
+}
+
+/** Launches the items of one mode and one type of arithmetic. */
+template <class Update, class C, unsigned kMode>
+void update_alike(std::span<const MultiItem> items, std::span<const typename Update::Settings> settings,
+                  const optim::UpdateCall& call) {
+  in_lists(items, settings, call, [&](const UpdateItems<Update>& list) {
+    launch(&update_kernel<Update, C, kMode>, {.blocks = list.blocks, .threads = kListThreads},
+           current_stream(call.device), list);
+  });
+}
+
+/** Runs an update over all items: those of one mode and one type of arithmetic together. */
+template <class Update>
+void update_all(std::span<const MultiItem> items, const void* settings, const optim::UpdateCall& call) {
+  using Settings = typename Update::Settings;
+  const std::span<const Settings> given{static_cast<const Settings*>(settings), items.size()};
+  std::vector<MultiItem> alike;
+  std::vector<Settings> their_settings;
+  for (unsigned mode = 0; mode < Update::kModes; ++mode)
+    for (const bool wide : {false, true}) {
+      alike.clear();
+      their_settings.clear();
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        if (Update::mode(given[i]) != mode || (items[i].dtype[optim::kParam] == DType::f64) != wide) continue;
+        alike.push_back(items[i]);
+        their_settings.push_back(given[i]);
+      }
+      if (alike.empty()) continue;
+      optim::with_mode<Update>(mode, [&]<unsigned kMode>() {
+        wide ? update_alike<Update, double, kMode>(alike, their_settings, call)
+             : update_alike<Update, float, kMode>(alike, their_settings, call);
+      });
+    }
+}
+
+template <class Update> void attach_update() {
+  optim::update_row<Update>.kernel[static_cast<std::size_t>(DeviceKind::cuda)] = &update_all<Update>;
+}
+
+}  // namespace mezzo::gpu

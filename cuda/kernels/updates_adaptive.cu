@@ -1,0 +1,17 @@
+// The updates that adapt their steps: Adagrad, Adam, LAMB, LARC, NovoGrad.
+#include "../attach.h"
+#include "updates.h"
+
+namespace mezzo::gpu {
+
+void attach_adaptive_updates() {
+  attach_update<optim::AdagradUpdate>();
+  attach_update<optim::AdamUpdate>();
+  attach_update<optim::LambDirectionUpdate>();
+  attach_update<optim::LambStepUpdate>();
+  attach_update<optim::LarcUpdate>();
+  attach_update<optim::NovoGradNormUpdate>();
+  attach_update<optim::NovoGradUpdate>();
+}
+
+}  // namespace mezzo::gpu

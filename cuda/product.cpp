@@ -1,0 +1,119 @@
+// The matrix products on the device: cuBLASLt where it fits, else the kernel of this room.
+#include "../tensor/ops/product.h"
+
+#include <limits>
+
+#include "attach.h"
+#include "blas.h"
+#include "device.h"
+#include "kernels/gemm.h"
+#include "kernels/row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using op::MatrixBatch;
+using op::ProductPlan;
+
+// ---- the own kernel: takes everything ---------------------------------------------------------------------------------
+
+GemmOperand operand(const MatrixBatch& x) {
+  GemmOperand out{.data = x.data, .dtype = x.dtype, .row = x.row, .column = x.column};
+  for (int i = 0; i < x.batch.rank(); ++i) out.batch[i] = x.batch[i];
+  return out;
+}
+
+GemmCall call_of(const ProductPlan& plan) {
+  GemmCall call{.m = plan.m,
+                .n = plan.n,
+                .k = plan.k,
+                .rank = plan.batch.rank(),
+                .a = operand(plan.a),
+                .b = operand(plan.b),
+                .c = operand(plan.c),
+                .addend = operand(plan.addend),
+                .alpha = plan.alpha,
+                .beta = plan.beta};
+  for (int i = 0; i < call.rank; ++i) call.batch[i] = plan.batch[i];
+  return call;
+}
+
+// ---- cuBLASLt: one dtype, rows side by side, batches at one distance -------------------------------------------------------
+
+/** The distance of neighbours in the batch, where it is one for all. */
+bool batch_stride(const ProductPlan& plan, const MatrixBatch& x, std::int64_t& stride) {
+  stride = 0;
+  std::int64_t entries = 1;
+  for (int i = plan.batch.rank() - 1; i >= 0; --i) {
+    if (plan.batch[i] == 1) continue;
+    if (entries == 1)
+      stride = x.batch[i];
+    else if (x.batch[i] != stride * entries)
+      return false;
+    entries *= plan.batch[i];
+  }
+  return true;
+}
+
+/** A matrix whose rows, or whose columns, are runs of memory that do not overlap. */
+bool as_stored(const ProductPlan& plan, const MatrixBatch& x, std::int64_t rows, std::int64_t columns,
+               blas::Matrix& out) {
+  out.data = x.data;
+  if (!batch_stride(plan, x, out.batch_stride)) return false;
+  // The distance of the rows of a matrix that has one is free.
+  const std::int64_t row = rows == 1 ? std::max(x.row, columns) : x.row;
+  const std::int64_t column = columns == 1 ? std::max(x.column, rows) : x.column;
+  out.transposed = !((x.column == 1 || columns == 1) && row >= columns);
+  if (!out.transposed) {
+    out.stride = row;
+    return true;
+  }
+  out.stride = column;
+  return (x.row == 1 || rows == 1) && column >= rows;
+}
+
+/** A vector over the columns, the same for every row and every entry of the batch. */
+bool is_bias(const ProductPlan& plan) {
+  for (int i = 0; i < plan.batch.rank(); ++i)
+    if (plan.addend.batch[i] != 0 && plan.batch[i] != 1) return false;
+  return plan.beta == 1 && (plan.addend.row == 0 || plan.m == 1) && plan.addend.column == 1;
+}
+
+bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
+  const DType dtype = plan.c.dtype;
+  const bool adds = plan.beta != 0;
+  if (plan.a.dtype != dtype || plan.b.dtype != dtype || (adds && plan.addend.dtype != dtype)) return false;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;
+  gemm = {.dtype = dtype, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
+  for (int i = 0; i < plan.batch.rank(); ++i) gemm.batch *= plan.batch[i];
+  if (gemm.batch > kMost || !as_stored(plan, plan.a, plan.m, plan.k, gemm.a) ||
+      !as_stored(plan, plan.b, plan.k, plan.n, gemm.b) || !as_stored(plan, plan.c, plan.m, plan.n, gemm.c) ||
+      gemm.c.transposed)
+    return false;
+  if (!adds) return true;
+  if (is_bias(plan)) {
+    gemm.bias = plan.addend.data;
+    return true;
+  }
+  gemm.beta = plan.beta;
+  return as_stored(plan, plan.addend, plan.m, plan.n, gemm.addend) && !gemm.addend.transposed;
+}
+
+template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
+  const ProductPlan plan = op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs));
+  if (!plan.c.data) return;
+  const Device device = out[0].device();
+  const runtime::Stream stream = current_stream(device);
+  blas::Gemm call;
+  if (!fits_blas(plan, call) || !blas::gemm(call, device, stream)) gemm(call_of(plan), stream);
+}
+
+template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, product<Ops>>(), ...); }
+
+}  // namespace
+
+void attach_product() { attach_all(op::ProductOps{}); }
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,15 @@
+// Switches between speed and accuracy that hold for the whole process.
+// Sees: macros.h.
+// Read next: ../cuda/blas.cpp (who asks).
+#pragma once
+
+#include "macros.h"
+
+namespace mezzo {
+
+/** Whether products of f32 matrices on a GPU may round their factors to TF32 (10 bits of fraction, the exponents of f32), as Tensor Cores do; sums
+ *  stay in f32. Off at first, as in PyTorch. The CPU never does. */
+MZ_API bool allow_tf32();
+MZ_API void set_allow_tf32(bool on);
+
+}  // namespace mezzo

@@ -1,0 +1,125 @@
+// Optimizers on the device beside the same on the CPU: the formulas are the same functions, so elementwise ones give the same bits.
+#include <mezzo.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../emulator/counters.h"
+#include "../support/catch.h"
+#include "../support/optimizers.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+std::vector<double> values(const Tensor& x) { return x.to(cpu).to_vector<double>(); }
+
+std::vector<Tensor> leaves(Device device, DType dtype) {
+  std::vector<Tensor> out;
+  manual_seed(5);
+  for (const std::int64_t n : {3, 4096, 4097, 70001, 0})
+    out.push_back(randn({n}).to(dtype).to(device).requires_grad_());
+  return out;
+}
+
+/** Trains by random gradients; gives parameters and state. */
+std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device device, DType dtype) {
+  const std::vector<Tensor> params = leaves(device, dtype);
+  const auto optimizer = make(params);
+  manual_seed(7);
+  for (int step = 0; step < 4; ++step) {
+    for (const Tensor& p : params) p.set_grad(randn(p.shape()).to(dtype).to(device));
+    optimizer->step();
+  }
+  std::vector<std::vector<double>> out;
+  for (const optim::Slot& slot : optimizer->slots(0)) {
+    out.push_back(values(slot.param));
+    for (const Tensor& state : slot.state)
+      if (state.defined()) out.push_back(values(state));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("optimizers on the device do what they do on the CPU", "[gpu][optim]") {
+  const DType dtype = GENERATE(f32, f16, bf16, f64);
+  for (const optimizers::Kind& kind : optimizers::kinds()) {
+    INFO(kind.name << " " << str(dtype, ""));
+    const auto there = trained(kind.make, kDevice, dtype), here = trained(kind.make, cpu, dtype);
+    REQUIRE(there.size() == here.size());
+    // Norms are added up in another order there.
+    const double tolerance = kind.measures_norms ? 1e-6 : 0;
+    double worst = 0;
+    for (std::size_t i = 0; i < here.size(); ++i)
+      for (std::size_t k = 0; k < here[i].size(); ++k)
+        worst = std::max(worst, std::fabs(there[i][k] - here[i][k]) / (1 + std::fabs(here[i][k])));
+    CHECK(worst <= (dtype == f16 || dtype == bf16 ? tolerance * 1e4 : tolerance));
+  }
+}
+
+TEST_CASE("a step of many tensors is few launches and no wait", "[gpu][optim]") {
+  const std::vector<Tensor> params = leaves(kDevice, f32);
+  optim::AdamW optimizer(params);
+  for (const Tensor& p : params) p.set_grad(ones_like(p));
+  optimizer.step();
+  const emulator::Counters before = emulator::counters();
+  optimizer.step();
+  const emulator::Counters after = emulator::counters();
+  CHECK(after.launches - before.launches == 1);
+  CHECK(after.copies == before.copies);
+  CHECK(after.synchronisations == before.synchronisations);
+  CHECK(after.allocations == before.allocations);
+}
+
+TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and all", "[gpu][optim]") {
+  manual_seed(3);
+  const Tensor x = randn({5000}), y = randn({5000}), h = randn({9000}).to(f16), flag = zeros({}, {.device = kDevice});
+  const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice), out = zeros({5000}, {.device = kDevice});
+  const optim::AxpbyTensors item{dx, dy, out};
+  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::either, flag);
+  CHECK(values(out) == values(0.5 * x + y * -2.0));
+  CHECK(flag.item<float>() == 0);
+  const auto expected = optim::norms(std::vector{x, h, zeros({0})}, {.inv_scale = 0.25});
+  const auto got = optim::norms(std::vector{dx, dh, zeros({0}, {.device = kDevice})},
+                                {.inv_scale = 0.25, .found_inf = flag});
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(values(got.each)[i] == Approx(values(expected.each)[i]).epsilon(1e-12));
+  CHECK(values(got.total)[0] == Approx(values(expected.total)[0]).epsilon(1e-12));
+  CHECK(flag.item<float>() == 0);
+  dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
+  optim::check_finite(std::vector{dh, dx}, flag);
+  CHECK(flag.item<float>() == 1);
+  flag.fill_(0);
+  (void)optim::norms(std::vector{dh, dx}, {.found_inf = flag});
+  CHECK(flag.item<float>() == 1);
+}
+
+TEST_CASE("sessions train on the device as on the CPU", "[gpu][amp]") {
+  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  INFO(level);
+  const auto train = [&](Device device) {
+    manual_seed(1);
+    nn::Linear first{6, 8}, second{8, 3};
+    for (const nn::Module& m : {static_cast<nn::Module>(first), static_cast<nn::Module>(second)}) m.to(device);
+    std::vector<Tensor> params = first.parameters();
+    for (const Tensor& p : second.parameters()) params.push_back(p);
+    optim::FusedAdam optimizer(params, {.lr = 0.01});
+    const auto session = amp::initialize(std::tie(first, second), optimizer, {.opt_level = level, .verbosity = 0});
+    const Tensor x = rand({5, 6}).to(device), y = rand({5, 3}).to(device);
+    std::vector<double> losses;
+    for (int i = 0; i < 6; ++i) {
+      optimizer.zero_grad();
+      const Tensor loss = mse_loss(second(tanh(first(x))), y);
+      amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+      optimizer.step();
+      losses.push_back(loss.item<double>());
+    }
+    return losses;
+  };
+  const std::vector<double> there = train(kDevice), here = train(cpu);
+  for (std::size_t i = 0; i < here.size(); ++i) CHECK(there[i] == Approx(here[i]).epsilon(level == "O0" ? 1e-5 : 2e-2));
+  CHECK(here.back() < here.front());
+}
