@@ -4,6 +4,7 @@
 #pragma once
 
 #include "amp/autocast.h"
+#include "amp/checkpoint.h"
 #include "amp/custom_function.h"
 #include "amp/detect_nonfinite.h"
 #include "amp/divergence.h"
@@ -36,8 +37,12 @@
 #include "nn/sequential.h"
 #include "nn/serialize.h"
 #include "nn/shaping.h"
+#include "optim/adagrad.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/larc.h"
+#include "optim/novograd.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "tensor/allocator.h"
@@ -55,3 +60,4 @@
 #include "tensor/registry.h"
 #include "tensor/tensor.h"
 #include "tensor/text.h"
+#include "tensor/version.h"

@@ -72,8 +72,7 @@ GradScaler& GradScaler::operator=(const GradScaler& other) {
   hysteresis_tracker_ = other.hysteresis_tracker_;
   used_ = other.used_;
   history_ = other.history_;
-  optimizers_.clear();
-  culprit_.clear();
+  end_iteration();
   return *this;
 }
 
@@ -101,7 +100,7 @@ Tensor GradScaler::scale(const Tensor& x) {
   if (!options_.enabled) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale", {.what = "only a floating tensor can be scaled", .got = str(x)});
-  used_ = true;
+  used_ = scaled_since_update_ = true;
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
   return wide * static_cast<double>(scale_);
 }
@@ -133,10 +132,11 @@ std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
   return work;
 }
 
-bool has_gradients(const Optimizer& optimizer) {
+std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
+  std::vector<Tensor> grads;
   for (const Tensor& p : optimizer.params())
-    if (p.grad().defined()) return true;
-  return false;
+    if (const Tensor grad = p.grad(); grad.defined()) grads.push_back(grad);
+  return grads;
 }
 
 }  // namespace
@@ -149,8 +149,21 @@ void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   if (work.empty()) return;
   const Tensor flag = zeros({}, {.dtype = f32, .device = work[0].x.device()});
   optim::axpby(work, 1 / static_cast<double>(scale_), 1, optim::CheckFinite::x, flag);
+  note(flag, optimizer, state);
+}
+
+void GradScaler::note(const Tensor& flag, const Optimizer& optimizer, PerOptimizer& state) {
   state.found_inf = flag.item<float>() != 0;
   if (state.found_inf && culprit_.empty()) culprit_ = nonfinite_gradient_text(optimizer);
+}
+
+void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) {
+  const std::vector<Tensor> grads = gradients_of(optimizer);
+  state.had_gradients = !grads.empty();
+  if (grads.empty()) return;
+  const Tensor flag = zeros({}, {.dtype = f32, .device = grads[0].device()});
+  optim::check_finite(grads, flag);
+  note(flag, optimizer, state);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -169,9 +182,9 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   optimizers_[&optimizer] = state;
 }
 
-StepResult GradScaler::step(Optimizer& optimizer) {
+StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
-  if (!options_.enabled) return optimizer.step();
+  if (!options_.enabled) return optimizer.step(options);
   require_unattached(op, optimizer);
   require_scaled(op);
   PerOptimizer state;
@@ -179,7 +192,11 @@ StepResult GradScaler::step(Optimizer& optimizer) {
   if (state.stage == Stage::stepped)
     fail<StateError>(
         op, {.what = "step was called already since the last update", .hint = "call update() first"});
-  if (state.stage == Stage::ready) {
+  optim::StepOptions fused = options;
+  if (state.stage == Stage::ready && optimizer.unscales_itself()) {
+    look_through(optimizer, state);
+    fused.inv_scale = options.inv_scale / static_cast<double>(scale_);
+  } else if (state.stage == Stage::ready) {
     unscale(optimizer, state);
     state.stage = Stage::unscaled;
     optimizers_[&optimizer] =
@@ -188,8 +205,8 @@ StepResult GradScaler::step(Optimizer& optimizer) {
   StepResult result = StepResult::no_grads;
   if (state.found_inf)
     result = StepResult::skipped;
-  else if (has_gradients(optimizer))
-    result = optimizer.step();
+  else if (!gradients_of(optimizer).empty())
+    result = optimizer.step(fused);
   state.stage = Stage::stepped;
   state.had_gradients = state.had_gradients || result == StepResult::stepped;
   optimizers_[&optimizer] = state;
@@ -236,18 +253,17 @@ void GradScaler::update() {
     any = any || state.had_gradients;
     found = found || state.found_inf;
   }
-  optimizers_.clear();
   history_.tick();
   const float former = scale_;
   if (found)
     back_off();
   else if (any)
     grow();
-  const std::string culprit = std::exchange(culprit_, {});
   if (found)
-    history_.note(former, scale_, ScaleReason::overflow, culprit);
+    history_.note(former, scale_, ScaleReason::overflow, culprit_);
   else if (scale_ != former)
     history_.note(former, scale_, ScaleReason::growth);
+  end_iteration();
 }
 
 void GradScaler::update(double new_scale) {
@@ -257,8 +273,13 @@ void GradScaler::update(double new_scale) {
   history_.tick();
   history_.note(scale_, new_scale, ScaleReason::set);
   scale_ = static_cast<float>(new_scale);
+  end_iteration();
+}
+
+void GradScaler::end_iteration() {
   optimizers_.clear();
   culprit_.clear();
+  scaled_since_update_ = false;
 }
 
 void GradScaler::set_growth_factor(double factor) {
@@ -295,9 +316,8 @@ std::map<std::string, double> GradScaler::state_dict() const {
   return out;
 }
 
-void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved) const {
   constexpr std::string_view op = "GradScaler.load_state_dict";
-  if (!options_.enabled) return;
   const std::map<std::string, double> expected = state_dict();
   for (const auto& [name, value] : saved)
     if (expected.count(name) == 0)
@@ -321,11 +341,22 @@ void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
   const int tracker = count("_growth_tracker", 0, 0x1p30);
   const int tolerance =
       options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : hysteresis_tracker_;
-  history_.note(scale_, saved.at("scale"), ScaleReason::restored);
-  options_ = changed;
-  scale_ = static_cast<float>(saved.at("scale"));
-  growth_tracker_ = tracker;
-  hysteresis_tracker_ = tolerance;
+  return {changed, static_cast<float>(saved.at("scale")), tracker, tolerance};
+}
+
+void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
+  if (options_.enabled) (void)checked(saved);
+}
+
+void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+  if (!options_.enabled) return;
+  const Saved values = checked(saved);
+  history_.note(scale_, static_cast<double>(values.scale), ScaleReason::restored);
+  options_ = values.options;
+  scale_ = values.scale;
+  growth_tracker_ = values.growth_tracker;
+  hysteresis_tracker_ = values.hysteresis_tracker;
+  end_iteration();
 }
 
 }  // namespace mezzo::amp

@@ -66,10 +66,11 @@ class MZ_API GradScaler {
   /** Divides the optimizer's gradients by the scale, in place, and notes whether one is not finite: to clip them before step().
    *  Errors: StateError the second time before update(), after step(), or before any scale(); DtypeError naming an f16 gradient. */
   void unscale_(optim::Optimizer& optimizer);
-  /** Unscales unless that was done; then steps, or skips where a gradient was not finite. no_grads where there is nothing to step.
-   *  Where the optimizer throws, its gradients are unscaled all the same: step again, or end the iteration with update().
-   *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError. */
-  optim::StepResult step(optim::Optimizer& optimizer);
+  /** Unscales unless that was done; then steps with `options`, or skips where a gradient was not finite. no_grads where there is nothing to
+   *  step. A fused optimizer (FusedAdam, ...) unscales within its update: gradients are only looked through before, and may be f16.
+   *  Where the optimizer throws, the gradients are unscaled all the same: step again, or end the iteration with update().
+   *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError; as Optimizer::step. */
+  optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
   /** Moves the scale by what was found since the last update. Errors: StateError where there was neither unscale_ nor step. */
   void update();
   /** Sets the scale instead. Errors: ValueError unless finite and positive. */
@@ -91,8 +92,13 @@ class MZ_API GradScaler {
 
   /** Scale, factors, interval and counters; empty when disabled. Take it after update(). */
   std::map<std::string, double> state_dict() const;
-  /** Errors: ValueError for a missing, unknown or impossible entry; nothing has changed then. */
+  /** What was found since the last update() is forgotten.
+   *  Errors: ValueError for a missing, unknown or impossible entry; nothing has changed then. */
   void load_state_dict(const std::map<std::string, double>& saved);
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const std::map<std::string, double>& saved) const;
+  /** Whether a loss was scaled, or gradients were unscaled, since the last update(): state_dict() does not hold that. */
+  bool amid_iteration() const { return scaled_since_update_ || !optimizers_.empty(); }
 
  private:
   enum class Stage : std::uint8_t { ready, unscaled, stepped };
@@ -102,10 +108,20 @@ class MZ_API GradScaler {
     bool had_gradients = false;  // something was unscaled or stepped
   };
 
+  /** What state_dict() holds. */
+  struct Saved {
+    GradScalerOptions options;
+    float scale;
+    int growth_tracker, hysteresis_tracker;
+  };
+  Saved checked(const std::map<std::string, double>& saved) const;
+  void end_iteration();
   void require_between_updates() const;
   void require_scaled(std::string_view op) const;
   void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
   void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
+  void look_through(const optim::Optimizer& optimizer, PerOptimizer& state);
+  void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
   void back_off();
   void grow();
 
@@ -113,7 +129,8 @@ class MZ_API GradScaler {
   float scale_;
   int growth_tracker_ = 0;
   int hysteresis_tracker_;
-  bool used_ = false;  // scale() has been called
+  bool used_ = false;                 // scale() has been called
+  bool scaled_since_update_ = false;  // the same since the last update()
   std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
   std::string culprit_;  // of the first overflow since the last update
   ScaleHistory history_;

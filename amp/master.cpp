@@ -18,7 +18,7 @@ Master& Masters::create(const Tensor& param, const Tensor& value) {
   master.impl()->storage->set_category(MemoryCategory::masters);
   Master& entry = masters_.insert_or_assign(param.impl(), Master{param, master}).first->second;
   entry.in_step();
-  param.impl()->has_master = true;
+  param.impl()->twin = Twin::low;
   return entry;
 }
 
@@ -32,7 +32,7 @@ void Masters::reconcile(Master& entry) {
 }
 
 void Masters::clear() {
-  for (auto& [impl, entry] : masters_) entry.param.impl()->has_master = false;
+  for (auto& [impl, entry] : masters_) entry.param.impl()->twin = entry.master.impl()->twin = Twin::none;
   masters_.clear();
 }
 

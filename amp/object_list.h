@@ -15,8 +15,10 @@ namespace mezzo::amp {
 
 namespace detail {
 
+/** A Base, or a wrapper that converts to a reference to one, as LARC does to its optimizer. */
 template <class Base, class T>
-concept IsA = std::derived_from<std::remove_cvref_t<T>, std::remove_const_t<Base>>;
+concept IsA = std::convertible_to < std::remove_reference_t<T>
+&, Base& > ;
 
 /** A raw or smart pointer, or a reference_wrapper. */
 template <class Base, class T>
@@ -30,7 +32,7 @@ concept OneOf = IsA<Base, T> || RefersTo<Base, T>;
 
 template <class Base, class T> Base* address(T& v) {
   if constexpr (IsA<Base, T>)
-    return &v;
+    return &static_cast<Base&>(v);
   else if constexpr (requires { requires IsA<Base, decltype(*v)>; })
     return &*v;
   else
@@ -60,7 +62,8 @@ template <class Base> class ObjectList : public std::vector<Base*> {
  public:
   ObjectList() = default;
   template <class T>
-  requires(detail::IsA<Base, T>) ObjectList(T&& object) : List{&object} {}  // NOLINT: conversion is the point
+  requires(detail::IsA<Base, T>) ObjectList(T&& object)
+      : List{&static_cast<Base&>(object)} {}  // NOLINT: conversion is the point
   template <class T>
   requires(!detail::IsA<Base, T> && !std::same_as<std::remove_cvref_t<T>, ObjectList> &&
            detail::RangeOf<Base, std::remove_reference_t<T>>) ObjectList(T&& range) {  // NOLINT

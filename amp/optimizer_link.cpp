@@ -38,8 +38,9 @@ void OptimizerLink::prepare(Seen& seen) {
     if (!seen.insert(slot.param.impl()).second) return;
     const Tensor grad = slot.param.grad();
     if (!grad.defined()) return;
-    // Earlier contributions of a 16-bit parameter already live in its master's gradient.
-    if (!through_master(slot)) stash_.emplace(slot.param.impl(), grad);
+    // Earlier contributions of a 16-bit parameter already live in its master's gradient; where there is none, those of this iteration stay.
+    const bool stays = !through_master(slot) || (keeps_gradients_scaled() && held_.of_this_iteration);
+    if (stays) stash_.emplace(slot.param.impl(), grad);
     slot.param.set_grad({});
   });
 }
@@ -58,28 +59,47 @@ Tensor dense(const Tensor& grad) { return grad.is_contiguous() ? grad.detach() :
 
 }  // namespace
 
-void OptimizerLink::collect(Seen& seen, std::vector<optim::AxpbyTensors>& work) {
+bool OptimizerLink::keeps_gradients_scaled() const {
+  return optimizer_ && core_->properties.masters() && !optimizer_->materializes_master_grads();
+}
+
+void OptimizerLink::collect(Seen& seen, double scale, std::vector<UnscaleWork>& work) {
   if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
+  const bool scaled = keeps_gradients_scaled();
+  const double out = scaled && held_.of_this_iteration ? std::min(scale, held_.scale) : scale;
   each_slot([&](Slot& slot) {
     if (!seen.insert(slot.param.impl()).second) return;
-    const Tensor grad = slot.param.grad();
-    if (through_master(slot)) {
-      if (!grad.defined()) return;
-      const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
-      work.push_back({grad, former, out});
-      new_gradients_.emplace_back(slot.master, out);
-      return;
-    }
-    const auto stashed = stash_.find(slot.param.impl());
-    const Tensor former = stashed == stash_.end() ? Tensor{} : stashed->second;
-    if (grad.defined()) {
-      work.push_back({dense(grad), former, {}});
-      work.back().out = work.back().x;
-      new_gradients_.emplace_back(slot.param, work.back().out);
-    } else if (former.defined()) {
-      new_gradients_.emplace_back(slot.param, former);
-    }
+    if (scaled)
+      collect_in_place(slot.param, out / scale, out / held_.scale, work);
+    else if (through_master(slot))
+      collect_for_master(slot, scale, work);
+    else
+      collect_in_place(slot.param, 1 / scale, 1, work);
   });
+  if (scaled) held_ = {out, true};
+}
+
+void OptimizerLink::collect_for_master(const Slot& slot, double scale, std::vector<UnscaleWork>& work) {
+  const Tensor grad = slot.param.grad();
+  if (!grad.defined()) return;
+  const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
+  work.push_back({{grad, former, out}, 1 / scale, 1, true});
+  new_gradients_.emplace_back(slot.master, out);
+}
+
+void OptimizerLink::collect_in_place(const Tensor& param, double new_factor, double old_factor,
+                                     std::vector<UnscaleWork>& work) {
+  const auto stashed = stash_.find(param.impl());
+  const Tensor grad = param.grad(), former = stashed == stash_.end() ? Tensor{} : stashed->second;
+  if (grad.defined()) {
+    const Tensor out = dense(grad);
+    work.push_back({{out, former, out}, new_factor, old_factor, true});
+    new_gradients_.emplace_back(param, out);
+  } else if (former.defined()) {
+    const Tensor out = old_factor == 1 ? former : dense(former);
+    if (old_factor != 1) work.push_back({{out, {}, out}, old_factor, 0, false});
+    new_gradients_.emplace_back(param, out);
+  }
 }
 
 void OptimizerLink::finish() {
@@ -106,10 +126,16 @@ void OptimizerLink::create_masters(std::span<Slot> slots, const Conversion* conv
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    Master* master = core_->masters.find(param);
-    if (!master) master = &core_->masters.create(param, conversion ? conversion->original(param) : Tensor{});
-    slot.master = master->master;
+    create_master(slot, conversion);
   }
+}
+
+void OptimizerLink::create_master(Slot& slot, const Conversion* conversion) {
+  Master* master = core_->masters.find(slot.param);
+  if (!master)
+    master = &core_->masters.create(slot.param, conversion ? conversion->original(slot.param) : Tensor{});
+  slot.master = master->master;
+  slot.master.impl()->twin = keeps_gradients_scaled() ? Twin::bare_master : Twin::none;
 }
 
 void OptimizerLink::bring_masters_up_to_date() {
@@ -147,7 +173,7 @@ void OptimizerLink::refuse_gradients_without_scope() const {
   bool of_master = false, of_low = false;
   each_slot([&](const Slot& slot) {
     if (!through_master(slot)) return;
-    of_master = of_master || slot.master.grad().defined();
+    of_master = of_master || slot.master.grad().defined() || held_.of_this_iteration;
     of_low = of_low || slot.param.grad().defined();
   });
   if (of_low && !of_master)
@@ -157,19 +183,21 @@ void OptimizerLink::refuse_gradients_without_scope() const {
                       .expected = "scale_loss(loss, optimizer, body) around backward"});
 }
 
-std::optional<StepResult> OptimizerLink::before_step(Optimizer&) {
+std::optional<StepResult> OptimizerLink::before_step(Optimizer&, optim::UpdateCall& call) {
   if (!core_->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   refuse_unfit_step();
   if (skip_) return skip();
   bring_masters_up_to_date();
   refuse_gradients_without_scope();
+  if (held_.of_this_iteration) call.inv_scale = 1 / held_.scale;
   return std::nullopt;
 }
 
 StepResult OptimizerLink::skip() {
   last_skip_ = *skip_;
   skip_.reset();
+  held_.of_this_iteration = false;
   drop_masters_gradients();
   core_->print(str("Gradient overflow.  Skipping step, loss scaler ", last_skip_, " reducing loss scale to ",
                    scale_text(core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale())));
@@ -178,8 +206,10 @@ StepResult OptimizerLink::skip() {
 
 void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
   if (!core_->enabled()) return;
+  unstepped = false;
   if (result == StepResult::stepped) {
     drop_masters_gradients();
+    held_.of_this_iteration = false;
     each_slot([&](Slot& slot) {
       if (!through_master(slot)) return;
       if (Master* master = core_->masters.find(slot.param)) master->in_step();
@@ -200,7 +230,15 @@ void OptimizerLink::report_divergence() {
 void OptimizerLink::after_zero_grad(Optimizer&) {
   drop_masters_gradients();
   stash_.clear();
+  held_ = {};
   pending.reset();
+  unstepped = false;
+}
+
+void OptimizerLink::forget_iteration() {
+  skip_.reset();
+  stored_error = nullptr;
+  if (optimizer_) optimizer_->zero_grad();
 }
 
 void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }

@@ -17,6 +17,13 @@ namespace mezzo::amp {
 /** Parameters already dealt with in a scope: one that several optimizers own is treated once. */
 using Seen = std::unordered_set<const TensorImpl*>;
 
+/** One tensor's part in unscaling: out = a x + b y. */
+struct UnscaleWork {
+  optim::AxpbyTensors tensors;
+  double a, b;
+  bool fresh;  // x is a new gradient, to be looked through for infinities and NaNs
+};
+
 class MZ_API OptimizerLink final : public optim::Attachment,
                                    public std::enable_shared_from_this<OptimizerLink> {
  public:
@@ -37,14 +44,15 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   };
   std::optional<Pending> pending;
   bool in_scope = false;
+  bool unstepped = false;  // a scope has ended, and neither a step nor zero_grad() has come since
   std::exception_ptr stored_error;
 
   /** Adds the parameters to `seen`. */
   void mark_seen(Seen& seen) const;
   /** Sets gradients aside, drops those of 16-bit parameters with masters; masters are up to date. */
   void prepare(Seen& seen);
-  /** Lists what unscaling has to do; gradients that only return are put back at once. */
-  void collect(Seen& seen, std::vector<optim::AxpbyTensors>& work);
+  /** Lists what undoing the scale of the new gradients has to do. */
+  void collect(Seen& seen, double scale, std::vector<UnscaleWork>& work);
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
   void finish();
   /** Forgets what collect() had in mind; gradients stay as they are. */
@@ -55,16 +63,20 @@ class MZ_API OptimizerLink final : public optim::Attachment,
     if (!skip_) skip_ = loss_id;
   }
   bool will_skip() const { return skip_.has_value(); }
+  /** Drops whatever waits for a step: scaled gradients, a skip, an error. */
+  void forget_iteration();
 
   // ---- masters ---------------------------------------------------------------------------------------------------------------
   /** Gives masters to the 16-bit parameters of `slots` that want or have gradients. `conversion` knows values from before it, if given. */
   void create_masters(std::span<optim::Slot> slots, const class Conversion* conversion = nullptr);
+  /** Gives a 16-bit parameter its master, wanted or not. */
+  void create_master(optim::Slot& slot, const class Conversion* conversion = nullptr);
   /** The same for all slots, and for parameters written to since: everything is in step afterwards. */
   void bring_masters_up_to_date();
   void drop_masters_gradients();
 
   // ---- optim::Attachment -----------------------------------------------------------------------------------------------------
-  std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer) override;
+  std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer, optim::UpdateCall& call) override;
   void after_step(optim::Optimizer& optimizer, optim::StepResult result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
@@ -73,6 +85,11 @@ class MZ_API OptimizerLink final : public optim::Attachment,
 
  private:
   template <class F> void each_slot(const F& f) const;
+  /** Masters get no gradients: those of the parameters stay scaled until the step (AMP.md 9.6). */
+  bool keeps_gradients_scaled() const;
+  void collect_for_master(const optim::Slot& slot, double scale, std::vector<UnscaleWork>& work);
+  void collect_in_place(const Tensor& param, double new_factor, double old_factor,
+                        std::vector<UnscaleWork>& work);
   /** A 16-bit parameter that is updated through its master. */
   static bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
   void refuse_unfit_step() const;
@@ -85,6 +102,12 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   std::size_t index_;
   std::optional<int> skip_;  // the loss whose overflow the next step is skipped for
   int last_skip_ = 0;        // the same, of the latest skip
+  /** The scale of gradients that stay scaled. */
+  struct Held {
+    double scale = 1;
+    bool of_this_iteration = false;  // a scope since the last step has set it
+  };
+  Held held_;
   std::unordered_map<const TensorImpl*, Tensor> stash_;   // gradients from before the scope, by parameter
   std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
 };

@@ -2,8 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "../tensor/text.h"
 
@@ -127,30 +125,37 @@ std::string text_of(const std::optional<ModelCast>& value) {
   return value->dtype() ? str(*value->dtype(), "") : "no_cast";
 }
 
-using Lines = std::vector<std::pair<std::string, std::string>>;
-
-/** Every property that levels decide, and its value. */
-Lines lines_of(const Properties& p) {
-  return {{"enabled", p.enabled ? "true" : "false"},
-          {"opt_level", std::string(p.level->name)},
-          {"cast_model_type", text_of(p.cast_model_type)},
-          {"patch_functions", p.patch_functions ? "true" : "false"},
-          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
-          {"master_weights", text_of(p.master_weights)},
-          {"loss_scale", scale_text(p.loss_scale)}};
-}
-
 std::string table(const Properties& p) {
   std::string out;
-  for (auto& [name, value] : lines_of(p)) {
-    std::string padded = name;
-    padded.resize(22, ' ');
-    out += str("\n", padded, " : ", value);
+  for (auto [name, value] : property_texts(p)) {
+    name.resize(22, ' ');
+    out += str("\n", name, " : ", value);
   }
   return out;
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> property_texts(const Properties& p) {
+  return {{"enabled", str(p.enabled, "")},
+          {"opt_level", std::string(p.level->name)},
+          {"cast_model_type", text_of(p.cast_model_type)},
+          {"patch_functions", str(p.patch_functions, "")},
+          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
+          {"master_weights", text_of(p.master_weights)},
+          {"loss_scale", scale_text(p.loss_scale)}};
+}
+
+std::vector<std::pair<std::string, std::string>> further_texts(const Properties& p) {
+  std::vector<std::pair<std::string, std::string>> out{
+      {"cast_model_outputs", text_of(p.cast_model_outputs)},
+      {"num_losses", str(p.num_losses)},
+      {"check_static_overflow", str(p.check_static_overflow, "")}};
+  if (!p.dynamic()) return out;
+  out.emplace_back("min_loss_scale", text_of(p.min_loss_scale));
+  out.emplace_back("max_loss_scale", str(p.max_loss_scale));
+  return out;
+}
 
 std::string scale_text(double scale) {
   if (scale == kDynamic) return "dynamic";
@@ -202,7 +207,7 @@ std::string explanation(const Properties& resolved) {
 }
 
 std::string overrides_text(const Properties& resolved) {
-  const Lines of_level = lines_of(defaults_of(*resolved.level)), now = lines_of(resolved);
+  const auto of_level = property_texts(defaults_of(*resolved.level)), now = property_texts(resolved);
   std::string out;
   for (std::size_t i = 0; i < now.size(); ++i)
     if (now[i].second != of_level[i].second)

@@ -134,32 +134,45 @@ void ScaledLoss::Scope::leave() {
   loss = {};
 }
 
+namespace {
+
+bool together(const UnscaleWork& p, const UnscaleWork& q) {
+  return p.tensors.x.device() == q.tensors.x.device() && p.a == q.a && p.b == q.b && p.fresh == q.fresh;
+}
+
+/** Does the work, all that shares device and factors in one pass. */
+void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, OverflowFlags& flags) {
+  while (!work.empty()) {
+    const UnscaleWork first = work.front();
+    const auto rest = std::stable_partition(work.begin(), work.end(),
+                                            [&](const UnscaleWork& item) { return together(item, first); });
+    std::vector<optim::AxpbyTensors> items;
+    for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
+    const bool checked = first.fresh && looks_for_overflow;
+    optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
+                 flags.of(first.tensors.x.device()));
+    work.erase(work.begin(), rest);
+  }
+}
+
+}  // namespace
+
 /** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is seen not to be finite. */
 bool ScaledLoss::Scope::unscale() {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Seen seen;
-  std::vector<optim::AxpbyTensors> work;
-  for (const auto& link : links) link->collect(seen, work);
-  const bool low =
-      std::any_of(work.begin(), work.end(), [](const auto& item) { return is_low(item.out.dtype()); });
-  if (low && scale != 1 && !std::exchange(core->told_about_low_gradients, true))
+  std::vector<UnscaleWork> work;
+  for (const auto& link : links) link->collect(seen, scale, work);
+  const bool low = std::any_of(work.begin(), work.end(), [](const UnscaleWork& item) {
+    return item.a != 1 && item.fresh && is_low(item.tensors.out.dtype());
+  });
+  if (low && !std::exchange(core->told_about_low_gradients, true))
     core->print(
         "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
         "them");
-  std::stable_sort(work.begin(), work.end(), [](const auto& a, const auto& b) {
-    const Device p = a.x.device(), q = b.x.device();
-    return std::pair(p.kind, p.index) < std::pair(q.kind, q.index);
-  });
-  const optim::CheckFinite checked = looks_for_overflow() ? optim::CheckFinite::x : optim::CheckFinite::none;
   OverflowFlags flags;
-  for (std::size_t begin = 0; begin < work.size();) {
-    const Device device = work[begin].x.device();
-    std::size_t end = begin;
-    while (end < work.size() && work[end].x.device() == device) ++end;
-    optim::axpby(std::span(work).subspan(begin, end - begin), 1 / scale, 1, checked, flags.of(device));
-    begin = end;
-  }
+  run_unscaling(std::move(work), looks_for_overflow(), flags);
   for (const auto& link : links) {
     link->finish();
     link->pending.reset();
@@ -207,6 +220,7 @@ void ScaledLoss::Scope::exit() {
       throw;
     }
   }
+  for (const auto& link : links) link->unstepped = true;
   leave();
 }
 

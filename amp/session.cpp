@@ -246,9 +246,14 @@ SavedScaler checked_entry(const std::string& name, const std::map<std::string, d
   return {scale, static_cast<std::int64_t>(unskipped)};
 }
 
-void restore_scalers(SessionCore& core, const StateDict& saved) {
+std::map<std::size_t, SavedScaler> checked_entries(const StateDict& saved) {
   std::map<std::size_t, SavedScaler> entries;
   for (const auto& [name, fields] : saved) entries[scaler_index(name)] = checked_entry(name, fields);
+  return entries;
+}
+
+void restore_scalers(SessionCore& core, const StateDict& saved) {
+  const std::map<std::size_t, SavedScaler> entries = checked_entries(saved);
   const std::size_t count = core.scalers.size();
   if (entries.size() != count)
     core.print(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
@@ -272,6 +277,7 @@ SessionCore& current_core() {
 
 StateDict Session::state_dict() const { return saved_scalers(core()); }
 void Session::load_state_dict(const StateDict& saved) { restore_scalers(core(), saved); }
+void Session::check_state_dict(const StateDict& saved) const { (void)checked_entries(saved); }
 StateDict state_dict() { return saved_scalers(current_core()); }
 void load_state_dict(const StateDict& saved) { restore_scalers(current_core(), saved); }
 

@@ -62,13 +62,17 @@ class MZ_API Session {
   CastCache& cast_cache();
   /** Level, overrides, every parameter and buffer with its dtype and why it was kept where it was, and what happens to the ops of each tag. */
   std::string explain() const;
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& saved) const;
   /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
   void close();
+
+  /** For checkpoints. Errors: StateError for a session that was moved from. */
+  SessionCore& core() const;
 
  private:
   friend MZ_API Session initialize(const ModelList&, const OptimizerList&, const Options&);
   explicit Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
-  SessionCore& core() const;
 
   std::shared_ptr<SessionCore> core_;
 };

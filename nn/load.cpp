@@ -111,6 +111,18 @@ std::vector<std::string> with_hints(const Misfits& misfits, const std::vector<Sl
                         .hint = names_alone ? "pass {.strict = false} to load what fits" : ""});
 }
 
+/** Errors: ValueError where the values do not fit. */
+Plan checked_plan(std::string_view op, const Module& module, const StateDict& values,
+                  const LoadOptions& options) {
+  const std::vector<Slot> slots = detail::slots_of(module);
+  Plan plan = plan_of(slots, values);
+  const Misfits& misfits = plan.misfits;
+  if (!misfits.misshapen.empty() ||
+      (options.strict && !(misfits.missing.empty() && misfits.unexpected.empty())))
+    complain(op, module, misfits, slots, options.strict);
+  return plan;
+}
+
 /** The value as the slot's tensor can take it without further memory. */
 Tensor prepared(const Slot& slot, const Tensor& value) {
   const Tensor here = value.detach().to(slot.tensor.device());
@@ -136,16 +148,15 @@ LoadReport Module::load_state_dict(const StateDict& values, const LoadOptions& o
   return detail::load_values("load_state_dict", *this, values, options);
 }
 
+void Module::check_state_dict(const StateDict& values, const LoadOptions& options) const {
+  (void)checked_plan("load_state_dict", *this, values, options);
+}
+
 LoadReport detail::load_values(std::string_view op, const Module& module, const StateDict& values,
                                const LoadOptions& options) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  const std::vector<Slot> slots = slots_of(module);
-  Plan plan = plan_of(slots, values);
-  const Misfits& misfits = plan.misfits;
-  if (!misfits.misshapen.empty() ||
-      (options.strict && !(misfits.missing.empty() && misfits.unexpected.empty())))
-    complain(op, module, misfits, slots, options.strict);
+  Plan plan = checked_plan(op, module, values, options);
   for (auto& [slot, value] : plan.writes) value = prepared(slot, value);
   for (const auto& [slot, value] : plan.writes) {
     if (slot.rule)

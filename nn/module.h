@@ -111,6 +111,8 @@ class MZ_API Module {
    *  Errors: ValueError that lists all missing, unexpected and misshapen names at once; nothing is written then. Shapes and kinds (floating,
    *  integral) must fit with strict off too. */
   LoadReport load_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
 
   // ---- what mixed precision attaches (AMP.md section 4) -------------------------------------------------------------
   /** What surrounds this module's calls; null removes it. Copies of the handle share it. */

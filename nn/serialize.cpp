@@ -8,7 +8,7 @@
 
 namespace mezzo {
 
-void save(const std::string& path, const nn::Module& module, const TensorMetadata& metadata) {
+NamedTensors saved_tensors(const nn::Module& module) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   NamedTensors tensors;
@@ -18,9 +18,13 @@ void save(const std::string& path, const nn::Module& module, const TensorMetadat
     const Tensor value = slot.saved_value();
     tensors.emplace_back(slot.name, is_low(value.dtype()) ? value.to(DType::f32) : value);
   }
+  return tensors;
+}
+
+void save(const std::string& path, const nn::Module& module, const TensorMetadata& metadata) {
   TensorMetadata all = metadata;
   all.emplace("format", "pt");
-  save_tensors(path, tensors, all);
+  save_tensors(path, saved_tensors(module), all);
 }
 
 nn::LoadReport load(const std::string& path, const nn::Module& module, const nn::LoadOptions& options) {

@@ -15,6 +15,9 @@ namespace mezzo {
  *  `metadata` joins {"format": "pt"}.   Errors: IoError; Unsupported in a build without JSON. */
 MZ_API void save(const std::string& path, const nn::Module& module, const TensorMetadata& metadata = {});
 
+/** What save() writes, in memory: tensors may share the module's. */
+MZ_API NamedTensors saved_tensors(const nn::Module& module);
+
 /** Reads such a file into a module, converting to its dtypes and devices.
  *  Errors: those of load_tensors(); ValueError naming the file that lists all missing, unexpected and misshapen names. Nothing is written then. */
 MZ_API nn::LoadReport load(const std::string& path, const nn::Module& module,

@@ -1,6 +1,6 @@
-// Adam and AdamW: steps scaled by running means of the gradient and of its square.
+// Adam, AdamW and FusedAdam: steps scaled by running means of the gradient and of its square.
 // Sees: optimizer_of.h.
-// Read next: updates.h (the formula).
+// Read next: updates/adam.h (the formula).
 #pragma once
 
 #include <array>
@@ -24,11 +24,21 @@ struct AdamWOptions {
   double weight_decay = 1e-2;  // decoupled: lr times this times the weight leaves the weight
 };
 
+struct FusedAdamOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool bias_correction = true;  // false: the means are used as they are, too small in the first steps
+  bool adam_w_mode = true;      // decoupled weight decay; false: L2
+  bool amsgrad = false;         // refused
+};
+
 /** What Adam and AdamW share; they differ in options and in where the decay enters. */
 template <class AnyOptions> struct AdamRuleBase {
   using Options = AnyOptions;
   using Update = AdamUpdate;
-  static constexpr std::array<std::string_view, 2> state_names{"exp_avg", "exp_avg_sq"};
+  static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_sq"}}};
 
   static bool keeps_state(const Options&) { return true; }
   template <class Visit> static void fields(Options& o, const Visit& visit) {
@@ -52,8 +62,21 @@ struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
+struct MZ_API FusedAdamRule : AdamRuleBase<FusedAdamOptions> {
+  static constexpr std::string_view type_name = "FusedAdam";
+  static constexpr bool kUnscalesItself = true;
+  static void check(const Options& options);
+  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
+  template <class Visit> static void fields(Options& o, const Visit& visit) {
+    AdamRuleBase::fields(o, visit);
+    visit("bias_correction", o.bias_correction);
+    visit("adam_w_mode", o.adam_w_mode);
+  }
+};
+
 extern template class MZ_API OptimizerOf<AdamRule>;
 extern template class MZ_API OptimizerOf<AdamWRule>;
+extern template class MZ_API OptimizerOf<FusedAdamRule>;
 
 /** m and v are running means of g and g^2, g the gradient plus weight_decay * p; at a parameter's update t,
  *  p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
@@ -68,6 +91,13 @@ class MZ_API Adam final : public OptimizerOf<AdamRule> {
 /** Adam whose decay does not pass through the running means: p -= lr * (... + weight_decay * p).
  *  Precision, errors: as Adam. Source: Loshchilov, Hutter, Decoupled weight decay regularization, 2019. */
 class MZ_API AdamW final : public OptimizerOf<AdamWRule> {
+ public:
+  using OptimizerOf::OptimizerOf;
+};
+
+/** Adam or AdamW by an option, with apex's defaults; under a GradScaler it unscales in the pass that updates, 16-bit gradients too.
+ *  Precision: as Adam. Errors: as Adam; ValueError for amsgrad. Source: apex.optimizers.FusedAdam (options and defaults). */
+class MZ_API FusedAdam final : public OptimizerOf<FusedAdamRule> {
  public:
   using OptimizerOf::OptimizerOf;
 };

@@ -15,7 +15,13 @@ namespace {
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
   std::vector<Tensor> out;
   for (const Tensor& p : params) {
-    if (p.impl()->has_master)
+    if (p.impl()->twin == Twin::bare_master)
+      fail<StateError>(
+          op, {.what = "this master gets no gradient: its optimizer reads the parameter's scaled one",
+               .got = str(p),
+               .expected = "materialize_master_grads = true",
+               .hint = "or clip within the step: optimizer.step({.max_norm = ...})"});
+    if (p.impl()->twin == Twin::low)
       fail<StateError>(op, {.what = "an f32 master is updated in this parameter's place",
                             .got = str(p),
                             .expected = "the master, whose gradient is unscaled",
@@ -27,18 +33,20 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
 
 }  // namespace
 
+double clip_factor(const Tensor& norm, double max_norm) { return max_norm / (norm.item<double>() + 1e-6); }
+
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
   if (!(max_norm >= 0))
     fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
-  Tensor norm = total_norm(grads, options.norm_type);
+  Tensor norm = total_norm(grads, {.p = options.norm_type});
   const double value = norm.item<double>();
   if (options.error_if_nonfinite && !std::isfinite(value))
     fail<ValueError>("clip_grad_norm",
                      {.what = "the norm of the gradients is not finite",
                       .got = str(value),
                       .hint = "lower the learning rate, or clip with error_if_nonfinite off"});
-  const double factor = max_norm / (value + 1e-6);
+  const double factor = clip_factor(norm, max_norm);
   if (factor >= 1) return norm;
   std::vector<AxpbyTensors> items;
   for (const Tensor& g : grads) items.push_back({g, {}, g});

@@ -45,7 +45,6 @@ struct WriteBack {
 /** Items ready for a kernel, and what must outlive and follow it. */
 struct Packed {
   std::vector<MultiItem> items;
-  std::vector<std::size_t> source;  // index of each item's tuple
   std::vector<Tensor> alive;
   std::vector<WriteBack> write_backs;
 
@@ -64,8 +63,8 @@ struct Packed {
       item.numel = dense.numel();
     }
     if (item.numel == 0) return;
+    item.index = index;
     items.push_back(item);
-    source.push_back(index);
   }
 
   void finish() const {
@@ -110,11 +109,40 @@ template <class Run> void for_each_device(std::span<const Tuple> tuples, const R
 
 /** The settings of the packed items, in their order. */
 std::vector<std::byte> pick_settings(const Packed& packed, const void* settings, std::size_t bytes) {
-  std::vector<std::byte> picked(packed.source.size() * bytes);
+  std::vector<std::byte> picked(packed.items.size() * bytes);
   const std::byte* from = static_cast<const std::byte*>(settings);
-  for (std::size_t i = 0; i < packed.source.size(); ++i)
-    std::copy_n(from + packed.source[i] * bytes, bytes, picked.data() + i * bytes);
+  for (std::size_t i = 0; i < packed.items.size(); ++i)
+    std::copy_n(from + packed.items[i].index * bytes, bytes, picked.data() + i * bytes);
   return picked;
+}
+
+void require_same_device(std::string_view op, const Tensor& flag, Device device) {
+  if (flag.defined() && flag.device() != device)
+    fail<DeviceError>(op, {.what = "not on the same device",
+                           .got = str(flag, " and tensors on ", device),
+                           .hint = "make one flag per device"});
+}
+
+/** Tensors that are only read, one to an item. */
+std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
+  std::vector<Tuple> tuples;
+  tuples.reserve(tensors.size());
+  for (const Tensor& x : tensors) tuples.push_back({{x}, 0});
+  return tuples;
+}
+
+void run_axpby(std::string_view op, std::span<const Tuple> tuples, double a, double b, CheckFinite check,
+               const Tensor& found_inf) {
+  for (const Tuple& tuple : tuples) {
+    check_tuple(op, tuple);
+    require_same_device(op, found_inf, first_of(tuple).device());
+  }
+  for (const Device device : devices_of(tuples))
+    if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
+  float* flag = found_inf.defined() ? found_inf.data<float>() : nullptr;
+  for_each_device(tuples, [&](const Packed& packed, Device device) {
+    list_kernels(device.kind).axpby(packed.items, a, b, check, flag);
+  });
 }
 
 }  // namespace
@@ -129,7 +157,7 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
     tuple.at[kGrad] = t.grad;
     tuple.at[kLowCopy] = t.low_copy;
     std::copy(t.state.begin(), t.state.end(), tuple.at.begin() + kState);
-    tuple.written = ~(1u << kGrad);
+    tuple.written = row.writes | (call.write_back ? 1u << kGrad : 0u);
     check_tuple(row.name, tuple);
   }
   for (const Device device : devices_of(tuples))
@@ -144,44 +172,57 @@ void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite 
            const Tensor& found_inf) {
   std::vector<Tuple> tuples;
   tuples.reserve(items.size());
-  for (const AxpbyTensors& t : items) {
-    tuples.push_back({{t.x, t.y, t.out}, 1u << 2});
-    check_tuple("axpby", tuples.back());
-    if (found_inf.defined() && found_inf.device() != t.x.device())
-      fail<DeviceError>("axpby",
-                        {.what = "not on the same device", .got = str(found_inf) + " and " + str(t.x)});
-  }
-  for (const Device device : devices_of(tuples))
-    if (!list_kernels(device.kind).axpby) fail_without_kernel("axpby", device);
-  float* flag = found_inf.defined() ? found_inf.data<float>() : nullptr;
-  for_each_device(tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, a, b, check, flag);
-  });
+  for (const AxpbyTensors& t : items) tuples.push_back({{t.x, t.y, t.out}, 1u << 2});
+  run_axpby("axpby", tuples, a, b, check, found_inf);
 }
 
-Tensor total_norm(std::span<const Tensor> tensors, double p) {
-  if (!(p > 0)) fail<ValueError>("total_norm", {.what = "p must be positive", .got = str(p)});
-  std::vector<Tuple> tuples;
-  DType dtype = DType::f32;
-  for (const Tensor& x : tensors) {
-    tuples.push_back({{x}, 0});
-    check_tuple("total_norm", tuples.back());
-    if (x.dtype() == DType::f64) dtype = DType::f64;
-  }
+void check_finite(std::span<const Tensor> tensors, const Tensor& found_inf) {
+  run_axpby("check_finite", tuples_of(tensors), 1, 0, CheckFinite::x, found_inf);
+}
+
+// ---- norms ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/** The one device of the tuples; the CPU for none. */
+Device common_device(std::string_view op, std::span<const Tuple> tuples) {
   const std::vector<Device> devices = devices_of(tuples);
-  const Device device = devices.empty() ? cpu : devices[0];
   if (devices.size() > 1)
-    fail<DeviceError>("total_norm", {.what = "not on the same device",
-                                     .got = str(devices[0], " and ", devices[1]),
-                                     .hint = "take the norm device by device"});
-  if (!list_kernels(device.kind).norm) fail_without_kernel("total_norm", device);
-  const Tensor result = empty_tensor({}, DType::f64, device);
+    fail<DeviceError>(op, {.what = "not on the same device",
+                           .got = str(devices[0], " and ", devices[1]),
+                           .hint = "take the norm device by device"});
+  return devices.empty() ? cpu : devices[0];
+}
+
+}  // namespace
+
+Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
+  constexpr std::string_view op = "norms";
+  if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
+  const std::vector<Tuple> tuples = tuples_of(tensors);
+  for (const Tuple& tuple : tuples) check_tuple(op, tuple);
+  const Device device = common_device(op, tuples);
+  require_same_device(op, options.found_inf, device);
+  if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
   const CastScope no_casts(nullptr);
-  result.fill_(0);
-  for_each_device(tuples, [&](const Packed& packed, Device) {
-    list_kernels(device.kind).norm(packed.items, p, result.data<double>());
-  });
-  return result.to(dtype);
+  const Norms result{
+      empty_tensor({}, DType::f64, device),
+      empty_tensor({static_cast<std::int64_t>(tensors.size())}, DType::f64, device),
+  };
+  result.total.fill_(0);
+  result.each.fill_(0);
+  const NormCall call{options.p, options.inv_scale, result.total.data<double>(), result.each.data<double>(),
+                      options.found_inf.defined() ? options.found_inf.data<float>() : nullptr};
+  for_each_device(tuples,
+                  [&](const Packed& packed, Device) { list_kernels(device.kind).norm(packed.items, call); });
+  return result;
+}
+
+Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options) {
+  const bool wide = std::any_of(tensors.begin(), tensors.end(),
+                                [](const Tensor& x) { return x.defined() && x.dtype() == DType::f64; });
+  const CastScope no_casts(nullptr);
+  return norms(tensors, options).total.to(wide ? DType::f64 : DType::f32);
 }
 
 }  // namespace mezzo::optim

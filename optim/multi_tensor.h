@@ -1,6 +1,6 @@
 // Kernels that work on lists of tensors in one pass over memory: the interface that the CPU and the GPU room implement.
 // Sees: tensor.
-// Read next: updates.h (the optimizers' formulas), multi_tensor.cpp (packing), multi_tensor_cpu.cpp (the CPU kernels).
+// Read next: updates/update.h (the optimizers' formulas), multi_tensor.cpp (packing), updates_cpu.cpp, lists_cpu.cpp (the CPU kernels).
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@ struct MZ_API MultiItem {
   std::array<void*, kMaxLists> data{};  // null where the item has no tensor in that list
   std::array<DType, kMaxLists> dtype{};
   std::int64_t numel = 0;
+  std::size_t index = 0;  // place in the list that was given: items without elements are left out
 };
 
 /** Elements per unit of work, counted from each tensor's start: how work is cut depends on the sizes alone. */
@@ -34,7 +35,8 @@ inline constexpr std::size_t kMaxStates = MultiItem::kMaxLists - kState;
 struct UpdateCall {
   double inv_scale = 1;  // gradients are multiplied by it, in f32 (f64 for f64), before anything else
   const float* found_inf =
-      nullptr;  // on the device of the lists; where it points to anything but 0, nothing changes
+      nullptr;              // on the device of the lists; where it points to anything but 0, nothing changes
+  bool write_back = false;  // leaves the multiplied gradients behind
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, one per item. Parameters may be f16, bf16, f32 or f64,
@@ -44,6 +46,7 @@ using UpdateKernel = void (*)(std::span<const MultiItem> items, const void* sett
 /** One optimizer update and its kernels. */
 struct MZ_API UpdateRow {
   std::string_view name;
+  unsigned writes = 0;  // bit i: list i is written
   std::array<UpdateKernel, kNumDeviceKinds> kernel{};
 };
 
@@ -77,16 +80,42 @@ struct MZ_API AxpbyTensors {
 MZ_API void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite check,
                   const Tensor& found_inf);
 
-/** p-norm of all elements of all tensors taken together, p > 0; infinity gives the largest magnitude. 0-dim, f64 if any tensor is, else f32;
- *  0 for an empty list. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
- *  Errors: DtypeError, DeviceError, ValueError. */
-MZ_API Tensor total_norm(std::span<const Tensor> tensors, double p = 2);
+/** Stores 1 to `found_inf` (f32, one element) where a value is not finite; writes nothing else. Errors: DeviceError. */
+MZ_API void check_finite(std::span<const Tensor> tensors, const Tensor& found_inf);
 
-/** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. */
+struct NormOptions {
+  double p = 2;           // p > 0; infinity gives the largest magnitude
+  double inv_scale = 1;   // every element is multiplied by it first, in f32 (f64 for f64)
+  Tensor found_inf = {};  // f32, one element: becomes 1 where the norm of everything is not finite
+};
+
+/** Norms of a list of tensors, each f64 and on their device: they may stay there. */
+struct MZ_API Norms {
+  Tensor total;  // 0-dim: of all elements of all tensors taken together; 0 for an empty list
+  Tensor each;   // one per tensor, 0 for one without elements
+};
+
+/** p-norms. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
+ *  Errors: DtypeError, ValueError, DeviceError for tensors on several devices. */
+MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
+
+/** norms(tensors, options).total, as f32, or as f64 if any tensor is. */
+MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});
+
+/** What a norm kernel computes; it overwrites `total` and, item by item, each[item.index]. */
+struct NormCall {
+  double p, inv_scale;
+  double* total;
+  double* each;
+  float* found_inf;  // may be null
+};
+
+/** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. Without `out`, axpby only
+ *  looks for what is not finite. */
 struct MZ_API ListKernels {
   void (*axpby)(std::span<const MultiItem> items, double a, double b, CheckFinite check,
                 float* found_inf) = nullptr;
-  void (*norm)(std::span<const MultiItem> items, double p, double* result) = nullptr;
+  void (*norm)(std::span<const MultiItem> items, const NormCall& call) = nullptr;
 };
 MZ_API ListKernels& list_kernels(DeviceKind kind);
 

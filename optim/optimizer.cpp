@@ -6,6 +6,7 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text.h"
+#include "clip.h"
 
 namespace mezzo::optim {
 
@@ -18,11 +19,21 @@ std::string_view name(StepResult result) {
   return "no_grads";
 }
 
-Optimizer::~Optimizer() { attach(nullptr); }
+Optimizer::~Optimizer() {
+  attach(nullptr);
+  if (gradient_rule_) gradient_rule_->detached();
+}
 
 void Optimizer::attach(std::shared_ptr<Attachment> attachment) {
   const std::shared_ptr<Attachment> former = std::exchange(attachment_, std::move(attachment));
   if (former) former->detached(*this);
+}
+
+void Optimizer::set_gradient_rule(GradientRule* rule) {
+  if (rule && gradient_rule_)
+    fail<StateError>(type_name(), {.what = "another rule shapes the gradients of this optimizer already",
+                                   .hint = "one LARC per optimizer"});
+  gradient_rule_ = rule;
 }
 
 // ---- groups -------------------------------------------------------------------------------------------------------------
@@ -132,20 +143,23 @@ bool Optimizer::anyone_wants_gradient() const {
 
 namespace {
 
-/** Memory for one state of `target`, zeros. */
-Tensor new_state(const Tensor& target, DType dtype) {
-  Tensor state = zeros(target.shape(), {.dtype = dtype, .device = target.device()});
+/** Memory for one state, zeros. */
+Tensor new_state(const Shape& shape, DType dtype, Device device) {
+  Tensor state = zeros(shape, {.dtype = dtype, .device = device});
   state.impl()->storage->set_category(MemoryCategory::optimizer_state);
   return state;
 }
 
 }  // namespace
 
-Optimizer::Update Optimizer::prepare(std::size_t group, std::size_t index) {
+Tensor Optimizer::gradient_of(const Slot& slot) const {
+  return materializes_master_grads() ? slot.target().grad() : slot.param.grad();
+}
+
+ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
   Slot& slot = groups_[group][index];
   const Tensor& target = slot.target();
-  Update update{.slot = &slot, .group = group, .grad = target.grad(), .state = slot.state};
-  const Tensor& grad = update.grad;
+  ParamUpdate update{.slot = &slot, .group = group, .grad = grad, .state = slot.state};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(str(type_name(), ".step"), {.what = str("the gradient of parameter ", index,
                                                              " of group ", group, " does not fit it"),
@@ -155,28 +169,41 @@ Optimizer::Update Optimizer::prepare(std::size_t group, std::size_t index) {
   if (!keeps_state(group)) return update;
   const DType dtype = compute_dtype(target.dtype());
   update.fresh = !slot.state[0].defined();
-  for (std::size_t i = 0; i < state_names().size(); ++i) {
+  for (std::size_t i = 0; i < states().size(); ++i) {
     Tensor& state = update.state[i];
     if (!state.defined())
-      state = new_state(target, dtype);
+      state = new_state(states()[i].per_tensor ? Shape{} : target.shape(), dtype, target.device());
     else if (state.dtype() != dtype || state.device() != target.device())
       state = state.to(target.device()).to(dtype);  // the model was moved or converted since
   }
   return update;
 }
 
-std::vector<Optimizer::Update> Optimizer::collect() {
-  std::vector<Update> updates;
+std::vector<ParamUpdate> Optimizer::collect() {
+  std::vector<ParamUpdate> updates;
   for (std::size_t group = 0; group < groups_.size(); ++group)
     for (std::size_t i = 0; i < groups_[group].size(); ++i)
-      if (groups_[group][i].target().grad().defined()) updates.push_back(prepare(group, i));
+      if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined())
+        updates.push_back(prepare(group, i, grad));
   return updates;
 }
 
-StepResult Optimizer::update_parameters() {
+namespace {
+
+/** What brings the gradients, times inv_scale, down to the norm; 1 where they are within it. */
+double factor_to_norm(std::span<const ParamUpdate> updates, double inv_scale, double max_norm) {
+  std::vector<Tensor> grads;
+  for (const ParamUpdate& u : updates) grads.push_back(u.grad);
+  const double factor = clip_factor(total_norm(grads, {.inv_scale = inv_scale}), max_norm);
+  return factor >= 1 ? 1 : factor;  // NaN stays
+}
+
+}  // namespace
+
+StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& options) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  const std::vector<Update> updates = collect();
+  std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
     if (!anyone_wants_gradient()) return StepResult::no_grads;
     fail<StateError>(str(type_name(), ".step"),
@@ -185,19 +212,30 @@ StepResult Optimizer::update_parameters() {
                       .expected = "a backward pass before the step",
                       .hint = "call loss.backward() after zero_grad() and before step()"});
   }
-  update(updates);
-  for (const Update& done : updates) {
+  call.inv_scale *= options.inv_scale;
+  call.write_back = options.inv_scale != 1;
+  if (options.max_norm) call.inv_scale *= factor_to_norm(updates, call.inv_scale, *options.max_norm);
+  const auto update_all = [&] { update(updates, call); };
+  if (gradient_rule_)
+    gradient_rule_->around(*this, updates, call, update_all);
+  else
+    update_all();
+  for (const ParamUpdate& done : updates) {
     done.slot->state = done.state;
     ++done.slot->steps;
   }
   return StepResult::stepped;
 }
 
-StepResult Optimizer::step() {
+StepResult Optimizer::step(const StepOptions& options) {
+  if (options.max_norm && !(*options.max_norm >= 0))
+    fail<ValueError>(str(type_name(), ".step"),
+                     {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<Attachment> attachment = attachment_;
   std::optional<StepResult> early;
-  if (attachment) early = attachment->before_step(*this);
-  const StepResult result = early ? *early : update_parameters();
+  UpdateCall call;
+  if (attachment) early = attachment->before_step(*this, call);
+  const StepResult result = early ? *early : update_parameters(call, options);
   if (result == StepResult::stepped) consecutive_skips_ = 0;
   if (result == StepResult::skipped) ++consecutive_skips_;
   if (attachment) attachment->after_step(*this, result);

@@ -38,12 +38,45 @@ struct MZ_API Slot {
   const Tensor& target() const { return master.defined() ? master : param; }
 };
 
+/** What an optimizer keeps for each parameter, beside its count of steps. */
+struct StateSpec {
+  std::string_view name;    // as in state_dict, e.g. "exp_avg"
+  bool per_tensor = false;  // one number for the whole tensor instead of one per element
+};
+
+/** A parameter about to be updated. */
+struct MZ_API ParamUpdate {
+  Slot* slot;
+  std::size_t group;
+  Tensor grad;
+  std::array<Tensor, kMaxStates> state;  // the slot's, or new ones
+  bool fresh = false;                    // new ones
+};
+
+/** Runs around the updates of an optimizer and may give them other gradients; LARC is one. */
+class MZ_API GradientRule {
+ public:
+  virtual ~GradientRule() = default;
+  /** Calls `update` once, after it has changed what it wants to change; gradients in `updates` are still to be multiplied by call.inv_scale. */
+  virtual void around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCall& call,
+                      const std::function<void()>& update) = 0;
+  /** The optimizer ends. */
+  virtual void detached() noexcept = 0;
+};
+
+struct StepOptions {
+  std::optional<double> max_norm =
+      {};  // gradients are clipped, as one vector, to this L2 norm on their way into the update
+  double inv_scale =
+      1;  // gradients are multiplied by it first and left so: how GradScaler unscales in the same pass
+};
+
 /** Takes part in what an optimizer does: mixed precision keeps masters, skips steps and holds gradients back through this. */
 class MZ_API Attachment {
  public:
   virtual ~Attachment() = default;
-  /** Before a step has read anything; a value ends the step with that verdict. May throw. */
-  virtual std::optional<StepResult> before_step(Optimizer& optimizer) = 0;
+  /** Before a step has read anything; a value ends the step with that verdict. May set what gradients are multiplied by. May throw. */
+  virtual std::optional<StepResult> before_step(Optimizer& optimizer, UpdateCall& call) = 0;
   /** After a step. May throw, which undoes nothing. */
   virtual void after_step(Optimizer& optimizer, StepResult result) = 0;
   virtual void after_zero_grad(Optimizer& optimizer) = 0;
@@ -63,10 +96,10 @@ class MZ_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /** Updates every parameter that has a gradient, in one pass over memory. Gradients stay as they are.
+  /** Updates every parameter that has a gradient, in one pass over memory. Gradients stay as they are, unless options say otherwise.
    *  Errors: StateError when parameters want gradients and none has one (step before backward); ShapeError, DtypeError, DeviceError where a
-   *  gradient does not fit its parameter. Nothing has changed then. */
-  StepResult step();
+   *  gradient does not fit its parameter; ValueError for a negative max_norm. Nothing has changed then. */
+  StepResult step(const StepOptions& options = {});
 
   /** Removes the gradients of all parameters, or fills them with zeros. */
   void zero_grad(bool set_to_none = true);
@@ -94,6 +127,8 @@ class MZ_API Optimizer {
    *  when it rounds to the present parameter; else the parameter is right, and a warning names it.
    *  Errors: ValueError that lists missing, unexpected and unfitting entries; nothing has changed then. */
   void load_state_dict(const StateDict& saved, const Names& names = {});
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& saved, const Names& names = {});
 
   // ---- for mixed precision ----------------------------------------------------------------------------------------------
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }
@@ -101,41 +136,46 @@ class MZ_API Optimizer {
   Attachment* attachment() const { return attachment_.get(); }
   /** Puts an attachment in place, or takes it off with null; the former one is told. */
   void attach(std::shared_ptr<Attachment> attachment);
+  /** The kernels of this optimizer unscale gradients themselves, so GradScaler need not: it may also hand over f16 ones. */
+  virtual bool unscales_itself() const { return false; }
+  /** False where gradients of 16-bit parameters are read, still scaled, instead of copied to their masters first. */
+  virtual bool materializes_master_grads() const { return true; }
+  /** Puts a rule around the updates, or takes it off with null. Errors: StateError where another one is in place. */
+  void set_gradient_rule(GradientRule* rule);
+  /** Runs `visit` with the name and value of each option of a group and adopts the values it returns. Errors: ValueError; nothing has
+   *  changed then. */
+  void change_options(std::size_t group,
+                      const std::function<double(std::string_view name, double value)>& visit) {
+    visit_options(group, visit, true);
+  }
 
  protected:
   Optimizer() = default;
 
-  /** A parameter about to be updated. */
-  struct Update {
-    Slot* slot;
-    std::size_t group;
-    Tensor grad;
-    std::array<Tensor, kMaxStates> state;  // the slot's, or new ones
-    bool fresh = false;                    // new ones
-  };
   /** Gives the value an option is to have, from its name and the value it has. */
   using OptionVisitor = std::function<double(std::string_view name, double value)>;
 
   /** Adds a group; the derived class has checked its options. Errors: as add_param_group (optimizer_of.h); nothing has changed then. */
   void add_slots(std::span<const Tensor> params);
   virtual double& group_lr(std::size_t group) = 0;
-  /** Names of what is kept per parameter, e.g. "exp_avg". */
-  virtual std::span<const std::string_view> state_names() const = 0;
+  virtual std::span<const StateSpec> states() const = 0;
   /** False where the group's options need no state. */
   virtual bool keeps_state(std::size_t group) const = 0;
-  virtual void update(std::span<const Update> updates) = 0;
+  virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
   /** Visits the options of a group by name, checks the values the visitor gave, and adopts them if `apply`. Errors: ValueError. */
   virtual void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) = 0;
 
  private:
   friend class StateLoad;
-  std::vector<Update> collect();
-  Update prepare(std::size_t group, std::size_t index);
+  std::vector<ParamUpdate> collect();
+  Tensor gradient_of(const Slot& slot) const;
+  ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   bool anyone_wants_gradient() const;
-  StepResult update_parameters();
+  StepResult update_parameters(UpdateCall call, const StepOptions& options);
 
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<Attachment> attachment_;
+  GradientRule* gradient_rule_ = nullptr;
   std::int64_t consecutive_skips_ = 0;
 };
 

@@ -34,12 +34,13 @@ template <class Rule> class OptimizerOf : public Optimizer {
   void set_options(const Options& options, std::size_t group = 0);
 
   std::string_view type_name() const final;
+  bool unscales_itself() const final;
 
  protected:
   double& group_lr(std::size_t group) final;
-  std::span<const std::string_view> state_names() const final;
+  std::span<const StateSpec> states() const final;
   bool keeps_state(std::size_t group) const final;
-  void update(std::span<const Update> updates) final;
+  void update(std::span<const ParamUpdate> updates, const UpdateCall& call) final;
   void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) final;
 
  private:

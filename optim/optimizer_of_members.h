@@ -3,8 +3,6 @@
 // Read next: sgd.cpp, adam.cpp (the instantiations).
 #pragma once
 
-#include "../tensor/error.h"
-#include "../tensor/text.h"
 #include "optimizer_of.h"
 #include "updates.h"
 
@@ -40,27 +38,36 @@ template <class Rule> void OptimizerOf<Rule>::set_options(const Options& options
 
 template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const { return Rule::type_name; }
 
+template <class Rule> bool OptimizerOf<Rule>::unscales_itself() const {
+  if constexpr (requires { Rule::kUnscalesItself; })
+    return Rule::kUnscalesItself;
+  else
+    return false;
+}
+
 template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) { return options_[group].lr; }
 
-template <class Rule> std::span<const std::string_view> OptimizerOf<Rule>::state_names() const {
-  return Rule::state_names;
-}
+template <class Rule> std::span<const StateSpec> OptimizerOf<Rule>::states() const { return Rule::states; }
 
 template <class Rule> bool OptimizerOf<Rule>::keeps_state(std::size_t group) const {
   return Rule::keeps_state(options_[group]);
 }
 
-template <class Rule> void OptimizerOf<Rule>::update(std::span<const Update> updates) {
+template <class Rule>
+void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const UpdateCall& call) {
   std::vector<UpdateTensors> tensors;
   std::vector<typename Rule::Update::Settings> settings;
   tensors.reserve(updates.size());
   settings.reserve(updates.size());
-  for (const Update& u : updates) {
+  for (const ParamUpdate& u : updates) {
     const bool twin = u.slot->master.defined();
     tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : Tensor{}, u.state});
     settings.push_back(Rule::settings(options_[u.group], u.slot->steps + 1, u.fresh));
   }
-  run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0]);
+  if constexpr (requires { Rule::run(tensors, settings, call); })
+    Rule::run(tensors, settings, call);  // a rule of several passes
+  else
+    run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0], call);
 }
 
 template <class Rule>
@@ -72,18 +79,5 @@ void OptimizerOf<Rule>::visit_options(std::size_t group, const OptionVisitor& vi
   Rule::check(options);
   if (apply) options_[group] = options;
 }
-
-namespace detail {
-
-/** Throws unless `holds`, in the words of the grammar. */
-inline void require_option(bool holds, std::string_view optimizer, std::string_view option, double got,
-                           std::string_view expected) {
-  if (!holds)
-    fail<ValueError>(optimizer, {.what = std::string(option) + " is out of range",
-                                 .got = str(got),
-                                 .expected = std::string(expected)});
-}
-
-}  // namespace detail
 
 }  // namespace mezzo::optim

@@ -56,8 +56,8 @@ StateDict Optimizer::state_dict(const Names& names) const {
       const std::string& key = keys[group][i];
       if (slot.steps > 0) out.scalars[key + ".step"] = static_cast<double>(slot.steps);
       if (slot.master.defined()) out.tensors[key + ".master"] = copy_of(slot.master);
-      for (std::size_t s = 0; s < state_names().size(); ++s)
-        if (slot.state[s].defined()) out.tensors[str(key, ".", state_names()[s])] = copy_of(slot.state[s]);
+      for (std::size_t s = 0; s < states().size(); ++s)
+        if (slot.state[s].defined()) out.tensors[str(key, ".", states()[s].name)] = copy_of(slot.state[s]);
     }
   }
   return out;
@@ -147,12 +147,12 @@ class StateLoad {
   }
 
   /** The saved tensor in the given dtype, undefined where there is none or it does not fit. */
-  Tensor tensor(const std::string& key, const Slot& slot, DType dtype) {
+  Tensor tensor(const std::string& key, const Slot& slot, const Shape& shape, DType dtype) {
     const auto found = saved_.tensors.find(key);
     if (found == saved_.tensors.end()) return {};
     ++used_;
     const Tensor& value = found->second;
-    if (!value.defined() || !is_floating(value.dtype()) || !(value.shape() == slot.param.shape())) {
+    if (!value.defined() || !is_floating(value.dtype()) || !(value.shape() == shape)) {
       note(unfitting_, str(key, " is ", value, " for ", slot.param));
       return {};
     }
@@ -165,24 +165,25 @@ class StateLoad {
     const std::string& key = keys_[group][index];
     const DType dtype = compute_dtype(slot.param.dtype());
     Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
-    const auto names = optimizer_.state_names();
+    const auto states = optimizer_.states();
     std::size_t present = 0;
-    for (std::size_t s = 0; s < names.size(); ++s) {
-      staged.state[s] = tensor(str(key, ".", names[s]), slot, dtype);
-      present += saved_.tensors.count(str(key, ".", names[s]));
+    for (std::size_t s = 0; s < states.size(); ++s) {
+      const std::string name = str(key, ".", states[s].name);
+      staged.state[s] = tensor(name, slot, states[s].per_tensor ? Shape{} : slot.param.shape(), dtype);
+      present += saved_.tensors.count(name);
       if (staged.state[s].defined())
         staged.state[s].impl()->storage->set_category(MemoryCategory::optimizer_state);
     }
-    if (present > 0 && present < names.size())
-      for (const std::string_view name : names)
-        if (saved_.tensors.count(str(key, ".", name)) == 0) note(missing_, str(key, ".", name));
+    if (present > 0 && present < states.size())
+      for (const StateSpec& state : states)
+        if (saved_.tensors.count(str(key, ".", state.name)) == 0) note(missing_, str(key, ".", state.name));
     stage_master(staged, key);
     slots_.push_back(std::move(staged));
   }
 
   void stage_master(Staged& staged, const std::string& key) {
     const Slot& slot = *staged.slot;
-    const Tensor saved = tensor(key + ".master", slot, DType::f32);
+    const Tensor saved = tensor(key + ".master", slot, slot.param.shape(), DType::f32);
     if (!saved.defined() || !slot.master.defined()) return;
     const std::vector<float> rounded = saved.to(slot.param.dtype()).to_vector<float>();
     if (rounded == slot.param.to_vector<float>())
@@ -205,7 +206,7 @@ class StateLoad {
           },
           false);
       for (const std::string& key : keys_[group]) {
-        for (const std::string_view name : optimizer_.state_names()) expected[str(key, ".", name)] = true;
+        for (const StateSpec& state : optimizer_.states()) expected[str(key, ".", state.name)] = true;
         expected[key + ".master"] = expected[key + ".step"] = true;
       }
     }
@@ -240,6 +241,12 @@ class StateLoad {
   std::size_t used_ = 0;
   std::string missing_, unexpected_, unfitting_, overruled_;
 };
+
+void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  StateLoad(*this, saved, names).stage();
+}
 
 void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
   const NoGrad no_grad;

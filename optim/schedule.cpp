@@ -91,47 +91,51 @@ double SequentialLR::operator()(std::int64_t step, double base) const {
 Scheduler::Scheduler(Optimizer& optimizer, LrSchedule schedule)
     : optimizer_(optimizer), schedule_(std::move(schedule)) {
   require(static_cast<bool>(schedule_), "Scheduler", "there is no schedule", "an empty function");
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) base_.push_back(optimizer.lr(group));
-  apply();
+  Place start;
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    start.base.push_back(optimizer.lr(group));
+  go_to(std::move(start));
 }
 
-void Scheduler::apply() {
+std::vector<double> Scheduler::rates_at(const Place& place) const {
   std::vector<double> rates;
-  for (const double base : base_) {
-    rates.push_back(schedule_(step_, base));
+  for (const double base : place.base) {
+    rates.push_back(schedule_(place.step, base));
     require(std::isfinite(rates.back()) && rates.back() >= 0, "Scheduler",
-            str("the rate of step ", step_, " must be finite and not negative"), str(rates.back()));
+            str("the rate of step ", place.step, " must be finite and not negative"), str(rates.back()));
   }
+  return rates;
+}
+
+void Scheduler::go_to(Place place) {
+  const std::vector<double> rates = rates_at(place);
   for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
+  place_ = std::move(place);
 }
 
 void Scheduler::step() {
-  for (std::size_t group = base_.size(); group < optimizer_.num_groups(); ++group)
-    base_.push_back(optimizer_.lr(group));
-  ++step_;
-  try {
-    apply();
-  } catch (...) {
-    --step_;
-    throw;
-  }
+  Place next = place_;
+  for (std::size_t group = next.base.size(); group < optimizer_.num_groups(); ++group)
+    next.base.push_back(optimizer_.lr(group));
+  ++next.step;
+  go_to(std::move(next));
 }
 
 std::vector<double> Scheduler::last_lr() const {
   std::vector<double> rates;
-  for (std::size_t group = 0; group < base_.size(); ++group) rates.push_back(optimizer_.lr(group));
+  for (std::size_t group = 0; group < place_.base.size(); ++group) rates.push_back(optimizer_.lr(group));
   return rates;
 }
 
 StateDict Scheduler::state_dict() const {
   StateDict out;
-  out.scalars["step"] = static_cast<double>(step_);
-  for (std::size_t group = 0; group < base_.size(); ++group)
-    out.scalars[str("base_lr.", group)] = base_[group];
+  out.scalars["step"] = static_cast<double>(place_.step);
+  for (std::size_t group = 0; group < place_.base.size(); ++group)
+    out.scalars[str("base_lr.", group)] = place_.base[group];
   return out;
 }
 
-void Scheduler::load_state_dict(const StateDict& saved) {
+Scheduler::Place Scheduler::checked(const StateDict& saved) const {
   constexpr std::string_view op = "Scheduler.load_state_dict";
   const auto number = [&](const std::string& key) {
     const auto found = saved.scalars.find(key);
@@ -142,21 +146,19 @@ void Scheduler::load_state_dict(const StateDict& saved) {
   };
   const double step = number("step");
   require(step == std::floor(step) && step <= 0x1p53, op, "step must be a whole number", str(step));
-  std::vector<double> base;
-  for (std::size_t group = 0; group < optimizer_.num_groups(); ++group)
-    base.push_back(number(str("base_lr.", group)));
-  require(saved.scalars.size() == base.size() + 1 && saved.tensors.empty(), op,
+  Place place{.step = static_cast<std::int64_t>(step)};
+  // A group that was added since the last step has no entry yet.
+  const std::size_t groups =
+      std::max<std::size_t>(1, std::min(optimizer_.num_groups(), saved.scalars.size() - 1));
+  for (std::size_t group = 0; group < groups; ++group) place.base.push_back(number(str("base_lr.", group)));
+  require(saved.scalars.size() == groups + 1 && saved.tensors.empty(), op,
           "there are entries for more groups than the optimizer has",
           str(saved.scalars.size() + saved.tensors.size(), " entries"));
-  const auto former_base = std::exchange(base_, base);
-  const auto former_step = std::exchange(step_, static_cast<std::int64_t>(step));
-  try {
-    apply();
-  } catch (...) {
-    base_ = former_base;
-    step_ = former_step;
-    throw;
-  }
+  (void)rates_at(place);
+  return place;
 }
+
+void Scheduler::check_state_dict(const StateDict& saved) const { (void)checked(saved); }
+void Scheduler::load_state_dict(const StateDict& saved) { go_to(checked(saved)); }
 
 }  // namespace mezzo::optim

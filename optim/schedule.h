@@ -93,7 +93,7 @@ class MZ_API Scheduler {
   Scheduler(Optimizer& optimizer, LrSchedule schedule);
 
   void step();
-  std::int64_t steps() const { return step_; }
+  std::int64_t steps() const { return place_.step; }
   /** The rates it has set, one per group. */
   std::vector<double> last_lr() const;
 
@@ -101,14 +101,23 @@ class MZ_API Scheduler {
   StateDict state_dict() const;
   /** Errors: ValueError where an entry is missing, unexpected or no rate; nothing has changed then. */
   void load_state_dict(const StateDict& saved);
+  /** Throws what load_state_dict would, and changes nothing. */
+  void check_state_dict(const StateDict& saved) const;
 
  private:
-  void apply();
+  /** Where it stands. */
+  struct Place {
+    std::int64_t step = 0;
+    std::vector<double> base =
+        {};  // rate that each group started with; one added later joins at the next step
+  };
+  Place checked(const StateDict& saved) const;
+  std::vector<double> rates_at(const Place& place) const;
+  void go_to(Place place);
 
   Optimizer& optimizer_;
   LrSchedule schedule_;
-  std::vector<double> base_;
-  std::int64_t step_ = 0;
+  Place place_;
 };
 
 }  // namespace mezzo::optim

@@ -6,40 +6,20 @@
 Prints for each operation the median of both sides over all blocks and the median ratio of a block (PyTorch / Mezzo: above 1 means Mezzo is
 faster), with the smallest and largest, and what the project wants it to be. Needs a python3 with torch (Debian: apt-get install python3-torch).
 """
-import argparse
-import json
 import math
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
+
+import torch_peer
 
 # Operation -> the ratio that is wanted.
 TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
 
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bench", default="build/samples/bench")
-    parser.add_argument("--only", default=",".join(TARGETS))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--blocks", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=15)
-    return parser.parse_args()
-
-
-# Must be set before torch starts its threads: two spinning pools on two cores cost it a factor of two.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-args = arguments()
-os.environ["OMP_NUM_THREADS"] = str(args.threads)
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except ImportError:
-    sys.exit("compare_torch_ops: no torch in this python3; apt-get install python3-torch and use /usr/bin/python3")
+parser = torch_peer.parser(__doc__, threads=1)
+parser.add_argument("--only", default=",".join(TARGETS))
+parser.add_argument("--rounds", type=int, default=15)
+args = parser.parse_args()
+torch = torch_peer.load_torch(args.threads)
+nn, functional = torch.nn, torch.nn.functional
 
 
 def leaf(*shape):
@@ -103,40 +83,24 @@ def softmax():
 def peer_block(step):
     """Median milliseconds of a call."""
     step()
-    times = []
-    for _ in range(args.rounds):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
+    return 1e3 * torch_peer.median_seconds(step, args.rounds)
 
 
 def mezzo_block(name):
-    with tempfile.TemporaryDirectory() as folder:
-        report = os.path.join(folder, "ops.json")
-        command = [args.bench, "--ops", "--only", name, "--rounds", str(args.rounds), "--threads", str(args.threads), "--json", report]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        with open(report) as file:
-            return json.load(file)["figures"][name]
+    report = torch_peer.bench_report(args.bench, "--ops", "--only", name, "--rounds", args.rounds, "--threads", args.threads)
+    return report["figures"][name]
 
 
 def main():
-    torch.manual_seed(1)
-    torch.set_num_threads(args.threads)
     print(f"torch {torch.__version__}, {args.threads} threads, f32, {args.blocks} blocks of {args.rounds} calls; ratio is torch/mezzo")
     print(f"{'operation':15} {'mezzo ms':>10} {'torch ms':>10} {'ratio':>7} {'of blocks':>14} {'wanted':>7}")
     for name in args.only.split(","):
         if name not in TARGETS:
             sys.exit(f"compare_torch_ops: --only: no such operation: {name}; there are {', '.join(TARGETS)}")
         step = globals()[name]()
-        ours, theirs = [], []
-        for _ in range(args.blocks):
-            ours.append(mezzo_block(name))
-            theirs.append(peer_block(step))
-        ratios = [t / m for t, m in zip(theirs, ours)]
-        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"{name:15} {statistics.median(ours):10.3f} {statistics.median(theirs):10.3f} {statistics.median(ratios):7.2f} "
-              f"{spread:>14} {TARGETS[name]:7.1f}", flush=True)
+        c = torch_peer.Comparison(lambda: mezzo_block(name), lambda: peer_block(step), args.blocks)
+        spread = f"{c.lowest:.2f} to {c.highest:.2f}"
+        print(f"{name:15} {c.mezzo:10.3f} {c.torch:10.3f} {c.ratio:7.2f} {spread:>14} {TARGETS[name]:7.1f}", flush=True)
 
 
 main()

@@ -25,6 +25,13 @@ struct MZ_API AutogradState {
   virtual ~AutogradState() = default;
 };
 
+/** A tensor's part in a pair of a 16-bit parameter and the f32 master that is updated in its place. */
+enum class Twin : std::uint8_t {
+  none,
+  low,          // its own gradient is a scaled one
+  bare_master,  // a master whose gradient stays with the parameter, still scaled
+};
+
 /** The shared part of a Tensor. Code outside tensor/ and autograd/ has no business with it. */
 struct MZ_API TensorImpl final : RefCounted {
   Ref<Storage> storage;
@@ -37,8 +44,7 @@ struct MZ_API TensorImpl final : RefCounted {
   bool requires_grad = false;  // a leaf that wants a gradient, or the result of an operation on one
   bool is_scalar = false;  // stands for a C++ number: never decides a dtype within its category (OPS.md 9.1)
   bool is_parameter = false;  // a layer's weight: eligible for the weight-cast cache even while frozen
-  // An optimizer updates an f32 twin in this tensor's place, so its own gradient is a scaled one.
-  bool has_master = false;
+  Twin twin = Twin::none;
   std::unique_ptr<AutogradState> autograd;
 
   /** Recomputes numel and contiguous after shape or strides were set. */

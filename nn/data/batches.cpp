@@ -192,11 +192,18 @@ std::int64_t Batches::size() const {
 
 Position Batches::position() const { return state_->position; }
 
-void Batches::resume(const Position& position) {
+std::int64_t Batches::samples() const { return state_->all.size(); }
+const BatchOptions& Batches::options() const { return state_->options; }
+
+void Batches::check(const Position& position) const {
   if (position.sample < 0 || position.sample > state_->all.size())
     fail<ValueError>("resume", {.what = "the position lies outside the data set",
                                 .got = str("sample ", position.sample),
                                 .expected = str("0..", state_->all.size())});
+}
+
+void Batches::resume(const Position& position) {
+  check(position);
   state_->running.reset();
   state_->current = {};
   state_->position = position;

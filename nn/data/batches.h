@@ -75,10 +75,15 @@ class MZ_API Batches {
 
   /** Batches in an epoch. */
   std::int64_t size() const;
+  /** Samples in the data set. */
+  std::int64_t samples() const;
+  const BatchOptions& options() const;
   /** Where the walk stands; the batch at hand counts as used. */
   Position position() const;
   /** The next begin() continues there. Errors: ValueError for a sample beyond the data set. */
   void resume(const Position& position);
+  /** Throws what resume would, and changes nothing. */
+  void check(const Position& position) const;
   /** Number of epochs that lie behind; setting it goes to the start of that epoch. */
   std::int64_t epoch() const { return static_cast<std::int64_t>(position().epoch); }
   void set_epoch(std::int64_t epoch);

@@ -3,6 +3,7 @@
 #include <mezzo.h>
 
 #include "eigen_baseline.h"
+#include "mixed.h"
 #include "stopwatch.h"
 
 namespace samples {
@@ -87,6 +88,7 @@ std::vector<MicroResult> run_micro() {
   {
     const GradMode on(true);
     measure_dispatch(results);
+    measure_mixed_precision(results);
   }
   measure_matmul(results, 512);
   measure_matmul(results, 1024);

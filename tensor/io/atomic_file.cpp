@@ -4,12 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "../error.h"
@@ -18,21 +15,6 @@
 namespace mezzo::io {
 
 namespace {
-
-std::atomic<FileFault> file_fault{nullptr};
-
-/** Makes a system call that returns -1 and sets errno when it fails; repeats it when a signal interrupted it. */
-template <class F> auto system_call(std::string_view name, F&& call) -> decltype(call()) {
-  if (const FileFault fault = file_fault.load(std::memory_order_relaxed))
-    if (const int error = fault(name)) {
-      errno = error;
-      return -1;
-    }
-  decltype(call()) result = -1;
-  do result = call();
-  while (result < 0 && errno == EINTR);
-  return result;
-}
 
 /** The path with symbolic links resolved, where it exists; else the path itself. */
 std::string resolved(const std::string& path) {
@@ -43,28 +25,14 @@ std::string resolved(const std::string& path) {
   return out;
 }
 
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 /** ".NAME.tmp-RANDOM" beside the target; a long name is cut, so that the result is one a directory can hold. */
 std::string temporary_beside(const std::string& target) {
-  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuv";
-  constexpr std::size_t kRandom = 13, kExtra = 6 + kRandom;  // "." and ".tmp-" and the digits
-  const std::string name = target.substr(target.rfind('/') + 1).substr(0, NAME_MAX - kExtra);
-  std::random_device device;
-  std::uint64_t bits = std::uint64_t{device()} << 32 | device();
-  std::string random;
-  for (std::size_t i = 0; i < kRandom; ++i, bits >>= 5) random += kDigits[bits & 31];
-  const std::size_t slash = target.rfind('/');
-  return (slash == std::string::npos ? "" : target.substr(0, slash + 1)) + "." + name + ".tmp-" + random;
+  const std::string suffix = temporary_suffix();
+  const std::size_t start = target.rfind('/') + 1;  // 0 where there is no slash
+  return target.substr(0, start) + "." + target.substr(start, NAME_MAX - suffix.size() - 1) + suffix;
 }
 
 }  // namespace
-
-void set_file_fault(FileFault fault) { file_fault.store(fault); }
 
 AtomicFile::AtomicFile(std::string_view operation, const std::string& path)
     : subject_(str(operation, "(", path, ")")), target_(resolved(path)), directory_(directory_of(target_)) {
@@ -96,33 +64,16 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = system_call("write", [&] { return ::write(file_, bytes.data(), bytes.size()); });
-    if (written < 0) fail_with("cannot write the file", errno);
-    if (written == 0) fail_with("cannot write the file", ENOSPC);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  if (const int error = write_all(file_, bytes)) fail_with("cannot write the file", error);
 }
 
 void AtomicFile::commit() {
-  if (system_call("fsync", [&] { return ::fsync(file_); }) < 0)
-    fail_with("cannot make the file durable", errno);
-  // The descriptor is gone whatever close returns: closing it again could close another thread's file.
-  const bool closed = ::close(std::exchange(file_, -1)) == 0 || errno == EINTR;
-  const int close_error = errno;
-  if (system_call("close", [&] { return errno = close_error, closed ? 0 : -1; }) < 0)
-    fail_with("cannot close the file", errno);
+  const char* failed = nullptr;
+  if (const int error = sync_and_close(std::exchange(file_, -1), failed)) fail_with(failed, error);
   if (system_call("rename", [&] { return ::rename(temporary_.c_str(), target_.c_str()); }) < 0)
     fail_with("cannot put the file in its place", errno);
   renamed_ = true;
-  const int directory = system_call(
-      "open directory", [&] { return ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (directory < 0) fail_with("the file is in its place, but its directory cannot be made durable", errno);
-  const int synced = system_call("fsync directory", [&] { return ::fsync(directory); });
-  const int error = errno;
-  ::close(directory);
-  // Some file systems know no fsync of directories; there is nothing more to do on them.
-  if (synced < 0 && error != EINVAL && error != ENOTSUP)
+  if (const int error = sync_directory(directory_))
     fail_with("the file is in its place, but its directory cannot be made durable", error);
 }
 

@@ -1,6 +1,6 @@
 // AtomicFile: a file that appears whole or not at all; whatever goes wrong, the file it would have replaced stays.
-// Sees: the standard library only.
-// Read next: atomic_file.cpp, safetensors_write.cpp (its user).
+// Sees: system_call.h.
+// Read next: atomic_file.cpp, safetensors_write.cpp (its user), atomic_directory.h (several files at once).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "../macros.h"
+#include "system_call.h"
 
 namespace mezzo::io {
 
@@ -36,9 +37,5 @@ class MZ_API AtomicFile {
   int file_ = -1;
   bool renamed_ = false;
 };
-
-/** For tests: called with the name of each system call before it is made; what it returns, if not 0, becomes the call's error number. Null removes it. */
-using FileFault = int (*)(std::string_view call);
-MZ_API void set_file_fault(FileFault fault);
 
 }  // namespace mezzo::io

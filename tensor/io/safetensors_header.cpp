@@ -2,72 +2,16 @@
 #include "safetensors_header.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "../error.h"
 #include "../text.h"
+#include "json_text.h"
 #include "safetensors_listener.h"
 #include "utf8.h"
 
-#if MZ_HAS_JSON
-#  include <nlohmann/json.hpp>
-#endif
-
 namespace mezzo::io {
 
-#if MZ_HAS_JSON
-
 namespace {
-
-/** Reads the header's characters and counts them, so that an error can say where it is. */
-struct CountingIterator {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  const char* at = nullptr;
-  const char** furthest = nullptr;
-
-  reference operator*() const { return *at; }
-  CountingIterator& operator++() {
-    ++at;
-    if (furthest) *furthest = at;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator before = *this;
-    ++*this;
-    return before;
-  }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at == b.at; }
-};
-
-[[noreturn]] void fail_at(const ByteReader& file, Complaint complaint, std::uint64_t offset) {
-  (complaint.got.empty() ? complaint.what : complaint.got) += str(" at byte ", offset);
-  fail<FormatError>(file.subject(), complaint);
-}
-
-/** What a JSON parser may pass over in silence, and this format does not allow. */
-void require_plain_text(const ByteReader& file, std::string_view text) {
-  constexpr std::uint64_t kStart = 8;
-  if (text.substr(0, 3) == "\xEF\xBB\xBF")
-    fail_at(file, {.what = "the header begins with a byte order mark", .expected = "JSON"}, kStart);
-  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
-    fail_at(file, {.what = "the header is not strict JSON", .got = "a zero byte"}, kStart + at);
-  if (const std::size_t at = find_non_utf8(text); at != std::string_view::npos)
-    fail_at(file, {.what = "the header is not UTF-8", .got = "a bad byte"}, kStart + at);
-}
-
-void parse(const ByteReader& file, std::string_view text, FileHeader& header) {
-  require_plain_text(file, text);
-  HeaderListener listener(header);
-  const char* furthest = text.data();
-  const CountingIterator begin{text.data(), &furthest}, end{text.data() + text.size(), nullptr};
-  if (!nlohmann::json::sax_parse(begin, end, &listener))
-    fail_at(file, listener.complaint(), 8 + static_cast<std::uint64_t>(furthest - text.data()));
-}
 
 void require_distinct_names(const ByteReader& file, const FileHeader& header) {
   std::vector<const std::string*> names;
@@ -133,6 +77,7 @@ void require_full_buffer(const ByteReader& file, const FileHeader& header) {
 }  // namespace
 
 FileHeader read_header(const ByteReader& file) {
+  require_json(file.subject(), "safetensors files");
   constexpr std::uint64_t kPrefix = 8;
   const std::uint64_t length = file.little_u64(0);
   if (length > kMostHeaderBytes)
@@ -148,20 +93,13 @@ FileHeader read_header(const ByteReader& file) {
   FileHeader header;
   header.buffer = kPrefix + length;
   const std::vector<std::byte> text = file.bytes(kPrefix, length);
-  parse(file, {reinterpret_cast<const char*>(text.data()), text.size()}, header);
+  HeaderListener listener(header);
+  parse_json(file, {reinterpret_cast<const char*>(text.data()), text.size()}, kPrefix, "the header",
+             listener);
   require_distinct_names(file, header);
   for (const FileEntry& entry : header.entries) require_right_size(file, entry);
   require_full_buffer(file, header);
   return header;
 }
-
-#else
-
-FileHeader read_header(const ByteReader& file) {
-  fail<Unsupported>(file.subject(), {.what = "this build cannot read safetensors files",
-                                     .hint = "configure with -Djson=enabled"});
-}
-
-#endif
 
 }  // namespace mezzo::io

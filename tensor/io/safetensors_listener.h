@@ -1,7 +1,7 @@
 // HeaderListener: takes a safetensors header from the events of a JSON parser. No tree is built: a tree keeps the last of two equal keys, and costs
 // a multiple of a hostile header's size.
-// Sees: safetensors_header.h, utf8.h.
-// Read next: safetensors_header.cpp (which feeds it).
+// Sees: safetensors_header.h, json_text.h, utf8.h.
+// Read next: safetensors_header.cpp (its user).
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,19 @@
 #include <string_view>
 #include <utility>
 
-#include "../error.h"
 #include "../text.h"
+#include "json_text.h"
 #include "safetensors_header.h"
 #include "utf8.h"
 
 namespace mezzo::io {
 
-/** Receives the JSON events. Every function returns false, with a complaint, at the first thing the format does not allow. */
-class HeaderListener {
+/** Every function refuses the first thing the format does not allow. */
+class HeaderListener final : public JsonListener {
  public:
   explicit HeaderListener(FileHeader& header) : header_(header) {}
 
-  const Complaint& complaint() const { return complaint_; }
-
-  bool start_object(std::size_t) {
+  bool start_object() override {
     switch (place_) {
       case Place::outside: place_ = Place::names; return true;
       case Place::metadata: place_ = Place::metadata_keys; return true;
@@ -36,7 +34,7 @@ class HeaderListener {
     }
   }
 
-  bool end_object() {
+  bool end_object() override {
     if (place_ == Place::entry_keys) {
       for (std::size_t field = 0; field < kFields.size(); ++field)
         if (!(seen_ >> field & 1))
@@ -51,7 +49,7 @@ class HeaderListener {
     return true;
   }
 
-  bool key(std::string& text) {
+  bool key(const std::string& text) override {
     if (place_ == Place::names) return start_name(text);
     if (place_ == Place::metadata_keys) {
       if (header_.metadata.count(text))
@@ -71,7 +69,7 @@ class HeaderListener {
     return true;
   }
 
-  bool string(std::string& text) {
+  bool string(const std::string& text) override {
     if (place_ == Place::metadata_keys) {
       header_.metadata[metadata_key_] = text;
       return count_metadata(text);
@@ -85,14 +83,14 @@ class HeaderListener {
                   "one of I64 F64 F32 I32 BF16 F16 I16 I8 U8 BOOL");
   }
 
-  bool start_array(std::size_t) {
+  bool start_array() override {
     if (place_ != Place::field || field_ == kDType) return unexpected("an array");
     place_ = Place::numbers;
     count_ = 0;
     return true;
   }
 
-  bool end_array() {
+  bool end_array() override {
     if (field_ == kOffsets && count_ != 2)
       return refuse(str("data_offsets of ", quote(name_), " has the wrong length"), str(count_, " numbers"),
                     "2");
@@ -100,7 +98,7 @@ class HeaderListener {
     return true;
   }
 
-  bool number_unsigned(std::uint64_t value) {
+  bool number_unsigned(std::uint64_t value) override {
     if (place_ != Place::numbers) return unexpected("a number");
     FileEntry& entry = header_.entries.back();
     ++count_;
@@ -121,28 +119,18 @@ class HeaderListener {
     return true;
   }
 
-  bool number_integer(std::int64_t value) { return unexpected(str("the negative number ", value)); }
-  bool number_float(double, const std::string& text) {
+  bool number_negative(std::int64_t value) override { return unexpected(str("the negative number ", value)); }
+  bool number_float(double, const std::string& text) override {
     return unexpected(str("the number ", text.substr(0, 40)));
   }
-  bool null() { return unexpected("null"); }
-  bool boolean(bool) { return unexpected("a bool"); }
-  template <class Bytes> bool binary(Bytes&) { return unexpected("bytes"); }
-
-  template <class Exception> bool parse_error(std::size_t, const std::string&, const Exception&) {
-    return refuse("the header is not strict JSON", "a syntax error", "JSON by RFC 8259");
-  }
+  bool null() override { return unexpected("null"); }
+  bool boolean(bool) override { return unexpected("a bool"); }
 
  private:
   enum class Place { outside, names, metadata, metadata_keys, entry, entry_keys, field, numbers, done };
   static constexpr std::array<std::string_view, 3> kFields{"dtype", "shape", "data_offsets"};
   static constexpr std::size_t kDType = 0, kOffsets = 2;
   static constexpr std::uint64_t kMostSize = std::uint64_t{1} << 59;
-
-  bool refuse(std::string what, std::string got, std::string expected) {
-    complaint_ = {std::move(what), std::move(got), std::move(expected)};
-    return false;
-  }
 
   bool unexpected(std::string got) {
     switch (place_) {
@@ -182,7 +170,6 @@ class HeaderListener {
   }
 
   FileHeader& header_;
-  Complaint complaint_;
   Place place_ = Place::outside;
   std::string name_, metadata_key_;
   std::size_t field_ = 0;

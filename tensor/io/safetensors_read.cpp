@@ -8,6 +8,7 @@
 #include "byte_reader.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
+#include "safetensors_stream.h"
 #include "utf8.h"
 
 namespace mezzo {
@@ -76,7 +77,10 @@ Tensor read_tensor(const ByteReader& file, const FileHeader& header, const FileE
 }  // namespace
 
 LoadedTensors load_tensors(const std::string& path, const LoadTensorsOptions& options) {
-  const ByteReader file("load_tensors", path);
+  return io::read_tensors(ByteReader("load_tensors", path), options);
+}
+
+LoadedTensors io::read_tensors(const ByteReader& file, const LoadTensorsOptions& options) {
   FileHeader header = io::read_header(file);
   LoadedTensors loaded;
   loaded.tensors.reserve(header.entries.size());

@@ -1,11 +1,13 @@
 // save_tensors: the layout of the Python package, byte for byte, written atomically.
 #include <algorithm>
+#include <optional>
 
 #include "../dispatch.h"
 #include "../text.h"
 #include "atomic_file.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
+#include "safetensors_stream.h"
 #include "utf8.h"
 
 namespace mezzo {
@@ -101,9 +103,8 @@ std::string header_text(const std::vector<const Entry*>& order, const TensorMeta
 
 }  // namespace
 
-void save_tensors(const std::string& path, const NamedTensors& tensors, const TensorMetadata& metadata) {
-  constexpr std::string_view kOperation = "save_tensors";
-  const std::string subject = str(kOperation, "(", path, ")");
+void io::write_tensors(const std::string& subject, const NamedTensors& tensors,
+                       const TensorMetadata& metadata, const std::function<ByteSink()>& ready) {
   require_valid(subject, tensors, metadata);
   const std::vector<const Entry*> order = in_file_order(subject, tensors);
   const std::string text = header_text(order, metadata);
@@ -112,17 +113,26 @@ void save_tensors(const std::string& path, const NamedTensors& tensors, const Te
                                .got = str("a header of ", text.size(), " bytes"),
                                .expected = str("at most ", io::kMostHeaderBytes)});
   const CastScope no_casts(nullptr);
-  io::AtomicFile file(kOperation, path);
+  const ByteSink sink = ready();
   std::string length;
   for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
-  file.write(length);
-  file.write(text);
+  sink(std::as_bytes(std::span(length)));
+  sink(std::as_bytes(std::span(text)));
   for (const Entry* entry : order) {
     const Tensor x = entry->second.detach().to(cpu).contiguous();
-    file.write({static_cast<const std::byte*>(x.raw_data()),
-                static_cast<std::size_t>(x.numel()) * item_size(x.dtype())});
+    sink({static_cast<const std::byte*>(x.raw_data()),
+          static_cast<std::size_t>(x.numel()) * item_size(x.dtype())});
   }
-  file.commit();
+}
+
+void save_tensors(const std::string& path, const NamedTensors& tensors, const TensorMetadata& metadata) {
+  constexpr std::string_view kOperation = "save_tensors";
+  std::optional<io::AtomicFile> file;
+  io::write_tensors(str(kOperation, "(", path, ")"), tensors, metadata, [&]() -> io::ByteSink {
+    file.emplace(kOperation, path);
+    return [&file](std::span<const std::byte> bytes) { file->write(bytes); };
+  });
+  file->commit();
 }
 
 }  // namespace mezzo

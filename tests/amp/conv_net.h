@@ -35,21 +35,29 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-inline Run train(const amp::Options& options, const optimizers::Factory& make, int steps = 6) {
+/** How parameters are handed to optimizers. */
+enum class Grouping { together, one_by_one };
+
+inline Run train(const amp::Options& options, const optimizers::Factory& make, int steps = 6,
+                 Grouping grouping = Grouping::together) {
   const ConvNet net;
-  const optimizers::Made optimizer = make(net.parameters());
-  const auto session = amp::initialize(net, *optimizer, options);
+  std::vector<optimizers::Made> optimizers;
+  if (grouping == Grouping::together)
+    optimizers.push_back(make(net.parameters()));
+  else
+    for (const Tensor& p : net.parameters()) optimizers.push_back(make({p}));
+  const auto session = amp::initialize(net, optimizers, options);
   const Tensor x = nets::wave({4, 2, 6, 6}, 0.3), classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64});
   Run run;
   for (int i = 0; i < steps; ++i) {
     const Tensor loss = cross_entropy(net(x), classes);
     run.losses.push_back(loss.item<double>());
-    optimizer->zero_grad();
-    amp::scale_loss(loss, *optimizer, [](const Tensor& scaled) { scaled.backward(); });
-    run.verdicts.push_back(optimizer->step());
+    for (const auto& optimizer : optimizers) optimizer->zero_grad();
+    amp::scale_loss(loss, optimizers, [](const Tensor& scaled) { scaled.backward(); });
+    for (const auto& optimizer : optimizers) run.verdicts.push_back(optimizer->step());
   }
   run.model = fingerprint::of(net);
-  run.optimizer = fingerprint::of(*optimizer);
+  if (grouping == Grouping::together) run.optimizer = fingerprint::of(*optimizers[0]);
   return run;
 }
 

@@ -68,8 +68,24 @@ TEST_CASE("levels x loss scales x batch norm x optimizers: trains, twice the sam
           by_another_scale = run;
         }
       }
-  CHECK(trained == (4 * 3 + 2) * 4 * 4);
-  CHECK(refused == 2 * 2 * 4 * 4);
+  const int kinds = static_cast<int>(optimizers::kinds().size());
+  CHECK(trained == (4 * 3 + 2) * 4 * kinds);
+  CHECK(refused == 2 * 2 * 4 * kinds);
+}
+
+// One pass over the lists of all tensors is to give what one call per tensor gives.
+TEST_CASE("an optimizer of all parameters and one for each of them train to the same bits", "[product]") {
+  for (const char* level : kLevels)
+    for (const optimizers::Kind& kind : optimizers::kinds())
+      for (const auto& scale : kScales) {
+        if (!kind.tensor_by_tensor) continue;
+        INFO(level << ", loss scale " << scale.name << ", " << kind.name);
+        const amp::Options options = options_of(level, scale, kBatchNorms[0]);
+        const Run together = train(options, kind.make);
+        const Run apart = train(options, kind.make, 6, Grouping::one_by_one);
+        CHECK(together.losses == apart.losses);
+        CHECK(together.model == apart.model);
+      }
 }
 
 TEST_CASE("what a level does with batch norm by default is one of its choices", "[product]") {

@@ -11,16 +11,29 @@
 
 namespace optimizers {
 
-using Made = std::unique_ptr<mezzo::optim::Optimizer>;
+using Made = std::shared_ptr<mezzo::optim::Optimizer>;
 using Factory = std::function<Made(const std::vector<mezzo::Tensor>& params)>;
 
 struct Kind {
   const char* name;
   Factory make;
+  bool tensor_by_tensor = true;  // no tensor's update depends on another tensor
 };
 
 template <class O, class Options> Factory factory(const Options& options) {
-  return [options](const std::vector<mezzo::Tensor>& params) { return std::make_unique<O>(params, options); };
+  return [options](const std::vector<mezzo::Tensor>& params) { return std::make_shared<O>(params, options); };
+}
+
+/** An optimizer under LARC. */
+template <class O, class Options> Factory under_larc(const Options& options) {
+  struct Pair {
+    O inner;
+    mezzo::optim::LARC larc{inner};
+  };
+  return [options](const std::vector<mezzo::Tensor>& params) {
+    const auto pair = std::shared_ptr<Pair>(new Pair{O(params, options)});
+    return Made(pair, &pair->inner);
+  };
 }
 
 inline const std::vector<Kind>& kinds() {
@@ -31,6 +44,15 @@ inline const std::vector<Kind>& kinds() {
        factory<SGD>(SgdOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true})},
       {"Adam", factory<Adam>(AdamOptions{.lr = 0.02, .weight_decay = 1e-3})},
       {"AdamW", factory<AdamW>(AdamWOptions{.lr = 0.02})},
+      {"FusedSGD on scaled gradients",
+       factory<FusedSGD>(FusedSgdOptions{
+           .lr = 0.02, .momentum = 0.9, .wd_after_momentum = true, .materialize_master_grads = false})},
+      {"FusedAdam", factory<FusedAdam>(FusedAdamOptions{.lr = 0.02})},
+      {"FusedAdagrad", factory<FusedAdagrad>(FusedAdagradOptions{.lr = 0.05})},
+      {"FusedLAMB", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02}), false},
+      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0})},
+      {"FusedNovoGrad", factory<FusedNovoGrad>(FusedNovoGradOptions{.lr = 0.02})},
+      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3})},
   };
   return all;
 }

@@ -31,12 +31,12 @@ TEST_CASE("clip_grad_norm scales all gradients by one factor") {
 
 TEST_CASE("norms of other orders") {
   const std::vector<Tensor> list{tensor({-1, 2}), tensor(2.0, {.dtype = f16})};
-  CHECK(optim::total_norm(list, kInf).item<double>() == 2);
-  CHECK(optim::total_norm(list, 1).item<double>() == 5);
-  CHECK(optim::total_norm(list, 3).item<float>() == Approx(std::cbrt(17.0)));
+  CHECK(optim::total_norm(list, {.p = kInf}).item<double>() == 2);
+  CHECK(optim::total_norm(list, {.p = 1}).item<double>() == 5);
+  CHECK(optim::total_norm(list, {.p = 3}).item<float>() == Approx(std::cbrt(17.0)));
   CHECK(optim::total_norm(list).dtype() == f32);
   CHECK(optim::total_norm(std::vector{tensor({3, 4}, {.dtype = f64})}).dtype() == f64);
-  CHECK_THROWS_AS(optim::total_norm(list, 0), ValueError);
+  CHECK_THROWS_AS(optim::total_norm(list, {.p = 0}), ValueError);
 }
 
 TEST_CASE("norms do not overflow and are the same for any number of threads") {

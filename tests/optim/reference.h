@@ -3,6 +3,7 @@
 // Read next: updates.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -12,7 +13,7 @@ namespace reference {
 /** One parameter under SGD, in the arithmetic of V. */
 template <class V> struct Sgd {
   V lr, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false, decay_last = false;
   std::vector<V> buffer = {};
 
   void step(std::vector<V>& p, const std::vector<V>& grad) {
@@ -20,11 +21,12 @@ template <class V> struct Sgd {
     if (first) buffer.resize(p.size());
     for (std::size_t i = 0; i < p.size(); ++i) {
       V g = grad[i];
-      if (weight_decay != 0) g = g + weight_decay * p[i];
+      if (weight_decay != 0 && !decay_last) g = g + weight_decay * p[i];
       if (momentum != 0) {
         buffer[i] = first ? g : momentum * buffer[i] + (1 - dampening) * g;
         g = nesterov ? g + momentum * buffer[i] : buffer[i];
       }
+      if (weight_decay != 0 && decay_last) g = g + weight_decay * p[i];
       p[i] = p[i] - lr * g;
     }
   }
@@ -33,7 +35,7 @@ template <class V> struct Sgd {
 /** One parameter under Adam (decoupled: AdamW). The factors are rounded to V once, as they enter. */
 template <class V> struct Adam {
   double lr, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = false;
+  bool decoupled = false, corrected = true;
   std::int64_t t = 0;
   std::vector<V> m = {}, v = {};
 
@@ -41,8 +43,8 @@ template <class V> struct Adam {
     m.resize(p.size());
     v.resize(p.size());
     ++t;
-    const V c1 = static_cast<V>(1 / (1 - std::pow(beta1, static_cast<double>(t))));
-    const V c2 = static_cast<V>(1 / (1 - std::pow(beta2, static_cast<double>(t))));
+    const V c1 = corrected ? static_cast<V>(1 / (1 - std::pow(beta1, static_cast<double>(t)))) : 1;
+    const V c2 = corrected ? static_cast<V>(1 / (1 - std::pow(beta2, static_cast<double>(t)))) : 1;
     const V keep1 = static_cast<V>(beta1), fresh1 = static_cast<V>(1 - beta1);
     const V keep2 = static_cast<V>(beta2), fresh2 = static_cast<V>(1 - beta2);
     const V decay = static_cast<V>(weight_decay);
@@ -57,5 +59,124 @@ template <class V> struct Adam {
     }
   }
 };
+
+template <class V> struct Adagrad {
+  V lr, eps = static_cast<V>(1e-10), weight_decay = 0;
+  bool decoupled = false;
+  std::vector<V> sum = {};
+
+  void step(std::vector<V>& p, const std::vector<V>& grad) {
+    sum.resize(p.size());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      V g = grad[i];
+      if (weight_decay != 0 && !decoupled) g = g + weight_decay * p[i];
+      sum[i] = sum[i] + g * g;
+      V u = g / (std::sqrt(sum[i]) + eps);
+      if (weight_decay != 0 && decoupled) u = u + weight_decay * p[i];
+      p[i] = p[i] - lr * u;
+    }
+  }
+};
+
+// The optimizers below measure whole tensors. They are written in f64 as AMP.md states them, for any number of parameters at once.
+using Tensors = std::vector<std::vector<double>>;
+
+inline double l2(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double v : x) sum += v * v;
+  return std::sqrt(sum);
+}
+
+inline double largest(const std::vector<double>& x) {
+  double result = 0;
+  for (const double v : x) result = std::max(result, std::fabs(v));
+  return result;
+}
+
+struct Lamb {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01, max_grad_norm = 1;
+  bool corrected = true, decoupled = true, averaging = true, nvlamb = false;
+  double t = 0;
+  Tensors m = {}, v = {};
+
+  void step(Tensors& params, const Tensors& grads) {
+    m.resize(params.size());
+    v.resize(params.size());
+    ++t;
+    double squares = 0;
+    for (const auto& g : grads) squares += l2(g) * l2(g);
+    const double norm = std::sqrt(squares);
+    const double clip = max_grad_norm > 0 && norm > max_grad_norm ? norm / max_grad_norm : 1;
+    for (std::size_t k = 0; k < params.size(); ++k) one(params[k], grads[k], m[k], v[k], clip);
+  }
+
+ private:
+  void one(std::vector<double>& p, const std::vector<double>& grad, std::vector<double>& mean,
+           std::vector<double>& square, double clip) const {
+    mean.resize(p.size());
+    square.resize(p.size());
+    const double c1 = corrected ? 1 - std::pow(beta1, t) : 1, c2 = corrected ? 1 - std::pow(beta2, t) : 1;
+    std::vector<double> u(p.size());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      double s = grad[i] / clip;
+      if (!decoupled) s += weight_decay * p[i];
+      mean[i] = beta1 * mean[i] + (averaging ? 1 - beta1 : 1) * s;
+      square[i] = beta2 * square[i] + (1 - beta2) * s * s;
+      u[i] = (mean[i] / c1) / (std::sqrt(square[i] / c2) + eps);
+      if (decoupled) u[i] += weight_decay * p[i];
+    }
+    const bool adapts = (nvlamb || weight_decay != 0) && l2(p) != 0 && l2(u) != 0;
+    const double rate = adapts ? lr * l2(p) / l2(u) : lr;
+    for (std::size_t i = 0; i < p.size(); ++i) p[i] -= rate * u[i];
+  }
+};
+
+struct NovoGrad {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool corrected = true, inside = false, averaging = true, max_norm = false, init_zero = false;
+  double t = 0;
+  Tensors m = {};
+  std::vector<double> v = {};
+
+  void step(Tensors& params, const Tensors& grads) {
+    ++t;
+    m.resize(params.size());
+    for (std::size_t k = 0; k < params.size(); ++k) {
+      const double n = max_norm ? largest(grads[k]) : l2(grads[k]);
+      if (v.size() <= k) v.push_back(init_zero ? 0 : n);
+      v[k] = max_norm ? beta2 * v[k] + (1 - beta2) * n : std::sqrt(beta2 * v[k] * v[k] + (1 - beta2) * n * n);
+      one(params[k], grads[k], m[k], v[k]);
+    }
+  }
+
+ private:
+  void one(std::vector<double>& p, const std::vector<double>& grad, std::vector<double>& mean,
+           double norm) const {
+    mean.resize(p.size());
+    const double c1 = corrected ? 1 - std::pow(beta1, t) : 1;
+    const double d = norm / (corrected ? std::sqrt(1 - std::pow(beta2, t)) : 1) + eps;
+    const double b3 = averaging ? 1 - beta1 : 1;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      if (inside) {
+        mean[i] = beta1 * mean[i] + b3 * (grad[i] / d + weight_decay * p[i]);
+        p[i] -= lr * mean[i] / c1;
+      } else {
+        mean[i] = beta1 * mean[i] + b3 * grad[i];
+        p[i] -= lr * ((mean[i] / c1) / d + weight_decay * p[i]);
+      }
+    }
+  }
+};
+
+/** What LARC makes of a gradient. */
+inline std::vector<double> larc(const std::vector<double>& p, const std::vector<double>& grad, double lr,
+                                double weight_decay, double trust, bool clip, double eps = 1e-8) {
+  if (l2(p) == 0 || l2(grad) == 0) return grad;
+  double rate = trust * l2(p) / (l2(grad) + weight_decay * l2(p) + eps);
+  if (clip) rate = std::min(rate / lr, 1.0);
+  std::vector<double> out(p.size());
+  for (std::size_t i = 0; i < p.size(); ++i) out[i] = (grad[i] + weight_decay * p[i]) * rate;
+  return out;
+}
 
 }  // namespace reference

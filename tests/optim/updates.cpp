@@ -1,49 +1,14 @@
 #include <mezzo.h>
 
 #include <cstring>
-#include <random>
 
 #include "../../optim/updates.h"
 #include "../support/catch.h"
+#include "parameters.h"
 #include "reference.h"
 
 using namespace mezzo;
 using optim::StepResult;
-
-namespace {
-
-/** Deterministic numbers in about -2..2. */
-std::vector<double> numbers(std::size_t n, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::vector<double> out(n);
-  for (double& x : out) x = static_cast<float>(static_cast<double>(generator() % 4001) / 1000 - 2);
-  return out;
-}
-
-template <class V> std::vector<V> as(const std::vector<double>& values) {
-  return std::vector<V>(values.begin(), values.end());
-}
-
-/** Trains one parameter with both; each step's gradient is p plus noise, rounded to the dtype. */
-template <class V, class Optimizer, class Reference>
-void compare(Optimizer& optimizer, Tensor p, Reference reference, int steps) {
-  std::vector<V> expected = as<V>(p.template to_vector<double>());
-  for (int t = 0; t < steps; ++t) {
-    const std::vector<double> grad = numbers(expected.size(), 100 + static_cast<unsigned>(t));
-    p.set_grad(tensor(grad, p.shape(), {.dtype = p.dtype()}));
-    REQUIRE(optimizer.step() == StepResult::stepped);
-    reference.step(expected, as<V>(grad));
-    REQUIRE(p.template to_vector<V>() == expected);
-  }
-}
-
-Tensor parameter(std::int64_t n, DType dtype = f32, unsigned seed = 1) {
-  return tensor(numbers(static_cast<std::size_t>(n), seed), {n}, {.dtype = dtype}).requires_grad_();
-}
-
-std::vector<double> bits(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("SGD follows its equations bit for bit", "", float, double) {
   using V = TestType;

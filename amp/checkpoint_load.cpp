@@ -1,0 +1,133 @@
+// load_checkpoint: finds a step and reads it whole, compares it with the training, and only then changes something.
+#include <sys/stat.h>
+
+#include "../autograd/grad_mode.h"
+#include "../nn/serialize.h"
+#include "../tensor/io/checkpoint_directory.h"
+#include "../tensor/log.h"
+#include "../tensor/text.h"
+#include "checkpoint_fit.h"
+#include "checkpoint_parts.h"
+#include "iteration.h"
+#include "optimizer_link.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::string_view kOp = "load_checkpoint";
+
+// ---- reading ------------------------------------------------------------------------------------------------------------
+
+/** The tensors of one file, after its length and checksum were found right. */
+NamedTensors read_file(const std::string& path, const std::string& name, const io::FileFacts& expected) {
+  const io::ByteReader file(std::string(kOp), path + "/" + name);
+  const auto text = [](const io::FileFacts& facts) {
+    return str(facts.bytes, " bytes with checksum ", facts.crc);
+  };
+  io::FileFacts facts{.bytes = file.size()};
+  if (facts.bytes == expected.bytes) facts = io::facts_of(file);
+  if (!(facts == expected))
+    fail<FormatError>(file.subject(),
+                      {.what = "the file is damaged",
+                       .got = facts.bytes == expected.bytes ? text(facts) : str(facts.bytes, " bytes"),
+                       .expected = text(expected)});
+  return io::read_tensors(file).tensors;
+}
+
+ReadCheckpoint read_step(const std::string& path) {
+  ReadCheckpoint out{.path = path};
+  out.state = read_state(io::ByteReader(std::string(kOp), str(path, "/", io::kStateFile)));
+  for (const auto& [name, facts] : out.state.files)
+    (name == io::kModelFile ? out.weights : out.moments) = read_file(path, name, facts);
+  return out;
+}
+
+bool is_step(const std::string& path) {
+  struct stat facts {};
+  return io::step_number(path.substr(path.rfind('/') + 1)) ||
+         ::lstat(str(path, "/", io::kStateFile).c_str(), &facts) == 0;
+}
+
+/** The best step of a directory that is whole; the log says which were not. */
+ReadCheckpoint read_best(const std::string& directory) {
+  std::string first;
+  for (const std::string& step : io::steps_best_first(kOp, directory)) {
+    std::string text;
+    try {
+      return read_step(directory + "/" + step);
+    } catch (const IoError& error) {
+      text = error.what();
+    } catch (const FormatError& error) {
+      text = error.what();
+    }
+    log_text(Severity::warning, text + "; the next older checkpoint is tried");
+    if (first.empty()) first = text;
+  }
+  const std::string subject = str(kOp, "(", directory, ")");
+  if (first.empty())
+    fail<IoError>(subject, {.what = "there is no checkpoint", .expected = "directories like step-000001"});
+  fail<FormatError>(subject, {.what = "every checkpoint is damaged", .got = first});
+}
+
+// ---- putting back ---------------------------------------------------------------------------------------------------------
+
+/** A parameter that had a master when it was saved gets one now, were it frozen: its 16-bit value alone would lose the low bits. */
+void create_saved_masters(const Training& training, const Fit& fit) {
+  const optim::Names names = parameter_names(training.model);
+  std::map<const TensorImpl*, std::string_view> name_of;
+  for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
+  for (const auto& optimizer : training.optimizer) {
+    const auto link = OptimizerLink::of(*optimizer.object);
+    if (!link || !link->core()->enabled() || !link->core()->properties.masters()) continue;
+    link->bring_masters_up_to_date();
+    const optim::StateDict& saved = fit.optimizers.at(optimizer.name);
+    for (std::size_t group = 0; group < optimizer.object->num_groups(); ++group)
+      for (optim::Slot& slot : optimizer.object->slots(group)) {
+        const auto name = name_of.find(slot.param.impl());
+        if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
+        if (saved.tensors.count(str(name->second, ".master")) > 0) link->create_master(slot);
+      }
+  }
+}
+
+/** Models before optimizers: a saved master counts where it rounds to the parameter. Schedules before optimizers: both set learning rates, and
+ *  the optimizer's is the one that was in use. */
+void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit) {
+  for (const auto& session : training.session) forget_iteration(session.object->core());
+  for (const auto& optimizer : training.optimizer) optimizer.object->zero_grad();
+  create_saved_masters(training, fit);
+  const optim::Names names = parameter_names(training.model);
+  for (const auto& model : training.model) (void)model.object->load_state_dict(fit.models.at(model.name));
+  for (const auto& schedule : training.schedule)
+    schedule.object->load_state_dict({.tensors = {}, .scalars = saved.state.schedules.at(schedule.name)});
+  for (const auto& optimizer : training.optimizer)
+    optimizer.object->load_state_dict(fit.optimizers.at(optimizer.name), names);
+  for (const auto& session : training.session)
+    if (const auto found = fit.sessions.find(session.name); found != fit.sessions.end())
+      session.object->load_state_dict(found->second);
+  for (const auto& scaler : training.scaler)
+    if (const auto found = fit.scalers.find(scaler.name); found != fit.scalers.end())
+      scaler.object->load_state_dict(found->second);
+  for (const auto& loader : training.loader)
+    loader.object->resume(saved.state.loaders.at(loader.name).position);
+  for (const auto& generator : training.generator)
+    *generator.object = saved.state.generators.at(generator.name);
+  default_generator() = saved.state.default_generator;
+}
+
+}  // namespace
+
+LoadedCheckpoint load_checkpoint(const std::string& path, const Training& training,
+                                 const LoadCheckpointOptions& options) {
+  require_valid_parts(kOp, training);
+  for (const auto& session : training.session) require_no_scope(kOp, session.object->core());
+  const std::string place = without_slash(path);
+  ReadCheckpoint saved = is_step(place) ? read_step(place) : read_best(place);
+  const Fit fit = fit_to(training, saved, options);
+  for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
+  apply(training, saved, fit);
+  return {saved.path, saved.state.step, saved.state.epoch, std::move(saved.state.metadata)};
+}
+
+}  // namespace mezzo::amp

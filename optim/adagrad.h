@@ -1,0 +1,49 @@
+// FusedAdagrad: steps divided by the root of the sum of all squared gradients so far.
+// Sees: optimizer_of.h.
+// Read next: updates/adagrad.h (the formula).
+#pragma once
+
+#include <array>
+
+#include "optimizer_of.h"
+
+namespace mezzo::optim {
+
+struct FusedAdagradOptions {
+  double lr = 1e-2;
+  double eps = 1e-10;
+  double weight_decay = 0;
+  bool adagrad_w_mode = false;  // decoupled weight decay; false: L2
+};
+
+struct MZ_API FusedAdagradRule {
+  using Options = FusedAdagradOptions;
+  using Update = AdagradUpdate;
+  static constexpr std::string_view type_name = "FusedAdagrad";
+  static constexpr bool kUnscalesItself = true;
+  static constexpr std::array<StateSpec, 1> states{{{"sum"}}};
+
+  static void check(const Options& options);
+  static bool keeps_state(const Options&) { return true; }
+  static AdagradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  template <class Visit> static void fields(Options& o, const Visit& visit) {
+    visit("lr", o.lr);
+    visit("eps", o.eps);
+    visit("weight_decay", o.weight_decay);
+    visit("adagrad_w_mode", o.adagrad_w_mode);
+  }
+};
+
+extern template class MZ_API OptimizerOf<FusedAdagradRule>;
+
+/** h sums g^2, g the gradient plus weight_decay * p; p -= lr * g / (sqrt(h) + eps). In W mode the decay stays out of h:
+ *  p -= lr * (g / (sqrt(h) + eps) + weight_decay * p).
+ *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; one rounding per step.
+ *  Errors: ValueError unless lr, eps, weight_decay >= 0.
+ *  Source: Duchi, Hazan, Singer, Adaptive subgradient methods, 2011; apex.optimizers.FusedAdagrad (options and defaults). */
+class MZ_API FusedAdagrad final : public OptimizerOf<FusedAdagradRule> {
+ public:
+  using OptimizerOf::OptimizerOf;
+};
+
+}  // namespace mezzo::optim

@@ -1,0 +1,77 @@
+#include "lamb.h"
+
+#include "optimizer_of_members.h"
+#include "option_checks.h"
+#include "updates.h"
+
+namespace mezzo::optim {
+
+void FusedLambRule::check(const Options& o) {
+  const OptionChecks check(type_name);
+  check.not_negative("lr", o.lr);
+  check.betas(o.betas);
+  check.not_negative("eps", o.eps);
+  check.not_negative("weight_decay", o.weight_decay);
+  check.finite("max_grad_norm", o.max_grad_norm);
+  check.without_amsgrad(o.amsgrad);
+}
+
+LambSettings FusedLambRule::settings(const Options& o, std::int64_t step, bool) {
+  return {.lr = o.lr,
+          .beta1 = o.betas.first,
+          .beta2 = o.betas.second,
+          .beta3 = o.grad_averaging ? 1 - o.betas.first : 1,
+          .eps = o.eps,
+          .weight_decay = o.weight_decay,
+          .correction1 = bias_correction(o.betas.first, step, o.bias_correction),
+          .correction2 = bias_correction(o.betas.second, step, o.bias_correction),
+          .max_grad_norm = o.max_grad_norm,
+          .decoupled = o.adam_w_mode,
+          .adapts = o.use_nvlamb || o.weight_decay != 0};
+}
+
+namespace {
+
+constexpr std::size_t kDirection = 2;  // its place among the states of LambDirectionUpdate
+
+/** Memory for the directions, which live until the step ends. */
+void add_directions(std::span<UpdateTensors> tensors) {
+  const CategoryScope workspace(MemoryCategory::workspace);
+  for (UpdateTensors& t : tensors)
+    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device());
+}
+
+/** Norms of all parameters, then of all directions. */
+Norms step_norms(std::span<const UpdateTensors> tensors) {
+  std::vector<Tensor> list;
+  for (const UpdateTensors& t : tensors) list.push_back(t.param);
+  for (const UpdateTensors& t : tensors) list.push_back(t.state[kDirection]);
+  return norms(list);
+}
+
+}  // namespace
+
+void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
+                        const UpdateCall& call) {
+  add_directions(tensors);
+  std::vector<Tensor> grads;
+  for (const UpdateTensors& t : tensors) grads.push_back(t.grad);
+  const Norms of_gradients = norms(grads, {.inv_scale = call.inv_scale});
+  for (LambSettings& s : settings) s.global_norm = of_gradients.total.data<double>();
+  run_update(update_row<LambDirectionUpdate>, tensors, settings.data(), sizeof settings[0], call);
+
+  const Norms lengths = step_norms(tensors);
+  const double* of_params = lengths.each.data<double>();
+  std::vector<UpdateTensors> steps;
+  std::vector<LambStepSettings> rates;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    steps.push_back({tensors[i].param, tensors[i].state[kDirection], tensors[i].low_copy, {}});
+    rates.push_back(
+        {settings[i].lr, settings[i].adapts ? of_params + i : nullptr, of_params + tensors.size() + i});
+  }
+  run_update(update_row<LambStepUpdate>, steps, rates.data(), sizeof rates[0], {.found_inf = call.found_inf});
+}
+
+template class OptimizerOf<FusedLambRule>;
+
+}  // namespace mezzo::optim

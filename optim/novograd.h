@@ -1,0 +1,67 @@
+// FusedNovoGrad: gradients divided by a running norm of their whole tensor.
+// Sees: optimizer_of.h.
+// Read next: novograd.cpp (the passes), updates/novograd.h (the formulas).
+#pragma once
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "optimizer_of.h"
+
+namespace mezzo::optim {
+
+struct FusedNovoGradOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool bias_correction = true;
+  bool reg_inside_moment = false;  // decay and division come before the running mean; false: after it
+  bool grad_averaging = true;      // what enters the running mean counts 1 - beta1; false: 1
+  int norm_type = 2;               // 2: L2; 0: largest magnitude
+  bool init_zero = false;          // the running norm starts at 0; false: at the first norm
+  bool amsgrad = false;            // refused
+};
+
+struct MZ_API FusedNovoGradRule {
+  using Options = FusedNovoGradOptions;
+  using Update = NovoGradUpdate;
+  static constexpr std::string_view type_name = "FusedNovoGrad";
+  static constexpr bool kUnscalesItself = true;
+  static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_norm", true}}};
+
+  static void check(const Options& options);
+  static bool keeps_state(const Options&) { return true; }
+  static NovoGradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  static void run(std::span<UpdateTensors> tensors, std::span<NovoGradSettings> settings,
+                  const UpdateCall& call);
+  template <class Visit> static void fields(Options& o, const Visit& visit) {
+    visit("lr", o.lr);
+    visit("beta1", o.betas.first);
+    visit("beta2", o.betas.second);
+    visit("eps", o.eps);
+    visit("weight_decay", o.weight_decay);
+    visit("bias_correction", o.bias_correction);
+    visit("reg_inside_moment", o.reg_inside_moment);
+    visit("grad_averaging", o.grad_averaging);
+    visit("norm_type", o.norm_type);
+    visit("init_zero", o.init_zero);
+  }
+};
+
+extern template class MZ_API OptimizerOf<FusedNovoGradRule>;
+
+/** v is a running norm of each tensor's gradient g: sqrt(beta2 * v^2 + (1 - beta2) * ||g||^2), or beta2 * v + (1 - beta2) * max|g|; it starts as
+ *  the first norm. d = v / sqrt(1 - beta2^t) + eps; m is a running mean of g; p -= lr * (m / (1 - beta1^t) / d + weight_decay * p).
+ *  With reg_inside_moment m is the mean of g / d + weight_decay * p, and p -= lr * m / (1 - beta1^t).
+ *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; norms in f64; one rounding per step.
+ *  Errors: ValueError unless lr, eps, weight_decay >= 0, betas in [0, 1), norm_type 2 or 0, and for amsgrad; DeviceError for parameters on
+ *  several devices.
+ *  Source: Ginsburg et al., Stochastic gradient methods with layer-wise adaptive moments, 2019; apex.optimizers.FusedNovoGrad. */
+class MZ_API FusedNovoGrad final : public OptimizerOf<FusedNovoGradRule> {
+ public:
+  using OptimizerOf::OptimizerOf;
+};
+
+}  // namespace mezzo::optim

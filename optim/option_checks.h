@@ -1,0 +1,53 @@
+// The ranges that options of optimizers must keep to, in the words of the error grammar.
+// Sees: tensor.
+// Read next: sgd.cpp, adam.cpp (their users).
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../tensor/error.h"
+#include "../tensor/text.h"
+
+namespace mezzo::optim {
+
+/** Checks the options of one type of optimizer. Errors of all functions: ValueError naming type and option. */
+class OptionChecks {
+ public:
+  explicit OptionChecks(std::string_view type_name) : type_name_(type_name) {}
+
+  void finite(std::string_view option, double got) const {
+    require(std::isfinite(got), option, got, "a finite number");
+  }
+  void not_negative(std::string_view option, double got) const {
+    require(got >= 0 && std::isfinite(got), option, got, "a finite number >= 0");
+  }
+  void betas(const std::pair<double, double>& got) const {
+    require(got.first >= 0 && got.first < 1, "betas.first", got.first, "a number in [0, 1)");
+    require(got.second >= 0 && got.second < 1, "betas.second", got.second, "a number in [0, 1)");
+  }
+  void without_amsgrad(bool amsgrad) const {
+    if (amsgrad)
+      fail<ValueError>(
+          type_name_,
+          {.what = "amsgrad is not among its variants", .got = "amsgrad true", .expected = "amsgrad false"});
+  }
+  void require(bool holds, std::string_view option, double got, std::string_view expected) const {
+    if (!holds)
+      fail<ValueError>(type_name_, {.what = std::string(option) + " is out of range",
+                                    .got = str(got),
+                                    .expected = std::string(expected)});
+  }
+
+ private:
+  std::string_view type_name_;
+};
+
+/** 1 / (1 - beta^step), by which a running mean that started at 0 is too small; 1 where that is not to be corrected. */
+inline double bias_correction(double beta, std::int64_t step, bool wanted = true) {
+  return wanted ? 1 / (1 - std::pow(beta, static_cast<double>(step))) : 1;
+}
+
+}  // namespace mezzo::optim

@@ -1,0 +1,41 @@
+// AdagradUpdate: the formula of Adagrad.
+// Sees: update.h. Parsed by g++ and by nvcc.
+// Read next: ../adagrad.h (the options).
+#pragma once
+
+#include <cmath>
+
+#include "update.h"
+
+namespace mezzo::optim {
+
+/** Adagrad with L2 regularisation or decoupled weight decay (AMP.md 12.2). */
+struct MZ_API AdagradUpdate {
+  static constexpr std::string_view name = "adagrad";
+  static constexpr std::size_t kStates = 1;  // sum of the squared gradients
+  static constexpr unsigned kWrites = kWritesParam | kWritesStates;
+  using Settings = AdagradSettings;
+
+  static constexpr unsigned kModes = kNumDecays;
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+
+  template <class V, unsigned kMode> struct Formula {
+    V lr, eps, decay;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : lr(static_cast<V>(s.lr)), eps(static_cast<V>(s.eps)), decay(static_cast<V>(s.weight_decay)) {}
+
+    MZ_HD void operator()(V& p, V g, V& h) const {
+      using std::sqrt;
+      if constexpr (kMode == kL2Decay) g = g + decay * p;
+      h = h + g * g;
+      V u = g / (sqrt(h) + eps);
+      if constexpr (kMode == kDecoupledDecay) u = u + decay * p;
+      p = p - lr * u;
+    }
+  };
+
+  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+};
+
+}  // namespace mezzo::optim

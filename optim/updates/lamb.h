@@ -1,0 +1,82 @@
+// The formulas of LAMB: a direction for every weight, and a step along it whose length the whole tensor decides.
+// Sees: update.h. Parsed by g++ and by nvcc.
+// Read next: ../lamb.cpp (how the two passes and the norms between them go together).
+#pragma once
+
+#include <cmath>
+
+#include "update.h"
+
+namespace mezzo::optim {
+
+/** Adam's direction u of a clipped gradient; the parameter is only read (AMP.md 12.2). */
+struct MZ_API LambDirectionUpdate {
+  static constexpr std::string_view name = "lamb_direction";
+  static constexpr std::size_t kStates = 3;  // mean of the gradient, mean of its square, u
+  static constexpr unsigned kWrites = kWritesStates;
+  using Settings = LambSettings;
+
+  static constexpr unsigned kModes = kNumDecays;
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+
+  template <class V, unsigned kMode> struct Formula {
+    V beta1, fresh1, beta2, fresh2, eps, decay, correction1, correction2, clip;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : beta1(static_cast<V>(s.beta1)),
+          fresh1(static_cast<V>(s.beta3)),
+          beta2(static_cast<V>(s.beta2)),
+          fresh2(static_cast<V>(1 - s.beta2)),
+          eps(static_cast<V>(s.eps)),
+          decay(static_cast<V>(s.weight_decay)),
+          correction1(static_cast<V>(s.correction1)),
+          correction2(static_cast<V>(s.correction2)),
+          clip(static_cast<V>(clip_of(s))) {}
+
+    /** What gradients are divided by: more than 1 where their norm exceeds the limit. */
+    MZ_HD static double clip_of(const Settings& s) {
+      if (!s.global_norm || s.max_grad_norm <= 0 || !(*s.global_norm > s.max_grad_norm)) return 1;
+      return *s.global_norm / s.max_grad_norm;
+    }
+
+    MZ_HD void operator()(const V& p, V g, V& m, V& v, V& u) const {
+      using std::sqrt;
+      g = g / clip;
+      if constexpr (kMode == kL2Decay) g = g + decay * p;
+      m = beta1 * m + fresh1 * g;
+      v = beta2 * v + fresh2 * g * g;
+      u = (m * correction1) / (sqrt(v * correction2) + eps);
+      if constexpr (kMode == kDecoupledDecay) u = u + decay * p;
+    }
+  };
+
+  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+};
+
+/** The step along u, which stands in the gradient's place: p -= r u, r = lr ||p|| / ||u|| or lr. */
+struct MZ_API LambStepUpdate {
+  static constexpr std::string_view name = "lamb_step";
+  static constexpr std::size_t kStates = 0;
+  static constexpr unsigned kWrites = kWritesParam;
+  using Settings = LambStepSettings;
+
+  static constexpr unsigned kModes = 1;
+  static unsigned mode(const Settings&) { return 0; }
+
+  template <class V, unsigned kMode> struct Formula {
+    V rate;
+
+    MZ_HD explicit Formula(const Settings& s) : rate(static_cast<V>(rate_of(s))) {}
+
+    MZ_HD static double rate_of(const Settings& s) {
+      if (!s.param_norm || *s.param_norm == 0 || *s.direction_norm == 0) return s.lr;
+      return s.lr * (*s.param_norm / *s.direction_norm);
+    }
+
+    MZ_HD void operator()(V& p, V u) const { p = p - rate * u; }
+  };
+
+  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+};
+
+}  // namespace mezzo::optim

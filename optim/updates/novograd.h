@@ -1,0 +1,84 @@
+// The formulas of NovoGrad: one running norm per tensor, and the step that divides by it.
+// Sees: update.h. Parsed by g++ and by nvcc.
+// Read next: ../novograd.cpp (how the two passes go together).
+#pragma once
+
+#include <cmath>
+
+#include "update.h"
+
+namespace mezzo::optim {
+
+/** The running norm v of one tensor's gradient n: v is the "parameter", n the "gradient" of this one-element update (AMP.md 12.2). */
+struct MZ_API NovoGradNormUpdate {
+  static constexpr std::string_view name = "novograd_norm";
+  static constexpr std::size_t kStates = 0;
+  static constexpr unsigned kWrites = kWritesParam;
+  using Settings = NovoGradNormSettings;
+
+  enum Mode : unsigned { kFirst = 1, kMax = 2 };
+  static constexpr unsigned kModes = 4;
+  static unsigned mode(const Settings& s) { return (s.first ? kFirst : 0u) | (s.max_norm ? kMax : 0u); }
+
+  template <class V, unsigned kMode> struct Formula {
+    V beta2, fresh2;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : beta2(static_cast<V>(s.beta2)), fresh2(static_cast<V>(1 - s.beta2)) {}
+
+    MZ_HD void operator()(V& v, V n) const {
+      using std::sqrt;
+      if constexpr ((kMode & kFirst) != 0) v = n;
+      if constexpr ((kMode & kMax) != 0)
+        v = beta2 * v + fresh2 * n;
+      else
+        v = sqrt(beta2 * v * v + fresh2 * n * n);
+    }
+  };
+
+  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+};
+
+/** The step: the gradient divided by the tensor's running norm, before or after it enters the running mean. */
+struct MZ_API NovoGradUpdate {
+  static constexpr std::string_view name = "novograd";
+  static constexpr std::size_t kStates = 1;  // mean of the gradient
+  static constexpr unsigned kWrites = kWritesParam | kWritesStates;
+  using Settings = NovoGradSettings;
+
+  enum Mode : unsigned { kDecay = 1, kInside = 2 };
+  static constexpr unsigned kModes = 4;
+  static unsigned mode(const Settings& s) {
+    return (s.weight_decay != 0 ? kDecay : 0u) | (s.reg_inside_moment ? kInside : 0u);
+  }
+
+  template <class V, unsigned kMode> struct Formula {
+    V lr, beta1, fresh1, decay, correction1, divisor;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : lr(static_cast<V>(s.lr)),
+          beta1(static_cast<V>(s.beta1)),
+          fresh1(static_cast<V>(s.beta3)),
+          decay(static_cast<V>(s.weight_decay)),
+          correction1(static_cast<V>(s.correction1)),
+          divisor(*static_cast<const V*>(s.norm) * static_cast<V>(s.correction2) + static_cast<V>(s.eps)) {}
+
+    MZ_HD void operator()(V& p, V g, V& m) const {
+      if constexpr ((kMode & kInside) != 0) {
+        g = g / divisor;
+        if constexpr ((kMode & kDecay) != 0) g = g + decay * p;
+        m = beta1 * m + fresh1 * g;
+        p = p - lr * (m * correction1);
+      } else {
+        m = beta1 * m + fresh1 * g;
+        V u = (m * correction1) / divisor;
+        if constexpr ((kMode & kDecay) != 0) u = u + decay * p;
+        p = p - lr * u;
+      }
+    }
+  };
+
+  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+};
+
+}  // namespace mezzo::optim

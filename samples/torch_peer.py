@@ -1,0 +1,64 @@
+"""What the comparisons with PyTorch share: threads set before torch starts, blocks of both sides in turns, the ratio of medians.
+
+Used by compare_torch.py and compare_torch_ops.py.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def parser(doc, threads):
+    """Options that every comparison has."""
+    result = argparse.ArgumentParser(description=doc.splitlines()[0])
+    result.add_argument("--bench", default="build/samples/bench")
+    result.add_argument("--threads", type=int, default=threads)
+    result.add_argument("--blocks", type=int, default=5)
+    return result
+
+
+def load_torch(threads):
+    """The torch module, on so many threads."""
+    # Must be set before torch starts its threads: two spinning pools on two cores cost it a factor of two.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    try:
+        import torch
+    except ImportError:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: no torch in this python3; apt-get install python3-torch and use /usr/bin/python3")
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    return torch
+
+
+def median_seconds(step, count):
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def bench_report(bench, *options):
+    """What `bench` writes with --json under these options."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        subprocess.run([bench, *(str(option) for option in options), "--json", path], check=True, stdout=subprocess.DEVNULL)
+        with open(path) as file:
+            return json.load(file)
+
+
+class Comparison:
+    """Medians of both sides and of the blocks' ratios: torch's time over Mezzo's, above 1 where Mezzo is faster."""
+
+    def __init__(self, mezzo, torch, blocks):
+        pairs = [(mezzo(), torch()) for _ in range(blocks)]
+        ratios = [theirs / ours for ours, theirs in pairs]
+        self.mezzo = statistics.median(ours for ours, _ in pairs)
+        self.torch = statistics.median(theirs for _, theirs in pairs)
+        self.ratio, self.lowest, self.highest = statistics.median(ratios), min(ratios), max(ratios)

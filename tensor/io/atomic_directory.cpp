@@ -1,0 +1,168 @@
+#include "atomic_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "../error.h"
+#include "../text.h"
+#include "crc32c.h"
+#include "utf8.h"
+
+namespace mezzo::io {
+
+FileFacts facts_of(const ByteReader& file) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+  FileFacts facts{.bytes = file.size()};
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPiece, file.size())));
+  for (std::uint64_t at = 0; at < file.size(); at += kPiece) {
+    const std::uint64_t n = std::min(kPiece, file.size() - at);
+    file.read(at, piece.data(), n);
+    facts.crc = crc32c(std::span(piece).first(static_cast<std::size_t>(n)), facts.crc);
+  }
+  return facts;
+}
+
+// ---- directories as they are --------------------------------------------------------------------------------------------
+
+int list_directory(const std::string& path, std::vector<std::string>& names) {
+  const int file =
+      system_call("open directory", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (file < 0) return errno;
+  DIR* const directory = ::fdopendir(file);
+  if (!directory) {
+    const int error = errno;
+    ::close(file);
+    return error;
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(directory);
+  return error;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool may_remove_directory(const std::string& path, const std::vector<std::string>& names) {
+  std::vector<std::string> present;
+  if (!is_directory(path) || list_directory(path, present) != 0) return false;
+  return std::all_of(present.begin(), present.end(), [&](const std::string& name) {
+    struct stat facts {};
+    return std::find(names.begin(), names.end(), name) != names.end() &&
+           ::lstat((path + "/" + name).c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
+  });
+}
+
+bool remove_directory(const std::string& path, const std::vector<std::string>& names) {
+  if (!may_remove_directory(path, names)) return false;
+  for (const std::string& name : names)
+    (void)system_call("unlink", [&] { return ::unlink((path + "/" + name).c_str()); });
+  return system_call("rmdir", [&] { return ::rmdir(path.c_str()); }) == 0;
+}
+
+// ---- a new one ------------------------------------------------------------------------------------------------------------
+
+AtomicDirectory::AtomicDirectory(std::string_view operation, const std::string& path,
+                                 std::vector<std::string> names)
+    : operation_(operation), target_(path), names_(std::move(names)) {
+  struct stat facts {};
+  const bool taken = ::lstat(target_.c_str(), &facts) == 0;
+  if (taken && !may_remove_directory(target_, names_))
+    fail<IoError>(str(operation_, "(", target_, ")"),
+                  {.what = "something else is in the place of the new directory",
+                   .got = S_ISDIR(facts.st_mode) ? "a directory that holds other files" : "no directory",
+                   .hint = "move it away"});
+  const std::string candidate = target_ + temporary_suffix();
+  if (system_call("mkdir", [&] { return ::mkdir(candidate.c_str(), 0777); }) < 0)
+    fail_with("", "cannot create a directory", errno);
+  temporary_ = candidate;
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (!renamed_ && !temporary_.empty()) remove_directory(temporary_, names_);
+}
+
+FileFacts AtomicDirectory::write(const std::string& name,
+                                 const std::function<void(const std::function<ByteSink()>& ready)>& produce) {
+  FileFacts facts;
+  int file = -1;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    if (const int error = write_all(file, bytes)) fail_with(name, "cannot write the file", error);
+    facts.bytes += bytes.size();
+    facts.crc = crc32c(bytes, facts.crc);
+  };
+  const auto ready = [&]() -> ByteSink {
+    const std::string path = temporary_ + "/" + name;
+    file = system_call("open",
+                       [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    if (file < 0) fail_with(name, "cannot create the file", errno);
+    return take;
+  };
+  try {
+    produce(ready);
+  } catch (...) {
+    if (file >= 0) ::close(file);
+    throw;
+  }
+  const char* failed = nullptr;
+  if (const int error = sync_and_close(file, failed)) fail_with(name, failed, error);
+  return facts;
+}
+
+FileFacts AtomicDirectory::write(const std::string& name, std::string_view text) {
+  return write(name,
+               [&](const std::function<ByteSink()>& ready) { ready()(std::as_bytes(std::span(text))); });
+}
+
+/** Renames the new directory to its place. One that is there gets the temporary name in the same instant, where the file system can do that; else
+ *  it is moved there just before, and back should the other rename fail. */
+void AtomicDirectory::take_place() {
+  const char* const from = temporary_.c_str();
+  const char* const to = target_.c_str();
+  constexpr const char* kFailed = "cannot put the directory in its place";
+  if (!is_directory(target_)) {
+    if (system_call("rename", [&] { return ::rename(from, to); }) < 0) fail_with("", kFailed, errno);
+    return;
+  }
+  if (system_call("renameat2", [&] { return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE); }) ==
+      0)
+    return;
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) fail_with("", kFailed, errno);
+  const std::string aside = target_ + temporary_suffix();
+  if (system_call("rename", [&] { return ::rename(to, aside.c_str()); }) < 0) fail_with("", kFailed, errno);
+  if (system_call("rename", [&] { return ::rename(from, to); }) < 0) {
+    const int error = errno;
+    (void)::rename(aside.c_str(), to);
+    fail_with("", kFailed, error);
+  }
+  temporary_ = aside;
+}
+
+void AtomicDirectory::commit() {
+  if (const int error = sync_directory(temporary_)) fail_with("", "cannot make the directory durable", error);
+  take_place();
+  renamed_ = true;
+  if (const int error = sync_directory(directory_of(target_)))
+    fail_with("", "the directory is in its place, but that cannot be made durable", error);
+  if (is_directory(temporary_)) remove_directory(temporary_, names_);  // the one that was replaced
+}
+
+void AtomicDirectory::fail_with(const std::string& name, const char* what, int error) const {
+  fail<IoError>(str(operation_, "(", target_, name.empty() ? "" : "/", name, ")"),
+                {.what = what, .got = std::strerror(error)});
+}
+
+}  // namespace mezzo::io
