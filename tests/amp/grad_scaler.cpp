@@ -131,6 +131,18 @@ TEST_CASE("the scale can be set, within reason") {
   CHECK(scaler.growth_factor() == 2);
 }
 
+TEST_CASE("gradients that come after unscale_ are stepped on as they are, and count as an update") {
+  Scalar s;
+  GradScaler scaler;
+  scaler.scale(tensor(1.0));
+  scaler.unscale_(s.optimizer);
+  s.p.set_grad(tensor(2.0));
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK(s.p.item<double>() == -2);
+  scaler.update();
+  CHECK(scaler.state_dict().at("_growth_tracker") == 1);
+}
+
 TEST_CASE("what becomes non-finite after unscale_ is stepped on, as nobody looks again") {
   Scalar s;
   GradScaler scaler;
