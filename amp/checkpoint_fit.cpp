@@ -157,29 +157,31 @@ class Comparison {
     for (const auto& session : training_.session) {
       const auto found = saved_.state.sessions.find(session.name);
       if (found == saved_.state.sessions.end()) continue;
-      check([&] { session.object->check_state_dict(found->second.scalers); });
-      const auto now = options_of(*session.object);
-      compare_options(called("session", session.name), found->second.options, now);
-      const SavedSession present{.options = now, .scalers = {}};
-      if (found->second.options == now || (found->second.dynamic() && present.dynamic()))
-        take_scalers(session, found->second.scalers);
-      else if (!found->second.scalers.empty())
-        fit_.conversions.push_back(str(kOp, "(", saved_.path, "): the loss scales of the ",
-                                       called("session", session.name), " are dropped"));
+      const SavedSession& was = found->second;
+      const SavedSession is{.options = options_of(*session.object), .scalers = {}};
+      check([&] { session.object->check_state_dict(was.scalers); });
+      const bool keeps_scales = was.options == is.options || (was.dynamic() && is.dynamic());
+      compare_options(called("session", session.name), was, is, keeps_scales);
+      if (keeps_scales) take_scalers(session, was.scalers);
     }
   }
 
-  void compare_options(const std::string& who, const std::map<std::string, std::string>& saved,
-                       const std::map<std::string, std::string>& now) {
+  void compare_options(const std::string& who, const SavedSession& was, const SavedSession& is,
+                       bool keeps_scales) {
     std::map<std::string, std::pair<std::string, std::string>> both;
-    for (const auto& [name, value] : saved) both[name].first = value;
-    for (const auto& [name, value] : now) both[name].second = value;
+    for (const auto& [name, value] : was.options) both[name].first = value;
+    for (const auto& [name, value] : is.options) both[name].second = value;
+    const auto text = [](const std::string& value) { return value.empty() ? "not there" : io::quote(value); };
+    std::string changes;
     for (const auto& [name, values] : both)
       if (values.first != values.second)
-        level_differs(
-            str(name, " of the ", who, " was ", values.first.empty() ? "not there" : io::quote(values.first),
-                " and is ", values.second.empty() ? "not there" : io::quote(values.second), " now"),
-            "what is loaded is converted");
+        changes += str(changes.empty() ? "" : ", ", name, " was ", text(values.first), " and is ",
+                       text(values.second), " now");
+    if (changes.empty()) return;
+    std::string done = "weights and optimizer state are converted";
+    if (!is.has_masters() && was.has_masters()) done += ", masters dropped (the weights hold their values)";
+    if (!keeps_scales && !was.scalers.empty()) done += ", loss scales dropped";
+    level_differs(str("the ", who, " differs: ", changes), done);
   }
 
   /** Those that the session has; the others are told of. */

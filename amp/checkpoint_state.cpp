@@ -263,6 +263,11 @@ bool SavedSession::dynamic() const {
   return found != options.end() && found->second == scale_text(kDynamic);
 }
 
+bool SavedSession::has_masters() const {
+  const auto found = options.find("master_weights");
+  return found != options.end() && found->second == "true";
+}
+
 std::map<std::string, std::string> options_of(const Session& session) {
   const Properties& p = session.options();
   if (!p.enabled) return {{"enabled", "false"}};

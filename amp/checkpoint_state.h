@@ -25,6 +25,7 @@ struct SavedSession {
   StateDict scalers;
 
   bool dynamic() const;
+  bool has_masters() const;
 };
 
 /** Where a data loader stands, and what its order depends on. */

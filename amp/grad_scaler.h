@@ -67,8 +67,8 @@ class MZ_API GradScaler {
    *  Errors: StateError the second time before update(), after step(), or before any scale(); DtypeError naming an f16 gradient. */
   void unscale_(optim::Optimizer& optimizer);
   /** Unscales unless that was done; then steps with `options`, or skips where a gradient was not finite. no_grads where there is nothing to
-   *  step. A fused optimizer (FusedAdam, ...) unscales within its update: gradients are only looked through before, and may be f16.
-   *  Where the optimizer throws, the gradients are unscaled all the same: step again, or end the iteration with update().
+   *  step. A fused optimizer (FusedAdam, ...) unscales within its update: gradients are only looked through before, and may be f16. Where another
+   *  one throws, its gradients are unscaled all the same: step again, or end the iteration with update().
    *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError; as Optimizer::step. */
   optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
   /** Moves the scale by what was found since the last update. Errors: StateError where there was neither unscale_ nor step. */

@@ -147,14 +147,11 @@ std::vector<std::pair<std::string, std::string>> property_texts(const Properties
 }
 
 std::vector<std::pair<std::string, std::string>> further_texts(const Properties& p) {
-  std::vector<std::pair<std::string, std::string>> out{
-      {"cast_model_outputs", text_of(p.cast_model_outputs)},
-      {"num_losses", str(p.num_losses)},
-      {"check_static_overflow", str(p.check_static_overflow, "")}};
-  if (!p.dynamic()) return out;
-  out.emplace_back("min_loss_scale", text_of(p.min_loss_scale));
-  out.emplace_back("max_loss_scale", str(p.max_loss_scale));
-  return out;
+  return {{"cast_model_outputs", text_of(p.cast_model_outputs)},
+          {"num_losses", str(p.num_losses)},
+          {"min_loss_scale", text_of(p.min_loss_scale)},
+          {"max_loss_scale", str(p.max_loss_scale)},
+          {"check_static_overflow", str(p.check_static_overflow, "")}};
 }
 
 std::string scale_text(double scale) {

@@ -117,12 +117,12 @@ MZ_API Properties defaults_of(const Level& level);
 /** The lines that initialize prints: level, defaults, overrides applied. */
 MZ_API std::string explanation(const Properties& resolved);
 
-/** "Overrides: loss_scale = 128.0, level says dynamic", or "Overrides: none": what differs from the level's own. */
-MZ_API std::string overrides_text(const Properties& resolved);
 /** The properties a level decides, by name, as explanation() prints them. Only for enabled ones. */
 MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Properties& resolved);
 /** The options beside them that the numbers of a training depend on. */
 MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Properties& resolved);
+/** "Overrides: loss_scale = 128.0, level says dynamic", or "Overrides: none": what differs from the level's own. */
+MZ_API std::string overrides_text(const Properties& resolved);
 
 /** A loss scale as printed: shortest decimal with at least one fractional digit, or "dynamic". */
 MZ_API std::string scale_text(double scale);

@@ -34,8 +34,8 @@ FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& 
   context.name = std::move(name);
   context.node_ = this;
   for (const Tensor& x : operands) {
-    next_.push_back(grad_enabled() ? gradient_edge(x) : Edge{});
-    context.wanted.push_back(static_cast<bool>(next_.back()));
+    follow(grad_enabled() ? gradient_edge(x) : Edge{});
+    context.wanted.push_back(static_cast<bool>(next().back()));
     metas_.push_back(x.defined() ? TensorMeta{x.shape(), x.dtype(), x.device()} : TensorMeta{});
   }
 }

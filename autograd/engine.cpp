@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "../tensor/ops/copy.h"
@@ -48,6 +49,7 @@ class Walk {
         accumulate_(inputs.empty()) {
     for (std::size_t i = 0; i < outputs.size(); ++i) roots_.push_back(gradient_edge(outputs[i]));
     for (std::size_t i = 0; i < inputs.size(); ++i) captures_.push_back({gradient_edge(inputs[i]), {}});
+    oldest_ = oldest_of_interest();
     discover();
     if (!accumulate_) mark_needed();
     const GradMode mode(create_graph);
@@ -74,11 +76,22 @@ class Walk {
     return task;
   }
 
-  /** Finds everything reachable from the roots and counts how many contributions each task will receive. */
+  /** Nodes below this number lie on no way to an input: what is asked for was made by nodes from here on. */
+  std::uint64_t oldest_of_interest() const {
+    std::uint64_t oldest = captures_.empty() ? 0 : std::numeric_limits<std::uint64_t>::max();
+    for (const Capture& c : captures_) oldest = std::min(oldest, c.edge.node ? c.edge.node->sequence() : 0);
+    return oldest;
+  }
+
+  bool of_interest(const Edge& edge) const {
+    return edge && (!edge.node || edge.node->sequence() >= oldest_);
+  }
+
+  /** Finds everything of interest that is reachable from the roots and counts how many contributions each task will receive. */
   void discover() {
     std::vector<Node*> stack;
     const auto visit = [&](const Edge& edge) {
-      if (!edge) return;
+      if (!of_interest(edge)) return;
       Task& task = task_of(edge);
       if (task.pending++ > 0) return;
       task.gathered.resize(edge.node ? edge.node->num_outputs : 1);
@@ -88,7 +101,6 @@ class Walk {
     while (!stack.empty()) {
       Node* node = stack.back();
       stack.pop_back();
-      found_.push_back(node);
       for (const Edge& edge : node->next()) visit(edge);
     }
   }
@@ -103,7 +115,7 @@ class Walk {
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       Task& task = tasks_[*it];
       for (const Edge& edge : (*it)->next())
-        if (edge && tasks_[edge.key()].needed) task.needed = true;
+        if (of_interest(edge) && tasks_[edge.key()].needed) task.needed = true;
     }
   }
 
@@ -113,19 +125,19 @@ class Walk {
     for (const auto& [key, task] : tasks_) waiting[key] = task.pending;
     std::vector<Node*> order, ready;
     for (const Edge& root : roots_)
-      if (root.node && --waiting[root.key()] == 0) ready.push_back(root.node.get());
+      if (root.node && of_interest(root) && --waiting[root.key()] == 0) ready.push_back(root.node.get());
     while (!ready.empty()) {
       Node* node = ready.back();
       ready.pop_back();
       order.push_back(node);
       for (const Edge& edge : node->next())
-        if (edge && --waiting[edge.key()] == 0 && edge.node) ready.push_back(edge.node.get());
+        if (of_interest(edge) && --waiting[edge.key()] == 0 && edge.node) ready.push_back(edge.node.get());
     }
     return order;
   }
 
   void deliver(const Edge& edge, Tensor g) {
-    if (!edge) return;
+    if (!of_interest(edge)) return;
     Task& task = tasks_[edge.key()];
     add_into(task.gathered[edge.output], std::move(g));
     if (--task.pending > 0) return;
@@ -156,7 +168,7 @@ class Walk {
     Grads gx(node.next().size());
     if (needed) {
       bool feeds = accumulate_;
-      for (const Edge& edge : node.next()) feeds = feeds || (edge && tasks_[edge.key()].needed);
+      for (const Edge& edge : node.next()) feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
       if (feeds) gx = node.apply(std::move(gy));
       if (feeds && !retain_graph_) node.release_saved();
     }
@@ -199,7 +211,7 @@ class Walk {
   const bool retain_graph_, create_graph_, accumulate_;
   std::vector<Edge> roots_;
   std::vector<Capture> captures_;
-  std::vector<Node*> found_;
+  std::uint64_t oldest_ = 0;
   std::unordered_map<const void*, Task> tasks_;
   std::vector<Task*> ready_;
 };

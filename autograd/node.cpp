@@ -6,9 +6,10 @@ namespace mezzo {
 
 namespace {
 
-std::uint64_t next_sequence() {
-  static thread_local std::uint64_t counter = 0;
-  return counter++;
+/** The number of this thread's next node. */
+std::uint64_t& next_sequence() {
+  static thread_local std::uint64_t next = 0;
+  return next;
 }
 
 }  // namespace
@@ -28,7 +29,15 @@ void destroy(Node* node) {
   draining = false;
 }
 
-Node::Node() : sequence_(next_sequence()) {}
+Node::Node() : sequence_(next_sequence()++) {}
+
+void Node::follow(Edge edge) {
+  if (edge.node && edge.node->sequence_ >= sequence_) {  // another thread made it
+    sequence_ = edge.node->sequence_ + 1;
+    next_sequence() = sequence_ + 1;
+  }
+  next_.push_back(std::move(edge));
+}
 
 void Node::run_hooks(Grads& gy) const {
   for (const OutputHook& h : hooks_) {

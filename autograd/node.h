@@ -47,7 +47,8 @@ class MZ_API Node : public RefCounted {
   virtual std::string name() const = 0;
 
   const std::vector<Edge>& next() const { return next_; }
-  /** Later nodes have greater numbers (per thread): the engine prefers them, which makes its order that of the program, reversed. */
+  /** Greater than that of every node it sends gradients to, and of every node its thread made before: the engine prefers greater ones, which makes
+   *  its order that of the program, reversed. */
   std::uint64_t sequence() const { return sequence_; }
   void add_hook(std::uint32_t output, GradHook hook) { hooks_.push_back({output, std::move(hook)}); }
   /** Passes gradients through the hooks in order of registration. */
@@ -56,7 +57,9 @@ class MZ_API Node : public RefCounted {
   std::uint32_t num_outputs = 1;
 
  protected:
-  std::vector<Edge> next_;
+  /** Adds where the gradient of the next operand goes. */
+  void follow(Edge edge);
+  void reserve_next(std::size_t operands) { next_.reserve(operands); }
 
  private:
   struct OutputHook {
@@ -64,6 +67,7 @@ class MZ_API Node : public RefCounted {
     GradHook hook;
   };
   std::uint64_t sequence_;
+  std::vector<Edge> next_;
   std::vector<OutputHook> hooks_;
 };
 

@@ -38,11 +38,11 @@ OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
       wanted_(std::make_unique<bool[]>(in.size())),
       module_path_(current_module_path()) {
   num_outputs = static_cast<std::uint32_t>(out.size());
-  next_.reserve(in.size());
+  reserve_next(in.size());
   metas_.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
-    next_.push_back(gradient_edge(in[i]));
-    wanted_[i] = static_cast<bool>(next_.back());
+    follow(gradient_edge(in[i]));
+    wanted_[i] = static_cast<bool>(next().back());
     metas_.push_back(in[i].defined() ? TensorMeta{in[i].shape(), in[i].dtype(), in[i].device()}
                                      : TensorMeta{});
   }

@@ -14,13 +14,13 @@ class ViewWriteNode final : public Node {
   ViewWriteNode(const Tensor& base, const Tensor& view, Ref<Node> write)
       : geometry_{view.shape(), view.strides(), view.impl()->offset - base.impl()->offset},
         write_(std::move(write)) {
-    next_ = write_->next();
     // The write's first operand was the view; its gradient returns to the base as a whole.
-    next_[0] = gradient_edge(base);
+    follow(gradient_edge(base));
+    for (std::size_t i = 1; i < write_->next().size(); ++i) follow(write_->next()[i]);
   }
 
   Grads apply(Grads gy) override {
-    if (!gy[0].defined()) return Grads(next_.size());
+    if (!gy[0].defined()) return Grads(next().size());
     // Written in recorded ops, this write through a view among them: differentiable as often as the write itself.
     Tensor g = gy[0].clone();
     const Tensor under_view = apply_with<op::AsStrided>(geometry_, g);

@@ -93,8 +93,9 @@ std::vector<std::string> with_hints(const Misfits& misfits, const std::vector<Sl
   return out;
 }
 
-[[noreturn]] void complain(std::string_view op, const Module& module, const Misfits& misfits,
-                           const std::vector<Slot>& slots, bool strict) {
+/** What does not fit, as the error says it. */
+Complaint complaint_about(const Module& module, const Misfits& misfits, const std::vector<Slot>& slots,
+                          bool strict) {
   std::string got;
   const auto add_list = [&](const char* title, const std::vector<std::string>& items) {
     if (items.empty()) return;
@@ -105,22 +106,20 @@ std::vector<std::string> with_hints(const Misfits& misfits, const std::vector<Sl
     add_list("unexpected", with_hints(misfits, slots));
   }
   add_list("of wrong shape or kind", misfits.misshapen);
-  const bool names_alone = misfits.misshapen.empty();
-  fail<ValueError>(op, {.what = str("the values do not fit ", module.kind()),
-                        .got = got,
-                        .hint = names_alone ? "pass {.strict = false} to load what fits" : ""});
+  return {.what = str("the values do not fit ", module.kind()), .got = got};
 }
 
-/** Errors: ValueError where the values do not fit. */
+/** Errors: ValueError where the values do not fit, with `hint` where only names do not. */
 Plan checked_plan(std::string_view op, const Module& module, const StateDict& values,
-                  const LoadOptions& options) {
+                  const LoadOptions& options, const char* hint) {
   const std::vector<Slot> slots = detail::slots_of(module);
   Plan plan = plan_of(slots, values);
   const Misfits& misfits = plan.misfits;
-  if (!misfits.misshapen.empty() ||
-      (options.strict && !(misfits.missing.empty() && misfits.unexpected.empty())))
-    complain(op, module, misfits, slots, options.strict);
-  return plan;
+  const bool names_fit = misfits.missing.empty() && misfits.unexpected.empty();
+  if (misfits.misshapen.empty() && (names_fit || !options.strict)) return plan;
+  Complaint complaint = complaint_about(module, misfits, slots, options.strict);
+  if (misfits.misshapen.empty()) complaint.hint = hint;
+  fail<ValueError>(op, complaint);
 }
 
 /** The value as the slot's tensor can take it without further memory. */
@@ -149,14 +148,14 @@ LoadReport Module::load_state_dict(const StateDict& values, const LoadOptions& o
 }
 
 void Module::check_state_dict(const StateDict& values, const LoadOptions& options) const {
-  (void)checked_plan("load_state_dict", *this, values, options);
+  (void)checked_plan("load_state_dict", *this, values, options, "");
 }
 
 LoadReport detail::load_values(std::string_view op, const Module& module, const StateDict& values,
                                const LoadOptions& options) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  Plan plan = checked_plan(op, module, values, options);
+  Plan plan = checked_plan(op, module, values, options, "pass {.strict = false} to load what fits");
   for (auto& [slot, value] : plan.writes) value = prepared(slot, value);
   for (const auto& [slot, value] : plan.writes) {
     if (slot.rule)

@@ -31,11 +31,10 @@ template <class V> void axpby_block(V a, const V* x, V b, const V* y, V* out, bo
     for (std::int64_t k = 0; k < n; ++k) out[k] = a * x[k];
 }
 
-template <class V>
-bool axpby_piece(const MultiItem& item, const Piece& piece, double a, double b, CheckFinite check) {
+template <class V> bool axpby_piece(const MultiItem& item, const Piece& piece, const AxpbyCall& call) {
   const bool has_y = item.data[kY] != nullptr;
-  const bool check_x = check == CheckFinite::x || check == CheckFinite::either;
-  const bool check_y = has_y && (check == CheckFinite::y || check == CheckFinite::either);
+  const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
+  const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
   Block<V> operands[3];
   bool bad = false;
   for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {
@@ -45,7 +44,7 @@ bool axpby_piece(const MultiItem& item, const Piece& piece, double a, double b, 
     bad = bad || (check_x && any_non_finite(x, n)) || (check_y && any_non_finite(y, n));
     if (!item.data[kOut]) continue;
     V* out = operands[kOut].open(item, kOut, begin, n, false);
-    axpby_block<V>(static_cast<V>(a), x, static_cast<V>(b), y, out, has_y, n);
+    axpby_block<V>(static_cast<V>(call.a), x, static_cast<V>(call.b), y, out, has_y, n);
     operands[kOut].store(n);
   }
   return bad;
@@ -55,13 +54,12 @@ void raise(float* flag) {
   if (flag) std::atomic_ref(*flag).store(1.0f, std::memory_order_relaxed);
 }
 
-void axpby_all(std::span<const MultiItem> items, double a, double b, CheckFinite check, float* found_inf) {
+void axpby_all(std::span<const MultiItem> items, const AxpbyCall& call) {
   for_each_piece(items, 0.7, [&](const Piece& piece, std::size_t) {
     const MultiItem& item = items[piece.item];
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
-    const bool bad =
-        wide ? axpby_piece<double>(item, piece, a, b, check) : axpby_piece<float>(item, piece, a, b, check);
-    if (bad) raise(found_inf);
+    const bool bad = wide ? axpby_piece<double>(item, piece, call) : axpby_piece<float>(item, piece, call);
+    if (bad) raise(call.found_inf);
   });
 }
 

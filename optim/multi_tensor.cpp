@@ -141,7 +141,7 @@ void run_axpby(std::string_view op, std::span<const Tuple> tuples, double a, dou
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
   float* flag = found_inf.defined() ? found_inf.data<float>() : nullptr;
   for_each_device(tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, a, b, check, flag);
+    list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, device});
   });
 }
 
@@ -164,7 +164,9 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
     if (!row.kernel[static_cast<std::size_t>(device.kind)]) fail_without_kernel(row.name, device);
   for_each_device(tuples, [&](const Packed& packed, Device device) {
     const std::vector<std::byte> picked = pick_settings(packed, settings, settings_bytes);
-    row.kernel[static_cast<std::size_t>(device.kind)](packed.items, picked.data(), call);
+    UpdateCall here = call;
+    here.device = device;
+    row.kernel[static_cast<std::size_t>(device.kind)](packed.items, picked.data(), here);
   });
 }
 
@@ -211,8 +213,12 @@ Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
   };
   result.total.fill_(0);
   result.each.fill_(0);
-  const NormCall call{options.p, options.inv_scale, result.total.data<double>(), result.each.data<double>(),
-                      options.found_inf.defined() ? options.found_inf.data<float>() : nullptr};
+  const NormCall call{options.p,
+                      options.inv_scale,
+                      result.total.data<double>(),
+                      result.each.data<double>(),
+                      options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
+                      device};
   for_each_device(tuples,
                   [&](const Packed& packed, Device) { list_kernels(device.kind).norm(packed.items, call); });
   return result;

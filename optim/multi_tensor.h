@@ -37,6 +37,7 @@ struct UpdateCall {
   const float* found_inf =
       nullptr;              // on the device of the lists; where it points to anything but 0, nothing changes
   bool write_back = false;  // leaves the multiplied gradients behind
+  Device device = cpu;      // of the lists; run_update sets it
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, one per item. Parameters may be f16, bf16, f32 or f64,
@@ -102,19 +103,25 @@ MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options =
 /** norms(tensors, options).total, as f32, or as f64 if any tensor is. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});
 
-/** What a norm kernel computes; it overwrites `total` and, item by item, each[item.index]. */
+/** What the kernels of list arithmetic are called with. */
+struct AxpbyCall {
+  double a, b;
+  CheckFinite check;
+  float* found_inf;  // may be null
+  Device device;
+};
 struct NormCall {
   double p, inv_scale;
-  double* total;
-  double* each;
+  double* total;     // overwritten, as are
+  double* each;      // each[item.index]
   float* found_inf;  // may be null
+  Device device;
 };
 
 /** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. Without `out`, axpby only
  *  looks for what is not finite. */
 struct MZ_API ListKernels {
-  void (*axpby)(std::span<const MultiItem> items, double a, double b, CheckFinite check,
-                float* found_inf) = nullptr;
+  void (*axpby)(std::span<const MultiItem> items, const AxpbyCall& call) = nullptr;
   void (*norm)(std::span<const MultiItem> items, const NormCall& call) = nullptr;
 };
 MZ_API ListKernels& list_kernels(DeviceKind kind);

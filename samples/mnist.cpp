@@ -32,17 +32,19 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of initial weights, order and drawn digits");
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
-  arguments.option("save", o.settings.save, "checkpoint file, written after each epoch");
-  arguments.option("resume", o.settings.resume, "checkpoint file to go on from");
+  arguments.option("save", o.settings.save, "directory for checkpoints, one after each epoch");
+  arguments.option("resume", o.settings.resume, "directory of checkpoints, or one of them, to go on from");
   arguments.option("json", o.json, "write the result to this file");
   arguments.flag("quiet", o.settings.quiet, "no progress");
 }
 
+/** What was measured; and last what was learned, which is the same for any run with these settings, resumed or not. */
 void print_result(const TrainResult& r) {
-  std::cout << r.net << " " << r.level << ": test accuracy " << fixed(100 * r.accuracy, 2) << " %, loss "
-            << fixed(r.final_loss, 4) << ", " << r.steps << " steps of " << fixed(r.step_ms, 2) << " ms, "
-            << r.skipped_steps << " skipped, loss scale " << fixed(r.loss_scale, 0) << ", peak memory "
-            << bytes_text(static_cast<double>(r.peak_bytes)) << "\n";
+  std::cout << r.net << " " << r.level << ": " << fixed(r.step_ms, 2) << " ms per step, peak memory "
+            << bytes_text(static_cast<double>(r.peak_bytes)) << "\n"
+            << r.net << " " << r.level << ": test accuracy " << fixed(100 * r.accuracy, 2) << " %, loss "
+            << fixed(r.final_loss, 6) << ", " << r.steps << " steps, " << r.skipped_steps
+            << " skipped, loss scale " << fixed(r.loss_scale, 0) << "\n";
 }
 
 int train_and_report(Options& o) {

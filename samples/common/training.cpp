@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 
-#include "checkpoint.h"
 #include "nets.h"
 #include "program.h"
 #include "progress.h"
@@ -40,13 +40,13 @@ class Trainer {
         progress_(settings.net + " " + settings.level, total_steps(), settings.quiet) {
     result_.net = settings.net;
     result_.level = settings.level;
-    if (!settings.resume.empty()) batches_.set_epoch(load_checkpoint(settings.resume, parts()));
+    if (!settings.resume.empty()) resume();
   }
 
   TrainResult run() {
     while (batches_.epoch() < settings_.epochs && !finished()) {
       run_epoch();
-      if (!settings_.save.empty()) save_checkpoint(settings_.save, parts(), batches_.epoch());
+      if (!settings_.save.empty()) amp::save_checkpoint(settings_.save, parts(), {.keep = 3});
     }
     summarise();
     return std::move(result_);
@@ -60,7 +60,27 @@ class Trainer {
     return net;
   }
 
-  CheckpointParts parts() { return {settings_.net, settings_.level, net_.module, optimizer_, session_}; }
+  /** What a checkpoint holds: the training, and of the result so far what the final figures are made of. */
+  amp::Training parts() {
+    amp::Training training{.model = net_.module,
+                           .optimizer = optimizer_,
+                           .session = session_,
+                           .loader = batches_,
+                           .step = result_.steps,
+                           .epoch = batches_.epoch()};
+    training.metadata["skipped_steps"] = result_.skipped_steps;
+    for (std::size_t i = 0; i < recent_.size(); ++i) training.metadata[str("recent_loss.", i)] = recent_[i];
+    return training;
+  }
+
+  void resume() {
+    const amp::LoadedCheckpoint loaded = amp::load_checkpoint(settings_.resume, parts());
+    result_.steps = loaded.step;
+    result_.skipped_steps = std::get<std::int64_t>(loaded.metadata.at("skipped_steps"));
+    for (std::size_t i = 0; i < kRecent; ++i)
+      if (const auto found = loaded.metadata.find(str("recent_loss.", i)); found != loaded.metadata.end())
+        recent_.push_back(std::get<double>(found->second));
+  }
 
   std::int64_t total_steps() const {
     const std::int64_t all = settings_.epochs * batches_.size();
@@ -89,7 +109,7 @@ class Trainer {
         cross_entropy(net_.forward(batch.x.to(settings_.device)), batch.y.to(settings_.device));
     amp::scale_loss(loss, optimizer_, [](const Tensor& scaled) { scaled.backward(); });
     if (optimizer_.step() == amp::StepResult::skipped) ++result_.skipped_steps;
-    result_.losses.push_back(loss.item<double>());
+    note_loss(loss.item<double>());
     const amp::CastStats cast = amp::cast_stats() - before;
     result_.casts_per_step += static_cast<double>(cast.casts);
     result_.cast_bytes_per_step += static_cast<double>(cast.bytes);
@@ -98,12 +118,16 @@ class Trainer {
     ++result_.steps;
   }
 
+  void note_loss(double loss) {
+    result_.losses.push_back(loss);
+    recent_.push_back(loss);
+    if (recent_.size() > kRecent) recent_.pop_front();
+  }
+
   /** Mean of the last losses: a single batch's says little. */
   double recent_loss() const {
-    const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(result_.losses.size(), 20));
-    if (count == 0) return 0;
-    return std::accumulate(result_.losses.end() - count, result_.losses.end(), 0.0) /
-           static_cast<double>(count);
+    if (recent_.empty()) return 0;
+    return std::accumulate(recent_.begin(), recent_.end(), 0.0) / static_cast<double>(recent_.size());
   }
 
   std::string status() {
@@ -119,10 +143,13 @@ class Trainer {
     result_.final_loss = recent_loss();
     result_.accuracy = accuracy(net_, digits_.test);
     result_.loss_scale = session_.loss_scaler().loss_scale();
-    if (result_.steps == 0) return;
-    result_.casts_per_step /= static_cast<double>(result_.steps);
-    result_.cast_bytes_per_step /= static_cast<double>(result_.steps);
+    if (result_.losses.empty()) return;
+    const auto steps_here = static_cast<double>(result_.losses.size());
+    result_.casts_per_step /= steps_here;
+    result_.cast_bytes_per_step /= steps_here;
   }
+
+  static constexpr std::size_t kRecent = 20;
 
   TrainSettings settings_;
   const data::Split& digits_;
@@ -133,6 +160,7 @@ class Trainer {
   Progress progress_;
   TrainResult result_;
   std::vector<double> times_;
+  std::deque<double> recent_;  // the latest losses
 };
 
 }  // namespace

@@ -21,15 +21,16 @@ struct TrainSettings {
   double lr = 1e-3;
   std::uint64_t seed = 1;
   mezzo::Device device = mezzo::cpu;
-  std::string save = {}, resume = {};  // checkpoint files; empty for none
+  std::string save = {}, resume = {};  // directories of checkpoints; empty for none
   bool quiet = false;
 };
 
 /** What came of a run. */
 struct TrainResult {
   std::string net, level;
-  std::int64_t steps = 0;
-  double step_ms = 0;        // median over the steps
+  std::int64_t steps =
+      0;               // with those before a resumed run's checkpoint, as are the other figures of training
+  double step_ms = 0;  // median over the steps
   double samples_per_s = 0;  // batch over the median step
   std::int64_t peak_bytes = 0;
   double final_loss = 0;  // mean over the last steps of training
@@ -38,7 +39,7 @@ struct TrainResult {
   double loss_scale = 1;  // at the end
   double casts_per_step = 0;
   double cast_bytes_per_step = 0;
-  std::vector<double> losses;  // of every step
+  std::vector<double> losses;  // of every step of this process
 };
 
 /** A net of any type, as a module and as a function of a batch of images. */

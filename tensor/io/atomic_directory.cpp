@@ -56,14 +56,23 @@ bool is_directory(const std::string& path) {
   return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-bool may_remove_directory(const std::string& path, const std::vector<std::string>& names) {
-  std::vector<std::string> present;
-  if (!is_directory(path) || list_directory(path, present) != 0) return false;
+namespace {
+
+/** Whether all entries of a directory are regular files of these names. */
+bool are_files(const std::string& path, const std::vector<std::string>& present,
+               const std::vector<std::string>& names) {
   return std::all_of(present.begin(), present.end(), [&](const std::string& name) {
     struct stat facts {};
     return std::find(names.begin(), names.end(), name) != names.end() &&
            ::lstat((path + "/" + name).c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
   });
+}
+
+}  // namespace
+
+bool may_remove_directory(const std::string& path, const std::vector<std::string>& names) {
+  std::vector<std::string> present;
+  return is_directory(path) && list_directory(path, present) == 0 && are_files(path, present, names);
 }
 
 bool remove_directory(const std::string& path, const std::vector<std::string>& names) {
@@ -78,17 +87,25 @@ bool remove_directory(const std::string& path, const std::vector<std::string>& n
 AtomicDirectory::AtomicDirectory(std::string_view operation, const std::string& path,
                                  std::vector<std::string> names)
     : operation_(operation), target_(path), names_(std::move(names)) {
-  struct stat facts {};
-  const bool taken = ::lstat(target_.c_str(), &facts) == 0;
-  if (taken && !may_remove_directory(target_, names_))
-    fail<IoError>(str(operation_, "(", target_, ")"),
-                  {.what = "something else is in the place of the new directory",
-                   .got = S_ISDIR(facts.st_mode) ? "a directory that holds other files" : "no directory",
-                   .hint = "move it away"});
+  require_replaceable();
   const std::string candidate = target_ + temporary_suffix();
   if (system_call("mkdir", [&] { return ::mkdir(candidate.c_str(), 0777); }) < 0)
     fail_with("", "cannot create a directory", errno);
   temporary_ = candidate;
+}
+
+void AtomicDirectory::require_replaceable() const {
+  struct stat facts {};
+  if (::lstat(target_.c_str(), &facts) < 0) return;
+  std::vector<std::string> present;
+  const bool directory = S_ISDIR(facts.st_mode);
+  if (const int error = directory ? list_directory(target_, present) : 0)
+    fail_with("", "cannot read the directory that is to be replaced", error);
+  if (directory && are_files(target_, present, names_)) return;
+  fail<IoError>(str(operation_, "(", target_, ")"),
+                {.what = "something else is in the place of the new directory",
+                 .got = directory ? "a directory that holds other files" : "no directory",
+                 .hint = "move it away"});
 }
 
 AtomicDirectory::~AtomicDirectory() {

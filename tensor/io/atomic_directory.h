@@ -43,6 +43,7 @@ class MZ_API AtomicDirectory {
 
  private:
   [[noreturn]] void fail_with(const std::string& name, const char* what, int error) const;
+  void require_replaceable() const;
   void take_place();
 
   std::string operation_, target_, temporary_;
@@ -57,6 +58,6 @@ bool is_directory(const std::string& path);
 /** Whether the path is a directory that holds no other files than these. */
 bool may_remove_directory(const std::string& path, const std::vector<std::string>& names);
 /** Removes a directory that holds no other files than these. False where it holds others, and nothing is gone; or where removing failed. */
-bool remove_directory(const std::string& path, const std::vector<std::string>& names);
+MZ_API bool remove_directory(const std::string& path, const std::vector<std::string>& names);
 
 }  // namespace mezzo::io

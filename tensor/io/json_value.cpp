@@ -13,14 +13,15 @@ namespace mezzo::io {
 
 namespace {
 
-constexpr double kMostExact = 0x1p53;  // up to here each integer is a double
+constexpr std::int64_t kMostWhole = std::int64_t{1} << 53;  // up to here each integer is a double
+constexpr double kMostExact = kMostWhole;
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 void append_number(std::string& out, double number) {
   if (!std::isfinite(number)) {
     append_json_string(out, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
-  } else if (number == std::floor(number) && std::fabs(number) >= kMostExact) {
+  } else if (number == std::floor(number) && std::fabs(number) > kMostExact) {
     char buffer[32];
     out.append(buffer,
                std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr);
@@ -82,18 +83,16 @@ class ValueListener final : public JsonListener {
   bool end_array() override { return unexpected("an array"); }
   bool string(const std::string& text) override { return add(text); }
   bool number_unsigned(std::uint64_t value) override {
-    const auto number = static_cast<double>(value);
-    if (number > kMostExact) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
-    return add(number);
+    if (value > kMostWhole) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
+    return add(static_cast<double>(value));
   }
   bool number_negative(std::int64_t value) override {
-    const auto number = static_cast<double>(value);
-    if (number < -kMostExact) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
-    return add(number);
+    if (value < -kMostWhole) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
+    return add(static_cast<double>(value));
   }
   bool number_float(double value, const std::string& text) override {
-    if (!std::isfinite(value)) return unexpected("the number " + text.substr(0, 40));
-    return add(value);
+    if (std::isfinite(value) && text.find_first_of(".eE") != std::string::npos) return add(value);
+    return unexpected("the number " + text.substr(0, 40));
   }
   bool boolean(bool value) override { return add(value); }
   bool null() override { return unexpected("null"); }
@@ -130,8 +129,10 @@ class ValueListener final : public JsonListener {
 
 }  // namespace
 
+JsonValue::JsonValue(Object members) : value(std::move(members)) {}
+
 JsonValue JsonValue::whole(std::uint64_t number) {
-  if (number <= static_cast<std::uint64_t>(kMostExact)) return static_cast<double>(number);
+  if (number <= kMostWhole) return static_cast<double>(number);
   return str(number);
 }
 
@@ -150,7 +151,9 @@ JsonValue read_json(const ByteReader& file, std::string_view text, int depth) {
 // ---- taking a value apart ---------------------------------------------------------------------------------------------
 
 void JsonField::refuse(std::string what, std::string got, std::string expected) const {
-  fail<FormatError>(file_.subject(), {.what = quote(path_) + " " + what, .got = got, .expected = expected});
+  fail<FormatError>(
+      file_.subject(),
+      {.what = (path_.empty() ? "the state" : quote(path_)) + " " + what, .got = got, .expected = expected});
 }
 
 const JsonValue::Object& JsonField::object() const {

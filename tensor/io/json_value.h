@@ -18,17 +18,18 @@
 namespace mezzo::io {
 
 /** A value. There are no arrays and no null; integers beyond 2^53 and numbers that are not finite are written as text. */
-struct JsonValue {
+struct MZ_API JsonValue {
   using Member = std::pair<std::string, JsonValue>;
   using Object = std::vector<Member>;  // in the order of the file, each name once
 
   std::variant<bool, double, std::string, Object> value;
 
-  JsonValue(bool truth) : value(truth) {}                        // NOLINT: conversion is the point
-  JsonValue(double number) : value(number) {}                    // NOLINT
-  JsonValue(std::string text) : value(std::move(text)) {}        // NOLINT
-  JsonValue(const char* text) : value(std::string(text)) {}      // NOLINT
-  JsonValue(Object members = {}) : value(std::move(members)) {}  // NOLINT
+  JsonValue(bool truth) : value(truth) {}                    // NOLINT: conversion is the point
+  JsonValue(double number) : value(number) {}                // NOLINT
+  JsonValue(std::string text) : value(std::move(text)) {}    // NOLINT
+  JsonValue(const char* text) : value(std::string(text)) {}  // NOLINT
+  JsonValue(Object members);                                 // NOLINT
+  JsonValue() : JsonValue(Object()) {}
   static JsonValue whole(std::uint64_t number);
 };
 

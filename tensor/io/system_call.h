@@ -45,8 +45,8 @@ int sync_directory(const std::string& path);
 /** The directory part of a path: "." without one. */
 std::string directory_of(const std::string& path);
 /** ".tmp-" and 13 random digits: what the name of something unfinished ends with. */
-std::string temporary_suffix();
+MZ_API std::string temporary_suffix();
 /** Whether a name ends as temporary_suffix() does. */
-bool is_temporary(std::string_view name);
+MZ_API bool is_temporary(std::string_view name);
 
 }  // namespace mezzo::io

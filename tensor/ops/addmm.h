@@ -1,6 +1,6 @@
 // Matrix products added to a matrix: beta * C + alpha * A B in several arrangements, one rounding each.
 // Sees: op.h.
-// Read next: matmul.h, ../cpu/addmm.cpp (kernels), ../../autograd/rules/addmm.cpp (rules).
+// Read next: matmul.h, product.h (what the kernels are given), ../../autograd/rules/addmm.cpp (rules).
 #pragma once
 
 #include "../op.h"

@@ -1,6 +1,8 @@
 // The graph and its walk: accumulation, options, hooks, errors, long chains.
 #include <mezzo.h>
 
+#include <cmath>
+#include <thread>
 #include <vector>
 
 #include "../support/catch.h"
@@ -73,6 +75,21 @@ TEST_CASE("grad() gives gradients without touching the leaves", "[engine]") {
   CHECK(g[0].item<double>() == 100);
   CHECK(g[1].item<double>() == 20);
   CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("grad() finds inputs that other threads' ops stand between", "[engine]") {
+  const Tensor x = tensor(2.0, {.dtype = f64}).requires_grad_();
+  Tensor middle = x;
+  for (int i = 0; i < 100; ++i) middle = middle * 1.01;
+  Tensor y, above;
+  // A new thread numbers its nodes from 0; they must count as later than those they use.
+  std::thread([&] { above = middle * middle; }).join();
+  std::thread([&] { y = above * 3.0; }).join();
+  CHECK(grad(y, above, {.retain_graph = true}).item<double>() == 3);
+  CHECK(grad(y, middle, {.retain_graph = true}).item<double>() == Approx(6 * middle.item<double>()));
+  const std::vector<Tensor> both = grad({y}, {middle, x});
+  CHECK(both[0].item<double>() == Approx(6 * middle.item<double>()));
+  CHECK(both[1].item<double>() == Approx(6 * middle.item<double>() * std::pow(1.01, 100)));
 }
 
 TEST_CASE("grad() of an input that takes no part", "[engine]") {

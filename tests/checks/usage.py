@@ -15,8 +15,8 @@ def cases(folder):
     damaged.mkdir()
     (damaged / 't10k-images-idx3-ubyte').write_bytes(b'\0\0\x08\x03\0\0\0\x02\0\0\0\x1c\0\0\0\x1c' + bytes(100))
     (damaged / 't10k-labels-idx1-ubyte').write_bytes(b'\0\0\x08\x01\0\0\0\x02\x01\x02')
-    other = folder / 'other.safetensors'
-    other.write_bytes(b'no safetensors file')
+    other = folder / 'file'
+    other.write_bytes(b'no directory')
     return [
         (2, '--nets', [bench, '--nets', 'transformer']),
         (2, 'the letter O', [bench, '--levels', '01']),
@@ -28,9 +28,10 @@ def cases(folder):
         (2, 'unknown device', [mnist, '--device', 'tpu']),
         (1, 'MNIST is not here', [mnist, '--data', folder / 'nowhere']),
         (1, 't10k-images', [mnist, '--data', damaged]),
-        (1, 'cannot open', [mnist, '--resume', folder / 'missing.safetensors', '--train', '64', '--quiet']),
-        (1, '', [mnist, '--resume', other, '--train', '64', '--quiet']),
-        (1, '', [mnist, '--save', folder / 'no' / 'such' / 'file', '--net', 'mlp', '--train', '64', '--test', '8', '--epochs', '1', '--quiet']),
+        (1, 'cannot read the directory', [mnist, '--resume', folder / 'missing', '--train', '64', '--quiet']),
+        (1, 'Not a directory', [mnist, '--resume', other, '--train', '64', '--quiet']),
+        (1, 'there is no checkpoint', [mnist, '--resume', folder, '--train', '64', '--quiet']),
+        (1, 'cannot create', [mnist, '--save', other / 'checkpoints', '--net', 'mlp', '--train', '64', '--test', '8', '--epochs', '1', '--quiet']),
         (0, '', [mnist, '--help']),
     ]
 

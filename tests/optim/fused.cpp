@@ -16,9 +16,9 @@ namespace {
 
 using Tensors = reference::Tensors;
 
-/** Three parameters of different sizes, one of them zero, one empty. */
-std::vector<Tensor> parameters(DType dtype) {
-  return {parameter(1037, dtype, 1), parameter(65537, dtype, 2),
+/** Parameters of different sizes, one of them zero, one empty. */
+std::vector<Tensor> parameters(DType dtype, std::int64_t largest = 1037) {
+  return {parameter(largest, dtype, 1), parameter(70, dtype, 2),
           zeros({5}, {.dtype = dtype}).requires_grad_(), zeros({0}, {.dtype = dtype}).requires_grad_()};
 }
 
@@ -120,6 +120,14 @@ TEMPLATE_TEST_CASE("FusedLAMB follows its equations in every variant", "", float
                                   .averaging = averaging,
                                   .nvlamb = nvlamb},
                   tolerance_of<V>() * 10, 4);
+}
+
+TEST_CASE("norms of tensors of many chunks are right: LAMB and NovoGrad over large ones") {
+  const std::vector<Tensor> a = parameters(f32, 200001), b = parameters(f32, 200001);
+  optim::FusedLAMB lamb(a, {.lr = 0.01});
+  compare_tensors(lamb, a, reference::Lamb{.lr = 0.01}, 3e-5, 2);
+  optim::FusedNovoGrad novograd(b, {.lr = 0.01});
+  compare_tensors(novograd, b, reference::NovoGrad{.lr = 0.01}, 3e-5, 2);
 }
 
 TEST_CASE("FusedLAMB clips the gradients of all groups as one vector") {

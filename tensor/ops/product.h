@@ -1,0 +1,52 @@
+// Product: every matrix product in one form, C = alpha A B + beta D over a batch of matrices. What the operands of matmul, linear, addmm and
+// their kin mean is told here, once for all devices.
+// Sees: addmm.h, matmul.h.
+// Read next: product.cpp, ../cpu/matmul.cpp (the CPU's kernel).
+#pragma once
+
+#include <type_traits>
+
+#include "addmm.h"
+#include "matmul.h"
+
+namespace mezzo::op {
+
+/** c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * addend; batch dimensions and the addend broadcast to those of c. */
+struct Product {
+  Tensor a, b, c;
+  double alpha = 1, beta = 0;
+  Tensor addend = {};  // undefined where beta is 0
+};
+
+Product product_of(std::type_identity<Addbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs);
+Product product_of(std::type_identity<Addmm>, Inputs in, Outputs out, const AddmmAttrs& attrs);
+Product product_of(std::type_identity<Addmv>, Inputs in, Outputs out, const AddmmAttrs& attrs);
+Product product_of(std::type_identity<Addr>, Inputs in, Outputs out, const AddmmAttrs& attrs);
+Product product_of(std::type_identity<Baddbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs);
+Product product_of(std::type_identity<Bmm>, Inputs in, Outputs out, const NoAttrs&);
+Product product_of(std::type_identity<Linear>, Inputs in, Outputs out, const NoAttrs&);
+Product product_of(std::type_identity<MatMul>, Inputs in, Outputs out, const MatMul::Attrs& attrs);
+Product product_of(std::type_identity<Mm>, Inputs in, Outputs out, const NoAttrs&);
+Product product_of(std::type_identity<Mv>, Inputs in, Outputs out, const NoAttrs&);
+
+/** The ops above. Dot and Vecdot are sums rather than products of matrices and have kernels of their own. */
+using ProductOps = type_list<Addbmm, Addmm, Addmv, Addr, Baddbmm, Bmm, Linear, MatMul, Mm, Mv>;
+
+/** A batch of matrices in memory: element (i, j) of one lies i * row + j * column elements behind its first. */
+struct MatrixBatch {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t row = 0, column = 0;
+  Strides batch = {};  // over the batch's dimensions, in elements; 0 where broadcast
+};
+
+/** A product as addresses. Batches whose rows run on into each other are taken as one matrix. */
+struct ProductPlan {
+  std::int64_t m = 0, n = 0, k = 0;
+  Shape batch = {};
+  MatrixBatch a = {}, b = {}, c = {}, addend = {};
+  double alpha = 1, beta = 0;
+};
+ProductPlan plan(const Product& product);
+
+}  // namespace mezzo::op
