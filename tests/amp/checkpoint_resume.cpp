@@ -59,6 +59,13 @@ TEST_CASE("a resumed training goes on with the same bits", "[checkpoint]") {
   CHECK(combinations == 189);
 }
 
+TEST_CASE("a resumed training goes on with the same bits under every optimizer", "[checkpoint]") {
+  for (const char* surface : {"O0", "O2", "O5", "scaler"})
+    for (const optimizers::Kind& optimizer : optimizers::kinds())
+      for (const Cut& cut : kCuts)
+        check_resume({.net = "mlp", .surface = surface, .optimizer = optimizer.name}, cut);
+}
+
 TEST_CASE("a loaded training goes on with the same bits when it is loaded over another one", "[checkpoint]") {
   for (const char* surface : {"O0", "O1", "O2", "O5", "scaler"}) {
     INFO(surface);

@@ -7,7 +7,7 @@
 
 #include "fingerprint.h"
 #include "nets.h"
-#include "optimizers.h"
+#include "../support/optimizers.h"
 
 namespace conv_net {
 

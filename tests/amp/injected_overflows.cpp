@@ -5,7 +5,7 @@
 #include "../support/catch.h"
 #include "fingerprint.h"
 #include "nets.h"
-#include "optimizers.h"
+#include "../support/optimizers.h"
 
 using namespace nets;
 

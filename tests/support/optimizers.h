@@ -1,6 +1,6 @@
-// The optimizers that the campaigns of this folder go through, as factories: a new kind is one new line.
+// The optimizers that tests go through, as factories: a new kind is one new line.
 // Sees: mezzo.h.
-// Read next: injected_overflows.cpp, cross_product.cpp.
+// Read next: ../amp/injected_overflows.cpp, ../amp/cross_product.cpp, ../gpu/optimizers.cpp.
 #pragma once
 
 #include <mezzo.h>
@@ -17,6 +17,7 @@ using Factory = std::function<Made(const std::vector<mezzo::Tensor>& params)>;
 struct Kind {
   const char* name;
   Factory make;
+  bool measures_norms = false;   // of whole tensors
   bool tensor_by_tensor = true;  // no tensor's update depends on another tensor
 };
 
@@ -49,10 +50,12 @@ inline const std::vector<Kind>& kinds() {
            .lr = 0.02, .momentum = 0.9, .wd_after_momentum = true, .materialize_master_grads = false})},
       {"FusedAdam", factory<FusedAdam>(FusedAdamOptions{.lr = 0.02})},
       {"FusedAdagrad", factory<FusedAdagrad>(FusedAdagradOptions{.lr = 0.05})},
-      {"FusedLAMB", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02}), false},
-      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0})},
-      {"FusedNovoGrad", factory<FusedNovoGrad>(FusedNovoGradOptions{.lr = 0.02})},
-      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3})},
+      {"FusedLAMB", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02}), true, false},
+      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0}),
+       true},
+      {"FusedNovoGrad", factory<FusedNovoGrad>(FusedNovoGradOptions{.lr = 0.02}), true},
+      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3}),
+       true},
   };
   return all;
 }
