@@ -1,6 +1,7 @@
 #include "casting.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "../tensor/log.h"
 #include "../tensor/text.h"
@@ -85,8 +86,13 @@ void ThreadCasts::open(GuardFrame& frame) {
 }
 
 void ThreadCasts::close(GuardFrame& frame) noexcept {
-  if (guard_ != &frame) log_text(Severity::error, "autocast: guards must close in reverse order of opening");
-  guard_ = frame.outer;
+  if (guard_ == &frame) {
+    guard_ = frame.outer;
+  } else {
+    log_text(Severity::error, "autocast: guards must close in reverse order of opening");
+    for (GuardFrame* inner = guard_; inner; inner = inner->outer)
+      if (inner->outer == &frame) inner->outer = frame.outer;
+  }
   quietly([&] {
     if (!guard_) region_cache_.clear();
     refresh();
@@ -153,9 +159,11 @@ Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, const
 namespace {
 
 [[noreturn]] void refuse_banned(const OpRow& row, std::span<const Tensor> in) {
+  std::vector<Tensor> given;
+  std::copy_if(in.begin(), in.end(), std::back_inserter(given), [](const Tensor& x) { return x.defined(); });
   fail<DtypeError>(row.traits.name,
                    {.what = "gradient may not fit f16",
-                    .got = str(in),
+                    .got = str(std::span<const Tensor>(given)),
                     .expected = "casts off",
                     .hint = "use binary_cross_entropy_with_logits, disable_casts with f32 inputs, or a "
                             "policy override"});

@@ -52,9 +52,13 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   return std::nullopt;
 }
 
-std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) {
-  const auto found = first_nonfinite_gradient(optimizer);
-  return found ? found->text() : "";
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
+  try {
+    const auto found = first_nonfinite_gradient(optimizer);
+    return found ? found->text() : "";
+  } catch (...) {
+    return {};
+  }
 }
 
 }  // namespace mezzo::amp

@@ -25,7 +25,7 @@ struct MZ_API NonfiniteGradient {
  *  from the overflow until zero_grad(), so ask between a skipped step and that. Costs a pass over the gradients up to the one it names. */
 MZ_API std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer);
 
-/** Its text, or an empty one. */
-MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer);
+/** Its text, or an empty one; also where memory is too short for the search: what is told about an error must not become one. */
+MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept;
 
 }  // namespace mezzo::amp

@@ -76,7 +76,7 @@ void OptimizerLink::collect(Seen& seen, double scale, std::vector<UnscaleWork>& 
     else
       collect_in_place(slot.param, 1 / scale, 1, work);
   });
-  if (scaled) held_ = {out, true};
+  if (scaled) next_held_ = {out, true};
 }
 
 void OptimizerLink::collect_for_master(const Slot& slot, double scale, std::vector<UnscaleWork>& work) {
@@ -104,7 +104,8 @@ void OptimizerLink::collect_in_place(const Tensor& param, double new_factor, dou
 
 void OptimizerLink::finish() {
   for (const auto& [tensor, grad] : new_gradients_) tensor.set_grad(grad);
-  new_gradients_.clear();
+  held_ = next_held_.value_or(held_);
+  forget_results();
   stash_.clear();
 }
 
@@ -114,7 +115,7 @@ void OptimizerLink::roll_back(Seen& seen) {
     const auto stashed = stash_.find(slot.param.impl());
     slot.param.set_grad(stashed == stash_.end() ? Tensor{} : stashed->second);
   });
-  new_gradients_.clear();
+  forget_results();
   stash_.clear();
 }
 

@@ -56,7 +56,10 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
   void finish();
   /** Forgets what collect() had in mind; gradients stay as they are. */
-  void forget_results() { new_gradients_.clear(); }
+  void forget_results() {
+    new_gradients_.clear();
+    next_held_.reset();
+  }
   /** Drops new gradients and puts the old ones back. */
   void roll_back(Seen& seen);
   void skip_next_step(int loss_id) {
@@ -108,6 +111,7 @@ class MZ_API OptimizerLink final : public optim::Attachment,
     bool of_this_iteration = false;  // a scope since the last step has set it
   };
   Held held_;
+  std::optional<Held> next_held_;                         // what collect() has in mind for it
   std::unordered_map<const TensorImpl*, Tensor> stash_;   // gradients from before the scope, by parameter
   std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
 };

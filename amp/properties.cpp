@@ -2,8 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "../tensor/text.h"
 

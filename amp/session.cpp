@@ -38,6 +38,11 @@ void check_models(const ModelList& models, const Properties& properties) {
             kOp, {.what = "a model belongs to another live session",
                   .got = str(model->kind(), entry.name.empty() ? "" : ", through its part ", entry.name),
                   .hint = "close that session first"});
+  for (const nn::Module* model : models)
+    if (model->is_parallel_wrapper())
+      fail<ValueError>(kOp, {.what = "a model is a parallel wrapper",
+                             .got = std::string(model->kind()),
+                             .hint = "wrap after initialize: pass the model inside, then wrap it"});
   if (properties.allow_incoming_model_not_fp32) return;
   for (const nn::Module* model : models) check_incoming(*model);
 }

@@ -81,7 +81,7 @@ class MZ_API Session {
  *    auto session = amp::initialize(model, optimizer, {.opt_level = "O1"});
  *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for inference. Make the optimizers first, from the f32
  *  model; make schedules, wrappers and averages of weights afterwards.
- *  Errors: ValueError for options (the first that does not fit), for an object given twice; StateError for one that a live session holds;
+ *  Errors: ValueError for options (the first that does not fit), for an object given twice, for a parallel wrapper; StateError for one that a live session holds;
  *  DtypeError naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
 [[nodiscard]] MZ_API Session initialize(const ModelList& models, const OptimizerList& optimizers,
                                         const Options& options = {});

@@ -16,30 +16,7 @@ namespace {
 using op::MatrixBatch;
 using op::ProductPlan;
 
-// ---- the own kernel: takes everything ---------------------------------------------------------------------------------
-
-GemmOperand operand(const MatrixBatch& x) {
-  GemmOperand out{.data = x.data, .dtype = x.dtype, .row = x.row, .column = x.column};
-  for (int i = 0; i < x.batch.rank(); ++i) out.batch[i] = x.batch[i];
-  return out;
-}
-
-GemmCall call_of(const ProductPlan& plan) {
-  GemmCall call{.m = plan.m,
-                .n = plan.n,
-                .k = plan.k,
-                .rank = plan.batch.rank(),
-                .a = operand(plan.a),
-                .b = operand(plan.b),
-                .c = operand(plan.c),
-                .addend = operand(plan.addend),
-                .alpha = plan.alpha,
-                .beta = plan.beta};
-  for (int i = 0; i < call.rank; ++i) call.batch[i] = plan.batch[i];
-  return call;
-}
-
-// ---- cuBLASLt: one dtype, rows side by side, batches at one distance -------------------------------------------------------
+// What cuBLASLt takes: one dtype, rows side by side, batches at one distance.
 
 /** The distance of neighbours in the batch, where it is one for all. */
 bool batch_stride(const ProductPlan& plan, const MatrixBatch& x, std::int64_t& stride) {
@@ -105,9 +82,8 @@ template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attr
   const ProductPlan plan = op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs));
   if (!plan.c.data) return;
   const Device device = out[0].device();
-  const runtime::Stream stream = current_stream(device);
   blas::Gemm call;
-  if (!fits_blas(plan, call) || !blas::gemm(call, device, stream)) gemm(call_of(plan), stream);
+  if (!fits_blas(plan, call) || !blas::gemm(call, device, current_stream(device))) gemm(plan, device);
 }
 
 template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, product<Ops>>(), ...); }

@@ -1,7 +1,13 @@
 #include "activation.h"
 
+#include "../autograd/ops/compare.h"
+#include "../autograd/ops/operators.h"
+#include "../autograd/ops/random.h"
+#include "../autograd/ops/selection.h"
 #include "../autograd/ops/softmax.h"
+#include "../tensor/ops/require.h"
 #include "../tensor/text.h"
+#include "arguments.h"
 
 namespace mezzo::nn {
 
@@ -54,5 +60,44 @@ MZ_ACTIVATION(LogSoftmax, log_softmax)
 MZ_ACTIVATION(Softmax, softmax)
 MZ_ACTIVATION(Softmin, softmin)
 #undef MZ_ACTIVATION
+
+PReLU::PReLU(const PReluOptions& options) {
+  detail::require_at_least(1, "PReLU", "num_parameters", options.num_parameters);
+  weight_ = add_parameter("weight", full({options.num_parameters}, options.init));
+  set_summary(str(options.num_parameters));
+}
+
+Tensor PReLU::forward(const Tensor& x) const { return prelu(x, weight_); }
+
+RReLU::RReLU(const RReluOptions& options) : options_(options) {
+  if (!(options.lower <= options.upper))
+    fail<ValueError>("RReLU", {.what = "bounds out of order",
+                               .got = str("lower ", options.lower, ", upper ", options.upper),
+                               .expected = "lower <= upper"});
+  set_summary(str(options.lower, ", ", options.upper));
+}
+
+Tensor RReLU::forward(const Tensor& x) const {
+  if (!training()) return leaky_relu(x, {.negative_slope = (options_.lower + options_.upper) / 2});
+  require_floating_operands("RReLU", {&x, 1});
+  const Tensor slopes = empty_like(x);
+  uniform_(slopes, options_.lower, options_.upper);
+  return where(ge(x, 0.0), x, x * slopes);
+}
+
+Tensor Softmax2d::forward(const Tensor& x) const {
+  require_defined("Softmax2d", x);
+  if (x.dim() != 3 && x.dim() != 4)
+    fail<ShapeError>("Softmax2d", {.what = "the input is no image or batch of images",
+                                   .got = str(x),
+                                   .expected = "[N, C, H, W] or [C, H, W]"});
+  return softmax(x, -3);
+}
+
+Threshold::Threshold(double threshold, double value) : threshold_(threshold), value_(value) {
+  set_summary(str(threshold, ", ", value));
+}
+
+Tensor Threshold::forward(const Tensor& x) const { return mezzo::threshold(x, threshold_, value_); }
 
 }  // namespace mezzo::nn

@@ -64,4 +64,54 @@ MZ_ACTIVATION(Softmax)
 MZ_ACTIVATION(Softmin)
 #undef MZ_ACTIVATION
 
+struct PReluOptions {
+  std::int64_t num_parameters = 1;  // one slope for all channels, or as many as there are channels
+  double init = 0.25;
+};
+
+/** x > 0 ? x : weight * x with trained slopes. Parameters: weight [num_parameters], all `init`.   Precision: low.
+ *  Errors: ValueError for num_parameters below 1; when called: as prelu(). */
+class MZ_API PReLU : public Model<PReLU> {
+ public:
+  explicit PReLU(const PReluOptions& options = {});
+  Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  Tensor weight_;
+};
+
+struct RReluOptions {
+  double lower = 1.0 / 8, upper = 1.0 / 3;
+};
+
+/** x >= 0 ? x : a * x, where a is drawn from U(lower, upper) for each element while training, and is their mean otherwise.
+ *  Precision: follows the input.   Gradient: 1 or a.   Errors: ValueError unless lower <= upper.
+ *  Source: Xu et al., Empirical evaluation of rectified activations in convolutional network (2015). */
+class MZ_API RReLU : public Model<RReLU> {
+ public:
+  explicit RReLU(const RReluOptions& options = {});
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  RReluOptions options_;
+};
+
+/** softmax over the channels of each pixel. Shape: [N,C,H,W] or [C,H,W], kept.   Precision: full.   Errors: ShapeError. */
+class MZ_API Softmax2d : public Model<Softmax2d> {
+ public:
+  Tensor forward(const Tensor& x) const;
+};
+
+/** x > threshold ? x : value. */
+class MZ_API Threshold : public Model<Threshold> {
+ public:
+  Threshold(double threshold, double value);
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  double threshold_, value_;
+};
+
 }  // namespace mezzo::nn

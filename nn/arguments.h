@@ -20,6 +20,13 @@ inline void require_at_least(std::int64_t least, std::string_view layer, const c
         {.what = str(argument, " is out of range"), .got = str(value), .expected = str("at least ", least)});
 }
 
+/** Errors: ValueError naming the layer and the argument unless 0 <= value <= 1. */
+inline void require_probability(std::string_view layer, const char* argument, double value) {
+  if (!(value >= 0 && value <= 1))
+    fail<ValueError>(layer,
+                     {.what = str(argument, " is no probability"), .got = str(value), .expected = "0..1"});
+}
+
 /** "5" where all are equal, else "5x3"; empty where none were given. */
 template <class Sizes> std::string sizes_text(const Sizes& sizes, int dims) {
   if (!sizes.given()) return {};

@@ -1,5 +1,7 @@
 #include "linear.h"
 
+#include <cmath>
+
 #include "../autograd/ops.h"
 #include "arguments.h"
 #include "init.h"
@@ -16,5 +18,21 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 }
 
 Tensor Linear::forward(const Tensor& x) const { return linear(x, weight_, bias_); }
+
+Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
+                   const LinearOptions& options) {
+  detail::require_at_least(1, "Bilinear", "in1_features", in1_features);
+  detail::require_at_least(1, "Bilinear", "in2_features", in2_features);
+  detail::require_at_least(1, "Bilinear", "out_features", out_features);
+  const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
+  weight_ = init::uniform_(add_parameter("weight", empty({out_features, in1_features, in2_features})), -bound,
+                           bound);
+  if (options.bias) bias_ = init::uniform_(add_parameter("bias", empty({out_features})), -bound, bound);
+  set_summary(str(in1_features, ", ", in2_features, ", ", out_features));
+}
+
+Tensor Bilinear::forward(const Tensor& x1, const Tensor& x2) const {
+  return bilinear(x1, x2, weight_, bias_);
+}
 
 }  // namespace mezzo::nn

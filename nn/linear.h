@@ -1,4 +1,4 @@
-// Linear: y = x W^T + b. The simplest layer, and the pattern of all others.
+// Linear: y = x W^T + b. The simplest layer, and the pattern of all others. Bilinear: the same of two inputs.
 // Sees: model.h.
 // Read next: linear.cpp, sequential.h.
 #pragma once
@@ -19,6 +19,24 @@ class MZ_API Linear : public Model<Linear> {
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
+
+  const Tensor& weight() const { return weight_; }
+  /** Undefined when made without. */
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  Tensor weight_, bias_;
+};
+
+/** y_o = x1^T W_o x2 + b_o. Shape: [..., in1_features] and [..., in2_features] give [..., out_features].
+ *  Parameters: weight [out, in1, in2], bias [out], both from U(-1, 1) / sqrt(in1).   Precision: widest.
+ *  Errors: ValueError for sizes below 1; when called: as bilinear(). */
+class MZ_API Bilinear : public Model<Bilinear> {
+ public:
+  Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
+           const LinearOptions& options = {});
+
+  Tensor forward(const Tensor& x1, const Tensor& x2) const;
 
   const Tensor& weight() const { return weight_; }
   /** Undefined when made without. */

@@ -75,6 +75,8 @@ void Module::set_summary(std::string summary) { state_->summary = std::move(summ
 
 bool Module::keeps_f32_under_amp() const { return state_->keeps_f32_under_amp; }
 void Module::set_keeps_f32_under_amp(bool on) { state_->keeps_f32_under_amp = on; }
+bool Module::is_parallel_wrapper() const { return state_->parallel_wrapper; }
+void Module::set_parallel_wrapper(bool on) { state_->parallel_wrapper = on; }
 void Module::set_call_wrapper(std::shared_ptr<CallWrapper> wrapper) const {
   state_->call_wrapper = std::move(wrapper);
 }

@@ -126,6 +126,8 @@ class MZ_API Module {
   const void* attached_to() const;
   /** True for affine batch norms: "keep batch norm in f32" means them. */
   bool keeps_f32_under_amp() const;
+  /** Runs another model on several devices or processes: it is to be made after mixed precision has seen that one. */
+  bool is_parallel_wrapper() const;
 
   ModuleState& state() const { return *state_; }
 
@@ -139,6 +141,7 @@ class MZ_API Module {
   /** The layer's settings as shown when printed: "784, 256". */
   void set_summary(std::string summary);
   void set_keeps_f32_under_amp(bool on);
+  void set_parallel_wrapper(bool on);
 
  private:
   explicit Module(Ref<ModuleState> state);
@@ -162,6 +165,7 @@ struct MZ_API ModuleState final : RefCounted {
   std::vector<NamedModule> children;
   bool training = true;
   bool keeps_f32_under_amp = false;
+  bool parallel_wrapper = false;
   std::shared_ptr<CallWrapper> call_wrapper;
   std::shared_ptr<const StateRule> state_rule;
   const void* attached_to = nullptr;

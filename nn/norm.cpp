@@ -102,4 +102,58 @@ Tensor GroupNorm::forward(const Tensor& x) const {
   return group_norm(x, groups_, {.weight = weight_, .bias = bias_, .eps = eps_});
 }
 
+template <class Derived, int kDims>
+InstanceNormLayer<Derived, kDims>::InstanceNormLayer(std::int64_t channels,
+                                                     const InstanceNormLayerOptions& options)
+    : channels_(channels), options_(options) {
+  detail::require_at_least(1, this->kind(), "channels", channels);
+  if (options.affine) {
+    weight_ = this->add_parameter("weight", ones({channels}));
+    bias_ = this->add_parameter("bias", zeros({channels}));
+  }
+  if (options.track_running_stats) {
+    running_mean_ = this->add_buffer("running_mean", zeros({channels}));
+    running_var_ = this->add_buffer("running_var", ones({channels}));
+    this->add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
+  }
+  this->set_summary(str(channels));
+}
+
+template <class Derived, int kDims> Tensor InstanceNormLayer<Derived, kDims>::forward(const Tensor& x) const {
+  const bool batched = x.dim() == kDims + 2;
+  if ((!batched && x.dim() != kDims + 1) || x.size(batched ? 1 : 0) != channels_)
+    fail<ShapeError>("instance_norm",
+                     {.what = str("the input does not fit ", this->kind()),
+                      .got = str(x),
+                      .expected = str(channels_, " channels before ", kDims,
+                                      kDims == 1 ? " dimension" : " dimensions", " of space")});
+  const Tensor y = instance_norm(batched ? x : x.unsqueeze(0),
+                                 {.running_mean = running_mean_,
+                                  .running_var = running_var_,
+                                  .weight = weight_,
+                                  .bias = bias_,
+                                  .use_input_stats = this->training() || !options_.track_running_stats,
+                                  .momentum = options_.momentum,
+                                  .eps = options_.eps});
+  return batched ? y : y.squeeze(0);
+}
+
+#define MZ_INSTANCE_NORM(dims)                                                          \
+  template class InstanceNormLayer<InstanceNorm##dims##d, dims>;                        \
+  InstanceNorm##dims##d::InstanceNorm##dims##d(std::int64_t channels,                   \
+                                               const InstanceNormLayerOptions& options) \
+      : InstanceNormLayer(channels, options) {}
+MZ_INSTANCE_NORM(1)
+MZ_INSTANCE_NORM(2)
+MZ_INSTANCE_NORM(3)
+#undef MZ_INSTANCE_NORM
+
+LocalResponseNorm::LocalResponseNorm(std::int64_t size, const LocalResponseNormOptions& options)
+    : size_(size), options_(options) {
+  detail::require_at_least(1, "LocalResponseNorm", "size", size);
+  set_summary(str(size));
+}
+
+Tensor LocalResponseNorm::forward(const Tensor& x) const { return local_response_norm(x, size_, options_); }
+
 }  // namespace mezzo::nn

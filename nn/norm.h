@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "../autograd/ops/local_response_norm.h"
 #include "model.h"
 
 namespace mezzo::nn {
@@ -121,6 +122,61 @@ class MZ_API GroupNorm : public Model<GroupNorm> {
   std::int64_t groups_;
   double eps_;
   Tensor weight_, bias_;
+};
+
+struct InstanceNormLayerOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;             // share of a batch in the running statistics
+  bool affine = false;               // trains a weight and a bias for each channel
+  bool track_running_stats = false;  // off: each sample's own statistics serve outside training too
+};
+
+/** Normalises each channel of each sample by itself: (x - mean) / sqrt(var + eps) * weight + bias.
+ *  Shape: 1d [N,C,L], 2d [N,C,H,W], 3d [N,C,D,H,W], or without N; kept.
+ *  Parameters: weight [C] ones and bias [C] zeros where affine. Buffers where tracking: running_mean [C] zeros, running_var [C] ones,
+ *  num_batches_tracked [], which stays 0.
+ *  Precision: follows the input, f32 inside.   Errors: ValueError for channels below 1; when called: ShapeError. */
+template <class Derived, int kDims> class MZ_API InstanceNormLayer : public Model<Derived> {
+ public:
+  InstanceNormLayer(std::int64_t channels, const InstanceNormLayerOptions& options);
+
+  Tensor forward(const Tensor& x) const;
+
+  /** Undefined without affine. */
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  std::int64_t channels_;
+  InstanceNormLayerOptions options_;
+  Tensor weight_, bias_, running_mean_, running_var_;
+};
+
+struct MZ_API InstanceNorm1d : InstanceNormLayer<InstanceNorm1d, 1> {
+  explicit InstanceNorm1d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
+};
+struct MZ_API InstanceNorm2d : InstanceNormLayer<InstanceNorm2d, 2> {
+  explicit InstanceNorm2d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
+};
+struct MZ_API InstanceNorm3d : InstanceNormLayer<InstanceNorm3d, 3> {
+  explicit InstanceNorm3d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
+};
+
+extern template class InstanceNormLayer<InstanceNorm1d, 1>;
+extern template class InstanceNormLayer<InstanceNorm2d, 2>;
+extern template class InstanceNormLayer<InstanceNorm3d, 3>;
+
+/** Divides by what neighbouring channels hold: `nn::LocalResponseNorm{5}` calls local_response_norm(x, 5).   Precision: full.
+ *  Errors: ValueError for size < 1; when called: as local_response_norm(). */
+class MZ_API LocalResponseNorm : public Model<LocalResponseNorm> {
+ public:
+  explicit LocalResponseNorm(std::int64_t size, const LocalResponseNormOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  std::int64_t size_;
+  LocalResponseNormOptions options_;
 };
 
 }  // namespace mezzo::nn

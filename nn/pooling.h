@@ -1,9 +1,10 @@
 // Pooling layers.
 // Sees: model.h.
-// Read next: ../autograd/ops/pool.h (shapes, gradients, errors).
+// Read next: ../autograd/ops/pool.h, ../autograd/ops/unpool.h (shapes, gradients, errors).
 #pragma once
 
 #include "../autograd/ops/pool.h"
+#include "../autograd/ops/unpool.h"
 #include "model.h"
 
 namespace mezzo::nn {
@@ -44,5 +45,38 @@ MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool1d)
 MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool2d)
 MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool3d)
 #undef MZ_ADAPTIVE_POOL_LAYER
+
+// nn::LPPool2d{2, 3} calls lp_pool2d(x, 2, 3): the 2-norm of windows of 3 by 3.
+#define MZ_LP_POOL_LAYER(Layer)                                                            \
+  class MZ_API Layer : public Model<Layer> {                                               \
+   public:                                                                                 \
+    Layer(double norm_type, const WindowSizes& kernel, const LpPoolOptions& options = {}); \
+    Tensor forward(const Tensor& x) const;                                                 \
+                                                                                           \
+   private:                                                                                \
+    double norm_type_;                                                                     \
+    WindowSizes kernel_;                                                                   \
+    LpPoolOptions options_;                                                                \
+  };
+MZ_LP_POOL_LAYER(LPPool1d)
+MZ_LP_POOL_LAYER(LPPool2d)
+MZ_LP_POOL_LAYER(LPPool3d)
+#undef MZ_LP_POOL_LAYER
+
+// nn::MaxUnpool2d{2} calls max_unpool2d(x, indices, 2).
+#define MZ_UNPOOL_LAYER(Layer)                                                       \
+  class MZ_API Layer : public Model<Layer> {                                         \
+   public:                                                                           \
+    explicit Layer(const WindowSizes& kernel, const MaxUnpoolOptions& options = {}); \
+    Tensor forward(const Tensor& x, const Tensor& indices) const;                    \
+                                                                                     \
+   private:                                                                          \
+    WindowSizes kernel_;                                                             \
+    MaxUnpoolOptions options_;                                                       \
+  };
+MZ_UNPOOL_LAYER(MaxUnpool1d)
+MZ_UNPOOL_LAYER(MaxUnpool2d)
+MZ_UNPOOL_LAYER(MaxUnpool3d)
+#undef MZ_UNPOOL_LAYER
 
 }  // namespace mezzo::nn

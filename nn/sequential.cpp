@@ -1,5 +1,6 @@
 #include "sequential.h"
 
+#include "../tensor/near_names.h"
 #include "../tensor/text.h"
 
 namespace mezzo::nn {
@@ -24,5 +25,13 @@ Module Sequential::operator[](std::int64_t index) const {
 
 std::string Sequential::next_name() const { return str(size()); }
 void Sequential::append(std::unique_ptr<Call> call) { calls_->push_back(std::move(call)); }
+
+void detail::refuse_member(const Module& module, std::string_view name) {
+  std::vector<std::string> names;
+  for (const NamedModule& child : module.children()) names.push_back(child.name);
+  fail<ValueError>(module.kind(), {.what = "there is no member of this name",
+                                   .got = str("\"", name, "\""),
+                                   .hint = did_you_mean(name, names)});
+}
 
 }  // namespace mezzo::nn

@@ -1,4 +1,4 @@
-// Sequential: layers in a row; ModuleList: layers to be called one by one. Both name their members 0, 1, ...
+// Sequential: layers in a row; ModuleList and ModuleDict: layers to be called one by one, by number or by name.
 // Sees: model.h.
 // Read next: sequential.cpp.
 #pragma once
@@ -80,6 +80,46 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
 
  private:
   std::shared_ptr<std::vector<M>> members_ = std::make_shared<std::vector<M>>();
+};
+
+namespace detail {
+/** Errors: ValueError with those of the children's names that are near. */
+[[noreturn]] MZ_API void refuse_member(const Module& module, std::string_view name);
+}  // namespace detail
+
+/** Modules of one type under names, in the order they were put in; what calls them is up to the module that holds it. */
+template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDict<M>> {
+ public:
+  using Entry = std::pair<std::string, M>;
+
+  ModuleDict() = default;
+  explicit ModuleDict(std::vector<Entry> members) {
+    for (Entry& member : members) insert(member.first, std::move(member.second));
+  }
+
+  /** Errors: ValueError for a name that is empty, dotted or taken. */
+  void insert(std::string_view name, M member) {
+    members_->emplace_back(std::string(name), this->add(name, std::move(member)));
+  }
+
+  std::size_t size() const { return members_->size(); }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /** A member. Errors: ValueError with the nearest names. */
+  M& operator[](std::string_view name) const {
+    if (M* member = find(name)) return *member;
+    detail::refuse_member(*this, name);
+  }
+  auto begin() const { return members_->begin(); }
+  auto end() const { return members_->end(); }
+
+ private:
+  M* find(std::string_view name) const {
+    for (Entry& member : *members_)
+      if (member.first == name) return &member.second;
+    return nullptr;
+  }
+
+  std::shared_ptr<std::vector<Entry>> members_ = std::make_shared<std::vector<Entry>>();
 };
 
 }  // namespace mezzo::nn

@@ -129,6 +129,8 @@ class ValueListener final : public JsonListener {
 
 }  // namespace
 
+JsonValue::JsonValue(Object members) : value(std::move(members)) {}
+
 JsonValue JsonValue::whole(std::uint64_t number) {
   if (number <= kMostWhole) return static_cast<double>(number);
   return str(number);

@@ -24,11 +24,12 @@ struct MZ_API JsonValue {
 
   std::variant<bool, double, std::string, Object> value;
 
-  JsonValue(bool truth) : value(truth) {}                        // NOLINT: conversion is the point
-  JsonValue(double number) : value(number) {}                    // NOLINT
-  JsonValue(std::string text) : value(std::move(text)) {}        // NOLINT
-  JsonValue(const char* text) : value(std::string(text)) {}      // NOLINT
-  JsonValue(Object members = {}) : value(std::move(members)) {}  // NOLINT
+  JsonValue(bool truth) : value(truth) {}                    // NOLINT: conversion is the point
+  JsonValue(double number) : value(number) {}                // NOLINT
+  JsonValue(std::string text) : value(std::move(text)) {}    // NOLINT
+  JsonValue(const char* text) : value(std::string(text)) {}  // NOLINT
+  JsonValue(Object members);                                 // NOLINT
+  JsonValue() : JsonValue(Object()) {}
   static JsonValue whole(std::uint64_t number);
 };
 

@@ -383,7 +383,9 @@ const GuardTrouble kGuardTroubles[] = {
      [](GuardTraining& t) {
        // One step, refused by the optimizer at first; the scale is exact, so what counts is that it is divided out once.
        struct Refuses : optim::Attachment {
-         std::optional<optim::StepResult> before_step(optim::Optimizer&, optim::UpdateCall&) override { throw Mishap(); }
+         std::optional<optim::StepResult> before_step(optim::Optimizer&, optim::UpdateCall&) override {
+           throw Mishap();
+         }
          void after_step(optim::Optimizer&, optim::StepResult) override {}
          void after_zero_grad(optim::Optimizer&) override {}
          void before_add(optim::Optimizer&, std::span<optim::Slot>) override {}

@@ -131,6 +131,59 @@ TEST_CASE("the scale can be set, within reason") {
   CHECK(scaler.growth_factor() == 2);
 }
 
+TEST_CASE("gradients that come after unscale_ are stepped on as they are, and count as an update") {
+  Scalar s;
+  GradScaler scaler;
+  scaler.scale(tensor(1.0));
+  scaler.unscale_(s.optimizer);
+  s.p.set_grad(tensor(2.0));
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK(s.p.item<double>() == -2);
+  scaler.update();
+  CHECK(scaler.state_dict().at("_growth_tracker") == 1);
+}
+
+TEST_CASE("what becomes non-finite after unscale_ is stepped on, as nobody looks again") {
+  Scalar s;
+  GradScaler scaler;
+  s.backward(scaler, 1);
+  scaler.unscale_(s.optimizer);
+  s.p.set_grad(tensor(kInf));
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);
+  CHECK(s.p.item<double>() == -kInf);
+  scaler.update();
+  CHECK(scaler.get_scale() == 65536);
+}
+
+TEST_CASE("unscaling is done in place, overflow or not, and for gradients that repeat one element") {
+  GradScaler scaler({.init_scale = 4});
+  scaler.scale(tensor(1.0));
+  const Tensor p = zeros({3}).requires_grad_(), q = zeros({3}).requires_grad_();
+  const Tensor grad = tensor({4, 8, kInf});
+  p.set_grad(grad);
+  q.set_grad(full({1}, 8).expand({3}));
+  optim::SGD optimizer({p, q}, {.lr = 1});
+  scaler.unscale_(optimizer);
+  CHECK(scaler.found_inf(optimizer));
+  CHECK(grad.to_vector<double>() == std::vector<double>{1, 2, kInf});
+  CHECK(p.grad().is_same(grad));
+  CHECK(q.grad().to_vector<double>() == std::vector<double>{2, 2, 2});
+  CHECK(scaler.step(optimizer) == StepResult::skipped);
+  CHECK(q.to_vector<double>() == std::vector<double>{0, 0, 0});
+}
+
+TEST_CASE("the factor is 1/scale, rounded once for f32 and kept for f64") {
+  GradScaler scaler({.init_scale = 3});
+  scaler.scale(tensor(1.0));
+  const Tensor p = tensor(0.0).requires_grad_(), q = tensor(0.0, {.dtype = f64}).requires_grad_();
+  p.set_grad(tensor(5.0));
+  q.set_grad(tensor(5.0, {.dtype = f64}));
+  optim::SGD optimizer({p, q});
+  scaler.unscale_(optimizer);
+  CHECK(p.grad().item<float>() == 5.0f * static_cast<float>(1.0 / 3));
+  CHECK(q.grad().item<double>() == 5.0 * (1.0 / 3));
+}
+
 TEST_CASE("a disabled scaler does nothing") {
   Scalar s;
   GradScaler scaler({.enabled = false});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../io/files.h"
+#include "../support/optimizers.h"
 #include "nets.h"
 
 namespace trainings {
@@ -73,12 +74,16 @@ inline Net make_net(const std::string& kind) {
   return erased(WordNet{});
 }
 
-inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, const nn::Module& model) {
+/** "sgd", "adam", "adamw" or the name of one of optimizers::kinds(). */
+inline optimizers::Made make_optimizer(const std::string& kind, const nn::Module& model) {
   const auto params = model.parameters();
   if (kind == "sgd")
-    return std::make_unique<optim::SGD>(params, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
-  if (kind == "adam") return std::make_unique<optim::Adam>(params, optim::AdamOptions{.lr = 0.01});
-  return std::make_unique<optim::AdamW>(params, optim::AdamWOptions{.lr = 0.01});
+    return std::make_shared<optim::SGD>(params, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
+  if (kind == "adam") return std::make_shared<optim::Adam>(params, optim::AdamOptions{.lr = 0.01});
+  if (kind == "adamw") return std::make_shared<optim::AdamW>(params, optim::AdamWOptions{.lr = 0.01});
+  for (const optimizers::Kind& known : optimizers::kinds())
+    if (kind == known.name) return known.make(params);
+  throw std::logic_error("no optimizer of this name: " + kind);
 }
 
 inline const data::Dataset& samples() {
@@ -180,7 +185,7 @@ class Run {
 
  public:
   Net net;
-  std::unique_ptr<optim::Optimizer> optimizer;
+  optimizers::Made optimizer;
   std::optional<amp::Session> session;
   std::optional<amp::GradScaler> scaler;
   std::optional<optim::Scheduler> schedule;

@@ -34,7 +34,7 @@ passed, failures = 0, []
 for level in ('O0', 'O1', 'O2', 'O5'):
     whole = last_line(level)
     with tempfile.TemporaryDirectory() as folder:
-        killed = run_and_kill(level, folder, 2)
+        killed = run_and_kill(level, folder, 1)
         resumed = last_line(level, '--save', folder, '--resume', folder)
         again = last_line(level, '--resume', folder)
     if killed and resumed == again == whole:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: what PyTorch computes for the cases in cases_*.py, for this library to be compared with.
+"""Writes the golden files beside it: what PyTorch computes for the cases in cases_*.py and layers.py, for this library to be compared with.
 
     python3 make.py            (needs torch; any version, it is noted in the files)
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from golden import CASES, operands_of
+from layers import tensors_of_layers
 
 FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
 CODES = {torch.float64: 'F64', torch.float32: 'F32', torch.float16: 'F16', torch.int64: 'I64', torch.bool: 'BOOL'}
@@ -56,9 +57,9 @@ def tensors_of(family):
     return tensors
 
 
-def write(path, tensors):
+def write(path, tensors, notes={}):
     """The safetensors format: size of the header, header, elements; here the widest elements first, so that all are aligned."""
-    header = {'__metadata__': {'format': 'pt', 'torch': torch.__version__}}
+    header = {'__metadata__': {'format': 'pt', 'torch': torch.__version__, **notes}}
     body = b''
     for name, x in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
         content = x.contiguous().numpy().tobytes()
@@ -76,6 +77,10 @@ def main():
         path = Path(__file__).with_name(f'{family}.safetensors')
         write(path, tensors)
         print(f'{path.name}: {sum(case.family == family for case in CASES)} cases, {path.stat().st_size} bytes')
+    tensors, names = tensors_of_layers(incoming)
+    path = Path(__file__).with_name('layers.safetensors')
+    write(path, tensors, names)
+    print(f'{path.name}: {len(names)} layers, {path.stat().st_size} bytes')
 
 
 main()

@@ -51,9 +51,11 @@ inline const std::vector<Kind>& kinds() {
       {"FusedAdam", factory<FusedAdam>(FusedAdamOptions{.lr = 0.02})},
       {"FusedAdagrad", factory<FusedAdagrad>(FusedAdagradOptions{.lr = 0.05})},
       {"FusedLAMB", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02}), true, false},
-      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0}), true},
+      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0}),
+       true},
       {"FusedNovoGrad", factory<FusedNovoGrad>(FusedNovoGradOptions{.lr = 0.02}), true},
-      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3}), true},
+      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3}),
+       true},
   };
   return all;
 }

@@ -1,0 +1,69 @@
+// Padding layers.
+// Sees: model.h.
+// Read next: ../autograd/ops/pad.h (gradients, errors).
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "../autograd/ops/pad.h"
+#include "model.h"
+
+namespace mezzo::nn {
+
+/** Elements around the last 1, 2 or 3 dimensions: one number for every side, or before and behind the last dimension, then the one before it,
+ *  and so on: 2, or {1, 2} for 1d, {left, right, top, bottom} for 2d. Negative numbers remove elements. */
+class MZ_API PadSizes {
+ public:
+  PadSizes(std::int64_t value) : values_{value}, all_equal_(true) {}  // NOLINT: a number is meant to convert
+  PadSizes(std::initializer_list<std::int64_t> values) : values_(values) {}
+
+  /** Two numbers for each of `dims` dimensions. Errors: ValueError naming the layer when there are others. */
+  std::vector<std::int64_t> expanded(int dims, std::string_view layer) const;
+
+ private:
+  std::vector<std::int64_t> values_;
+  bool all_equal_ = false;
+};
+
+// nn::ReflectionPad2d{1} calls pad(x, {1, 1, 1, 1}, {.mode = PadMode::reflect}); nn::ConstantPad1d{{1, 2}, 0.5} pads with 0.5.
+// Errors: ValueError for another number of sizes; when called: as pad().
+#define MZ_PAD_LAYER(Layer)                  \
+  class MZ_API Layer : public Model<Layer> { \
+   public:                                   \
+    explicit Layer(const PadSizes& padding); \
+    Tensor forward(const Tensor& x) const;   \
+                                             \
+   private:                                  \
+    std::vector<std::int64_t> padding_;      \
+  };
+MZ_PAD_LAYER(CircularPad1d)
+MZ_PAD_LAYER(CircularPad2d)
+MZ_PAD_LAYER(CircularPad3d)
+MZ_PAD_LAYER(ReflectionPad1d)
+MZ_PAD_LAYER(ReflectionPad2d)
+MZ_PAD_LAYER(ReflectionPad3d)
+MZ_PAD_LAYER(ReplicationPad1d)
+MZ_PAD_LAYER(ReplicationPad2d)
+MZ_PAD_LAYER(ReplicationPad3d)
+MZ_PAD_LAYER(ZeroPad1d)
+MZ_PAD_LAYER(ZeroPad2d)
+MZ_PAD_LAYER(ZeroPad3d)
+#undef MZ_PAD_LAYER
+
+#define MZ_CONSTANT_PAD_LAYER(Layer)              \
+  class MZ_API Layer : public Model<Layer> {      \
+   public:                                        \
+    Layer(const PadSizes& padding, double value); \
+    Tensor forward(const Tensor& x) const;        \
+                                                  \
+   private:                                       \
+    std::vector<std::int64_t> padding_;           \
+    double value_;                                \
+  };
+MZ_CONSTANT_PAD_LAYER(ConstantPad1d)
+MZ_CONSTANT_PAD_LAYER(ConstantPad2d)
+MZ_CONSTANT_PAD_LAYER(ConstantPad3d)
+#undef MZ_CONSTANT_PAD_LAYER
+
+}  // namespace mezzo::nn

@@ -1,0 +1,299 @@
+// Rules of AMP.md 1 to 4 one by one: what levels do to models and optimizers, what initialize refuses, what stays.
+#include <thread>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "fingerprint.h"
+#include "nets.h"
+
+using namespace nets;
+
+namespace {
+
+const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+
+static_assert(!std::is_copy_constructible_v<amp::Session> && std::is_move_constructible_v<amp::Session>);
+static_assert(!std::is_constructible_v<amp::LossScale, bool>);  // true is no scale
+static_assert(std::is_constructible_v<amp::KeepBatchNorm, bool> &&
+              !std::is_constructible_v<amp::KeepBatchNorm, int>);
+
+amp::Options with(const char* level, void (*set)(amp::Options&)) {
+  amp::Options options = quiet(level);
+  set(options);
+  return options;
+}
+
+std::int64_t casts(const auto& f) {
+  const amp::CastStats before = amp::cast_stats();
+  f();
+  return (amp::cast_stats() - before).casts;
+}
+
+/** Every kind of normalisation, and tensors that levels may not touch. */
+struct Zoo : nn::Model<Zoo> {
+  nn::BatchNorm1d bn1 = add("bn1", nn::BatchNorm1d{4});
+  nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{4});
+  nn::BatchNorm3d bn3 = add("bn3", nn::BatchNorm3d{4});
+  nn::BatchNorm2d plain = add("plain", nn::BatchNorm2d{4, {.affine = false}});
+  nn::LayerNorm layer = add("layer", nn::LayerNorm{4});
+  nn::GroupNorm group = add("group", nn::GroupNorm{2, 4});
+  nn::RMSNorm rms = add("rms", nn::RMSNorm{4});
+  Zoo() {
+    add_parameter("wide", wave({3}, 0, f64));
+    add_parameter("exempt", wave({3}, 1));
+    add_buffer("index", tensor({1, 2}, {2}, {.dtype = i64}));
+    add_buffer("mask", ones({2}, {.dtype = boolean}));
+    keep_f32("exempt");
+  }
+  Tensor forward(const Tensor& x) const { return layer(x); }
+};
+
+}  // namespace
+
+// ---- levels (1, 2) ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("levels say in one line what they are", "[levels]") {
+  const std::map<std::string_view, std::string_view> texts{
+      {"O0", "Pure FP32 training."},
+      {"O1", "Insert automatic casts around operations."},
+      {"O2", "FP16 training with FP32 batchnorm and FP32 master weights."},
+      {"O3", "Pure FP16 training."},
+      {"O4", "As O1 with BF16 and no loss scaling."},
+      {"O5", "As O2 with BF16 and no loss scaling."}};
+  CHECK(amp::kLevels.size() == texts.size());
+  for (const amp::Level& level : amp::kLevels) CHECK(level.text == texts.at(level.name));
+}
+
+TEST_CASE("levels that convert the model leave ops alone", "[levels]") {
+  for (const char* level : {"O0", "O2", "O3", "O5"}) {
+    INFO(level);
+    Net net;
+    const auto session = amp::initialize(net, quiet(level));
+    CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == f32);
+    CHECK(exp(ones({2}, {.dtype = f16})).dtype() == f16);
+    // At the door only: in and, where the result is 16-bit, out.
+    CHECK(casts([&] { net(input()); }) == (std::string(level) == "O0" ? 0 : 2));
+  }
+}
+
+TEST_CASE("verbosity 0 is silent", "[levels]") {
+  LogCapture log;
+  for (const char* level : kLevels) {
+    Net net;
+    optim::SGD optimizer(net.parameters());
+    amp::Options options = quiet(level);
+    options.loss_scale = "dynamic";
+    const auto session = amp::initialize(net, optimizer, options);
+    train_step(net, optimizer, HUGE_VAL);
+  }
+  CHECK(log.lines.empty());
+}
+
+TEST_CASE("O1 with a model in f32 casts at its door", "[levels]") {
+  Net net;
+  const auto session = amp::initialize(net, with("O1", [](amp::Options& o) { o.cast_model_type = f32; }));
+  CHECK(net(input()).dtype() == f32);
+  CHECK(net(input().to(f16)).dtype() == f32);
+  CHECK(net.first.weight.dtype() == f32);
+  CHECK(linear(input(), net.first.weight).dtype() == f16);  // ops cast all the same
+}
+
+TEST_CASE("O1 without op casts is f32 with dynamic scaling", "[levels]") {
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  auto session =
+      amp::initialize(net, optimizer, with("O1", [](amp::Options& o) { o.patch_functions = false; }));
+  CHECK(casts([&] { CHECK(net(input()).dtype() == f32); }) == 0);
+  CHECK(session.loss_scaler().loss_scale() == 65536);
+  CHECK(train_step(net, optimizer, HUGE_VAL) == amp::StepResult::skipped);
+  CHECK(session.loss_scaler().loss_scale() == 32768);
+}
+
+TEST_CASE("masters are made where parameters are 16-bit, at O0 none, at O3 all", "[levels]") {
+  for (const char* level : {"O0", "O3"}) {
+    Net net;
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+    const auto session =
+        amp::initialize(net, optimizer, with(level, [](amp::Options& o) { o.master_weights = true; }));
+    for (const optim::Slot& slot : optimizer.slots(0))
+      CHECK(slot.master.defined() == (std::string(level) == "O3"));
+    CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
+  }
+}
+
+TEST_CASE("O2 with no_cast keeps a mixture of dtypes, and makes masters of what is 16-bit", "[levels]") {
+  Net net;
+  net.second.to(f16);
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  const auto session = amp::initialize(net, optimizer, with("O2", [](amp::Options& o) {
+                                         o.cast_model_type = amp::no_cast;
+                                         o.allow_incoming_model_not_fp32 = true;
+                                       }));
+  CHECK(net.first.weight.dtype() == f32);
+  CHECK(net.second.weight.dtype() == f16);
+  for (const optim::Slot& slot : optimizer.slots(0))
+    CHECK(slot.master.defined() == (slot.param.dtype() == f16));
+  CHECK(net.call_wrapper() !=
+        nullptr);  // its session decides about ops inside, but nothing is cast at its door
+  CHECK(net.first(input()).dtype() == f32);
+}
+
+// ---- initialize (3) -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("16-bit models are refused at every level, buffers too, and f64 is fine", "[levels]") {
+  for (const char* level : kLevels)
+    for (const DType low : {f16, bf16}) {
+      INFO(level << " " << name(low));
+      struct OnlyBuffer : nn::Model<OnlyBuffer> {
+        explicit OnlyBuffer(DType dtype) { add_buffer("seen", zeros({2}, {.dtype = dtype})); }
+        Tensor forward(const Tensor& x) const { return x; }
+      };
+      const OnlyBuffer refused(low), fine(f64);
+      CHECK_THROWS_WITH_AS_TEXT(amp::initialize(refused, quiet(level)), DtypeError, "\"seen\" of OnlyBuffer");
+      const auto session = amp::initialize(fine, quiet(level));
+      CHECK(fine.buffer("seen").dtype() == f64);
+    }
+}
+
+TEST_CASE("optimizers with masters of their own and parallel wrappers are refused", "[levels]") {
+  Net net;
+  optim::SGD optimizer(net.parameters());
+  optimizer.slots(0)[1].master = ones({8});
+  CHECK_THROWS_WITH_AS_TEXT(amp::initialize(net, optimizer, quiet("O2")), StateError,
+                            "manages masters of its own");
+  CHECK(net.first.weight.dtype() == f32);
+  struct Replicas : nn::Model<Replicas> {
+    Replicas() { set_parallel_wrapper(true); }
+    Tensor forward(const Tensor& x) const { return inner(x); }
+    Net inner = add("inner", Net());
+  };
+  const Replicas replicas;
+  CHECK_THROWS_WITH_AS_TEXT(amp::initialize(replicas, quiet("O1")), ValueError, "wrap after initialize");
+  CHECK_NOTHROW(amp::initialize(replicas.inner, quiet("O1")));
+}
+
+TEST_CASE("disabled, nothing is checked either", "[levels]") {
+  Net net;
+  net.to(f16);
+  optim::SGD optimizer(net.parameters());
+  const auto session =
+      amp::initialize({net, net}, {optimizer, optimizer}, {.enabled = false, .num_losses = -3});
+  CHECK(net.first.weight.dtype() == f16);
+  CHECK_FALSE(amp::autocast::is_enabled());
+}
+
+TEST_CASE("state from before initialize moves to the masters with all its bits", "[levels]") {
+  const std::string level = GENERATE("O1", "O2", "O3", "O5");
+  Net net;
+  optim::Adam optimizer(net.parameters(), {.lr = 0.01});
+  for (int i = 0; i < 3; ++i) {
+    optimizer.zero_grad();
+    loss_of(net).backward();
+    optimizer.step();
+  }
+  const auto state_bits = [&] {
+    fingerprint::Hash hash;
+    for (const optim::Slot& slot : optimizer.slots(0)) {
+      for (const Tensor& state : slot.state) hash.add(state);
+      hash.add(slot.steps);
+    }
+    return hash.value();
+  };
+  const auto before = state_bits();
+  auto session = amp::initialize(net, optimizer, quiet(level.c_str()));
+  CHECK(state_bits() == before);
+  CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
+  CHECK(optimizer.slots(0)[0].steps == 4);
+  session.close();
+  CHECK(optimizer.slots(0)[0].steps == 4);
+}
+
+TEST_CASE("gradients from before initialize are converted, with masters they are dropped", "[levels]") {
+  for (const char* level : {"O0", "O2", "O3"}) {
+    INFO(level);
+    Net net;
+    optim::SGD optimizer(net.parameters());
+    loss_of(net).backward();
+    const auto session = amp::initialize(net, optimizer, quiet(level));
+    CHECK(net.norm.weight.grad().defined());
+    if (std::string(level) == "O2")
+      CHECK_FALSE(net.first.weight.grad().defined());
+    else
+      CHECK(net.first.weight.grad().dtype() == net.first.weight.dtype());
+  }
+}
+
+TEST_CASE("the end of a session drops pending skips and cached casts", "[levels]") {
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  auto session = amp::initialize(net, optimizer, quiet("O1"));
+  amp::scale_loss(loss_of(net) * HUGE_VAL, optimizer, [](const Tensor& loss) { loss.backward(); });
+  net(input());
+  CHECK(session.cast_cache().report().entries == 4);
+  session.close();
+  CHECK(session.cast_cache().report().entries == 0);
+  CHECK(net.call_wrapper() == nullptr);
+  optimizer.zero_grad();
+  loss_of(net).backward();
+  CHECK(optimizer.step() == amp::StepResult::stepped);
+}
+
+TEST_CASE("the free state functions mean the thread's latest session", "[levels]") {
+  const auto first = amp::initialize(amp::ModelList{}, quiet("O1"));
+  {
+    amp::Options two = quiet("O1");
+    two.num_losses = 2;
+    const auto second = amp::initialize(amp::ModelList{}, two);
+    CHECK(amp::state_dict().size() == 2);
+    std::thread([] { CHECK_THROWS_AS(amp::state_dict(), StateError); }).join();
+  }
+  CHECK(amp::state_dict().size() == 1);
+}
+
+// ---- models (4) -----------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("keep_batchnorm_fp32 means affine batch norms and nothing else", "[levels]") {
+  const bool keeps = GENERATE(true, false);
+  const Zoo zoo;
+  amp::Options options = quiet("O3");
+  options.keep_batchnorm_fp32 = keeps;
+  const auto session = amp::initialize(zoo, options);
+  for (const char* name : {"bn1.weight", "bn2.bias", "bn3.weight"})
+    CHECK(zoo.parameter(name).dtype() == (keeps ? f32 : f16));
+  for (const char* name : {"bn1.running_mean", "bn2.running_var"})
+    CHECK(zoo.buffer(name).dtype() == (keeps ? f32 : f16));
+  for (const char* name : {"plain.running_mean", "plain.running_var"}) CHECK(zoo.buffer(name).dtype() == f16);
+  for (const char* name : {"layer.weight", "group.bias", "rms.weight"})
+    CHECK(zoo.parameter(name).dtype() == f16);
+  CHECK(zoo.parameter("wide").dtype() == f64);
+  CHECK(zoo.parameter("exempt").dtype() == f32);
+  CHECK(zoo.buffer("index").dtype() == i64);
+  CHECK(zoo.buffer("mask").dtype() == boolean);
+  CHECK(zoo.buffer("bn1.num_batches_tracked").dtype() == i64);
+}
+
+TEST_CASE("casts at the door are recorded, and follow every copy of the handle", "[levels]") {
+  Net net;
+  const auto session = amp::initialize(net, quiet("O2"));
+  const Net copy = net;
+  const Tensor x = input();
+  x.requires_grad_();
+  const Tensor y = copy(x);
+  CHECK(y.dtype() == f32);
+  sum(y).backward();
+  CHECK(x.grad().dtype() == f32);
+  CHECK(net.first.weight.grad().dtype() == f16);
+  // Only at the door of what was given to initialize.
+  CHECK_THROWS_WITH_AS_TEXT(net.first(input()), DtypeError, "run under amp or use x.to(f16)");
+  CHECK_THROWS_AS(net.forward(input()), DtypeError);
+}
+
+TEST_CASE("f64 passes a model's door as it is", "[levels]") {
+  struct Same : nn::Model<Same> {
+    Tensor forward(const Tensor& x) const { return x; }
+  };
+  const Same same;
+  const auto session = amp::initialize(same, quiet("O2"));
+  CHECK(same(ones({2}, {.dtype = f64})).dtype() == f64);
+  CHECK(same(ones({2}, {.dtype = i64})).dtype() == i64);
+}
