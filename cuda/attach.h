@@ -10,6 +10,7 @@ void attach_adaptive_updates();
 void attach_arg_reduce();
 void attach_arithmetic();
 void attach_compare();
+void attach_conv();
 void attach_copy();
 void attach_functions();
 void attach_lists();

@@ -11,6 +11,7 @@ void register_cuda_kernels() {
   attach_arg_reduce();
   attach_arithmetic();
   attach_compare();
+  attach_conv();
   attach_copy();
   attach_functions();
   attach_lists();

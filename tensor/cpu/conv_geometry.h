@@ -1,5 +1,5 @@
-// Where a convolution reads and writes: its operands' sizes as five numbers each, and padded copies of its input.
-// Sees: tensor.h.
+// Where the CPU's convolutions read: padded copies of the input, and the offsets of positions and taps in them.
+// Sees: ../ops/conv_geometry.h.
 // Read next: conv.cpp, conv_weight.cpp.
 #pragma once
 
@@ -7,44 +7,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "../ops/conv.h"
-#include "../tensor.h"
+#include "../ops/conv_geometry.h"
 
 namespace mezzo::cpu_kernels {
 
+using op::conv_geometry;
+using op::ConvGeometry;
 using op::Extent;
-
-/** A (batch, channels, depth, height, width) array, row-major; fewer spatial dimensions have leading sizes of 1. */
-struct Volume {
-  const void* data = nullptr;
-  DType dtype = DType::f32;
-  std::int64_t batch = 1, channels = 1;
-  Extent size{1, 1, 1};
-
-  std::int64_t pixels() const { return size[0] * size[1] * size[2]; }
-  /** Element 0 of a channel. */
-  char* channel(std::int64_t n, std::int64_t c) const {
-    const std::int64_t at = (n * channels + c) * pixels();
-    return static_cast<char*>(const_cast<void*>(data)) + at * static_cast<std::int64_t>(item_size(dtype));
-  }
-};
-
-/** The row-major tensor of `dims` spatial dimensions, with or without a batch, as a volume. */
-Volume volume_of(const Tensor& x, int dims);
-
-/** Stride, dilation and so on with leading entries of `fill` up to three dimensions. */
-Extent leading(const Extent& x, int dims, std::int64_t fill);
-
-/** A convolution's numbers in three dimensions. `in` is what is slid over, `out` what one position each gives. */
-struct ConvGeometry {
-  std::int64_t groups = 1;
-  Extent in{}, out{}, kernel{}, stride{}, dilation{}, pad{};
-
-  std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-};
-
-ConvGeometry conv_geometry(const op::ConvAttrs& attrs, const Extent& in, const Extent& out,
-                           const Extent& kernel);
+using op::leading;
+using op::Volume;
+using op::volume_of;
 
 /** Layout of an image with zeros around it: `before` of them at the start of each dimension, `size` in all. */
 struct PaddedLayout {

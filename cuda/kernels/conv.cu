@@ -1,0 +1,218 @@
+// Convolutions, their adjoints and their weights' gradients for all shapes: what runs where cuDNN does not fit or is not there.
+#include "../../tensor/ops/conv_geometry.h"
+
+#include "../attach.h"
+#include "../../tensor/dispatch.h"
+#include "row.h"
+#include "tiles.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using op::ConvGeometry;
+using op::Volume;
+
+/** Three sizes or positions: depth, height, width. */
+struct Triple {
+  std::int64_t at[3];
+
+  __device__ std::int64_t count() const { return at[0] * at[1] * at[2]; }
+  /** The position of an index in a row-major array of these sizes. */
+  __device__ Triple position(std::int64_t index) const {
+    const std::int64_t y = index / at[2];
+    return {{y / at[1], y % at[1], index % at[2]}};
+  }
+  __device__ std::int64_t index(const Triple& p) const { return (p.at[0] * at[1] + p.at[1]) * at[2] + p.at[2]; }
+  __device__ bool contains(const Triple& p) const {
+    return p.at[0] >= 0 && p.at[0] < at[0] && p.at[1] >= 0 && p.at[1] < at[1] && p.at[2] >= 0 && p.at[2] < at[2];
+  }
+};
+
+Triple triple(const op::Extent& x) { return {{x[0], x[1], x[2]}}; }
+
+/** A (batch, channels, space...) array, row-major. */
+struct Image {
+  void* data;
+  DType dtype;
+  std::int64_t batch, channels;
+  Triple size;
+
+  __device__ std::int64_t place(std::int64_t n, std::int64_t c, const Triple& p) const {
+    return (n * channels + c) * size.count() + size.index(p);
+  }
+  template <class C> __device__ C load(std::int64_t n, std::int64_t c, const Triple& p) const {
+    return size.contains(p) ? load_element<C>(data, dtype, place(n, c, p)) : C(0);
+  }
+};
+
+Image image(const Volume& v) { return {const_cast<void*>(v.data), v.dtype, v.batch, v.channels, triple(v.size)}; }
+
+/** An optional bias of one number per channel. */
+struct Bias {
+  const void* data;
+  DType dtype;
+
+  template <class C> __device__ C of(std::int64_t channel) const {
+    return data ? load_element<C>(data, dtype, channel) : C(0);
+  }
+};
+
+/** What the three kinds share: numbers of the convolution, channels of a group, and its operands. Groups are the entries. */
+struct ConvProblem {
+  std::int64_t entries, m, n, k;
+  bool left_along_terms, right_along_terms;
+  Triple kernel, stride, dilation, pad;
+  std::int64_t in_channels, out_channels;  // of a group, of what is read and what is written
+  Image x, y;
+  const void* weight;
+  DType weight_dtype;
+  Bias bias;
+
+  using Entry = std::int64_t;
+  __device__ Entry entry(std::int64_t group) const { return group; }
+
+  /** Where output position `out` of a convolution meets the input through a tap. */
+  __device__ Triple reached(const Triple& out, const Triple& tap) const {
+    Triple p;
+    for (int d = 0; d < 3; ++d) p.at[d] = out.at[d] * stride.at[d] - pad.at[d] + tap.at[d] * dilation.at[d];
+    return p;
+  }
+  /** The output position that meets input position `in` through a tap; outside where there is none. */
+  __device__ Triple reaching(const Triple& in, const Triple& tap) const {
+    Triple p;
+    for (int d = 0; d < 3; ++d) {
+      const std::int64_t distance = in.at[d] + pad.at[d] - tap.at[d] * dilation.at[d];
+      p.at[d] = distance % stride.at[d] == 0 ? distance / stride.at[d] : -1;
+      if (distance < 0) p.at[d] = -1;
+    }
+    return p;
+  }
+};
+
+/** Rows are positions of the result over the batch, columns its channels, terms the channels and taps of what is read. */
+struct PositionsByChannels : ConvProblem {
+  template <class C> __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
+    const std::int64_t positions = y.size.count(), channel = group * out_channels + column;
+    const std::int64_t at = (row / positions * y.channels + channel) * positions + row % positions;
+    store_element<C>(y.data, y.dtype, at, sum + bias.of<C>(channel));
+  }
+};
+
+struct Direct : PositionsByChannels {
+  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+    const std::int64_t positions = y.size.count(), taps = kernel.count();
+    return x.load<C>(row / positions, group * in_channels + term / taps,
+                     reached(y.size.position(row % positions), kernel.position(term % taps)));
+  }
+  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+    return load_element<C>(weight, weight_dtype, (group * out_channels + column) * k + term);
+  }
+};
+
+struct Transposed : PositionsByChannels {
+  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+    const std::int64_t positions = y.size.count(), taps = kernel.count();
+    return x.load<C>(row / positions, group * in_channels + term / taps,
+                     reaching(y.size.position(row % positions), kernel.position(term % taps)));
+  }
+  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+    const std::int64_t taps = kernel.count(), channel = group * in_channels + term / taps;
+    return load_element<C>(weight, weight_dtype, (channel * out_channels + column) * taps + term % taps);
+  }
+};
+
+/** Rows are channels and taps of x, columns channels of y, terms positions of y over the batch. Here y is read and the weight written. */
+struct Weight : ConvProblem {
+  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+    const std::int64_t positions = y.size.count(), taps = kernel.count();
+    return x.load<C>(term / positions, group * in_channels + row / taps,
+                     reached(y.size.position(term % positions), kernel.position(row % taps)));
+  }
+  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+    const std::int64_t positions = y.size.count();
+    const std::int64_t at = (term / positions * y.channels + group * out_channels + column) * positions;
+    return load_element<C>(y.data, y.dtype, at + term % positions);
+  }
+  template <class C> __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
+    store_element<C>(const_cast<void*>(weight), weight_dtype, (group * out_channels + column) * m + row, sum);
+  }
+};
+
+template <class P> P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight) {
+  P p{};
+  p.entries = g.groups;
+  p.kernel = triple(g.kernel);
+  p.stride = triple(g.stride);
+  p.dilation = triple(g.dilation);
+  p.pad = triple(g.pad);
+  p.in_channels = x.channels / g.groups;
+  p.out_channels = y.channels / g.groups;
+  p.x = image(x);
+  p.y = image(y);
+  p.weight = weight.raw_data();
+  p.weight_dtype = weight.dtype();
+  p.left_along_terms = false;
+  p.right_along_terms = true;
+  return p;
+}
+
+template <class P> void run(const P& problem, DType result, Device device) {
+  if (result == DType::f64)
+    run_tiles<double>(problem, device);
+  else
+    run_tiles<float>(problem, device);
+}
+
+template <class P> void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
+  problem.m = y.batch * y.pixels();
+  problem.n = problem.out_channels;
+  problem.k = problem.in_channels * problem.kernel.at[0] * problem.kernel.at[1] * problem.kernel.at[2];
+  problem.bias = {bias.defined() ? bias.raw_data() : nullptr, bias.defined() ? bias.dtype() : DType::f32};
+  run(problem, y.dtype, device);
+}
+
+Tensor dense(const Tensor& x) { return x.defined() ? x.detach().contiguous() : x; }
+
+void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = dense(in[0]), w = dense(in[1]), bias = dense(in[2]);
+  const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
+  const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::volume_of(w, attrs.dims).size);
+  run_positions(problem_of<Direct>(g, from, to, w), to, bias, x.device());
+}
+
+void conv_transpose(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = dense(in[0]), w = dense(in[1]), bias = dense(in[2]);
+  const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
+  const ConvGeometry g = op::conv_geometry(attrs, to.size, from.size, op::volume_of(w, attrs.dims).size);
+  run_positions(problem_of<Transposed>(g, from, to, w), to, bias, x.device());
+}
+
+void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
+  const CastScope no_casts(nullptr);
+  const Tensor x = dense(in[0]), y = dense(in[1]);
+  const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
+  const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
+  Weight problem = problem_of<Weight>(g, from, to, out[0]);
+  problem.m = problem.in_channels * g.taps();
+  problem.n = problem.out_channels;
+  problem.k = to.batch * to.pixels();
+  problem.left_along_terms = true;
+  run(problem, out[0].dtype(), x.device());
+}
+
+}  // namespace
+
+void attach_conv() {
+  attach<op::Conv1d, conv>();
+  attach<op::Conv2d, conv>();
+  attach<op::Conv3d, conv>();
+  attach<op::ConvTranspose1d, conv_transpose>();
+  attach<op::ConvTranspose2d, conv_transpose>();
+  attach<op::ConvTranspose3d, conv_transpose>();
+  attach<op::ConvWeight, conv_weight>();
+}
+
+}  // namespace mezzo::gpu
