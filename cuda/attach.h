@@ -10,12 +10,17 @@ void attach_arg_reduce();
 void attach_arithmetic();
 void attach_compare();
 void attach_copy();
+void attach_cross_entropy();
 void attach_functions();
+void attach_layer_norm();
 void attach_loss_terms();
+void attach_matmul();
 void attach_power();
+void attach_random();
 void attach_reduce();
 void attach_rounding();
 void attach_selection();
+void attach_softmax();
 void attach_statistics();
 
 }  // namespace mezzo::gpu

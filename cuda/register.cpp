@@ -11,12 +11,17 @@ void register_cuda_kernels() {
   attach_arithmetic();
   attach_compare();
   attach_copy();
+  attach_cross_entropy();
   attach_functions();
+  attach_layer_norm();
   attach_loss_terms();
+  attach_matmul();
   attach_power();
+  attach_random();
   attach_reduce();
   attach_rounding();
   attach_selection();
+  attach_softmax();
   attach_statistics();
   start_devices();
 }
