@@ -31,8 +31,9 @@ template <class Values> void launch_fill(const Map& map, const void* values, run
   launch(&fill_kernel<Values>, map_grid(map), stream, map, *static_cast<const Values*>(values));
 }
 
+/** The values decide the arithmetic: there is one kernel for them, and map_elements is asked for that one. */
 template <class Values> void fill(Tensor& out, const Values& values) {
-  constexpr MapFns fns{&launch_fill<Values>};
+  constexpr MapFns fns{.f32 = &launch_fill<Values>};
   map_elements(fns, DType::f32, {}, {&out, 1}, &values);
 }
 
