@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../tensor/caching_allocator.h"
+#include "deferred.h"
 
 namespace mezzo::gpu {
 
@@ -57,7 +58,9 @@ class CudaBackend final : public Backend {
     const runtime::Stream stream = stream_of(from_device == cpu ? to_device : from_device);
     runtime::copy(to, from, bytes, stream);
     // To a device the host's memory is free again by now; the device's own work comes later in the same stream.
-    if (from_device != cpu) runtime::synchronize(stream);
+    if (from_device == cpu) return;
+    runtime::synchronize(stream);
+    raise_deferred(from_device);
   }
 
   runtime::Stream stream_of(Device device) const {

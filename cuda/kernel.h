@@ -15,7 +15,7 @@
 
 #ifdef __CUDACC__
 #  define MZ_SHARED(T, name, count) __shared__ T name[count]
-#  define MZ_DYNAMIC_SHARED(T, name)                               \
+#  define MZ_DYNAMIC_SHARED(T, name)                                 \
     extern __shared__ __align__(16) unsigned char mz_shared_bytes[]; \
     T* name = reinterpret_cast<T*>(mz_shared_bytes)
 #endif
@@ -30,6 +30,7 @@ struct Grid {
   std::int64_t blocks = 1;
   int threads = 256;
   std::size_t shared = 0;
+  runtime::Place place = runtime::Place::current();  // for errors
 };
 
 constexpr std::int64_t blocks_for(std::int64_t items, std::int64_t per_block) {
@@ -43,7 +44,7 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream, con
 #ifdef __CUDACC__
   kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), grid.shared,
            static_cast<cudaStream_t>(stream)>>>(arguments...);
-  runtime::check_launch(runtime::Place::current());
+  runtime::check_launch(grid.place);
 #else
   static_cast<void>(stream);
   emulator::launch(kernel, {static_cast<unsigned>(grid.blocks), 1, 1},

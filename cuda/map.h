@@ -16,7 +16,7 @@ struct MapOperand {
   std::int64_t integer = 0;  // the same as an integer
   DType dtype = DType::f32;
   Layout layout = Layout::absent;
-  bool vectors = false;  // runs of kRun elements lie side by side and aligned
+  bool vectors = false;                        // runs of kRun elements lie side by side and aligned
   std::int64_t strides[Shape::kMaxRank] = {};  // in elements; 0 where it is broadcast
 
   MZ_HD bool present() const { return layout != Layout::absent; }
@@ -30,7 +30,8 @@ inline constexpr int kMostMapInputs = 6, kMostMapOutputs = 4;
 struct Map {
   std::int64_t count = 0;  // elements
   int rank = 0;
-  bool whole_runs = false;  // a run never crosses the end of a row: it has one address and one step in each operand
+  bool whole_runs =
+      false;  // a run never crosses the end of a row: it has one address and one step in each operand
   std::int64_t sizes[Shape::kMaxRank] = {};
   MapOperand in[kMostMapInputs], out[kMostMapOutputs];
 };

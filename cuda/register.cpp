@@ -13,15 +13,19 @@ void register_cuda_kernels() {
   attach_compare();
   attach_conv();
   attach_copy();
+  attach_cross_entropy();
   attach_functions();
+  attach_layer_norm();
   attach_lists();
   attach_loss_terms();
   attach_power();
   attach_product();
+  attach_random();
   attach_reduce();
   attach_rounding();
   attach_selection();
   attach_sgd_update();
+  attach_softmax();
   attach_statistics();
   start_devices();
 }

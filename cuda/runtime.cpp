@@ -15,7 +15,7 @@ namespace {
 std::string broken_by;
 std::mutex broken_mutex;
 
-std::string at(Place place) { return str(place.file_name(), ":", static_cast<int>(place.line())); }
+std::string at(Place place) { return str(place.file, ":", place.line); }
 
 /** Errors like an illegal address stay: every later call fails with them. */
 bool is_lasting() {
@@ -24,8 +24,8 @@ bool is_lasting() {
 }
 
 [[noreturn]] void fail_call(const char* call, cudaError_t code, Place place) {
-  const std::string what = str(cudaGetErrorName(code), " (code ", static_cast<int>(code),
-                               "): ", cudaGetErrorString(code));
+  const std::string what =
+      str(cudaGetErrorName(code), " (code ", static_cast<int>(code), "): ", cudaGetErrorString(code));
   std::string hint = str("called at ", at(place));
   const std::lock_guard lock(broken_mutex);
   if (!broken_by.empty())

@@ -1,12 +1,13 @@
 // The CUDA runtime as this room uses it: a dozen functions, so narrow that the emulated build puts its own behind them.
-// Sees: the standard library only; parsed by nvcc too.
+// Sees: place.h; parsed by nvcc too.
 // Read next: runtime.cpp (on cudart), ../tests/emulator/runtime.cpp (on the host), stream.h, launch.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <string>
+
+#include "place.h"
 
 namespace mezzo::gpu::runtime {
 
@@ -15,7 +16,7 @@ using Stream = void*;
 /** A point in a stream; cudaEvent_t. */
 using Event = void*;
 /** Where a call was made; errors name it. */
-using Place = std::source_location;
+using Place = CallPlace;
 
 /** The devices of this machine. Never fails: without a driver there are none, and `absence` says why. */
 struct Discovery {

@@ -1,4 +1,4 @@
-"""Adds up the tests of a meson run: tally.py build/meson-logs/testlog.json
+"""Adds up the tests of meson runs: tally.py build/meson-logs/testlog.json...
 
 Every test program ends with "N passed, N failed" on stdout or stderr. One that crashed, timed out or printed no such line
 is one failure; skipped ones are listed and count as neither. The total is printed last, alone on its line.
@@ -19,14 +19,16 @@ def count(test):
     return passed, failed + (1 if broke and failed == 0 else 0)
 
 
-def main(path):
+def main(*paths):
     passed = failed = 0
-    try:
-        with open(path, encoding='utf-8', errors='replace') as log:
-            tests = [json.loads(line) for line in log]
-    except OSError as error:
-        print(f'no test log: {error}', file=sys.stderr)
-        tests, failed = [], 1
+    tests = []
+    for path in paths:
+        try:
+            with open(path, encoding='utf-8', errors='replace') as log:
+                tests += [json.loads(line) for line in log]
+        except OSError as error:
+            print(f'no test log: {error}', file=sys.stderr)
+            failed += 1
     for test in tests:
         if test['result'] == 'SKIP':
             said = (test.get('stdout', '') + test.get('stderr', '')).strip()

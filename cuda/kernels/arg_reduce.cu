@@ -19,8 +19,8 @@ template <class C> struct Found {
 template <class C, class Better> struct Extreme {
   using Value = C;
   using State = Found<C>;
-  Results values;  // no data: the indices alone are asked for
-  Results indices;
+  Array values;  // no data: the indices alone are asked for
+  Array indices;
 
   __device__ State identity() const { return {C(0), -1}; }
   __device__ State add(State a, C x, std::int64_t i) const {
@@ -39,11 +39,11 @@ template <class C, class Better> struct Extreme {
 };
 
 template <class Better>
-void find_extremes(const Tensor& x, const Results& values, const Tensor& indices,
+void find_extremes(const Tensor& x, const Array& values, const Tensor& indices,
                    const op::ArgReduceAttrs& attrs) {
   const std::uint32_t dims = attrs.all ? (1u << x.dim()) - 1 : 1u << attrs.dim;
   visit_arithmetic(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(x, dims, Extreme<C, Better>{values, Results(indices)});
+    reduce(x, dims, Extreme<C, Better>{values, Array(indices)});
   });
 }
 
@@ -54,10 +54,10 @@ using cpu_kernels::Below;
 void argmax(Inputs in, Outputs out, const Attrs& attrs) { find_extremes<Above>(in[0], {}, out[0], attrs); }
 void argmin(Inputs in, Outputs out, const Attrs& attrs) { find_extremes<Below>(in[0], {}, out[0], attrs); }
 void max(Inputs in, Outputs out, const Attrs& attrs) {
-  find_extremes<Above>(in[0], Results(out[0]), out[1], attrs);
+  find_extremes<Above>(in[0], Array(out[0]), out[1], attrs);
 }
 void min(Inputs in, Outputs out, const Attrs& attrs) {
-  find_extremes<Below>(in[0], Results(out[0]), out[1], attrs);
+  find_extremes<Below>(in[0], Array(out[0]), out[1], attrs);
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 namespace mezzo::gpu {
 
 /** Out of line: division is long. `count` is the number of elements. */
-__device__ __noinline__ inline std::int64_t place_among(const std::int64_t* sizes, const std::int64_t* strides,
-                                                        int rank, std::int64_t count, std::int64_t index) {
+__device__ __noinline__ inline std::int64_t place_among(const std::int64_t* sizes,
+                                                        const std::int64_t* strides, int rank,
+                                                        std::int64_t count, std::int64_t index) {
   std::int64_t place = 0;
   if (count <= 0x7FFFFFFF) {  // a 64-bit division costs several times as much
     auto rest = static_cast<std::uint32_t>(index);

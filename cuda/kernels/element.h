@@ -67,8 +67,7 @@ template <class C> __device__ inline C load_element(const void* data, DType dtyp
   }
 }
 
-template <class C>
-__device__ inline void store_element(void* data, DType dtype, std::int64_t at, C value) {
+template <class C> __device__ inline void store_element(void* data, DType dtype, std::int64_t at, C value) {
   switch (dtype) {
     case DType::boolean: static_cast<bool*>(data)[at] = element_as<bool>(value); break;
     case DType::u8: static_cast<std::uint8_t*>(data)[at] = element_as<std::uint8_t>(value); break;

@@ -12,8 +12,7 @@
 
 namespace mezzo::gpu {
 
-template <class Op>
-using Operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>;
+template <class Op> using Operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>;
 
 template <class Op, class C, std::size_t... I>
 __device__ inline void forward_run(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at, int n,
@@ -33,8 +32,9 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 /** Operands that the formulas do not use were not saved; the incoming gradient stands in for them, so that nothing is uninitialised. */
-template <class C> __device__ inline void load_saved(const Map& map, const MapOperand& x, std::int64_t at,
-                                                     int n, const C* g, C* values) {
+template <class C>
+__device__ inline void load_saved(const Map& map, const MapOperand& x, std::int64_t at, int n, const C* g,
+                                  C* values) {
   if (x.present()) return load_run<C>(map, x, at, n, values);
 #pragma unroll
   for (int k = 0; k < kRun; ++k) values[k] = g[k];
@@ -71,12 +71,10 @@ __global__ void __launch_bounds__(kMapThreads)
   for_each_run(map, [&](std::int64_t at, int n) { gradient_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
 }
 
-template <class Op, class C>
-void launch_forward(const Map& map, const void* attrs, runtime::Stream stream) {
+template <class Op, class C> void launch_forward(const Map& map, const void* attrs, runtime::Stream stream) {
   launch(&forward_kernel<Op, C>, map_grid(map), stream, map, *static_cast<const AttrsOf<Op>*>(attrs));
 }
-template <class Op, class C>
-void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) {
+template <class Op, class C> void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) {
   launch(&gradient_kernel<Op, C>, map_grid(map), stream, map, *static_cast<const AttrsOf<Op>*>(attrs));
 }
 

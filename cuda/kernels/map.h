@@ -11,14 +11,13 @@ namespace mezzo::gpu {
 
 /** Where element `index` of the common shape lies in an operand, in elements from its first. */
 __device__ inline std::int64_t place_in(const Map& map, const MapOperand& x, std::int64_t index) {
-  return map.rank == 1 ? index * x.strides[0]
-                       : place_among(map.sizes, x.strides, map.rank, map.count, index);
+  return map.rank == 1 ? index * x.strides[0] : place_among(map.sizes, x.strides, map.rank, map.count, index);
 }
 
 template <class C, class T>
 __device__ inline void load_pack(const MapOperand& x, std::int64_t place, C* values) {
-  const auto pack =
-      *reinterpret_cast<const Pack<T, kRun>*>(static_cast<const T*>(static_cast<const void*>(x.data)) + place);
+  const auto pack = *reinterpret_cast<const Pack<T, kRun>*>(
+      static_cast<const T*>(static_cast<const void*>(x.data)) + place);
 #pragma unroll
   for (int k = 0; k < kRun; ++k) values[k] = element_as<C>(pack.item[k]);
 }
@@ -86,22 +85,24 @@ __device__ inline void store_run(const Map& map, const MapOperand& x, std::int64
   store_slowly<C>(map, x, at, n, slow);
 }
 
-inline constexpr int kMapThreads = 256;
+inline constexpr int kMapThreads = 256;  // of a block, where there is work for as many
 /** Runs per thread, a block's width apart: all are read before any is computed, so that enough memory is under way. */
 inline constexpr int kMapRuns = 2;
 
 inline Grid map_grid(const Map& map) {
-  return {.blocks = blocks_for(map.count, std::int64_t{kMapThreads} * kMapRuns * kRun),
-          .threads = kMapThreads};
+  const std::int64_t runs = blocks_for(map.count, kRun);
+  const std::int64_t threads = runs < kMapThreads ? blocks_for(runs, kWarpSize) * kWarpSize : kMapThreads;
+  return {.blocks = blocks_for(runs, threads * kMapRuns), .threads = static_cast<int>(threads)};
 }
 
 /** Calls f(at, n) for the runs of the calling thread. */
 template <class F> __device__ inline void for_each_run(const Map& map, F&& f) {
+  const std::int64_t threads = blockDim.x;
   const std::int64_t first =
-      (static_cast<std::int64_t>(blockIdx.x) * kMapRuns * kMapThreads + threadIdx.x) * kRun;
+      (static_cast<std::int64_t>(blockIdx.x) * kMapRuns * threads + threadIdx.x) * kRun;
 #pragma unroll 1
   for (int u = 0; u < kMapRuns; ++u) {
-    const std::int64_t at = first + std::int64_t{u} * kMapThreads * kRun;
+    const std::int64_t at = first + u * threads * kRun;
     if (at >= map.count) return;
     f(at, map.count - at < kRun ? static_cast<int>(map.count - at) : kRun);
   }

@@ -17,7 +17,7 @@ template <class C, class Combine> struct Fold {
   using Value = C;
   using State = C;
   C start, divisor;
-  Results out;
+  Array out;
 
   __device__ State identity() const { return start; }
   __device__ State add(State a, C x, std::int64_t) const { return Combine{}(a, x); }
@@ -36,7 +36,7 @@ template <class C> struct Nonzeros {
   using State = std::int64_t;
   Count count;
   std::int64_t length;
-  Results out;
+  Array out;
 
   __device__ State identity() const { return 0; }
   __device__ State add(State n, C x, std::int64_t) const { return n + (x != C(0) ? 1 : 0); }
@@ -48,13 +48,13 @@ template <class C> struct Nonzeros {
 
 template <class C, class Combine>
 void fold(const Tensor& x, const Tensor& y, std::uint32_t dims, C start, C divisor = C(1)) {
-  reduce(x, dims, Fold<C, Combine>{start, divisor, Results(y)});
+  reduce(x, dims, Fold<C, Combine>{start, divisor, Array(y)});
 }
 
 void count_nonzeros(Inputs in, Outputs out, const op::ReduceAttrs& attrs, Count count) {
   const std::int64_t length = op::reduced_count(in[0].shape(), attrs);
   visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, Nonzeros<C>{count, length, Results(out[0])});
+    reduce(in[0], attrs.dims, Nonzeros<C>{count, length, Array(out[0])});
   });
 }
 
@@ -78,21 +78,18 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Plus>(in[0], out[0], attrs.dims, C(0),
-                  static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
+    fold<C, Plus>(in[0], out[0], attrs.dims, C(0), static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
   });
 }
 
 void prod(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Times>(in[0], out[0], attrs.dims, C(1));
-  });
+  visit_arithmetic(in[0].dtype(),
+                   [&]<class C>(std::type_identity<C>) { fold<C, Times>(in[0], out[0], attrs.dims, C(1)); });
 }
 
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
-  });
+  visit_arithmetic(in[0].dtype(),
+                   [&]<class C>(std::type_identity<C>) { fold<C, Plus>(in[0], out[0], attrs.dims, C(0)); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The CUDA kernels of variance, norms and log-sum-exp.
+// The CUDA kernels of variance, norms, products and log-sum-exp.
 #include "../../tensor/ops/statistics.h"
 
 #include "../../tensor/cpu/log_sum.h"
@@ -16,7 +16,7 @@ using namespace cpu_kernels;
 template <class C> struct LogSumExp {
   using Value = C;
   using State = LogSum<C>;
-  Results out;
+  Array out;
 
   __device__ State identity() const { return State::none(); }
   __device__ State add(State a, C x, std::int64_t) const { return State::combined(a, State::of(x)); }
@@ -29,7 +29,7 @@ template <class C> struct Variance {
   using State = typename Moments<C>::State;
   C divisor;
   bool root;  // the standard deviation is asked for
-  Results out;
+  Array out;
 
   __device__ State identity() const { return {C(0), C(0), C(0)}; }
   __device__ State add(State a, C x, std::int64_t) const { return combine(a, {C(1), x, C(0)}); }
@@ -56,7 +56,7 @@ template <class C> struct VectorNorm {
   using State = C;
   Power power;
   C p;
-  Results out;
+  Array out;
 
   __device__ State identity() const { return power == Power::least ? highest<C>() : C(0); }
   __device__ State add(State a, C x, std::int64_t) const {
@@ -79,9 +79,39 @@ template <class C> struct VectorNorm {
   }
 };
 
+/** Product of everything before times product of everything behind, one thread per line. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    others_kernel(const __grid_constant__ Lines lines, const Array x, const Array y) {
+  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (line >= lines.count) return;
+  const std::int64_t base = line / lines.inner * lines.length * lines.inner + line % lines.inner;
+  const auto place = [&](std::int64_t i) { return base + i * lines.inner; };
+  C product = 1;
+  for (std::int64_t i = 0; i < lines.length; ++i) {
+    y.store<C>(place(i), product);
+    product *= x.load<C>(place(i));
+  }
+  product = 1;
+  for (std::int64_t i = lines.length - 1; i >= 0; --i) {
+    y.store<C>(place(i), y.load<C>(place(i)) * product);
+    product *= x.load<C>(place(i));
+  }
+}
+
+void prod_of_others(Inputs in, Outputs out, const op::ProdOfOthers::Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor x = row_major(in[0]);
+  const Lines lines = lines_along(x.shape(), attrs.dim);
+  visit_floating(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    launch(&others_kernel<C>, {.blocks = blocks_for(lines.count, kSpreadThreads), .threads = kSpreadThreads},
+           current_stream(x.device()), lines, Array(x), Array(out[0]));
+  });
+}
+
 void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, LogSumExp<C>{Results(out[0])});
+    reduce(in[0], attrs.dims, LogSumExp<C>{Array(out[0])});
   });
 }
 
@@ -89,7 +119,7 @@ void variance(Inputs in, Outputs out, const op::VarianceAttrs& attrs, bool root)
   const auto count = static_cast<double>(op::reduced_count(in[0].shape(), attrs.reduce()));
   const double divisor = count > attrs.correction ? count - attrs.correction : 0;
   visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Results(out[0])});
+    reduce(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Array(out[0])});
   });
 }
 
@@ -100,7 +130,7 @@ void standard_deviation(Inputs in, Outputs out, const op::VarianceAttrs& attrs) 
 
 void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
   visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Results(out[0])});
+    reduce(in[0], attrs.dims, VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
   });
 }
 
@@ -108,6 +138,7 @@ void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
 
 void attach_statistics() {
   attach<op::LogSumExp, log_sum_exp>();
+  attach<op::ProdOfOthers, prod_of_others>();
   attach<op::Std, standard_deviation>();
   attach<op::Var, var>();
   attach<op::VectorNorm, vector_norm>();

@@ -1,36 +1,16 @@
 #include "class_targets.h"
 
-#include <limits>
-
+#include "../ops/cross_entropy.h"
 #include "softmax_line.h"
 
 namespace mezzo::cpu_kernels {
-
-namespace {
-
-[[noreturn]] void fail_class(std::string_view op, const Tensor& target, std::int64_t at, std::int64_t classes,
-                             std::int64_t ignore_index) {
-  Shape place = target.shape();
-  std::int64_t rest = at;
-  for (int i = place.rank() - 1; i >= 0; --i) {
-    place[i] = rest % target.shape()[i];
-    rest /= target.shape()[i];
-  }
-  const std::string range = classes == 0 ? std::string("no class") : str("0..", classes - 1);
-  const bool ignores = ignore_index != std::numeric_limits<std::int64_t>::min();
-  fail<IndexError>(op, {.what = "class out of range",
-                        .got = str(target.data<std::int64_t>()[at], " at target", place),
-                        .expected = ignores ? str(range, ", or ignore_index ", ignore_index) : range});
-}
-
-}  // namespace
 
 Tensor class_indices(const Tensor& target) {
   const CastScope no_casts(nullptr);
   return target.detach().to(DType::i64).contiguous();
 }
 
-void require_class_range(std::string_view op, const Tensor& target, std::int64_t classes,
+void require_class_range(std::string_view op_name, const Tensor& target, std::int64_t classes,
                          std::int64_t ignore_index) {
   const std::int64_t* t = target.data<std::int64_t>();
   const auto refused = [&](std::int64_t c) {
@@ -42,7 +22,7 @@ void require_class_range(std::string_view op, const Tensor& target, std::int64_t
   if (!bad) return;
   std::int64_t first = 0;
   while (!refused(t[first])) ++first;
-  fail_class(op, target, first, classes, ignore_index);
+  op::fail_class(op_name, target.shape(), first, t[first], classes, ignore_index);
 }
 
 template <class C> C ClassTargets<C>::total_weight() const {

@@ -1,6 +1,8 @@
 // Shape rules of cross entropy.
 #include "cross_entropy.h"
 
+#include <limits>
+
 #include "../text.h"
 #include "gather.h"
 
@@ -37,6 +39,20 @@ void require_classes(std::string_view op, const Tensor& x, const Tensor& target,
                           .got = str(x, " and target ", target),
                           .expected = str("target ", expected, ", one class per sample")});
   require_class_weight(op, x, weight);
+}
+
+void fail_class(std::string_view op, const Shape& targets, std::int64_t at, std::int64_t value,
+                std::int64_t classes, std::int64_t ignore_index) {
+  Shape place = targets;
+  for (int i = place.rank() - 1; i >= 0; --i) {
+    place[i] = at % targets[i];
+    at /= targets[i];
+  }
+  const std::string range = classes == 0 ? std::string("no class") : str("0..", classes - 1);
+  const bool ignores = ignore_index != std::numeric_limits<std::int64_t>::min();
+  fail<IndexError>(op, {.what = "class out of range",
+                        .got = str(value, " at target", place),
+                        .expected = ignores ? str(range, ", or ignore_index ", ignore_index) : range});
 }
 
 OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {

@@ -62,4 +62,9 @@ void require_classes(std::string_view op, const Tensor& x, const Tensor& target,
 /** Errors, naming `op`: ShapeError unless weight (when there is one) holds one number per class of x, DtypeError unless their dtypes agree. */
 void require_class_weight(std::string_view op, const Tensor& x, const Tensor& weight);
 
+/** Throws IndexError naming `op`: class `value` at row-major place `at` among targets of a shape is neither ignore_index nor in 0..classes-1. Where
+ *  nothing is ignored, ignore_index is the least i64. */
+[[noreturn]] void fail_class(std::string_view op, const Shape& targets, std::int64_t at, std::int64_t value,
+                             std::int64_t classes, std::int64_t ignore_index);
+
 }  // namespace mezzo::op

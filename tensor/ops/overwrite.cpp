@@ -40,7 +40,7 @@ Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const
                           .expected = "a number or a 0-dim tensor"});
   Shape rows = x.shape();
   if (x.dim() > 0) rows[d] = index.numel();
-  return value.to(x.dtype()).expand(rows);
+  return value.to(x.dtype()).to(x.device()).expand(rows);
 }
 
 }  // namespace mezzo::op

@@ -1,5 +1,7 @@
 """The op table in the README is the one that the program `ops` prints, and what it says about in-place forms is what the headers declare.
 
+The README's table has the kernels of all devices: a build without CUDA kernels is compared in the rest, and cannot renew it.
+
 Usage: op_table.py OPS README [--renew]      (--renew writes the table into the README)
 """
 import json
@@ -10,6 +12,7 @@ from pathlib import Path
 from check import ROOT, must, run, verdict
 
 START = '<!-- op table: made by build/samples/ops, renewed by tests/checks/op_table.py build/samples/ops README.md --renew -->\n'
+CUDA_KERNEL = '| cpu cuda |'
 END = '<!-- end of the op table -->\n'
 IN_PLACE = re.compile(r'\bconst Tensor& (\w+)_\(')
 
@@ -39,17 +42,24 @@ def complaints(ops):
 def main(program, readme, renew=''):
     program, readme = Path(program).resolve(), Path(readme).resolve()
     table = must([program])
-    failures = list(complaints(json.loads(must([program, '--json']))))
+    ops = json.loads(must([program, '--json']))
+    failures = list(complaints(ops))
+    has_cuda = any('cuda' in op['devices'] for op in ops)
     text = readme.read_text(encoding='utf-8')
     if text.count(START) != 1 or text.count(END) != 1:
         verdict(0, failures + [f'{readme.name}: the lines around the op table are missing:\n{START}{END}'])
     before, rest = text.split(START)
     written, after = rest.split(END)
-    if renew:
+    if not has_cuda:
+        written = written.replace(CUDA_KERNEL, '| cpu |')
+    if renew and not has_cuda:
+        failures.append('this build has no CUDA kernels; renew the table by one that has: meson setup build-emulated -Dgpu_emulation=enabled')
+    elif renew:
         readme.write_text(f'{before}{START}\n{table}\n{END}{after}', encoding='utf-8')
     elif written != f'\n{table}\n':
-        failures.append('the op table of the README is not that of the registry; renew it with\n'
-                        'ninja -C build samples/ops && python3 tests/checks/op_table.py build/samples/ops README.md --renew')
+        failures.append('the op table of the README is not that of the registry; renew it by a build that has CUDA kernels, for example\n'
+                        'meson setup build-emulated -Dgpu_emulation=enabled && ninja -C build-emulated samples/ops && '
+                        'python3 tests/checks/op_table.py build-emulated/samples/ops README.md --renew')
     if run([program, '--nonsense']).returncode != 2:
         failures.append('ops --nonsense must end with status 2')
     verdict(3 if not failures else 0, failures)

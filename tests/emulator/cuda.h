@@ -13,6 +13,8 @@
 #include "executor.h"
 #include "memory.h"
 
+#define MZ_EMULATED_KERNEL 1
+
 #define __global__
 #define __device__
 #define __host__
@@ -26,17 +28,15 @@
 #define blockDim (::mezzo::emulator::here.block_size)
 #define gridDim (::mezzo::emulator::here.grid_size)
 
-#define MZ_SHARED(T, name, count)                              \
-  static const char name##_key = 0;                            \
-  T(&name)                                                     \
+#define MZ_SHARED(T, name, count)   \
+  static const char name##_key = 0; \
+  T(&name)                          \
   [count] = *static_cast<T(*)[count]>(::mezzo::emulator::shared_slot(&name##_key, sizeof(T) * (count)))
 #define MZ_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::mezzo::emulator::dynamic_shared())
 
 // ---- barriers, shuffles and votes ---------------------------------------------------------------------------------------
 
 namespace mezzo::emulator {
-
-using Place = std::source_location;
 
 template <class T> std::uint64_t packed(T value) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
@@ -53,12 +53,12 @@ template <class T> T unpacked(std::uint64_t bits) {
 inline unsigned lane() { return here.thread.x % kWarp; }
 
 /** The value of lane `from`, or the own one where there is no such lane in the meeting. */
-template <class T> T shuffled(unsigned mask, T value, unsigned from, Place place) {
+template <class T> T shuffled(unsigned mask, T value, unsigned from, CallPlace place) {
   const Exchange& all = meet_warp(mask, packed(value), place);
   return from < kWarp && (all.present >> from & 1) ? unpacked<T>(all.value[from]) : value;
 }
 
-inline unsigned ballot(unsigned mask, int predicate, Place place) {
+inline unsigned ballot(unsigned mask, int predicate, CallPlace place) {
   const Exchange& all = meet_warp(mask, predicate != 0, place);
   unsigned votes = 0;
   for (unsigned i = 0; i < kWarp; ++i)
@@ -68,51 +68,51 @@ inline unsigned ballot(unsigned mask, int predicate, Place place) {
 
 }  // namespace mezzo::emulator
 
-inline void __syncthreads(mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+inline void __syncthreads(mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   mezzo::emulator::wait_for_block(place);
 }
 inline int __syncthreads_count(int predicate,
-                               mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                               mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::sum_over_block(predicate != 0, place);
 }
-inline int __syncthreads_or(int predicate, mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+inline int __syncthreads_or(int predicate, mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::sum_over_block(predicate != 0, place) != 0;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
-                       mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                       mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   mezzo::emulator::meet_warp(mask, 0, place);
 }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from,
-              mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+              mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::shuffled(mask, value, static_cast<unsigned>(from) % mezzo::emulator::kWarp, place);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance,
-                  mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                  mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() ^ static_cast<unsigned>(distance),
                                    place);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance,
-                   mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                   mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() + distance, place);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance,
-                 mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                 mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() - distance, place);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate,
-                              mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                              mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::ballot(mask, predicate, place);
 }
 inline int __any_sync(unsigned mask, int predicate,
-                      mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                      mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::ballot(mask, predicate, place) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate,
-                      mezzo::emulator::Place place = mezzo::emulator::Place::current()) {
+                      mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::ballot(mask, predicate, place) == mask;
 }
 

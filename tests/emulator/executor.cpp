@@ -32,21 +32,20 @@ struct Worker {
 
 struct Meeting {
   std::uint32_t mask = 0, arrived = 0;
-  std::source_location place;
+  CallPlace place;
   Exchange exchange[2];
   unsigned current = 0;
 };
 
 struct Slot {
   const void* key;
-  std::unique_ptr<unsigned char[]> memory;  // apart from all others, so that the sanitizer sees an index that runs over
+  std::unique_ptr<unsigned char[]>
+      memory;  // apart from all others, so that the sanitizer sees an index that runs over
   std::size_t bytes;
   std::uint64_t block = 0;  // serial number of the block that used it last
 };
 
-std::string where(std::source_location place) {
-  return std::string(place.file_name()) + ":" + std::to_string(place.line());
-}
+std::string where(CallPlace place) { return std::string(place.file) + ":" + std::to_string(place.line); }
 
 class Executor {
  public:
@@ -102,11 +101,11 @@ class Executor {
     return shared_slot(&key, dynamic_bytes_);
   }
 
-  int wait_for_block(int value, std::source_location place) {
+  int wait_for_block(int value, CallPlace place) {
     if (at_barrier_ == 0) {
       barrier_ = place;
       barrier_sum_ = 0;
-    } else if (place.line() != barrier_.line() || place.column() != barrier_.column()) {
+    } else if (!(place == barrier_)) {
       fail("threads of one block wait at different barriers: " + where(barrier_) + " and " + where(place));
     }
     barrier_sum_ += value;
@@ -121,7 +120,7 @@ class Executor {
     return barrier_result_;
   }
 
-  const Exchange& meet(std::uint32_t mask, std::uint64_t value, std::source_location place) {
+  const Exchange& meet(std::uint32_t mask, std::uint64_t value, CallPlace place) {
     Meeting& meeting = meetings_[current_ / kWarp];
     const unsigned lane = current_ % kWarp;
     if (!(mask >> lane & 1)) fail("a lane outside the mask it names, at " + where(place));
@@ -131,8 +130,7 @@ class Executor {
       meeting.mask = mask;
       meeting.place = place;
       meeting.current ^= 1;
-    } else if (mask != meeting.mask || place.line() != meeting.place.line() ||
-               place.column() != meeting.place.column()) {
+    } else if (mask != meeting.mask || !(place == meeting.place)) {
       fail("lanes of one warp meet in different places: " + where(meeting.place) + " and " + where(place));
     }
     Exchange& exchange = meeting.exchange[meeting.current];
@@ -303,7 +301,7 @@ class Executor {
 
   unsigned at_barrier_ = 0;
   int barrier_sum_ = 0, barrier_result_ = 0;
-  std::source_location barrier_;
+  CallPlace barrier_;
 
   Context host_;
   Worker* running_ = nullptr;
@@ -325,13 +323,11 @@ void* shared_slot(const void* key, std::size_t bytes) { return Executor::executo
 
 void* dynamic_shared() { return Executor::executor().dynamic_shared(); }
 
-void wait_for_block(std::source_location place) { Executor::executor().wait_for_block(0, place); }
+void wait_for_block(CallPlace place) { Executor::executor().wait_for_block(0, place); }
 
-int sum_over_block(int value, std::source_location place) {
-  return Executor::executor().wait_for_block(value, place);
-}
+int sum_over_block(int value, CallPlace place) { return Executor::executor().wait_for_block(value, place); }
 
-const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, std::source_location place) {
+const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place) {
   return Executor::executor().meet(mask, value, place);
 }
 

@@ -1,6 +1,6 @@
 // The executor: runs an emulated kernel block by block, the threads of a block as fibers, in an order of choice.
-// Sees: the standard library, ../../tensor/macros.h.
-// Read next: intrinsics.h (what kernels call), executor.cpp, TRIED.md section D (limits: logic only, no timing, no memory model).
+// Sees: the standard library, ../../cuda/place.h, ../../tensor/macros.h.
+// Read next: cuda.h (what kernels call), executor.cpp, TRIED.md section D (limits: logic only, no timing, no memory model).
 //
 // A fiber runs thread after thread until one has to wait, so kernels without barriers never switch. Reported as faults: threads that wait for
 // each other in vain, barriers reached in different places, shuffles whose lanes do not all come.
@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <stdexcept>
 
+#include "../../cuda/place.h"
 #include "../../tensor/macros.h"
 
 namespace mezzo::emulator {
+
+using gpu::CallPlace;
 
 /** Which thread goes on when several could. A kernel without races gives the same result in all of them. */
 enum class Schedule {
@@ -57,7 +59,7 @@ MZ_API void* shared_slot(const void* key, std::size_t bytes);
 MZ_API void* dynamic_shared();
 
 /** Waits for all threads of the block. */
-MZ_API void wait_for_block(std::source_location place);
+MZ_API void wait_for_block(CallPlace place);
 
 /** The values that the lanes of a warp brought to one meeting. */
 struct Exchange {
@@ -65,8 +67,8 @@ struct Exchange {
   std::uint32_t present;  // bit i: lane i takes part
 };
 /** Waits for the lanes in `mask` and hands over `value`. The result holds until the lane's next meeting but one. */
-MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, std::source_location place);
+MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place);
 /** As wait_for_block, handing over a number; the result is the sum of all. */
-MZ_API int sum_over_block(int value, std::source_location place);
+MZ_API int sum_over_block(int value, CallPlace place);
 
 }  // namespace mezzo::emulator

@@ -104,9 +104,7 @@ Fiber::Fiber() {
   size_ = kStack;
 }
 
-Fiber::~Fiber() {
-  munmap(const_cast<char*>(static_cast<const char*>(bottom_)) - page(), kStack + page());
-}
+Fiber::~Fiber() { munmap(const_cast<char*>(static_cast<const char*>(bottom_)) - page(), kStack + page()); }
 
 void Fiber::start(void (*body)(void*), void* argument) {
   body_ = body;

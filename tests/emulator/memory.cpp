@@ -28,8 +28,10 @@ namespace {
 
 constexpr std::size_t kRange = std::size_t{64} << 30;  // of addresses
 constexpr std::size_t kGap = 256;                      // between blocks, which keeps their alignment too
-constexpr std::uint64_t kClosings = 509;               // the memory is really closed after one scope in so many
-constexpr unsigned char kGuard = 0xA7;                 // what lies behind the used part of a block
+constexpr std::uint64_t kClosings =
+    509;  // the memory is really closed after one scope in so many, fewer where there is
+constexpr std::size_t kCheapBytes = std::size_t{1} << 20;  // more of it than this many bytes
+constexpr unsigned char kGuard = 0xA7;                     // what lies behind the used part of a block
 
 class Memory {
  public:
@@ -46,7 +48,9 @@ class Memory {
   }
   void close() {
     const std::lock_guard lock(mutex_);
-    if (--depth_ == 0 && ++closings_ % kClosings == 0) close_now();
+    if (--depth_ > 0 || ++closings_ * kCheapBytes < kClosings * std::max(reach_, kCheapBytes)) return;
+    closings_ = 0;
+    close_now();
   }
   void close_now() {
     const std::lock_guard lock(mutex_);
@@ -115,8 +119,7 @@ class Memory {
   };
 
   Memory() {
-    void* range =
-        mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) throw std::bad_alloc();
     base_ = static_cast<char*>(range);
   }

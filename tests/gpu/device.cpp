@@ -99,7 +99,8 @@ TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {
   OpRow lonely = *find_op("clone");
   lonely.kernel[1] = nullptr;
   Tensor in[] = {ones({2, 2}, {.device = kDevice})}, out[1];
-  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported, "clone: no CUDA kernel in this build");
+  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported,
+                            "clone: no CUDA kernel in this build");
 }
 
 TEST_CASE("running out of device memory is an error of its own, and passes", "[gpu]") {
@@ -129,6 +130,23 @@ TEST_CASE("device memory is counted by category and kept for reuse", "[gpu]") {
   CHECK(memory_stats(kDevice).reserved == cached.reserved);
   empty_cache(kDevice);
   CHECK(memory_stats(kDevice).cached == 0);
+}
+
+TEST_CASE("a class out of range is told when the device is waited for", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor scores = zeros({2, 2, 3}, {.device = kDevice, .requires_grad = true});
+  const Tensor good = zeros({2, 3}, {.dtype = i64, .device = kDevice});
+  const Tensor bad = tensor({0, 1, 0, 1, 7, -3}, {2, 3}, {.dtype = i64, .device = kDevice});
+  const std::string text =
+      "cross_entropy: class out of range; got 7 at target[1,1], expected 0..1, or ignore_index -100";
+  const Tensor loss = cross_entropy(scores, bad);
+  loss.backward();
+  CHECK_THROWS_WITH_AS_TEXT(loss.item<float>(), IndexError, text);
+  CHECK_THROWS_WITH_AS_TEXT(cross_entropy(scores.detach().to(cpu), bad.to(cpu)), IndexError, text);
+  CHECK(cross_entropy(scores, good).item<float>() > 0);
+  for (int n = 1; n < 70; ++n)  // more ranges than are watched at once
+    cross_entropy(zeros({1, n}, {.device = kDevice}), zeros({1}, {.dtype = i64, .device = kDevice}));
+  CHECK(cross_entropy(scores, good).item<float>() > 0);
 }
 
 TEST_CASE("a module moves with its gradients", "[gpu]") {

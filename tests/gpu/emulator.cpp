@@ -1,13 +1,13 @@
 // The emulator itself: right kernels give right results in every schedule, and planted bugs show.
+#include "../emulator/cuda.h"  // first, as the build puts it before a kernel file
+
+#include <mezzo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <mezzo.h>
-
+#include "../../cuda/kernel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
-#include "../emulator/cuda.h"
-#include "../../cuda/kernel.h"
 
 using namespace mezzo;
 
@@ -50,7 +50,8 @@ template <Bug bug> __global__ void sum_blocks(const float* x, float* y) {
 template <Bug bug> std::vector<double> sums(Schedule schedule) {
   const ScheduleScope scope(schedule);
   const Tensor x = counting(2 * kThreads), y = empty({4}, {.device = kDevice});
-  gpu::launch(&sum_blocks<bug>, {.blocks = 2, .threads = kThreads}, nullptr, x.data<float>(), y.data<float>());
+  gpu::launch(&sum_blocks<bug>, {.blocks = 2, .threads = kThreads}, nullptr, x.data<float>(),
+              y.data<float>());
   return y.to_vector<double>();
 }
 
@@ -124,12 +125,14 @@ TEST_CASE("a missing barrier shows", "[emulator]") {
 
 TEST_CASE("barriers and shuffles that not all reach are faults", "[emulator]") {
   const Tensor y = empty({32}, {.device = kDevice});
-  CHECK(fault_of([] { gpu::launch(&half_reach_the_barrier, {.threads = 64}, nullptr); })
-            .find("wait in vain: 32 of 64") != std::string::npos);
-  CHECK(fault_of([] { gpu::launch(&two_barriers, {.threads = 64}, nullptr); })
-            .find("different barriers") != std::string::npos);
-  CHECK(fault_of([&] { gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>()); })
-            .find("for lanes of their warp") != std::string::npos);
+  CHECK(fault_of([] {
+          gpu::launch(&half_reach_the_barrier, {.threads = 64}, nullptr);
+        }).find("wait in vain: 32 of 64") != std::string::npos);
+  CHECK(fault_of([] { gpu::launch(&two_barriers, {.threads = 64}, nullptr); }).find("different barriers") !=
+        std::string::npos);
+  CHECK(fault_of([&] {
+          gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>());
+        }).find("for lanes of their warp") != std::string::npos);
   CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // nothing of the faults is left behind
 }
 

@@ -1,5 +1,6 @@
 // Cases of the ops that join tensors and that index them.
 #include "places.h"
+#include "samples.h"
 
 using namespace cases;
 using namespace mezzo;
@@ -9,7 +10,7 @@ namespace {
 std::int64_t integer(const Array& x, std::int64_t i) { return static_cast<std::int64_t>(x[i]); }
 
 Tensor ints(const std::vector<double>& values, const Shape& shape) {
-  return tensor(values, shape, {.dtype = i64});
+  return tensor(values, shape, {.dtype = i64, .device = test_device()});
 }
 
 // ---- joining ----------------------------------------------------------------------------------------------------

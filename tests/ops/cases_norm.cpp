@@ -106,7 +106,8 @@ const Registrar additions([] {
        .call =
            [](const std::vector<Tensor>& x) {
              const std::int64_t c = x[0].shape()[1];
-             const Tensor mean = full({c}, 0.25), var = full({c}, 1.75);
+             const TensorOptions there{.device = x[0].device()};
+             const Tensor mean = full({c}, 0.25, there), var = full({c}, 1.75, there);
              return std::vector<Tensor>{batch_norm(
                  x[0], {.running_mean = mean, .running_var = var, .weight = x[1], .bias = x[2], .eps = 0.5})};
            },

@@ -1,14 +1,16 @@
 // Cases of the ops that overwrite rows and masked places, of unique, and of running extremes and medians.
 #include <algorithm>
 
-#include "cases.h"
+#include "samples.h"
 
 using namespace cases;
 using namespace mezzo;
 
 namespace {
 
-Tensor ints(const std::vector<double>& values) { return tensor(values, {.dtype = i64}); }
+Tensor ints(const std::vector<double>& values) {
+  return tensor(values, {.dtype = i64, .device = test_device()});
+}
 
 /** x [outer,n,inner] with row r of each outer block from source(r): a row of `src` (k rows) or, at -1, its own. */
 Array overwritten(const Array& x, const Array& src, int dim, const std::vector<std::int64_t>& index) {

@@ -72,7 +72,7 @@ void add_ctc(const std::string& variant, const std::vector<Sample>& samples, con
        .variant = variant,
        .call =
            [=](const std::vector<Tensor>& x) {
-             const Tensor labels = tensor(targets, target_shape, {.dtype = i64});
+             const Tensor labels = tensor(targets, target_shape, {.dtype = i64, .device = x[0].device()});
              return std::vector<Tensor>{ctc_loss(log_softmax(x[0], -1), labels, times, lengths, options)};
            },
        .oracle =

@@ -118,7 +118,9 @@ const Registrar additions([] {
             .factor = 8});
   add_case({.op = "prod",
             .variant = "zeros",
-            .call = CALL(prod(x[0] * tensor({0, 1, 2, 0, 1, 0, 3, 1}, {4, 2}, {.dtype = x[0].dtype()}), 0)),
+            .call = CALL(prod(x[0] * tensor({0, 1, 2, 0, 1, 0, 3, 1}, {4, 2},
+                                            {.dtype = x[0].dtype(), .device = x[0].device()}),
+                              0)),
             .oracle =
                 [](const std::vector<Array>& x) {
                   return std::vector<Array>{{{2}, {0, x[0][1] * 0 * x[0][5] * x[0][7]}}};
@@ -141,7 +143,8 @@ const Registrar additions([] {
   }
   add_case({.op = "cumprod",
             .variant = "zeros",
-            .call = CALL(cumprod(x[0] * tensor({1, 0, 2, 0, 1, 1}, {6}, {.dtype = x[0].dtype()}), 0)),
+            .call = CALL(cumprod(
+                x[0] * tensor({1, 0, 2, 0, 1, 1}, {6}, {.dtype = x[0].dtype(), .device = x[0].device()}), 0)),
             .oracle =
                 [](const std::vector<Array>& x) {
                   return std::vector<Array>{{{6}, {x[0][0], 0, 0, 0, 0, 0}}};

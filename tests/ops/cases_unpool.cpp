@@ -59,7 +59,7 @@ Tensor positions(const Tensor& x, int rank) {
   for (int d = x.dim() - rank; d < x.dim(); ++d) values *= x.size(d);
   std::vector<double> list;
   for (std::int64_t i = 0; i < x.numel(); ++i) list.push_back(static_cast<double>(scattered(i % values)));
-  return tensor(list, x.shape(), {.dtype = i64});
+  return tensor(list, x.shape(), {.dtype = i64, .device = x.device()});
 }
 
 const Registrar additions([] {

@@ -1,0 +1,98 @@
+#include "deferred.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "../tensor/ops/cross_entropy.h"
+#include "device.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+constexpr std::size_t kWords = 64;
+
+/** The watched ranges of one device, and their words in its memory. */
+struct Watch {
+  Tensor words;
+  std::vector<ClassRange> ranges;
+  bool is_armed = false;  // a kernel may have noted something
+
+  DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
+};
+
+std::mutex mutex;
+std::array<Watch, 128>& watches() {
+  static auto& all = *new std::array<Watch, 128>;  // tensors outlive exit
+  return all;
+}
+Watch& watch_of(Device device) { return watches()[static_cast<std::size_t>(device.index)]; }
+
+void reset(Watch& watch, Device device) {
+  std::array<DeferredWord, kWords> clean;
+  clean.fill(kNothingBad);
+  runtime::copy(watch.data(), clean.data(), sizeof clean, current_stream(device));
+  watch.is_armed = false;
+}
+
+[[noreturn]] void fail_noted(const ClassRange& range, DeferredWord word) {
+  const auto place = static_cast<std::int64_t>(word >> 32);
+  const auto value = static_cast<std::int32_t>(static_cast<std::uint32_t>(word));
+  op::fail_class(range.op, range.targets, place, value, range.classes, range.ignore_index);
+}
+
+}  // namespace
+
+DeferredWord* watch(Device device, const ClassRange& range) {
+  {
+    const std::lock_guard lock(mutex);
+    Watch& watch = watch_of(device);
+    if (!watch.words.defined()) {
+      const CategoryScope scope(MemoryCategory::workspace);
+      watch.words =
+          empty_tensor({static_cast<std::int64_t>(kWords * sizeof(DeferredWord))}, DType::u8, device);
+      reset(watch, device);
+    }
+    watch.is_armed = true;
+    const auto at = std::find(watch.ranges.begin(), watch.ranges.end(), range);
+    if (at != watch.ranges.end()) return watch.data() + (at - watch.ranges.begin());
+    if (watch.ranges.size() < kWords) {
+      watch.ranges.push_back(range);
+      return watch.data() + (watch.ranges.size() - 1);
+    }
+  }
+  // All words are taken: what was noted has to come out before they can serve others.
+  runtime::synchronize(current_stream(device));
+  raise_deferred(device);
+  {
+    const std::lock_guard lock(mutex);
+    watch_of(device).ranges.clear();
+  }
+  return watch(device, range);
+}
+
+void raise_deferred(Device device) {
+  std::array<DeferredWord, kWords> words;
+  ClassRange broken;
+  DeferredWord noted = kNothingBad;
+  {
+    const std::lock_guard lock(mutex);
+    Watch& watch = watch_of(device);
+    if (!watch.is_armed) return;
+    const runtime::Stream stream = current_stream(device);
+    runtime::copy(words.data(), watch.data(), sizeof words, stream);
+    runtime::synchronize(stream);
+    watch.is_armed = false;
+    for (std::size_t i = watch.ranges.size(); i-- > 0;)
+      if (words[i] != kNothingBad) {
+        noted = words[i];
+        broken = watch.ranges[i];
+      }
+    if (noted != kNothingBad) reset(watch, device);
+  }
+  if (noted != kNothingBad) fail_noted(broken, noted);
+}
+
+}  // namespace mezzo::gpu

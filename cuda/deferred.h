@@ -1,0 +1,40 @@
+// Deferred errors: an index that lives on the device can be checked by the kernel that uses it alone. It notes the first bad one, and the next call
+// that waits for the device throws what the CPU would have thrown at once.
+// Sees: ../tensor/tensor.h, runtime.h; parsed by nvcc too.
+// Read next: deferred.cpp, kernels/cross_entropy.cu (a user), device.cpp (who asks).
+#pragma once
+
+#include <string_view>
+
+#include "../tensor/tensor.h"
+#include "runtime.h"
+
+namespace mezzo::gpu {
+
+/** The first bad value, in a word on the device: its place above, its value (at most 32 bits of it) below. */
+using DeferredWord = unsigned long long;
+inline constexpr DeferredWord kNothingBad = ~DeferredWord{0};
+
+/** What class indices have to keep to. */
+struct ClassRange {
+  std::string_view op;  // a name that lasts: a row's
+  Shape targets;
+  std::int64_t classes = 0, ignore_index = 0;
+  friend bool operator==(const ClassRange&, const ClassRange&) = default;
+};
+
+/** The word for a kernel that is about to check class indices. */
+DeferredWord* watch(Device device, const ClassRange& range);
+
+/** After a wait for the device's stream: throws where a kernel has noted something since the last time, and forgets it. Errors: IndexError. */
+void raise_deferred(Device device);
+
+#if defined(__CUDACC__) || defined(MZ_EMULATED_KERNEL)
+/** Notes a value that cannot be used; of several the one at the first place stays. Places count up to 2^32. */
+__device__ inline void note_bad(DeferredWord* word, std::int64_t place, std::int64_t value) {
+  const std::int64_t low = value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
+  atomicMin(word, static_cast<DeferredWord>(place) << 32 | static_cast<std::uint32_t>(low));
+}
+#endif
+
+}  // namespace mezzo::gpu

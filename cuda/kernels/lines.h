@@ -1,0 +1,106 @@
+// The threads of a block that work on lines together: who does what, and joining what they found.
+// Sees: element.h, ../lines.h.
+// Read next: reduce.h, softmax.cu.
+#pragma once
+
+#include "../device.h"
+#include "../lines.h"
+#include "element.h"
+
+namespace mezzo::gpu {
+
+/** The calling thread's line in the block, and its part in the work on it. */
+struct Role {
+  int slot, part;
+};
+__device__ inline Role role_in(const Spread& spread) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (spread.across) return {thread % spread.slots, thread / spread.slots};
+  return {thread / spread.parts, thread % spread.parts};
+}
+
+/** The states of all threads of a line combined, for each of them. `room` is shared, for one state per thread; all threads of the block take
+ *  part. Afterwards it may be used again. */
+template <class State, class Combine>
+__device__ inline State joined(const Spread& spread, Role at, State* room, State state,
+                               const Combine& combine) {
+  State* line = room + at.slot;
+  __syncthreads();  // whoever still reads an earlier result in the room
+  line[at.part * spread.slots] = state;
+  for (int step = spread.parts / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (at.part < step)
+      line[at.part * spread.slots] =
+          combine(line[at.part * spread.slots], line[(at.part + step) * spread.slots]);
+  }
+  __syncthreads();
+  return line[0];
+}
+
+/** The calling thread's elements of its line. Every thread of the block goes through it, those beyond the last line with nothing to do. */
+struct LineWalk {
+  const Lines& lines;
+  Role at;
+  std::int64_t line = 0, base = 0;
+  bool has_line = false;
+
+  __device__ explicit LineWalk(const Lines& l) : lines(l), at(role_in(l.spread)) {
+    line = static_cast<std::int64_t>(blockIdx.x) * l.spread.slots + at.slot;
+    has_line = line < l.count;
+    base = line / l.inner * l.length * l.inner + line % l.inner;
+  }
+  /** One thread of each line is its first. */
+  __device__ bool is_first() const { return has_line && at.part == 0; }
+  /** Calls f(place, i) for each element that is the thread's: where it lies, and its number in the line. */
+  template <class F> __device__ void for_each(F&& f) const {
+    if (has_line)
+      for (std::int64_t i = at.part; i < lines.length; i += lines.spread.parts) f(base + i * lines.inner, i);
+  }
+  /** value(place, i) of all elements of the line, combined from `start` on. */
+  template <class State, class Combine, class Value>
+  __device__ State fold(State* room, State start, const Combine& combine, Value&& value) const {
+    State state = start;
+    for_each([&](std::int64_t place, std::int64_t i) { state = combine(state, value(place, i)); });
+    return joined(lines.spread, at, room, state, combine);
+  }
+};
+
+inline Grid grid_of(const Lines& lines) {
+  return {.blocks = lines.blocks(), .threads = lines.spread.threads()};
+}
+
+/** A row-major array of any dtype, or none. */
+struct Array {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+
+  Array() = default;
+  explicit Array(const Tensor& x) {
+    if (!x.defined()) return;
+    data = x.raw_data();
+    dtype = x.dtype();
+  }
+  template <class C> __device__ C load(std::int64_t at) const { return load_element<C>(data, dtype, at); }
+  template <class C> __device__ void store(std::int64_t at, C value) const {
+    store_element<C>(data, dtype, at, value);
+  }
+};
+
+/** Calls f(std::type_identity<C>{}) with the type that arithmetic on `dtype` runs in: float, double or std::int64_t. */
+template <class F> void visit_arithmetic(DType dtype, F&& f) {
+  switch (compute_dtype(dtype)) {
+    case DType::f32: return f(std::type_identity<float>{});
+    case DType::f64: return f(std::type_identity<double>{});
+    default: return f(std::type_identity<std::int64_t>{});
+  }
+}
+
+/** The same for floating dtypes. */
+template <class F> void visit_floating(DType dtype, F&& f) {
+  if (dtype == DType::f64)
+    f(std::type_identity<double>{});
+  else
+    f(std::type_identity<float>{});
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,97 @@
+// The CUDA kernels of the random ops: the CPU's numbers, bit for bit, since element i is a function of seed, draw and i.
+#include "../../tensor/ops/random.h"
+
+#include "../../tensor/random_values.h"
+#include "../attach.h"
+#include "map.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** values(block) in order over the elements of a tensor of any strides, rounded once. */
+template <class Values>
+__global__ void __launch_bounds__(kMapThreads)
+    fill_kernel(const __grid_constant__ Map map, const Values values) {
+  using V = typename Values::Value;
+  for_each_run(map, [&](std::int64_t at, int n) {
+    V run[kRun];
+#pragma unroll
+    for (int first = 0; first < kRun; first += Values::kPerBlock) {
+      const auto block = values(static_cast<std::uint64_t>((at + first) / Values::kPerBlock));
+#pragma unroll
+      for (int k = 0; k < Values::kPerBlock; ++k) run[first + k] = block.value[k];
+    }
+    store_run<V>(map, map.out[0], at, n, run);
+  });
+}
+
+template <class Values> void launch_fill(const Map& map, const void* values, runtime::Stream stream) {
+  launch(&fill_kernel<Values>, map_grid(map), stream, map, *static_cast<const Values*>(values));
+}
+
+/** The values decide the arithmetic: there is one kernel for them, and map_elements is asked for that one. */
+template <class Values> void fill(Tensor& out, const Values& values) {
+  constexpr MapFns fns{.f32 = &launch_fill<Values>};
+  map_elements(fns, DType::f32, {}, {&out, 1}, &values);
+}
+
+void bernoulli(Inputs, Outputs out, const op::RandomAttrs& attrs) {
+  fill(out[0], BernoulliValues{attrs.stream, bernoulli_threshold(attrs.a)});
+}
+
+void normal(Inputs, Outputs out, const op::RandomAttrs& attrs) {
+  if (out[0].dtype() == DType::f64)
+    fill(out[0], WideNormalValues{attrs.stream, attrs.a, attrs.b});
+  else
+    fill(out[0], NormalValues{attrs.stream, attrs.a, attrs.b});
+}
+
+void randint(Inputs, Outputs out, const op::RandomAttrs& attrs) {
+  fill(out[0], IntegerValues::between(attrs.stream, attrs.a, attrs.b));
+}
+
+void uniform(Inputs, Outputs out, const op::RandomAttrs& attrs) {
+  if (out[0].dtype() == DType::f64)
+    fill(out[0], WideUniformValues{attrs.stream, attrs.a, attrs.b});
+  else
+    fill(out[0], UniformValues{attrs.stream, static_cast<float>(attrs.a), static_cast<float>(attrs.b)});
+}
+
+/** What dropout makes of elements whose mask is drawn already. */
+template <class C>
+__global__ void __launch_bounds__(kMapThreads) dropout_kernel(const __grid_constant__ Map map, const C keep) {
+  for_each_run(map, [&](std::int64_t at, int n) {
+    C x[kRun], mask[kRun];
+    load_run<C>(map, map.in[0], at, n, x);
+    load_run<C>(map, map.in[1], at, n, mask);
+#pragma unroll
+    for (int k = 0; k < kRun; ++k)
+      if (k < n) x[k] = mask[k] != C(0) ? x[k] / keep : C(0);
+    store_run<C>(map, map.out[0], at, n, x);
+  });
+}
+
+template <class C> void launch_dropout(const Map& map, const void* p, runtime::Stream stream) {
+  launch(&dropout_kernel<C>, map_grid(map), stream, map, static_cast<C>(1 - *static_cast<const double*>(p)));
+}
+
+void dropout(Inputs in, Outputs out, const op::Dropout::Attrs& attrs) {
+  fill(out[1], BernoulliValues{attrs.stream, bernoulli_threshold(1 - attrs.p)});
+  const Tensor operands[] = {in[0], out[1]};
+  constexpr MapFns fns{&launch_dropout<float>, &launch_dropout<double>};
+  map_elements(fns, compute_dtype(in[0].dtype()), operands, out.first(1), &attrs.p);
+}
+
+}  // namespace
+
+void attach_random() {
+  attach<op::Bernoulli, bernoulli>();
+  attach<op::Dropout, dropout>();
+  attach<op::Normal, normal>();
+  attach<op::Randint, randint>();
+  attach<op::Uniform, uniform>();
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,79 @@
+// What the device computes beside what the CPU computes, where the generated op tests do not reach: sizes of many blocks, random numbers.
+#include <mezzo.h>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** Whole numbers between -8 and 8, whose sums are exact in f32. */
+Tensor scattered(const Shape& shape) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
+    values.push_back(static_cast<double>(i * 7919 % 17) - 8);
+  return tensor(values, shape);
+}
+
+bool same(const Tensor& on_device, const Tensor& on_cpu) {
+  return on_device.device() == kDevice && on_device.dtype() == on_cpu.dtype() &&
+         on_device.shape() == on_cpu.shape() && on_device.to_vector<double>() == on_cpu.to_vector<double>();
+}
+
+}  // namespace
+
+#define NEED_DEVICE() \
+  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+
+TEST_CASE("reductions of any length and direction are exact for integers", "[gpu]") {
+  NEED_DEVICE();
+  for (const Shape& shape :
+       {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{2, 8300, 33}}) {
+    INFO(str(shape));
+    const Tensor x = scattered(shape), y = x.to(kDevice);
+    CHECK(same(sum(y), sum(x)));
+    CHECK(same(argmax(y), argmax(x)));
+    CHECK(same(count_nonzero(y), count_nonzero(x)));
+    for (int dim = 0; dim < x.dim(); ++dim) {
+      CHECK(same(sum(y, dim), sum(x, dim)));
+      CHECK(same(argmin(y, {.dim = dim}), argmin(x, {.dim = dim})));
+      CHECK(same(amax(y, dim), amax(x, dim)));
+    }
+  }
+}
+
+TEST_CASE("elementwise kernels cover every element of large and ragged tensors", "[gpu]") {
+  NEED_DEVICE();
+  for (const std::int64_t n : {1023, 1024, 1025, 2048, 4099, 20000}) {
+    INFO(n);
+    const Tensor x = scattered({n}), y = x.to(kDevice);
+    CHECK(same(y * 2 + 1, x * 2 + 1));
+    CHECK(same(y.to(f16), x.to(f16)));
+    CHECK(same(y.slice(0, 1, n) + y.slice(0, 0, n - 1), x.slice(0, 1, n) + x.slice(0, 0, n - 1)));
+    CHECK(same((y > 0).to(i64), (x > 0).to(i64)));
+  }
+  const Tensor a = scattered({65, 1, 36}), row = scattered({36}), column = scattered({65, 4, 1});
+  CHECK(same(a.to(kDevice) * row.to(kDevice) - column.to(kDevice), a * row - column));
+}
+
+TEST_CASE("random numbers are the CPU's, bit for bit", "[gpu]") {
+  NEED_DEVICE();
+  const auto drawn = [](Device device, DType dtype) {
+    manual_seed(11);
+    const TensorOptions options{.dtype = dtype, .device = device};
+    std::vector<Tensor> all{rand({1001}, options), randn({1001}, options),
+                            randint(0, 1000, {1001}, {.dtype = i64, .device = device}),
+                            bernoulli_(empty({1001}, options), 0.3),
+                            dropout(ones({7, 143}, options), {.p = 0.4})};
+    uniform_(empty({9, 50}, options).t(), -3, 5);
+    all.push_back(randn({33}, options));  // as many draws were taken
+    return all;
+  };
+  for (const DType dtype : {f64, f32, f16, bf16}) {
+    INFO(name(dtype));
+    const std::vector<Tensor> there = drawn(kDevice, dtype), here = drawn(cpu, dtype);
+    for (std::size_t i = 0; i < there.size(); ++i) CHECK(same(there[i], here[i]));
+  }
+}
