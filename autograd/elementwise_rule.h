@@ -43,8 +43,8 @@ Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::
   const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
     if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
       if (saved.wants(static_cast<int>(J)))
-        gradients[J] = elementwise_gradient<Op, static_cast<int>(J), Tensor>(
-            gy, saved.outputs[0], attrs, x[I]...);
+        gradients[J] =
+            elementwise_gradient<Op, static_cast<int>(J), Tensor>(gy, saved.outputs[0], attrs, x[I]...);
   };
   (one(std::integral_constant<std::size_t, I>{}), ...);
   return gradients;

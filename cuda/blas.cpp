@@ -30,19 +30,19 @@ class Library {
   bool usable() const { return missing_.empty(); }
   const std::string& missing() const { return missing_; }
 
-#define MZ_CUBLASLT_FUNCTIONS(F)                                                                              \
-  F(cublasLtCreate)                                                                                           \
-  F(cublasLtGetVersion)                                                                                       \
-  F(cublasLtMatmul)                                                                                           \
-  F(cublasLtMatmulAlgoGetHeuristic)                                                                           \
-  F(cublasLtMatmulDescCreate)                                                                                 \
-  F(cublasLtMatmulDescDestroy)                                                                                \
-  F(cublasLtMatmulDescSetAttribute)                                                                           \
-  F(cublasLtMatmulPreferenceCreate)                                                                           \
-  F(cublasLtMatmulPreferenceDestroy)                                                                          \
-  F(cublasLtMatmulPreferenceSetAttribute)                                                                     \
-  F(cublasLtMatrixLayoutCreate)                                                                               \
-  F(cublasLtMatrixLayoutDestroy)                                                                              \
+#define MZ_CUBLASLT_FUNCTIONS(F)          \
+  F(cublasLtCreate)                       \
+  F(cublasLtGetVersion)                   \
+  F(cublasLtMatmul)                       \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
+  F(cublasLtMatmulPreferenceSetAttribute) \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
   F(cublasLtMatrixLayoutSetAttribute)
 #define MZ_DECLARE(name) decltype(&::name) name = nullptr;
   MZ_CUBLASLT_FUNCTIONS(MZ_DECLARE)
@@ -56,8 +56,8 @@ class Library {
       missing_ = str(file, " was not found; put its folder into LD_LIBRARY_PATH");
       return;
     }
-#define MZ_LOAD(function)                                                                          \
-  function = reinterpret_cast<decltype(function)>(dlsym(library, #function));                      \
+#define MZ_LOAD(function)                                                     \
+  function = reinterpret_cast<decltype(function)>(dlsym(library, #function)); \
   if (!function && missing_.empty()) missing_ = str(file, " has no ", #function);
     MZ_CUBLASLT_FUNCTIONS(MZ_LOAD)
 #undef MZ_LOAD
@@ -66,11 +66,11 @@ class Library {
   std::string missing_;
 };
 
-void check(cublasStatus_t status, const char* call, runtime::Place place = runtime::Place::current()) {
+void check(cublasStatus_t status, const char* call, CallPlace place = CallPlace::current()) {
   if (status != CUBLAS_STATUS_SUCCESS)
     fail<CudaError>(call, {.what = "cuBLASLt refused",
                            .got = str("status ", static_cast<int>(status)),
-                           .hint = str(place.file_name(), ":", static_cast<int>(place.line()))});
+                           .hint = str(place.file, ":", place.line)});
 }
 
 cudaDataType_t data_type(DType dtype) {
@@ -175,10 +175,26 @@ std::int64_t alignment(const void* address) {
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
                              (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0);
-  return {static_cast<std::int64_t>(g.dtype), g.m, g.n, g.k, g.batch, g.a.stride, g.b.stride, g.c.stride,
-          g.addend.stride, g.a.batch_stride, g.b.batch_stride, g.c.batch_stride, g.addend.batch_stride,
-          alignment(g.a.data), alignment(g.b.data), alignment(g.c.data), alignment(g.addend.data),
-          alignment(g.bias), flags, device.index};
+  return {static_cast<std::int64_t>(g.dtype),
+          g.m,
+          g.n,
+          g.k,
+          g.batch,
+          g.a.stride,
+          g.b.stride,
+          g.c.stride,
+          g.addend.stride,
+          g.a.batch_stride,
+          g.b.batch_stride,
+          g.c.batch_stride,
+          g.addend.batch_stride,
+          alignment(g.a.data),
+          alignment(g.b.data),
+          alignment(g.c.data),
+          alignment(g.addend.data),
+          alignment(g.bias),
+          flags,
+          device.index};
 }
 
 struct KeyHash {
@@ -213,8 +229,8 @@ Choice choose(const Library& lt, cublasLtHandle_t handle, const Problem& p, cons
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
-  const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
-      handle, p.description, p.b, p.a, p.addend, p.c, preference, 1, &result, &count);
+  const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(handle, p.description, p.b, p.a, p.addend,
+                                                                  p.c, preference, 1, &result, &count);
   lt.cublasLtMatmulPreferenceDestroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -267,7 +283,8 @@ class DeviceState {
 
 DeviceState& state_of(const Library& lt, Device device) {
   static std::mutex mutex;
-  static auto& all = *new std::vector<std::unique_ptr<DeviceState>>;  // never destroyed: tensors may outlive main
+  static auto& all =
+      *new std::vector<std::unique_ptr<DeviceState>>;  // never destroyed: tensors may outlive main
   const std::lock_guard lock(mutex);
   const auto index = static_cast<std::size_t>(device.index);
   if (all.size() <= index) all.resize(index + 1);

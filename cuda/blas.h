@@ -22,8 +22,8 @@ struct Gemm {
   DType dtype = DType::f32;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Matrix a = {}, b = {}, c = {};  // c is not transposed
-  Matrix addend = {};            // read where beta is not 0; not transposed; may be c itself
-  const void* bias = nullptr;    // n elements added to every row
+  Matrix addend = {};             // read where beta is not 0; not transposed; may be c itself
+  const void* bias = nullptr;     // n elements added to every row
   double alpha = 1, beta = 0;
 };
 

@@ -46,13 +46,12 @@ Device Device::parse(const std::string& text) {
                       {.what = "this build has no CUDA kernels", .got = got, .expected = "\"cpu\""});
   const int count = backend->device_count();
   if (count == 0)
-    fail<DeviceError>("device", {.what = "no CUDA device can be used: " + backend->absence(),
-                                 .got = got,
-                                 .expected = "\"cpu\""});
+    fail<DeviceError>(
+        "device",
+        {.what = "no CUDA device can be used: " + backend->absence(), .got = got, .expected = "\"cpu\""});
   if (index >= count)
-    fail<DeviceError>("device", {.what = "no such CUDA device",
-                                 .got = got,
-                                 .expected = str("an index below ", count)});
+    fail<DeviceError>("device",
+                      {.what = "no such CUDA device", .got = got, .expected = str("an index below ", count)});
   return {DeviceKind::cuda, static_cast<std::int8_t>(index)};
 }
 

@@ -3,6 +3,7 @@
 
 #include "../attach.h"
 #include "../../tensor/dispatch.h"
+#include "lines.h"
 #include "row.h"
 #include "tiles.h"
 
@@ -158,10 +159,7 @@ template <class P> P problem_of(const ConvGeometry& g, const Volume& x, const Vo
 }
 
 template <class P> void run(const P& problem, DType result, Device device) {
-  if (result == DType::f64)
-    run_tiles<double>(problem, device);
-  else
-    run_tiles<float>(problem, device);
+  visit_floating(result, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 template <class P> void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
@@ -172,11 +170,10 @@ template <class P> void run_positions(P problem, const Volume& y, const Tensor& 
   run(problem, y.dtype, device);
 }
 
-Tensor dense(const Tensor& x) { return x.defined() ? x.detach().contiguous() : x; }
 
 void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor x = dense(in[0]), w = dense(in[1]), bias = dense(in[2]);
+  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = in[2].defined() ? row_major(in[2]) : Tensor{};
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::volume_of(w, attrs.dims).size);
   run_positions(problem_of<Direct>(g, from, to, w), to, bias, x.device());
@@ -184,7 +181,7 @@ void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
 
 void conv_transpose(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor x = dense(in[0]), w = dense(in[1]), bias = dense(in[2]);
+  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = in[2].defined() ? row_major(in[2]) : Tensor{};
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g = op::conv_geometry(attrs, to.size, from.size, op::volume_of(w, attrs.dims).size);
   run_positions(problem_of<Transposed>(g, from, to, w), to, bias, x.device());
@@ -192,7 +189,7 @@ void conv_transpose(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor x = dense(in[0]), y = dense(in[1]);
+  const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
   Weight problem = problem_of<Weight>(g, from, to, out[0]);

@@ -1,6 +1,7 @@
 // The matrix product for operands of any strides and dtypes: what runs where cuBLASLt does not fit or is not there.
 #include "gemm.h"
 
+#include "lines.h"
 #include "tiles.h"
 
 namespace mezzo::gpu {
@@ -87,10 +88,7 @@ GemmProblem problem_of(const op::ProductPlan& plan) {
 
 void gemm(const op::ProductPlan& plan, Device device) {
   const GemmProblem problem = problem_of(plan);
-  if (plan.c.dtype == DType::f64)
-    run_tiles<double>(problem, device);
-  else
-    run_tiles<float>(problem, device);
+  visit_floating(plan.c.dtype, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 }  // namespace mezzo::gpu

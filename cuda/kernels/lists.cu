@@ -3,7 +3,7 @@
 
 #include "../attach.h"
 #include "../device.h"
-#include "../../tensor/tensor.h"
+#include "../lines.h"
 
 namespace mezzo::gpu {
 
@@ -193,14 +193,15 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
   for (const MultiItem& item : of_width(items, true, is_wide)) ordered.push_back(item);
   const std::span<const MultiItem> all(ordered);
 
-  const CategoryScope workspace(MemoryCategory::workspace);
-  const Tensor partials = empty_tensor({blocks_of(all)}, DType::f64, call.device);
-  const Tensor sums = empty_tensor({static_cast<std::int64_t>(all.size())}, DType::f64, call.device);
-  auto* at = partials.data<double>();
+  // One f64 per block, then one per item.
+  const auto doubles = static_cast<std::int64_t>(sizeof(double));
+  const Tensor memory = workspace((blocks_of(all) + static_cast<std::int64_t>(all.size())) * doubles, call.device);
+  auto* at = static_cast<double*>(memory.raw_data());
+  double* const sums = at + blocks_of(all);
   partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
   partial_norms(all.subspan(narrow), true, {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
 
-  FinishCall finish{kind, at, call.each, sums.data<double>(), 0, {}};
+  FinishCall finish{kind, at, call.each, sums, 0, {}};
   std::int64_t first = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::int64_t count = blocks_for(all[i].numel, kListChunk);
@@ -212,7 +213,7 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
     finish.count = 0;
   }
   launch(&total_norm_kernel, {.blocks = 1, .threads = kListThreads}, stream, kind,
-         static_cast<const double*>(sums.data<double>()), static_cast<std::int64_t>(all.size()), call.total,
+         static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total,
          call.found_inf);
 }
 

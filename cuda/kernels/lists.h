@@ -59,7 +59,8 @@ inline bool takes_vectors(const MultiItem& item) {
 
 /** Calls run(list) for the items in lists that fit; extras[i] belongs to items[i]. */
 template <class Extra, class Rest, class Run>
-void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, const Rest& rest, const Run& run) {
+void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, const Rest& rest,
+              const Run& run) {
   using List = ItemList<Extra, Rest>;
   List list{};
   list.rest = rest;
@@ -75,7 +76,8 @@ void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, c
 
 /** Elements [at, at + n) of a tensor, n <= kListRun. */
 template <class C>
-__device__ inline void load_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n, C* values) {
+__device__ inline void load_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n,
+                                  C* values) {
   const void* data = x.data[list];
   if (!data) return;  // a state that the formula does not use
   const DType dtype = x.dtype[list];

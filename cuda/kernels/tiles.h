@@ -15,6 +15,7 @@
 
 #include "../../tensor/tensor.h"
 #include "../device.h"
+#include "../lines.h"
 #include "element.h"
 
 namespace mezzo::gpu {
@@ -65,7 +66,8 @@ __device__ inline void load_slice(bool along_terms, std::int64_t first_line, std
 }
 
 template <class C, class P>
-__global__ void __launch_bounds__(kTileThreads) tile_kernel(const __grid_constant__ P problem, const TileCut cut) {
+__global__ void __launch_bounds__(kTileThreads)
+    tile_kernel(const __grid_constant__ P problem, const TileCut cut) {
   using Line = C[kTilePitch];
   MZ_SHARED(Line, left, kTileDepth);
   MZ_SHARED(Line, right, kTileDepth);
@@ -79,8 +81,9 @@ __global__ void __launch_bounds__(kTileThreads) tile_kernel(const __grid_constan
   for (std::int64_t term = begin; term < end; term += kTileDepth) {
     load_slice<C>(problem.left_along_terms, at.row, problem.m, term, end, left,
                   [&](std::int64_t row, std::int64_t t) { return problem.template left<C>(entry, row, t); });
-    load_slice<C>(problem.right_along_terms, at.column, problem.n, term, end, right,
-                  [&](std::int64_t column, std::int64_t t) { return problem.template right<C>(entry, t, column); });
+    load_slice<C>(
+        problem.right_along_terms, at.column, problem.n, term, end, right,
+        [&](std::int64_t column, std::int64_t t) { return problem.template right<C>(entry, t, column); });
     __syncthreads();
 #pragma unroll
     for (int t = 0; t < kTileDepth; ++t) {
@@ -101,19 +104,22 @@ __global__ void __launch_bounds__(kTileThreads) tile_kernel(const __grid_constan
   for (int i = 0; i < kTileOwn; ++i)
 #pragma unroll
     for (int j = 0; j < kTileOwn; ++j) {
-      const std::int64_t row = at.row + own_row + i * kTileSide, column = at.column + own_column + j * kTileSide;
+      const std::int64_t row = at.row + own_row + i * kTileSide,
+                         column = at.column + own_column + j * kTileSide;
       if (row >= problem.m || column >= problem.n) continue;
       if (cut.parts == 1)
         problem.template store<C>(entry, row, column, sums[i][j]);
       else
-        static_cast<C*>(cut.partials)[((at.part * problem.entries + at.entry) * problem.m + row) * problem.n +
-                                      column] = sums[i][j];
+        static_cast<C*>(
+            cut.partials)[((at.part * problem.entries + at.entry) * problem.m + row) * problem.n + column] =
+            sums[i][j];
     }
 }
 
 /** Adds the parts of each result in order. */
 template <class C, class P>
-__global__ void __launch_bounds__(kTileThreads) add_parts_kernel(const __grid_constant__ P problem, const TileCut cut) {
+__global__ void __launch_bounds__(kTileThreads)
+    add_parts_kernel(const __grid_constant__ P problem, const TileCut cut) {
   const std::int64_t results = problem.entries * problem.m * problem.n;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kTileThreads + threadIdx.x;
   if (index >= results) return;
@@ -133,21 +139,21 @@ template <class C, class P> void run_tiles(const P& problem, Device device) {
   if (tiles == 0) return;
   const runtime::Stream stream = current_stream(device);
   TileCut cut{.terms = problem.k};
-  cut.parts = std::clamp(kEnoughBlocks / tiles, std::int64_t{1},
-                         std::max(problem.k / kFewestTerms, std::int64_t{1}));
+  cut.parts =
+      std::clamp(kEnoughBlocks / tiles, std::int64_t{1}, std::max(problem.k / kFewestTerms, std::int64_t{1}));
   Tensor partials;
   if (cut.parts > 1) {
     cut.terms = blocks_for(blocks_for(problem.k, cut.parts), kTileDepth) * kTileDepth;
     cut.parts = blocks_for(problem.k, cut.terms);
-    const CategoryScope workspace(MemoryCategory::workspace);
-    partials = empty_tensor({cut.parts * problem.entries * problem.m * problem.n}, dtype_of<C>(), device);
+    const std::int64_t results = problem.entries * problem.m * problem.n;
+    partials = workspace(cut.parts * results * static_cast<std::int64_t>(sizeof(C)), device);
     cut.partials = partials.raw_data();
   }
   launch(&tile_kernel<C, P>, {.blocks = tiles * cut.parts, .threads = kTileThreads}, stream, problem, cut);
   if (cut.parts == 1) return;
   const std::int64_t results = problem.entries * problem.m * problem.n;
-  launch(&add_parts_kernel<C, P>, {.blocks = blocks_for(results, kTileThreads), .threads = kTileThreads}, stream,
-         problem, cut);
+  launch(&add_parts_kernel<C, P>, {.blocks = blocks_for(results, kTileThreads), .threads = kTileThreads},
+         stream, problem, cut);
 }
 
 }  // namespace mezzo::gpu

@@ -39,7 +39,8 @@ __device__ inline void update_run(const MultiItem& x, bool vectors, const optim:
 template <class Update> using UpdateItems = ItemList<typename Update::Settings, optim::UpdateCall>;
 
 template <class Update, class C, unsigned kMode>
-__global__ void __launch_bounds__(kListThreads) update_kernel(const __grid_constant__ UpdateItems<Update> list) {
+__global__ void __launch_bounds__(kListThreads)
+    update_kernel(const __grid_constant__ UpdateItems<Update> list) {
   const optim::UpdateCall& call = list.rest;
   if (call.found_inf && *call.found_inf != 0) return;
   std::int64_t begin;

@@ -36,7 +36,6 @@ struct ConvGeometry {
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-ConvGeometry conv_geometry(const ConvAttrs& attrs, const Extent& in, const Extent& out,
-                           const Extent& kernel);
+ConvGeometry conv_geometry(const ConvAttrs& attrs, const Extent& in, const Extent& out, const Extent& kernel);
 
 }  // namespace mezzo::op

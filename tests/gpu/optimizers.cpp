@@ -76,8 +76,10 @@ TEST_CASE("a step of many tensors is few launches and no wait", "[gpu][optim]") 
 
 TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and all", "[gpu][optim]") {
   manual_seed(3);
-  const Tensor x = randn({5000}), y = randn({5000}), h = randn({9000}).to(f16), flag = zeros({}, {.device = kDevice});
-  const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice), out = zeros({5000}, {.device = kDevice});
+  const Tensor x = randn({5000}), y = randn({5000}), h = randn({9000}).to(f16),
+               flag = zeros({}, {.device = kDevice});
+  const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice),
+               out = zeros({5000}, {.device = kDevice});
   const optim::AxpbyTensors item{dx, dy, out};
   optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::either, flag);
   CHECK(values(out) == values(0.5 * x + y * -2.0));
@@ -103,11 +105,13 @@ TEST_CASE("sessions train on the device as on the CPU", "[gpu][amp]") {
   const auto train = [&](Device device) {
     manual_seed(1);
     nn::Linear first{6, 8}, second{8, 3};
-    for (const nn::Module& m : {static_cast<nn::Module>(first), static_cast<nn::Module>(second)}) m.to(device);
+    for (const nn::Module& m : {static_cast<nn::Module>(first), static_cast<nn::Module>(second)})
+      m.to(device);
     std::vector<Tensor> params = first.parameters();
     for (const Tensor& p : second.parameters()) params.push_back(p);
     optim::FusedAdam optimizer(params, {.lr = 0.01});
-    const auto session = amp::initialize(std::tie(first, second), optimizer, {.opt_level = level, .verbosity = 0});
+    const auto session =
+        amp::initialize(std::tie(first, second), optimizer, {.opt_level = level, .verbosity = 0});
     const Tensor x = rand({5, 6}).to(device), y = rand({5, 3}).to(device);
     std::vector<double> losses;
     for (int i = 0; i < 6; ++i) {
@@ -120,6 +124,7 @@ TEST_CASE("sessions train on the device as on the CPU", "[gpu][amp]") {
     return losses;
   };
   const std::vector<double> there = train(kDevice), here = train(cpu);
-  for (std::size_t i = 0; i < here.size(); ++i) CHECK(there[i] == Approx(here[i]).epsilon(level == "O0" ? 1e-5 : 2e-2));
+  for (std::size_t i = 0; i < here.size(); ++i)
+    CHECK(there[i] == Approx(here[i]).epsilon(level == "O0" ? 1e-5 : 2e-2));
   CHECK(here.back() < here.front());
 }

@@ -55,8 +55,8 @@ std::vector<Tensor> leaves_of(const Case& c, std::size_t s, DType dtype) {
 TEST_CASE("under autocast an op is its casts and itself, bit for bit", "[ops][autocast]") {
   for (const Case& c : all_cases()) {
     const OpRow* row = find_op(c.op);
-    if (!row || !c.half || !c.single_op || is_in_place(c) ||
-        row->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
+    if (!row || !c.half || !c.single_op || is_in_place(c) || row->traits.precision == Precision::banned ||
+        !runs_here(c, Depth::gradients))
       continue;
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       for (const DType low : {f16, bf16})
