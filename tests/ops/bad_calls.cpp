@@ -87,7 +87,8 @@ struct Tally {
 /** What came of a call: "" when it ran or was refused by type, with the text in `message`; else what is wrong. */
 std::string attempt(const Case& c, const std::vector<Tensor>& x, std::string& message) {
   try {
-    c.call(x);
+    for (const Tensor& y : c.call(x))
+      y.detach().to(cpu);  // a device tells of bad values when it is waited for
   } catch (const Error& e) {
     message = e.what();
     return message.find(": ") == std::string::npos ? "no text of the grammar: " + message : "";

@@ -12,7 +12,7 @@ namespace {
 const std::vector<DType> kFloatingDTypes{f64, f32, f16, bf16};
 
 /** The least number of gradient checks. */
-const std::size_t kGradientSamples = test_device() == cpu ? 1500 : 500;
+const std::size_t kGradientSamples = test_device() == cpu ? 1500 : 300;
 
 /** Calls visit(case, sample index) for every sample of every case that has the depth on the device under test. */
 template <class F> void for_each_sample(Depth depth, F&& visit) {

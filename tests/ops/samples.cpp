@@ -117,11 +117,17 @@ const std::vector<std::vector<Shape>>& samples_of(const Case& c) {
 std::vector<GradientSample> gradient_samples(const Case& c) {
   const auto shares = std::count_if(all_cases().begin(), all_cases().end(),
                                     [&](const Case& other) { return other.op == c.op && other.gradients; });
-  const std::size_t per_op = test_device() == mezzo::cpu ? kGradientSamplesPerOp : 1;
-  const std::size_t wanted = (per_op + static_cast<std::size_t>(shares) - 1) /
+  const std::size_t wanted = (kGradientSamplesPerOp + static_cast<std::size_t>(shares) - 1) /
                              std::max<std::size_t>(1, static_cast<std::size_t>(shares));
   constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::offset_and_step};
   std::vector<GradientSample> samples;
+  // An emulated device takes its time, and the formulas have been checked on the CPU: one sample in three is left.
+  if (!(test_device() == mezzo::cpu)) {
+    const std::size_t count = samples_of(c).size();
+    for (std::size_t s = std::min<std::size_t>(2, count - 1); s < count; s += 3)
+      samples.push_back({s, Layout::contiguous, 0});
+    return samples;
+  }
   for (std::size_t redraw = 0; redraw == 0 || samples.size() < wanted; ++redraw)
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       samples.push_back({s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % 3], redraw});
