@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <optional>
-#include <unordered_map>
+#include <memory>
 
 #include "../tensor/tensor.h"
 
@@ -24,7 +22,8 @@ struct CacheReport {
  *  summed in the 16-bit type before the cast back. Thread-safe. */
 class MZ_API CastCache {
  public:
-  CastCache() = default;
+  CastCache();
+  ~CastCache();
   CastCache(const CastCache&) = delete;
   CastCache& operator=(const CastCache&) = delete;
 
@@ -39,30 +38,8 @@ class MZ_API CastCache {
   CacheReport report() const;
 
  private:
-  struct Key {
-    const TensorImpl* weight;
-    DType dtype;
-    bool recorded;  // with gradients: its cast is a node of the graph
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct HashKey {
-    std::size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.weight) ^
-             (static_cast<std::size_t>(key.dtype) << 1 | (key.recorded ? 1u : 0u));
-    }
-  };
-  struct Entry {
-    Tensor weight;
-    std::uint32_t version;
-    Tensor cast;
-  };
-  static Key key_of(const Tensor& weight, DType dtype);
-  static bool expired(const Key& key, const Entry& entry);
-
-  mutable std::mutex mutex_;
-  std::unordered_map<Key, Entry, HashKey> entries_;
-  std::size_t prune_at_ = 64;
-  std::int64_t hits_ = 0, misses_ = 0, stale_ = 0;
+  struct State;  // its lock and its table cost every program's compilation too much
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace mezzo::amp

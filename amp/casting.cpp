@@ -5,6 +5,7 @@
 
 #include "../tensor/log.h"
 #include "../tensor/text.h"
+#include "custom_function.h"
 #include "overrides.h"
 
 namespace mezzo::amp {
@@ -19,6 +20,13 @@ CastStats& counters() {
 }  // namespace
 
 CastStats cast_stats() { return counters(); }
+
+namespace {
+
+// Before anything can be computed that is computed again; whatever casts at all brings this file along.
+[[maybe_unused]] const bool kRegionsKnow = (detail::let_regions_record_casts(), true);
+
+}  // namespace
 
 // ---- which state decides (AMP.md 5.1) --------------------------------------------------------------------------------
 
@@ -42,7 +50,7 @@ CastState ThreadCasts::resolve() {
   if (guard_)
     return {.active = guard_->enabled,
             .low = guard_->low,
-            .from_guard = true,
+            .from_guard = guard_->strict,
             .prints = false,
             .cache = guard_->cache_enabled ? &region_cache_ : nullptr,
             .session = nullptr};

@@ -43,6 +43,7 @@ struct GuardFrame {
   bool enabled = true;
   DType low = f16;
   bool cache_enabled = true;
+  bool strict = true;  // refuses banned ops whatever their inputs; a session's state put back does not
   GuardFrame* outer = nullptr;
 };
 

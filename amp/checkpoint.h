@@ -23,7 +23,7 @@
 namespace mezzo::amp {
 
 /** One object, or several by name: `.model = net`, `.model = {{"generator", g}, {"discriminator", d}}`. Refers to them: they must outlive it. */
-template <class T> class Parts {
+template <class T> class MZ_API Parts {
  public:
   struct Entry {
     Entry(std::string its_name, T& it) : name(std::move(its_name)), object(&it) {}
@@ -31,7 +31,12 @@ template <class T> class Parts {
     T* object;
   };
 
-  Parts() = default;
+  Parts();
+  Parts(const Parts& other);
+  Parts(Parts&& other) noexcept;
+  Parts& operator=(const Parts& other);
+  Parts& operator=(Parts&& other) noexcept;
+  ~Parts();
   template <std::derived_from<T> U>
   Parts(U& one) : entries_{Entry({}, one)} {}  // NOLINT: conversion is the point
   Parts(std::initializer_list<Entry> several) : entries_(several) {}
@@ -45,8 +50,17 @@ template <class T> class Parts {
   std::vector<Entry> entries_;
 };
 
-/** What a program wants to find again in its checkpoint, by name: text, numbers, whole numbers. */
-using CheckpointMetadata = std::map<std::string, std::variant<std::string, double, std::int64_t>>;
+/** What a program wants to find again in its checkpoint, by name: text, numbers, whole numbers. A type of its own, whose copies are not inline,
+ *  because the structs below would otherwise cost every program 3 MB of the compiler's memory. */
+struct MZ_API CheckpointMetadata : std::map<std::string, std::variant<std::string, double, std::int64_t>> {
+  using map::map;
+  CheckpointMetadata();
+  CheckpointMetadata(const CheckpointMetadata& other);
+  CheckpointMetadata(CheckpointMetadata&& other) noexcept;
+  CheckpointMetadata& operator=(const CheckpointMetadata& other);
+  CheckpointMetadata& operator=(CheckpointMetadata&& other) noexcept;
+  ~CheckpointMetadata();
+};
 
 /** What a training consists of. The calling thread's default generator always takes part. */
 struct Training {

@@ -10,6 +10,28 @@
 
 namespace mezzo::amp {
 
+CheckpointMetadata::CheckpointMetadata() = default;
+CheckpointMetadata::CheckpointMetadata(const CheckpointMetadata&) = default;
+CheckpointMetadata::CheckpointMetadata(CheckpointMetadata&&) noexcept = default;
+CheckpointMetadata& CheckpointMetadata::operator=(const CheckpointMetadata&) = default;
+CheckpointMetadata& CheckpointMetadata::operator=(CheckpointMetadata&&) noexcept = default;
+CheckpointMetadata::~CheckpointMetadata() = default;
+
+template <class T> Parts<T>::Parts() = default;
+template <class T> Parts<T>::Parts(const Parts&) = default;
+template <class T> Parts<T>::Parts(Parts&&) noexcept = default;
+template <class T> Parts<T>& Parts<T>::operator=(const Parts&) = default;
+template <class T> Parts<T>& Parts<T>::operator=(Parts&&) noexcept = default;
+template <class T> Parts<T>::~Parts() = default;
+
+template class Parts<const nn::Module>;
+template class Parts<data::Batches>;
+template class Parts<Generator>;
+template class Parts<GradScaler>;
+template class Parts<optim::Optimizer>;
+template class Parts<optim::Scheduler>;
+template class Parts<Session>;
+
 namespace {
 
 template <class T> void require_names(std::string_view op, std::string_view what, const Parts<T>& parts) {

@@ -22,6 +22,7 @@ struct MZ_API RecordedCasts {
   bool active = false;
   DType low = f16;
   bool cache_enabled = true;
+  bool from_guard = true;
   /** That of this thread now. */
   static RecordedCasts here();
 };
@@ -40,6 +41,9 @@ class MZ_API RecordedScope {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/** From now on what is computed again (../autograd/recompute.h) is so under the casting state it was computed under. */
+void let_regions_record_casts();
 
 /** x in `dtype` if it is eligible, by a recorded cast that no cache keeps. */
 struct MZ_API CastTo {

@@ -53,7 +53,7 @@ void detect_nonfinite::judge(const std::string& op, Inputs in, Inputs out) {
   if (report_) return;
   const Unobserved quiet;
   last_ops_.push_back(op);
-  if (last_ops_.size() > kRemembered) last_ops_.pop_front();
+  if (last_ops_.size() > kRemembered) last_ops_.erase(last_ops_.begin());
   const auto bad = std::find_if_not(out.begin(), out.end(), finite);
   if (bad != out.end() && all_finite(in)) {
     NonfiniteReport found{.op = op, .module = current_module_path(), .output = witness(*bad)};

@@ -3,7 +3,6 @@
 // Read next: detect_nonfinite.cpp.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +52,7 @@ class MZ_API detect_nonfinite final : public TraceHook {
 
   TraceHook* outer_;
   int rules_ = 0;  // backward rules that run now, one inside the other: what they call is judged as one
-  std::deque<std::string> last_ops_;
+  std::vector<std::string> last_ops_;
   std::optional<NonfiniteReport> report_;
 };
 

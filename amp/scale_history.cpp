@@ -20,7 +20,7 @@ std::string ScaleEvent::text() const {
 }
 
 void ScaleHistory::note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit) {
-  if (events_.size() == kKept) events_.pop_front();
+  if (events_.size() == kKept) events_.erase(events_.begin());
   events_.push_back({step_, old_scale, new_scale, reason, culprit});
 }
 

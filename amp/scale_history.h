@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,11 +44,11 @@ class MZ_API ScaleHistory {
   /** Keeps an event of the current step, in place of the oldest where there are kKept already. */
   void note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit = {});
   /** Oldest first. */
-  std::vector<ScaleEvent> events() const { return {events_.begin(), events_.end()}; }
+  const std::vector<ScaleEvent>& events() const { return events_; }
 
  private:
   std::int64_t step_ = 0;
-  std::deque<ScaleEvent> events_;
+  std::vector<ScaleEvent> events_;
 };
 
 }  // namespace mezzo::amp

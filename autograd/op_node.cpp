@@ -6,6 +6,7 @@
 #include "../tensor/text.h"
 #include "grad_mode.h"
 #include "ops/reduce.h"
+#include "recompute.h"
 
 namespace mezzo {
 
@@ -51,14 +52,25 @@ OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
   inputs_.resize(in.size());
   outputs_.resize(out.size());
   for (std::size_t i = 0; i < in.size() && i < 8; ++i)
-    if (in[i].defined() && needs.has(input(static_cast<int>(i)))) inputs_[i] = {in[i], in[i].version()};
+    if (in[i].defined() && needs.has(input(static_cast<int>(i)))) inputs_[i] = kept(in[i]);
   // An output is kept outside the graph: holding it with its place in the graph would be holding this node.
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (needs.has(output(static_cast<int>(i)))) outputs_[i] = {out[i].detach(), out[i].version()};
+    if (needs.has(output(static_cast<int>(i)))) outputs_[i] = kept(out[i].detach());
 }
 
-void OpNode::require_unmodified(const SavedTensor& saved) const {
-  if (saved.tensor.version() == saved.version) return;
+OpNode::~OpNode() = default;
+
+SavedTensor OpNode::kept(const Tensor& x) {
+  RecomputedRegion* region = RecomputedRegion::current();
+  if (!region) return {x, x.version()};
+  const SavedTensor saved = region->keep(x);
+  if (saved.slot != SavedTensor::kHere) region_ = Ref<RecomputedRegion>(region);
+  return saved;
+}
+
+Tensor OpNode::unpack(const SavedTensor& kept) const {
+  const SavedTensor saved = kept.slot == SavedTensor::kHere ? kept : region_->value(kept.slot);
+  if (saved.tensor.version() == saved.version) return saved.tensor;
   const ModulePathScope path(module_path_);
   fail<StateError>(row_.traits.name, {.what = "a tensor needed for backward was modified in place",
                                       .got = str(saved.tensor, " at version ", saved.tensor.version()),
@@ -68,20 +80,16 @@ void OpNode::require_unmodified(const SavedTensor& saved) const {
 
 std::vector<Tensor> OpNode::unpack_inputs() const {
   std::vector<Tensor> tensors(metas_.size());
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (!inputs_[i].tensor.defined()) continue;
-    require_unmodified(inputs_[i]);
-    tensors[i] = inputs_[i].tensor;
-  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (!inputs_[i].empty()) tensors[i] = unpack(inputs_[i]);
   return tensors;
 }
 
 std::vector<Tensor> OpNode::unpack_outputs() {
   std::vector<Tensor> tensors(num_outputs);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i].tensor.defined()) continue;
-    require_unmodified(outputs_[i]);
-    tensors[i] = outputs_[i].tensor.detach();
+    if (outputs_[i].empty()) continue;
+    tensors[i] = unpack(outputs_[i]).detach();
     const bool in_graph =
         grad_enabled() && is_floating(tensors[i].dtype());  // masks and indices have no gradient
     if (in_graph) set_grad_fn(tensors[i], Ref<Node>(this), static_cast<std::uint32_t>(i));
@@ -145,6 +153,7 @@ void OpNode::release_saved() {
   if (inputs_.empty() && outputs_.empty()) return;
   inputs_.clear();
   outputs_.clear();
+  region_.reset();
   released_ = true;
 }
 

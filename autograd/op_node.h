@@ -10,11 +10,16 @@
 namespace mezzo {
 
 struct TraceHook;
+class RecomputedRegion;
 
-/** A tensor kept for the backward pass, with the storage version it had. */
+/** A tensor kept for the backward pass, with the storage version it had; or its number in a region that computes it again (recompute.h). */
 struct SavedTensor {
-  Tensor tensor;
+  static constexpr std::uint32_t kHere = 0xffffffff;
+  Tensor tensor = {};
   std::uint32_t version = 0;
+  std::uint32_t slot = kHere;
+
+  bool empty() const { return slot == kHere && !tensor.defined(); }
 };
 
 /** A copy of an op's attributes, of whatever type they are. */
@@ -36,6 +41,7 @@ class SavedAttrs {
 class OpNode final : public Node {
  public:
   OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs);
+  ~OpNode() override;
 
   Grads apply(Grads gy) override;
   void release_saved() override;
@@ -45,7 +51,9 @@ class OpNode final : public Node {
   /** The rule's gradients, fitted to the operands; the trace hook is told where it begins and ends. */
   Grads run_rule(const Saved& saved, const Grads& gy) const;
   Grads run_traced_rule(TraceHook& trace, const Saved& saved, const Grads& gy) const;
-  void require_unmodified(const SavedTensor& saved) const;
+  SavedTensor kept(const Tensor& x);
+  /** The tensor as it was saved. Errors: StateError where it was modified in place since. */
+  Tensor unpack(const SavedTensor& saved) const;
   std::vector<Tensor> unpack_inputs() const;
   std::vector<Tensor> unpack_outputs();
   void fit_to_operands(Grads& gradients) const;
@@ -55,6 +63,7 @@ class OpNode final : public Node {
   std::vector<TensorMeta> metas_;
   std::unique_ptr<bool[]> wanted_;
   std::vector<SavedTensor> inputs_, outputs_;
+  Ref<RecomputedRegion> region_;  // where a saved tensor is computed again
   std::string module_path_;
   bool released_ = false;
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../autograd/ops.h"
+#include "../tensor/ops/require.h"
 #include "arguments.h"
 #include "init.h"
 
@@ -15,6 +16,23 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
   if (options.bias) bias_ = add_parameter("bias", empty({out_features}));
   init::default_linear_(weight_, bias_);
   set_summary(str(in_features, ", ", out_features));
+}
+
+Linear::Linear(const Tensor& weight, bool bias) : weight_(add_parameter("weight", weight)) {
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.size(1)));
+  if (bias)
+    bias_ = init::uniform_(add_parameter("bias", empty({weight.size(0)}, {.dtype = weight.dtype()})), -bound,
+                           bound);
+  set_summary(str(weight.size(1), ", ", weight.size(0), ", tied"));
+}
+
+Linear Linear::tied(const Tensor& weight, const LinearOptions& options) {
+  require_defined("Linear", weight);
+  if (weight.dim() != 2 || weight.numel() == 0)
+    fail<ShapeError>(
+        "Linear",
+        {.what = "a weight is a matrix", .got = str(weight), .expected = "[out_features, in_features]"});
+  return Linear(weight, options.bias);
 }
 
 Tensor Linear::forward(const Tensor& x) const { return linear(x, weight_, bias_); }

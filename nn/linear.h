@@ -17,6 +17,11 @@ struct LinearOptions {
 class MZ_API Linear : public Model<Linear> {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+  /** A layer whose weight is another module's, one tensor for both: an output layer on an embedding's table,
+   *    nn::Linear head = add("head", nn::Linear::tied(embedding.weight(), {.bias = false}));
+   *  Both names show in a state_dict, a file holds the tensor once, and loading either loads both.
+   *  Errors: ShapeError unless the weight is a matrix, StateError unless it is a leaf. */
+  static Linear tied(const Tensor& weight, const LinearOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
 
@@ -25,6 +30,8 @@ class MZ_API Linear : public Model<Linear> {
   const Tensor& bias() const { return bias_; }
 
  private:
+  Linear(const Tensor& weight, bool bias);
+
   Tensor weight_, bias_;
 };
 

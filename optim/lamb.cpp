@@ -41,26 +41,22 @@ void add_directions(std::span<UpdateTensors> tensors) {
     t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device());
 }
 
-/** Norms of all parameters, then of all directions. */
-Norms step_norms(std::span<const UpdateTensors> tensors) {
-  std::vector<Tensor> list;
-  for (const UpdateTensors& t : tensors) list.push_back(t.param);
-  for (const UpdateTensors& t : tensors) list.push_back(t.state[kDirection]);
-  return norms(list);
-}
-
 }  // namespace
 
 void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
                         const UpdateCall& call) {
+  // All memory comes first: once the moments have moved, nothing may fail.
   add_directions(tensors);
-  std::vector<Tensor> grads;
+  std::vector<Tensor> grads, params_and_directions;
   for (const UpdateTensors& t : tensors) grads.push_back(t.grad);
+  for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.param);
+  for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.state[kDirection]);
+  const Norms lengths = new_norms(params_and_directions.size(), grads[0].device());
   const Norms of_gradients = norms(grads, {.inv_scale = call.inv_scale});
+
   for (LambSettings& s : settings) s.global_norm = of_gradients.total.data<double>();
   run_update(update_row<LambDirectionUpdate>, tensors, settings.data(), sizeof settings[0], call);
-
-  const Norms lengths = step_norms(tensors);
+  norms_into(lengths, params_and_directions);
   const double* of_params = lengths.each.data<double>();
   std::vector<UpdateTensors> steps;
   std::vector<LambStepSettings> rates;

@@ -198,29 +198,55 @@ Device common_device(std::string_view op, std::span<const Tuple> tuples) {
 
 }  // namespace
 
-Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
-  constexpr std::string_view op = "norms";
-  if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
-  const std::vector<Tuple> tuples = tuples_of(tensors);
-  for (const Tuple& tuple : tuples) check_tuple(op, tuple);
-  const Device device = common_device(op, tuples);
-  require_same_device(op, options.found_inf, device);
-  if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
+Norms new_norms(std::size_t tensors, Device device) {
   const CastScope no_casts(nullptr);
   const Norms result{
       empty_tensor({}, DType::f64, device),
-      empty_tensor({static_cast<std::int64_t>(tensors.size())}, DType::f64, device),
+      empty_tensor({static_cast<std::int64_t>(tensors)}, DType::f64, device),
   };
   result.total.fill_(0);
   result.each.fill_(0);
-  const NormCall call{options.p,
-                      options.inv_scale,
-                      result.total.data<double>(),
-                      result.each.data<double>(),
-                      options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
-                      device};
-  for_each_device(tuples,
-                  [&](const Packed& packed, Device) { list_kernels(device.kind).norm(packed.items, call); });
+  return result;
+}
+
+namespace {
+
+/** What norms() is asked for, checked. */
+struct NormWork {
+  std::vector<Tuple> tuples;
+  Device device = cpu;
+
+  NormWork(std::span<const Tensor> tensors, const NormOptions& options) : tuples(tuples_of(tensors)) {
+    constexpr std::string_view op = "norms";
+    if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
+    for (const Tuple& tuple : tuples) check_tuple(op, tuple);
+    device = common_device(op, tuples);
+    require_same_device(op, options.found_inf, device);
+    if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
+  }
+
+  void run(const Norms& result, const NormOptions& options) const {
+    const NormCall call{options.p,
+                        options.inv_scale,
+                        result.total.data<double>(),
+                        result.each.data<double>(),
+                        options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
+                        device};
+    for_each_device(
+        tuples, [&](const Packed& packed, Device) { list_kernels(device.kind).norm(packed.items, call); });
+  }
+};
+
+}  // namespace
+
+void norms_into(const Norms& result, std::span<const Tensor> tensors, const NormOptions& options) {
+  NormWork(tensors, options).run(result, options);
+}
+
+Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
+  const NormWork work(tensors, options);
+  const Norms result = new_norms(tensors.size(), work.device);
+  work.run(result, options);
   return result;
 }
 

@@ -96,9 +96,14 @@ struct MZ_API Norms {
   Tensor each;   // one per tensor, 0 for one without elements
 };
 
+/** Memory for the norms of so many tensors, zeros. */
+MZ_API Norms new_norms(std::size_t tensors, Device device);
+
 /** p-norms. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
  *  Errors: DtypeError, ValueError, DeviceError for tensors on several devices. */
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
+/** The same into memory that is there already, zeros: where running out of it would come too late. */
+MZ_API void norms_into(const Norms& result, std::span<const Tensor> tensors, const NormOptions& options = {});
 
 /** norms(tensors, options).total, as f32, or as f64 if any tensor is. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});

@@ -11,7 +11,7 @@
 namespace mezzo {
 
 /** Each random op takes one draw. Two generators with equal state give equal numbers on any device; saving the two fields saves all. */
-struct Generator {
+struct MZ_API Generator {
   std::uint64_t seed = 0;
   std::uint64_t draw = 0;
 

@@ -1,0 +1,176 @@
+#include "ema.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "../autograd/grad_mode.h"
+#include "../autograd/ops/create.h"
+#include "../autograd/ops/operators.h"
+#include "../tensor/text.h"
+#include "arguments.h"
+#include "load.h"
+
+namespace mezzo::nn {
+
+namespace {
+
+constexpr const char* kName = "ExponentialMovingAverage";
+constexpr std::string_view kPrefix = "average.", kUpdates = "num_updates";
+
+DType averaged_in(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+struct Average {
+  std::string name;
+  Tensor value;   // f32 or f64
+  Tensor weight;  // while swapped: what the model's tensor was
+};
+
+}  // namespace
+
+struct ExponentialMovingAverage::State {
+  Module model;
+  EmaOptions options;
+  std::vector<Average> averages = {};
+  std::int64_t updates = 0;
+  bool swapped = false;
+
+  /** What is averaged: each tensor once, under its first name. */
+  std::vector<detail::Slot> slots() const {
+    std::unordered_set<const TensorImpl*> wanted;
+    for (const NamedTensor& p : model.named_parameters()) wanted.insert(p.tensor.impl());
+    if (options.use_buffers)
+      for (const NamedTensor& b : model.named_buffers())
+        if (is_floating(b.tensor.dtype())) wanted.insert(b.tensor.impl());
+    std::vector<detail::Slot> out;
+    for (detail::Slot& slot : detail::slots_of(model))
+      if (wanted.erase(slot.tensor.impl()) > 0) out.push_back(std::move(slot));
+    return out;
+  }
+
+  std::vector<detail::Slot> fitting_slots() const {
+    std::vector<detail::Slot> out = slots();
+    const auto fits = [](const detail::Slot& slot, const Average& average) {
+      return slot.name == average.name && slot.tensor.shape() == average.value.shape();
+    };
+    if (!std::equal(out.begin(), out.end(), averages.begin(), averages.end(), fits))
+      fail<ValueError>(kName, {.what = "the model has other tensors than when the averages began",
+                               .got = str(out.size(), " tensors"),
+                               .expected = str("the same ", averages.size())});
+    return out;
+  }
+
+  void require_unswapped(const char* what) const {
+    if (swapped)
+      fail<StateError>(kName, {.what = "the model holds the averages",
+                               .expected = str("its own weights for ", what),
+                               .hint = "call swap() first"});
+  }
+};
+
+ExponentialMovingAverage::ExponentialMovingAverage(const Module& model, const EmaOptions& options) {
+  detail::require_probability(kName, "decay", options.decay);
+  state_ = std::make_unique<State>(State{model, options});
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  for (const detail::Slot& slot : state_->slots()) {
+    const Tensor value = slot.saved_value();
+    state_->averages.push_back({slot.name, value.to(averaged_in(value.dtype())).clone(), {}});
+  }
+}
+
+ExponentialMovingAverage::~ExponentialMovingAverage() = default;
+
+std::int64_t ExponentialMovingAverage::num_updates() const { return state_->updates; }
+bool ExponentialMovingAverage::swapped() const { return state_->swapped; }
+
+void ExponentialMovingAverage::update() {
+  state_->require_unswapped("an update");
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const std::vector<detail::Slot> slots = state_->fitting_slots();
+  const auto n = static_cast<double>(state_->updates);
+  const EmaOptions& options = state_->options;
+  const double keep = options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Tensor& average = state_->averages[i].value;
+    const Tensor value = slots[i].saved_value().to(average.dtype()).to(average.device());
+    average += (value - average) * (1 - keep);
+  }
+  ++state_->updates;
+}
+
+void ExponentialMovingAverage::swap() {
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const std::vector<detail::Slot> slots = state_->fitting_slots();
+  // All copies first: running out of memory changes nothing.
+  std::vector<Tensor> next;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Average& average = state_->averages[i];
+    if (!state_->swapped) average.weight = slots[i].saved_value().clone();
+    next.push_back(state_->swapped ? average.weight : average.value);
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].rule)
+      slots[i].rule->load(slots[i].tensor, next[i]);
+    else
+      slots[i].tensor.copy_(next[i]);
+    if (state_->swapped) state_->averages[i].weight = {};
+  }
+  state_->swapped = !state_->swapped;
+}
+
+ExponentialMovingAverage::Averaged::Averaged(ExponentialMovingAverage& ema) : ema_(ema) {
+  ema_.state_->require_unswapped("a swap");
+  ema_.swap();
+}
+
+ExponentialMovingAverage::Averaged::~Averaged() {
+  if (ema_.swapped()) ema_.swap();
+}
+
+StateDict ExponentialMovingAverage::averages() const {
+  const NoGrad no_grad;
+  std::vector<StateDict::Entry> entries;
+  for (const Average& average : state_->averages) entries.emplace_back(average.name, average.value.clone());
+  return StateDict(std::move(entries));
+}
+
+StateDict ExponentialMovingAverage::state_dict() const {
+  state_->require_unswapped("saving");
+  StateDict saved;
+  for (const StateDict::Entry& entry : averages()) saved.set(str(kPrefix, entry.first), entry.second);
+  saved.set(kUpdates, full({}, static_cast<double>(state_->updates), {.dtype = i64}));
+  return saved;
+}
+
+void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
+  state_->require_unswapped("loading");
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  std::string wrong;
+  const auto add = [&](const char* what, const std::string& name) {
+    wrong += str(wrong.empty() ? "" : "; ", what, " \"", name, "\"");
+  };
+  std::unordered_set<std::string> known{std::string(kUpdates)};
+  const Tensor updates = saved.find(kUpdates);
+  if (!updates.defined() || updates.numel() != 1) add("missing", std::string(kUpdates));
+  for (const Average& average : state_->averages) {
+    const std::string name = str(kPrefix, average.name);
+    known.insert(name);
+    const Tensor value = saved.find(name);
+    if (!value.defined())
+      add("missing", name);
+    else if (!(value.shape() == average.value.shape()) || !is_floating(value.dtype()))
+      add("of wrong shape or kind", name);
+  }
+  for (const StateDict::Entry& entry : saved)
+    if (!known.contains(entry.first)) add("unexpected", entry.first);
+  if (!wrong.empty())
+    fail<ValueError>(kName, {.what = "the saved averages do not fit the model", .got = wrong});
+  for (const Average& average : state_->averages)
+    average.value.copy_(saved.find(str(kPrefix, average.name)).to(average.value.device()));
+  state_->updates = updates.item<std::int64_t>();
+}
+
+}  // namespace mezzo::nn

@@ -1,0 +1,181 @@
+// Attention, the transformer and positions: what the comparison with PyTorch (tests/golden/layers.cpp) leaves open.
+#include <cmath>
+#include <limits>
+
+#include "support.h"
+
+using namespace mezzo;
+using nn::AttentionCall;
+
+namespace {
+
+void check_near(const Tensor& a, const Tensor& b, double margin = 1e-6) {
+  REQUIRE(a.shape() == b.shape());
+  CHECK(amax(abs(a - b)).item<double>() < margin);
+}
+
+}  // namespace
+
+TEST_CASE("attention with and without weights finds the same") {
+  manual_seed(1);
+  const nn::MultiheadAttention layer(8, 2, {.add_bias_kv = true, .add_zero_attn = true});
+  const nn::MultiheadAttention plain(8, 2, {.batch_first = true});
+  CHECK(str(plain).find("MultiheadAttention(8, 2, batch_first)") == 0);
+  const Tensor x = randn({5, 3, 8}), y = randn({3, 5, 8});
+  const Tensor padding = tensor({0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0}, {3, 5}, {.dtype = boolean});
+  const Tensor bias = randn({6, 5, 5});
+  for (const bool causal : {false, true})
+    for (const Tensor& mask : {Tensor{}, bias, gt(bias, 1.0)})
+      for (const Tensor& keys : {Tensor{}, padding}) {
+        AttentionCall call{.key_padding_mask = keys, .attn_mask = mask, .is_causal = causal};
+        const Tensor a = layer(x, x, x, call).output, b = plain(y, y, y, call).output;
+        call.need_weights = false;
+        check_near(layer(x, x, x, call).output, a);
+        check_near(plain(y, y, y, call).output, b);
+        CHECK_FALSE(plain(y, y, y, call).weights.defined());
+      }
+}
+
+TEST_CASE("a causal mask is the triangle") {
+  manual_seed(2);
+  const nn::MultiheadAttention layer(4, 2);
+  const Tensor x = randn({3, 2, 4});
+  const Tensor triangle = nn::generate_square_subsequent_mask(3);
+  CHECK(values(triangle.select(1, 2)) == std::vector<double>{-std::numeric_limits<double>::infinity(),
+                                                             -std::numeric_limits<double>::infinity(), 0});
+  const nn::AttentionResult a = layer(x, x, x, AttentionCall{.is_causal = true}),
+                            b = layer(x, x, x, AttentionCall{.attn_mask = triangle});
+  check_near(a.output, b.output);
+  check_near(a.weights, b.weights);
+  CHECK(a.weights.shape() == Shape{2, 3, 3});
+  CHECK(values(a.weights[0][0]) == std::vector<double>{1, 0, 0});
+  check_near(sum(a.weights, 2), ones({2, 3}));
+}
+
+TEST_CASE("queries that may see nothing get weights and gradients of zero, not nan") {
+  manual_seed(3);
+  const nn::MultiheadAttention layer(4, 2, {.batch_first = true});
+  const Tensor x = randn({1, 3, 4}, {.requires_grad = true});
+  const Tensor nothing = ones({3, 3}, {.dtype = boolean});
+  const Tensor minus_infinity = full({3, 3}, -std::numeric_limits<double>::infinity());
+  for (const Tensor& mask : {nothing, minus_infinity})
+    for (const bool need_weights : {true, false}) {
+      const nn::AttentionResult r =
+          layer(x, x, x, AttentionCall{.need_weights = need_weights, .attn_mask = mask});
+      if (need_weights) CHECK(values(r.weights) == std::vector<double>(9, 0));
+      CHECK(values(r.output) == std::vector<double>(12, 0));
+      x.set_grad({});
+      sum(r.output).backward();
+      CHECK(values(x.grad()) == std::vector<double>(12, 0));
+    }
+}
+
+TEST_CASE("dropout of attention weights is for training alone") {
+  manual_seed(4);
+  const nn::MultiheadAttention layer(4, 2, {.dropout = 0.5});
+  const Tensor x = randn({4, 2, 4});
+  for (const bool need_weights : {true, false}) {
+    const AttentionCall call{.need_weights = need_weights};
+    layer.train();
+    CHECK(values(layer(x, x, x, call).output) != values(layer(x, x, x, call).output));
+    layer.eval();
+    CHECK(values(layer(x, x, x, call).output) == values(layer(x, x, x, call).output));
+  }
+}
+
+TEST_CASE("attention refuses what does not fit") {
+  CHECK_THROWS_AS(nn::MultiheadAttention(0, 1), ValueError);
+  CHECK_THROWS_AS(nn::MultiheadAttention(4, 0), ValueError);
+  CHECK_THROWS_AS(nn::MultiheadAttention(4, 3), ValueError);
+  CHECK_THROWS_AS(nn::MultiheadAttention(4, 2, {.dropout = -0.1}), ValueError);
+  CHECK_THROWS_AS(nn::MultiheadAttention(4, 2, {.kdim = -1}), ValueError);
+  const nn::MultiheadAttention layer(4, 2);
+  const Tensor x = ones({3, 2, 4}), y = ones({5, 2, 4});
+  CHECK_THROWS_AS(layer(Tensor{}, x, x), ValueError);
+  CHECK_THROWS_AS(layer(x, x[0], x), ShapeError);
+  CHECK_THROWS_AS(layer(ones({3, 2, 5}), x, x), ShapeError);
+  CHECK_THROWS_AS(layer(x, ones({3, 1, 4}), ones({3, 1, 4})), ShapeError);
+  CHECK_THROWS_AS(layer(x, x, y), ShapeError);
+  CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.attn_mask = ones({5, 3})}), ShapeError);
+  CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.key_padding_mask = ones({5, 2})}), ShapeError);
+  CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.attn_mask = ones({3, 5}, {.dtype = i64})}), DtypeError);
+}
+
+TEST_CASE("derivatives of attention, first and second") {
+  manual_seed(5);
+  const nn::MultiheadAttention layer(4, 2, {.add_bias_kv = true});
+  layer.to(f64);
+  const TensorOptions wanted{.dtype = f64, .requires_grad = true};
+  const std::vector<Tensor> x{randn({2, 1, 4}, wanted), randn({3, 1, 4}, wanted)};
+  for (const bool need_weights : {true, false}) {
+    const auto run = [&](const std::vector<Tensor>& v) {
+      return std::vector<Tensor>{layer(v[0], v[1], v[1], AttentionCall{.need_weights = need_weights}).output};
+    };
+    const GradcheckResult first = gradcheck(run, x), second = gradgradcheck(run, x);
+    INFO(first.report << second.report);
+    CHECK(first.ok);
+    CHECK(second.ok);
+  }
+}
+
+TEST_CASE("a stack starts from its layer's values, and each layer is its own") {
+  manual_seed(6);
+  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 4, .dropout = 0});
+  const nn::TransformerEncoder stack(layer, 2, nn::LayerNorm{8});
+  CHECK(stack.layers().size() == 2);
+  CHECK(values(stack.parameter("layers.1.linear1.weight")) == values(layer.parameter("linear1.weight")));
+  CHECK_FALSE(stack.parameter("layers.0.linear1.weight").is_same(stack.parameter("layers.1.linear1.weight")));
+  const Tensor x = randn({3, 2, 8});
+  const nn::LayerNorm norm{8};
+  check_near(stack(x), norm(stack.layers()[1](layer(x))), 1e-5);
+  CHECK(values(nn::TransformerEncoder(layer, 0)(x)) == values(x));
+  CHECK_THROWS_AS(nn::TransformerEncoder(layer, -1), ValueError);
+}
+
+TEST_CASE("a causal encoder does not see what comes") {
+  manual_seed(7);
+  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 4, .dropout = 0.2, .batch_first = true});
+  layer.eval();
+  const Tensor x = randn({2, 5, 8});
+  const nn::EncoderCall causal{.is_causal = true};
+  check_near(layer(x, causal).narrow(1, 0, 3), layer(x.narrow(1, 0, 3), causal));
+  check_near(layer(x, causal), layer(x, nn::EncoderCall{.src_mask = nn::generate_square_subsequent_mask(5)}));
+  check_near(layer(x, causal)[0], layer(x[0], causal));
+}
+
+TEST_CASE("the transformer starts from Glorot's matrices") {
+  manual_seed(8);
+  const nn::Transformer net(
+      {.d_model = 16, .nhead = 4, .num_encoder_layers = 1, .num_decoder_layers = 1, .dim_feedforward = 32});
+  const double bound = std::sqrt(6.0 / (16 + 32));
+  const double most = amax(abs(net.parameter("encoder.layers.0.linear1.weight"))).item<double>();
+  CHECK(most <= bound);
+  CHECK(most > 0.95 * bound);
+  CHECK_THROWS_AS(nn::Transformer({.d_model = 6, .nhead = 4}), ValueError);
+  CHECK_THROWS_AS(nn::generate_square_subsequent_mask(-1), ValueError);
+  CHECK_THROWS_AS(nn::generate_square_subsequent_mask(2, {.dtype = i64}), DtypeError);
+}
+
+TEST_CASE("positions are added to every step") {
+  manual_seed(9);
+  const nn::LearnedPositionalEmbedding learned(6, 4, {.batch_first = true});
+  CHECK(keys(learned) == "weight [6,4]");
+  const Tensor x = randn({2, 3, 4});
+  check_near(learned(x)[1], x[1] + learned.weight().narrow(0, 0, 3));
+  check_near(learned(x, 3)[1], x[1] + learned.weight().narrow(0, 3, 3));
+  const nn::SinusoidalPositionalEmbedding waves(6, 4);
+  CHECK(keys(waves).empty());
+  const Tensor at = waves(zeros({3, 1, 4}));
+  CHECK(values(at[0][0]) == std::vector<double>{0, 1, 0, 1});
+  const std::vector<double> second = values(at[2][0]);
+  CHECK(second[0] == Approx(std::sin(2.0)));
+  CHECK(second[1] == Approx(std::cos(2.0)));
+  CHECK(second[2] == Approx(std::sin(0.02)));
+  CHECK(second[3] == Approx(std::cos(0.02)));
+  CHECK(waves(zeros({2, 4}, {.dtype = f16})).dtype() == f16);
+  CHECK_THROWS_AS(learned(x, 4), IndexError);
+  CHECK_THROWS_AS(learned(x, -1), IndexError);
+  CHECK_THROWS_AS(learned(ones({2, 3, 5})), ShapeError);
+  CHECK_THROWS_AS(waves(Tensor{}), ValueError);
+  CHECK_THROWS_AS(nn::LearnedPositionalEmbedding(0, 4), ValueError);
+}
