@@ -5,9 +5,9 @@
 
 #include <vector>
 
+#include "../support/optimizers.h"
 #include "fingerprint.h"
 #include "nets.h"
-#include "../support/optimizers.h"
 
 namespace conv_net {
 

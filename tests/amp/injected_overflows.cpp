@@ -3,9 +3,9 @@
 #include <random>
 
 #include "../support/catch.h"
+#include "../support/optimizers.h"
 #include "fingerprint.h"
 #include "nets.h"
-#include "../support/optimizers.h"
 
 using namespace nets;
 
