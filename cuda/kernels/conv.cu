@@ -1,8 +1,8 @@
 // Convolutions, their adjoints and their weights' gradients for all shapes: what runs where cuDNN does not fit or is not there.
 #include "../../tensor/ops/conv_geometry.h"
 
-#include "../attach.h"
 #include "../../tensor/dispatch.h"
+#include "../attach.h"
 #include "lines.h"
 #include "row.h"
 #include "tiles.h"
@@ -24,9 +24,12 @@ struct Triple {
     const std::int64_t y = index / at[2];
     return {{y / at[1], y % at[1], index % at[2]}};
   }
-  __device__ std::int64_t index(const Triple& p) const { return (p.at[0] * at[1] + p.at[1]) * at[2] + p.at[2]; }
+  __device__ std::int64_t index(const Triple& p) const {
+    return (p.at[0] * at[1] + p.at[1]) * at[2] + p.at[2];
+  }
   __device__ bool contains(const Triple& p) const {
-    return p.at[0] >= 0 && p.at[0] < at[0] && p.at[1] >= 0 && p.at[1] < at[1] && p.at[2] >= 0 && p.at[2] < at[2];
+    return p.at[0] >= 0 && p.at[0] < at[0] && p.at[1] >= 0 && p.at[1] < at[1] && p.at[2] >= 0 &&
+           p.at[2] < at[2];
   }
 };
 
@@ -47,7 +50,9 @@ struct Image {
   }
 };
 
-Image image(const Volume& v) { return {const_cast<void*>(v.data), v.dtype, v.batch, v.channels, triple(v.size)}; }
+Image image(const Volume& v) {
+  return {const_cast<void*>(v.data), v.dtype, v.batch, v.channels, triple(v.size)};
+}
 
 /** An optional bias of one number per channel. */
 struct Bias {
@@ -93,7 +98,8 @@ struct ConvProblem {
 
 /** Rows are positions of the result over the batch, columns its channels, terms the channels and taps of what is read. */
 struct PositionsByChannels : ConvProblem {
-  template <class C> __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
+  template <class C>
+  __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
     const std::int64_t positions = y.size.count(), channel = group * out_channels + column;
     const std::int64_t at = (row / positions * y.channels + channel) * positions + row % positions;
     store_element<C>(y.data, y.dtype, at, sum + bias.of<C>(channel));
@@ -135,12 +141,14 @@ struct Weight : ConvProblem {
     const std::int64_t at = (term / positions * y.channels + group * out_channels + column) * positions;
     return load_element<C>(y.data, y.dtype, at + term % positions);
   }
-  template <class C> __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
+  template <class C>
+  __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
     store_element<C>(const_cast<void*>(weight), weight_dtype, (group * out_channels + column) * m + row, sum);
   }
 };
 
-template <class P> P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight) {
+template <class P>
+P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight) {
   P p{};
   p.entries = g.groups;
   p.kernel = triple(g.kernel);
@@ -170,10 +178,10 @@ template <class P> void run_positions(P problem, const Volume& y, const Tensor& 
   run(problem, y.dtype, device);
 }
 
-
 void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = in[2].defined() ? row_major(in[2]) : Tensor{};
+  const Tensor x = row_major(in[0]), w = row_major(in[1]),
+               bias = in[2].defined() ? row_major(in[2]) : Tensor{};
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::volume_of(w, attrs.dims).size);
   run_positions(problem_of<Direct>(g, from, to, w), to, bias, x.device());
@@ -181,7 +189,8 @@ void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
 
 void conv_transpose(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = in[2].defined() ? row_major(in[2]) : Tensor{};
+  const Tensor x = row_major(in[0]), w = row_major(in[1]),
+               bias = in[2].defined() ? row_major(in[2]) : Tensor{};
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g = op::conv_geometry(attrs, to.size, from.size, op::volume_of(w, attrs.dims).size);
   run_positions(problem_of<Transposed>(g, from, to, w), to, bias, x.device());
@@ -191,7 +200,8 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const CastScope no_casts(nullptr);
   const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
-  const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
+  const ConvGeometry g =
+      op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
   Weight problem = problem_of<Weight>(g, from, to, out[0]);
   problem.m = problem.in_channels * g.taps();
   problem.n = problem.out_channels;

@@ -50,8 +50,9 @@ struct GemmProblem {
   __device__ void store(const Entry& at, std::int64_t row, std::int64_t column, C sum) const {
     C value = static_cast<C>(alpha) * sum;
     if (beta != 0)
-      value = value + static_cast<C>(beta) * load_element<C>(addend.data, addend.dtype,
-                                                             at.addend + row * addend.row + column * addend.column);
+      value = value +
+              static_cast<C>(beta) * load_element<C>(addend.data, addend.dtype,
+                                                     at.addend + row * addend.row + column * addend.column);
     store_element<C>(c.data, c.dtype, at.c + row * c.row + column * c.column, value);
   }
 };

@@ -38,7 +38,8 @@ using AxpbyItems = ItemList<Nothing, AxpbyCall>;
 
 template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
 
-template <class C> __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_constant__ AxpbyItems list) {
+template <class C>
+__global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_constant__ AxpbyItems list) {
   const AxpbyCall& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -64,11 +65,13 @@ template <class C> __global__ void __launch_bounds__(kListThreads) axpby_kernel(
 }
 
 void axpby(std::span<const MultiItem> items, const AxpbyCall& call) {
-  const auto is_wide = [](const MultiItem& item) { return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64; };
+  const auto is_wide = [](const MultiItem& item) {
+    return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
+  };
   for (const bool wide : {false, true})
     for_lists(of_width(items, wide, is_wide), call, [&](const AxpbyItems& list) {
-      launch(wide ? &axpby_kernel<double> : &axpby_kernel<float>, {.blocks = list.blocks, .threads = kListThreads},
-             current_stream(call.device), list);
+      launch(wide ? &axpby_kernel<double> : &axpby_kernel<float>,
+             {.blocks = list.blocks, .threads = kListThreads}, current_stream(call.device), list);
     });
 }
 
@@ -115,7 +118,8 @@ __device__ inline double combined(const NormKind& kind, double value) {
   return values[0];
 }
 
-template <class C> __global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid_constant__ NormItems list) {
+template <class C>
+__global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid_constant__ NormItems list) {
   const PartialNorms& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -159,7 +163,8 @@ __global__ void __launch_bounds__(kListThreads) item_norm_kernel(const __grid_co
 }
 
 __global__ void __launch_bounds__(kListThreads)
-    total_norm_kernel(NormKind kind, const double* sums, std::int64_t count, double* total, float* found_inf) {
+    total_norm_kernel(NormKind kind, const double* sums, std::int64_t count, double* total,
+                      float* found_inf) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kListThreads) sum = kind.combine(sum, sums[i]);
   const double all = combined(kind, sum);
@@ -195,7 +200,8 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
 
   // One f64 per block, then one per item.
   const auto doubles = static_cast<std::int64_t>(sizeof(double));
-  const Tensor memory = workspace((blocks_of(all) + static_cast<std::int64_t>(all.size())) * doubles, call.device);
+  const Tensor memory =
+      workspace((blocks_of(all) + static_cast<std::int64_t>(all.size())) * doubles, call.device);
   auto* at = static_cast<double*>(memory.raw_data());
   double* const sums = at + blocks_of(all);
   partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
@@ -213,8 +219,7 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
     finish.count = 0;
   }
   launch(&total_norm_kernel, {.blocks = 1, .threads = kListThreads}, stream, kind,
-         static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total,
-         call.found_inf);
+         static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total, call.found_inf);
 }
 
 }  // namespace
