@@ -8,14 +8,6 @@ namespace mezzo::optim {
 
 namespace {
 
-template <class Options> void check_adam(std::string_view type_name, const Options& o) {
-  const OptionChecks check(type_name);
-  check.not_negative("lr", o.lr);
-  check.betas(o.betas);
-  check.not_negative("eps", o.eps);
-  check.not_negative("weight_decay", o.weight_decay);
-}
-
 template <class Options>
 AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled, bool corrected = true) {
   return {.lr = o.lr,
@@ -30,12 +22,13 @@ AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled, 
 
 }  // namespace
 
-void AdamRule::check(const Options& options) { check_adam(type_name, options); }
-void AdamWRule::check(const Options& options) { check_adam(type_name, options); }
+void AdamRule::check(const Options& options) { OptionChecks(type_name).adaptive(options); }
+void AdamWRule::check(const Options& options) { OptionChecks(type_name).adaptive(options); }
 
 void FusedAdamRule::check(const Options& options) {
-  check_adam(type_name, options);
-  OptionChecks(type_name).without_amsgrad(options.amsgrad);
+  const OptionChecks check(type_name);
+  check.adaptive(options);
+  check.without_amsgrad(options.amsgrad);
 }
 
 AdamSettings AdamRule::settings(const Options& options, std::int64_t step, bool) {

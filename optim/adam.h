@@ -42,11 +42,7 @@ template <class AnyOptions> struct AdamRuleBase {
 
   static bool keeps_state(const Options&) { return true; }
   template <class Visit> static void fields(Options& o, const Visit& visit) {
-    visit("lr", o.lr);
-    visit("beta1", o.betas.first);
-    visit("beta2", o.betas.second);
-    visit("eps", o.eps);
-    visit("weight_decay", o.weight_decay);
+    visit_adaptive_options(o, visit);
   }
 };
 

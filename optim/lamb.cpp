@@ -8,10 +8,7 @@ namespace mezzo::optim {
 
 void FusedLambRule::check(const Options& o) {
   const OptionChecks check(type_name);
-  check.not_negative("lr", o.lr);
-  check.betas(o.betas);
-  check.not_negative("eps", o.eps);
-  check.not_negative("weight_decay", o.weight_decay);
+  check.adaptive(o);
   check.finite("max_grad_norm", o.max_grad_norm);
   check.without_amsgrad(o.amsgrad);
 }

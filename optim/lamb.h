@@ -37,11 +37,7 @@ struct MZ_API FusedLambRule {
   static LambSettings settings(const Options& options, std::int64_t step, bool fresh);
   static void run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings, const UpdateCall& call);
   template <class Visit> static void fields(Options& o, const Visit& visit) {
-    visit("lr", o.lr);
-    visit("beta1", o.betas.first);
-    visit("beta2", o.betas.second);
-    visit("eps", o.eps);
-    visit("weight_decay", o.weight_decay);
+    visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);
     visit("adam_w_mode", o.adam_w_mode);
     visit("grad_averaging", o.grad_averaging);

@@ -10,10 +10,7 @@ namespace mezzo::optim {
 
 void FusedNovoGradRule::check(const Options& o) {
   const OptionChecks check(type_name);
-  check.not_negative("lr", o.lr);
-  check.betas(o.betas);
-  check.not_negative("eps", o.eps);
-  check.not_negative("weight_decay", o.weight_decay);
+  check.adaptive(o);
   check.require(o.norm_type == 2 || o.norm_type == 0, "norm_type", o.norm_type,
                 "2 (L2) or 0 (the largest magnitude)");
   check.without_amsgrad(o.amsgrad);

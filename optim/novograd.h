@@ -37,11 +37,7 @@ struct MZ_API FusedNovoGradRule {
   static void run(std::span<UpdateTensors> tensors, std::span<NovoGradSettings> settings,
                   const UpdateCall& call);
   template <class Visit> static void fields(Options& o, const Visit& visit) {
-    visit("lr", o.lr);
-    visit("beta1", o.betas.first);
-    visit("beta2", o.betas.second);
-    visit("eps", o.eps);
-    visit("weight_decay", o.weight_decay);
+    visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);
     visit("reg_inside_moment", o.reg_inside_moment);
     visit("grad_averaging", o.grad_averaging);

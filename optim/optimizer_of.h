@@ -14,6 +14,15 @@ template <class Options> struct ParamGroup {
   Options options = {};
 };
 
+/** Visits the options that every optimizer with two running means has. */
+template <class Options, class Visit> void visit_adaptive_options(Options& o, const Visit& visit) {
+  visit("lr", o.lr);
+  visit("beta1", o.betas.first);
+  visit("beta2", o.betas.second);
+  visit("eps", o.eps);
+  visit("weight_decay", o.weight_decay);
+}
+
 template <class Rule> class OptimizerOf : public Optimizer {
  public:
   using Options = typename Rule::Options;

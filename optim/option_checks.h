@@ -28,6 +28,13 @@ class OptionChecks {
     require(got.first >= 0 && got.first < 1, "betas.first", got.first, "a number in [0, 1)");
     require(got.second >= 0 && got.second < 1, "betas.second", got.second, "a number in [0, 1)");
   }
+  /** lr, betas, eps and weight_decay of an optimizer with two running means. */
+  template <class Options> void adaptive(const Options& o) const {
+    not_negative("lr", o.lr);
+    betas(o.betas);
+    not_negative("eps", o.eps);
+    not_negative("weight_decay", o.weight_decay);
+  }
   void without_amsgrad(bool amsgrad) const {
     if (amsgrad)
       fail<ValueError>(

@@ -9,21 +9,11 @@
 #include <fstream>
 #include <string>
 
+#include "address_sanitizer.h"
 #include "backend.h"
 #include "caching_allocator.h"
 #include "error.h"
 #include "text.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#  define MZ_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define MZ_ADDRESS_SANITIZER 1
-#  endif
-#endif
-#ifdef MZ_ADDRESS_SANITIZER
-#  include <sanitizer/asan_interface.h>
-#endif
 
 namespace mezzo {
 

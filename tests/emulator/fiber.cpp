@@ -6,15 +6,8 @@
 #include <cstdint>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
-#  define MZ_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define MZ_ADDRESS_SANITIZER 1
-#  endif
-#endif
+#include "../../tensor/address_sanitizer.h"
 #ifdef MZ_ADDRESS_SANITIZER
-#  include <sanitizer/asan_interface.h>
 #  include <sanitizer/common_interface_defs.h>
 #endif
 

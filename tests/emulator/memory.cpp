@@ -8,19 +8,7 @@
 #include <mutex>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
-#  define MZ_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define MZ_ADDRESS_SANITIZER 1
-#  endif
-#endif
-#ifdef MZ_ADDRESS_SANITIZER
-#  include <sanitizer/asan_interface.h>
-#else
-#  define ASAN_POISON_MEMORY_REGION(address, bytes) static_cast<void>(0)
-#  define ASAN_UNPOISON_MEMORY_REGION(address, bytes) static_cast<void>(0)
-#endif
+#include "../../tensor/address_sanitizer.h"
 
 namespace mezzo::emulator {
 
