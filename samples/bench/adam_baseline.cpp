@@ -4,10 +4,10 @@
 
 namespace samples {
 
-void bare_adam(std::int64_t n, float* p, const float* g, float* m, float* v, std::int64_t step) {
+void bare_adam(std::int64_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
+               float* __restrict v, std::int64_t step) {
   const float c1 = static_cast<float>(1 / (1 - std::pow(0.9, static_cast<double>(step))));
   const float c2 = static_cast<float>(1 / (1 - std::pow(0.999, static_cast<double>(step))));
-#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     m[i] = 0.9f * m[i] + 0.1f * g[i];
     v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
