@@ -171,7 +171,7 @@ namespace {
 
 /** (|dL/dx| - 1)^2, of a gradient at its true size. */
 Tensor penalty_of(const Tensor& g) {
-  const Tensor length = sqrt(sum(g * g, {.dim = 1}) + 1e-8);
+  const Tensor length = sqrt(sum(g * g, {1}) + 1e-8);
   return mean((length - 1.0) * (length - 1.0));
 }
 
