@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "../tensor/registry.h"
-
 namespace mezzo::gpu {
 
 namespace {
@@ -43,15 +41,6 @@ Lines trailing_lines(const Shape& shape, int rank) {
   for (int i = 0; i < shape.rank(); ++i) (i < shape.rank() - rank ? lines.count : lines.length) *= shape[i];
   lines.spread = spread_over(lines.count, lines.length, false);
   return lines;
-}
-
-Tensor row_major(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  static const OpRow& clone = *find_op("clone");
-  const CategoryScope scope(MemoryCategory::workspace);
-  Tensor copy = empty_tensor(x.shape(), x.dtype(), x.device());
-  clone.kernel[static_cast<std::size_t>(DeviceKind::cuda)](clone, {&x, 1}, {&copy, 1}, nullptr);
-  return copy;
 }
 
 Tensor workspace(std::int64_t bytes, Device device) {

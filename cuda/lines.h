@@ -3,7 +3,7 @@
 // Read next: lines.cpp, kernels/lines.h (the threads' side), kernels/softmax.cu.
 #pragma once
 
-#include "../tensor/tensor.h"
+#include "../tensor/row_major.h"
 #include "runtime.h"
 
 namespace mezzo::gpu {
@@ -29,9 +29,6 @@ struct Lines {
 Lines lines_along(const Shape& shape, int dim);
 /** The last `rank` dimensions, each set of their elements one line. */
 Lines trailing_lines(const Shape& shape, int rank);
-
-/** x in row-major order, outside the graph: itself, or a copy. */
-Tensor row_major(const Tensor& x);
 
 /** Uninitialised device memory for as long as the tensor lives, counted as work space. */
 Tensor workspace(std::int64_t bytes, Device device);

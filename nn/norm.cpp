@@ -6,20 +6,31 @@
 
 namespace mezzo::nn {
 
+namespace {
+
+/** Registers what a normalisation per channel trains and tracks. */
+ChannelTensors add_channel_tensors(Module& layer, std::int64_t channels, bool affine, bool tracks) {
+  ChannelTensors out;
+  if (affine) {
+    out.weight = layer.add_parameter("weight", ones({channels}));
+    out.bias = layer.add_parameter("bias", zeros({channels}));
+  }
+  if (tracks) {
+    out.running_mean = layer.add_buffer("running_mean", zeros({channels}));
+    out.running_var = layer.add_buffer("running_var", ones({channels}));
+    out.num_batches_tracked = layer.add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
+  }
+  return out;
+}
+
+}  // namespace
+
 template <class Derived, int kLeastRank, int kMostRank>
 BatchNormLayer<Derived, kLeastRank, kMostRank>::BatchNormLayer(std::int64_t channels,
                                                                const BatchNormLayerOptions& options)
     : options_(options) {
   detail::require_at_least(1, this->kind(), "channels", channels);
-  if (options.affine) {
-    weight_ = this->add_parameter("weight", ones({channels}));
-    bias_ = this->add_parameter("bias", zeros({channels}));
-  }
-  if (options.track_running_stats) {
-    running_mean_ = this->add_buffer("running_mean", zeros({channels}));
-    running_var_ = this->add_buffer("running_var", ones({channels}));
-    num_batches_tracked_ = this->add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
-  }
+  tensors_ = add_channel_tensors(*this, channels, options.affine, options.track_running_stats);
   this->set_keeps_f32_under_amp(options.affine);
   this->set_summary(str(channels));
 }
@@ -32,20 +43,21 @@ Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) 
                                     .expected = kLeastRank == kMostRank
                                                     ? str(kLeastRank, " dimensions")
                                                     : str(kLeastRank, " or ", kMostRank, " dimensions")});
-  const bool tracks = running_mean_.defined(), learns = this->training() && tracks;
+  const bool tracks = tensors_.running_mean.defined(), learns = this->training() && tracks;
   double momentum = options_.momentum.value_or(0);
   // Equal shares: the n-th batch counts one n-th.
-  if (learns && !options_.momentum) momentum = 1.0 / (num_batches_tracked_.template item<double>() + 1);
-  const Tensor y = batch_norm(x, {.running_mean = running_mean_,
-                                  .running_var = running_var_,
-                                  .weight = weight_,
-                                  .bias = bias_,
+  if (learns && !options_.momentum)
+    momentum = 1.0 / (tensors_.num_batches_tracked.template item<double>() + 1);
+  const Tensor y = batch_norm(x, {.running_mean = tensors_.running_mean,
+                                  .running_var = tensors_.running_var,
+                                  .weight = tensors_.weight,
+                                  .bias = tensors_.bias,
                                   .training = this->training() || !tracks,
                                   .momentum = momentum,
                                   .eps = options_.eps});
   if (learns) {
     const NoGrad no_grad;
-    num_batches_tracked_ += 1;
+    tensors_.num_batches_tracked += 1;
   }
   return y;
 }
@@ -107,15 +119,7 @@ InstanceNormLayer<Derived, kDims>::InstanceNormLayer(std::int64_t channels,
                                                      const InstanceNormLayerOptions& options)
     : channels_(channels), options_(options) {
   detail::require_at_least(1, this->kind(), "channels", channels);
-  if (options.affine) {
-    weight_ = this->add_parameter("weight", ones({channels}));
-    bias_ = this->add_parameter("bias", zeros({channels}));
-  }
-  if (options.track_running_stats) {
-    running_mean_ = this->add_buffer("running_mean", zeros({channels}));
-    running_var_ = this->add_buffer("running_var", ones({channels}));
-    this->add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
-  }
+  tensors_ = add_channel_tensors(*this, channels, options.affine, options.track_running_stats);
   this->set_summary(str(channels));
 }
 
@@ -128,10 +132,10 @@ template <class Derived, int kDims> Tensor InstanceNormLayer<Derived, kDims>::fo
                       .expected = str(channels_, " channels before ", kDims,
                                       kDims == 1 ? " dimension" : " dimensions", " of space")});
   const Tensor y = instance_norm(batched ? x : x.unsqueeze(0),
-                                 {.running_mean = running_mean_,
-                                  .running_var = running_var_,
-                                  .weight = weight_,
-                                  .bias = bias_,
+                                 {.running_mean = tensors_.running_mean,
+                                  .running_var = tensors_.running_var,
+                                  .weight = tensors_.weight,
+                                  .bias = tensors_.bias,
                                   .use_input_stats = this->training() || !options_.track_running_stats,
                                   .momentum = options_.momentum,
                                   .eps = options_.eps});

@@ -18,6 +18,11 @@ struct BatchNormLayerOptions {
   bool track_running_stats = true;  // off: the batch's statistics serve outside training too
 };
 
+/** The tensors of a normalisation per channel; undefined where it does not train or track. */
+struct ChannelTensors {
+  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+};
+
 /** What the batch norms of any number of dimensions have in common. */
 template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLayer : public Model<Derived> {
  public:
@@ -26,16 +31,16 @@ template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLa
   Tensor forward(const Tensor& x) const;
 
   /** Undefined without affine. */
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }
+  const Tensor& weight() const { return tensors_.weight; }
+  const Tensor& bias() const { return tensors_.bias; }
   /** Undefined without track_running_stats. */
-  const Tensor& running_mean() const { return running_mean_; }
-  const Tensor& running_var() const { return running_var_; }
-  const Tensor& num_batches_tracked() const { return num_batches_tracked_; }
+  const Tensor& running_mean() const { return tensors_.running_mean; }
+  const Tensor& running_var() const { return tensors_.running_var; }
+  const Tensor& num_batches_tracked() const { return tensors_.num_batches_tracked; }
 
  private:
   BatchNormLayerOptions options_;
-  Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+  ChannelTensors tensors_;
 };
 
 /** Normalises each channel over batch and space: (x - mean) / sqrt(var + eps) * weight + bias; while training by the batch's statistics, which
@@ -143,13 +148,13 @@ template <class Derived, int kDims> class MZ_API InstanceNormLayer : public Mode
   Tensor forward(const Tensor& x) const;
 
   /** Undefined without affine. */
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }
+  const Tensor& weight() const { return tensors_.weight; }
+  const Tensor& bias() const { return tensors_.bias; }
 
  private:
   std::int64_t channels_;
   InstanceNormLayerOptions options_;
-  Tensor weight_, bias_, running_mean_, running_var_;
+  ChannelTensors tensors_;
 };
 
 struct MZ_API InstanceNorm1d : InstanceNormLayer<InstanceNorm1d, 1> {

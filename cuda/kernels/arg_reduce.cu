@@ -42,7 +42,7 @@ template <class Better>
 void find_extremes(const Tensor& x, const Array& values, const Tensor& indices,
                    const op::ArgReduceAttrs& attrs) {
   const std::uint32_t dims = attrs.all ? (1u << x.dim()) - 1 : 1u << attrs.dim;
-  visit_arithmetic(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(x, dims, Extreme<C, Better>{values, Array(indices)});
   });
 }

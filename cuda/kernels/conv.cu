@@ -1,7 +1,6 @@
 // Convolutions, their adjoints and their weights' gradients for all shapes: what runs where cuDNN does not fit or is not there.
 #include "../../tensor/ops/conv_geometry.h"
 
-#include "../../tensor/dispatch.h"
 #include "../attach.h"
 #include "lines.h"
 #include "row.h"
@@ -167,7 +166,7 @@ P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tens
 }
 
 template <class P> void run(const P& problem, DType result, Device device) {
-  visit_floating(result, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
+  visit_floating_compute(result, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 template <class P> void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
@@ -178,26 +177,18 @@ template <class P> void run_positions(P problem, const Volume& y, const Tensor& 
   run(problem, y.dtype, device);
 }
 
-void conv(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
-  const CastScope no_casts(nullptr);
-  const Tensor x = row_major(in[0]), w = row_major(in[1]),
-               bias = in[2].defined() ? row_major(in[2]) : Tensor{};
+/** A convolution, or its adjoint: that one writes what the other slides over. */
+template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
+  constexpr bool kTransposed = std::is_same_v<P, Transposed>;
+  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = row_major(in[2]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
-  const ConvGeometry g = op::conv_geometry(attrs, from.size, to.size, op::volume_of(w, attrs.dims).size);
-  run_positions(problem_of<Direct>(g, from, to, w), to, bias, x.device());
-}
-
-void conv_transpose(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
-  const CastScope no_casts(nullptr);
-  const Tensor x = row_major(in[0]), w = row_major(in[1]),
-               bias = in[2].defined() ? row_major(in[2]) : Tensor{};
-  const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
-  const ConvGeometry g = op::conv_geometry(attrs, to.size, from.size, op::volume_of(w, attrs.dims).size);
-  run_positions(problem_of<Transposed>(g, from, to, w), to, bias, x.device());
+  const ConvGeometry g =
+      op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
+                        op::volume_of(w, attrs.dims).size);
+  run_positions(problem_of<P>(g, from, to, w), to, bias, x.device());
 }
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
-  const CastScope no_casts(nullptr);
   const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g =
@@ -213,12 +204,12 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
 }  // namespace
 
 void attach_conv() {
-  attach<op::Conv1d, conv>();
-  attach<op::Conv2d, conv>();
-  attach<op::Conv3d, conv>();
-  attach<op::ConvTranspose1d, conv_transpose>();
-  attach<op::ConvTranspose2d, conv_transpose>();
-  attach<op::ConvTranspose3d, conv_transpose>();
+  attach<op::Conv1d, convolve<Direct>>();
+  attach<op::Conv2d, convolve<Direct>>();
+  attach<op::Conv3d, convolve<Direct>>();
+  attach<op::ConvTranspose1d, convolve<Transposed>>();
+  attach<op::ConvTranspose2d, convolve<Transposed>>();
+  attach<op::ConvTranspose3d, convolve<Transposed>>();
   attach<op::ConvWeight, conv_weight>();
 }
 

@@ -133,7 +133,7 @@ struct Held {
        const op::CrossEntropyAttrs& attrs)
       : x(row_major(scores_tensor)),
         target(row_major(targets)),
-        weight(weights.defined() ? row_major(weights) : Tensor{}),
+        weight(row_major(weights)),
         scores{
             .lines = lines_along(x.shape(), op::class_dim(x.shape())),
             .x = Array(x),
@@ -154,7 +154,7 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   held.scores.bad =
       watch(device, {"cross_entropy", in[1].shape(), held.scores.lines.length, attrs.ignore_index});
   const runtime::Stream stream = current_stream(device);
-  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Tensor room = workspace(2 * count * static_cast<std::int64_t>(sizeof(C)), device);
     C* losses = static_cast<C*>(room.raw_data());
     launch(&line_loss_kernel<C>, grid_of(held.scores.lines), stream, held.scores, out[1].template data<C>(),
@@ -167,7 +167,7 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
 void backward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   const Held held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
-  visit_floating(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&backward_kernel<C>, grid_of(held.scores.lines), current_stream(in[1].device()), held.scores,
            Array(g), attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]), Array(out[0]));
   });

@@ -89,7 +89,8 @@ GemmProblem problem_of(const op::ProductPlan& plan) {
 
 void gemm(const op::ProductPlan& plan, Device device) {
   const GemmProblem problem = problem_of(plan);
-  visit_floating(plan.c.dtype, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
+  visit_floating_compute(plan.c.dtype,
+                         [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 }  // namespace mezzo::gpu

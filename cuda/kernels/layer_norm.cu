@@ -109,7 +109,7 @@ template <bool centred>
 void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& y,
              const Tensor& mean, const Tensor& rstd, const op::RowNormAttrs& attrs) {
   const Tensor x = row_major(input);
-  const Tensor w = weight.defined() ? row_major(weight) : weight, b = bias.defined() ? row_major(bias) : bias;
+  const Tensor w = row_major(weight), b = row_major(bias);
   const RowNorm norm{trailing_lines(x.shape(), attrs.dims.rank()),
                      Array(x),
                      Array(w),
@@ -118,7 +118,7 @@ void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, cons
                      Array(mean),
                      Array(rstd),
                      attrs.eps};
-  visit_floating(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&row_norm_kernel<C, centred>, grid_of(norm.rows), current_stream(x.device()), norm);
   });
 }
@@ -133,14 +133,14 @@ void rms_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
 
 void backward(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
-  const Tensor weight = in[2].defined() ? row_major(in[2]) : Tensor{};
-  const Tensor mean = in[3].defined() ? row_major(in[3]) : Tensor{};
+  const Tensor weight = row_major(in[2]);
+  const Tensor mean = row_major(in[3]);
   const Lines rows = trailing_lines(x.shape(), attrs.dims.rank());
   const RowNormBackward norm{rows,        Array(g),      Array(x),      Array(weight), Array(mean),
                              Array(rstd), Array(out[0]), Array(out[1]), Array(out[2])};
   const Lines columns = lines_along({rows.count, rows.length}, 0);
   const runtime::Stream stream = current_stream(x.device());
-  visit_floating(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     if (x.numel() > 0) launch(&row_norm_backward_kernel<C>, grid_of(rows), stream, norm);
     launch(&affine_backward_kernel<C>, grid_of(columns), stream, norm, columns);
   });

@@ -3,6 +3,7 @@
 // Read next: reduce.h, softmax.cu.
 #pragma once
 
+#include "../../tensor/compute_type.h"
 #include "../device.h"
 #include "../lines.h"
 #include "element.h"
@@ -85,22 +86,5 @@ struct Array {
     store_element<C>(data, dtype, at, value);
   }
 };
-
-/** Calls f(std::type_identity<C>{}) with the type that arithmetic on `dtype` runs in: float, double or std::int64_t. */
-template <class F> void visit_arithmetic(DType dtype, F&& f) {
-  switch (compute_dtype(dtype)) {
-    case DType::f32: return f(std::type_identity<float>{});
-    case DType::f64: return f(std::type_identity<double>{});
-    default: return f(std::type_identity<std::int64_t>{});
-  }
-}
-
-/** The same for floating dtypes. */
-template <class F> void visit_floating(DType dtype, F&& f) {
-  if (dtype == DType::f64)
-    f(std::type_identity<double>{});
-  else
-    f(std::type_identity<float>{});
-}
 
 }  // namespace mezzo::gpu

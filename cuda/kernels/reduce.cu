@@ -53,7 +53,7 @@ void fold(const Tensor& x, const Tensor& y, std::uint32_t dims, C start, C divis
 
 void count_nonzeros(Inputs in, Outputs out, const op::ReduceAttrs& attrs, Count count) {
   const std::int64_t length = op::reduced_count(in[0].shape(), attrs);
-  visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(in[0], attrs.dims, Nonzeros<C>{count, length, Array(out[0])});
   });
 }
@@ -65,31 +65,31 @@ void count_nonzero(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 }
 
 void amax(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     fold<C, Greater>(in[0], out[0], attrs.dims, lowest<C>());
   });
 }
 
 void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     fold<C, Less>(in[0], out[0], attrs.dims, highest<C>());
   });
 }
 
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     fold<C, Plus>(in[0], out[0], attrs.dims, C(0), static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
   });
 }
 
 void prod(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(),
-                   [&]<class C>(std::type_identity<C>) { fold<C, Times>(in[0], out[0], attrs.dims, C(1)); });
+  visit_compute(in[0].dtype(),
+                [&]<class C>(std::type_identity<C>) { fold<C, Times>(in[0], out[0], attrs.dims, C(1)); });
 }
 
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_arithmetic(in[0].dtype(),
-                   [&]<class C>(std::type_identity<C>) { fold<C, Plus>(in[0], out[0], attrs.dims, C(0)); });
+  visit_compute(in[0].dtype(),
+                [&]<class C>(std::type_identity<C>) { fold<C, Plus>(in[0], out[0], attrs.dims, C(0)); });
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ template <bool is_log> void forward(Inputs in, Outputs out, const op::DimAttrs& 
   if (out[0].numel() == 0) return;
   const Tensor x = row_major(in[0]);
   const Lines lines = lines_along(x.shape(), attrs.dim);
-  visit_floating(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&softmax_kernel<C, is_log>, grid_of(lines), current_stream(x.device()), lines, Array(x),
            Array(out[0]));
   });
@@ -62,7 +62,7 @@ template <bool is_log> void backward(Inputs in, Outputs out, const op::DimAttrs&
   if (out[0].numel() == 0) return;
   const Tensor g = row_major(in[0]), y = row_major(in[1]);
   const Lines lines = lines_along(y.shape(), attrs.dim);
-  visit_floating(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&softmax_backward_kernel<C, is_log>, grid_of(lines), current_stream(y.device()), lines, Array(g),
            Array(y), Array(out[0]));
   });

@@ -103,14 +103,14 @@ void prod_of_others(Inputs in, Outputs out, const op::ProdOfOthers::Attrs& attrs
   if (out[0].numel() == 0) return;
   const Tensor x = row_major(in[0]);
   const Lines lines = lines_along(x.shape(), attrs.dim);
-  visit_floating(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&others_kernel<C>, {.blocks = blocks_for(lines.count, kSpreadThreads), .threads = kSpreadThreads},
            current_stream(x.device()), lines, Array(x), Array(out[0]));
   });
 }
 
 void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(in[0], attrs.dims, LogSumExp<C>{Array(out[0])});
   });
 }
@@ -118,7 +118,7 @@ void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 void variance(Inputs in, Outputs out, const op::VarianceAttrs& attrs, bool root) {
   const auto count = static_cast<double>(op::reduced_count(in[0].shape(), attrs.reduce()));
   const double divisor = count > attrs.correction ? count - attrs.correction : 0;
-  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Array(out[0])});
   });
 }
@@ -129,7 +129,7 @@ void standard_deviation(Inputs in, Outputs out, const op::VarianceAttrs& attrs) 
 }
 
 void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
-  visit_floating(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(in[0], attrs.dims, VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
   });
 }

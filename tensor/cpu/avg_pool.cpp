@@ -53,7 +53,7 @@ template <class C> void mean_plane_backward(const Windows& w, const C* g, C* dx,
 
 void mean_pool(int rank, const Tensor& input, const Tensor& y, const PoolAttrs& attrs) {
   if (y.numel() == 0) return;
-  const Tensor x = in_order(input);
+  const Tensor x = row_major(input);
   const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(y.shape(), rank));
   const std::int64_t in = volume(w.in), out = volume(w.out);
   visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
@@ -66,7 +66,7 @@ void mean_pool(int rank, const Tensor& input, const Tensor& y, const PoolAttrs& 
 
 void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx, const PoolAttrs& attrs) {
   if (dx.numel() == 0) return;
-  const Tensor g = in_order(gradient);
+  const Tensor g = row_major(gradient);
   const Windows w(attrs, pooled_dims(dx.shape(), rank), pooled_dims(g.shape(), rank));
   const std::int64_t in = volume(w.in), out = volume(w.out);
   visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {

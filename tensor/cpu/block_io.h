@@ -5,13 +5,12 @@
 
 #include <memory>
 
+#include "../compute_type.h"
 #include "../op.h"
+#include "../row_major.h"
 #include "convert.h"
 
 namespace mezzo::cpu_kernels {
-
-/** x in row-major order, outside the graph. */
-Tensor row_major(const Tensor& x);
 
 /** Elements of any dtype, read in blocks as Value. */
 template <class Value> class BlockReader {
@@ -75,22 +74,5 @@ template <class Value> class Scratch {
   alignas(64) Value inline_[kInline];
   std::unique_ptr<Value[]> heap_;
 };
-
-/** Calls f(std::type_identity<C>{}) with the type that arithmetic on `dtype` runs in. */
-template <class F> void visit_compute(DType dtype, F&& f) {
-  switch (compute_dtype(dtype)) {
-    case DType::f32: return f(std::type_identity<float>{});
-    case DType::f64: return f(std::type_identity<double>{});
-    default: return f(std::type_identity<std::int64_t>{});
-  }
-}
-
-/** The same for floating dtypes. */
-template <class F> void visit_floating_compute(DType dtype, F&& f) {
-  if (dtype == DType::f64)
-    f(std::type_identity<double>{});
-  else
-    f(std::type_identity<float>{});
-}
 
 }  // namespace mezzo::cpu_kernels

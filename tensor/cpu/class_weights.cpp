@@ -8,7 +8,7 @@
 namespace mezzo::op {
 
 void ClassWeights::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  cpu_kernels::visit_floating_compute(attrs.dtype, [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(attrs.dtype, [&]<class C>(std::type_identity<C>) {
     const cpu_kernels::ClassTargets<C> targets(attrs.op, in[0], in[1], attrs.classes, attrs.ignore_index);
     std::int64_t* index = out[0].template data<std::int64_t>();
     C* weight = out[1].template data<C>();

@@ -2,6 +2,7 @@
 // it lies, by the offsets of positions and taps. A transposed convolution is one such pass for each phase of its stride.
 #include "../dispatch.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
 #include "convert.h"
@@ -352,8 +353,7 @@ namespace mezzo::op {
 using namespace cpu_kernels;
 
 void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const CastScope no_casts(nullptr);
-  const Tensor x = in[0].detach().contiguous(), w = in[1].detach().contiguous();
+  const Tensor x = row_major(in[0]), w = row_major(in[1]);
   const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
   const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
   run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w, in[2],
@@ -361,8 +361,7 @@ void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const CastScope no_casts(nullptr);
-  const Tensor x = in[0].detach().contiguous(), w = in[1].detach().contiguous();
+  const Tensor x = row_major(in[0]), w = row_major(in[1]);
   const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
   const ConvGeometry geometry = conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
   run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w,

@@ -2,6 +2,7 @@
 // have sums of their own, which are added in order; where these sums are large, there are fewer chunks and taps are shared out instead.
 #include "../dispatch.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
 #include "gemm_pack.h"
@@ -158,8 +159,7 @@ using namespace cpu_kernels;
 
 void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
-  const CastScope no_casts(nullptr);
-  const Tensor x = in[0].detach().contiguous(), y = in[1].detach().contiguous();
+  const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
   const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
   const Tensor& w = out[0];

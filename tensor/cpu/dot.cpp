@@ -2,6 +2,7 @@
 #include "../dispatch.h"
 #include "../ops/matmul.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "convert.h"
 #include "simd.h"
 #include "workspace.h"
@@ -64,7 +65,7 @@ template <class F> void visit_floating(DType dtype, F&& f) {
 
 /** The operand with its last dimension side by side in memory, outside the graph. */
 Tensor with_dense_rows(const Tensor& x) {
-  return x.strides().back() == 1 || x.shape().back() == 1 ? x.detach() : x.detach().contiguous();
+  return x.strides().back() == 1 || x.shape().back() == 1 ? x : row_major(x);
 }
 
 /** Where each row of an operand begins, as strides over the result's dimensions. */

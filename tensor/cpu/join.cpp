@@ -1,5 +1,6 @@
 // Kernel of cat: each operand's rows are copied, and converted, into their place.
 #include "../ops/join.h"
+#include "../row_major.h"
 
 #include <cstring>
 
@@ -56,7 +57,7 @@ void Cat::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   for (const Tensor& x : in) {
     if (x.numel() == 0) continue;
     piece.length = x.shape()[dim] * inner;
-    copy_rows(x.is_contiguous() ? x : x.detach().contiguous(), y, piece);
+    copy_rows(row_major(x), y, piece);
     piece.offset += piece.length;
   }
 }

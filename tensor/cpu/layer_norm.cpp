@@ -144,7 +144,7 @@ template <class C> struct RowGradients {
 
 template <class C> void backward_rows(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
-  const Tensor mean = in[3].defined() ? row_major(in[3]) : Tensor{};
+  const Tensor mean = row_major(in[3]);
   const Rows rows(x, attrs.dims);
   const std::int64_t n = rows.length;
   const Affine<C> weight(in[2], n, 1);

@@ -223,7 +223,7 @@ template <class T> void max_planes(const Windows& w, const T* x, T* y, std::int6
 
 void max_pool(int rank, const Tensor& input, const Tensor& y, const Tensor& at, const PoolAttrs& attrs) {
   if (y.numel() == 0) return;
-  const Tensor x = in_order(input);
+  const Tensor x = row_major(input);
   const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(y.shape(), rank));
   std::int64_t* const positions = attrs.with_indices ? at.data<std::int64_t>() : nullptr;
   visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
@@ -236,7 +236,7 @@ void max_pool(int rank, const Tensor& input, const Tensor& y, const Tensor& at, 
 void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor& dx = out[0];
   if (dx.numel() == 0) return;
-  const Tensor g = in_order(in[0]), at = in_order(in[1]);
+  const Tensor g = row_major(in[0]), at = row_major(in[1]);
   const std::int64_t before = volume(attrs.sizes), planes = dx.numel() / before, after = g.numel() / planes;
   const std::int64_t* const positions = at.data<std::int64_t>();
   const double plane_ns = 0.2 * static_cast<double>(before) + static_cast<double>(after);

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "../dispatch.h"
 #include "../ops/pool.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "convert.h"
 #include "workspace.h"
 
@@ -81,12 +81,6 @@ template <class F> void visit_floating(DType dtype, F&& f) {
     case DType::f32: return f(std::type_identity<float>{});
     default: return f(std::type_identity<double>{});
   }
-}
-
-/** The operand in row-major order. */
-inline Tensor in_order(const Tensor& x) {
-  const CastScope no_casts(nullptr);
-  return x.detach().contiguous();
 }
 
 }  // namespace mezzo::cpu_kernels

@@ -1,7 +1,5 @@
 #include "reduce_driver.h"
 
-#include "../ops/copy.h"
-
 namespace mezzo::cpu_kernels {
 
 ReductionSteps reduction_steps(const Shape& shape, std::uint32_t dims) {
@@ -33,13 +31,6 @@ ReductionSteps reduction_steps(const Shape& shape, std::uint32_t dims) {
   }
   if (steps.count == 0) steps.items[steps.count++] = {1, 1, inner};
   return steps;
-}
-
-Tensor row_major(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor y = empty_tensor(x.shape(), x.dtype(), x.device());
-  op::Clone::cpu({&x, 1}, {&y, 1}, {});
-  return y;
 }
 
 }  // namespace mezzo::cpu_kernels

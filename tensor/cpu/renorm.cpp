@@ -18,7 +18,7 @@ void Renorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   Tensor factors = empty_tensor(shape, compute_dtype(x.dtype()), x.device());
   const std::uint32_t others = ((1u << x.dim()) - 1) & ~(1u << dim);
   VectorNorm::cpu(in, {&factors, 1}, {.p = attrs.p, .dims = others, .keepdim = true});
-  cpu_kernels::visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     const C most = static_cast<C>(attrs.maxnorm);
     C* factor = factors.data<C>();
     for (std::int64_t i = 0; i < factors.numel(); ++i)

@@ -1,11 +1,13 @@
 // Small trainings of every kind that can be checkpointed: nets, levels, optimizers, schedules, loaders; and whether two of them stand at equal bits.
 // Sees: mezzo.h, ../io/files.h.
-// Read next: checkpoint_resume.cpp, checkpoint.cpp.
+// Read next: checkpoint.cpp, checkpoint_resume.cpp.
 #pragma once
 
 #include <mezzo.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "../io/files.h"
+#include "../support/catch.h"
 #include "../support/optimizers.h"
 #include "nets.h"
 
@@ -237,6 +240,27 @@ inline std::string difference(const std::map<std::string, std::string>& a,
   for (const auto& [name, value] : b)
     if (a.count(name) == 0) out += name + " is new, ";
   return out;
+}
+
+// ---- checkpoints on the disk ---------------------------------------------------------------------------------------------
+
+inline std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/** Refuses to load, and goes on with the bits it would have had. */
+template <class Error>
+void check_refused(Run& run, const std::string& path, const std::string& part,
+                   const amp::LoadCheckpointOptions& options = {}) {
+  const auto before = snapshot(run);
+  const std::string text = files::thrown<Error>([&] { amp::load_checkpoint(path, run.parts(), options); });
+  INFO(text);
+  CHECK(text.find("load_checkpoint") == 0);
+  CHECK(text.find(part) != std::string::npos);
+  CHECK(difference(before, snapshot(run)) == "");
 }
 
 }  // namespace trainings

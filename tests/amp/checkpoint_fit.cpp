@@ -1,0 +1,126 @@
+// What a checkpoint can be loaded into, and what it refuses.
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "trainings.h"
+
+using namespace trainings;
+
+TEST_CASE("a checkpoint of another training is refused with all that differs", "[checkpoint]") {
+  const files::Directory directory = files::Directory::fast();
+  {
+    Run run({.net = "mlp", .surface = "O2", .optimizer = "adam"});
+    run.steps(2);
+    amp::save_checkpoint(directory.path(), run.parts());
+  }
+  const auto refused = [&](const Kind& kind, const std::vector<std::string>& all) {
+    Run run(kind), twin(kind);
+    default_generator() = {1, 20};
+    run.steps(2);
+    for (const std::string& part : all) check_refused<ValueError>(run, directory.path(), part);
+    // It trains on as if nobody had asked.
+    default_generator() = {1, 20};
+    twin.steps(2);
+    const Generator now = default_generator();
+    const std::vector<double> expected = twin.steps(3);
+    default_generator() = now;
+    CHECK(run.steps(3) == expected);
+    CHECK(difference(snapshot(twin), snapshot(run)) == "");
+  };
+  refused({.net = "mlp", .surface = "O1"},
+          {"opt_level was \"O2\" and is \"O1\" now", "pass {.allow_other_level = true}"});
+  refused({.net = "mlp", .surface = "scaler"},
+          {"the checkpoint has a session that this training lacks", "the checkpoint lacks the scaler"});
+  refused({.net = "conv", .surface = "O2"}, {"the values do not fit ConvNet", "missing", "fc1.bias.exp_avg"});
+  refused({.net = "mlp", .surface = "O2", .optimizer = "sgd"}, {"the optimizer was \"Adam\" and is SGD now"});
+  refused(
+      {.net = "conv", .surface = "O3", .optimizer = "adamw"},
+      {"the optimizer was \"Adam\" and is AdamW now", "opt_level was \"O2\"", "missing: \"conv.weight\""});
+}
+
+TEST_CASE("other options, losses, groups, loaders and parts are refused", "[checkpoint]") {
+  const files::Directory directory = files::Directory::fast();
+  const Mlp net;
+  const auto with = [&](const std::function<void(amp::Options&)>& change,
+                        const std::function<void(const amp::Training&)>& then) {
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+    amp::Options options = nets::quiet("O2");
+    change(options);
+    auto session = amp::initialize(net, optimizer, options);
+    optim::Scheduler schedule(optimizer, optim::StepLR{});
+    data::Batches loader = samples().batches({.size = 4});
+    then({.model = net, .optimizer = optimizer, .session = session, .schedule = schedule, .loader = loader});
+  };
+  const auto same = [](amp::Options&) {};
+  with(same, [&](const amp::Training& parts) { amp::save_checkpoint(directory.path(), parts); });
+  const auto refused = [&](const char* part) {
+    return [&directory, part](const amp::Training& parts) {
+      CHECK_THROWS_WITH_AS_TEXT(amp::load_checkpoint(directory.path(), parts), ValueError, part);
+    };
+  };
+  with(same,
+       [&](const amp::Training& parts) { CHECK_NOTHROW(amp::load_checkpoint(directory.path(), parts)); });
+  with([](amp::Options& o) { o.num_losses = 3; }, refused("num_losses was \"1\" and is \"3\" now"));
+  with([](amp::Options& o) { o.loss_scale = 128.0; },
+       refused("loss_scale was \"dynamic\" and is \"128.0\" now"));
+  with([](amp::Options& o) { o.keep_batchnorm_fp32 = false; }, refused("keep_batchnorm_fp32 was \"true\""));
+  with([](amp::Options& o) { o.max_loss_scale = 1024; }, refused("max_loss_scale was"));
+  with([](amp::Options& o) { o.enabled = false; }, refused("enabled was \"true\" and is \"false\" now"));
+  with([](amp::Options& o) { o.max_consecutive_skips = 7; },
+       [&](const amp::Training& parts) {
+         nets::LogCapture log;
+         CHECK_NOTHROW(amp::load_checkpoint(directory.path(), parts));
+       });
+  with(same, [&](amp::Training parts) {
+    parts.schedule = {};
+    refused("the checkpoint has a schedule that this training lacks")(parts);
+    parts.loader = {};
+    refused("the checkpoint has a loader that this training lacks")(parts);
+    data::Batches other = samples().batches({.size = 5, .shuffle = false, .drop_last = true});
+    parts.loader = other;
+    refused(
+        "batch size of the loader was 4 and is 5 now; shuffle of the loader was true and is false now; "
+        "drop_last")(parts);
+    data::Batches fewer = samples().slice(0, 8).batches({.size = 4});
+    parts.loader = fewer;
+    refused("number of samples of the loader was 22 and is 8 now")(parts);
+  });
+  const Mlp wide;
+  wide.to(f64);
+  optim::SGD optimizer(wide.parameters());
+  CHECK_THROWS_WITH_AS_TEXT(amp::load_checkpoint(directory.path(), {.model = wide, .optimizer = optimizer}),
+                            ValueError, "\"fc1.weight\" of the model was saved in f32 and is f64 now");
+}
+
+TEST_CASE("another level is loaded when that is allowed, and the log says what becomes of it",
+          "[checkpoint]") {
+  for (const char* from : {"O0", "O1", "O2", "O3", "O5", "scaler"})
+    for (const char* to : {"O0", "O1", "O2", "O3", "O4", "scaler"}) {
+      INFO(from << " to " << to);
+      const files::Directory directory = files::Directory::fast();
+      Run saved({.surface = from});
+      saved.steps(2);
+      amp::save_checkpoint(directory.path(), saved.parts());
+      const nn::StateDict weights = saved.net.module.state_dict();
+      Run run({.surface = to, .seed = 5, .half_seen = false});
+      const double scale = run.session ? run.session->loss_scaler().loss_scale() : run.scaler->get_scale();
+      nets::LogCapture log;
+      run.resumed(amp::load_checkpoint(directory.path(), run.parts(), {.allow_other_level = true}));
+      CHECK(log.lines.empty() == (std::string(from) == to));
+      std::string all;
+      for (const std::string& line : log.lines) all += line + "\n";
+      const auto told = [&](const char* part) { return all.find(part) != std::string::npos; };
+      const bool had_masters = std::string(from) == "O2" || std::string(from) == "O5";
+      if (had_masters && run.session && !run.session->options().masters()) CHECK(told("masters dropped"));
+      if (run.session && saved.session && saved.dynamic() && run.dynamic())
+        CHECK(run.session->loss_scaler().loss_scale() == 1024);
+      else if (run.session && std::string(from) != to)
+        CHECK(run.session->loss_scaler().loss_scale() == scale);
+      if (run.session && saved.session && saved.dynamic() != run.dynamic())
+        CHECK(told("loss scales dropped"));
+      const nn::StateDict now = run.net.module.state_dict();
+      for (const auto& [name, tensor] : weights)
+        if (std::string(to) != "O3") CHECK(bytes_of(now[name]) == bytes_of(tensor));
+      CHECK(run.loader->position() == saved.loader->position());
+      CHECK_NOTHROW(run.steps(2));
+    }
+}
