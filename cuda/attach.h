@@ -9,6 +9,7 @@ void attach_activation();
 void attach_adaptive_updates();
 void attach_arg_reduce();
 void attach_arithmetic();
+void attach_channel_norm();
 void attach_compare();
 void attach_conv();
 void attach_copy();

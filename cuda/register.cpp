@@ -10,6 +10,7 @@ void register_cuda_kernels() {
   attach_adaptive_updates();
   attach_arg_reduce();
   attach_arithmetic();
+  attach_channel_norm();
   attach_compare();
   attach_conv();
   attach_copy();

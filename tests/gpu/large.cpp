@@ -1,0 +1,81 @@
+// What the device computes beside what the CPU computes, values and gradients, where work is cut into many blocks: norms, windows, attention.
+#include <cmath>
+
+#include <mezzo.h>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** The greatest difference, in units of 1 + |expected|. */
+double distance(const Tensor& got, const Tensor& expected) {
+  if (!(got.shape() == expected.shape()) || got.dtype() != expected.dtype()) return INFINITY;
+  const std::vector<double> a = got.to_vector<double>(), b = expected.to_vector<double>();
+  double greatest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = std::abs(a[i] - b[i]) / (1 + std::abs(b[i]));
+    greatest = apart > greatest || apart != apart ? apart : greatest;
+  }
+  return greatest;
+}
+
+/** What f gives on a device and its gradients for floating operands. */
+template <class F>
+std::vector<Tensor> results_on(Device device, const std::vector<Tensor>& operands, const F& f) {
+  std::vector<Tensor> x, wanted;
+  for (const Tensor& operand : operands) {
+    x.push_back(operand.detach().to(device));
+    if (is_floating(operand.dtype())) wanted.push_back(x.back().requires_grad_());
+  }
+  manual_seed(5);
+  const Tensor y = f(x);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+  const Tensor seed = tensor(values, y.shape(), {.dtype = y.dtype(), .device = device});
+  std::vector<Tensor> all = grad(std::span(&y, 1), wanted, {.allow_unused = true}, std::span(&seed, 1));
+  all.push_back(y);
+  return all;
+}
+
+/** Both sides sum in orders of their own, so that the tolerance is one of f32. */
+template <class F>
+void check_alike(const std::vector<Tensor>& operands, const F& f, double tolerance = 2e-4) {
+  const std::vector<Tensor> there = results_on(kDevice, operands, f), here = results_on(cpu, operands, f);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    INFO("result " << i);
+    CHECK(distance(there[i].to(cpu), here[i]) < tolerance);
+  }
+}
+
+#define NEED_DEVICE() \
+  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+
+}  // namespace
+
+TEST_CASE("norms over many blocks agree with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(1);
+  for (const Shape& shape :
+       {Shape{3, 5, 67, 71}, Shape{700, 33}, Shape{9000, 2}, Shape{40, 6, 7}, Shape{1, 4, 3000}}) {
+    INFO(str(shape));
+    const Tensor x = randn(shape) * 2 + 3, w = randn({shape[1]}), b = randn({shape[1]});
+    check_alike({x, w, b}, [](const std::vector<Tensor>& t) {
+      return batch_norm(t[0], {.weight = t[1], .bias = t[2], .training = true});
+    });
+    check_alike({x, w, b}, [](const std::vector<Tensor>& t) {
+      return group_norm(t[0], t[0].size(1) % 2 == 0 ? 2 : 1, {.weight = t[1], .bias = t[2]});
+    });
+  }
+}
+
+TEST_CASE("statistics survive a first value far from the others", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(2);
+  const Tensor x = randn({4, 1, 2000});
+  x.select(0, 0).select(0, 0).narrow(0, 0, 1).fill_(1e4);
+  check_alike({x}, [](const std::vector<Tensor>& t) { return batch_norm(t[0], {.training = true}); });
+}
