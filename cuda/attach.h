@@ -18,6 +18,7 @@ void attach_functions();
 void attach_layer_norm();
 void attach_lists();
 void attach_loss_terms();
+void attach_pool();
 void attach_power();
 void attach_product();
 void attach_random();

@@ -19,6 +19,7 @@ void register_cuda_kernels() {
   attach_layer_norm();
   attach_lists();
   attach_loss_terms();
+  attach_pool();
   attach_power();
   attach_product();
   attach_random();

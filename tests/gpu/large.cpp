@@ -79,3 +79,27 @@ TEST_CASE("statistics survive a first value far from the others", "[gpu][large]"
   x.select(0, 0).select(0, 0).narrow(0, 0, 1).fill_(1e4);
   check_alike({x}, [](const std::vector<Tensor>& t) { return batch_norm(t[0], {.training = true}); });
 }
+
+TEST_CASE("pooling with windows of any overlap agrees with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(3);
+  const Tensor x = randn({3, 2, 37, 41});
+  check_alike({x}, [](const std::vector<Tensor>& t) {
+    return max_pool2d(t[0], {3}, {.stride = {2}, .padding = {1}});
+  });
+  check_alike({x}, [](const std::vector<Tensor>& t) {
+    return max_pool2d(t[0], {4, 3}, {.stride = {1, 5}, .dilation = {2, 1}, .ceil_mode = true});
+  });
+  check_alike({x}, [](const std::vector<Tensor>& t) {
+    return max_pool2d(t[0], {13}, {.stride = {1}, .padding = {6}});
+  });
+  check_alike({x}, [](const std::vector<Tensor>& t) {
+    return avg_pool2d(t[0], {9, 5},
+                      {.stride = {1, 3}, .padding = {2, 2}, .ceil_mode = true, .count_include_pad = false});
+  });
+  for (const std::int64_t n : {1, 2, 17, 37, 50}) {
+    INFO(n);
+    check_alike({x}, [n](const std::vector<Tensor>& t) { return adaptive_avg_pool2d(t[0], {n, n}); });
+    check_alike({x}, [n](const std::vector<Tensor>& t) { return adaptive_max_pool2d(t[0], {n, 1}); });
+  }
+}
