@@ -10,9 +10,11 @@ void attach_adaptive_updates();
 void attach_arg_reduce();
 void attach_arithmetic();
 void attach_channel_norm();
+void attach_classes();
 void attach_compare();
 void attach_conv();
 void attach_copy();
+void attach_cross();
 void attach_cross_entropy();
 void attach_functions();
 void attach_layer_norm();
@@ -23,10 +25,12 @@ void attach_power();
 void attach_product();
 void attach_random();
 void attach_reduce();
+void attach_renorm();
 void attach_rounding();
 void attach_selection();
 void attach_sgd_update();
 void attach_softmax();
 void attach_statistics();
+void attach_triangle();
 
 }  // namespace mezzo::gpu

@@ -11,9 +11,11 @@ void register_cuda_kernels() {
   attach_arg_reduce();
   attach_arithmetic();
   attach_channel_norm();
+  attach_classes();
   attach_compare();
   attach_conv();
   attach_copy();
+  attach_cross();
   attach_cross_entropy();
   attach_functions();
   attach_layer_norm();
@@ -24,11 +26,13 @@ void register_cuda_kernels() {
   attach_product();
   attach_random();
   attach_reduce();
+  attach_renorm();
   attach_rounding();
   attach_selection();
   attach_sgd_update();
   attach_softmax();
   attach_statistics();
+  attach_triangle();
   start_devices();
 }
 
