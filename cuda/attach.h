@@ -17,9 +17,11 @@ void attach_copy();
 void attach_cross();
 void attach_cross_entropy();
 void attach_functions();
+void attach_interpolate();
 void attach_layer_norm();
 void attach_lists();
 void attach_loss_terms();
+void attach_placement();
 void attach_pool();
 void attach_power();
 void attach_product();
@@ -32,5 +34,6 @@ void attach_sgd_update();
 void attach_softmax();
 void attach_statistics();
 void attach_triangle();
+void attach_unfold();
 
 }  // namespace mezzo::gpu

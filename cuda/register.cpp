@@ -18,9 +18,11 @@ void register_cuda_kernels() {
   attach_cross();
   attach_cross_entropy();
   attach_functions();
+  attach_interpolate();
   attach_layer_norm();
   attach_lists();
   attach_loss_terms();
+  attach_placement();
   attach_pool();
   attach_power();
   attach_product();
@@ -33,6 +35,7 @@ void register_cuda_kernels() {
   attach_softmax();
   attach_statistics();
   attach_triangle();
+  attach_unfold();
   start_devices();
 }
 

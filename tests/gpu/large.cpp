@@ -103,3 +103,41 @@ TEST_CASE("pooling with windows of any overlap agrees with the CPU's", "[gpu][la
     check_alike({x}, [n](const std::vector<Tensor>& t) { return adaptive_max_pool2d(t[0], {n, 1}); });
   }
 }
+
+TEST_CASE("placed elements and blocks come back to where they were taken", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(4);
+  const Tensor x = randn({2, 3, 29, 31});
+  check_alike({x}, [](const std::vector<Tensor>& t) { return repeat(t[0], {5, 1, 7, 2}); });
+  check_alike({randn({3})}, [](const std::vector<Tensor>& t) { return repeat(t[0], {900}); });
+  for (const PadMode mode : {PadMode::reflect, PadMode::replicate, PadMode::circular}) {
+    INFO(static_cast<int>(mode));
+    check_alike({x}, [mode](const std::vector<Tensor>& t) {
+      return pad(t[0], {20, 25, 7, 28}, {.mode = mode});
+    });
+  }
+  check_alike({x}, [](const std::vector<Tensor>& t) {
+    return unfold(t[0], {5, 3}, {.dilation = {2, 1}, .padding = {3, 1}, .stride = {1, 2}});
+  });
+}
+
+TEST_CASE("resizing by any factor agrees with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(6);
+  const Tensor x = randn({2, 3, 19, 23});
+  for (const InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::nearest_exact,
+                                     InterpolateMode::bilinear, InterpolateMode::bicubic})
+    for (const Shape& size : {Shape{38, 46}, Shape{7, 5}, Shape{1, 400}, Shape{19, 23}, Shape{20, 1}}) {
+      const bool smooth = mode == InterpolateMode::bilinear || mode == InterpolateMode::bicubic;
+      for (const bool align : {false, true})
+        for (const bool antialias : {false, true}) {
+          if ((align || antialias) && !smooth) continue;
+          INFO(static_cast<int>(mode) << " " << str(size) << " " << align << antialias);
+          check_alike({x}, [&](const std::vector<Tensor>& t) {
+            return interpolate(
+                t[0],
+                {.size = {size[0], size[1]}, .mode = mode, .align_corners = align, .antialias = antialias});
+          });
+        }
+    }
+}
