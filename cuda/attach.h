@@ -17,6 +17,7 @@ void attach_copy();
 void attach_cross();
 void attach_cross_entropy();
 void attach_functions();
+void attach_grid_sample();
 void attach_interpolate();
 void attach_layer_norm();
 void attach_lists();

@@ -18,6 +18,7 @@ void register_cuda_kernels() {
   attach_cross();
   attach_cross_entropy();
   attach_functions();
+  attach_grid_sample();
   attach_interpolate();
   attach_layer_norm();
   attach_lists();

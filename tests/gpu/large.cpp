@@ -141,3 +141,27 @@ TEST_CASE("resizing by any factor agrees with the CPU's", "[gpu][large]") {
         }
     }
 }
+
+TEST_CASE("samples at scattered places agree with the CPU's, and so do infinite gradients", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(7);
+  const Tensor x = randn({2, 5, 17, 13}), grid = rand({2, 40, 30, 2}) * 3 - 1.5;
+  for (const GridSampleMode mode : {GridSampleMode::bilinear, GridSampleMode::bicubic})
+    for (const GridSamplePadding padding : {GridSamplePadding::zeros, GridSamplePadding::border}) {
+      INFO(static_cast<int>(mode) << static_cast<int>(padding));
+      check_alike(
+          {x, grid},
+          [&](const std::vector<Tensor>& t) {
+            return grid_sample(t[0], t[1], {.mode = mode, .padding_mode = padding});
+          },
+          2e-3);
+    }
+  const auto spoilt = [&](Device device) {
+    const Tensor image = x.detach().to(device).requires_grad_();
+    const Tensor y = grid_sample(image, grid.to(device), {});
+    Tensor g = ones_like(y);
+    g.select(0, 0).select(0, 1).fill_(INFINITY);
+    return grad(std::span(&y, 1), std::vector{image}, {}, std::span(&g, 1))[0].to(cpu);
+  };
+  CHECK(isfinite(spoilt(kDevice)).to_vector<double>() == isfinite(spoilt(cpu)).to_vector<double>());
+}
