@@ -29,6 +29,8 @@ void attach_pool();
 void attach_power();
 void attach_product();
 void attach_random();
+void attach_recurrent();
+void attach_recurrent_backward();
 void attach_reduce();
 void attach_renorm();
 void attach_rounding();

@@ -1,5 +1,5 @@
 // The matrix products on the device: cuBLASLt where it fits, else the kernel of this room.
-#include "../tensor/ops/product.h"
+#include "product.h"
 
 #include <limits>
 
@@ -79,16 +79,18 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
 }
 
 template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
-  const ProductPlan plan = op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs));
-  if (!plan.c.data) return;
-  const Device device = out[0].device();
-  blas::Gemm call;
-  if (!fits_blas(plan, call) || !blas::gemm(call, device, current_stream(device))) gemm(plan, device);
+  run_product(op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs)), out[0].device());
 }
 
 template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, product<Ops>>(), ...); }
 
 }  // namespace
+
+void run_product(const op::ProductPlan& plan, Device device) {
+  if (!plan.c.data) return;
+  blas::Gemm call;
+  if (!fits_blas(plan, call) || !blas::gemm(call, device, current_stream(device))) gemm(plan, device);
+}
 
 void attach_product() { attach_all(op::ProductOps{}); }
 

@@ -30,6 +30,8 @@ void register_cuda_kernels() {
   attach_power();
   attach_product();
   attach_random();
+  attach_recurrent();
+  attach_recurrent_backward();
   attach_reduce();
   attach_renorm();
   attach_rounding();

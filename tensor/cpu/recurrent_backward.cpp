@@ -13,10 +13,11 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Places of the op's operands and results. */
-enum Operand : std::size_t { kX, kH0, kC0, kWih, kWhh, kWhr, kY, kKept, kGy, kGh, kGc };
+using Backward = op::RecurrentLayerBackward;
+using enum Backward::Operand;
+using enum Backward::Parameter;
+using Parameter = Backward::Parameter;
 enum Result : std::size_t { kDx, kDh0, kDc0, kParameters };
-enum Parameter : std::size_t { kDwih, kDwhh, kDbih, kDbhh, kDwhr };
 
 template <class T, class Units> class LayerBackward {
  public:

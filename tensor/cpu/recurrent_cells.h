@@ -1,13 +1,13 @@
-// The gates of the recurrent cells, forward and backward, for a run of units of one sequence at one step.
-// Sees: ../math.h, elementwise_kernel.h (MZ_INDEPENDENT_LOOP).
+// The recurrent cells, forward and backward, for a run of units of one sequence at one step.
+// Sees: recurrent_formulas.h, elementwise_kernel.h (MZ_INDEPENDENT_LOOP).
 // Read next: recurrent.cpp, recurrent_backward.cpp (who call them).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "../math.h"
 #include "elementwise_kernel.h"
+#include "recurrent_formulas.h"
 #include "recurrent_plan.h"
 
 namespace mezzo::cpu_kernels {
@@ -50,8 +50,7 @@ template <class T, bool kRelu> struct RnnUnits {
     const T* hidden = u.hidden;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < u.n; ++i) {
-      const T x = a[i] + hidden[i];
-      const T y = kRelu ? (x < T(0) ? T(0) : x) : math::tanh(x);
+      const T y = rnn_forward<T, kRelu>(a[i], hidden[i]);
       a[i] = y;
       result[i] = y;
     }
@@ -60,8 +59,7 @@ template <class T, bool kRelu> struct RnnUnits {
     const T *a = u.gates, *gh = u.gh;
     T* to = u.input_gates;
     MZ_INDEPENDENT_LOOP
-    for (std::int64_t i = 0; i < u.n; ++i)
-      to[i] = kRelu ? (a[i] > T(0) ? gh[i] : T(0)) : gh[i] * (1 - a[i] * a[i]);
+    for (std::int64_t i = 0; i < u.n; ++i) to[i] = rnn_backward<T, kRelu>(a[i], gh[i]);
   }
 };
 
@@ -73,14 +71,12 @@ template <class T> struct GruUnits {
     const T *hr = u.hidden, *hz = hr + u.hidden_stride, *hn = hz + u.hidden_stride, *h = u.h, *bias = u.bias;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < u.n; ++i) {
-      const T reset = math::sigmoid(r[i] + hr[i]), update = math::sigmoid(z[i] + hz[i]);
-      const T part = hn[i] + bias[i];
-      const T fresh = math::tanh(n[i] + reset * part);
-      r[i] = reset;
-      z[i] = update;
-      n[i] = fresh;
-      extra[i] = part;
-      result[i] = (1 - update) * fresh + update * h[i];
+      const GruGates<T> gates = gru_forward(r[i], z[i], n[i], hr[i], hz[i], hn[i], bias[i]);
+      r[i] = gates.reset;
+      z[i] = gates.update;
+      n[i] = gates.fresh;
+      extra[i] = gates.part;
+      result[i] = gru_result(gates, h[i]);
     }
   }
   static void backward(const BackwardUnits<T>& u) {
@@ -90,16 +86,14 @@ template <class T> struct GruUnits {
     T *hr = u.hidden_gates, *hz = hr + u.gate_stride, *hn = hz + u.gate_stride, *direct = u.direct;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < u.n; ++i) {
-      const T gz = gh[i] * (h[i] - n[i]) * z[i] * (1 - z[i]);
-      const T gn = gh[i] * (1 - z[i]) * (1 - n[i] * n[i]);
-      const T gr = gn * part[i] * r[i] * (1 - r[i]);
-      direct[i] = gh[i] * z[i];
-      xr[i] = gr;
-      xz[i] = gz;
-      xn[i] = gn;
-      hr[i] = gr;
-      hz[i] = gz;
-      hn[i] = gn * r[i];
+      const GruGradients<T> g = gru_backward<T>({r[i], z[i], n[i], part[i]}, h[i], gh[i]);
+      direct[i] = g.direct;
+      xr[i] = g.r;
+      xz[i] = g.z;
+      xn[i] = g.n;
+      hr[i] = g.r;
+      hz[i] = g.z;
+      hn[i] = g.hidden_n;
     }
   }
 };
@@ -114,20 +108,18 @@ template <class T> struct LstmUnits {
     T *c = u.state, *extra = u.extra, *result = u.result;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t k = 0; k < u.n; ++k) {
-      const T in = math::sigmoid(i[k] + hi[k]), forget = math::sigmoid(f[k] + hf[k]);
-      const T fresh = math::tanh(g[k] + hg[k]);
-      c[k] = forget * c[k] + in * fresh;
-      i[k] = in;
-      f[k] = forget;
-      g[k] = fresh;
+      const LstmGates<T> gates = lstm_forward(i[k], f[k], g[k], hi[k], hf[k], hg[k], c[k]);
+      c[k] = gates.c;
+      i[k] = gates.in;
+      f[k] = gates.forget;
+      g[k] = gates.fresh;
     }
     round_to(u.dtype, c, u.n);
     MZ_INDEPENDENT_LOOP
     for (std::int64_t k = 0; k < u.n; ++k) {
-      const T out = math::sigmoid(o[k] + ho[k]);
-      o[k] = out;
+      o[k] = lstm_out(o[k], ho[k]);
       extra[k] = c[k];
-      result[k] = out * math::tanh(c[k]);
+      result[k] = lstm_result(o[k], c[k]);
     }
   }
   static void backward(const BackwardUnits<T>& u) {
@@ -137,13 +129,12 @@ template <class T> struct LstmUnits {
     T* gc = u.gc;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t k = 0; k < u.n; ++k) {
-      const T t = math::tanh(c[k]);
-      const T all = gc[k] + gh[k] * o[k] * (1 - t * t);
-      go[k] = gh[k] * t * o[k] * (1 - o[k]);
-      gi[k] = all * g[k] * i[k] * (1 - i[k]);
-      gg[k] = all * i[k] * (1 - g[k] * g[k]);
-      gf[k] = all * before[k] * f[k] * (1 - f[k]);
-      gc[k] = all * f[k];
+      const LstmGradients<T> all = lstm_backward(i[k], f[k], g[k], o[k], c[k], before[k], gh[k], gc[k]);
+      gi[k] = all.i;
+      gf[k] = all.f;
+      gg[k] = all.g;
+      go[k] = all.o;
+      gc[k] = all.c;
     }
   }
 };

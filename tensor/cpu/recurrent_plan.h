@@ -1,9 +1,9 @@
-// What the recurrent kernels share: which sequences run at which step, and where their rows lie; packed weights; rows of states.
-// Sees: ../ops/recurrent.h, gemm_pack.h, gemm_panels.h, convert.h.
+// What the recurrent kernels share: packed weights, rows of states and inputs.
+// Sees: ../ops/sequence_plan.h, gemm_pack.h, gemm_panels.h, convert.h.
 // Read next: recurrent_cells.h (the gates), recurrent.cpp (forward), recurrent_backward.cpp.
 #pragma once
 
-#include "../ops/recurrent.h"
+#include "../ops/sequence_plan.h"
 #include "../parallel.h"
 #include "convert.h"
 #include "gemm_pack.h"
@@ -12,35 +12,7 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Longest sequences first, so that those running at any time are the first ones; the steps that exist lie packed, time by time. */
-class SequencePlan {
- public:
-  SequencePlan(std::int64_t steps, std::int64_t batch, const op::RecurrentAttrs& attrs);
-
-  std::int64_t steps, batch, rows = 0;
-  bool full;  // no step is padding: packed rows are the tensor's own
-
-  /** Time of the k-th step to be computed. */
-  std::int64_t time(std::int64_t k) const { return reverse_ ? steps - 1 - k : k; }
-  /** How many sequences run at a time. */
-  std::int64_t active(std::int64_t time) const { return active_[static_cast<std::size_t>(time)]; }
-  /** First packed row of a time. */
-  std::int64_t offset(std::int64_t time) const { return offset_[static_cast<std::size_t>(time)]; }
-  /** Which sequence of the batch is number i here. */
-  std::int64_t sequence(std::int64_t i) const { return order_[static_cast<std::size_t>(i)]; }
-  /** Row of a time and sequence in the tensor [T, N, ..]. */
-  std::int64_t tensor_row(std::int64_t time, std::int64_t i) const { return time * batch + sequence(i); }
-  /** Packed row of sequence i at the step computed before `time`, or -1 when that is the initial state. */
-  std::int64_t previous_row(std::int64_t time, std::int64_t i) const {
-    const std::int64_t before = reverse_ ? time + 1 : time - 1;
-    const bool exists = before >= 0 && before < steps && i < active(before);
-    return exists ? offset(before) + i : -1;
-  }
-
- private:
-  bool reverse_;
-  std::vector<std::int64_t> order_, active_, offset_;
-};
+using op::SequencePlan;
 
 /** The packed rows of x [T, N, c] as a matrix: x's own memory where that is possible, else a copy in `room`. */
 Matrix packed_rows(const Tensor& x, const SequencePlan& plan, Workspace<char>& room);

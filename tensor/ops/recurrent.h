@@ -51,6 +51,9 @@ struct RecurrentLayerBackward {
                                    .outputs = 4,
                                    .differentiable = false,
                                    .internal = true};
+  /** Places of the operands, and of parameters in the last result. */
+  enum Operand : std::size_t { kX, kH0, kC0, kWih, kWhh, kWhr, kY, kKept, kGy, kGh, kGc };
+  enum Parameter : std::size_t { kDwih, kDwhh, kDbih, kDbhh, kDwhr };
   struct Attrs {
     RecurrentAttrs forward;
     std::array<bool, 8> wanted{};  // by operand of the forward op

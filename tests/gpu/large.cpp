@@ -186,3 +186,29 @@ TEST_CASE("attention over many tiles agrees with the CPU's", "[gpu][large]") {
     });
   }
 }
+
+TEST_CASE("recurrent cells of many units agree with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(9);
+  const Tensor x = randn({7, 40}), h = randn({7, 70}) * 0.5, c = randn({7, 70}) * 0.5;
+  const auto operands = [&](std::int64_t gates) {
+    return std::vector<Tensor>{x,
+                               h,
+                               randn({gates * 70, 40}) * 0.2,
+                               randn({gates * 70, 70}) * 0.2,
+                               randn({gates * 70}) * 0.2,
+                               randn({gates * 70}) * 0.2,
+                               c};
+  };
+  const auto weights = [](const std::vector<Tensor>& t) { return RecurrentWeights{t[2], t[3], t[4], t[5]}; };
+  check_alike(operands(1), [&](const std::vector<Tensor>& t) {
+    return rnn_tanh_cell(t[0], rnn_relu_cell(t[0], t[1], weights(t)), weights(t)) + t[6] * 0;
+  });
+  check_alike(operands(3), [&](const std::vector<Tensor>& t) {
+    return gru_cell(t[0], gru_cell(t[0], t[1], weights(t)), weights(t)) + t[6] * 0;
+  });
+  check_alike(operands(4), [&](const std::vector<Tensor>& t) {
+    const LstmState next = lstm_cell(t[0], lstm_cell(t[0], {t[1], t[6]}, weights(t)), weights(t));
+    return next.h + next.c;
+  });
+}

@@ -1,0 +1,83 @@
+// What the recurrent kernels share: sequences and their order on the device, rows moved between the two orders, products over packed rows.
+// Sees: lines.h, ../product.h, ../../tensor/ops/sequence_plan.h.
+// Read next: recurrent.cu, recurrent_backward.cu; ../../tensor/cpu/recurrent.cpp (the same on the CPU).
+#pragma once
+
+#include <vector>
+
+#include "../../tensor/ops/sequence_plan.h"
+#include "../product.h"
+#include "lines.h"
+#include "move.h"
+
+namespace mezzo::gpu {
+
+/** The plan, and where the device finds what it asks element by element. Without padding both orders are the same, and there is nothing to look up. */
+struct Sequences : op::SequencePlan {
+  const std::int64_t* order = nullptr;        // the sequence of the batch that is number i here
+  const std::int64_t* tensor_rows = nullptr;  // the row in [T, N, ..] of each packed row
+
+  Sequences(std::int64_t num_steps, std::int64_t num_sequences, const op::RecurrentAttrs& attrs,
+            Device device)
+      : SequencePlan(num_steps, num_sequences, attrs) {
+    if (full) return;
+    std::vector<std::int64_t> table;
+    for (std::int64_t i = 0; i < batch; ++i) table.push_back(sequence(i));
+    for (std::int64_t time = 0; time < steps; ++time)
+      for (std::int64_t i = 0; i < active(time); ++i) table.push_back(tensor_row(time, i));
+    const auto bytes = static_cast<std::int64_t>(table.size() * sizeof(std::int64_t));
+    table_ = workspace(bytes, device);
+    runtime::copy(table_.raw_data(), table.data(), static_cast<std::size_t>(bytes), current_stream(device));
+    order = static_cast<const std::int64_t*>(table_.raw_data());
+    tensor_rows = order + batch;
+  }
+
+ private:
+  Tensor table_;
+};
+
+/** Work memory of a shape and dtype. */
+inline Tensor work_tensor(const Shape& shape, DType dtype, Device device) {
+  const CategoryScope scope(MemoryCategory::workspace);
+  return empty_tensor(shape, dtype, device);
+}
+
+/** Rows of n elements. `map` gives the other order's number of each row; none: the same. */
+struct RowMove {
+  Array from;  // none: zeros
+  Array to;
+  std::int64_t rows, n;
+  const std::int64_t* map = nullptr;
+  bool scatters = false;   // `map` is into `to`, else into `from`
+  std::int64_t first = 0;  // added to the numbers that `map` gives, or that stand in for it
+};
+
+/** Values travel in C: those of narrower dtypes arrive as they were. */
+template <class C>
+__global__ void __launch_bounds__(kMoveThreads) rows_kernel(const __grid_constant__ RowMove move) {
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
+  if (index >= move.rows * move.n) return;
+  std::int64_t column;
+  const std::int64_t row = divided(index, move.n, column);
+  const std::int64_t other = ((move.map ? move.map[row] : row) + move.first) * move.n + column;
+  const C value = move.from.data ? move.from.load<C>(move.scatters ? index : other) : C(0);
+  move.to.store<C>(move.scatters ? other : index, value);
+}
+
+template <class C> void move_rows(const RowMove& move, runtime::Stream stream) {
+  launch(&rows_kernel<C>, {.blocks = blocks_for(move.rows * move.n, kMoveThreads), .threads = kMoveThreads},
+         stream, move);
+}
+
+/** Rows of a row-major matrix as a product's operand. */
+inline op::MatrixBatch matrix(const Tensor& x, std::int64_t columns, std::int64_t first_row = 0) {
+  const std::int64_t offset = first_row * columns * static_cast<std::int64_t>(item_size(x.dtype()));
+  return {static_cast<char*>(x.raw_data()) + offset, x.dtype(), columns, 1};
+}
+/** A weight of any strides. */
+inline op::MatrixBatch weight_matrix(const Tensor& x) {
+  return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]};
+}
+inline op::MatrixBatch transposed(const op::MatrixBatch& x) { return {x.data, x.dtype, x.column, x.row}; }
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,313 @@
+// The CUDA kernels of a recurrent layer's gradients: back through time step by step, then one product for each weight and for the input over all
+// steps.
+#include "../../tensor/cpu/recurrent_formulas.h"
+#include "../attach.h"
+#include "recurrent.h"
+#include "reduce.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using namespace cpu_kernels;
+using op::CellKind;
+using Operand = op::RecurrentLayerBackward::Operand;
+using Parameter = op::RecurrentLayerBackward::Parameter;
+
+/** One step of the sequences that run; rows are those of the step unless they are named otherwise. */
+template <class C> struct BackStep {
+  CellKind kind;
+  std::int64_t running, hidden, size;
+  const C *gates, *extra;
+  // What the step began with: rows of an earlier step, which `earlier` sequences ran at, or the initial state.
+  std::int64_t earlier, earlier_row;  // the row in y
+  const C* c_earlier;
+  Array y, h0;  // h0 in the batch's own order
+  const C* c0;  // in that of the plan
+  const std::int64_t* order;
+  Array gy;  // gradients of y, from row `row` on
+  std::int64_t row;
+  const C* gh;  // from the step behind; or of h before its projection, where there is one
+  C *gc, *input_gates, *hidden_gates, *direct;
+  Array h_before;  // written here
+
+  __device__ std::int64_t sequence(std::int64_t i) const { return order ? order[i] : i; }
+  __device__ C earlier_h(std::int64_t i, std::int64_t column) const {
+    if (i < earlier) return y.load<C>((earlier_row + sequence(i)) * size + column);
+    return h0.data ? h0.load<C>(sequence(i) * size + column) : C(0);
+  }
+};
+
+template <class C> __device__ void differentiate(const BackStep<C>& s, std::int64_t i, std::int64_t u, C gh) {
+  const std::int64_t gate = s.hidden, unit = i * gate + u;
+  switch (s.kind) {
+    case CellKind::rnn_tanh: s.input_gates[unit] = rnn_backward<C, false>(s.gates[unit], gh); return;
+    case CellKind::rnn_relu: s.input_gates[unit] = rnn_backward<C, true>(s.gates[unit], gh); return;
+    case CellKind::gru: {
+      const std::int64_t at = i * gate * 3 + u;
+      const C* const a = s.gates + at;
+      C *const x = s.input_gates + at, *const h = s.hidden_gates + at;
+      const GruGradients<C> g =
+          gru_backward<C>({a[0], a[gate], a[2 * gate], s.extra[unit]}, s.earlier_h(i, u), gh);
+      x[0] = h[0] = g.r;
+      x[gate] = h[gate] = g.z;
+      x[2 * gate] = g.n;
+      h[2 * gate] = g.hidden_n;
+      s.direct[unit] = g.direct;
+      return;
+    }
+    default: {
+      const std::int64_t at = i * gate * 4 + u;
+      const C* const a = s.gates + at;
+      C* const x = s.input_gates + at;
+      const C before = i < s.earlier ? s.c_earlier[unit] : s.c0[unit];
+      const LstmGradients<C> g =
+          lstm_backward(a[0], a[gate], a[2 * gate], a[3 * gate], s.extra[unit], before, gh, s.gc[unit]);
+      x[0] = g.i;
+      x[gate] = g.f;
+      x[2 * gate] = g.g;
+      x[3 * gate] = g.o;
+      s.gc[unit] = g.c;
+    }
+  }
+}
+
+/** Threads stand for units, and for the elements of h, of which a projection may leave more or fewer. */
+template <class C>
+__global__ void __launch_bounds__(kMoveThreads)
+    back_step_kernel(const __grid_constant__ BackStep<C> s, bool projects) {
+  const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
+  if (index >= s.running * width) return;
+  std::int64_t u;
+  const std::int64_t i = divided(index, width, u);
+  if (u < s.size) s.h_before.template store<C>(i * s.size + u, s.earlier_h(i, u));
+  if (u >= s.hidden) return;
+  C gh = s.gh[i * s.hidden + u];
+  if (!projects && s.gy.data) gh += s.gy.template load<C>((s.row + s.sequence(i)) * s.hidden + u);
+  differentiate(s, i, u, gh);
+}
+
+/** Before a projection is undone: the gradient of what it gave, and what it was given. */
+template <class C>
+__global__ void __launch_bounds__(kMoveThreads)
+    project_back_kernel(const __grid_constant__ BackStep<C> s, C* projected, C* raw) {
+  const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
+  if (index >= s.running * width) return;
+  std::int64_t u;
+  const std::int64_t i = divided(index, width, u);
+  if (u < s.size) {
+    const std::int64_t at = i * s.size + u;
+    const C incoming = s.gy.data ? s.gy.template load<C>((s.row + s.sequence(i)) * s.size + u) : C(0);
+    projected[at] = s.gh[at] + incoming;
+  }
+  if (u < s.hidden)
+    raw[i * s.hidden + u] = lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]);
+}
+
+template <class C> struct ColumnSum {
+  using Value = C;
+  using State = C;
+  Array out;
+  std::int64_t first;
+
+  __device__ State identity() const { return C(0); }
+  __device__ State add(State a, C x, std::int64_t) const { return a + x; }
+  __device__ State combine(State a, State b) const { return a + b; }
+  __device__ void finish(std::int64_t at, State s) const { out.store<C>(first + at, s); }
+};
+
+/** The gradients in the arithmetic of C. */
+template <class C> class LayerBackward {
+ public:
+  LayerBackward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs)
+      : in_(in),
+        out_(out),
+        wanted_(attrs.wanted),
+        places_(op::parameter_places(in, attrs.wanted)),
+        kind_(attrs.forward.kind),
+        device_(in[Operand::kX].device()),
+        stream_(current_stream(device_)),
+        plan_(in[Operand::kX].shape()[0], in[Operand::kX].shape()[1], attrs.forward, device_),
+        columns_(in[Operand::kWih].shape()[0]),
+        hidden_(columns_ / op::gates_of(kind_)),
+        size_(in[Operand::kWhh].shape()[1]),
+        y_(row_major(in[Operand::kY])),
+        h0_(row_major(in[Operand::kH0])),
+        kept_(row_major(in[Operand::kKept])),
+        gy_(row_major(in[Operand::kGy])),
+        h_before_(work_tensor({plan_.rows, size_}, y_.dtype(), device_)),
+        input_gates_(wide({plan_.rows, columns_})),
+        hidden_gates_(is_gru() ? wide({plan_.rows, columns_}) : input_gates_),
+        gh_(wide({plan_.batch, size_})),
+        gc_(wide({plan_.batch, hidden_})),
+        c0_(wide({plan_.batch, hidden_})),
+        direct_(wide({plan_.batch, is_gru() ? hidden_ : 0})) {
+    if (projects()) {
+      projected_ = wide({plan_.rows, size_});
+      raw_ = wide({plan_.rows, hidden_});
+      raw_gradient_ = wide({plan_.batch, hidden_});
+    }
+    load_state(in[Operand::kGh], size_, gh_);
+    load_state(in[Operand::kGc], hidden_, gc_);
+    load_state(in[Operand::kC0], hidden_, c0_);
+  }
+
+  void run() {
+    for (std::int64_t k = plan_.steps - 1; k >= 0; --k) step(plan_.time(k));
+    if (wanted_[1]) store_state(gh_, size_, out_[1]);
+    if (wanted_[2]) store_state(gc_, hidden_, out_[2]);
+    if (wanted_[0]) input_gradient();
+    weight_gradients();
+    if (wants(Parameter::kDbih)) bias_gradient(input_gates_, Parameter::kDbih);
+    if (wants(Parameter::kDbhh)) bias_gradient(hidden_gates_, Parameter::kDbhh);
+  }
+
+ private:
+  static constexpr DType kCompute = dtype_of<C>();
+
+  bool is_gru() const { return kind_ == CellKind::gru; }
+  bool projects() const { return in_[Operand::kWhr].defined(); }
+  bool wants(Parameter parameter) const { return wanted_[3 + parameter]; }
+  Tensor wide(const Shape& shape) const { return work_tensor(shape, kCompute, device_); }
+
+  void load_state(const Tensor& given, std::int64_t n, const Tensor& to) {
+    const Tensor x = row_major(given);
+    move_rows<C>({Array(x), Array(to), plan_.batch, n, plan_.order}, stream_);
+  }
+  void store_state(const Tensor& from, std::int64_t n, const Tensor& to) {
+    move_rows<C>({Array(from), Array(to), plan_.batch, n, plan_.order, true}, stream_);
+  }
+
+  BackStep<C> step_at(std::int64_t time) const {
+    const std::int64_t row = plan_.offset(time), earlier = plan_.time(0) == 0 ? time - 1 : time + 1;
+    const bool exists = earlier >= 0 && earlier < plan_.steps;
+    const C* const kept = kept_.data<C>();
+    const C* const extra = kept + plan_.rows * columns_;
+    Array h_before(h_before_);
+    h_before.data = matrix(h_before_, size_, row).data;
+    return {.kind = kind_,
+            .running = plan_.active(time),
+            .hidden = hidden_,
+            .size = size_,
+            .gates = kept + row * columns_,
+            .extra = extra + row * hidden_,
+            .earlier = exists ? plan_.active(earlier) : 0,
+            .earlier_row = earlier * plan_.batch,
+            .c_earlier = exists ? extra + plan_.offset(earlier) * hidden_ : nullptr,
+            .y = Array(y_),
+            .h0 = Array(h0_),
+            .c0 = c0_.data<C>(),
+            .order = plan_.order,
+            .gy = Array(gy_),
+            .row = time * plan_.batch,
+            .gh = gh_.data<C>(),
+            .gc = gc_.data<C>(),
+            .input_gates = input_gates_.data<C>() + row * columns_,
+            .hidden_gates = hidden_gates_.data<C>() + row * columns_,
+            .direct = direct_.data<C>(),
+            .h_before = h_before};
+  }
+
+  void step(std::int64_t time) {
+    BackStep<C> s = step_at(time);
+    if (s.running == 0) return;
+    const std::int64_t row = plan_.offset(time), threads = s.running * std::max(hidden_, size_);
+    const Grid grid{.blocks = blocks_for(threads, kMoveThreads), .threads = kMoveThreads};
+    if (projects()) {
+      launch(&project_back_kernel<C>, grid, stream_, s, projected_.data<C>() + row * size_,
+             raw_.data<C>() + row * hidden_);
+      run_product({.m = s.running,
+                   .n = hidden_,
+                   .k = size_,
+                   .a = matrix(projected_, size_, row),
+                   .b = weight_matrix(in_[Operand::kWhr]),
+                   .c = matrix(raw_gradient_, hidden_)},
+                  device_);
+      s.gh = raw_gradient_.data<C>();
+    }
+    launch(&back_step_kernel<C>, grid, stream_, s, projects());
+    op::ProductPlan product{.m = s.running,
+                            .n = size_,
+                            .k = columns_,
+                            .a = matrix(hidden_gates_, columns_, row),
+                            .b = weight_matrix(in_[Operand::kWhh]),
+                            .c = matrix(gh_, size_)};
+    if (is_gru()) {
+      product.addend = matrix(direct_, hidden_);
+      product.beta = 1;
+    }
+    run_product(product, device_);
+  }
+
+  void input_gradient() {
+    Tensor& dx = out_[0];
+    const std::int64_t n = dx.shape()[2];
+    const Tensor packed = plan_.full ? dx : wide({plan_.rows, n});
+    run_product({.m = plan_.rows,
+                 .n = n,
+                 .k = columns_,
+                 .a = matrix(input_gates_, columns_),
+                 .b = weight_matrix(in_[Operand::kWih]),
+                 .c = matrix(packed, n)},
+                device_);
+    if (plan_.full) return;
+    move_rows<C>({{}, Array(dx), plan_.steps * plan_.batch, n}, stream_);
+    move_rows<C>({Array(packed), Array(dx), plan_.rows, n, plan_.tensor_rows, true}, stream_);
+  }
+
+  /** g^T x over all rows. */
+  void weight_gradient(const Tensor& g, std::int64_t m, const Tensor& x, Parameter to) {
+    const std::int64_t n = places_[to].shape[1];
+    run_product({.m = m,
+                 .n = n,
+                 .k = plan_.rows,
+                 .a = transposed(matrix(g, m)),
+                 .b = matrix(x, n),
+                 .c = {matrix(out_[3], 1, places_[to].offset).data, out_[3].dtype(), n, 1}},
+                device_);
+  }
+
+  void weight_gradients() {
+    if (wants(Parameter::kDwih)) {
+      const Tensor x = row_major(in_[Operand::kX]);
+      Tensor packed = x;
+      if (!plan_.full) {
+        packed = work_tensor({plan_.rows, x.shape()[2]}, x.dtype(), device_);
+        move_rows<C>({Array(x), Array(packed), plan_.rows, x.shape()[2], plan_.tensor_rows}, stream_);
+      }
+      weight_gradient(input_gates_, columns_, packed, Parameter::kDwih);
+    }
+    if (wants(Parameter::kDwhh)) weight_gradient(hidden_gates_, columns_, h_before_, Parameter::kDwhh);
+    if (wants(Parameter::kDwhr)) weight_gradient(projected_, size_, raw_, Parameter::kDwhr);
+  }
+
+  void bias_gradient(const Tensor& g, Parameter to) {
+    reduce(g, 1u, ColumnSum<C>{Array(out_[3]), places_[to].offset});
+  }
+
+  Inputs in_;
+  Outputs out_;
+  std::array<bool, 8> wanted_;
+  std::array<op::ParameterPlace, 5> places_;
+  CellKind kind_;
+  Device device_;
+  runtime::Stream stream_;
+  Sequences plan_;
+  std::int64_t columns_, hidden_, size_;
+  Tensor y_, h0_, kept_, gy_;
+  Tensor h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, projected_, raw_, raw_gradient_;
+};
+
+void recurrent_layer_backward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { LayerBackward<C>(in, out, attrs).run(); });
+}
+
+}  // namespace
+
+void attach_recurrent_backward() { attach<op::RecurrentLayerBackward, recurrent_layer_backward>(); }
+
+}  // namespace mezzo::gpu
