@@ -79,7 +79,7 @@ bool convolve(const Convolution& c, Device, runtime::Stream) {
   return true;
 }
 
-std::string description() { return "an emulation on the host"; }
+std::string description() { return "cuDNN emulated on the host"; }
 
 }  // namespace mezzo::gpu::dnn
 
