@@ -10,23 +10,33 @@ void register_cuda_kernels() {
   attach_adaptive_updates();
   attach_arg_reduce();
   attach_arithmetic();
+  attach_channel_norm();
+  attach_classes();
   attach_compare();
   attach_conv();
   attach_copy();
+  attach_cross();
   attach_cross_entropy();
   attach_functions();
+  attach_grid_sample();
+  attach_interpolate();
   attach_layer_norm();
   attach_lists();
   attach_loss_terms();
+  attach_placement();
+  attach_pool();
   attach_power();
   attach_product();
   attach_random();
   attach_reduce();
+  attach_renorm();
   attach_rounding();
   attach_selection();
   attach_sgd_update();
   attach_softmax();
   attach_statistics();
+  attach_triangle();
+  attach_unfold();
   start_devices();
 }
 

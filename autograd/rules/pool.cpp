@@ -8,8 +8,8 @@ namespace mezzo::op {
 
 namespace {
 
-Grads max_grads(const Saved& saved, const Tensor& g, int rank) {
-  return {apply_with<MaxPoolBackward>({pooled_dims(saved.shape(0), rank), rank}, g, saved.outputs[1])};
+Grads max_grads(const Saved& saved, const Tensor& g, int rank, const PoolAttrs& attrs) {
+  return {apply_with<MaxPoolBackward>({attrs, pooled_dims(saved.shape(0), rank), rank}, g, saved.outputs[1])};
 }
 
 template <int N> Grads mean_grads(const Saved& saved, const Tensor& g, const PoolAttrs& attrs) {
@@ -19,11 +19,11 @@ template <int N> Grads mean_grads(const Saved& saved, const Tensor& g, const Poo
 }  // namespace
 
 template <int N> Grads MaxPool<N>::backward(const Saved& saved, const Grads& gy) {
-  return max_grads(saved, gy[0], N);
+  return max_grads(saved, gy[0], N, saved.attrs<MaxPool<N>>());
 }
 
 template <int N> Grads AdaptiveMaxPool<N>::backward(const Saved& saved, const Grads& gy) {
-  return max_grads(saved, gy[0], N);
+  return max_grads(saved, gy[0], N, saved.attrs<AdaptiveMaxPool<N>>());
 }
 
 template <int N> Grads AvgPool<N>::backward(const Saved& saved, const Grads& gy) {

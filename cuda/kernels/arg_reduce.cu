@@ -3,17 +3,13 @@
 
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
+#include "found.h"
 #include "reduce.h"
 #include "row.h"
 
 namespace mezzo::gpu {
 
 namespace {
-
-template <class C> struct Found {
-  C value;
-  std::int64_t index;  // negative: nothing yet
-};
 
 /** The first of the best elements. */
 template <class C, class Better> struct Extreme {
@@ -26,12 +22,7 @@ template <class C, class Better> struct Extreme {
   __device__ State add(State a, C x, std::int64_t i) const {
     return a.index < 0 || Better{}(x, a.value) ? State{x, i} : a;
   }
-  /** Threads take turns in a line, so of equals the one that comes first has to win, nan among nan too. */
-  __device__ State combine(State a, State b) const {
-    if (b.index < 0) return a;
-    if (a.index < 0 || Better{}(b.value, a.value)) return b;
-    return Better{}(a.value, b.value) || a.index < b.index ? a : b;
-  }
+  __device__ State combine(State a, State b) const { return first_best<Better>(a, b); }
   __device__ void finish(std::int64_t at, State s) const {
     indices.store<std::int64_t>(at, s.index);
     if (values.data) values.store<C>(at, s.value);

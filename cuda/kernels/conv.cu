@@ -6,6 +6,7 @@
 #include "lines.h"
 #include "row.h"
 #include "tiles.h"
+#include "triple.h"
 
 namespace mezzo::gpu {
 
@@ -13,27 +14,6 @@ namespace {
 
 using op::ConvGeometry;
 using op::Volume;
-
-/** Three sizes or positions: depth, height, width. */
-struct Triple {
-  std::int64_t at[3];
-
-  __device__ std::int64_t count() const { return at[0] * at[1] * at[2]; }
-  /** The position of an index in a row-major array of these sizes. */
-  __device__ Triple position(std::int64_t index) const {
-    const std::int64_t y = index / at[2];
-    return {{y / at[1], y % at[1], index % at[2]}};
-  }
-  __device__ std::int64_t index(const Triple& p) const {
-    return (p.at[0] * at[1] + p.at[1]) * at[2] + p.at[2];
-  }
-  __device__ bool contains(const Triple& p) const {
-    return p.at[0] >= 0 && p.at[0] < at[0] && p.at[1] >= 0 && p.at[1] < at[1] && p.at[2] >= 0 &&
-           p.at[2] < at[2];
-  }
-};
-
-Triple triple(const op::Extent& x) { return {{x[0], x[1], x[2]}}; }
 
 /** A (batch, channels, space...) array, row-major. */
 struct Image {

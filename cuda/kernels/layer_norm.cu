@@ -20,10 +20,6 @@ struct RowNorm {
   double eps = 0;
 };
 
-template <class C> __device__ C value_or(const Array& array, std::int64_t i, C absent) {
-  return array.data ? array.load<C>(i) : absent;
-}
-
 /** y = (x - mean) * rstd * weight + bias. */
 template <class C, bool centred>
 __global__ void __launch_bounds__(kSpreadThreads) row_norm_kernel(const __grid_constant__ RowNorm norm) {
@@ -51,8 +47,8 @@ __global__ void __launch_bounds__(kSpreadThreads) row_norm_kernel(const __grid_c
     norm.rstd.store<C>(walk.line, rstd);
   }
   walk.for_each([&](std::int64_t place, std::int64_t i) {
-    const C scaled = (norm.x.load<C>(place) - mean) * rstd * value_or(norm.weight, i, C(1));
-    norm.y.store<C>(place, scaled + value_or(norm.bias, i, C(0)));
+    const C scaled = (norm.x.load<C>(place) - mean) * rstd * norm.weight.load_or(i, C(1));
+    norm.y.store<C>(place, scaled + norm.bias.load_or(i, C(0)));
   });
 }
 
@@ -64,7 +60,7 @@ struct RowNormBackward {
 /** The normalised element. */
 template <class C>
 __device__ C normalised(const RowNormBackward& norm, std::int64_t place, std::int64_t row) {
-  return (norm.x.load<C>(place) - value_or(norm.mean, row, C(0))) * norm.rstd.load<C>(row);
+  return (norm.x.load<C>(place) - norm.mean.load_or(row, C(0))) * norm.rstd.load<C>(row);
 }
 
 /** gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, gw = g * weight, xh the normalised x; without the first mean for rms_norm. */
@@ -75,7 +71,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const LineWalk walk(norm.rows);
   const C count = static_cast<C>(norm.rows.length);
   const auto weighted = [&](std::int64_t place, std::int64_t i) {
-    return norm.g.load<C>(place) * value_or(norm.weight, i, C(1));
+    return norm.g.load<C>(place) * norm.weight.load_or(i, C(1));
   };
   const C along = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t i) {
     return weighted(place, i) * normalised<C>(norm, place, walk.line);

@@ -82,6 +82,10 @@ struct Array {
     dtype = x.dtype();
   }
   template <class C> __device__ C load(std::int64_t at) const { return load_element<C>(data, dtype, at); }
+  /** `absent` where there is no array. */
+  template <class C> __device__ C load_or(std::int64_t at, C absent) const {
+    return data ? load<C>(at) : absent;
+  }
   template <class C> __device__ void store(std::int64_t at, C value) const {
     store_element<C>(data, dtype, at, value);
   }

@@ -94,9 +94,7 @@ template <class C> void backward(Inputs in, Outputs out, const op::BatchNorm::At
 
 template <class C> void update_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
   const auto& attrs = *static_cast<const op::UpdateRunning::Attrs*>(address);
-  const C keep = static_cast<C>(1 - attrs.momentum), take = static_cast<C>(attrs.momentum),
-          scale = static_cast<C>(attrs.scale);
-  for (std::int64_t i = 0; i < n; ++i) out[0][i] = keep * in[0][i] + take * (scale * in[1][i]);
+  for (std::int64_t i = 0; i < n; ++i) out[0][i] = op::updated_running(attrs, in[0][i], in[1][i]);
 }
 
 }  // namespace

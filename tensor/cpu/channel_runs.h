@@ -1,5 +1,5 @@
 // Tensors [N, C, ...] as runs of elements that share their coefficients: what batch, group and instance norm apply and sum.
-// Sees: block_io.h, fold.h, ../parallel.h.
+// Sees: block_io.h, fold.h, gradient_sums.h, ../parallel.h.
 // Read next: batch_norm.cpp, group_norm.cpp.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "../parallel.h"
 #include "block_io.h"
 #include "fold.h"
+#include "gradient_sums.h"
 #include "order.h"
 
 namespace mezzo::cpu_kernels {
@@ -73,12 +74,6 @@ void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& 
       },
       0.3);
 }
-
-/** Two sums over the elements of a run or channel: of g, and of g * (x - mean). */
-template <class C> struct GradientSums {
-  C g = 0, gx = 0;
-  friend GradientSums operator+(GradientSums a, GradientSums b) { return {a.g + b.g, a.gx + b.gx}; }
-};
 
 /** sums[0..width) = all `count` rows of sums, pairwise in order. */
 template <class T> void add_rows_pairwise(T* rows, std::int64_t count, std::int64_t width) {

@@ -1,6 +1,6 @@
 // The elements of an image that make up one sample of it, with their weights and how these change with the place.
-// Sees: ../ops/grid_sample.h.
-// Read next: grid_sample.cpp (their user).
+// Sees: ../ops/grid_sample.h; parsed by nvcc too.
+// Read next: grid_sample.cpp, ../../cuda/kernels/grid_sample.cu (their users).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace mezzo::cpu_kernels {
 template <class C> struct GridPlace { C at, slope; };
 
 /** Limits a place to the image's elements; at a limit and beyond it no longer moves. nan goes to the first element. */
-template <class C> GridPlace<C> clipped(GridPlace<C> p, std::int64_t size) {
+template <class C> MZ_HD GridPlace<C> clipped(GridPlace<C> p, std::int64_t size) {
   const C last = static_cast<C>(size - 1);
   if (!(p.at > 0)) return {0, 0};
   if (p.at >= last) return {last, 0};
@@ -22,7 +22,7 @@ template <class C> GridPlace<C> clipped(GridPlace<C> p, std::int64_t size) {
 }
 
 /** Mirrors a place at the image's ends as often as needed. */
-template <class C> GridPlace<C> reflected(GridPlace<C> p, std::int64_t size, bool align_corners) {
+template <class C> MZ_HD GridPlace<C> reflected(GridPlace<C> p, std::int64_t size, bool align_corners) {
   const C low = align_corners ? C(0) : C(-0.5), span = static_cast<C>(align_corners ? size - 1 : size);
   if (span == 0 || !std::isfinite(p.at)) return {0, 0};
   const C from_low = p.at - low, distance = std::abs(from_low);
@@ -32,7 +32,8 @@ template <class C> GridPlace<C> reflected(GridPlace<C> p, std::int64_t size, boo
   return clipped<C>({(flipped ? span - rest : rest) + low, sign * p.slope}, size);
 }
 
-template <class C> GridPlace<C> padded(GridPlace<C> p, std::int64_t size, const op::GridSampleAttrs& attrs) {
+template <class C>
+MZ_HD GridPlace<C> padded(GridPlace<C> p, std::int64_t size, const op::GridSampleAttrs& attrs) {
   switch (attrs.padding) {
     case GridSamplePadding::border: return clipped(p, size);
     case GridSamplePadding::reflection: return reflected(p, size, attrs.align_corners);
@@ -46,7 +47,7 @@ template <class C> struct AxisTaps {
   std::array<std::int64_t, 4> at{};
   std::array<C, 4> weight{}, slope{};
 
-  void add(C place, std::int64_t size, C w, C s) {
+  MZ_HD void add(C place, std::int64_t size, C w, C s) {
     if (!(place >= 0 && place < static_cast<C>(size))) return;
     const auto i = static_cast<std::size_t>(count++);
     at[i] = static_cast<std::int64_t>(place);
@@ -56,7 +57,7 @@ template <class C> struct AxisTaps {
 };
 
 /** The cubic convolution kernel with a = -0.75 at distance x in -2..2 and its derivative in x. */
-template <class C> std::array<C, 2> cubic_and_slope(C x) {
+template <class C> MZ_HD std::array<C, 2> cubic_and_slope(C x) {
   constexpr C a = C(-0.75);
   const C d = std::abs(x), sign = x < 0 ? C(-1) : C(1);
   if (d <= 1) return {((a + 2) * d - (a + 3)) * d * d + 1, sign * (3 * (a + 2) * d - 2 * (a + 3)) * d};
@@ -64,7 +65,8 @@ template <class C> std::array<C, 2> cubic_and_slope(C x) {
 }
 
 /** The taps along a dimension of `size` elements for one coordinate of the grid. */
-template <class C> AxisTaps<C> axis_taps(C coordinate, std::int64_t size, const op::GridSampleAttrs& attrs) {
+template <class C>
+MZ_HD AxisTaps<C> axis_taps(C coordinate, std::int64_t size, const op::GridSampleAttrs& attrs) {
   const C n = static_cast<C>(size);
   GridPlace<C> place = attrs.align_corners ? GridPlace<C>{(coordinate + 1) / 2 * (n - 1), (n - 1) / 2}
                                            : GridPlace<C>{((coordinate + 1) * n - 1) / 2, n / 2};
@@ -101,8 +103,8 @@ template <class C, int N> struct SampleTaps {
   std::array<std::array<C, kMax>, N> slope;
 
   /** `sizes` are the plane's, outermost first; `coordinates` the grid's, innermost first. */
-  SampleTaps(const C* coordinates, const std::array<std::int64_t, N>& sizes,
-             const op::GridSampleAttrs& attrs) {
+  MZ_HD SampleTaps(const C* coordinates, const std::array<std::int64_t, N>& sizes,
+                   const op::GridSampleAttrs& attrs) {
     std::array<AxisTaps<C>, N> axes;
     for (std::size_t d = 0; d < N; ++d) axes[d] = axis_taps(coordinates[N - 1 - d], sizes[d], attrs);
     int combinations = 1;
@@ -112,7 +114,7 @@ template <class C, int N> struct SampleTaps {
 
  private:
   /** Combination number `count`, counted with the innermost dimension fastest. */
-  void add(const std::array<AxisTaps<C>, N>& axes, const std::array<std::int64_t, N>& sizes) {
+  MZ_HD void add(const std::array<AxisTaps<C>, N>& axes, const std::array<std::int64_t, N>& sizes) {
     const auto at = static_cast<std::size_t>(count);
     std::array<std::size_t, N> chosen;
     int rest = count;

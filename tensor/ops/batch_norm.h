@@ -55,6 +55,12 @@ struct UpdateRunning {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
+/** One element of that, in the arithmetic's type. */
+template <class C> MZ_HD C updated_running(const UpdateRunning::Attrs& attrs, C running, C batch) {
+  const C keep = static_cast<C>(1 - attrs.momentum), take = static_cast<C>(attrs.momentum);
+  return keep * running + take * (static_cast<C>(attrs.scale) * batch);
+}
+
 using BatchNormOps = type_list<BatchNorm, BatchNormBackward, UpdateRunning>;
 
 }  // namespace mezzo::op

@@ -6,6 +6,31 @@
 
 namespace mezzo::op {
 
+namespace {
+
+/** Component `i` of the vectors along dimension `dim`, which is counted from the last one. */
+Tensor component(const Tensor& x, int from_last, std::int64_t i) {
+  const int dim = x.dim() - 1 - from_last;
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const std::int64_t offset = x.impl()->offset + i * strides[dim];
+  shape[dim] = 1;
+  return alias(x, shape, strides, offset);
+}
+
+}  // namespace
+
+CrossComponents cross_components(Inputs in, const Tensor& out, std::int64_t dim) {
+  const int from_last = out.dim() - 1 - wrap_dim(dim, out.dim(), "cross");
+  CrossComponents all;
+  for (std::size_t i = 0; i < 3; ++i) {
+    all.operands[i] = component(in[0], from_last, static_cast<std::int64_t>(i));
+    all.operands[3 + i] = component(in[1], from_last, static_cast<std::int64_t>(i));
+    all.results[i] = component(out, from_last, static_cast<std::int64_t>(i));
+  }
+  return all;
+}
+
 OutSpecs Cross::infer(Inputs in, const Attrs& attrs) {
   if (!in[1].defined()) fail<ValueError>("cross", {.what = "operand 1 is undefined", .expected = "a tensor"});
   const DType dtype = promoted_dtype(in);

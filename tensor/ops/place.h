@@ -38,6 +38,44 @@ MZ_HD inline std::int64_t place_source(const PlaceDim& dim, std::int64_t n, std:
   return n - 1 - o;
 }
 
+/** The reverse: the places of the result at which element i of the operand stands. */
+struct PlaceImages {
+  PlaceDim dim;
+  std::int64_t n, i, first, step, count;  // candidates
+
+  MZ_HD PlaceImages(const PlaceDim& d, std::int64_t size, std::int64_t element)
+      : dim(d), n(size), i(element), first(element + d.begin), step(1), count(1) {
+    switch (d.mode) {
+      case PlaceMode::inside: break;
+      case PlaceMode::reflect: count = 3; break;
+      case PlaceMode::replicate:
+        if (i == n - 1) count = d.size - first;
+        if (i == 0) {
+          count += first;
+          first = 0;
+        }
+        break;
+      case PlaceMode::circular:
+        first %= n;
+        first += first < 0 ? n : 0;
+        step = n;
+        count = (d.size - first + n - 1) / n;
+        break;
+      case PlaceMode::reversed: first = n - 1 - i; break;
+    }
+    if (count < 0) count = 0;
+  }
+  /** Candidate k; -1 where the element does not stand there, or where an earlier candidate is the same. */
+  MZ_HD std::int64_t at(std::int64_t k) const {
+    std::int64_t o = first + k * step;
+    if (dim.mode == PlaceMode::reflect) {
+      if ((k == 1 && i == 0) || (k == 2 && i == n - 1)) return -1;
+      o = dim.begin + (k == 0 ? i : k == 1 ? -i : 2 * (n - 1) - i);
+    }
+    return o >= 0 && o < dim.size ? o : -1;
+  }
+};
+
 struct PlaceAttrs {
   std::array<PlaceDim, Shape::kMaxRank> dims{};  // as many as the operand has
   double value = 0;                              // where nothing is taken

@@ -1,4 +1,4 @@
-// Shape rules of the pooling ops, and where their windows lie.
+// Shape rules of the pooling ops.
 #include "pool.h"
 
 #include <algorithm>
@@ -8,23 +8,6 @@
 #include "require.h"
 
 namespace mezzo::op {
-
-PoolSpan pool_span(const PoolAttrs& attrs, int axis, std::int64_t in, std::int64_t o) {
-  const auto a = static_cast<std::size_t>(axis);
-  if (attrs.adaptive) {
-    const std::int64_t out = attrs.output[a];
-    const std::int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    return {begin, end, end - begin};
-  }
-  const std::int64_t dilation = attrs.dilation[a], padding = attrs.padding[a];
-  const std::int64_t first = o * attrs.stride[a] - padding;
-  const std::int64_t end = first + dilation * (attrs.kernel[a] - 1) + 1;
-  const std::int64_t outside =
-      first < 0 ? (-first + dilation - 1) / dilation : 0;  // elements before the input
-  PoolSpan span{first + outside * dilation, std::min(end, in), 0};
-  span.counted = attrs.count_include_pad ? std::min(end, in + padding) - first : span.end - span.begin;
-  return span;
-}
 
 PoolSizes pooled_dims(const Shape& shape, int rank) {
   PoolSizes sizes{1, 1, 1};

@@ -1,36 +1,12 @@
 // Pooling over 1, 2 or 3 dimensions: the greatest element or the mean of each window, and their gradients.
-// Sees: op.h.
-// Read next: pool.cpp (shape rules, windows), ../cpu/max_pool.cpp, ../cpu/avg_pool.cpp (kernels), ../../autograd/rules/pool.cpp (rules).
+// Sees: op.h, pool_windows.h.
+// Read next: pool.cpp (shape rules), ../cpu/max_pool.cpp, ../cpu/avg_pool.cpp (kernels), ../../autograd/rules/pool.cpp (rules).
 #pragma once
 
-#include <array>
-
 #include "../op.h"
+#include "pool_windows.h"
 
 namespace mezzo::op {
-
-/** One number for depth, height and width. An op over fewer dimensions leaves the first ones as they are by default: one window of size 1. */
-using PoolSizes = std::array<std::int64_t, 3>;
-
-/** The windows of any pooling. */
-struct PoolAttrs {
-  PoolSizes kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
-  bool ceil_mode = false;         // a last window may reach beyond the padded input
-  bool adaptive = false;          // `output` windows divide the input; the numbers above take no part
-  PoolSizes output{1, 1, 1};      // adaptive only
-  bool count_include_pad = true;  // means: divide by the window's size, padding included
-  std::int64_t divisor = 0;       // means: divide by this instead; 0: by the number of elements
-  bool with_indices = true;       // maxima: the second output is wanted; otherwise it is empty
-};
-
-/** One window along one dimension: positions begin, begin + dilation, ... below end, all inside the input; `counted` is the window's size as
- *  a mean's divisor sees it. */
-struct PoolSpan {
-  std::int64_t begin, end, counted;
-};
-
-/** The window of result element `o` along `axis` (0..2) of an input of size `in`. */
-PoolSpan pool_span(const PoolAttrs& attrs, int axis, std::int64_t in, std::int64_t o);
 
 /** The last `rank` sizes of a shape, right-aligned; 1 before them. */
 PoolSizes pooled_dims(const Shape& shape, int rank);
@@ -77,6 +53,7 @@ struct MaxPoolBackward {
                                    .needs = {input(1)},
                                    .internal = true};
   struct Attrs {
+    PoolAttrs windows;         // which the positions were found in
     PoolSizes sizes{1, 1, 1};  // of the pooled dimensions before pooling
     int rank = 2;              // how many of them there are
   };

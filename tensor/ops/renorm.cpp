@@ -6,6 +6,14 @@
 
 namespace mezzo::op {
 
+SliceNorms slice_norms(const Tensor& x, const Renorm::Attrs& attrs) {
+  const int dim = wrap_dim(attrs.dim, x.dim(), Renorm::traits.name.data());
+  Shape shape = Shape::filled(x.dim(), 1);
+  shape[dim] = x.size(dim);
+  const std::uint32_t others = ((1u << x.dim()) - 1) & ~(1u << dim);
+  return {{.p = attrs.p, .dims = others, .keepdim = true}, shape};
+}
+
 OutSpecs Renorm::infer(Inputs in, const Attrs& attrs) {
   require_floating_operands(traits.name, in);
   if (!(attrs.p > 0))

@@ -133,6 +133,11 @@ template <class T> T atomicMin(T* at, std::type_identity_t<T> value) {
   if (value < old) *at = value;
   return old;
 }
+template <class T> T atomicOr(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = old | value;
+  return old;
+}
 template <class T> T atomicExch(T* at, std::type_identity_t<T> value) {
   const T old = *at;
   *at = value;

@@ -51,3 +51,15 @@ TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][count
   const emulator::Counters back = cost_of([&] { y.to(cpu); });
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
 }
+
+TEST_CASE("a batch norm in training is two launches each way", "[gpu][counters]") {
+  const Tensor x = rand({8, 3, 50, 50}, {.device = kDevice}).requires_grad_(),
+               w = ones({3}, {.device = kDevice});
+  Tensor y;
+  CHECK(cost_of([&] { y = batch_norm(x, {.weight = w, .training = true}); }).launches == 2);
+  const Tensor g = ones_like(y);
+  const emulator::Counters back =
+      cost_of([&] { grad(std::span(&y, 1), std::vector{x}, {}, std::span(&g, 1)); });
+  CHECK(back.launches == 2);
+  CHECK(back.synchronisations == 0);
+}

@@ -156,6 +156,10 @@ TEST_CASE("a class out of range is told when the device is waited for", "[gpu]")
   for (int n = 1; n < 70; ++n)  // more ranges than are watched at once
     cross_entropy(zeros({1, n}, {.device = kDevice}), zeros({1}, {.dtype = i64, .device = kDevice}));
   CHECK(cross_entropy(scores, good).item<float>() > 0);
+  const Tensor named = tensor({2, -1, 0, 0, 1, 3}, {2, 3}, {.dtype = i64, .device = kDevice});
+  CHECK_THROWS_WITH_AS_TEXT(
+      multilabel_margin_loss(zeros({2, 3}, {.device = kDevice}), named).item<float>(), IndexError,
+      "multilabel_margin_loss: class out of range; got 3 at target[1,2], expected 0..2");
 }
 
 TEST_CASE("a module moves with its gradients", "[gpu]") {

@@ -1,0 +1,85 @@
+// Tensors [samples, channels, inner] spread over blocks by channels: a block works on a chunk of the elements of a few channels.
+// Sees: lines.h.
+// Read next: channel_norm.cu (the user).
+#pragma once
+
+#include <algorithm>
+
+#include "lines.h"
+
+namespace mezzo::gpu {
+
+/** A channel's elements are numbered sample by sample; its chunks are the work of one block each. */
+struct Channels {
+  std::int64_t samples = 1, channels = 1, inner = 1;
+  Spread spread = {};
+  std::int64_t chunks = 1, chunk_length = 0;
+
+  MZ_HD std::int64_t length() const { return samples * inner; }
+  std::int64_t blocks() const { return blocks_for(channels, spread.slots) * chunks; }
+};
+
+/** Chunks follow from the sizes alone, and so does the order of all sums. */
+inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
+  constexpr std::int64_t kWorthABlock = 4096, kPlenty = 1024;  // elements; blocks that keep a GPU busy
+  Channels c{.samples = samples, .channels = channels, .inner = inner};
+  c.spread = spread_over(channels, c.length(), inner == 1);
+  const std::int64_t blocks = std::max<std::int64_t>(c.blocks(), 1);
+  const std::int64_t wanted =
+      std::min(blocks_for(c.length() * c.spread.slots, kWorthABlock), kPlenty / blocks);
+  c.chunk_length = blocks_for(c.length(), std::max<std::int64_t>(wanted, 1));
+  if (c.chunk_length > 0) c.chunks = blocks_for(c.length(), c.chunk_length);
+  return c;
+}
+
+inline Grid grid_of(const Channels& c) { return {.blocks = c.blocks(), .threads = c.spread.threads()}; }
+
+/** The calling thread's elements of its chunk of its channel. Every thread of the block goes through it. */
+struct ChannelWalk {
+  const Channels& all;
+  Role at;
+  std::int64_t channel, chunk;
+
+  __device__ explicit ChannelWalk(const Channels& c)
+      : all(c),
+        at(role_in(c.spread)),
+        channel(static_cast<std::int64_t>(blockIdx.x) / c.chunks * c.spread.slots + at.slot),
+        chunk(static_cast<std::int64_t>(blockIdx.x) % c.chunks) {}
+
+  __device__ bool has_channel() const { return channel < all.channels; }
+  __device__ bool is_first() const { return has_channel() && at.part == 0; }
+
+  /** Calls f(places, n) for up to kBatch elements at a time, n being the same for all but the last call. */
+  template <int kBatch, class F> __device__ void for_each_batch(F&& f) const {
+    if (!has_channel()) return;
+    const std::int64_t begin = chunk * all.chunk_length, left = all.length() - begin;
+    const std::int64_t end = begin + (left < all.chunk_length ? left : all.chunk_length);
+    std::int64_t i = begin + at.part;
+    if (i >= end) return;
+    // From one element to the next without a division.
+    const std::int64_t samples_on = all.spread.parts / all.inner, inner_on = all.spread.parts % all.inner;
+    const std::int64_t step = samples_on * all.channels * all.inner + inner_on;
+    const std::int64_t next_sample = (all.channels - 1) * all.inner;
+    std::int64_t k = i % all.inner, place = (i / all.inner * all.channels + channel) * all.inner + k;
+    while (i < end) {
+      std::int64_t places[kBatch];
+      int n = 0;
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        places[j] = place;
+        if (i >= end) continue;
+        ++n;
+        i += all.spread.parts;
+        k += inner_on;
+        place += step;
+        if (k >= all.inner) {
+          k -= all.inner;
+          place += next_sample;
+        }
+      }
+      f(places, n);
+    }
+  }
+};
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,87 @@
+// The CUDA kernels that turn class indices into weights and masks. Bad classes are noted, and thrown when the host next waits.
+#include <limits>
+
+#include "../../tensor/cpu/order.h"
+#include "../../tensor/ops/margin_loss.h"
+#include "../attach.h"
+#include "../deferred.h"
+#include "lines.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    class_weights_kernel(const Array target, const Array weight, std::int64_t* index, C* weights,
+                         std::int64_t count, std::int64_t classes, std::int64_t ignore_index,
+                         DeferredWord* bad) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
+  if (i >= count) return;
+  const std::int64_t t = target.load<std::int64_t>(i);
+  const bool in_range = t >= 0 && t < classes;
+  index[i] = in_range && t != ignore_index ? t : 0;
+  if (t == ignore_index) {
+    weights[i] = C(0);
+  } else if (in_range) {
+    weights[i] = weight.load_or(t, C(1));
+  } else {
+    note_bad(bad, i, t);
+    weights[i] = std::numeric_limits<C>::quiet_NaN();
+  }
+}
+
+void class_weights(Inputs in, Outputs out, const op::ClassWeights::Attrs& attrs) {
+  const Tensor target = row_major(in[0]), weight = row_major(in[1]);
+  const Device device = target.device();
+  if (target.numel() == 0) return;
+  DeferredWord* const bad =
+      watch(device, ClassRange{attrs.op, target.shape(), attrs.classes, attrs.ignore_index});
+  visit_floating_compute(attrs.dtype, [&]<class C>(std::type_identity<C>) {
+    launch(&class_weights_kernel<C>,
+           {.blocks = blocks_for(target.numel(), kSpreadThreads), .threads = kSpreadThreads},
+           current_stream(device), Array(target), Array(weight), out[0].data<std::int64_t>(),
+           out[1].data<C>(), target.numel(), attrs.classes, attrs.ignore_index, bad);
+  });
+}
+
+/** Marks what ends the list of a row's classes. */
+constexpr std::int64_t kEnd = -1;
+
+/** Lines are the rows. Those of a block are cleared before any of their classes are marked. */
+__global__ void __launch_bounds__(kSpreadThreads)
+    named_classes_kernel(const __grid_constant__ Lines rows, const Array target, bool* named,
+                         DeferredWord* bad) {
+  MZ_SHARED(std::int64_t, room, kSpreadThreads);
+  const LineWalk walk(rows);
+  walk.for_each([&](std::int64_t place, std::int64_t) { named[place] = false; });
+  const std::int64_t end =
+      walk.fold(room, rows.length, cpu_kernels::Less{}, [&](std::int64_t place, std::int64_t i) {
+        return target.load<std::int64_t>(place) == kEnd ? i : rows.length;
+      });
+  walk.for_each([&](std::int64_t place, std::int64_t i) {
+    const std::int64_t t = target.load<std::int64_t>(place);
+    const bool in_range = t >= 0 && t < rows.length;
+    if (!in_range && t != kEnd) note_bad(bad, place, t);
+    if (in_range && i < end) named[walk.base + t] = true;
+  });
+}
+
+void named_classes(Inputs in, Outputs out, const op::NamedClasses::Attrs& attrs) {
+  const Tensor target = row_major(in[0]);
+  if (target.numel() == 0) return;
+  const Lines rows = trailing_lines(target.shape(), 1);
+  DeferredWord* const bad = watch(target.device(), ClassRange{attrs.op, target.shape(), rows.length, kEnd});
+  launch(&named_classes_kernel, grid_of(rows), current_stream(target.device()), rows, Array(target),
+         out[0].data<bool>(), bad);
+}
+
+}  // namespace
+
+void attach_classes() {
+  attach<op::ClassWeights, class_weights>();
+  attach<op::NamedClasses, named_classes>();
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,284 @@
+// The CUDA kernels of pooling. Every element of a result is found by the threads that own it: gradients gather from the windows that reach them.
+#include <algorithm>
+
+#include "../../tensor/cpu/order.h"
+#include "../../tensor/ops/pool.h"
+#include "../attach.h"
+#include "found.h"
+#include "lines.h"
+#include "row.h"
+#include "triple.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using cpu_kernels::Above;
+using cpu_kernels::Plus;
+using op::PoolAttrs;
+using op::PoolRange;
+using op::PoolSizes;
+using op::PoolSpan;
+
+/** The planes of a pooling. */
+struct Pooling {
+  PoolAttrs attrs;
+  Triple in, out;        // of a plane, before and after
+  std::int64_t results;  // elements in all planes of what is written
+  Spread spread;         // over results and what each is made of
+};
+
+/** Positions begin, begin + step, ... in each dimension. */
+struct Box {
+  Triple begin, count, step;
+
+  /** Calls f(p) for each of the positions that are the part's, in row-major order. */
+  template <class F> __device__ void for_each(int part, int parts, F&& f) const {
+    if (parts > 1) {
+      const std::int64_t n = count.count();
+      for (std::int64_t i = part; i < n; i += parts) {
+        Triple p = count.position(i);
+#pragma unroll
+        for (int d = 0; d < 3; ++d) p.at[d] = begin.at[d] + p.at[d] * step.at[d];
+        f(p);
+      }
+      return;
+    }
+    Triple p;
+    for (std::int64_t i = 0; i < count.at[0]; ++i) {
+      p.at[0] = begin.at[0] + i * step.at[0];
+      for (std::int64_t j = 0; j < count.at[1]; ++j) {
+        p.at[1] = begin.at[1] + j * step.at[1];
+        for (std::int64_t k = 0; k < count.at[2]; ++k) {
+          p.at[2] = begin.at[2] + k * step.at[2];
+          f(p);
+        }
+      }
+    }
+  }
+};
+
+/** The calling thread's part in one result. Every thread of the block goes through it. */
+struct ResultWalk {
+  Role at;
+  std::int64_t result, plane = 0;
+  Triple position{};  // of the result in its plane
+  bool has_result;
+
+  __device__ ResultWalk(const Pooling& pool, const Triple& sizes)
+      : at(role_in(pool.spread)),
+        result(static_cast<std::int64_t>(blockIdx.x) * pool.spread.slots + at.slot),
+        has_result(result < pool.results) {
+    if (!has_result) return;
+    const std::int64_t count = sizes.count();
+    const bool small = (result | count) >> 31 == 0;  // a 64-bit division costs several times as much
+    plane = small ? static_cast<std::uint32_t>(result) / static_cast<std::uint32_t>(count) : result / count;
+    position = sizes.position(result - plane * count);
+  }
+  __device__ bool is_first() const { return has_result && at.part == 0; }
+};
+
+/** The elements of the window of result position `o`, and its size as a mean's divisor sees it. */
+__device__ inline Box window_of(const Pooling& pool, const Triple& o, std::int64_t& counted) {
+  Box box{};
+  counted = 1;
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {
+    const PoolSpan span = op::pool_span(pool.attrs, d, pool.in.at[d], o.at[d]);
+    const std::int64_t step = pool.attrs.adaptive ? 1 : pool.attrs.dilation[static_cast<std::size_t>(d)];
+    box.begin.at[d] = span.begin;
+    box.step.at[d] = step;
+    box.count.at[d] = step == 1 ? span.end - span.begin : (span.end - span.begin + step - 1) / step;
+    counted *= span.counted;
+  }
+  if (pool.attrs.divisor > 0) counted = pool.attrs.divisor;
+  return box;
+}
+
+/** The results whose windows may hold the element at `p`. */
+__device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
+  Box box{.begin = {}, .count = {}, .step = {{1, 1, 1}}};
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {
+    const PoolRange range = op::windows_reaching(pool.attrs, d, pool.in.at[d], pool.out.at[d], p.at[d]);
+    box.begin.at[d] = range.begin;
+    box.count.at[d] = range.end > range.begin ? range.end - range.begin : 0;
+  }
+  return box;
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    max_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y, std::int64_t* positions) {
+  MZ_SHARED(Found<C>, room, kSpreadThreads);
+  const ResultWalk walk(pool, pool.out);
+  Found<C> best{C(0), -1};
+  const std::int64_t base = walk.plane * pool.in.count();
+  if (walk.has_result) {
+    std::int64_t counted;
+    window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
+      const std::int64_t i = pool.in.index(p);
+      best = first_best<Above>(best, Found<C>{x.load<C>(base + i), i});
+    });
+  }
+  if (pool.spread.parts > 1)
+    best = joined(pool.spread, walk.at, room, best,
+                  [](Found<C> a, Found<C> b) { return first_best<Above>(a, b); });
+  if (!walk.is_first()) return;
+  y.store<C>(walk.result, best.value);
+  if (positions) positions[walk.result] = best.index;
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    mean_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const ResultWalk walk(pool, pool.out);
+  C sum = 0;
+  std::int64_t counted = 1;
+  const std::int64_t base = walk.plane * pool.in.count();
+  if (walk.has_result)
+    window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
+      sum += x.load<C>(base + pool.in.index(p));
+    });
+  if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
+  if (walk.is_first()) y.store<C>(walk.result, sum / static_cast<C>(counted));
+}
+
+/** Adds up the windows around each element that chose it. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    max_backward_kernel(const __grid_constant__ Pooling pool, const Array g, const std::int64_t* positions,
+                        const Array gx) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const ResultWalk walk(pool, pool.in);
+  C sum = 0;
+  const std::int64_t base = walk.plane * pool.out.count(), own = pool.in.index(walk.position);
+  if (walk.has_result)
+    windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
+      const std::int64_t i = base + pool.out.index(o);
+      if (positions[i] == own) sum += g.load<C>(i);
+    });
+  if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
+  if (walk.is_first()) gx.store<C>(walk.result, sum);
+}
+
+/** Adds up the shares of the windows around each element. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    mean_backward_kernel(const __grid_constant__ Pooling pool, const Array g, const Array gx) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const ResultWalk walk(pool, pool.in);
+  C sum = 0;
+  const std::int64_t base = walk.plane * pool.out.count();
+  if (walk.has_result)
+    windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
+      std::int64_t counted;
+      window_of(pool, o, counted);
+      sum += g.load<C>(base + pool.out.index(o)) / static_cast<C>(counted);
+    });
+  if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
+  if (walk.is_first()) gx.store<C>(walk.result, sum);
+}
+
+/** Threads share a result only where it is made of many elements. */
+Pooling pooling_of(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out, const Tensor& result,
+                   const Triple& made_of) {
+  constexpr std::int64_t kPerThread = 16;
+  Pooling pool{attrs, triple(in), triple(out), result.numel(), {}};
+  pool.spread = spread_over(pool.results, made_of.count() / kPerThread, false);
+  return pool;
+}
+
+/** The largest window. */
+Triple window_sizes(const PoolAttrs& attrs, const PoolSizes& in) {
+  Triple sizes = triple(attrs.kernel);
+  if (attrs.adaptive)
+    for (std::size_t d = 0; d < 3; ++d) sizes.at[d] = (in[d] + attrs.output[d] - 1) / attrs.output[d];
+  return sizes;
+}
+
+/** How many windows meet in an element. */
+Triple overlaps(const PoolAttrs& attrs, const PoolSizes& in) {
+  Triple counts;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t extent = attrs.dilation[d] * (attrs.kernel[d] - 1) + 1;
+    counts.at[d] = attrs.adaptive ? (attrs.output[d] + in[d] - 1) / in[d]
+                                  : (extent + attrs.stride[d] - 1) / attrs.stride[d];
+  }
+  return counts;
+}
+
+Grid grid_of(const Pooling& pool) {
+  return {.blocks = blocks_for(pool.results, pool.spread.slots), .threads = pool.spread.threads()};
+}
+
+Pooling forward_pooling(int rank, const Tensor& x, const Tensor& y, const PoolAttrs& attrs) {
+  const PoolSizes in = op::pooled_dims(x.shape(), rank);
+  return pooling_of(attrs, in, op::pooled_dims(y.shape(), rank), y, window_sizes(attrs, in));
+}
+
+Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const PoolAttrs& attrs) {
+  const PoolSizes in = op::pooled_dims(gx.shape(), rank);
+  return pooling_of(attrs, in, op::pooled_dims(g.shape(), rank), gx, overlaps(attrs, in));
+}
+
+template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor x = row_major(in[0]);
+  const Pooling pool = forward_pooling(rank, x, out[0], attrs);
+  std::int64_t* const positions = attrs.with_indices ? out[1].data<std::int64_t>() : nullptr;
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    launch(&max_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]),
+           positions);
+  });
+}
+
+template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor x = row_major(in[0]);
+  const Pooling pool = forward_pooling(rank, x, out[0], attrs);
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    launch(&mean_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]));
+  });
+}
+
+void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor g = row_major(in[0]), positions = row_major(in[1]);
+  const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows);
+  visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
+    launch(&max_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
+           positions.data<std::int64_t>(), Array(out[0]));
+  });
+}
+
+template <int rank>
+void mean_backward(Inputs in, Outputs out, const typename op::AvgPoolBackward<rank>::Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor g = row_major(in[0]);
+  const Pooling pool = backward_pooling(rank, g, out[0], attrs.windows);
+  visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
+    launch(&mean_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
+           Array(out[0]));
+  });
+}
+
+template <int rank> void attach_rank() {
+  attach<op::AdaptiveAvgPool<rank>, mean_pool<rank>>();
+  attach<op::AdaptiveMaxPool<rank>, max_pool<rank>>();
+  attach<op::AvgPool<rank>, mean_pool<rank>>();
+  attach<op::AvgPoolBackward<rank>, mean_backward<rank>>();
+  attach<op::MaxPool<rank>, max_pool<rank>>();
+}
+
+}  // namespace
+
+void attach_pool() {
+  attach_rank<1>();
+  attach_rank<2>();
+  attach_rank<3>();
+  attach<op::MaxPoolBackward, max_backward>();
+}
+
+}  // namespace mezzo::gpu
