@@ -14,17 +14,23 @@ void attach_conv();
 void attach_copy();
 void attach_cross_entropy();
 void attach_functions();
+void attach_index();
+void attach_join();
 void attach_layer_norm();
 void attach_lists();
 void attach_loss_terms();
+void attach_places();
 void attach_power();
 void attach_product();
 void attach_random();
 void attach_reduce();
 void attach_rounding();
+void attach_running_extreme();
+void attach_scan();
 void attach_selection();
 void attach_sgd_update();
 void attach_softmax();
+void attach_sort();
 void attach_statistics();
 
 }  // namespace mezzo::gpu

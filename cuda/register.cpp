@@ -15,17 +15,23 @@ void register_cuda_kernels() {
   attach_copy();
   attach_cross_entropy();
   attach_functions();
+  attach_index();
+  attach_join();
   attach_layer_norm();
   attach_lists();
   attach_loss_terms();
+  attach_places();
   attach_power();
   attach_product();
   attach_random();
   attach_reduce();
   attach_rounding();
+  attach_running_extreme();
+  attach_scan();
   attach_selection();
   attach_sgd_update();
   attach_softmax();
+  attach_sort();
   attach_statistics();
   start_devices();
 }
