@@ -14,12 +14,15 @@ void register_cuda_kernels() {
   attach_conv();
   attach_copy();
   attach_cross_entropy();
+  attach_ctc_loss();
+  attach_dot();
   attach_functions();
   attach_index();
   attach_join();
   attach_layer_norm();
   attach_lists();
   attach_loss_terms();
+  attach_pair_distance();
   attach_places();
   attach_power();
   attach_product();
