@@ -9,6 +9,8 @@ void attach_activation();
 void attach_adaptive_updates();
 void attach_arg_reduce();
 void attach_arithmetic();
+void attach_attention();
+void attach_attention_backward();
 void attach_channel_norm();
 void attach_classes();
 void attach_compare();

@@ -10,6 +10,8 @@ void register_cuda_kernels() {
   attach_adaptive_updates();
   attach_arg_reduce();
   attach_arithmetic();
+  attach_attention();
+  attach_attention_backward();
   attach_channel_norm();
   attach_classes();
   attach_compare();

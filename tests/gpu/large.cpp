@@ -165,3 +165,24 @@ TEST_CASE("samples at scattered places agree with the CPU's, and so do infinite 
   };
   CHECK(isfinite(spoilt(kDevice)).to_vector<double>() == isfinite(spoilt(cpu)).to_vector<double>());
 }
+
+TEST_CASE("attention over many tiles agrees with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(8);
+  for (const std::int64_t width : {40, 150}) {
+    const Tensor q = randn({2, 2, 130, width}), k = randn({2, 1, 75, width}),
+                 v = randn({2, 2, 75, width - 7});
+    const Tensor mask = rand({130, 75}) > 0.3, added = randn({2, 130, 75});
+    INFO(width);
+    for (const bool causal : {false, true})
+      check_alike({q, k, v}, [&](const std::vector<Tensor>& t) {
+        return scaled_dot_product_attention(t[0], t[1], t[2], {.is_causal = causal});
+      });
+    check_alike({q, k, v, mask}, [](const std::vector<Tensor>& t) {
+      return scaled_dot_product_attention(t[0], t[1], t[2], {.mask = t[3], .dropout_p = 0.4});
+    });
+    check_alike({q, k, v, added}, [](const std::vector<Tensor>& t) {
+      return scaled_dot_product_attention(t[0], t[1], t[2], {.mask = t[3]});
+    });
+  }
+}

@@ -1,0 +1,209 @@
+// What the attention kernels share: operands over a batch, scores with their mask and dropout, and the two products a tile of them takes part in.
+// Sees: lines.h, ../../tensor/ops/attention.h, ../../tensor/philox.h.
+// Read next: attention.cu, attention_backward.cu.
+//
+// A block of 16 x 16 threads works on a tile of scores, kOwn x kOwn of them per thread: rows r + 16 i, columns c + 16 j. A row belongs to 16 neighbouring
+// lanes. Operands pass through shared memory in slices of 16 terms.
+#pragma once
+
+#include <limits>
+
+#include "../../tensor/math.h"
+#include "../../tensor/ops/attention.h"
+#include "../../tensor/philox.h"
+#include "lines.h"
+
+namespace mezzo::gpu {
+
+inline constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kSlice = 16;
+
+/** Sizes of a block's tiles: scores kTile x kTile, results kTile x kColumns. */
+template <class C, int kWide> struct AttentionTile {
+  static constexpr int kOwn = sizeof(C) == 4 ? 4 : 2;
+  static constexpr int kTile = kSide * kOwn, kOwnColumns = kOwn * kWide, kColumns = kTile * kWide;
+  using Line = C[kTile + 1];  // so that the lanes of a store fall on different banks
+  using Wide = C[kColumns + 1];
+
+  static std::int64_t tiles(std::int64_t n) { return (n + kTile - 1) / kTile; }
+  /** At least one: its block writes what there is besides. */
+  static std::int64_t column_tiles(std::int64_t n) { return n == 0 ? 1 : (n + kColumns - 1) / kColumns; }
+};
+
+/** A matrix for each entry of a batch, of any strides in elements; 0 where broadcast. */
+struct AttentionOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t row = 0, column = 0;
+  std::int64_t batch[Shape::kMaxRank] = {};
+
+  AttentionOperand() = default;
+  AttentionOperand(const Tensor& x, const Shape& shape) {
+    if (!x.defined()) return;
+    data = x.raw_data();
+    dtype = x.dtype();
+    // A mask may have fewer than two dimensions.
+    const auto stride = [&](int from_last) {
+      const int dim = x.dim() - 1 - from_last;
+      return dim < 0 || x.shape()[dim] == 1 ? 0 : x.strides()[dim];
+    };
+    row = stride(1);
+    column = stride(0);
+    for (int i = 0; i < shape.rank(); ++i) batch[i] = stride(shape.rank() + 1 - i);
+  }
+  template <class C> __device__ C load(std::int64_t offset, std::int64_t i, std::int64_t j) const {
+    return load_element<C>(data, dtype, offset + i * row + j * column);
+  }
+};
+
+struct AttentionCall {
+  std::int64_t entries = 1, queries, keys, features, values;
+  int rank;
+  std::int64_t batch[Shape::kMaxRank] = {};
+  AttentionOperand q, k, v, mask;
+  bool is_causal, drops;
+  double scale, kept;  // what dropout multiplies the probabilities that stay with
+  std::uint64_t threshold;
+  PhiloxStream stream;
+
+  AttentionCall(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& given_mask,
+                const op::AttentionAttrs& attrs)
+      : queries(query.size(-2)),
+        keys(key.size(-2)),
+        features(query.size(-1)),
+        values(value.size(-1)),
+        is_causal(attrs.is_causal),
+        drops(attrs.dropout_p > 0),
+        scale(attrs.scale),
+        kept(attrs.dropout_p < 1 ? 1 / (1 - attrs.dropout_p) : 0),
+        threshold(bernoulli_threshold(1 - attrs.dropout_p)),
+        stream(attrs.stream) {
+    const Shape sizes = op::attention_batch(query, key, value);
+    rank = sizes.rank();
+    for (int i = 0; i < rank; ++i) {
+      batch[i] = sizes[i];
+      entries *= sizes[i];
+    }
+    q = AttentionOperand(query, sizes);
+    k = AttentionOperand(key, sizes);
+    v = AttentionOperand(value, sizes);
+    mask = AttentionOperand(given_mask, sizes);
+  }
+  /** Where an operand's matrix of one entry begins. */
+  __device__ std::int64_t offset(const AttentionOperand& x, std::int64_t entry) const {
+    std::int64_t at = 0;
+    for (int i = rank - 1; i >= 0; --i) {
+      at += entry % batch[i] * x.batch[i];
+      entry /= batch[i];
+    }
+    return at;
+  }
+  /** The score of a query and a key, from the product of their vectors; -inf where the key is not to be seen. */
+  template <class C>
+  __device__ C score(C product, std::int64_t mask_offset, std::int64_t query, std::int64_t key) const {
+    constexpr C kMasked = -std::numeric_limits<C>::infinity();
+    const C score = product * static_cast<C>(scale);
+    if (is_causal) return key > query ? kMasked : score;
+    if (!mask.data) return score;
+    const C value = mask.load<C>(mask_offset, query, key);
+    if (mask.dtype == DType::boolean) return value == C(0) ? kMasked : score;
+    return score + value;
+  }
+  /** What dropout multiplies a probability with. */
+  template <class C> __device__ C factor(std::int64_t entry, std::int64_t query, std::int64_t key) const {
+    if (!drops) return C(1);
+    const auto element = static_cast<std::uint64_t>((entry * queries + query) * keys + key);
+    const bool stays = bernoulli(philox_block(stream, element / 4).word[element % 4], threshold);
+    return stays ? static_cast<C>(kept) : C(0);
+  }
+};
+
+/** Some rows of a matrix of one entry. */
+struct MatrixRows {
+  const AttentionOperand* x;
+  std::int64_t offset, first, count;  // rows [first, count) are there
+
+  template <class C> __device__ C load(std::int64_t i, std::int64_t column) const {
+    return x->load<C>(offset, first + i, column);
+  }
+  __device__ bool has(std::int64_t i) const { return first + i < count; }
+};
+
+/** sums[i][j] += the products of rows of `a` with rows of `b` over `terms` columns. The two tiles are shared; all threads take part. */
+template <class C, class T>
+__device__ inline void add_row_products(C (&sums)[T::kOwn][T::kOwn], const MatrixRows& a, const MatrixRows& b,
+                                        std::int64_t terms, typename T::Line* left, typename T::Line* right) {
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
+  for (std::int64_t first = 0; first < terms; first += kSlice) {
+    __syncthreads();
+#pragma unroll
+    for (int l = 0; l < T::kOwn; ++l) {
+      const int line = row + l * kSide;
+      const bool inside = first + column < terms;
+      left[column][line] = inside && a.has(line) ? a.load<C>(line, first + column) : C(0);
+      right[column][line] = inside && b.has(line) ? b.load<C>(line, first + column) : C(0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < kSlice; ++t)
+#pragma unroll
+      for (int i = 0; i < T::kOwn; ++i)
+#pragma unroll
+        for (int j = 0; j < T::kOwn; ++j)
+          sums[i][j] = std::fma(left[t][row + i * kSide], right[t][column + j * kSide], sums[i][j]);
+  }
+}
+
+/** results[i][j] += the rows of x weighted with a tile's scores, for columns from `first_column` on of `columns`. */
+template <class C, class T>
+__device__ inline void add_weighted_rows(C (&results)[T::kOwn][T::kOwnColumns],
+                                         const typename T::Line* weights, const MatrixRows& x,
+                                         std::int64_t first_column, std::int64_t columns,
+                                         typename T::Wide* slice) {
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
+  for (int first = 0; first < T::kTile; first += kSlice) {
+    if (!x.has(first)) break;
+    __syncthreads();
+    for (int l = thread; l < kSlice * T::kColumns; l += kAttentionThreads) {
+      const int term = l / T::kColumns, at = l % T::kColumns;
+      const bool inside = x.has(first + term) && first_column + at < columns;
+      slice[term][at] = inside ? x.load<C>(first + term, first_column + at) : C(0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < kSlice; ++t)
+#pragma unroll
+      for (int i = 0; i < T::kOwn; ++i) {
+        const C weight = weights[row + i * kSide][first + t];
+#pragma unroll
+        for (int j = 0; j < T::kOwnColumns; ++j)
+          results[i][j] = std::fma(weight, slice[t][column + j * kSide], results[i][j]);
+      }
+  }
+}
+
+/** Stores a block's results as rows of a row-major matrix. */
+template <class C, class T>
+__device__ inline void store_rows(const C (&results)[T::kOwn][T::kOwnColumns], const Array& to,
+                                  std::int64_t first_row, std::int64_t end_row, std::int64_t first_column,
+                                  std::int64_t columns, std::int64_t base) {
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
+#pragma unroll
+  for (int i = 0; i < T::kOwn; ++i)
+#pragma unroll
+    for (int j = 0; j < T::kOwnColumns; ++j) {
+      const std::int64_t r = first_row + row + i * kSide, c = first_column + column + j * kSide;
+      if (r < end_row && c < columns) to.store<C>((base + r) * columns + c, results[i][j]);
+    }
+}
+
+/** Calls f.operator()<C, T>() with the tile for results of this many columns. */
+template <class F> void visit_attention_tile(DType dtype, std::int64_t columns, F&& f) {
+  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
+    if (columns > AttentionTile<C, 1>::kColumns)
+      f(std::type_identity<AttentionTile<C, 2>>{}, std::type_identity<C>{});
+    else
+      f(std::type_identity<AttentionTile<C, 1>>{}, std::type_identity<C>{});
+  });
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,155 @@
+// The CUDA kernels of attention's gradients: probabilities are computed once more from the saved logarithms, tile by tile. A block owns rows of one
+// gradient and passes over everything that adds to them, so that nothing is added by two threads.
+#include "../../tensor/cpu/order.h"
+#include "../attach.h"
+#include "attention.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** Per query, the sum of g y: what softmax's gradient subtracts. Lines are the rows of both. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    offsets_kernel(const __grid_constant__ Lines rows, const Array g, const Array y, C* offsets) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const LineWalk walk(rows);
+  const C sum = walk.fold(room, C(0), cpu_kernels::Plus{}, [&](std::int64_t place, std::int64_t) {
+    return g.load<C>(place) * y.load<C>(place);
+  });
+  if (walk.is_first()) offsets[walk.line] = sum;
+}
+
+/** Which gradient a block owns rows of. */
+enum class Gradient : std::uint8_t { queries, keys, values };
+
+template <class C> struct AttentionGradients {
+  AttentionCall call;
+  AttentionOperand g;
+  const C *log_sums, *offsets;
+  Array dq, dk, dv, dmask;
+  // Tiles of rows and of columns, and from which block on each gradient's are.
+  std::int64_t query_tiles, key_tiles, feature_tiles, value_tiles, first_key_block, first_value_block;
+};
+
+/** A block's rows and columns of its gradient. */
+struct Owned {
+  Gradient what;
+  std::int64_t entry, row, column;
+};
+
+template <class C, class T> __device__ Owned owned_by_block(const AttentionGradients<C>& all) {
+  std::int64_t block = blockIdx.x;
+  const Gradient what = block >= all.first_value_block ? Gradient::values
+                        : block >= all.first_key_block ? Gradient::keys
+                                                       : Gradient::queries;
+  if (what == Gradient::values) block -= all.first_value_block;
+  if (what == Gradient::keys) block -= all.first_key_block;
+  const std::int64_t columns = what == Gradient::values ? all.value_tiles : all.feature_tiles,
+                     rows = what == Gradient::queries ? all.query_tiles : all.key_tiles;
+  return {what, block / columns / rows, block / columns % rows * T::kTile, block % columns * T::kColumns};
+}
+
+template <class C, class T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    gradients_kernel(const __grid_constant__ AttentionGradients<C> all) {
+  MZ_SHARED(typename T::Line, left, kSlice);
+  MZ_SHARED(typename T::Line, right, kSlice);
+  MZ_SHARED(typename T::Line, weights, T::kTile);
+  MZ_SHARED(typename T::Wide, slice, kSlice);
+  const AttentionCall& call = all.call;
+  const Owned own = owned_by_block<C, T>(all);
+  const std::int64_t entry = own.entry, mask_offset = call.offset(call.mask, entry);
+  const bool by_query = own.what == Gradient::queries;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
+  const MatrixRows q{&call.q, call.offset(call.q, entry), 0, call.queries},
+      k{&call.k, call.offset(call.k, entry), 0, call.keys},
+      v{&call.v, call.offset(call.v, entry), 0, call.keys},
+      g{&all.g, call.offset(all.g, entry), 0, call.queries};
+  // The owned rows, what they meet, and the products of either with which scores and their gradients begin.
+  MatrixRows rows = by_query ? q : k, row_values = by_query ? g : v, met = by_query ? k : q,
+             met_values = by_query ? v : g;
+  rows.first = row_values.first = own.row;
+  MatrixRows added = own.what == Gradient::values ? g : met;
+  const std::int64_t columns = own.what == Gradient::values ? call.values : call.features;
+
+  C results[T::kOwn][T::kOwnColumns] = {};
+  const std::int64_t begin = call.is_causal && !by_query ? own.row : 0;
+  const std::int64_t end =
+      call.is_causal && by_query && own.row + T::kTile < met.count ? own.row + T::kTile : met.count;
+  for (std::int64_t first = begin; first < end; first += T::kTile) {
+    met.first = met_values.first = added.first = first;
+    C scores[T::kOwn][T::kOwn] = {}, slopes[T::kOwn][T::kOwn] = {};
+    add_row_products<C, T>(scores, rows, met, call.features, left, right);
+    if (own.what != Gradient::values)
+      add_row_products<C, T>(slopes, row_values, met_values, call.values, left, right);
+    __syncthreads();  // the last weights have been used
+#pragma unroll
+    for (int i = 0; i < T::kOwn; ++i)
+#pragma unroll
+      for (int j = 0; j < T::kOwn; ++j) {
+        const std::int64_t r = own.row + row + i * kSide, m = first + column + j * kSide;
+        const std::int64_t query = by_query ? r : m, key = by_query ? m : r;
+        C weight = 0;
+        if (query < call.queries && key < call.keys) {
+          const std::int64_t at = entry * call.queries + query;
+          const C p = math::exp(call.score(scores[i][j], mask_offset, query, key) - all.log_sums[at]);
+          const C factor = call.factor<C>(entry, query, key);
+          weight = own.what == Gradient::values ? p * factor : p * (slopes[i][j] * factor - all.offsets[at]);
+          if (by_query && own.column == 0 && all.dmask.data)
+            all.dmask.template store<C>(at * call.keys + key, weight);
+        }
+        weights[row + i * kSide][column + j * kSide] = weight;
+      }
+    add_weighted_rows<C, T>(results, weights, added, own.column, columns, slice);
+  }
+  if (own.what != Gradient::values)
+#pragma unroll
+    for (int i = 0; i < T::kOwn; ++i)
+#pragma unroll
+      for (int j = 0; j < T::kOwnColumns; ++j) results[i][j] *= static_cast<C>(call.scale);
+  const Array& to = by_query ? all.dq : own.what == Gradient::keys ? all.dk : all.dv;
+  store_rows<C, T>(results, to, own.row, rows.count, own.column, columns, entry * rows.count);
+}
+
+void attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
+  const AttentionCall call(in[1], in[2], in[3], in[4], attrs.forward);
+  const Tensor g = row_major(in[0]), y = row_major(in[5]), log_sums = row_major(in[6]);
+  const Device device = g.device();
+  const runtime::Stream stream = current_stream(device);
+  const Shape batch = op::attention_batch(in[1], in[2], in[3]);
+  visit_attention_tile(
+      in[1].dtype(), std::max(call.features, call.values),
+      [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
+        const std::int64_t rows = call.entries * call.queries;
+        const Tensor room = workspace(rows * static_cast<std::int64_t>(sizeof(C)), device);
+        C* const offsets = static_cast<C*>(room.raw_data());
+        const Lines lines = trailing_lines({rows, call.values}, 1);
+        launch(&offsets_kernel<C>, grid_of(lines), stream, lines, Array(g), Array(y), offsets);
+        AttentionGradients<C> all{.call = call,
+                                  .g = AttentionOperand(g, batch),
+                                  .log_sums = log_sums.data<C>(),
+                                  .offsets = offsets,
+                                  .dq = Array(out[0]),
+                                  .dk = Array(out[1]),
+                                  .dv = Array(out[2]),
+                                  .dmask = attrs.mask_gradient ? Array(out[3]) : Array(),
+                                  .query_tiles = T::tiles(call.queries),
+                                  .key_tiles = T::tiles(call.keys),
+                                  .feature_tiles = T::column_tiles(call.features),
+                                  .value_tiles = T::column_tiles(call.values),
+                                  .first_key_block = 0,
+                                  .first_value_block = 0};
+        all.first_key_block = call.entries * all.query_tiles * all.feature_tiles;
+        all.first_value_block = all.first_key_block + call.entries * all.key_tiles * all.feature_tiles;
+        const std::int64_t blocks = all.first_value_block + call.entries * all.key_tiles * all.value_tiles;
+        launch(&gradients_kernel<C, T>, {.blocks = blocks, .threads = kAttentionThreads}, stream, all);
+      });
+}
+
+}  // namespace
+
+void attach_attention_backward() { attach<op::AttentionBackward, attention_backward>(); }
+
+}  // namespace mezzo::gpu
