@@ -50,11 +50,12 @@ void declare(Arguments& arguments, Options& o) {
                    "stretches of text in a batch; 0 means what goes with the size");
   arguments.option("accumulate", o.accumulate, 1, 10000, "batches whose gradients are added up for a step");
   arguments.option("lr", o.lr, "highest learning rate of AdamW; without it what goes with the size");
-  arguments.option("dropout", o.dropout, "share of what is forgotten while training");
+  arguments.option("dropout", o.dropout, 0, 0.99, "share of what is forgotten while training");
   arguments.option("clip", o.clip, "largest norm of a step's gradients");
   arguments.option("prompt", o.prompt, "what the written text begins with");
   arguments.option("length", o.length, 0, 1000000, "characters to write at the end");
-  arguments.option("temperature", o.temperature, "of the writing: below 1 is more careful");
+  arguments.option("temperature", o.temperature, 0, 100,
+                   "of the writing: below 1 is more careful, 0 takes the likeliest");
   declare(arguments, o.run);
 }
 

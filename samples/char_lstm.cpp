@@ -31,11 +31,12 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("batch", o.batch, 1, 100000, "places of the text that are read at the same time");
   arguments.option("stretch", o.stretch, 1, 100000, "characters through which gradients go back");
   arguments.option("lr", o.lr, "learning rate of Adam at the start; falls along half a cosine");
-  arguments.option("dropout", o.dropout, "share of what is forgotten between layers while training");
+  arguments.option("dropout", o.dropout, 0, 0.99, "share of what is forgotten between layers while training");
   arguments.option("clip", o.clip, "largest norm of a step's gradients");
   arguments.option("prompt", o.prompt, "what the written text begins with");
   arguments.option("length", o.length, 0, 1000000, "characters to write at the end");
-  arguments.option("temperature", o.temperature, "of the writing: below 1 is more careful");
+  arguments.option("temperature", o.temperature, 0, 100,
+                   "of the writing: below 1 is more careful, 0 takes the likeliest");
   declare(arguments, o.run);
 }
 

@@ -82,6 +82,8 @@ int load_and_train(const Options& o) {
   const Device device = prepare(o.run);
   const data::Split digits = load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));
   if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
+  if (o.batch > digits.train.size())
+    throw UsageError(str("--batch ", o.batch, " is larger than the data: ", digits.train.size(), " digits"));
   return o.net == "mlp" ? train<Mlp>(o, digits, device) : train<LeNet>(o, digits, device);
 }
 
