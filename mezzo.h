@@ -26,6 +26,7 @@
 #include "nn/attention.h"
 #include "nn/checkpoint.h"
 #include "nn/conv.h"
+#include "nn/data/cifar.h"
 #include "nn/data/digits.h"
 #include "nn/data/mnist.h"
 #include "nn/distance.h"

@@ -1,7 +1,6 @@
 #include "blas.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <cstring>
@@ -14,12 +13,14 @@
 #include "../tensor/numerics.h"
 #include "../tensor/tensor.h"
 #include "../tensor/text.h"
+#include "key.h"
+#include "shared_library.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
 
-/** cuBLASLt, loaded by the first product on a GPU: linked, it would cost every process 0.1 s and 200 MB. */
+/** The functions of cuBLASLt that are called here. */
 class Library {
  public:
   static const Library& get() {
@@ -27,8 +28,8 @@ class Library {
     return only;
   }
 
-  bool usable() const { return missing_.empty(); }
-  const std::string& missing() const { return missing_; }
+  bool usable() const { return file_.usable(); }
+  const std::string& missing() const { return file_.missing(); }
 
 #define MZ_CUBLASLT_FUNCTIONS(F)          \
   F(cublasLtCreate)                       \
@@ -50,20 +51,12 @@ class Library {
 
  private:
   Library() {
-    const std::string file = str("libcublasLt.so.", CUBLAS_VER_MAJOR);
-    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      missing_ = str(file, " was not found; put its folder into LD_LIBRARY_PATH");
-      return;
-    }
-#define MZ_LOAD(function)                                                     \
-  function = reinterpret_cast<decltype(function)>(dlsym(library, #function)); \
-  if (!function && missing_.empty()) missing_ = str(file, " has no ", #function);
+#define MZ_LOAD(function) file_.load(function, #function);
     MZ_CUBLASLT_FUNCTIONS(MZ_LOAD)
 #undef MZ_LOAD
   }
 
-  std::string missing_;
+  SharedLibrary file_{str("libcublasLt.so.", CUBLAS_VER_MAJOR)};
 };
 
 void check(cublasStatus_t status, const char* call, CallPlace place = CallPlace::current()) {
@@ -166,12 +159,6 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 /** What the choice of an algorithm depends on. */
 using Key = std::array<std::int64_t, 20>;
 
-/** The largest power of two up to 256 that divides an address. */
-std::int64_t alignment(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
-  return static_cast<std::int64_t>(bits & (~bits + 1));
-}
-
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
                              (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0);
@@ -196,14 +183,6 @@ Key key_of(const Gemm& g, Device device) {
           flags,
           device.index};
 }
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    std::size_t hash = 0;
-    for (const std::int64_t part : key) hash = hash * 0x9E3779B97F4A7C15u + static_cast<std::size_t>(part);
-    return hash;
-  }
-};
 
 struct Choice {
   cublasLtMatmulAlgo_t algorithm;

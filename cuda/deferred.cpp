@@ -17,7 +17,7 @@ constexpr std::size_t kWords = 64;
 /** The watched ranges of one device, and their words in its memory. */
 struct Watch {
   Tensor words;
-  std::vector<ClassRange> ranges;
+  std::vector<WatchedRange> ranges;
   bool is_armed = false;  // a kernel may have noted something
 
   DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
@@ -37,15 +37,17 @@ void reset(Watch& watch, Device device) {
   watch.is_armed = false;
 }
 
-[[noreturn]] void fail_noted(const ClassRange& range, DeferredWord word) {
+[[noreturn]] void fail_noted(const WatchedRange& watched, DeferredWord word) {
   const auto place = static_cast<std::int64_t>(word >> 32);
   const auto value = static_cast<std::int32_t>(static_cast<std::uint32_t>(word));
+  if (const auto* index = std::get_if<op::IndexRange>(&watched)) op::fail_index(*index, place, value);
+  const ClassRange& range = std::get<ClassRange>(watched);
   op::fail_class(range.op, range.targets, place, value, range.classes, range.ignore_index);
 }
 
 }  // namespace
 
-DeferredWord* watch(Device device, const ClassRange& range) {
+DeferredWord* watch(Device device, const WatchedRange& range) {
   {
     const std::lock_guard lock(mutex);
     Watch& watch = watch_of(device);
@@ -75,7 +77,7 @@ DeferredWord* watch(Device device, const ClassRange& range) {
 
 void raise_deferred(Device device) {
   std::array<DeferredWord, kWords> words;
-  ClassRange broken;
+  WatchedRange broken;
   DeferredWord noted = kNothingBad;
   {
     const std::lock_guard lock(mutex);

@@ -1,12 +1,13 @@
 // Deferred errors: an index that lives on the device can be checked by the kernel that uses it alone. It notes the first bad one, and the next call
 // that waits for the device throws what the CPU would have thrown at once.
-// Sees: ../tensor/tensor.h, runtime.h; parsed by nvcc too.
-// Read next: deferred.cpp, kernels/cross_entropy.cu (a user), device.cpp (who asks).
+// Sees: ../tensor/ops/gather.h, runtime.h; parsed by nvcc too.
+// Read next: deferred.cpp, kernels/cross_entropy.cu, kernels/indices.h (users), device.cpp (who asks).
 #pragma once
 
 #include <string_view>
+#include <variant>
 
-#include "../tensor/tensor.h"
+#include "../tensor/ops/gather.h"
 #include "runtime.h"
 
 namespace mezzo::gpu {
@@ -23,8 +24,10 @@ struct ClassRange {
   friend bool operator==(const ClassRange&, const ClassRange&) = default;
 };
 
-/** The word for a kernel that is about to check class indices. */
-DeferredWord* watch(Device device, const ClassRange& range);
+using WatchedRange = std::variant<ClassRange, op::IndexRange>;
+
+/** The word for a kernel that is about to check class indices, or the values of an index tensor. */
+DeferredWord* watch(Device device, const WatchedRange& range);
 
 /** After a wait for the device's stream: throws where a kernel has noted something since the last time, and forgets it. Errors: IndexError. */
 void raise_deferred(Device device);

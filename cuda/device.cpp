@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "../tensor/caching_allocator.h"
+#include "../tensor/text.h"
+#include "blas.h"
 #include "deferred.h"
+#include "dnn.h"
 
 namespace mezzo::gpu {
 
@@ -52,6 +55,10 @@ class CudaBackend final : public Backend {
 
   int device_count() const override { return found_count_; }
   std::string absence() const override { return absence_; }
+
+  std::string description(int index) const override {
+    return str(runtime::description(index), ", ", blas::description(), ", ", dnn::description());
+  }
 
   void copy(const void* from, Device from_device, void* to, Device to_device,
             std::size_t bytes) const override {

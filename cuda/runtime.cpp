@@ -66,6 +66,17 @@ Discovery discover() {
   return {0, cudaGetErrorString(code)};
 }
 
+std::string description(int device) {
+  const Place place = Place::current();
+  cudaDeviceProp properties{};
+  int driver = 0;
+  check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device), place);
+  check("cudaDriverGetVersion", cudaDriverGetVersion(&driver), place);
+  return str(static_cast<const char*>(properties.name), ", ", properties.totalGlobalMem >> 30, " GiB, sm_",
+             properties.major, properties.minor, ", driver for CUDA ", driver / 1000, ".", driver % 1000 / 10,
+             ", CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+}
+
 void use(int device, Place place) { check("cudaSetDevice", select(device), place); }
 
 void* allocate(int device, std::size_t bytes, Place place) {

@@ -25,6 +25,9 @@ struct Discovery {
 };
 Discovery discover();
 
+/** Name, memory and architecture of a device, versions of driver and runtime. Errors: CudaError. */
+std::string description(int device);
+
 /** Makes a device the one that this thread's launches go to. Errors: CudaError. */
 void use(int device, Place place = Place::current());
 

@@ -1,6 +1,6 @@
 """What the comparisons with PyTorch share: threads set before torch starts, blocks of both sides in turns, the ratio of medians.
 
-Used by compare_torch.py and compare_torch_ops.py.
+Used by bench_torch.py and compare_torch_ops.py.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ def parser(doc, threads):
     """Options that every comparison has."""
     result = argparse.ArgumentParser(description=doc.splitlines()[0])
     result.add_argument("--bench", default="build/samples/bench")
-    result.add_argument("--threads", type=int, default=threads)
+    result.add_argument("--threads", type=int if threads else str, default=threads)
     result.add_argument("--blocks", type=int, default=5)
     return result
 
@@ -44,11 +44,15 @@ def median_seconds(step, count):
     return statistics.median(times)
 
 
+def run_bench(bench, *options):
+    subprocess.run([bench, *(str(option) for option in options)], check=True, stdout=subprocess.DEVNULL)
+
+
 def bench_report(bench, *options):
     """What `bench` writes with --json under these options."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
-        subprocess.run([bench, *(str(option) for option in options), "--json", path], check=True, stdout=subprocess.DEVNULL)
+        run_bench(bench, *options, "--json", path)
         with open(path) as file:
             return json.load(file)
 

@@ -17,6 +17,8 @@ class MZ_API Backend {
   virtual int device_count() const = 0;
   /** Why there is none, in a few words; empty where there are some. */
   virtual std::string absence() const = 0;
+  /** What a device is and what its ops use, in one line. */
+  virtual std::string description(int index) const = 0;
   /** Copies bytes between two devices, of which one at least is of this kind. They have arrived in the CPU's memory, and may be overwritten where
    *  they came from, when it returns. Errors: CudaError. */
   virtual void copy(const void* from, Device from_device, void* to, Device to_device,

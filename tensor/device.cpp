@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "error.h"
+#include "parallel.h"
 #include "text.h"
 
 namespace mezzo {
@@ -53,6 +54,11 @@ Device Device::parse(const std::string& text) {
     fail<DeviceError>("device",
                       {.what = "no such CUDA device", .got = got, .expected = str("an index below ", count)});
   return {DeviceKind::cuda, static_cast<std::int8_t>(index)};
+}
+
+std::string description(Device device) {
+  if (device == cpu) return str("CPU, ", num_threads(), num_threads() == 1 ? " thread" : " threads");
+  return find_backend(DeviceKind::cuda)->description(Device::parse(str(device)).index);
 }
 
 }  // namespace mezzo

@@ -31,4 +31,8 @@ inline constexpr Device cpu{DeviceKind::cpu, 0};
 /** "cpu" or "cuda:0". */
 MZ_API std::string str(Device device);
 
+/** What a device is, for reports: a GPU's name, memory and architecture, and the versions of the driver and of the libraries that its ops use
+ *  (which are loaded for it). Errors: DeviceError where this build or machine has no such device. */
+MZ_API std::string description(Device device);
+
 }  // namespace mezzo

@@ -46,4 +46,4 @@ def main(*paths):
     return 1 if failed or not passed else 0
 
 
-sys.exit(main(sys.argv[1]))
+sys.exit(main(*sys.argv[1:]))

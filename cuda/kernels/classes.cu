@@ -1,10 +1,12 @@
-// The CUDA kernels that turn class indices into weights and masks. Bad classes are noted, and thrown when the host next waits.
+// The CUDA kernels that turn class indices into weights, masks and unit vectors. Bad classes are noted, and thrown when the host next waits.
 #include <limits>
 
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/margin_loss.h"
+#include "../../tensor/ops/triangle.h"
 #include "../attach.h"
 #include "../deferred.h"
+#include "items.h"
 #include "lines.h"
 #include "row.h"
 
@@ -77,11 +79,33 @@ void named_classes(Inputs in, Outputs out, const op::NamedClasses::Attrs& attrs)
          out[0].data<bool>(), bad);
 }
 
+/** A thread for each element of the result; the first of a row checks its class. */
+__global__ void __launch_bounds__(kItemThreads)
+    one_hot_kernel(const Array classes, std::int64_t count, std::int64_t size, std::int64_t* y,
+                   DeferredWord* bad) {
+  const std::int64_t item = item_here();
+  if (item >= count) return;
+  const Split at(item, size);
+  const std::int64_t t = classes.load<std::int64_t>(at.quotient);
+  if (at.rest == 0 && (t < 0 || t >= size)) note_bad(bad, at.quotient, t);
+  y[item] = t == at.rest ? 1 : 0;
+}
+
+void one_hot(Inputs in, Outputs out, const op::OneHot::Attrs& attrs) {
+  const Tensor classes = row_major(in[0]), &y = out[0];
+  const TensorMeta into{y.shape(), y.dtype(), y.device()};
+  DeferredWord* const bad =
+      watch(y.device(), op::IndexRange{"one_hot", classes.shape(), into, classes.dim(), 0, attrs.classes});
+  launch_over(y.numel(), y.device(), &one_hot_kernel, Array(classes), y.numel(), attrs.classes,
+              y.data<std::int64_t>(), bad);
+}
+
 }  // namespace
 
 void attach_classes() {
   attach<op::ClassWeights, class_weights>();
   attach<op::NamedClasses, named_classes>();
+  attach<op::OneHot, one_hot>();
 }
 
 }  // namespace mezzo::gpu

@@ -1,7 +1,8 @@
-// Convolutions, their adjoints and their weights' gradients for all shapes: what runs where cuDNN does not fit or is not there.
+// Convolutions, their adjoints and their weights' gradients: by cuDNN where it fits, else by a kernel of our own that takes all shapes.
 #include "../../tensor/ops/conv_geometry.h"
 
 #include "../attach.h"
+#include "../dnn.h"
 #include "lines.h"
 #include "row.h"
 #include "tiles.h"
@@ -149,6 +150,25 @@ template <class P> void run(const P& problem, DType result, Device device) {
   visit_floating_compute(result, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
+/** Hands the convolution to cuDNN where that takes it: operands of one dtype, and something to do. */
+bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g, const Volume& x,
+                const Volume& y, const Tensor& weight, const Tensor& bias) {
+  const bool one_dtype =
+      x.dtype == y.dtype && weight.dtype() == x.dtype && (!bias.defined() || bias.dtype() == x.dtype);
+  const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
+  const bool has_work = x.batch * x.channels * x.pixels() * y.channels * y.pixels() * g.taps() > 0;
+  if (!one_dtype || !adds_to_y || !has_work) return false;
+  const Device device = weight.device();
+  return dnn::convolve({.wanted = wanted,
+                        .dims = dims,
+                        .x = x,
+                        .y = y,
+                        .geometry = g,
+                        .weight = weight.raw_data(),
+                        .bias = bias.defined() ? bias.raw_data() : nullptr},
+                       device, current_stream(device));
+}
+
 template <class P> void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
   problem.m = y.batch * y.pixels();
   problem.n = problem.out_channels;
@@ -165,6 +185,10 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
   const ConvGeometry g =
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
                         op::volume_of(w, attrs.dims).size);
+  using Wanted = dnn::Convolution::Wanted;
+  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias)
+                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias))
+    return;
   run_positions(problem_of<P>(g, from, to, w), to, bias, x.device());
 }
 
@@ -173,6 +197,7 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
+  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {})) return;
   Weight problem = problem_of<Weight>(g, from, to, out[0]);
   problem.m = problem.in_channels * g.taps();
   problem.n = problem.out_channels;

@@ -2,6 +2,7 @@
 #include "../../tensor/ops/copy.h"
 
 #include "../attach.h"
+#include "copy.h"
 #include "map.h"
 #include "row.h"
 
@@ -23,11 +24,6 @@ template <class C> void launch_copy(const Map& map, const void*, runtime::Stream
   launch(&copy_kernel<C>, map_grid(map), stream, map);
 }
 
-void copy_elements(const Tensor& from, Tensor& to) {
-  constexpr MapFns fns{&launch_copy<float>, &launch_copy<double>, &launch_copy<std::int64_t>};
-  map_elements(fns, compute_dtype(from.dtype()), {&from, 1}, {&to, 1}, nullptr);
-}
-
 void to(Inputs in, Outputs out, const op::To::Attrs&) { copy_elements(in[0], out[0]); }
 void clone(Inputs in, Outputs out, const op::Clone::Attrs&) { copy_elements(in[0], out[0]); }
 void copy(Inputs in, Outputs out, const op::Copy::Attrs&) { copy_elements(in[1], out[0]); }
@@ -36,6 +32,15 @@ void fill(Inputs, Outputs out, const op::Fill::Attrs& attrs) {
 }
 
 }  // namespace
+
+void copy_elements(const Tensor& from, Tensor& to) {
+  constexpr MapFns fns{&launch_copy<float>, &launch_copy<double>, &launch_copy<std::int64_t>};
+  map_elements(fns, compute_dtype(from.dtype()), {&from, 1}, {&to, 1}, nullptr);
+}
+
+void start_from(const Tensor& x, Tensor& out) {
+  if (x.raw_data() != out.raw_data()) copy_elements(x, out);
+}
 
 void attach_copy() {
   attach<op::To, to>();

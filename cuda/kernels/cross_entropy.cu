@@ -152,7 +152,7 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   const Device device = in[0].device();
   const std::int64_t count = held.scores.lines.count;
   held.scores.bad =
-      watch(device, {"cross_entropy", in[1].shape(), held.scores.lines.length, attrs.ignore_index});
+      watch(device, ClassRange{"cross_entropy", in[1].shape(), held.scores.lines.length, attrs.ignore_index});
   const runtime::Stream stream = current_stream(device);
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Tensor room = workspace(2 * count * static_cast<std::int64_t>(sizeof(C)), device);

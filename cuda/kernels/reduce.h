@@ -18,32 +18,53 @@
 
 namespace mezzo::gpu {
 
-template <class R>
-__global__ void __launch_bounds__(kSpreadThreads)
-    reduce_kernel(const __grid_constant__ Reduction plan, const R r, typename R::State* partial) {
-  using State = typename R::State;
-  MZ_SHARED(State, states, kSpreadThreads);
-  const Role at = role_in(plan.spread);
-  const std::int64_t chunk = blockIdx.x % plan.chunks;
-  const std::int64_t result = blockIdx.x / plan.chunks * plan.spread.slots + at.slot;
-  State state = r.identity();
-  if (result < plan.kept.count) {
-    const std::int64_t base = place_of(plan.kept, result);
+/** The calling thread's result and its elements of it. Every thread of the block goes through it, those beyond the last result with nothing to do. */
+struct ReduceWalk {
+  const Reduction& plan;
+  Role at;
+  std::int64_t chunk, result;
+  bool has_result;
+
+  __device__ explicit ReduceWalk(const Reduction& p)
+      : plan(p),
+        at(role_in(p.spread)),
+        chunk(blockIdx.x % p.chunks),
+        result(blockIdx.x / p.chunks * p.spread.slots + at.slot),
+        has_result(result < p.kept.count) {}
+  /** Calls f(i) for each element that is the thread's. */
+  template <class F> __device__ void for_each(F&& f) const {
+    if (!has_result) return;
     const std::int64_t begin = chunk * plan.chunk_length;
     const std::int64_t left = plan.reduced.count - begin;
     const std::int64_t end = begin + (left < plan.chunk_length ? left : plan.chunk_length);
-    for (std::int64_t i = begin + at.part; i < end; i += plan.spread.parts) {
-      const auto x = load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i));
-      state = r.add(state, x, i);
-    }
+    for (std::int64_t i = begin + at.part; i < end; i += plan.spread.parts) f(i);
   }
-  const auto combine = [&r](State a, State b) { return r.combine(a, b); };
-  state = joined(plan.spread, at, states, state, combine);
-  if (at.part != 0 || result >= plan.kept.count) return;
-  if (partial)
-    partial[result * plan.chunks + chunk] = state;
-  else
-    r.finish(result, state);
+  /** Joins the states of the result's threads and hands over what they come to; all threads of the block take part. */
+  template <class R>
+  __device__ void finish(const R& r, typename R::State* room, typename R::State state,
+                         typename R::State* partial) const {
+    using State = typename R::State;
+    state = joined(plan.spread, at, room, state, [&r](State a, State b) { return r.combine(a, b); });
+    if (at.part != 0 || !has_result) return;
+    if (partial)
+      partial[result * plan.chunks + chunk] = state;
+    else
+      r.finish(result, state);
+  }
+};
+
+template <class R>
+__global__ void __launch_bounds__(kSpreadThreads)
+    reduce_kernel(const __grid_constant__ Reduction plan, const R r, typename R::State* partial) {
+  MZ_SHARED(typename R::State, states, kSpreadThreads);
+  const ReduceWalk walk(plan);
+  const std::int64_t base = walk.has_result ? place_of(plan.kept, walk.result) : 0;
+  typename R::State state = r.identity();
+  walk.for_each([&](std::int64_t i) {
+    const auto x = load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i));
+    state = r.add(state, x, i);
+  });
+  walk.finish(r, states, state, partial);
 }
 
 /** One block per result joins the states of its chunks. */
@@ -62,20 +83,27 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (thread == 0) r.finish(result, state);
 }
 
+/** Calls run(grid, partial) to put the kernel of a plan into the stream, and joins the states of chunks where there are several. */
+template <class R, class Run>
+void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run) {
+  using State = typename R::State;
+  if (plan.results() == 0) return;
+  const Grid grid{.blocks = plan.blocks(), .threads = plan.spread.threads()};
+  if (plan.chunks == 1) return run(grid, static_cast<State*>(nullptr));
+  const Tensor room =
+      workspace(plan.results() * plan.chunks * static_cast<std::int64_t>(sizeof(State)), device);
+  State* partial = static_cast<State*>(room.raw_data());
+  run(grid, partial);
+  launch(&join_kernel<R>, {.blocks = plan.results(), .threads = kSpreadThreads}, current_stream(device),
+         partial, plan.chunks, r);
+}
+
 /** Reduces the dimensions of x in `dims`; `r` stores the results. */
 template <class R> void reduce(const Tensor& x, std::uint32_t dims, const R& r) {
-  using State = typename R::State;
   const Reduction plan = reduction_of(x, dims);
-  if (plan.results() == 0) return;
-  const runtime::Stream stream = current_stream(x.device());
-  const Grid grid{.blocks = plan.blocks(), .threads = plan.spread.threads()};
-  if (plan.chunks == 1) return launch(&reduce_kernel<R>, grid, stream, plan, r, static_cast<State*>(nullptr));
-  const Tensor room =
-      workspace(plan.results() * plan.chunks * static_cast<std::int64_t>(sizeof(State)), x.device());
-  State* partial = static_cast<State*>(room.raw_data());
-  launch(&reduce_kernel<R>, grid, stream, plan, r, partial);
-  launch(&join_kernel<R>, {.blocks = plan.results(), .threads = kSpreadThreads}, stream, partial, plan.chunks,
-         r);
+  reduce_by(plan, r, x.device(), [&](const Grid& grid, typename R::State* partial) {
+    launch(&reduce_kernel<R>, grid, current_stream(x.device()), plan, r, partial);
+  });
 }
 
 }  // namespace mezzo::gpu

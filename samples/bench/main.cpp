@@ -1,112 +1,106 @@
-// bench: trains the digit nets at every level from the same seed and prints what each level costs and brings.
-//   bench                   the table, on digits drawn by the program
-//   bench --data DIR        the same on MNIST
-//   bench --micro           the cost of single operations against what the project wants
-//   bench --ops             the time of operations forward and backward, for ../compare_torch_ops.py
+// bench: trains every sample net at every level from the same seed and prints what each level costs and brings.
+//   bench                                 the table, tiny nets
+//   bench --size small --html page.html   sizes for a laptop; and a page with bars and curves
+//   bench --export DIR                    the nets' initial weights and data, for bench_torch.py
+//   bench --peer FILE.json                what bench_torch.py has measured: both sides and their ratio
+//   bench --micro                         the cost of single operations against what the project wants
+//   bench --ops                           the time of operations forward and backward, for ../compare_torch_ops.py
 #include <mezzo.h>
 
-#include <algorithm>
+#include <filesystem>
+#include <iostream>
 
 #include "../common/arguments.h"
 #include "../common/program.h"
+#include "../common/progress.h"
+#include "../common/run_options.h"
 #include "../common/table.h"
-#include "../common/training.h"
 #include "micro.h"
 #include "ops.h"
+#include "report.h"
 
 namespace {
 
 using namespace samples;
 
+std::vector<std::string> names_of_nets() {
+  std::vector<std::string> names;
+  for (const NetEntry& entry : all_nets()) names.emplace_back(entry.name);
+  return names;
+}
+
 struct Options {
-  TrainSettings settings{.epochs = 1, .batch = 128};
-  std::vector<std::string> nets = net_names(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
-  std::string data, device = "cpu", json;
-  std::int64_t threads = 0, seed = 1, train = 8000, test = 2000;
-  bool micro = false, ops = false;
+  Setting setting;
+  MeasureOptions measure;
+  std::vector<std::string> nets = names_of_nets(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
+  std::string size = "tiny", device = "cpu", json, html, export_to, peer;
+  std::int64_t threads = 0, seed = 1;
+  bool micro = false, ops = false, quiet = false;
   std::vector<std::string> only = op_names();
   std::int64_t rounds = 15;
 };
 
 void declare(Arguments& arguments, Options& o) {
-  arguments.option("nets", o.nets, "which nets, separated by commas: mlp, lenet");
+  arguments.option("nets", o.nets, "which nets, separated by commas");
   arguments.option("levels", o.levels, "which levels, separated by commas");
-  arguments.option("data", o.data,
-                   "folder with MNIST's IDX files (.gz or not); without it digits are drawn by the program");
-  arguments.option("train", o.train, 1, 1000000, "number of drawn digits to train on");
-  arguments.option("test", o.test, 1, 1000000, "number of drawn digits to test on");
-  arguments.option("epochs", o.settings.epochs, 0, 100000, "walks over the training data");
-  arguments.option("batch", o.settings.batch, 1, 1000000, "images per step");
-  arguments.option("steps", o.settings.max_steps, 0, 1000000000,
-                   "stop each run after so many steps; 0 means no limit");
-  arguments.option("lr", o.settings.lr, "learning rate of Adam");
-  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of initial weights, order and drawn digits");
+  arguments.option("size", o.size, "tiny: a second or two; small: a laptop; full: a GPU");
+  arguments.option("batch", o.setting.batch, 0, 1000000, "samples per step; 0 means what goes with the size");
+  arguments.option("steps", o.measure.steps, 1, 1000000000, "steps of each run");
+  arguments.option("warm-up", o.measure.warm_up, 0, 1000000000, "the first so many of them are not timed");
+  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of initial weights and data");
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
-  arguments.option("json", o.json, "write the table's fields to this file");
+  arguments.option("json", o.json, "write all figures to this file");
+  arguments.option("html", o.html, "write a page with bars and curves to this file");
+  arguments.option("export", o.export_to,
+                   "write each net's initial weights and data to this folder and do nothing else");
+  arguments.option("peer", o.peer, "print the ratios that bench_torch.py has written to this file");
   arguments.flag("micro", o.micro, "measure single operations instead");
   arguments.flag("ops", o.ops,
                  "measure operations forward and backward instead, on one thread unless told otherwise");
   arguments.option("only", o.only, "which operations, separated by commas; all of them without");
   arguments.option("rounds", o.rounds, 1, 100000, "calls of each operation");
-  arguments.flag("quiet", o.settings.quiet, "no progress");
+  arguments.flag("quiet", o.quiet, "no progress");
 }
 
-void check_names(const Options& o) {
+/** Everything that can be wrong is said before anything is measured. */
+void check(Options& o) {
   for (const std::string& level : o.levels) check_level(level);
-  for (const std::string& net : o.nets)
-    if (std::find(net_names().begin(), net_names().end(), net) == net_names().end())
-      throw UsageError("--nets: unknown net; got \"" + net + "\", expected mlp or lenet");
+  o.setting.size = parse_size(o.size);
+  check_nets(o.nets);
+  o.setting.device = parse_device(o.device);
+  o.setting.seed = static_cast<std::uint64_t>(o.seed);
 }
 
-std::vector<std::string> row_of(const TrainResult& r, double o0_ms) {
-  return {r.net,
-          r.level,
-          fixed(r.step_ms, 2),
-          fixed(r.samples_per_s, 0),
-          o0_ms > 0 ? fixed(r.step_ms / o0_ms, 2) : "-",
-          bytes_text(static_cast<double>(r.peak_bytes)),
-          fixed(r.final_loss, 4),
-          fixed(100 * r.accuracy, 2),
-          std::to_string(r.skipped_steps),
-          fixed(r.loss_scale, 0),
-          fixed(r.casts_per_step, 1),
-          bytes_text(r.cast_bytes_per_step)};
-}
-
-Table table_of(const std::vector<TrainResult>& results) {
-  Table table{{"net", "level", "step ms", "samples/s", "time/O0", "peak memory", "loss", "accuracy %",
-               "skipped", "loss scale", "casts/step", "cast bytes/step"},
-              {}};
-  for (const TrainResult& r : results) {
-    double o0_ms = 0;
-    for (const TrainResult& other : results)
-      if (other.net == r.net && other.level == "O0") o0_ms = other.step_ms;
-    table.rows.push_back(row_of(r, o0_ms));
+int export_nets(const Options& o) {
+  std::filesystem::create_directories(o.export_to);
+  for (const std::string& net : o.nets) {
+    const auto workload = make_workload(net, o.setting);
+    mezzo::save_tensors(o.export_to + "/" + net + ".safetensors", workload->tensors, workload->facts);
   }
-  return table;
+  return 0;
 }
 
-int compare_levels(Options& o) {
-  check_names(o);
-  o.settings.seed = static_cast<std::uint64_t>(o.seed);
-  o.settings.device = parse_device(o.device);
-  const mezzo::data::Split digits = load_digits(o.data, o.train, o.test, o.settings.seed);
-  if (!o.settings.quiet)
-    std::cerr << digits.train.notice() << "\n"
-              << digits.train.size() << " to train on, " << digits.test.size() << " to test on; "
-              << mezzo::num_threads()
+int compare_levels(const Options& o) {
+  if (!o.quiet)
+    std::cerr << mezzo::num_threads()
               << " threads. On the CPU, 16-bit levels are emulated: they round as a GPU does, but are not "
                  "faster.\n";
-  std::vector<TrainResult> results;
+  const BenchFacts facts{o.size, o.device, o.measure.warm_up, o.measure.steps,
+                         measure_roof(o.setting.device)};
+  std::vector<Measurement> results;
+  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
   for (const std::string& net : o.nets)
     for (const std::string& level : o.levels) {
-      o.settings.net = net;
-      o.settings.level = level;
-      results.push_back(train(o.settings, digits));
+      Setting setting = o.setting;
+      setting.level = level;
+      results.push_back(measure(net, setting, o.measure, facts.roof));
+      progress.step(static_cast<std::int64_t>(results.size()), net + " " + level);
     }
+  progress.clear();
   print(std::cout, table_of(results));
-  if (!o.json.empty()) write_json(o.json, o.settings, digits.train.notice(), results);
+  if (!o.json.empty()) write_json(o.json, facts, results);
+  if (!o.html.empty()) write_page(o.html, facts, results);
   return 0;
 }
 
@@ -133,12 +127,19 @@ int measure_ops(const Options& o) {
 int main(int argc, char** argv) {
   Options options;
   Arguments arguments(
-      "bench", "Trains digit nets at every level of mixed precision, side by side, and prints a table.");
+      "bench", "Trains the sample nets at every level of mixed precision, side by side, and prints a table.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
     if (options.ops) return measure_ops(options);
-    return options.micro ? measure_operations() : compare_levels(options);
+    if (options.micro) return measure_operations();
+    if (!options.peer.empty()) {
+      print(std::cout, peer_table(options.peer));
+      return 0;
+    }
+    mezzo::tune_malloc();
+    check(options);
+    return options.export_to.empty() ? compare_levels(options) : export_nets(options);
   });
 }

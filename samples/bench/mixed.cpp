@@ -2,7 +2,7 @@
 
 #include <mezzo.h>
 
-#include "../common/nets.h"
+#include "../nets/mlp.h"
 #include "adam_baseline.h"
 #include "stopwatch.h"
 

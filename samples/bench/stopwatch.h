@@ -1,20 +1,15 @@
 // Timing that survives a noisy machine: many rounds, medians, competitors interleaved.
-// Sees: the standard library.
+// Sees: median.h.
 // Read next: micro.cpp.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
-namespace samples {
+#include "../common/median.h"
 
-inline double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+namespace samples {
 
 /** Seconds for one call of f(). */
 template <class F> double seconds(F&& f) {

@@ -23,6 +23,11 @@ void Arguments::option(const std::string& name, double& value, const std::string
   impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::PositiveNumber);
 }
 
+void Arguments::option(const std::string& name, double& value, double low, double high,
+                       const std::string& help) {
+  impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::Range(low, high));
+}
+
 void Arguments::option(const std::string& name, std::vector<std::string>& value, const std::string& help) {
   impl_->app.add_option("--" + name, value, help)->capture_default_str()->delimiter(',');
 }

@@ -18,7 +18,10 @@ class Arguments {
 
   /** Adds "--name"; the variable holds the default and receives the value. */
   void option(const std::string& name, std::string& value, const std::string& help);
+  /** A number above 0. */
   void option(const std::string& name, double& value, const std::string& help);
+  /** A number in [low, high]. */
+  void option(const std::string& name, double& value, double low, double high, const std::string& help);
   void option(const std::string& name, std::vector<std::string>& value, const std::string& help);
   /** A whole number in [low, high]. */
   void option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high,

@@ -1,58 +1,54 @@
-// The JSON reports; the only place of the samples that sees the JSON library.
+// The JSON reports of the sample programs, and how JSON files are written and read.
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "figure.h"
-#include "training.h"
+#include "report_file.h"
+#include "run.h"
 
 namespace samples {
 
-namespace {
-
-nlohmann::ordered_json as_json(const TrainResult& r) {
-  return {{"net", r.net},
-          {"level", r.level},
-          {"steps", r.steps},
-          {"step_ms", r.step_ms},
-          {"samples_per_s", r.samples_per_s},
-          {"peak_bytes", r.peak_bytes},
-          {"final_loss", r.final_loss},
-          {"accuracy", r.accuracy},
-          {"skipped_steps", r.skipped_steps},
-          {"loss_scale", r.loss_scale},
-          {"casts_per_step", r.casts_per_step},
-          {"cast_bytes_per_step", r.cast_bytes_per_step},
-          {"losses", r.losses}};
+void write_report(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file could not be written"});
 }
 
-void write(const std::string& path, const nlohmann::ordered_json& report) {
-  std::ofstream file(path);
-  file << report.dump(2) << "\n";
-  file.flush();
-  if (!file) mezzo::fail<mezzo::IoError>("json(" + path + ")", {.what = "the report could not be written"});
+std::string read_report(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file cannot be read"});
+  return text;
 }
-
-}  // namespace
 
 void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures) {
   nlohmann::ordered_json report{
       {"threads", mezzo::num_threads()}, {"unit", unit}, {"figures", nlohmann::ordered_json::object()}};
   for (const Figure& f : figures) report["figures"][f.name] = f.value;
-  write(path, report);
+  write_report(path, report.dump(2) + "\n");
 }
 
-void write_json(const std::string& path, const TrainSettings& s, const std::string& data,
-                const std::vector<TrainResult>& results) {
-  nlohmann::ordered_json report{{"data", data},
-                                {"device", mezzo::str(s.device)},
+void write_run(const std::string& path, const std::string& title, const RunOptions& options,
+               const RunFigures& r, const std::vector<std::pair<std::string, double>>& notes,
+               const std::vector<double>& losses) {
+  nlohmann::ordered_json report{{"run", title},
+                                {"level", options.level},
+                                {"device", options.device},
                                 {"threads", mezzo::num_threads()},
-                                {"epochs", s.epochs},
-                                {"batch", s.batch},
-                                {"lr", s.lr},
-                                {"seed", s.seed},
-                                {"runs", nlohmann::ordered_json::array()}};
-  for (const TrainResult& r : results) report["runs"].push_back(as_json(r));
-  write(path, report);
+                                {"seed", options.seed},
+                                {"steps", r.steps},
+                                {"step_ms", r.step_ms},
+                                {"samples_per_s", r.samples_per_s},
+                                {"peak_bytes", r.peak_bytes},
+                                {"recent_loss", r.recent_loss},
+                                {"skipped_steps", r.skipped_steps},
+                                {"loss_scale", r.loss_scale},
+                                {"casts_per_step", r.casts_per_step},
+                                {"cast_bytes_per_step", r.cast_bytes_per_step}};
+  for (const auto& [name, value] : notes) report[name] = value;
+  report["losses"] = losses;
+  write_report(path, report.dump(2) + "\n");
 }
 
 }  // namespace samples

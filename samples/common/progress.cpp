@@ -34,17 +34,36 @@ Progress::Progress(std::string title, std::int64_t total_steps, bool quiet)
 
 Progress::~Progress() { clear(); }
 
+void Progress::start_at(std::int64_t done) {
+  first_ = done;
+  start_ = last_draw_ = std::chrono::steady_clock::now();
+}
+
 void Progress::step(std::int64_t done, const std::string& status) {
-  if (quiet_ || !terminal_) return;
+  if (quiet_) return;
   const auto now = std::chrono::steady_clock::now();
+  if (!terminal_) {
+    if (now - last_draw_ < std::chrono::seconds(30)) return;
+    last_draw_ = now;
+    std::cerr << title_ << " " << place_text(done, now) << "  " << status << std::endl;
+    return;
+  }
   if (drawn_ && now - last_draw_ < std::chrono::milliseconds(100) && done < total_) return;
   last_draw_ = now;
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1;
-  const double left = share > 0 ? elapsed * (1 - share) / share : 0;
-  std::cerr << "\r\033[K" << title_ << " " << bar(share) << " " << done << "/" << total_ << "  "
-            << clock_text(left) << " left  " << status << std::flush;
+  std::cerr << "\r\033[K" << title_ << " " << bar(share) << " " << place_text(done, now) << "  " << status
+            << std::flush;
   drawn_ = true;
+}
+
+std::string Progress::place_text(std::int64_t done, std::chrono::steady_clock::time_point now) const {
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double rate = elapsed > 0 ? static_cast<double>(done - first_) / elapsed : 0;
+  const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
+  char text[96];
+  std::snprintf(text, sizeof text, "%lld/%lld  %.1f/s  %s left", static_cast<long long>(done),
+                static_cast<long long>(total_), rate, clock_text(left).c_str());
+  return text;
 }
 
 void Progress::line(const std::string& text) {

@@ -2,26 +2,11 @@
 
 #include "../dispatch.h"
 #include "../ops/copy.h"
-#include "../text.h"
+#include "../ops/gather.h"
 
 namespace mezzo::cpu_kernels {
 
 namespace {
-
-[[noreturn]] void fail_index(const Tensor& values, std::int64_t at, std::int64_t lowest,
-                             const IndexTarget& target) {
-  Shape place = values.shape();
-  std::int64_t rest = at;
-  for (int i = place.rank() - 1; i >= 0; --i) {
-    place[i] = rest % values.shape()[i];
-    rest /= values.shape()[i];
-  }
-  fail<IndexError>(target.op, {.what = "index out of range",
-                               .got = str(values.data<std::int64_t>()[at], " at index", place,
-                                          " into dimension ", target.dim, " of ", str(target.x)),
-                               .expected = target.size == 0 ? std::string("no index, the dimension is empty")
-                                                            : str(lowest, "..", target.size - 1)});
-}
 
 /** Checks lowest <= value < lowest + count for all values. */
 void require_range(const Tensor& values, std::int64_t lowest, const IndexTarget& target) {
@@ -36,7 +21,8 @@ void require_range(const Tensor& values, std::int64_t lowest, const IndexTarget&
   if (!bad) return;
   std::int64_t first = 0;
   while (!outside(v[first])) ++first;
-  fail_index(values, first, lowest, target);
+  const TensorMeta into{target.x.shape(), target.x.dtype(), target.x.device()};
+  op::fail_index({target.op, values.shape(), into, target.dim, lowest, target.size}, first, v[first]);
 }
 
 Tensor as_i64(const Tensor& index) {

@@ -56,6 +56,14 @@ struct Below {
   template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b < a || (b != b && a == a); }
 };
 
+/** b, which comes later, takes the place of a: it is as extreme, or nan. */
+struct ReachesUp {
+  template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b >= a || b != b; }
+};
+struct ReachesDown {
+  template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b <= a || b != b; }
+};
+
 template <class C> MZ_HD constexpr C lowest() {
   if constexpr (std::is_floating_point_v<C>)
     return -std::numeric_limits<C>::infinity();

@@ -50,18 +50,13 @@ void gradients(const Metric& metric, const C* g, const C* y, const C* x1, const 
   });
 }
 
-/** Where the pair i < j of n rows stands. */
-std::int64_t place_of(std::int64_t i, std::int64_t j, std::int64_t n) {
-  return i * (2 * n - i - 1) / 2 + (j - i - 1);
-}
-
 template <class C, class Metric>
 void triangle(const Metric& metric, const C* x, C* y, std::int64_t n, std::int64_t length) {
   const Tiles<C> tiles(x, n, length);
   for_each_row_panel(n, n / 2, length, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       Tiles<C>::for_each_part(i + 1, n, [&](std::int64_t first, std::int64_t last) {
-        tiles.distances(metric, x + i * length, first, last, y + place_of(i, first, n));
+        tiles.distances(metric, x + i * length, first, last, y + pair_place(i, first, n));
       });
   });
 }
@@ -79,13 +74,13 @@ void triangle_gradients(const Metric& metric, const C* g, const C* y, const C* x
       Tiles<C>::for_each_part(0, i, [&](std::int64_t first, std::int64_t last) {
         C column_g[kTile], column_y[kTile];  // pairs (j, i) lie apart
         for (std::int64_t j = first; j < last; ++j) {
-          column_g[j - first] = g[place_of(j, i, n)];
-          column_y[j - first] = y[place_of(j, i, n)];
+          column_g[j - first] = g[pair_place(j, i, n)];
+          column_y[j - first] = y[pair_place(j, i, n)];
         }
         add(first, last, column_g, column_y);
       });
       Tiles<C>::for_each_part(i + 1, n, [&](std::int64_t first, std::int64_t last) {
-        add(first, last, g + place_of(i, first, n), y + place_of(i, first, n));
+        add(first, last, g + pair_place(i, first, n), y + pair_place(i, first, n));
       });
     }
   });

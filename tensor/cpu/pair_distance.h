@@ -1,78 +1,15 @@
-// The p-norms as metrics of differences, and the rows of a matrix laid out so that one vector meets many of them at a time.
-// Sees: ../math.h, fold.h, order.h, workspace.h.
+// The rows of a matrix laid out so that one vector meets many of them at a time.
+// Sees: fold.h, metrics.h, workspace.h.
 // Read next: pair_distance.cpp.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
-#include "../math.h"
 #include "fold.h"
-#include "order.h"
+#include "metrics.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
-
-// A metric: `step` takes the difference d in one coordinate, `finish` makes the distance; `slope` is the derivative of the distance y by d
-// as coefficient(g, y) * slope(d, y), and where y is 0 the coefficient is 0, unless the slope is.
-
-template <class C> C absolute(C d) { return d < C(0) ? -d : d; }
-template <class C> C sign_of(C d) { return d > C(0) ? C(1) : d < C(0) ? C(-1) : C(0); }
-
-/** p = 0: how many coordinates differ. */
-template <class C> struct Differing {
-  C step(C a, C d) const { return d != C(0) ? a + C(1) : a; }
-  C join(C a, C b) const { return a + b; }
-  C finish(C a) const { return a; }
-  C coefficient(C, C) const { return C(0); }
-  C slope(C, C) const { return C(0); }
-};
-
-template <class C> struct SumOfSizes {
-  C step(C a, C d) const { return a + absolute(d); }
-  C join(C a, C b) const { return a + b; }
-  C finish(C a) const { return a; }
-  C coefficient(C g, C) const { return g; }
-  C slope(C d, C) const { return sign_of(d); }
-};
-
-template <class C> struct Euclidean {
-  C step(C a, C d) const { return a + d * d; }
-  C join(C a, C b) const { return a + b; }
-  C finish(C a) const { return std::sqrt(a); }
-  C coefficient(C g, C y) const { return y == C(0) ? C(0) : g / y; }
-  C slope(C d, C) const { return d; }
-};
-
-template <class C> struct Greatest {
-  C step(C a, C d) const { return kGreater(a, absolute(d)); }
-  C join(C a, C b) const { return kGreater(a, b); }
-  C finish(C a) const { return a; }
-  C coefficient(C g, C) const { return g; }
-  C slope(C d, C y) const { return absolute(d) == y ? sign_of(d) : C(0); }
-};
-
-template <class C> struct Power {
-  C p, root;
-  explicit Power(double exponent) : p(static_cast<C>(exponent)), root(static_cast<C>(1 / exponent)) {}
-  C step(C a, C d) const { return a + math::pow(absolute(d), p); }
-  C join(C a, C b) const { return a + b; }
-  C finish(C a) const { return math::pow(a, root); }
-  C coefficient(C g, C y) const { return y == C(0) ? C(0) : g; }
-  C slope(C d, C y) const {
-    const C ratio = absolute(d) / (y == C(0) ? C(1) : y);
-    return d == C(0) ? C(0) : sign_of(d) * math::pow(ratio, p - C(1));
-  }
-};
-
-/** Calls f with the metric of p >= 0. */
-template <class C, class F> void visit_metric(double p, F&& f) {
-  if (p == 0) return f(Differing<C>{});
-  if (p == 1) return f(SumOfSizes<C>{});
-  if (p == 2) return f(Euclidean<C>{});
-  if (std::isinf(p)) return f(Greatest<C>{});
-  f(Power<C>(p));
-}
 
 /** Vectors side by side: coordinate m of the vectors of a tile lie next to each other. */
 inline constexpr std::int64_t kTile = 64;
@@ -93,10 +30,9 @@ template <class C> class Tiles {
     const std::int64_t width = end - begin;
     alignas(64) C total[kTile], part[kTile];
     std::fill(total, total + width, C(0));
-    // Parts of 64 coordinates: errors grow with their number rather than with that of coordinates.
-    for (std::int64_t first = 0; first < length_; first += 64) {
+    for (std::int64_t first = 0; first < length_; first += kMetricPart) {
       std::fill(part, part + width, C(0));
-      for (std::int64_t m = first; m < std::min(first + 64, length_); ++m) {
+      for (std::int64_t m = first; m < std::min(first + kMetricPart, length_); ++m) {
         const C* other = at(begin, m);
         const C here = x[m];
         for (std::int64_t j = 0; j < width; ++j) part[j] = metric.step(part[j], here - other[j]);

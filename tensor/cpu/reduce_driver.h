@@ -13,6 +13,7 @@
 
 #include <array>
 #include <memory>
+#include <type_traits>
 
 #include "../parallel.h"
 #include "block_io.h"
@@ -51,15 +52,35 @@ inline constexpr ShortRows kShortRows{2, 128};
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/** Refers to a function emit(at, states, n) that outlives it: a reduction is compiled once for all that is done with its results. */
+template <class State> class Emit {
+ public:
+  template <class F>
+  requires(!std::is_same_v<F, Emit>) Emit(const F& emit)
+      : object_(std::addressof(emit)),
+        call_([](const void* object, std::int64_t at, const State* states, std::int64_t n) {
+          (*static_cast<const F*>(object))(at, states, n);
+        }) {}
+
+  void operator()(std::int64_t at, const State* states, std::int64_t n) const {
+    call_(object_, at, states, n);
+  }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, std::int64_t, const State*, std::int64_t);
+};
+
 template <class R> class Reduction {
  public:
   using Value = typename R::Value;
   using State = typename R::State;
+  using Emit = cpu_kernels::Emit<State>;
 
   Reduction(const R& r, double element_ns) : r_(r), element_ns_(element_ns) {}
 
   /** Reduces x over `length`; the state of line (o, i) is emitted as number o * inner + i. emit(at, states, n). */
-  template <class Emit> void first_step(const BlockReader<Value>& x, const Extent& e, Emit&& emit) const {
+  void first_step(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     if (e.inner == 1)
       rows(x, e, emit);
     else
@@ -67,7 +88,7 @@ template <class R> class Reduction {
   }
 
   /** Reduces an array of states over `length`; destroys it. */
-  template <class Emit> void later_step(State* states, const Extent& e, Emit&& emit) const {
+  void later_step(State* states, const Extent& e, Emit emit) const {
     for (std::int64_t o = 0; o < e.outer; ++o, states += e.length * e.inner) {
       combine_tree(states, e.length, e.inner);
       for (std::int64_t i = 0; i < e.inner; i += kMaxEmitted)
@@ -76,7 +97,7 @@ template <class R> class Reduction {
   }
 
  private:
-  template <class Emit> void rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+  void rows(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     if (e.length > kReductionChunk) return long_rows(x, e, emit);
     if (e.length >= kShortRows.least && e.length <= kShortRows.most) return short_rows(x, e, emit);
     const std::int64_t rows_per_block = std::max<std::int64_t>(1, kReductionChunk / e.length);
@@ -96,7 +117,7 @@ template <class R> class Reduction {
   }
 
   /** Turned, so that vectors run over 64 rows rather than along one. */
-  template <class Emit> void short_rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+  void short_rows(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     constexpr std::int64_t kRows = kNarrow;
     const auto panel = [&](std::int64_t begin, std::int64_t end) {
       alignas(64) Value rows[kRows * kShortRows.most], columns[kRows * kShortRows.most];
@@ -116,7 +137,7 @@ template <class R> class Reduction {
     parallel_chunks(e.outer, ceil_div(kPanel, kRows * e.length) * kRows, panel, cost_of(e.length));
   }
 
-  template <class Emit> void long_rows(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+  void long_rows(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     const std::int64_t chunks = ceil_div(e.length, kReductionChunk);
     const auto states = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks));
     parallel_chunks(
@@ -138,7 +159,7 @@ template <class R> class Reduction {
     }
   }
 
-  template <class Emit> void columns(const BlockReader<Value>& x, const Extent& e, Emit& emit) const {
+  void columns(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     const std::int64_t blocks = ceil_div(e.inner, kMaxColumns);
     const std::int64_t chunk_rows = column_chunk_rows(e.inner), chunks = ceil_div(e.length, chunk_rows);
     std::unique_ptr<State[]> partial;
@@ -197,8 +218,9 @@ template <class R> class Reduction {
 
 /** Reduces the dimensions of x in `dims` and emits the final states in row-major order of the result: emit(at, states, n), n <= kMaxEmitted,
  *  from any thread. Nothing is emitted for an empty result. */
-template <class R, class Emit>
-void reduce_tensor(const Tensor& x, std::uint32_t dims, const R& r, Emit&& emit, double element_ns = 0.1) {
+template <class R>
+void reduce_tensor(const Tensor& x, std::uint32_t dims, const R& r, Emit<typename R::State> emit,
+                   double element_ns = 0.1) {
   using State = typename R::State;
   const ReductionSteps steps = reduction_steps(x.shape(), dims);
   if (x.numel() == 0) {
@@ -213,16 +235,19 @@ void reduce_tensor(const Tensor& x, std::uint32_t dims, const R& r, Emit&& emit,
   const Reduction<R> reduction(r, element_ns);
   if (steps.count == 1) return reduction.first_step(source, steps.items[0], emit);
   std::unique_ptr<State[]> states;
-  const auto collect = [&](std::unique_ptr<State[]>& to, const Extent& e) {
-    to = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * e.inner));
-    return [into = to.get()](std::int64_t at, const State* s, std::int64_t n) {
-      std::copy(s, s + n, into + at);
-    };
+  std::unique_ptr<State[]> next;
+  const auto make_next = [&next](const Extent& e) {
+    next = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * e.inner));
   };
-  reduction.first_step(source, steps.items[0], collect(states, steps.items[0]));
+  const auto collect = [&next](std::int64_t at, const State* s, std::int64_t n) {
+    std::copy(s, s + n, next.get() + at);
+  };
+  make_next(steps.items[0]);
+  reduction.first_step(source, steps.items[0], collect);
+  states = std::move(next);
   for (std::size_t i = 1; i + 1 < steps.count; ++i) {
-    std::unique_ptr<State[]> next;
-    reduction.later_step(states.get(), steps.items[i], collect(next, steps.items[i]));
+    make_next(steps.items[i]);
+    reduction.later_step(states.get(), steps.items[i], collect);
     states = std::move(next);
   }
   reduction.later_step(states.get(), steps.items[steps.count - 1], emit);

@@ -1,9 +1,8 @@
 // Kernels of the running extremes: lines side by side in memory advance together.
 #include "../ops/running_extreme.h"
 
-#include <type_traits>
-
 #include "line_map.h"
+#include "order.h"
 
 namespace mezzo::op {
 
@@ -14,15 +13,7 @@ using namespace cpu_kernels;
 /** Lines that advance together: a few cache lines of each row. */
 constexpr std::int64_t kTogether = 64;
 
-template <class C> bool is_nan(C x) {
-  if constexpr (std::is_floating_point_v<C>)
-    return x != x;
-  else
-    return false;
-}
-
-/** `reaches(a, b)`: a takes the place of b, as the later one of two equals does. */
-template <class C, class F> void running_extreme(const Tensor& operand, Outputs out, int dim, F&& reaches) {
+template <class C, class Reaches> void running_extreme(const Tensor& operand, Outputs out, int dim) {
   const Tensor x = row_major(operand);
   const LineShape s(x.shape(), dim);
   const BlockReader<C> reader(x);
@@ -37,7 +28,7 @@ template <class C, class F> void running_extreme(const Tensor& operand, Outputs 
       const std::int64_t place = (outer * s.length + k) * s.inner + column;
       const C* const values = reader.read(place, width, row);
       for (std::int64_t j = 0; j < width; ++j)
-        if (k == 0 || is_nan(values[j]) || (!is_nan(best[j]) && reaches(values[j], best[j]))) {
+        if (k == 0 || Reaches{}(values[j], best[j])) {
           best[j] = values[j];
           at[j] = k;
         }
@@ -55,21 +46,21 @@ template <class C, class F> void running_extreme(const Tensor& operand, Outputs 
       static_cast<double>(s.length * std::min(s.inner, kTogether)) * 2);
 }
 
-template <class F> void visit(Inputs in, Outputs out, std::int64_t wanted, const char* op, F&& reaches) {
+template <class Reaches> void visit(Inputs in, Outputs out, std::int64_t wanted, const char* op) {
   if (out[0].numel() == 0) return;
   const int dim = wrap_dim(wanted, in[0].dim(), op);
   visit_compute(in[0].dtype(),
-                [&]<class C>(std::type_identity<C>) { running_extreme<C>(in[0], out, dim, reaches); });
+                [&]<class C>(std::type_identity<C>) { running_extreme<C, Reaches>(in[0], out, dim); });
 }
 
 }  // namespace
 
 void Cummax::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit(in, out, attrs.dim, "cummax", [](auto a, auto b) { return a >= b; });
+  visit<ReachesUp>(in, out, attrs.dim, "cummax");
 }
 
 void Cummin::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit(in, out, attrs.dim, "cummin", [](auto a, auto b) { return a <= b; });
+  visit<ReachesDown>(in, out, attrs.dim, "cummin");
 }
 
 }  // namespace mezzo::op

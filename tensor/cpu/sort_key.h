@@ -1,6 +1,6 @@
 // Elements as unsigned integers that compare as the elements do: nan largest, -0 equal to +0.
-// Sees: ../half.h.
-// Read next: sort.cpp.
+// Sees: ../half.h; parsed by nvcc too.
+// Read next: sort.cpp, ../../cuda/kernels/sort.cu.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace mezzo::cpu_kernels {
 
 /** Order-preserving key of floating bits, given the bits of infinity. */
-template <class Bits> constexpr Bits floating_key(Bits bits, Bits infinity) {
+template <class Bits> MZ_HD constexpr Bits floating_key(Bits bits, Bits infinity) {
   constexpr Bits kSign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   const Bits magnitude = static_cast<Bits>(bits & ~kSign);
   if (magnitude > infinity) return std::numeric_limits<Bits>::max();
@@ -21,25 +21,27 @@ template <class Bits> constexpr Bits floating_key(Bits bits, Bits infinity) {
   return static_cast<Bits>(bits & kSign ? ~bits : bits | kSign);
 }
 
-inline std::uint32_t sort_key(Half x) { return floating_key<std::uint16_t>(x.bits, 0x7C00); }
-inline std::uint32_t sort_key(BFloat16 x) { return floating_key<std::uint16_t>(x.bits, 0x7F80); }
-inline std::uint32_t sort_key(float x) {
+MZ_HD inline std::uint32_t sort_key(Half x) { return floating_key<std::uint16_t>(x.bits, 0x7C00); }
+MZ_HD inline std::uint32_t sort_key(BFloat16 x) { return floating_key<std::uint16_t>(x.bits, 0x7F80); }
+MZ_HD inline std::uint32_t sort_key(float x) {
   return floating_key<std::uint32_t>(detail::bits_as<std::uint32_t>(x), 0x7F800000);
 }
-inline std::uint64_t sort_key(double x) {
+MZ_HD inline std::uint64_t sort_key(double x) {
   return floating_key<std::uint64_t>(detail::bits_as<std::uint64_t>(x), 0x7FF0000000000000);
 }
-inline std::uint32_t sort_key(bool x) { return x; }
-inline std::uint32_t sort_key(std::uint8_t x) { return x; }
-inline std::uint32_t sort_key(std::int32_t x) { return static_cast<std::uint32_t>(x) ^ 0x80000000u; }
-inline std::uint64_t sort_key(std::int64_t x) { return static_cast<std::uint64_t>(x) ^ 0x8000000000000000u; }
+MZ_HD inline std::uint32_t sort_key(bool x) { return x; }
+MZ_HD inline std::uint32_t sort_key(std::uint8_t x) { return x; }
+MZ_HD inline std::uint32_t sort_key(std::int32_t x) { return static_cast<std::uint32_t>(x) ^ 0x80000000u; }
+MZ_HD inline std::uint64_t sort_key(std::int64_t x) {
+  return static_cast<std::uint64_t>(x) ^ 0x8000000000000000u;
+}
 
 /** A key and the index it came from, ordered by key, then index. */
 struct WideEntry {
   std::uint64_t key;
   std::uint64_t place;
-  std::int64_t index() const { return static_cast<std::int64_t>(place); }
-  friend bool operator<(const WideEntry& a, const WideEntry& b) {
+  MZ_HD std::int64_t index() const { return static_cast<std::int64_t>(place); }
+  MZ_HD friend bool operator<(const WideEntry& a, const WideEntry& b) {
     return a.key != b.key ? a.key < b.key : a.place < b.place;
   }
 };
@@ -47,11 +49,11 @@ struct WideEntry {
 /** The same in one word, for keys of 32 bits in lines of fewer than 2^32 elements. */
 struct NarrowEntry {
   std::uint64_t key_and_index;
-  std::int64_t index() const { return static_cast<std::int64_t>(key_and_index & 0xFFFFFFFFu); }
-  friend bool operator<(NarrowEntry a, NarrowEntry b) { return a.key_and_index < b.key_and_index; }
+  MZ_HD std::int64_t index() const { return static_cast<std::int64_t>(key_and_index & 0xFFFFFFFFu); }
+  MZ_HD friend bool operator<(NarrowEntry a, NarrowEntry b) { return a.key_and_index < b.key_and_index; }
 };
 
-template <class Entry, class T> Entry sort_entry(T value, std::int64_t index, bool descending) {
+template <class Entry, class T> MZ_HD Entry sort_entry(T value, std::int64_t index, bool descending) {
   auto key = sort_key(value);
   if (descending) key = static_cast<decltype(key)>(~key);
   if constexpr (std::is_same_v<Entry, NarrowEntry>)

@@ -15,6 +15,19 @@ void require_index_dtype(std::string_view op, const Tensor& index) {
                           .hint = "use index.to(i64)"});
 }
 
+void fail_index(const IndexRange& range, std::int64_t at, std::int64_t value) {
+  Shape place = range.index;
+  for (int i = place.rank() - 1; i >= 0; --i) {
+    place[i] = at % range.index[i];
+    at /= range.index[i];
+  }
+  const std::string x = str(name(range.x.dtype), range.x.shape, "@", range.x.device);
+  fail<IndexError>(range.op, {.what = "index out of range",
+                              .got = str(value, " at index", place, " into dimension ", range.dim, " of ", x),
+                              .expected = range.size == 0 ? std::string("no index, the dimension is empty")
+                                                          : str(range.lowest, "..", range.size - 1)});
+}
+
 namespace {
 
 /** The index covers no more of x than there is, except along dim, where it names places itself. */

@@ -79,4 +79,20 @@ using GatherOps = type_list<Gather, Scatter, ScatterAdd, TakeAlongDim>;
 /** Errors: DtypeError naming `op` unless the tensor is a defined i64 or i32 one. */
 void require_index_dtype(std::string_view op, const Tensor& index);
 
+/** What the values of an index tensor have to keep to: lowest..size-1. */
+struct IndexRange {
+  std::string_view op;  // a name that lasts: a row's
+  Shape index;
+  TensorMeta x;  // what they are into, along `dim`
+  int dim = 0;
+  std::int64_t lowest = 0, size = 0;
+  friend bool operator==(const IndexRange& a, const IndexRange& b) {
+    return a.op == b.op && a.index == b.index && a.x.shape == b.x.shape && a.x.dtype == b.x.dtype &&
+           a.x.device == b.x.device && a.dim == b.dim && a.lowest == b.lowest && a.size == b.size;
+  }
+};
+
+/** Throws IndexError naming the value that stands at row-major place `at` of the index. */
+[[noreturn]] void fail_index(const IndexRange& range, std::int64_t at, std::int64_t value);
+
 }  // namespace mezzo::op

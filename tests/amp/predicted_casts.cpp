@@ -3,7 +3,8 @@
 #include <map>
 #include <set>
 
-#include "../../samples/common/nets.h"
+#include "../../samples/nets/lenet.h"
+#include "../../samples/nets/mlp.h"
 #include "../support/catch.h"
 #include "nets.h"
 

@@ -1,4 +1,8 @@
-"""A run that was killed and resumed prints the last line of one that was not, bit for bit. resume.py MNIST"""
+"""A run that was killed, interrupted or out of disk and then resumed prints the last line of one that was not, bit for bit.
+
+Usage: resume.py FOLDER (of the programs)
+"""
+import resource
 import signal
 import subprocess
 import sys
@@ -8,7 +12,8 @@ from pathlib import Path
 
 from check import verdict
 
-mnist = sys.argv[1]
+programs = Path(sys.argv[1])
+mnist = programs / 'mnist'
 EPOCHS = 4
 SETTINGS = ['--net', 'mlp', '--train', '1500', '--test', '100', '--batch', '50', '--epochs', str(EPOCHS), '--threads', '1', '--quiet']
 
@@ -30,6 +35,38 @@ def run_and_kill(level, folder, checkpoints):
     return False
 
 
+def last_line_of(program, *options):
+    done = subprocess.run([programs / program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=200, check=False)
+    return done.stdout.splitlines()[-1] if done.returncode == 0 else f'status {done.returncode}: {done.stderr}'
+
+
+def interrupt(folder):
+    """Ctrl-C within an epoch: saves and ends with status 0."""
+    with subprocess.Popen([mnist, *SETTINGS, '--opt-level', 'O2', '--save', folder, '--save-every', '5'], stdout=subprocess.DEVNULL) as run:
+        while run.poll() is None and not list(Path(folder).glob('step-??????')):
+            time.sleep(0.002)
+        run.send_signal(signal.SIGINT)
+        return run.wait() == 0
+
+
+def run_out_of_disk(folder):
+    """Files may grow to a few kB only: saving fails in one line with status 1, and leaves the checkpoints that are there."""
+    before = sorted(path.name for path in Path(folder).glob('step-??????'))
+    done = subprocess.run([mnist, *SETTINGS, '--opt-level', 'O2', '--save', folder, '--resume', folder], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, timeout=200, check=False, restore_signals=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+    after = sorted(path.name for path in Path(folder).glob('step-??????'))
+    return done.returncode == 1 and len(done.stderr.splitlines()) == 1 and before == after
+
+
+# Program -> options of a run of eight steps with a checkpoint after four.
+OTHERS = {
+    'char_gpt': ['--config', 'tiny', '--steps', '8', '--dropout', '0.1', '--accumulate', '2', '--opt-level', 'O1'],
+    'char_lstm': ['--width', '16', '--steps', '8', '--opt-level', 'O2'],
+    'dcgan': ['--width', '4', '--train', '64', '--batch', '16', '--epochs', '2', '--opt-level', 'O1'],
+    'resnet': ['--width', '4', '--train', '64', '--test', '16', '--batch', '16', '--epochs', '2', '--opt-level', 'O2'],
+}
+
 passed, failures = 0, []
 for level in ('O0', 'O1', 'O2', 'O5'):
     whole = last_line(level)
@@ -41,4 +78,22 @@ for level in ('O0', 'O1', 'O2', 'O5'):
         passed += 1
     else:
         failures.append(f'{level}: {whole}\nresumed: {resumed}\nresumed at its end: {again}\nkilled: {killed}')
+
+whole = last_line('O2')
+with tempfile.TemporaryDirectory() as folder:
+    interrupted, unharmed = interrupt(folder), run_out_of_disk(folder)
+    resumed = last_line('O2', '--resume', folder)
+if interrupted and unharmed and resumed == whole:
+    passed += 1
+else:
+    failures.append(f'interrupted: {interrupted}, whole after a full disk: {unharmed}\n{whole}\nresumed: {resumed}')
+
+for program, options in OTHERS.items():
+    with tempfile.TemporaryDirectory() as folder:
+        whole = last_line_of(program, *options, '--quiet', '--save', folder, '--save-every', '4')
+        resumed = last_line_of(program, *options, '--quiet', '--resume', f'{folder}/step-000004')
+    if whole == resumed and not whole.startswith('status'):
+        passed += 1
+    else:
+        failures.append(f'{program}: {whole}\nresumed: {resumed}')
 verdict(passed, failures)

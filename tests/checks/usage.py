@@ -1,4 +1,4 @@
-"""Wrong usage and failures of the sample programs: one line on stderr, status 2 or 1. usage.py MNIST BENCH"""
+"""Wrong usage and failures of the sample programs: one line on stderr, status 2 or 1. usage.py FOLDER (of the programs)"""
 import subprocess
 import sys
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from check import verdict
 
-mnist, bench = sys.argv[1:3]
+bench, char_gpt, char_lstm, dcgan, mnist, resnet = (Path(sys.argv[1]) / name for name in ('bench', 'char_gpt', 'char_lstm', 'dcgan', 'mnist', 'resnet'))
 
 
 def cases(folder):
@@ -17,8 +17,18 @@ def cases(folder):
     (damaged / 't10k-labels-idx1-ubyte').write_bytes(b'\0\0\x08\x01\0\0\0\x02\x01\x02')
     other = folder / 'file'
     other.write_bytes(b'no directory')
+    short = folder / 'short'
+    short.write_text('to be or not to be, that is the question')
+    saved = folder / 'saved'
+    tiny = ['--steps', '1', '--length', '0', '--quiet']
+    done = subprocess.run([str(char_gpt), '--config', 'tiny', '--save', saved, *tiny], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
     return [
         (2, '--nets', [bench, '--nets', 'transformer']),
+        (2, 'tiny, small or full', [bench, '--size', 'huge']),
+        (1, 'cannot be read', [bench, '--peer', folder / 'missing']),
+        (1, 'parse error', [bench, '--peer', short]),
+        (1, 'could not be written', [bench, '--nets', 'mlp', '--levels', 'O0', '--steps', '1', '--quiet', '--json', folder / 'no/such']),
         (2, 'the letter O', [bench, '--levels', '01']),
         (2, 'unknown level', [mnist, '--opt-level', 'O9']),
         (2, '--epochs', [mnist, '--epochs', 'many']),
@@ -32,6 +42,22 @@ def cases(folder):
         (1, 'Not a directory', [mnist, '--resume', other, '--train', '64', '--quiet']),
         (1, 'there is no checkpoint', [mnist, '--resume', folder, '--train', '64', '--quiet']),
         (1, 'cannot create', [mnist, '--save', other / 'checkpoints', '--net', 'mlp', '--train', '64', '--test', '8', '--epochs', '1', '--quiet']),
+        (1, 'cannot be read', [char_gpt, '--data', folder / 'missing']),
+        (1, 'is a directory', [char_lstm, '--data', folder]),
+        (1, 'too short', [char_gpt, '--config', 'tiny', '--data', short]),
+        (2, 'need a longer text', [char_lstm, '--width', '4', '--stretch', '2', '--batch', '30', '--data', short]),
+        (2, '--config', [char_gpt, '--config', 'enormous']),
+        (1, 'opt_level', [char_gpt, '--config', 'tiny', '--resume', saved, '--opt-level', 'O2', *tiny]),
+        (1, 'the values do not fit', [char_gpt, '--config', 'small', '--resume', saved, *tiny]),
+        (1, 'does not fit this training', [char_lstm, '--width', '4', '--resume', saved, *tiny]),
+        (1, 'data_batch_1.bin', [resnet, '--data', folder]),
+        (1, 'drop_last', [resnet, '--train', '16', '--test', '8', '--batch', '32', '--quiet']),
+        (1, 'drop_last', [dcgan, '--train', '16', '--batch', '32', '--quiet']),
+        (2, 'larger than the data', [mnist, '--train', '16', '--batch', '32', '--quiet']),
+        (2, '--dropout', [char_gpt, '--dropout', '1.5']),
+        (2, '--depth', [resnet, '--depth', '34']),
+        (1, 'cannot open', [dcgan, '--train', '64', '--epochs', '0', '--judge', folder / 'missing', '--quiet']),
+        (0, '', [char_gpt, '--help']),
         (0, '', [mnist, '--help']),
     ]
 

@@ -53,6 +53,6 @@ bool gemm(const Gemm& g, Device, runtime::Stream) {
   return true;
 }
 
-std::string description() { return "an emulation on the host"; }
+std::string description() { return "cuBLASLt emulated on the host"; }
 
 }  // namespace mezzo::gpu::blas

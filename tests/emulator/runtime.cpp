@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "../../tensor/text.h"
 #include "counters.h"
 #include "cuda.h"
 #include "memory.h"
@@ -36,6 +37,8 @@ struct EmulatedEvent {
 }  // namespace
 
 Discovery discover() { return {1, ""}; }
+
+std::string description(int) { return str("a device emulated on the host, ", memory_size() >> 30, " GiB"); }
 
 void use(int, Place) {}
 

@@ -77,3 +77,43 @@ TEST_CASE("random numbers are the CPU's, bit for bit", "[gpu]") {
     for (std::size_t i = 0; i < there.size(); ++i) CHECK(same(there[i], here[i]));
   }
 }
+
+TEST_CASE("inner products and distances of many blocks are exact for integers", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = scattered({20001}), rows = scattered({3, 1, 9001}), others = scattered({5, 9001}) + 1;
+  CHECK(same(dot(x.to(kDevice), x.to(kDevice)), dot(x, x)));
+  CHECK(same(vecdot(rows.to(kDevice), others.to(kDevice)), vecdot(rows, others)));
+  const Tensor a = scattered({2, 70, 130}), b = scattered({2, 45, 130}) * 2;
+  for (const double p : {0.0, 1.0, 2.0, double{INFINITY}}) {
+    INFO(p);
+    const CdistOptions options{.p = p, .compute_mode = CdistMode::do_not_use_mm};
+    CHECK(same(cdist(a.to(kDevice), b.to(kDevice), options), cdist(a, b, options)));
+    CHECK(same(pdist(a.select(0, 0).to(kDevice), {p}), pdist(a.select(0, 0), {p})));
+  }
+  const Tensor here = a.clone().requires_grad_(), there = a.to(kDevice).requires_grad_();
+  const auto total = [&](const Tensor& t) {
+    const CdistOptions options{.p = 1};
+    return sum(cdist(t, b.to(t.device()), options)) + sum(pdist(t.select(0, 1), {1}));
+  };
+  total(here).backward();
+  total(there).backward();
+  CHECK(same(there.grad(), here.grad()));
+}
+
+TEST_CASE("label sequences of many states and classes give the CPU's loss and gradient", "[gpu]") {
+  NEED_DEVICE();
+  std::vector<double> labels;
+  for (int i = 0; i < 160; ++i) labels.push_back(1 + i * 7 % 299);
+  for (int i = 1; i < 160; i += 3)
+    labels[static_cast<std::size_t>(i)] = labels[static_cast<std::size_t>(i - 1)];
+  const auto run = [&](Device device) {
+    const TensorOptions integers{.dtype = i64, .device = device};
+    const Tensor x = (scattered({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
+    const Tensor loss = ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
+                                 tensor({200, 150}, {2}, integers), tensor({80, 71}, {2}, integers));
+    loss.backward();
+    return std::vector{loss.detach().to(cpu), x.grad().to(cpu)};
+  };
+  const std::vector<Tensor> there = run(kDevice), here = run(cpu);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(amax(abs(there[i] - here[i])).item<double>() < 1e-9);
+}

@@ -32,6 +32,21 @@ TEST_CASE("an elementwise op is one launch, strides, broadcasting and numbers in
   }
 }
 
+TEST_CASE("rows and elements are taken, and tensors joined, by one launch", "[gpu][counters]") {
+  const Tensor table = ones({33, 5}, {.device = kDevice}),
+               rows = zeros({7, 2}, {.dtype = i64, .device = kDevice});
+  const Tensor column = rows.select(1, 0).contiguous();
+  const auto cost_is_one = [](const auto& call) {
+    call();
+    const emulator::Counters cost = cost_of(call);
+    CHECK((cost.launches == 1 && cost.copies == 0 && cost.synchronisations == 0 && cost.allocations == 0));
+  };
+  cost_is_one([&] { embedding(rows, table); });
+  cost_is_one([&] { gather(table, 0, rows); });
+  cost_is_one([&] { index_select(table, 0, column); });
+  cost_is_one([&] { cat({table, table, table}, 1); });
+}
+
 TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   const Tensor a = ones({7}, {.device = kDevice, .requires_grad = true}),
                b = ones({7}, {.device = kDevice, .requires_grad = true});
@@ -48,6 +63,7 @@ TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][count
   const emulator::Counters there = cost_of([&] { x.to(kDevice); });
   CHECK((there.copies == 1 && there.launches == 0 && there.synchronisations == 0));
   const Tensor y = x.to(kDevice);
+  y.to(cpu);  // what other tests' kernels may have noted is asked for once
   const emulator::Counters back = cost_of([&] { y.to(cpu); });
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
 }

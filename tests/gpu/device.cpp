@@ -1,6 +1,7 @@
 // Tensors on a CUDA device, real or emulated: moving, reading, mixing with the CPU's, running out of memory.
 #include <mezzo.h>
 
+#include <iostream>
 #include <sstream>
 
 #include "../support/catch.h"
@@ -33,6 +34,14 @@ TEST_CASE("the device is found, and named by its index", "[gpu]") {
   CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:-1"), ValueError, "unknown device");
   CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:x"), ValueError, "unknown device");
   CHECK_THROWS_WITH_AS_TEXT(ones({2}).to({DeviceKind::cuda, 99}), DeviceError, "no such device");
+}
+
+TEST_CASE("the device describes itself and its libraries", "[gpu][describe]") {
+  NEED_DEVICE();
+  const std::string text = description(kDevice);
+  CHECK(text.find("GiB") != std::string::npos);
+  CHECK_THROWS_WITH_AS_TEXT(description({DeviceKind::cuda, 99}), DeviceError, "no such CUDA device");
+  std::cout << "device: " << text << "\n";  // for ../gpu.sh
 }
 
 TEST_CASE("tensors travel there and back in every dtype and layout", "[gpu]") {

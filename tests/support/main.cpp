@@ -28,6 +28,8 @@ CATCH_REGISTER_LISTENER(Tally)
 
 int main(int argc, char** argv) {
   const int status = Catch::Session().run(argc, argv);
+  const int skipped = mezzo::testing::skipped_cases;
+  if (status == 0 && skipped > 0 && static_cast<std::size_t>(skipped) == g_test_cases.passed) return 77;
   // Printed here and not in the listener, where it would land inside an XML report.
   std::fprintf(stderr, "%zu passed, %zu failed\n", static_cast<std::size_t>(g_test_cases.passed),
                static_cast<std::size_t>(g_test_cases.failed));

@@ -1,0 +1,216 @@
+// The CUDA kernels that move and add rows which an index names. Where several rows may have one name they are sorted by name first: then what goes
+// to one place stands side by side, in index order.
+#include "rows.h"
+
+#include <bit>
+
+#include "axes.h"
+#include "items.h"
+#include "scan.h"
+#include "sort_lines.h"
+#include "words.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+__device__ inline std::int64_t place_in(const Rows& x, std::int64_t outer, std::int64_t row,
+                                        std::int64_t inner) {
+  return place_of(x.outer, outer) + place_of(x.rows, row) + place_of(x.inner, inner);
+}
+
+/** Names, as kernels get them. */
+struct NamesHere {
+  const void* data;
+  bool wide;
+  std::int64_t size, step;
+  Axes base;
+  DeferredWord* bad;
+
+  explicit NamesHere(const Names& names)
+      : data(names.memory.raw_data()),
+        wide(names.memory.dtype() == DType::i64),
+        size(names.size),
+        step(names.step),
+        base(names.base),
+        bad(names.bad) {}
+  /** Negative where there is no such row. */
+  __device__ std::int64_t row(std::int64_t at) const {
+    const std::int64_t value =
+        wide ? static_cast<const std::int64_t*>(data)[at] : static_cast<const std::int32_t*>(data)[at];
+    if (value < 0 || value >= size) {
+      note_bad(bad, at, value);
+      return -1;
+    }
+    return place_of(base, at) + value * step;
+  }
+};
+
+/** An element's (outer, row, inner). */
+struct Spot {
+  std::int64_t outer, row, inner;
+
+  __device__ Spot(std::int64_t item, std::int64_t rows, std::int64_t width) {
+    const Split by_width(item, width), by_row(by_width.quotient, rows);
+    outer = by_row.quotient;
+    row = by_row.rest;
+    inner = by_width.rest;
+  }
+};
+
+/** Sizes of the copied words, and how many there are. */
+struct Copy {
+  Rows from, to;
+  std::int64_t rows, width;
+  int bytes;
+
+  std::int64_t words() const { return to.outer.count * rows * width; }
+};
+
+/** Elements that lie side by side on both sides travel as words of up to 16 bytes. */
+Copy copy_of(const Rows& from, const Rows& to, std::int64_t rows) {
+  Copy copy{from, to, rows, to.inner.count, static_cast<int>(item_size(to.dtype))};
+  const auto side_by_side = [](const Rows& x) { return x.inner.rank == 1 && x.inner.strides[0] == 1; };
+  if (!side_by_side(from) || !side_by_side(to)) return copy;
+  const auto halves = [&](const Rows& x) {
+    bool fits = reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(2 * copy.bytes) == 0;
+    for (const Axes* axes : {&x.outer, &x.rows})
+      for (int i = 0; i < axes->rank; ++i) fits = fits && axes->strides[i] % 2 == 0;
+    return fits && x.inner.count % 2 == 0;
+  };
+  const auto halve = [](Rows& x) {
+    for (Axes* axes : {&x.outer, &x.rows})
+      for (int i = 0; i < axes->rank; ++i) axes->strides[i] /= 2;
+    x.inner.count /= 2;
+    x.inner.sizes[0] /= 2;
+  };
+  while (copy.bytes < 16 && halves(copy.from) && halves(copy.to)) {
+    halve(copy.from);
+    halve(copy.to);
+    copy.bytes *= 2;
+    copy.width /= 2;
+  }
+  return copy;
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    take_kernel(const __grid_constant__ Copy copy, const __grid_constant__ NamesHere names) {
+  const std::int64_t item = item_here();
+  if (item >= copy.to.outer.count * copy.rows * copy.width) return;
+  const Spot at(item, copy.rows, copy.width);
+  const std::int64_t row = names.row(at.row), to = place_in(copy.to, at.outer, at.row, at.inner);
+  if (row < 0)
+    clear_word(copy.to.data, to, copy.bytes);
+  else
+    copy_word(copy.from.data, place_in(copy.from, at.outer, row, at.inner), copy.to.data, to, copy.bytes);
+}
+
+// ---- several rows with one name ----------------------------------------------------------------------------------------------------
+
+/** Key: the name, or for one that counts for nothing `rows`, behind all others. */
+__global__ void __launch_bounds__(kItemThreads)
+    name_kernel(const __grid_constant__ NamesHere names, std::int64_t count, std::int64_t rows,
+                std::int64_t skipped, WideEntry* entries) {
+  const std::int64_t i = item_here();
+  if (i >= count) return;
+  const std::int64_t row = names.row(i);
+  const bool counts = row >= 0 && row != skipped;
+  entries[i] = {static_cast<std::uint64_t>(counts ? row : rows), static_cast<std::uint64_t>(i)};
+}
+
+EntryLines<WideEntry> sorted_names(const Names& names, std::int64_t rows, std::int64_t skipped) {
+  const Device device = names.memory.device();
+  EntryLines<WideEntry> entries(1, names.count(), device);
+  launch_over(names.count(), device, &name_kernel, NamesHere(names), names.count(), rows, skipped,
+              entries.data());
+  sort_lines(entries, std::bit_width(static_cast<std::uint64_t>(rows)));
+  return entries;
+}
+
+/** Sorted names, as kernels get them. */
+struct Groups {
+  const WideEntry* entries;
+  std::int64_t count, rows;
+
+  __device__ bool named(std::int64_t i) const { return entries[i].key < static_cast<std::uint64_t>(rows); }
+  __device__ bool first(std::int64_t i) const { return i == 0 || entries[i - 1].key != entries[i].key; }
+  __device__ bool last(std::int64_t i) const {
+    return i + 1 == count || entries[i + 1].key != entries[i].key;
+  }
+  __device__ std::int64_t name(std::int64_t i) const { return static_cast<std::int64_t>(entries[i].key); }
+  __device__ std::int64_t place(std::int64_t i) const { return entries[i].index(); }
+};
+
+__global__ void __launch_bounds__(kItemThreads)
+    put_kernel(const __grid_constant__ Copy copy, const Groups groups) {
+  const std::int64_t item = item_here();
+  if (item >= copy.to.outer.count * copy.rows * copy.width) return;
+  const Spot at(item, copy.rows, copy.width);
+  if (!groups.named(at.row) || !groups.last(at.row)) return;
+  copy_word(copy.from.data, place_in(copy.from, at.outer, groups.place(at.row), at.inner), copy.to.data,
+            place_in(copy.to, at.outer, groups.name(at.row), at.inner), copy.bytes);
+}
+
+/** A scan of sums that begin anew with each name: lines are columns of the rows. */
+template <class C> struct RowSums {
+  struct State {
+    C sum;
+    std::int64_t
+        first;  // where the name's rows begin among the sorted; negative: before all that has been added
+  };
+  Groups groups;
+  Rows from, to;
+  C alpha;
+  bool overwrite, average;
+
+  __device__ State identity() const { return {C(0), -1}; }
+  __device__ State load(std::int64_t, std::int64_t line, std::int64_t i) const {
+    const std::int64_t begins = groups.first(i) ? i : -1;
+    if (!groups.named(i)) return {C(0), begins};
+    const Split at(line, to.inner.count);
+    const std::int64_t place = place_in(from, at.quotient, groups.place(i), at.rest);
+    return {static_cast<C>(alpha * load_element<C>(from.data, from.dtype, place)), begins};
+  }
+  __device__ State combine(State a, State b) const {
+    return b.first >= 0 ? b : State{static_cast<C>(a.sum + b.sum), a.first};
+  }
+  __device__ void store(std::int64_t, std::int64_t line, std::int64_t i, State, State upto) const {
+    if (!groups.named(i) || !groups.last(i)) return;
+    const Split at(line, to.inner.count);
+    const std::int64_t place = place_in(to, at.quotient, groups.name(i), at.rest);
+    C sum = upto.sum;
+    if (average) sum /= static_cast<C>(i - upto.first + 1);
+    if (!overwrite) sum += load_element<C>(to.data, to.dtype, place);
+    store_element<C>(to.data, to.dtype, place, sum);
+  }
+};
+
+}  // namespace
+
+void take_rows(const Rows& from, const Names& names, const Rows& to) {
+  const Copy copy = copy_of(from, to, names.count());
+  launch_over(copy.words(), names.memory.device(), &take_kernel, copy, NamesHere(names));
+}
+
+void put_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to) {
+  const Copy copy = copy_of(from, to, names.count());
+  if (copy.words() == 0) return;
+  const EntryLines<WideEntry> entries = sorted_names(names, rows, -1);
+  launch_over(copy.words(), names.memory.device(), &put_kernel, copy,
+              Groups{entries.data(), names.count(), rows});
+}
+
+void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to, DType compute,
+              const AddRows& how) {
+  const std::int64_t columns = to.outer.count * to.inner.count;
+  if (names.count() == 0 || columns == 0) return;
+  const EntryLines<WideEntry> entries = sorted_names(names, rows, how.skipped);
+  const Groups groups{entries.data(), names.count(), rows};
+  visit_compute(compute, [&]<class C>(std::type_identity<C>) {
+    scan(Lines{.count = columns, .length = names.count(), .inner = to.inner.count}, false,
+         RowSums<C>{groups, from, to, static_cast<C>(how.alpha), how.overwrite, how.average},
+         names.memory.device());
+  });
+}
+
+}  // namespace mezzo::gpu

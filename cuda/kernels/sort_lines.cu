@@ -1,0 +1,227 @@
+// The one sort of this room. Short lines lie in a block's shared memory and go through a bitonic network. Long ones are sorted digit by digit,
+// lowest first: each block counts the digits of its tile, a scan over (line, digit, tile) gives their places, and each block puts its
+// tile's entries there without changing their order.
+#include "sort_lines.h"
+
+#include <bit>
+#include <limits>
+
+#include "scan.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+constexpr int kSortThreads = 256, kSortWarps = kSortThreads / kWarpSize;
+
+// ---- short lines ---------------------------------------------------------------------------------------------------------------
+
+constexpr int kShortLine = 1024;
+
+template <class Entry> __device__ Entry last_entry();
+template <> __device__ inline NarrowEntry last_entry() { return {~std::uint64_t{0}}; }
+template <> __device__ inline WideEntry last_entry() { return {~std::uint64_t{0}, ~std::uint64_t{0}}; }
+
+/** A block holds `slots` lines, each filled up to `padded` entries, a power of 2, by such as come last. Places differ, so no two entries are equal. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
+  MZ_SHARED(Entry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * slots;
+  const int held = padded * slots;
+  for (int i = thread; i < held; i += threads) {
+    const std::int64_t line = first + i / padded;
+    const bool exists = line < lines && i % padded < length;
+    room[i] = exists ? entries[line * length + i % padded] : last_entry<Entry>();
+  }
+  for (int size = 2; size <= padded; size *= 2)
+    for (int stride = size / 2; stride > 0; stride /= 2) {
+      __syncthreads();
+      for (int pair = thread; pair < held / 2; pair += threads) {
+        const int low = 2 * pair - (pair & (stride - 1)), high = low + stride;
+        const bool upwards = (low & (padded - 1) & size) == 0;
+        const Entry a = room[low], b = room[high];
+        if ((b < a) == upwards) {
+          room[low] = b;
+          room[high] = a;
+        }
+      }
+    }
+  __syncthreads();
+  for (int i = thread; i < held; i += threads) {
+    const std::int64_t line = first + i / padded;
+    if (line < lines && i % padded < length) entries[line * length + i % padded] = room[i];
+  }
+}
+
+template <class Entry> void sort_short(const EntryLines<Entry>& entries) {
+  const int length = static_cast<int>(entries.length);
+  const int padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(length)));
+  const std::int64_t slots = std::min<std::int64_t>(
+      kShortLine / padded,
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(entries.lines))));
+  const int threads = std::clamp(static_cast<int>(slots) * padded / 2, kWarpSize, kSortThreads);
+  launch(&short_lines_kernel<Entry>, {.blocks = blocks_for(entries.lines, slots), .threads = threads},
+         current_stream(entries.memory.device()), entries.data(), entries.lines, length, padded,
+         static_cast<int>(slots));
+}
+
+// ---- long lines ------------------------------------------------------------------------------------------------------------------
+
+constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+static_assert(kDigits == kSortThreads);
+/** Entries of a thread in its block's tile, a warp's width apart. */
+constexpr int kTileItems = 16;
+constexpr std::int64_t kTile = kTileItems * kSortThreads;
+
+__device__ inline int digit_of(NarrowEntry e, int shift) {
+  return static_cast<int>(e.key_and_index >> (32 + shift) & (kDigits - 1));
+}
+__device__ inline int digit_of(const WideEntry& e, int shift) {
+  return static_cast<int>(e.key >> shift & (kDigits - 1));
+}
+
+/** A block's tile of one line. */
+struct Tile {
+  std::int64_t line, number, first;  // its line, its number there, where it begins among all entries
+  int count;
+
+  __device__ Tile(std::int64_t length, std::int64_t tiles)
+      : line(static_cast<std::int64_t>(blockIdx.x) / tiles),
+        number(static_cast<std::int64_t>(blockIdx.x) % tiles),
+        first(line * length + number * kTile) {
+    const std::int64_t left = length - number * kTile;
+    count = static_cast<int>(left < kTile ? left : kTile);
+  }
+  /** Where the counter of a digit stands: the places of a line's digits follow one another, those of a digit by tile. */
+  __device__ std::int64_t counter(int digit, std::int64_t tiles) const {
+    return (line * kDigits + digit) * tiles + number;
+  }
+};
+
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    count_digits_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int shift,
+                        std::int64_t* counts) {
+  MZ_SHARED(unsigned, count, kDigits);
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile tile(length, tiles);
+  count[thread] = 0;
+  __syncthreads();
+  for (int i = thread; i < tile.count; i += kSortThreads)
+    atomicAdd(&count[digit_of(entries[tile.first + i], shift)], 1u);
+  __syncthreads();
+  counts[tile.counter(thread, tiles)] = count[thread];
+}
+
+/** Counts become what lies before. */
+struct Places {
+  using State = std::int64_t;
+  std::int64_t* counts;
+
+  __device__ State identity() const { return 0; }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const { return counts[place]; }
+  __device__ State combine(State a, State b) const { return a + b; }
+  __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State before, State) const {
+    counts[place] = before;
+  }
+};
+
+/** Lanes of the warp with the same digit; all lanes take part. */
+__device__ inline unsigned lanes_like(int digit) {
+  unsigned like = kAllLanes;
+#pragma unroll
+  for (int bit = 0; bit <= kDigitBits; ++bit) {  // one bit more, for those that have no entry
+    const unsigned ones = __ballot_sync(kAllLanes, digit >> bit & 1);
+    like &= digit >> bit & 1 ? ones : ~ones;
+  }
+  return like;
+}
+
+__device__ inline int bits_in(unsigned x) {
+#ifdef __CUDA_ARCH__
+  return __popc(x);
+#else
+  return std::popcount(x);
+#endif
+}
+
+/** A warp's entries are neighbours, taken a row of lanes at a time: so those with one digit keep their order. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    move_digits_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int shift,
+                       const std::int64_t* places, Entry* moved) {
+  MZ_SHARED(unsigned, before, kSortWarps* kDigits);  // of each digit, by warp: those in the tile before
+  MZ_SHARED(std::int64_t, start, kDigits);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize, lane = thread % kWarpSize;
+  unsigned* const mine = before + warp * kDigits;
+  const Tile tile(length, tiles);
+  start[thread] = places[tile.counter(thread, tiles)];
+  for (int w = 0; w < kSortWarps; ++w) before[w * kDigits + thread] = 0;
+  __syncthreads();
+  Entry held[kTileItems];
+  int digit[kTileItems];
+#pragma unroll
+  for (int k = 0; k < kTileItems; ++k) {
+    const int i = (warp * kTileItems + k) * kWarpSize + lane;
+    digit[k] = kDigits;
+    if (i >= tile.count) continue;
+    held[k] = entries[tile.first + i];
+    digit[k] = digit_of(held[k], shift);
+    atomicAdd(&mine[digit[k]], 1u);
+  }
+  __syncthreads();
+  unsigned sum = 0;
+  for (int w = 0; w < kSortWarps; ++w) {
+    const unsigned count = before[w * kDigits + thread];
+    before[w * kDigits + thread] = sum;
+    sum += count;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kTileItems; ++k) {
+    const unsigned like = lanes_like(digit[k]);
+    const bool exists = digit[k] < kDigits;
+    const int earlier = bits_in(like & ((1u << lane) - 1));
+    const unsigned place = exists ? mine[digit[k]] + static_cast<unsigned>(earlier) : 0;
+    __syncwarp();
+    if (exists) {
+      if (earlier == 0) mine[digit[k]] += static_cast<unsigned>(bits_in(like));
+      moved[start[digit[k]] + place] = held[k];
+    }
+    __syncwarp();
+  }
+}
+
+template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
+  const Device device = entries.memory.device();
+  const runtime::Stream stream = current_stream(device);
+  const std::int64_t tiles = blocks_for(entries.length, kTile), counters = entries.lines * kDigits * tiles;
+  const Tensor counts = workspace(counters * static_cast<std::int64_t>(sizeof(std::int64_t)), device);
+  std::int64_t* places = static_cast<std::int64_t*>(counts.raw_data());
+  EntryLines<Entry> moved(entries.lines, entries.length, device);
+  const Grid grid{.blocks = entries.lines * tiles, .threads = kSortThreads};
+  for (int shift = 0; shift < bits; shift += kDigitBits) {
+    launch(&count_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift, places);
+    scan(Lines{.count = 1, .length = counters}, false, Places{places}, device);
+    launch(&move_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift, places,
+           moved.data());
+    std::swap(entries, moved);
+  }
+}
+
+template <class Entry> void sort(EntryLines<Entry>& entries, int bits) {
+  if (entries.lines == 0 || entries.length < 2) return;
+  if (entries.length <= kShortLine)
+    sort_short(entries);
+  else
+    sort_long(entries, bits);
+}
+
+}  // namespace
+
+void sort_lines(EntryLines<NarrowEntry>& entries, int bits) { sort(entries, bits); }
+void sort_lines(EntryLines<WideEntry>& entries, int bits) { sort(entries, bits); }
+
+}  // namespace mezzo::gpu

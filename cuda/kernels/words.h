@@ -1,0 +1,42 @@
+// Elements that are moved and not looked into: words of up to 16 bytes.
+// Sees: element.h.
+// Read next: rows.cu, join.cu, sort.cu (the users).
+#pragma once
+
+#include "element.h"
+
+namespace mezzo::gpu {
+
+namespace detail {
+template <class Word>
+__device__ inline void copy_as(const void* from, std::int64_t at, void* to, std::int64_t place) {
+  static_cast<Word*>(to)[place] = static_cast<const Word*>(from)[at];
+}
+template <class Word> __device__ inline void clear_as(void* to, std::int64_t place) {
+  static_cast<Word*>(to)[place] = Word{};
+}
+}  // namespace detail
+
+/** Word `place` of `to` = word `at` of `from`; words have `bytes` bytes, 1, 2, 4, 8 or 16, and are aligned. */
+__device__ inline void copy_word(const void* from, std::int64_t at, void* to, std::int64_t place, int bytes) {
+  switch (bytes) {
+    case 1: return detail::copy_as<std::uint8_t>(from, at, to, place);
+    case 2: return detail::copy_as<std::uint16_t>(from, at, to, place);
+    case 4: return detail::copy_as<std::uint32_t>(from, at, to, place);
+    case 8: return detail::copy_as<std::uint64_t>(from, at, to, place);
+    default: return detail::copy_as<Pack<std::uint64_t, 2>>(from, at, to, place);
+  }
+}
+
+/** Word `place` of `to` = 0. */
+__device__ inline void clear_word(void* to, std::int64_t place, int bytes) {
+  switch (bytes) {
+    case 1: return detail::clear_as<std::uint8_t>(to, place);
+    case 2: return detail::clear_as<std::uint16_t>(to, place);
+    case 4: return detail::clear_as<std::uint32_t>(to, place);
+    case 8: return detail::clear_as<std::uint64_t>(to, place);
+    default: return detail::clear_as<Pack<std::uint64_t, 2>>(to, place);
+  }
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,25 @@
+// What a plan for a product or a convolution is found by when it is wanted again: the numbers that it depends on.
+// Sees: the standard library.
+// Read next: blas.cpp, dnn.cpp.
+#pragma once
+
+#include <cstdint>
+
+namespace mezzo::gpu {
+
+/** The largest power of two up to 256 that divides an address: engines differ by what they may load at once. */
+inline std::int64_t alignment(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+/** Of a std::array or std::vector of integers. */
+struct KeyHash {
+  template <class Key> std::size_t operator()(const Key& key) const {
+    std::size_t hash = 0;
+    for (const std::int64_t part : key) hash = hash * 0x9E3779B97F4A7C15u + static_cast<std::size_t>(part);
+    return hash;
+  }
+};
+
+}  // namespace mezzo::gpu

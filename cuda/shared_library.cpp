@@ -1,0 +1,24 @@
+#include "shared_library.h"
+
+#include <dlfcn.h>
+
+#include "../tensor/text.h"
+
+namespace mezzo::gpu {
+
+SharedLibrary::SharedLibrary(std::string file)
+    : file_(std::move(file)), handle_(dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (!handle_) refuse(str(file_, " was not found; put its folder into LD_LIBRARY_PATH"));
+}
+
+void SharedLibrary::refuse(std::string reason) {
+  if (missing_.empty()) missing_ = std::move(reason);
+}
+
+void* SharedLibrary::symbol(const char* name) {
+  void* found = handle_ ? dlsym(handle_, name) : nullptr;
+  if (!found) refuse(str(file_, " has no ", name));
+  return found;
+}
+
+}  // namespace mezzo::gpu

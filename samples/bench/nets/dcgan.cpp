@@ -1,0 +1,8 @@
+// The generator and discriminator of dcgan.
+#include "../gan_workload.h"
+
+namespace samples {
+
+std::unique_ptr<Workload> make_dcgan(const Setting& s) { return gan_workload(s, false); }
+
+}  // namespace samples

@@ -1,0 +1,11 @@
+// ResNet-18 as for CIFAR: 3x3 stem, images of 32 x 32.
+#include "../resnet_workload.h"
+
+namespace samples {
+
+std::unique_ptr<Workload> make_resnet18(const Setting& s) {
+  const ResNetOptions options{.depth = 18, .width = s.pick(4, 16, 64)};
+  return resnet_workload(s, options, s.pick(16, 32, 32), s.pick_batch(16, 32, 256));
+}
+
+}  // namespace samples

@@ -1,0 +1,8 @@
+// dcgan --gradient-penalty: double backward in every step.
+#include "../gan_workload.h"
+
+namespace samples {
+
+std::unique_ptr<Workload> make_wgan_gp(const Setting& s) { return gan_workload(s, true); }
+
+}  // namespace samples

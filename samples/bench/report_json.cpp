@@ -1,0 +1,84 @@
+// The bench's JSON: what it writes, and what bench_torch.py has written.
+#include <nlohmann/json.hpp>
+
+#include "../common/report_file.h"
+#include "report.h"
+
+namespace samples {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json memory_json(const mezzo::MemoryStats& memory) {
+  ordered_json peaks{{"total", memory.total.peak}};
+  for (std::size_t i = 0; i < mezzo::kNumMemoryCategories; ++i)
+    peaks[std::string(name(static_cast<mezzo::MemoryCategory>(i)))] = memory.by_category[i].peak;
+  return peaks;
+}
+
+ordered_json as_json(const Measurement& m) {
+  return {{"net", m.net},
+          {"level", m.level},
+          {"samples", m.samples},
+          {"steps", m.steps},
+          {"step_ms", m.step_ms},
+          {"fast_ms", m.fast_ms},
+          {"slow_ms", m.slow_ms},
+          {"samples_per_s", m.samples_per_s},
+          {"flops_per_step", m.work.flops},
+          {"bytes_per_step", m.work.bytes},
+          {"arithmetic_floor_ms", 1e3 * m.floor.arithmetic},
+          {"memory_floor_ms", 1e3 * m.floor.memory},
+          {"peak_bytes", memory_json(m.memory)},
+          {"loss", m.loss},
+          {"skipped_steps", m.skipped_steps},
+          {"loss_scale", m.loss_scale},
+          {"casts_per_step", m.casts_per_step},
+          {"cast_bytes_per_step", m.cast_bytes_per_step},
+          {"losses", m.losses}};
+}
+
+std::vector<std::string> peer_row(const ordered_json& run) {
+  const double ratio = run.at("ratio"), wanted = run.value("wanted", 0.0);
+  return {run.at("net").get<std::string>(),
+          run.at("level").get<std::string>(),
+          std::to_string(run.at("threads").get<int>()),
+          std::to_string(run.at("batch").get<int>()),
+          fixed(run.at("mezzo_ms"), 2),
+          fixed(run.at("torch_ms"), 2),
+          fixed(ratio, 2),
+          fixed(run.at("lowest"), 2) + "-" + fixed(run.at("highest"), 2),
+          wanted > 0 ? fixed(wanted, 1) : "-"};
+}
+
+}  // namespace
+
+void write_json(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
+  ordered_json report{{"size", facts.size},
+                      {"device", facts.device},
+                      {"threads", mezzo::num_threads()},
+                      {"warm_up", facts.warm_up},
+                      {"steps", facts.steps},
+                      {"best_flops_per_s", facts.roof.flops_per_s},
+                      {"best_bytes_per_s", facts.roof.bytes_per_s},
+                      {"runs", ordered_json::array()}};
+  for (const Measurement& m : results) report["runs"].push_back(as_json(m));
+  write_report(path, report.dump(2) + "\n");
+}
+
+Table peer_table(const std::string& path) {
+  Table table{
+      {"net", "level", "threads", "batch", "mezzo ms", "torch ms", "torch/mezzo", "of blocks", "wanted"}, {}};
+  const std::string text = read_report(path);
+  try {
+    const ordered_json report = ordered_json::parse(text);
+    for (const ordered_json& run : report.at("runs")) table.rows.push_back(peer_row(run));
+  } catch (const nlohmann::json::exception& e) {
+    mezzo::fail<mezzo::FormatError>("peer(" + path + ")",
+                                    {.what = "not what bench_torch.py writes", .got = e.what()});
+  }
+  return table;
+}
+
+}  // namespace samples

@@ -1,0 +1,140 @@
+// The bench's page: SVG made by hand, so that one file says it all.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "../common/report_file.h"
+#include "report.h"
+
+namespace samples {
+
+namespace {
+
+using mezzo::str;
+
+constexpr const char* kColours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
+                                    "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e"};
+constexpr const char* kHead = R"(<!doctype html><meta charset="utf-8"><title>Mezzo: the bench</title><style>
+body{font:14px system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
+table{border-collapse:collapse;font-size:12px}td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}
+td:first-child,th:first-child{text-align:left}svg{display:block;margin:.5em 0 1.5em}svg text{font-size:11px;fill:#444}
+.key span{display:inline-block;width:10px;height:10px;margin:0 4px 0 12px}</style>)";
+
+const char* colour(std::size_t i) { return kColours[i % std::size(kColours)]; }
+
+std::string rectangle(double x, double y, double width, const char* fill) {
+  return str("<rect x='", fixed(x, 1), "' y='", fixed(y, 1), "' width='", fixed(std::max(0.0, width), 1),
+             "' height='14' fill='", fill, "'/>");
+}
+
+std::string label(double x, double y, const std::string& text) {
+  return str("<text x='", fixed(x, 1), "' y='", fixed(y, 1), "'>", text, "</text>");
+}
+
+std::string drawing(double height, const std::string& content) {
+  return str("<svg width='900' height='", fixed(height, 0), "' viewBox='0 0 900 ", fixed(height, 0), "'>",
+             content, "</svg>\n");
+}
+
+/** Step times, one bar a level. */
+std::string time_bars(const std::vector<Measurement>& runs) {
+  double longest = 1e-9, y = 0;
+  for (const Measurement& m : runs) longest = std::max(longest, m.step_ms);
+  std::string content;
+  for (std::size_t i = 0; i < runs.size(); ++i, y += 18) {
+    const double width = 600 * runs[i].step_ms / longest;
+    content += label(0, y + 11, runs[i].level) + rectangle(40, y, width, colour(i)) +
+               label(46 + width, y + 11,
+                     fixed(runs[i].step_ms, 2) + " ms, " + fixed(100 * runs[i].share_of_floor(), 0) +
+                         " % of the floor, " + fixed(runs[i].samples_per_s, 0) + " samples/s");
+  }
+  return drawing(y, content);
+}
+
+/** Peak memory, one bar a level, a piece for each purpose. Purposes peak at different times, so pieces are scaled to the total. */
+std::string memory_bars(const std::vector<Measurement>& runs) {
+  double most = 1, y = 0;
+  for (const Measurement& m : runs) most = std::max(most, static_cast<double>(m.memory.total.peak));
+  std::string content;
+  for (const Measurement& m : runs) {
+    double sum = 1e-9, x = 40;
+    for (const mezzo::MemoryUse& use : m.memory.by_category) sum += static_cast<double>(use.peak);
+    const double width = 600 * static_cast<double>(m.memory.total.peak) / most;
+    for (std::size_t c = 0; c < m.memory.by_category.size(); ++c) {
+      const double piece = width * static_cast<double>(m.memory.by_category[c].peak) / sum;
+      content += rectangle(x, y, piece, colour(c));
+      x += piece;
+    }
+    content += label(0, y + 11, m.level) +
+               label(x + 6, y + 11, bytes_text(static_cast<double>(m.memory.total.peak)));
+    y += 18;
+  }
+  return drawing(y, content);
+}
+
+std::string memory_key() {
+  std::string key = "<p class=key>";
+  for (std::size_t c = 0; c < mezzo::kNumMemoryCategories; ++c)
+    key +=
+        str("<span style='background:", colour(c), "'></span>", name(static_cast<mezzo::MemoryCategory>(c)));
+  return key + "</p>\n";
+}
+
+/** Losses over the steps, one curve a level. */
+std::string loss_curves(const std::vector<Measurement>& runs) {
+  double low = 1e300, high = -1e300;
+  std::size_t longest = 2;
+  for (const Measurement& m : runs) {
+    longest = std::max(longest, m.losses.size());
+    for (const double loss : m.losses)
+      if (std::isfinite(loss)) low = std::min(low, loss), high = std::max(high, loss);
+  }
+  if (low > high) return "";
+  if (low == high) high = low + 1;
+  std::string content = label(0, 12, fixed(high, 3)) + label(0, 196, fixed(low, 3));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::string points;
+    for (std::size_t s = 0; s < runs[i].losses.size(); ++s)
+      if (const double loss = runs[i].losses[s]; std::isfinite(loss))
+        points += str(fixed(50 + 600 * static_cast<double>(s) / static_cast<double>(longest - 1), 1), ",",
+                      fixed(5 + 190 * (high - loss) / (high - low), 1), " ");
+    content +=
+        str("<polyline points='", points, "' fill='none' stroke='", colour(i), "' stroke-width='1.5'/>") +
+        label(670, 15 + 16 * static_cast<double>(i), runs[i].level) +
+        rectangle(700, 5 + 16 * static_cast<double>(i), 24, colour(i));
+  }
+  return drawing(200, content);
+}
+
+std::string html(const Table& table) {
+  const auto row = [](const std::vector<std::string>& cells, const char* tag) {
+    std::string text = "<tr>";
+    for (const std::string& cell : cells) text += str("<", tag, ">", cell, "</", tag, ">");
+    return text + "</tr>\n";
+  };
+  std::string text = "<table>" + row(table.header, "th");
+  for (const auto& cells : table.rows) text += row(cells, "td");
+  return text + "</table>\n";
+}
+
+}  // namespace
+
+void write_page(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
+  std::map<std::string, std::vector<Measurement>> nets;
+  for (const Measurement& m : results) nets[m.net].push_back(m);
+  std::ostringstream page;
+  page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.device << ", "
+       << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which " << facts.warm_up
+       << " to warm up. The floor is what a step's products take at "
+       << fixed(facts.roof.flops_per_s * 1e-9, 0) << " GFLOP/s, or its memory traffic at "
+       << fixed(facts.roof.bytes_per_s * 1e-9, 1)
+       << " GB/s, whichever is longer; both were measured on this machine.</p>\n"
+       << html(table_of(results));
+  for (const auto& [net, runs] : nets)
+    page << "<h2>" << net << "</h2><h3>Time per step</h3>" << time_bars(runs) << "<h3>Peak memory</h3>"
+         << memory_key() << memory_bars(runs) << "<h3>Loss</h3>" << loss_curves(runs);
+  write_report(path, page.str());
+}
+
+}  // namespace samples

@@ -1,0 +1,38 @@
+#include "resnet_workload.h"
+
+namespace samples {
+
+namespace {
+
+/** Drawn digits as pictures of three channels, each channel at a strength of its own in every picture. */
+data::Dataset coloured_digits(std::int64_t count, std::int64_t pixels, std::uint64_t seed) {
+  const data::Dataset digits = data::synthetic_digits(count, seed);
+  const Tensor resized = interpolate(
+      digits.x(), {.size = {pixels, pixels}, .mode = InterpolateMode::bilinear, .align_corners = false});
+  return {resized * (0.5 + rand({count, 3, 1, 1})), digits.y()};
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions& options, std::int64_t pixels,
+                                          std::int64_t batch) {
+  const ResNet net(options);
+  // Deep and narrow, a net is chaotic at a high rate: two correct programs part within steps. The tiny one is for comparing.
+  const double lr = s.pick(0.01, 0.01, 0.1);
+  const data::Dataset images = coloured_digits(kBatches * batch, pixels, s.seed);
+  const auto optimizer = std::make_shared<optim::SGD>(
+      net.parameters(), optim::SgdOptions{.lr = lr, .momentum = 0.9, .weight_decay = 5e-4});
+  return supervised(s,
+                    {.net = net,
+                     .optimizer = optimizer,
+                     .loss = [net](const Batch& b) { return cross_entropy(net(b.x), b.y); },
+                     .batches = batches_of(images, batch)},
+                    {{"optimizer", "sgd"},
+                     {"lr", str(lr)},
+                     {"momentum", "0.9"},
+                     {"weight_decay", "5e-4"},
+                     {"depth", str(options.depth)},
+                     {"stem", options.small_images ? "small" : "large"}});
+}
+
+}  // namespace samples

@@ -1,0 +1,163 @@
+// char_gpt: a transformer learns a text character by character, then writes some of its own.
+//   char_gpt --config small --data FILE --opt-level O2
+#include <mezzo.h>
+
+#include <cmath>
+#include <iostream>
+#include <map>
+
+#include "common/arguments.h"
+#include "common/program.h"
+#include "common/run.h"
+#include "common/table.h"
+#include "common/text.h"
+#include "nets/char_gpt.h"
+#include "nets/char_gpt_writer.h"
+
+namespace {
+
+using namespace mezzo;
+using namespace samples;
+
+/** A size of net, and the batch that goes with it. */
+struct Config {
+  CharGptOptions net;
+  std::int64_t batch;
+  double lr;
+};
+
+const std::map<std::string, Config> kConfigs{
+    {"tiny", {{.block = 32, .layers = 2, .heads = 2, .width = 32}, 8, 3e-3}},
+    {"small", {{.block = 64, .layers = 4, .heads = 4, .width = 128}, 12, 2e-3}},
+    {"base", {{.block = 256, .layers = 6, .heads = 6, .width = 384}, 16, 1e-3}},
+    {"gpt2", {{.block = 1024, .layers = 12, .heads = 12, .width = 768}, 8, 6e-4}},
+};
+
+struct Options {
+  RunOptions run{.steps = 2000};
+  std::string config = "base", data, prompt = "\n";
+  std::int64_t batch = 0, accumulate = 1, length = 400;
+  double lr = 0, dropout = 0, temperature = 0.8, clip = 1;
+};
+
+void declare(Arguments& arguments, Options& o) {
+  std::vector<std::string> names;
+  for (const auto& [name, config] : kConfigs) names.push_back(name);
+  arguments.choice("config", o.config, names,
+                   "size of the net; gpt2 has 124 million weights with a large vocabulary");
+  arguments.option("data", o.data, "text file; without it the program makes a text up");
+  arguments.option("batch", o.batch, 0, 100000,
+                   "stretches of text in a batch; 0 means what goes with the size");
+  arguments.option("accumulate", o.accumulate, 1, 10000, "batches whose gradients are added up for a step");
+  arguments.option("lr", o.lr, "highest learning rate of AdamW; without it what goes with the size");
+  arguments.option("dropout", o.dropout, 0, 0.99, "share of what is forgotten while training");
+  arguments.option("clip", o.clip, "largest norm of a step's gradients");
+  arguments.option("prompt", o.prompt, "what the written text begins with");
+  arguments.option("length", o.length, 0, 1000000, "characters to write at the end");
+  arguments.option("temperature", o.temperature, 0, 100,
+                   "of the writing: below 1 is more careful, 0 takes the likeliest");
+  declare(arguments, o.run);
+}
+
+/** Matrices shrink a little with every step; biases and what scales a norm do not. */
+std::vector<optim::ParamGroup<optim::AdamWOptions>> groups(const CharGpt& net, double lr) {
+  std::vector<optim::ParamGroup<optim::AdamWOptions>> both{
+      {{}, {.lr = lr, .betas = {0.9, 0.99}, .weight_decay = 0.1}},
+      {{}, {.lr = lr, .betas = {0.9, 0.99}, .weight_decay = 0}}};
+  for (const Tensor& p : net.parameters()) both[p.dim() >= 2 ? 0 : 1].params.push_back(p);
+  return both;
+}
+
+/** Cross entropy of the next character, in nats: mean over all places of the batch. */
+Tensor loss_of(const CharGpt& net, const Batch& batch) {
+  return cross_entropy(net(batch.x).flatten(0, 1), batch.y.flatten());
+}
+
+/** Mean loss over a text, cut into stretches of a block. */
+double judge(const CharGpt& net, const Tensor& text) {
+  const NoGrad no_grad;
+  net.eval();
+  const std::int64_t block = net.options.block, stretches = (text.numel() - 1) / block;
+  const Tensor x = text.narrow(0, 0, stretches * block).view({stretches, block});
+  const Tensor y = text.narrow(0, 1, stretches * block).view({stretches, block});
+  double total = 0;
+  for (std::int64_t i = 0; i < stretches; i += 64) {
+    const std::int64_t count = std::min<std::int64_t>(64, stretches - i);
+    total += static_cast<double>(count) *
+             loss_of(net, {x.narrow(0, i, count), y.narrow(0, i, count)}).item<double>();
+  }
+  net.train();
+  return total / static_cast<double>(stretches);
+}
+
+int train(const Options& o) {
+  const Device device = prepare(o.run);
+  const Text text = Text::load(o.data);
+  Config config = kConfigs.at(o.config);
+  if (o.batch > 0) config.batch = o.batch;
+  if (o.lr > 0) config.lr = o.lr;
+  config.net.vocabulary = text.vocabulary();
+  config.net.dropout = o.dropout;
+  text.require(config.net.block + 1);
+  const Tensor train_text = text.train().to(device), test_text = text.test().to(device);
+
+  CharGpt net(config.net);
+  net.to(device);
+  optim::AdamW optimizer(groups(net, config.lr));
+  auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
+  // The rate rises over a tenth of the steps, at most 100, then falls along half a cosine to a tenth of its height.
+  const std::int64_t warm_up = std::min<std::int64_t>(100, o.run.steps / 10 + 1);
+  optim::Scheduler schedule(optimizer,
+                            optim::LinearWarmup{.steps = warm_up,
+                                                .then = optim::CosineAnnealingLR{
+                                                    .t_max = std::max<std::int64_t>(1, o.run.steps - warm_up),
+                                                    .eta_min = config.lr / 10}});
+  Run run("char_gpt", o.run, {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule},
+          {.total_steps = o.run.steps, .samples = config.batch * o.accumulate});
+  if (!o.run.quiet)
+    std::cerr << text.notice() << "; " << net.num_parameters() << " weights, " << text.vocabulary()
+              << " different characters\n";
+
+  while (!run.finished()) {
+    optimizer.zero_grad();
+    double mean_loss = 0;
+    for (std::int64_t i = 0; i < o.accumulate; ++i) {
+      const Tensor loss = loss_of(net, random_stretches(train_text, config.batch, config.net.block)) /
+                          static_cast<double>(o.accumulate);
+      mean_loss += loss.item<double>();
+      // Gradients add up while they are still scaled; the last batch's scope unscales and checks them, once for all.
+      amp::scale_loss(loss, optimizer, {.delay_unscale = i + 1 < o.accumulate},
+                      [](const Tensor& scaled) { scaled.backward(); });
+    }
+    const optim::StepResult result =
+        optimizer.step({.max_norm = o.clip});  // clips on the way into the update
+    schedule.step();
+    run.step_done(mean_loss, result);
+    if (run.step() % 500 == 0)
+      run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
+               fixed(judge(net, test_text), 4));
+  }
+
+  const double nats = judge(net, test_text);
+  run.note("validation_nats", nats);
+  run.note("validation_bits_per_character", nats / std::log(2.0));
+  const RunFigures figures = run.finish();
+  std::cout << text.decode(write(net, text.encode(o.prompt), o.length, o.temperature)) << "\n"
+            << "char_gpt " << o.run.level << ": " << fixed(figures.step_ms, 2) << " ms per step, peak memory "
+            << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
+            << "char_gpt " << o.run.level << ": validation " << fixed(nats, 4) << " nats, "
+            << fixed(nats / std::log(2.0), 4) << " bits per character; " << figures.steps << " steps, "
+            << figures.skipped_steps << " skipped\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Arguments arguments("char_gpt",
+                      "A transformer learns a text character by character, then writes some of its own.");
+  declare(arguments, options);
+  if (const auto status = arguments.parse(argc, argv)) return *status;
+  return run_program("char_gpt", [&] { return train(options); });
+}

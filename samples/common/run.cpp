@@ -1,0 +1,132 @@
+#include "run.h"
+
+#include <csignal>
+#include <iostream>
+#include <numeric>
+
+#include "median.h"
+#include "table.h"
+
+namespace samples {
+
+using namespace mezzo;
+
+namespace {
+
+constexpr std::size_t kRecent = 20;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/** The first Ctrl-C asks for an end after this step; a second one, for whoever cannot wait, ends the process. */
+void on_interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+std::int64_t steps_in_all(const RunOptions& options, std::int64_t total) {
+  return options.steps > 0 ? std::min(total, options.steps) : total;
+}
+
+}  // namespace
+
+Run::Run(std::string title, const RunOptions& options, const amp::Training& training, const Extent& extent)
+    : title_(std::move(title)),
+      options_(options),
+      training_(training),
+      extent_{steps_in_all(options, extent.total_steps), extent.samples},
+      progress_(title_ + " " + options.level, extent_.total_steps, options.quiet) {
+  if (!options.resume.empty()) resume(options.resume);
+  progress_.start_at(figures_.steps);
+  interrupted = 0;
+  std::signal(SIGINT, on_interrupt);
+  start_clock();
+}
+
+Run::~Run() { std::signal(SIGINT, SIG_DFL); }
+
+bool Run::finished() const { return interrupted != 0 || figures_.steps >= extent_.total_steps; }
+
+bool Run::step_done(double loss, optim::StepResult result) {
+  times_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count());
+  const amp::CastStats casts = amp::cast_stats() - casts_at_step_;
+  figures_.casts_per_step += static_cast<double>(casts.casts);
+  figures_.cast_bytes_per_step += static_cast<double>(casts.bytes);
+  losses_.push_back(loss);
+  recent_.push_back(loss);
+  if (recent_.size() > kRecent) recent_.erase(recent_.begin());
+  ++figures_.steps;
+  if (result == optim::StepResult::skipped) ++figures_.skipped_steps;
+  progress_.step(figures_.steps, status());
+  if (options_.save_every > 0 && figures_.steps % options_.save_every == 0) save();
+  start_clock();
+  return !finished();
+}
+
+void Run::line(const std::string& text) {
+  progress_.line(text);
+  start_clock();
+}
+
+void Run::start_clock() {
+  casts_at_step_ = amp::cast_stats();
+  step_start_ = std::chrono::steady_clock::now();
+}
+
+void Run::save() {
+  if (options_.save.empty() || saved_at_ == figures_.steps) return;
+  amp::Training training = training_;
+  training.step = figures_.steps;
+  for (const auto& entry : training_.loader) training.epoch = entry.object->epoch();
+  training.metadata["skipped_steps"] = figures_.skipped_steps;
+  for (std::size_t i = 0; i < recent_.size(); ++i) training.metadata[str("recent_loss.", i)] = recent_[i];
+  amp::save_checkpoint(options_.save, training, {.keep = 3});
+  saved_at_ = figures_.steps;
+}
+
+void Run::resume(const std::string& path) {
+  const amp::LoadedCheckpoint loaded = amp::load_checkpoint(path, training_);
+  figures_.steps = loaded.step;
+  if (const auto found = loaded.metadata.find("skipped_steps"); found != loaded.metadata.end())
+    figures_.skipped_steps = std::get<std::int64_t>(found->second);
+  for (std::size_t i = 0; i < kRecent; ++i)
+    if (const auto found = loaded.metadata.find(str("recent_loss.", i)); found != loaded.metadata.end())
+      recent_.push_back(std::get<double>(found->second));
+}
+
+void Run::note(const std::string& name, double value) { notes_.emplace_back(name, value); }
+
+RunFigures Run::finish() {
+  save();
+  const RunFigures result = figures();
+  if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
+  if (interrupted != 0)
+    progress_.line("interrupted after step " + std::to_string(figures_.steps) +
+                   (options_.save.empty() ? "" : "; --resume " + options_.save + " goes on from there"));
+  return result;
+}
+
+double Run::recent_loss() const {
+  if (recent_.empty()) return 0;
+  return std::accumulate(recent_.begin(), recent_.end(), 0.0) / static_cast<double>(recent_.size());
+}
+
+std::string Run::status() const {
+  return "loss " + fixed(recent_loss(), 4) + "  scale " + fixed(figures().loss_scale, 0) + "  skipped " +
+         std::to_string(figures_.skipped_steps);
+}
+
+RunFigures Run::figures() const {
+  RunFigures result = figures_;
+  const double seconds = median(times_);
+  result.step_ms = 1e3 * seconds;
+  result.samples_per_s = seconds > 0 ? static_cast<double>(extent_.samples) / seconds : 0;
+  result.recent_loss = recent_loss();
+  for (const auto& entry : training_.session) result.loss_scale = entry.object->loss_scaler().loss_scale();
+  result.peak_bytes = memory_stats(parse_device(options_.device)).total.peak;
+  if (losses_.empty()) return result;
+  result.casts_per_step /= static_cast<double>(losses_.size());
+  result.cast_bytes_per_step /= static_cast<double>(losses_.size());
+  return result;
+}
+
+}  // namespace samples

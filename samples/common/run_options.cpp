@@ -1,0 +1,46 @@
+#include "run_options.h"
+
+#include "program.h"
+
+namespace samples {
+
+using namespace mezzo;
+
+void declare(Arguments& arguments, RunOptions& o) {
+  arguments.option("opt-level", o.level, "level of mixed precision, O0 to O5");
+  arguments.option("steps", o.steps, 0, 1000000000, "stop after so many steps; 0 means no limit");
+  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of everything random");
+  arguments.option("device", o.device, "cpu or cuda[:n]");
+  arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
+  arguments.option("save", o.save, "directory for checkpoints");
+  arguments.option("save-every", o.save_every, 0, 1000000000,
+                   "steps between checkpoints, besides the program's own; 0 means none");
+  arguments.option("resume", o.resume, "directory of checkpoints, or one of them, to go on from");
+  arguments.option("json", o.json, "write the run's figures to this file");
+  arguments.flag("quiet", o.quiet, "no progress");
+}
+
+Device prepare(const RunOptions& options) {
+  check_level(options.level);
+  const Device device = parse_device(options.device);
+  if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
+  manual_seed(static_cast<std::uint64_t>(options.seed));
+  tune_malloc();
+  return device;
+}
+
+void check_level(const std::string& level) {
+  if (amp::find_level(level)) return;
+  const std::string hint = level.starts_with("0") ? "; the letter O, not zero" : "";
+  throw UsageError("unknown level; got \"" + level + "\", expected O0..O5" + hint);
+}
+
+Device parse_device(const std::string& text) {
+  try {
+    return Device::parse(text);
+  } catch (const ValueError& e) {
+    throw UsageError(e.what());
+  }
+}
+
+}  // namespace samples

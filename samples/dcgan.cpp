@@ -1,0 +1,157 @@
+// dcgan: one net draws digits, another tells them from real ones; each learns from the other. Two optimizers, three losses, a loss scale for each.
+//   dcgan --data DIR --opt-level O1 --out pictures
+//   dcgan --gradient-penalty                          the same as WGAN-GP: a loss that contains a gradient
+#include <mezzo.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "common/arguments.h"
+#include "common/digits.h"
+#include "common/image.h"
+#include "common/program.h"
+#include "common/run.h"
+#include "common/table.h"
+#include "nets/gan_game.h"
+#include "nets/lenet.h"
+
+namespace {
+
+using namespace mezzo;
+using namespace samples;
+
+struct Options {
+  RunOptions run;
+  std::string data, out, judge;
+  std::int64_t width = 32, noise = 64, train = 8000, epochs = 10, batch = 64;
+  double lr = 2e-4;
+  bool gradient_penalty = false;
+};
+
+void declare(Arguments& arguments, Options& o) {
+  arguments.option("data", o.data,
+                   "folder with MNIST's IDX files; without it digits are drawn by the program");
+  arguments.option("out", o.out, "folder for a picture of 64 samples after every epoch, epoch-NNN.pgm");
+  arguments.option("judge", o.judge,
+                   "model.safetensors of a lenet that mnist has trained: says which samples it reads");
+  arguments.option("width", o.width, 1, 4096, "channels of the layers nearest to the image");
+  arguments.option("noise", o.noise, 1, 4096, "random numbers that an image is made from");
+  arguments.option("train", o.train, 1, 1000000, "number of drawn digits to train on");
+  arguments.option("epochs", o.epochs, 0, 100000, "walks over the training data");
+  arguments.option("batch", o.batch, 1, 1000000, "images per step");
+  arguments.option("lr", o.lr, "learning rate of both optimizers (Adam)");
+  arguments.flag("gradient-penalty", o.gradient_penalty,
+                 "WGAN-GP: Wasserstein losses with a gradient penalty");
+  declare(arguments, o.run);
+}
+
+Tensor noise_for(const DcganGenerator& g, std::int64_t count) {
+  return randn({count, g.noise, 1, 1}).to(g.up1.weight().device());
+}
+
+/** What the generator makes of some noise when it does not learn, in -1..1. */
+Tensor samples_of(const DcganGenerator& generator, const Tensor& noise) {
+  const NoGrad no_grad;
+  generator.eval();
+  const Tensor images = generator(noise);
+  generator.train();
+  return images.to(f32);
+}
+
+std::string picture_name(std::int64_t epoch) {
+  std::string number = std::to_string(epoch);
+  return "epoch-" + std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + ".pgm";
+}
+
+/** Share of images that a digit classifier calls some digit with a confidence above 0.9. */
+double share_recognised(const LeNet& judge, const Tensor& images) {
+  const NoGrad no_grad;
+  const Tensor x =
+      ((images + 1) * 0.5 - data::kMnistMean) / data::kMnistDeviation;  // as the classifier learned them
+  return mean((amax(softmax(judge(x), 1), 1) > 0.9).to(f32)).item<double>();
+}
+
+int train(const Options& o) {
+  const Device device = prepare(o.run);
+  const auto seed = static_cast<std::uint64_t>(o.run.seed);
+  const data::Split digits = load_digits(o.data, o.train, 1, seed);
+  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
+  if (!o.out.empty()) std::filesystem::create_directories(o.out);
+
+  DcganGenerator generator(o.noise, o.width);
+  DcganDiscriminator discriminator(o.width, !o.gradient_penalty);
+  generator.to(device);
+  discriminator.to(device);
+  const optim::AdamOptions rates{.lr = o.lr,
+                                 .betas = {o.gradient_penalty ? 0.0 : 0.5, o.gradient_penalty ? 0.9 : 0.999}};
+  optim::Adam generator_optimizer(generator.parameters(), rates);
+  optim::Adam discriminator_optimizer(discriminator.parameters(), rates);
+  // One session for the whole game: losses that overflow at different scales each keep a scale of their own.
+  auto session = amp::initialize({generator, discriminator}, {generator_optimizer, discriminator_optimizer},
+                                 {.opt_level = o.run.level, .num_losses = 3, .verbosity = 0});
+  const GanGame game{generator, discriminator, generator_optimizer, discriminator_optimizer,
+                     o.gradient_penalty};
+  data::Batches batches =
+      digits.train.batches({.size = o.batch, .seed = seed, .drop_last = true, .device = device});
+
+  const Tensor same_noise =
+      noise_for(generator, 64);  // drawn before a resume: every picture shows the same samples
+  const std::string title = o.gradient_penalty ? "wgan_gp" : "dcgan";
+  Run run(title, o.run,
+          {.model = {{"generator", generator}, {"discriminator", discriminator}},
+           .optimizer = {{"generator", generator_optimizer}, {"discriminator", discriminator_optimizer}},
+           .session = session,
+           .loader = batches},
+          {.total_steps = o.epochs * batches.size(), .samples = o.batch});
+  double generator_loss = 0;
+  while (!run.finished()) {
+    const std::int64_t epoch = batches.epoch() + 1;
+    for (const Batch& batch : batches) {
+      const Tensor real = (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
+      const Tensor made = generator(noise_for(generator, batch.size())).detach();
+      const Tensor share = rand({batch.size(), 1, 1, 1}).to(device);
+      const TurnResult critics = teach_discriminator(game, real, made, share);
+      bool skipped = critics.skipped;
+      // A critic is to be ahead of its generator: with the penalty, the generator's turn comes every fifth time.
+      if (!o.gradient_penalty || run.step() % 5 == 4) {
+        const TurnResult makers = teach_generator(game, noise_for(generator, batch.size()));
+        generator_loss = makers.loss;
+        skipped |= makers.skipped;
+      }
+      if (!run.step_done(critics.loss, skipped ? optim::StepResult::skipped : optim::StepResult::stepped))
+        break;
+    }
+    run.save();
+    run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  generator " +
+             fixed(generator_loss, 4));
+    if (!o.out.empty()) write_grid(o.out + "/" + picture_name(epoch), samples_of(generator, same_noise), 8);
+  }
+
+  if (!o.judge.empty()) {
+    LeNet judge;
+    load(o.judge, judge);
+    judge.to(device).eval();
+    const double share = share_recognised(judge, samples_of(generator, noise_for(generator, 500)));
+    run.note("share_recognised", share);
+    std::cout << title << " " << o.run.level << ": " << fixed(100 * share, 1)
+              << " % of 500 samples are some digit to the judge\n";
+  }
+  const RunFigures figures = run.finish();
+  std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
+            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
+            << title << " " << o.run.level << ": loss " << fixed(figures.recent_loss, 6) << ", generator "
+            << fixed(generator_loss, 6) << ", " << figures.steps << " steps, " << figures.skipped_steps
+            << " skipped\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Arguments arguments("dcgan",
+                      "A net learns to draw digits from another that learns to tell them from real ones.");
+  declare(arguments, options);
+  if (const auto status = arguments.parse(argc, argv)) return *status;
+  return run_program("dcgan", [&] { return train(options); });
+}

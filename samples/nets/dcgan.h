@@ -1,0 +1,59 @@
+// A generator of digits and the net that judges them.
+// Sees: mezzo.h.
+// Read next: ../dcgan.cpp (the game they play).
+#pragma once
+
+#include <mezzo.h>
+
+namespace samples {
+
+using namespace mezzo;
+
+/** Noise [N,noise,1,1] to images [N,1,28,28] in -1..1. */
+struct DcganGenerator : nn::Model<DcganGenerator> {
+  explicit DcganGenerator(std::int64_t its_noise = 64, std::int64_t its_width = 32)
+      : noise(its_noise), width(its_width) {
+    for (const nn::NamedTensor& p : named_parameters())
+      if (p.tensor.dim() == 4) nn::init::normal_(p.tensor, 0, 0.02);
+  }
+
+  Tensor forward(const Tensor& z) const {
+    const Tensor a = relu(bn1(up1(z)));  // [N, 2 width, 7, 7]
+    const Tensor b = relu(bn2(up2(a)));  // [N, width, 14, 14]
+    return tanh(up3(b));
+  }
+
+  std::int64_t noise, width;
+  nn::ConvTranspose2d up1 = add("up1", nn::ConvTranspose2d{noise, 2 * width, 7, {.bias = false}});
+  nn::BatchNorm2d bn1 = add("bn1", nn::BatchNorm2d{2 * width});
+  nn::ConvTranspose2d up2 =
+      add("up2", nn::ConvTranspose2d{2 * width, width, 4, {.stride = 2, .padding = 1, .bias = false}});
+  nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{width});
+  nn::ConvTranspose2d up3 = add("up3", nn::ConvTranspose2d{width, 1, 4, {.stride = 2, .padding = 1}});
+};
+
+/** Images [N,1,28,28] to one score each, [N]: above 0 for "real". Without batch norm it is the critic of WGAN-GP, whose penalty is about each
+ *  image by itself. Source: Radford, Metz, Chintala, Unsupervised representation learning with DCGANs (2015). */
+struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
+  explicit DcganDiscriminator(std::int64_t its_width = 32, bool normalises = true)
+      : width(its_width), normalise(normalises) {
+    for (const nn::NamedTensor& p : named_parameters())
+      if (p.tensor.dim() == 4) nn::init::normal_(p.tensor, 0, 0.02);
+    if (normalise) add("bn2", bn2);
+  }
+
+  Tensor forward(const Tensor& x) const {
+    const Tensor a = leaky_relu(down1(x), {.negative_slope = 0.2});  // [N, width, 14, 14]
+    const Tensor b = down2(a);                                       // [N, 2 width, 7, 7]
+    return score(leaky_relu(normalise ? bn2(b) : b, {.negative_slope = 0.2})).flatten();
+  }
+
+  std::int64_t width;
+  bool normalise;
+  nn::Conv2d down1 = add("down1", nn::Conv2d{1, width, 4, {.stride = 2, .padding = 1}});
+  nn::Conv2d down2 = add("down2", nn::Conv2d{width, 2 * width, 4, {.stride = 2, .padding = 1}});
+  nn::BatchNorm2d bn2{2 * width};
+  nn::Conv2d score = add("score", nn::Conv2d{2 * width, 1, 7});
+};
+
+}  // namespace samples

@@ -1,0 +1,23 @@
+// Mlp: three linear layers, the plainest net there is.
+// Sees: mezzo.h.
+// Read next: ../mnist.cpp (how it is trained).
+#pragma once
+
+#include <mezzo.h>
+
+namespace samples {
+
+using namespace mezzo;
+
+/** 784-width-width-10 with ReLU. Input [N,1,28,28], result [N,10] (logits). */
+struct Mlp : nn::Model<Mlp> {
+  explicit Mlp(std::int64_t its_width = 1024) : width(its_width) {}
+
+  std::int64_t width;
+  nn::Linear fc1 = add("fc1", nn::Linear{784, width});
+  nn::Linear fc2 = add("fc2", nn::Linear{width, width});
+  nn::Linear fc3 = add("fc3", nn::Linear{width, 10});
+  Tensor forward(const Tensor& x) const { return fc3(relu(fc2(relu(fc1(x.flatten(1)))))); }
+};
+
+}  // namespace samples

@@ -1,0 +1,95 @@
+// cuDNN of the emulated build: computes on the host, and refuses what the library would refuse.
+#include "../../cuda/dnn.h"
+
+#include <cstring>
+
+#include "../../tensor/error.h"
+#include "counters.h"
+#include "dnn.h"
+#include "memory.h"
+
+namespace mezzo::gpu::dnn {
+
+namespace {
+
+using op::Volume;
+
+void require(bool holds, const char* what) {
+  if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
+}
+
+/** A device array's twin on the host. */
+struct Twin {
+  const void* data;
+  Tensor tensor;
+
+  Twin(const void* on_device, DType dtype, const Shape& shape)
+      : data(on_device), tensor(empty_tensor(shape, dtype, cpu)) {
+    require(data && emulator::is_device_memory(data), "an operand is not device memory");
+  }
+  explicit Twin(const Volume& v)
+      : Twin(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}) {}
+
+  std::size_t bytes() const { return static_cast<std::size_t>(tensor.numel()) * item_size(tensor.dtype()); }
+  const Tensor& fetched() {
+    std::memcpy(tensor.raw_data(), data, bytes());
+    return tensor;
+  }
+  void give_back() const { std::memcpy(const_cast<void*>(data), tensor.raw_data(), bytes()); }
+};
+
+op::ConvAttrs attrs_of(const Convolution& c) {
+  const op::ConvGeometry& g = c.geometry;
+  return {.dims = 3,
+          .stride = g.stride,
+          .dilation = g.dilation,
+          .pad_begin = g.pad,
+          .groups = g.groups,
+          .sizes = c.wanted == Convolution::Wanted::weight ? g.kernel : op::Extent{-1, -1, -1}};
+}
+
+}  // namespace
+
+bool convolve(const Convolution& c, Device, runtime::Stream) {
+  using Wanted = Convolution::Wanted;
+  require(c.x.dtype == c.y.dtype, "operands of two dtypes");
+  require(!c.bias || c.wanted == Wanted::y, "a bias beside a gradient");
+  // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
+  if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
+  ++emulator::counters().launches;
+  const emulator::MemoryScope scope;
+  const op::Extent& k = c.geometry.kernel;
+  Twin x(c.x), y(c.y);
+  Twin w(c.weight, c.x.dtype, {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]});
+  const op::ConvAttrs attrs = attrs_of(c);
+  if (c.wanted == Wanted::y) {
+    Tensor in[] = {x.fetched(), w.fetched(), {}};
+    if (c.bias) in[2] = Twin(c.bias, c.x.dtype, {c.y.channels}).fetched();
+    op::Conv3d::cpu(in, {&y.tensor, 1}, attrs);
+    y.give_back();
+  } else if (c.wanted == Wanted::x) {
+    const Tensor in[] = {y.fetched(), w.fetched(), {}};
+    op::ConvTranspose3d::cpu(in, {&x.tensor, 1}, attrs);
+    x.give_back();
+  } else {
+    const Tensor in[] = {x.fetched(), y.fetched()};
+    op::ConvWeight::cpu(in, {&w.tensor, 1}, attrs);
+    w.give_back();
+  }
+  return true;
+}
+
+std::string description() { return "cuDNN emulated on the host"; }
+
+}  // namespace mezzo::gpu::dnn
+
+namespace mezzo::emulator {
+
+namespace {
+bool present = true;
+}
+
+bool has_dnn() { return present; }
+void set_has_dnn(bool has) { present = has; }
+
+}  // namespace mezzo::emulator

@@ -1,0 +1,114 @@
+// What cuDNN makes of our convolutions, without a GPU: it plans for a device that is only described to it, here an H200.
+#include <mezzo.h>
+
+#include "../../cuda/dnn_plan.h"
+#include "../support/catch.h"
+
+using namespace mezzo;
+using namespace mezzo::gpu::dnn;
+
+namespace {
+
+using Wanted = Convolution::Wanted;
+
+/** What cuDNN asks of a device; the numbers are those of NVIDIA's data sheet and of the CUDA programming guide for compute capability 9.0. */
+constexpr std::string_view kH200 =
+    R"({"deviceName":"NVIDIA H200","deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"pciDeviceId":0,)"
+    R"("multiProcessorCount":132,"warpSize":32,"maxGridSize":[2147483647,65535,65535],)"
+    R"("maxBlockSize":[1024,1024,64],"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"maxCtasPerSM":32,)"
+    R"("regsPerBlock":65536,"maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
+    R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"l2CacheSize":62914560,)"
+    R"("totalGlobalMem":150754820096,"smClockRateKHz":1980000,"memClockRateKHz":3201000,)"
+    R"("isTccDriver":0,"supportCoopLaunch":1})";
+
+Descriptor device_properties() {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(kH200.begin(), kH200.end()));
+  REQUIRE(device.finalize());
+  return device;
+}
+
+struct Case {
+  const char* name;
+  int dims;
+  std::int64_t batch, in, out, groups;  // channels
+  op::Extent size, kernel, stride, dilation, pad;
+};
+
+const std::vector<Case> kCases{
+    {"lenet conv1", 2, 128, 1, 32, 1, {1, 28, 28}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
+    {"lenet conv2", 2, 128, 32, 64, 1, {1, 14, 14}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
+    {"resnet block", 2, 32, 64, 64, 1, {1, 32, 32}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"resnet down", 2, 32, 64, 128, 1, {1, 32, 32}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+    {"resnet shortcut", 2, 32, 64, 128, 1, {1, 32, 32}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
+    {"depthwise", 2, 32, 64, 64, 64, {1, 32, 32}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"groups", 2, 32, 64, 64, 4, {1, 32, 32}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"dilated", 2, 8, 16, 32, 1, {1, 32, 32}, {1, 3, 3}, {1, 1, 1}, {1, 2, 2}, {0, 2, 2}},
+    {"odd", 2, 3, 5, 7, 1, {1, 11, 13}, {1, 3, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"1-d", 1, 16, 64, 64, 1, {1, 1, 256}, {1, 1, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 2}},
+    {"3-d", 3, 4, 16, 32, 1, {8, 16, 16}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+};
+
+Convolution convolution(const Case& c, DType dtype, Wanted wanted) {
+  op::ConvGeometry g{c.groups, c.size, {}, c.kernel, c.stride, c.dilation, c.pad};
+  for (std::size_t d = 0; d < 3; ++d)
+    g.out[d] = (g.in[d] + 2 * g.pad[d] - (g.kernel[d] - 1) * g.dilation[d] - 1) / g.stride[d] + 1;
+  return {.wanted = wanted,
+          .dims = c.dims,
+          .x = {nullptr, dtype, c.batch, c.in, g.in},
+          .y = {nullptr, dtype, c.batch, c.out, g.out},
+          .geometry = g};
+}
+
+}  // namespace
+
+#define NEED_CUDNN() \
+  if (!Library::get().usable()) SKIP_TEST(Library::get().missing())
+
+TEST_CASE("cuDNN has an engine for every convolution of the sample nets, both ways and with a bias",
+          "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = device_properties();
+  alignas(16) const char bias = 0;
+  for (const DType dtype : {f16, bf16, f32})
+    for (const Case& c : kCases) {
+      INFO(name(dtype) << " " << c.name);
+      for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
+        CHECK(plan(convolution(c, dtype, wanted), {.properties = &device}));
+      Convolution biased = convolution(c, dtype, Wanted::y);
+      biased.bias = &bias;
+      CHECK(plan(biased, {.properties = &device}));
+    }
+}
+
+TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is allowed", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = device_properties();
+  const auto on_tensor_cores = [&](DType dtype) {
+    const auto found = plan(convolution(kCases[2], dtype, Wanted::y), {.properties = &device});
+    return found && found->tensor_cores;
+  };
+  CHECK(on_tensor_cores(f16));
+  CHECK(on_tensor_cores(bf16));
+  CHECK_FALSE(on_tensor_cores(f32));
+  set_allow_tf32(true);
+  CHECK(on_tensor_cores(f32));
+  set_allow_tf32(false);
+}
+
+TEST_CASE("operands need no more than the alignment of their elements", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = device_properties();
+  alignas(16) const char memory[16] = {};
+  Convolution c = convolution(kCases[2], f16, Wanted::y);
+  c.x.data = c.y.data = c.weight = c.bias = memory + 2;
+  CHECK(plan(c, {.properties = &device}));
+}
+
+TEST_CASE("a convolution whose result leaves out positions is left to our own kernel", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = device_properties();
+  Convolution c = convolution(kCases[2], f32, Wanted::y);
+  c.geometry.out[2] = c.y.size[2] = 20;
+  CHECK_FALSE(plan(c, {.properties = &device}));
+}

@@ -1,0 +1,179 @@
+// Sorting, scanning and adding by index on the device, where the generated op tests do not reach: lines of many tiles, many rows with one name,
+// ties and nan; and what is told of indices out of range.
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** Whole numbers in 0..bound-1 without order. */
+Tensor scattered(const Shape& shape, std::int64_t bound, DType dtype = f32) {
+  std::vector<double> values;
+  std::uint64_t state = 12345;
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    values.push_back(static_cast<double>((state >> 33) % static_cast<std::uint64_t>(bound)));
+  }
+  return tensor(values, shape, {.dtype = dtype});
+}
+
+bool same(const Tensor& on_device, const Tensor& on_cpu) {
+  if (!(on_device.device() == kDevice) || on_device.dtype() != on_cpu.dtype() ||
+      !(on_device.shape() == on_cpu.shape()))
+    return false;
+  const std::vector<double> a = on_device.to_vector<double>(), b = on_cpu.to_vector<double>();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  return true;
+}
+
+template <class Results> bool both_same(const Results& on_device, const Results& on_cpu) {
+  return same(on_device.values, on_cpu.values) && same(on_device.indices, on_cpu.indices);
+}
+
+/** Shapes whose lines fit a block, need several tiles, or end in the middle of one. */
+const std::vector<Shape> kShapes{{1}, {33, 70}, {1024}, {1025}, {9000}, {3, 4097}, {2, 1300, 5}, {0, 4}};
+
+}  // namespace
+
+#define NEED_DEVICE() \
+  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+
+TEST_CASE("lines of any length are sorted as on the CPU, ties and nan included", "[gpu][order]") {
+  NEED_DEVICE();
+  for (const DType dtype : {f32, f16, bf16, f64, i64, i32, u8, boolean})
+    for (const Shape& shape : kShapes) {
+      if (dtype != f32 && shape.rank() != 2) continue;  // keys differ by dtype, lines do not
+      INFO(name(dtype) << str(shape));
+      Tensor x = (scattered(shape, 300) - 100).to(dtype);
+      if (dtype == u8 || dtype == boolean) x = scattered(shape, 3).to(dtype);
+      if (is_floating(dtype)) x = where(x == 7, full({}, NAN, {.dtype = dtype}), where(x == 3, -x * 0, x));
+      const Tensor y = x.to(kDevice);
+      for (int dim = 0; dim < x.dim(); ++dim) {
+        CHECK(both_same(sort(y, {.dim = dim}), sort(x, {.dim = dim})));
+        CHECK(
+            both_same(sort(y, {.dim = dim, .descending = true}), sort(x, {.dim = dim, .descending = true})));
+        const std::int64_t k = std::min<std::int64_t>(5, x.size(dim));
+        if (k == 0) continue;
+        CHECK(both_same(topk(y, k, {.dim = dim}), topk(x, k, {.dim = dim})));
+        CHECK(both_same(topk(y, k, {.dim = dim, .largest = false, .sorted = false}),
+                        topk(x, k, {.dim = dim, .largest = false, .sorted = false})));
+        CHECK(both_same(kthvalue(y, k, {.dim = dim}), kthvalue(x, k, {.dim = dim})));
+      }
+    }
+}
+
+TEST_CASE("scans of any length and direction are exact for integers", "[gpu][order]") {
+  NEED_DEVICE();
+  for (const Shape& shape : {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{0, 3}}) {
+    INFO(str(shape));
+    const Tensor x = scattered(shape, 50) - 20, y = x.to(kDevice);
+    const Tensor small = scattered(shape, 7, i64) - 3;
+    for (int dim = 0; dim < x.dim(); ++dim) {
+      CHECK(same(cumsum(y, dim), cumsum(x, dim)));
+      CHECK(same(cumprod(small.to(kDevice), dim), cumprod(small, dim)));
+      CHECK(both_same(cummax(y, dim), cummax(x, dim)));
+      CHECK(both_same(cummin(y, dim), cummin(x, dim)));
+    }
+    CHECK(same(nonzero(y), nonzero(x)));
+    CHECK(same(masked_select(y, y > 3), masked_select(x, x > 3)));
+    CHECK(same(unique(y).values, unique(x).values));
+  }
+}
+
+TEST_CASE("a strided tensor is scanned in place", "[gpu][order]") {
+  NEED_DEVICE();
+  const Tensor x = scattered({7, 50}, 9), y = x.to(kDevice);
+  cumsum_(y.t(), 0);
+  cumsum_(x.t(), 0);
+  CHECK(same(y, x));
+}
+
+TEST_CASE("many rows of one name are added up, and the last of them is put", "[gpu][order]") {
+  NEED_DEVICE();
+  for (const std::int64_t names : {3, 400, 100000}) {
+    INFO(names);
+    const Tensor rows = scattered({5000}, names, i64), src = scattered({5000, 3}, 9) - 4;
+    const Tensor table = scattered({names, 3}, 5), there = table.to(kDevice);
+    const Tensor rows_there = rows.to(kDevice), src_there = src.to(kDevice);
+    CHECK(same(index_add(there, 0, rows_there, src_there), index_add(table, 0, rows, src)));
+    CHECK(same(index_copy(there, 0, rows_there, src_there), index_copy(table, 0, rows, src)));
+    CHECK(same(index_put(there, {rows_there}, src_there), index_put(table, {rows}, src)));
+    CHECK(same(index_select(there, 0, rows_there), index_select(table, 0, rows)));
+    const Tensor line = table.select(1, 0), values = src.select(1, 1);
+    const Tensor line_there = line.to(kDevice), values_there = values.to(kDevice);
+    CHECK(same(scatter(line_there, 0, rows_there, values_there), scatter(line, 0, rows, values)));
+    CHECK(same(scatter_add(line_there, 0, rows_there, values_there), scatter_add(line, 0, rows, values)));
+  }
+}
+
+TEST_CASE("an embedding's gradient counts rows and passes over padding", "[gpu][order]") {
+  NEED_DEVICE();
+  const Tensor rows = scattered({40, 50}, 12, i32), table = scattered({12, 8}, 9);
+  const auto gradient = [&](Device device) {
+    const Tensor weight = table.to(device).clone().requires_grad_();
+    embedding(rows.to(device), weight, {.padding_idx = 2, .scale_grad_by_freq = true})
+        .backward(ones({40, 50, 8}, {.device = device}));
+    return weight.grad();
+  };
+  CHECK(same(gradient(kDevice), gradient(cpu)));
+}
+
+TEST_CASE("runs of every width are joined and moved", "[gpu][order]") {
+  NEED_DEVICE();
+  for (const DType dtype : {u8, f16, f32, f64}) {
+    INFO(name(dtype));
+    std::vector<Tensor> here, there;
+    for (std::int64_t i = 0; i < 70; ++i) {  // more than one launch takes
+      here.push_back(scattered({3, i % 5, 16}, 90, dtype));
+      there.push_back(here.back().to(kDevice));
+    }
+    CHECK(same(cat(there, 1), cat(here, 1)));
+    here.push_back(scattered({3, 2, 16}, 90, f64));
+    there.push_back(here.back().to(kDevice));
+    CHECK(same(cat(there, 1), cat(here, 1)));
+    for (const std::int64_t width : {1, 2, 3, 8, 16, 24}) {
+      const Tensor table = scattered({30, width}, 90, dtype), rows = scattered({11}, 30, i32);
+      CHECK(same(embedding(rows.to(kDevice), table.to(kDevice)), embedding(rows, table)));
+      CHECK(same(index_select(table.t().to(kDevice), 1, rows.to(kDevice)), index_select(table.t(), 1, rows)));
+    }
+  }
+}
+
+TEST_CASE("an index out of range is told when the device is waited for, in the CPU's words", "[gpu][order]") {
+  NEED_DEVICE();
+  const Tensor x = zeros({4, 3}), src = zeros({2, 3});
+  const auto expect = [&](const auto& call, const std::string& text) {
+    INFO(text);
+    CHECK_THROWS_WITH_AS_TEXT(call(cpu), IndexError, text + "@cpu, expected ");
+    CHECK_THROWS_WITH_AS_TEXT(call(kDevice).to(cpu), IndexError, text + "@cuda:0, expected ");
+    CHECK(zeros({2}, {.device = kDevice}).to(cpu).numel() == 2);  // told once
+  };
+  const auto rows = [](Device device) { return tensor({1, 4}, {2}, {.dtype = i64, .device = device}); };
+  expect([&](Device d) { return index_select(x.to(d), 0, rows(d)); },
+         "index_select: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
+  expect([&](Device d) { return index_add(x.to(d), 0, rows(d), src.to(d)); },
+         "index_add: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
+  expect([&](Device d) { return index_copy(x.to(d), 0, rows(d), src.to(d)); },
+         "index_copy: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
+  expect([&](Device d) { return index(x.to(d), {rows(d)}); },
+         "index: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
+  expect([&](Device d) { return index_put(x.to(d), {rows(d) - 6}, src.to(d)); },
+         "index_put: index out of range; got -5 at index[0] into dimension 0 of f32[4,3]");
+  expect([&](Device d) { return embedding(rows(d), x.to(d)); },
+         "embedding: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
+  const auto places = [](Device device) {
+    return tensor({0, 1, 2, 3, 0, -7}, {2, 3}, {.dtype = i32, .device = device});
+  };
+  expect([&](Device d) { return gather(x.to(d), 1, places(d)); },
+         "gather: index out of range; got 3 at index[1,0] into dimension 1 of f32[4,3]");
+  expect([&](Device d) { return scatter(x.to(d), 1, places(d), src.to(d)); },
+         "scatter: index out of range; got 3 at index[1,0] into dimension 1 of f32[4,3]");
+  expect([&](Device d) { return scatter_add(x.to(d), 1, places(d), src.to(d)); },
+         "scatter_add: index out of range; got 3 at index[1,0] into dimension 1 of f32[4,3]");
+}

@@ -1,0 +1,59 @@
+// The first losses of every net at every level, against those kept in curves.txt, and against PyTorch's.
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "../../samples/bench/measure.h"
+#include "../support/catch.h"
+#include "curves_path.h"
+
+using namespace samples;
+
+namespace {
+
+using Curve = std::vector<double>;
+
+/** {net, level}: losses. */
+std::map<std::pair<std::string, std::string>, Curve> kept_curves() {
+  std::map<std::pair<std::string, std::string>, Curve> curves;
+  std::ifstream file(kCurvesPath);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string net, level;
+    words >> net >> level;
+    Curve& curve = curves[{net, level}];
+    for (double loss = 0; words >> loss;) curve.push_back(loss);
+  }
+  return curves;
+}
+
+double largest_difference(const Curve& a, const Curve& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return largest;
+}
+
+/** Processors and compilers differ in the order of f32 sums; where 16-bit values are rounded between, that now and then tips one. */
+double tolerance(const std::string& level) { return level == "O0" ? 1e-4 : 2e-2; }
+
+}  // namespace
+
+TEST_CASE("every net's losses are those that were kept, and PyTorch's", "[samples]") {
+  const auto curves = kept_curves();
+  for (const NetEntry& entry : all_nets()) {
+    const std::string net(entry.name);
+    const auto torch = curves.find({net, "torch"});
+    REQUIRE(torch != curves.end());
+    for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+      INFO(net << " " << level);
+      const auto kept = curves.find({net, level});
+      REQUIRE(kept != curves.end());
+      REQUIRE(kept->second.size() == 20);
+      const Curve losses = measure(net, {.level = level}, {.warm_up = 0, .steps = 20}, {1, 1}).losses;
+      CHECK(largest_difference(losses, kept->second) < tolerance(level));
+      if (std::string(level) == "O0") CHECK(largest_difference(losses, torch->second) < 1e-4);
+    }
+  }
+}
