@@ -74,6 +74,12 @@ Grads FunctionNodeBase::checked(Grads gradients) const {
       fail<ShapeError>(context.name + " backward", {.what = str("gradient ", i, " does not fit its argument"),
                                                     .got = str(g),
                                                     .expected = str(metas_[i].shape)});
+    if (!(g.device() == metas_[i].device))
+      fail<DeviceError>(context.name + " backward",
+                        {.what = str("gradient ", i, " is on another device than its argument"),
+                         .got = str(g),
+                         .expected = str(metas_[i].device),
+                         .hint = "use g.to(device)"});
     g = g.to(metas_[i].dtype);
   }
   return gradients;

@@ -77,7 +77,8 @@ template <class T> void collect_tensor(std::vector<Tensor>& tensors, const T& ar
 /** Calls F::forward(FunctionContext&, args...) unrecorded and makes its results differentiable through F::backward(FunctionContext&, grads),
  *  which returns one gradient per Tensor argument in order (undefined for none). forward returns a Tensor or a vector of Tensors. With
  *  create_graph, backward's own operations are recorded, so it is as often differentiable as they are.
- *  Errors: what forward throws; ValueError when backward returns another number of gradients, ShapeError when one does not fit. */
+ *  Errors: what forward throws; ValueError when backward returns another number of gradients, ShapeError or
+ *  DeviceError when one does not fit. */
 template <class F, class... Args> auto custom_function(const Args&... args) {
   using Result = std::decay_t<decltype(F::forward(std::declval<FunctionContext&>(), args...))>;
   std::vector<Tensor> operands;

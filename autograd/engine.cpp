@@ -227,6 +227,11 @@ Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op) 
       fail<ShapeError>(op, {.what = "the incoming gradient does not fit",
                             .got = str(given, " for ", output),
                             .expected = "the shape of the tensor"});
+    if (!(given.device() == output.device()))
+      fail<DeviceError>(op, {.what = "the incoming gradient is on another device",
+                             .got = str(given, " for ", output),
+                             .expected = "the device of the tensor",
+                             .hint = "use g.to(device)"});
     return given.to(output.dtype());
   }
   if (output.numel() != 1)

@@ -14,6 +14,10 @@ GradHook checked(GradHook hook) {
       fail<ShapeError>(
           "hook",
           {.what = "the hook returned a gradient of another kind", .got = str(replaced), .expected = str(g)});
+    if (replaced.defined() && !(replaced.device() == g.device()))
+      fail<DeviceError>("hook", {.what = "the hook returned a gradient on another device",
+                                 .got = str(replaced),
+                                 .expected = str(g)});
     return replaced;
   };
 }

@@ -8,7 +8,7 @@
 namespace mezzo {
 
 /** Calls `hook` with the gradient of x whenever a backward computes it, before it goes further; a defined result replaces the gradient and
- *  must keep its shape and dtype. Hooks run in order of registration. Errors: StateError when x requires no gradient. */
+ *  must keep its shape, dtype and device. Hooks run in order of registration. Errors: StateError when x requires no gradient. */
 MZ_API void register_hook(const Tensor& x, GradHook hook);
 
 /** Calls `hook` with the leaf after a backward has accumulated into its gradient. Errors: StateError unless x is a leaf that requires one. */

@@ -38,6 +38,10 @@ void Tensor::set_grad(const Tensor& grad) const {
     fail<DtypeError>("set_grad", {.what = "a gradient has the dtype of its tensor",
                                   .got = str(grad, " for ", *this),
                                   .hint = "use g.to(dtype)"});
+  if (grad.defined() && !(grad.device() == device()))
+    fail<DeviceError>("set_grad", {.what = "a gradient is on the device of its tensor",
+                                   .got = str(grad, " for ", *this),
+                                   .hint = "use g.to(device)"});
   if (grad.defined())
     grad_state(*this).grad = grad;
   else if (GradState* state = find_grad_state(*this))

@@ -180,12 +180,12 @@ class MZ_API Tensor {
   bool is_leaf() const;
   /** The accumulated gradient, undefined before any backward; same dtype and shape as this tensor. */
   Tensor grad() const;
-  /** Replaces the gradient; an undefined tensor removes it. Errors: ShapeError, DtypeError. */
+  /** Replaces the gradient; an undefined tensor removes it. Errors: ShapeError, DtypeError, DeviceError. */
   void set_grad(const Tensor& grad) const;
   /** Keeps the gradient of a non-leaf after backward. */
   const Tensor& retain_grad() const;
   /** Accumulates the gradient of this tensor into the leaves it came from. `gradient` has this tensor's shape; it may be left out for one
-   *  element (1 is meant). Errors: StateError when nothing here requires a gradient or the graph was freed, ShapeError. */
+   *  element (1 is meant). Errors: StateError when nothing here requires a gradient or the graph was freed, ShapeError, DeviceError. */
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
 
   TensorImpl* impl() const { return impl_.get(); }

@@ -1,5 +1,5 @@
 // Bad calls made from the case list: one operand at a time gets a shape, dtype or values that it should not have. Each call ends well or
-// throws a mezzo::Error that names the operand, and leaves every operand as it was.
+// throws a mezzo::Error that names the operand, and leaves every operand as it was. On a device the text is the CPU's.
 #include "../support/catch.h"
 #include "samples.h"
 
@@ -18,6 +18,7 @@ enum class Fault {
   other_category,
   mixed_precision,
   out_of_range,
+  other_device,
   undefined,
 };
 
@@ -31,11 +32,14 @@ constexpr std::pair<Fault, const char*> kFaults[] = {
     {Fault::other_category, "another category"},
     {Fault::mixed_precision, "f16 beside f32"},
     {Fault::out_of_range, "values out of range"},
+    {Fault::other_device, "another device than the others"},
     {Fault::undefined, "an undefined tensor"},
 };
 
 /** Ones (or true) of the given shape in the dtype of x. */
-Tensor like(const Tensor& x, const Shape& shape) { return full(shape, 1, {.dtype = x.dtype()}); }
+Tensor like(const Tensor& x, const Shape& shape) {
+  return full(shape, 1, {.dtype = x.dtype(), .device = x.device()});
+}
 
 /** x with the fault; undefined where it cannot have it, unless that is the fault. */
 Tensor with_fault(Fault fault, const Operand& operand, const Tensor& x) {
@@ -61,6 +65,7 @@ Tensor with_fault(Fault fault, const Operand& operand, const Tensor& x) {
     case Fault::other_category: return x.to(is_floating(x.dtype()) ? i64 : f32);
     case Fault::mixed_precision: return is_floating(x.dtype()) ? x.to(f16) : Tensor{};
     case Fault::out_of_range: return operand.integers ? x + 100000 : Tensor{};
+    case Fault::other_device: return test_device() == cpu || x.dim() == 0 ? Tensor{} : x.to(cpu);
     case Fault::undefined: break;
   }
   return {};
@@ -84,21 +89,27 @@ struct Tally {
   int calls = 0, refused = 0;
 };
 
-/** A device may have noted bad values before the call was refused for another reason: they come out with the next thing that waits for it. */
-void drop_noted() {
+/** Whatever waits for a device throws what its kernels have noted; a tensor without elements is no reason to wait. */
+void wait() { static_cast<void>(zeros({1}, {.device = test_device()}).to(cpu)); }
+
+/** Bad values that a device had noted before the call was refused for another reason: what the CPU would have said first. */
+std::string noted() {
   try {
-    static_cast<void>(zeros({1}, {.device = test_device()}).to(cpu));
-  } catch (const IndexError&) {}
+    wait();
+  } catch (const IndexError& e) {
+    return e.what();
+  }
+  return "";
 }
 
 /** What came of a call: "" when it ran or was refused by type, with the text in `message`; else what is wrong. */
 std::string attempt(const Case& c, const std::vector<Tensor>& x, std::string& message) {
   try {
-    for (const Tensor& y : c.call(x))
-      y.detach().to(cpu);  // a device tells of bad values when it is waited for
+    for (const Tensor& y : c.call(x)) y.detach().to(cpu);
+    wait();
   } catch (const Error& e) {
-    message = e.what();
-    drop_noted();
+    const std::string before = noted();
+    message = before.empty() ? e.what() : before;
     return message.find(": ") == std::string::npos ? "no text of the grammar: " + message : "";
   } catch (const std::exception& e) {
     return str("an exception of another type: ", e.what());
@@ -120,6 +131,31 @@ bool about_several(const std::string& text) {
   return false;
 }
 
+bool names_both_devices(const std::string& text) {
+  for (const std::string& words :
+       {std::string("different devices"), "@" + str(test_device()), "@" + str(cpu)})
+    if (text.find(words) == std::string::npos) return false;
+  return true;
+}
+
+/** A text of the device as the CPU would put it. */
+std::string without_device(std::string text) {
+  const std::string there = "@" + str(test_device());
+  for (std::size_t at = text.find(there); at != std::string::npos; at = text.find(there))
+    text.replace(at, there.size(), "@cpu");
+  return text;
+}
+
+/** The CPU must refuse what the device has refused, and in the same words. Cases that make operands of their own have them on the device. */
+void compare_with_cpu(const Case& c, std::vector<Tensor> x, const std::string& message) {
+  for (Tensor& t : x)
+    if (t.defined()) t = t.to(cpu);
+  std::string here;
+  CHECK(attempt(c, x, here) == "");
+  const bool is_mixed = here.find("@" + str(test_device())) != std::string::npos;
+  if (!is_mixed) CHECK(without_device(message) == here);
+}
+
 void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
   const std::size_t s = sample_for(c);
   std::vector<Tensor> x = to_tensors(c, draw(c, s, false), f32);
@@ -137,6 +173,12 @@ void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
   const std::string complaint = attempt(c, x, message);
   INFO("threw: " << message);
   CHECK(complaint == "");
+  if (!(test_device() == cpu) && message.find("no CUDA kernel") == std::string::npos) {
+    if (fault == Fault::other_device)
+      CHECK((x.size() == 1 || c.op == "copy" || names_both_devices(message)));
+    else
+      compare_with_cpu(c, x, message);
+  }
   if (message.empty()) return;
   ++tally.refused;
   const bool names_undefined = message.find("undefined") != std::string::npos;
@@ -156,8 +198,6 @@ TEST_CASE("calls with one bad operand run or are refused by type, and change not
     for (const Case& c : all_cases())
       for (std::size_t k = 0; k < c.operands.size(); ++k) {
         INFO(c.op << " (" << c.variant << "), operand " << k << " with " << text);
-        if (getenv("MZ_TRACE"))
-          fprintf(stderr, "%s (%s) operand %zu %s\n", c.op.c_str(), c.variant.c_str(), k, text);
         spoil(c, k, fault, tally);
       }
   CHECK(tally.calls >= 2000);

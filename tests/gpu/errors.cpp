@@ -1,0 +1,148 @@
+// What goes wrong on a device: memory that runs out anywhere in an op, devices that do not exist, operands on two of them. That bad shapes, dtypes
+// and values are refused in the CPU's words is checked for every op in ../ops/bad_calls.cpp.
+#include <mezzo.h>
+
+#include <functional>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+Tensor counting(const Shape& shape, DType dtype = f32) {
+  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape).to(kDevice);
+}
+
+Tensor places(const Shape& shape, int bound) { return remainder(counting(shape, i64) * 7919, bound); }
+
+Tensor leaf(const Shape& shape) { return counting(shape).requires_grad_(); }
+
+struct Work {
+  const char* name;
+  std::function<Tensor()> run;
+};
+
+/** Ops that take memory in several places: results, work space, copies, gradients. */
+std::vector<Work> works() {
+  const Tensor x = counting({40, 50}), long_line = places({5000}, 997).to(f32), rows = places({30}, 40);
+  return {
+      {"elementwise", [=] { return x.t() * 2 + x.t(); }},
+      {"sum", [=] { return sum(counting({20000})); }},
+      {"sort of short lines", [=] { return sort(x.t()).values; }},
+      {"sort of long lines", [=] { return sort(long_line).values; }},
+      {"topk", [=] { return topk(x, 3, {.sorted = false}).values; }},
+      {"cumsum", [=] { return cumsum(long_line, 0); }},
+      {"nonzero", [=] { return nonzero(x); }},
+      {"unique", [=] { return unique(long_line, {.return_inverse = true}).inverse; }},
+      {"index_add",
+       [=] {
+         return index_add(x, 0, rows, counting({30, 50}));
+       }},
+      {"index_put",
+       [=] {
+         return index_put(x, {rows, rows}, counting({30}));
+       }},
+      {"scatter",
+       [=] {
+         return scatter(x, 1, places({40, 9}, 50), counting({40, 9}));
+       }},
+      {"cat",
+       [=] {
+         return cat({x, x.to(f16), x.t().contiguous().view({40, 50})});
+       }},
+      {"matmul", [=] { return matmul(x, x.t()); }},
+      {"cdist", [=] { return cdist(x, x, {.p = 1}); }},
+      {"embedding's gradient",
+       [=] {
+         const Tensor table = leaf({40, 8});
+         embedding(rows, table).backward(ones({30, 8}, {.device = kDevice}));
+         return table.grad();
+       }},
+      {"a classifier's gradient",
+       [=] {
+         const Tensor weight = leaf({6, 50});
+         const Tensor hidden = layer_norm(linear(x * 0.001, weight), {6});
+         cross_entropy(hidden, places({40}, 6)).backward();
+         return weight.grad();
+       }},
+      {"convolution's gradient",
+       [=] {
+         const Tensor weight = leaf({3, 2, 3, 3});
+         conv2d(counting({2, 2, 7, 7}), weight).backward(ones({2, 3, 5, 5}, {.device = kDevice}));
+         return weight.grad();
+       }},
+  };
+}
+
+}  // namespace
+
+#define NEED_DEVICE() \
+  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+
+TEST_CASE(
+    "wherever an op runs out of memory, the error has its type, nothing is lost and the next call is right",
+    "[gpu][memory]") {
+  NEED_DEVICE();
+  Allocator& allocator = allocator_for(kDevice);
+  for (const Work& work : works()) {
+    INFO(work.name);
+    const std::vector<double> expected = work.run().to_vector<double>();
+    const std::int64_t before = memory_stats(kDevice).total.current;
+    int failed = 0;
+    for (bool succeeds = false; !succeeds && failed < 200;) {
+      allocator.fail_nth(failed + 1);
+      try {
+        const Tensor y = work.run();
+        allocator.fail_nth(0);
+        CHECK(y.to_vector<double>() == expected);
+        succeeds = true;
+      } catch (const OutOfMemory& e) {
+        ++failed;
+        CHECK(std::string(e.what()).find("cuda:0") != std::string::npos);
+      }
+      allocator.fail_nth(0);
+      CHECK(memory_stats(kDevice).total.current == before);
+    }
+    CHECK(failed > 0);
+    CHECK(failed < 200);
+    CHECK(work.run().to_vector<double>() == expected);
+  }
+}
+
+TEST_CASE("a device that is not there is named wherever a tensor is asked for on it", "[gpu]") {
+  NEED_DEVICE();
+  const Device absent{DeviceKind::cuda, 63};
+  const std::string text = "cuda:63";
+  CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:63"), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(ones({2}).to(absent), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(ones({2}, {.device = kDevice}).to(absent), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(empty({2}, {.device = absent}), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(zeros({2}, {.device = absent}), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(rand({2}, {.device = absent}), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(arange(3, {.device = absent}), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT((nn::Linear{2, 2}.to(absent)), DeviceError, text);
+  CHECK(zeros({2}, {.device = kDevice}).to_vector<int>() == std::vector<int>{0, 0});
+}
+
+TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor here = ones({2, 3}), there = here.to(kDevice);
+  const std::string both = "f32[2,3]@cuda:0 and f32[2,3]@cpu";
+  CHECK_THROWS_WITH_AS_TEXT(add_(there, here), DeviceError, both);
+  CHECK_THROWS_WITH_AS_TEXT(add_(here, there), DeviceError, "f32[2,3]@cpu and f32[2,3]@cuda:0");
+  CHECK_THROWS_WITH_AS_TEXT(cat({there, here}), DeviceError, both);
+  CHECK_THROWS_WITH_AS_TEXT(where(there > 0, there, here), DeviceError, "f32[2,3]@cpu");
+  CHECK_THROWS_WITH_AS_TEXT(index_select(there, 0, zeros({1}, {.dtype = i64})), DeviceError, "i64[1]@cpu");
+  const Tensor leaf = there.clone().requires_grad_();
+  const std::string other = "f32[2,3]@cpu for f32[2,3]@cuda:0";
+  CHECK_THROWS_WITH_AS_TEXT((leaf * 2).backward(here), DeviceError, other);
+  CHECK_THROWS_WITH_AS_TEXT(leaf.set_grad(here), DeviceError, other);
+  const Tensor hooked = there.clone().requires_grad_();
+  register_hook(hooked, [](const Tensor& g) { return g.to(cpu); });
+  CHECK_THROWS_WITH_AS_TEXT((hooked * 2).backward(there), DeviceError, "hook: the hook returned");
+  CHECK(there.to_vector<int>() == std::vector<int>(6, 1));
+}
