@@ -35,7 +35,8 @@ double largest_difference(const Curve& a, const Curve& b) {
   return largest;
 }
 
-/** Processors and compilers differ in the order of f32 sums; where 16-bit values are rounded between, that now and then tips one. */
+/** Processors and compilers differ in the order of f32 sums; where 16-bit values are rounded between, that now and then tips one. Initial weights
+ *  changed by 1e-7 of themselves changed these losses by up to 1e-6 at O0 and 8e-3 at the other levels. */
 double tolerance(const std::string& level) { return level == "O0" ? 1e-4 : 2e-2; }
 
 }  // namespace
