@@ -7,8 +7,8 @@
 
 namespace mezzo {
 
-/** Whether products of f32 matrices on a GPU may round their factors to TF32 (10 bits of fraction, the exponents of f32), as Tensor Cores do; sums
- *  stay in f32. Off at first, as in PyTorch. The CPU never does. */
+/** Whether products and convolutions in f32 on a GPU may round their factors to TF32 (10 bits of fraction, the exponents of f32), as Tensor Cores
+ *  do; sums stay in f32. Off at first; PyTorch has it off for products and on for convolutions. The CPU never does. */
 MZ_API bool allow_tf32();
 MZ_API void set_allow_tf32(bool on);
 
