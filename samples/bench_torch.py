@@ -435,7 +435,10 @@ def write_comparison():
             if can_run(level):
                 print(can_run(level), file=sys.stderr)
                 continue
-            runs += [compare(net, size, batch, level, threads) for threads in thread_counts]
+            try:
+                runs += [compare(net, size, batch, level, threads) for threads in thread_counts]
+            except RuntimeError as e:  # an op that this PyTorch does not have in 16 bits on this device
+                print(f"{net} {level}: PyTorch cannot: {str(e).splitlines()[0]}", file=sys.stderr)
     with open(args.out, "w", encoding="utf-8") as file:
         json.dump({"torch": torch.__version__, "device": args.device, "blocks": args.blocks, "steps": args.steps, "runs": runs}, file, indent=1)
 

@@ -23,8 +23,8 @@ using namespace samples;
 struct Options {
   RunOptions run;
   std::string data, out, judge;
-  std::int64_t width = 32, noise = 64, train = 8000, epochs = 10, batch = 64;
-  double lr = 2e-4;
+  std::int64_t width = 32, noise = 64, train = 8000, epochs = 25, batch = 64;
+  double lr = 5e-4;
   bool gradient_penalty = false;
 };
 

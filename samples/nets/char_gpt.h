@@ -88,6 +88,10 @@ struct CharGpt : nn::Model<CharGpt> {
 
   Tensor forward(const Tensor& characters, KeyValueCache* cache = nullptr) const {
     if (cache != nullptr) cache->layers.resize(blocks.size());
+    if (cache != nullptr && cache->seen > 0 && characters.size(1) != 1)
+      fail<ShapeError>("char_gpt", {.what = "several characters behind cached ones",
+                                    .got = str(characters),
+                                    .expected = "one character at a time"});
     Tensor x = dropout(position(token(characters), cache != nullptr ? cache->seen : 0));
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = blocks[i](x, cache != nullptr ? &cache->layers[i] : nullptr);

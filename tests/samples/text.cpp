@@ -92,6 +92,9 @@ TEST_CASE("with a cache of keys and values a transformer gives what it gives wit
     CHECK(cache.seen == 12);
     CHECK(max(abs(cat(parts, 1) - whole)).item<double>() < 1e-4 * max(abs(whole)).item<double>());
   }
+  KeyValueCache some;
+  net(x.narrow(1, 0, 5), &some);
+  CHECK_THROWS_WITH_AS_TEXT(net(x.narrow(1, 5, 2), &some), mezzo::ShapeError, "one character at a time");
   KeyValueCache full;
   net(x, &full);
   CHECK_THROWS_AS(net(some_characters(1), &full), mezzo::IndexError);  // beyond the block
