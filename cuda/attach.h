@@ -13,6 +13,7 @@ void attach_compare();
 void attach_conv();
 void attach_copy();
 void attach_cross_entropy();
+void attach_deferred();
 void attach_functions();
 void attach_layer_norm();
 void attach_lists();

@@ -23,8 +23,16 @@ struct ClassRange {
   friend bool operator==(const ClassRange&, const ClassRange&) = default;
 };
 
-/** The word for a kernel that is about to check class indices. */
+/** The word for a kernel that is about to check class indices. Errors: StateError within a capture where there are too many. */
 DeferredWord* watch(Device device, const ClassRange& range);
+
+// For captured steps, which watch at each replay what they watched when they were captured:
+/** Makes ready all that watch() needs within a capture. */
+void prepare_watch(Device device);
+/** What is watched by now keeps its words. */
+void keep_watched(Device device);
+/** A replay may have noted something. */
+void arm_watched(Device device);
 
 /** After a wait for the device's stream: throws where a kernel has noted something since the last time, and forgets it. Errors: IndexError. */
 void raise_deferred(Device device);

@@ -14,6 +14,7 @@ void register_cuda_kernels() {
   attach_conv();
   attach_copy();
   attach_cross_entropy();
+  attach_deferred();
   attach_functions();
   attach_layer_norm();
   attach_lists();
