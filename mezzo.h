@@ -22,6 +22,7 @@
 #include "autograd/hooks.h"
 #include "autograd/ops.h"
 #include "autograd/rebind.h"
+#include "cuda/graph.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/checkpoint.h"

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/node.h"
+#include "../optim/multi_tensor.h"
+#include "../tensor/dispatch.h"
+#include "../tensor/ops/copy.h"
 
 namespace mezzo::amp {
 
@@ -26,6 +30,7 @@ struct CastCache::State {
     Tensor weight;
     std::uint32_t version;
     Tensor cast;
+    bool is_new = false;
   };
   using Entries = std::unordered_map<Key, Entry, HashKey>;
 
@@ -42,6 +47,13 @@ struct CastCache::State {
   Entries entries;
   std::size_t prune_at = 64;
   std::int64_t hits = 0, misses = 0, stale = 0;
+  bool remembers = false;
+  struct Remembered {
+    Tensor weight;
+    DType dtype;
+  };
+  std::vector<Remembered> remembered;  // of the devices; in the order of the latest round
+  std::vector<Remembered> this_round;
 };
 
 CastCache::CastCache() : state_(std::make_unique<State>()) {}
@@ -61,7 +73,9 @@ bool CastCache::admits(const Tensor& x, DType dtype) {
   return weight && x.dtype() == f32 && is_low(dtype) && !is_view(x);
 }
 
-Tensor CastCache::find(const Tensor& weight, DType dtype) {
+void CastCache::remember_weights() { state_->remembers = true; }
+
+Tensor CastCache::find(const Tensor& weight, DType dtype, bool* is_new) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->entries.find(State::key_of(weight, dtype));
   if (found == state_->entries.end()) {
@@ -73,8 +87,61 @@ Tensor CastCache::find(const Tensor& weight, DType dtype) {
     state_->entries.erase(found);
     return {};
   }
-  ++state_->hits;
+  const bool first_time = std::exchange(found->second.is_new, false);
+  ++(first_time ? state_->misses : state_->hits);
+  if (is_new) *is_new = first_time;
   return found->second.cast;
+}
+
+/** The weights that were cast with this one in the last round, itself first; itself alone where there are none. */
+std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype) {
+  std::vector<Tensor> weights{weight};
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->remembers || weight.device() == cpu) return weights;
+  state_->this_round.push_back({weight, dtype});
+  const auto is_it = [&](const State::Remembered& r) { return r.weight.is_same(weight) && r.dtype == dtype; };
+  if (std::none_of(state_->remembered.begin(), state_->remembered.end(), is_it)) return weights;
+  for (const State::Remembered& r : state_->remembered) {
+    if (is_it(r) || r.dtype != dtype || !(r.weight.device() == weight.device()) || !admits(r.weight, dtype))
+      continue;
+    if (!r.weight.is_contiguous() || state_->entries.count(State::key_of(r.weight, dtype)) > 0) continue;
+    weights.push_back(r.weight);
+    state_->this_round.push_back(r);
+  }
+  return weights;
+}
+
+namespace {
+
+/** Casts by one launch, each recorded as the op that it is. */
+std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtype) {
+  std::vector<Tensor> casts;
+  std::vector<optim::AxpbyTensors> items;
+  for (const Tensor& w : weights) {
+    casts.push_back(empty_tensor(w.shape(), dtype, w.device()));
+    items.push_back({w.detach(), {}, casts.back()});
+  }
+  optim::axpby(items, 1, 0, optim::CheckFinite::none, {});
+  const op::To::Attrs attrs{dtype};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    Tensor in[] = {weights[i]};
+    if (grad_enabled() && weights[i].requires_grad()) record(row<op::To>, in, {&casts[i], 1}, &attrs);
+    if (TraceHook* trace = thread_hooks().trace) trace->trace(row<op::To>, in, {&casts[i], 1});
+  }
+  return casts;
+}
+
+}  // namespace
+
+Tensor CastCache::cast(const Tensor& weight, DType dtype) {
+  const std::vector<Tensor> weights = take_companions(weight, dtype);
+  const std::vector<Tensor> casts =
+      weights.size() > 1 ? cast_together(weights, dtype) : std::vector{weight.to(dtype)};
+  for (std::size_t i = 0; i < weights.size(); ++i) insert(weights[i], dtype, casts[i]);
+  const std::lock_guard lock(state_->mutex);
+  for (std::size_t i = 1; i < weights.size(); ++i)
+    state_->entries.at(State::key_of(weights[i], dtype)).is_new = true;
+  return casts[0];
 }
 
 void CastCache::insert(const Tensor& weight, DType dtype, const Tensor& cast) {
@@ -94,6 +161,7 @@ void CastCache::clear() {
   const std::lock_guard lock(state_->mutex);
   dropped.swap(state_->entries);
   state_->prune_at = 64;
+  if (!state_->this_round.empty()) state_->remembered = std::exchange(state_->this_round, {});
 }
 
 CacheReport CastCache::report() const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "../tensor/tensor.h"
 
@@ -30,14 +31,21 @@ class MZ_API CastCache {
   /** Whether a cast of x to `dtype` belongs in a cache: an f32 weight, or a leaf that requires a gradient, no view, to a 16-bit type. */
   static bool admits(const Tensor& x, DType dtype);
 
-  /** The cast at hand, or an undefined tensor. */
-  Tensor find(const Tensor& weight, DType dtype);
+  /** From here on weights are remembered over clear(), so that on a device all are cast in one launch, with the first of them. For a cache whose
+   *  owner keeps the weights alive anyway. */
+  void remember_weights();
+
+  /** The cast at hand, or an undefined tensor. `is_new` learns whether it was made with another weight's and is asked for the first time. */
+  Tensor find(const Tensor& weight, DType dtype, bool* is_new = nullptr);
+  /** Casts a weight that was not found, and keeps that; with it, where they are remembered, the others that it was cast with before. */
+  Tensor cast(const Tensor& weight, DType dtype);
   /** Keeps a cast, in place of an older one; forgets weights that exist nowhere else any more. */
   void insert(const Tensor& weight, DType dtype, const Tensor& cast);
   void clear();
   CacheReport report() const;
 
  private:
+  std::vector<Tensor> take_companions(const Tensor& weight, DType dtype);
   struct State;  // its lock and its table cost every program's compilation too much
   std::unique_ptr<State> state_;
 };

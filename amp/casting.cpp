@@ -149,18 +149,18 @@ Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, const
   if (!x.defined() || x.dtype() == dtype || !eligible(x.dtype())) return x;
   CastLedger* ledger = ThreadCasts::here().ledger;
   const bool cached = state.cache && CastCache::admits(x, dtype);
-  if (cached)
-    if (Tensor hit = state.cache->find(x, dtype); hit.defined()) {
-      ++counters().cache_hits;
-      if (ledger) ledger->note(reason, x, hit, true);
-      return hit;
-    }
-  Tensor cast = x.to(dtype);
+  bool is_new = false;
+  const Tensor found = cached ? state.cache->find(x, dtype, &is_new) : Tensor{};
+  if (found.defined() && !is_new) {
+    ++counters().cache_hits;
+    if (ledger) ledger->note(reason, x, found, true);
+    return found;
+  }
+  const Tensor cast = is_new ? found : cached ? state.cache->cast(x, dtype) : x.to(dtype);
   if (ledger) ledger->note(reason, x, cast, false);
   ++counters().casts;
   counters().bytes += cast.numel() * static_cast<std::int64_t>(item_size(dtype));
   if (state.prints) log_text(Severity::info, str(x.dtype(), "->", dtype, " (", reason.op, ")"));
-  if (cached) state.cache->insert(x, dtype, cast);
   return cast;
 }
 
@@ -204,6 +204,11 @@ void cast_all(const OpRow& row, std::span<Tensor> in, DType dtype, const CastSta
 /** The cast hook of dispatch. One object serves all threads: the state is the thread's. */
 class OpCasts final : public CastHook {
  public:
+  void forget_casts() override {
+    ThreadCasts& here = ThreadCasts::here();
+    here.region_cache_.clear();
+    for (const auto& session : here.sessions_) session->cache.clear();
+  }
   void cast(const OpRow& row, std::span<Tensor> in, bool in_place) override {
     const Precision tag = effective_tag(row);
     const Action what = action(tag, true);

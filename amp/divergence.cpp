@@ -8,6 +8,11 @@ namespace mezzo::amp {
 void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale) {
   const std::int64_t count = optimizer.consecutive_skips();
   optimizer.set_consecutive_skips(0);
+  fail_diverged(optimizer, who, loss_scale, count);
+}
+
+void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale,
+                   std::int64_t count) {
   const std::string culprit = nonfinite_gradient_text(optimizer);
   fail<DivergenceError>(str("step(", who, ")"),
                         {.what = str(count, " consecutive steps skipped"),

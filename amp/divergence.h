@@ -18,5 +18,8 @@ struct MZ_API DivergenceError : AmpError {
 /** Throws it for an optimizer known as `who`, whose count of skips starts again at 0. The culprit is searched among the present gradients. */
 [[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who,
                                        double loss_scale);
+/** The same after `count` deferred steps, whose count the device has restarted. */
+[[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale,
+                                       std::int64_t count);
 
 }  // namespace mezzo::amp

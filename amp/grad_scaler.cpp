@@ -1,7 +1,8 @@
 #include "grad_scaler.h"
 
-#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <unordered_set>
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
@@ -17,8 +18,6 @@ using optim::Optimizer;
 using optim::StepResult;
 
 namespace {
-
-constexpr double kFloor = 0x1p-126;  // the smallest normal f32: 1 / scale stays finite
 
 void require(bool holds, std::string_view what, double got, std::string_view expected) {
   if (!holds)
@@ -49,31 +48,42 @@ void check(const GradScalerOptions& o) {
     require(*o.min_scale <= *o.max_scale, "min_scale", *o.min_scale, "at most max_scale");
 }
 
+ScaleState initial_state(const GradScalerOptions& o) {
+  return {.scale = static_cast<double>(static_cast<float>(o.init_scale)), .tolerance = o.hysteresis};
+}
+
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_((check(options), options)),
-      scale_(static_cast<float>(options.init_scale)),
-      hysteresis_tracker_(options.hysteresis) {}
+    : options_((check(options), options)), kept_(initial_state(options)), seen_scale_(kept_.state().scale) {}
 
 GradScaler::GradScaler(const GradScaler& other)
     : options_((other.require_between_updates(), other.options_)),
-      scale_(other.scale_),
-      growth_tracker_(other.growth_tracker_),
-      hysteresis_tracker_(other.hysteresis_tracker_),
+      kept_(other.kept_),
       used_(other.used_),
       history_(other.history_) {}
 
 GradScaler& GradScaler::operator=(const GradScaler& other) {
   other.require_between_updates();
   options_ = other.options_;
-  scale_ = other.scale_;
-  growth_tracker_ = other.growth_tracker_;
-  hysteresis_tracker_ = other.hysteresis_tracker_;
+  kept_ = other.kept_;
   used_ = other.used_;
   history_ = other.history_;
   end_iteration();
   return *this;
+}
+
+GradScaler::~GradScaler() { leave_captures(); }
+
+ScaleRule GradScaler::rule() const {
+  return {.growth = options_.growth_factor,
+          .backoff = options_.backoff_factor,
+          .least = options_.min_scale.value_or(optim::kScaleFloor),
+          .most = options_.max_scale.value_or(std::numeric_limits<double>::infinity()),
+          .window = options_.growth_interval,
+          .tolerance = options_.hysteresis,
+          .is_f32 = true,
+          .stops_at_most = false};
 }
 
 void GradScaler::require_between_updates() const {
@@ -100,9 +110,11 @@ Tensor GradScaler::scale(const Tensor& x) {
   if (!options_.enabled) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale", {.what = "only a floating tensor can be scaled", .got = str(x)});
+  join_capture();
   used_ = scaled_since_update_ = true;
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
-  return wide * static_cast<double>(scale_);
+  if (defers()) return wide * kept_.on(x.device()).scale(wide.dtype());
+  return wide * scale_number();
 }
 
 // ---- per optimizer --------------------------------------------------------------------------------------------------------
@@ -141,14 +153,26 @@ std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
 
 }  // namespace
 
+namespace {
+
+Tensor new_flag(Device device) { return zeros({}, {.dtype = f32, .device = device}); }
+
+}  // namespace
+
 void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   const std::vector<optim::AxpbyTensors> work = unscale_work(optimizer);
   state.had_gradients = !work.empty();
   if (work.empty()) return;
-  const Tensor flag = zeros({}, {.dtype = f32, .device = work[0].x.device()});
-  optim::axpby(work, 1 / static_cast<double>(scale_), 1, optim::CheckFinite::x, flag);
+  const Device device = work[0].x.device();
+  if (defers()) {
+    state.flag = flag_for(optimizer, device);
+    const double* scale = kept_.on(device).scale(f64).data<double>();
+    return optim::axpby(work, optim::Factor::over(1, scale), 1, optim::CheckFinite::x, state.flag);
+  }
+  const Tensor flag = new_flag(device);
+  optim::axpby(work, 1 / scale_number(), 1, optim::CheckFinite::x, flag);
   note(flag, optimizer, state);
 }
 
@@ -161,18 +185,27 @@ void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) {
   const std::vector<Tensor> grads = gradients_of(optimizer);
   state.had_gradients = !grads.empty();
   if (grads.empty()) return;
-  const Tensor flag = zeros({}, {.dtype = f32, .device = grads[0].device()});
+  const Device device = grads[0].device();
+  if (defers()) {
+    state.flag = flag_for(optimizer, device);
+    return optim::check_finite(grads, state.flag);
+  }
+  const Tensor flag = new_flag(device);
   optim::check_finite(grads, flag);
   note(flag, optimizer, state);
+}
+
+GradScaler::PerOptimizer GradScaler::state_of(std::string_view op, const Optimizer& optimizer) const {
+  require_unattached(op, optimizer);
+  require_scaled(op);
+  const auto found = optimizers_.find(&optimizer);
+  return found == optimizers_.end() ? PerOptimizer{} : found->second;
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   constexpr std::string_view op = "GradScaler.unscale_";
   if (!options_.enabled) return;
-  require_unattached(op, optimizer);
-  require_scaled(op);
-  PerOptimizer state;
-  if (const auto found = optimizers_.find(&optimizer); found != optimizers_.end()) state = found->second;
+  PerOptimizer state = state_of(op, optimizer);
   if (state.stage == Stage::unscaled)
     fail<StateError>(op, {.what = "unscale_ was called already since the last update"});
   if (state.stage == Stage::stepped)
@@ -182,20 +215,29 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   optimizers_[&optimizer] = state;
 }
 
+namespace {
+
+[[noreturn]] void refuse_second_step(std::string_view op) {
+  fail<StateError>(op,
+                   {.what = "step was called already since the last update", .hint = "call update() first"});
+}
+
+}  // namespace
+
 StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
   if (!options_.enabled) return optimizer.step(options);
-  require_unattached(op, optimizer);
-  require_scaled(op);
-  PerOptimizer state;
-  if (const auto found = optimizers_.find(&optimizer); found != optimizers_.end()) state = found->second;
-  if (state.stage == Stage::stepped)
-    fail<StateError>(
-        op, {.what = "step was called already since the last update", .hint = "call update() first"});
+  PerOptimizer state = state_of(op, optimizer);
+  if (state.stage == Stage::stepped) refuse_second_step(op);
+  if (Capture::current())
+    fail<StateError>(op, {.what = "its answer is known to nobody while a step is being captured",
+                          .hint = "call step_deferred(), and last_verdict() after a replay"});
+  defers_ = false;
+  read_flag(optimizer, state);
   optim::StepOptions fused = options;
   if (state.stage == Stage::ready && optimizer.unscales_itself()) {
     look_through(optimizer, state);
-    fused.inv_scale = options.inv_scale / static_cast<double>(scale_);
+    fused.inv_scale = options.inv_scale / scale_number();
   } else if (state.stage == Stage::ready) {
     unscale(optimizer, state);
     state.stage = Stage::unscaled;
@@ -211,36 +253,171 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   state.had_gradients = state.had_gradients || result == StepResult::stepped;
   optimizers_[&optimizer] = state;
   if (result == StepResult::skipped) {
-    optimizer.set_consecutive_skips(optimizer.consecutive_skips() + 1);
+    optimizer.note_skip();
     const int limit = options_.max_consecutive_skips;
     if (limit > 0 && optimizer.consecutive_skips() >= limit)
-      fail_diverged(optimizer, std::string(optimizer.type_name()), scale_);
+      fail_diverged(optimizer, std::string(optimizer.type_name()), scale_number());
   }
   return result;
 }
 
+// ---- steps that nobody waits for ------------------------------------------------------------------------------------------
+
+/** Looks after the optimizers that captured steps update. */
+class GradScaler::Guest final : public CaptureGuest {
+ public:
+  explicit Guest(GradScaler& scaler) : scaler_(&scaler) {}
+  void leave() { scaler_ = nullptr; }
+
+  void before_replay() override {}
+  void after_replay() override {
+    if (!scaler_) return;
+    for (Optimizer* optimizer : optimizers) scaler_->watch(*optimizer);
+  }
+  void abandon_capture() noexcept override {
+    if (scaler_) scaler_->end_iteration();
+  }
+
+  std::unordered_set<Optimizer*> optimizers;
+
+ private:
+  GradScaler* scaler_;
+};
+
+void GradScaler::leave_captures() {
+  if (guest_) guest_->leave();
+}
+
+void GradScaler::join_capture() {
+  Capture* capture = Capture::current();
+  if (!capture) return;
+  if (!guest_) guest_ = std::make_shared<Guest>(*this);
+  capture->join(guest_);
+}
+
+Tensor GradScaler::flag_for(const Optimizer& optimizer, Device device) {
+  Tensor& flag = flags_[&optimizer];
+  if (!flag.defined() || flag.device() != device) flag = lowered_flag(device);
+  return flag;
+}
+
+/** What the device knows alone becomes the host's. */
+void GradScaler::read_flag(const Optimizer& optimizer, PerOptimizer& state) {
+  if (!state.flag.defined()) return;
+  const Tensor flag = std::exchange(state.flag, {});
+  note(flag, optimizer, state);
+  flag.zero_();
+}
+
+void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& options) {
+  constexpr std::string_view op = "GradScaler.step_deferred";
+  const bool can_defer = optimizer.can_defer();
+  Capture::require_prepared(op, can_defer, "the optimizer takes its first step");
+  if (!options_.enabled) {
+    if (!can_defer) return void(optimizer.step(options));
+    optimizer.step_deferred(options, {});
+    return optimizer.clock().flush();
+  }
+  PerOptimizer state = state_of(op, optimizer);
+  if (state.stage == Stage::stepped) refuse_second_step(op);
+  if (!can_defer) {
+    (void)step(optimizer, options);
+    defers_ = !gradients_of(optimizer).empty();
+    return;
+  }
+  defers_ = true;
+  const Device device = gradients_of(optimizer)[0].device();
+  optim::Deferral deferral{.skip_limit = options_.max_consecutive_skips};
+  if (state.stage == Stage::ready && optimizer.unscales_itself()) {
+    look_through(optimizer, state);
+    deferral.scale = kept_.on(device).scale(f64).data<double>();
+  } else if (state.stage == Stage::ready) {
+    unscale(optimizer, state);
+    state.stage = Stage::unscaled;
+    optimizers_[&optimizer] = state;
+  }
+  join_capture();
+  deferral.found_inf = state.flag.defined() ? state.flag : flag_for(optimizer, device);
+  if (!state.flag.defined()) deferral.found_inf.fill_(state.found_inf ? 1 : 0);  // unscale_ has told the host
+  state.flag = deferral.found_inf;
+  optimizer.step_deferred(options, deferral);
+  state.stage = Stage::stepped;
+  state.had_gradients = true;
+  state.clock = optimizer.clock().shared_from_this();
+  optimizers_[&optimizer] = state;
+  if (Capture::current())
+    guest_->optimizers.insert(&optimizer);
+  else
+    watch(optimizer);
+}
+
+void GradScaler::watch(Optimizer& optimizer) {
+  watches_[&optimizer].tick(optimizer, std::string(optimizer.type_name()), [this] { return scale_number(); });
+}
+
+StepResult GradScaler::last_verdict(Optimizer& optimizer) {
+  if (options_.enabled)
+    watches_[&optimizer].look(optimizer, std::string(optimizer.type_name()),
+                              [this] { return scale_number(); });
+  return optimizer.last_result();
+}
+
+/** One launch for each optimizer; the last one moves the scale. */
+void GradScaler::update_on_device() {
+  std::optional<Device> device;
+  for (const auto& [optimizer, state] : optimizers_)
+    if (state.flag.defined()) device = state.flag.device();
+  for (const auto& [optimizer, flag] : flags_)
+    if (!device) device = flag.device();
+  const DeviceScale& scale = kept_.on(device.value_or(cpu));
+  std::size_t left = optimizers_.size();
+  for (auto& [optimizer, state] : optimizers_) {
+    ScaleCall call = scale.call(rule());
+    if (state.clock)
+      if (const auto owed = state.clock->take_owed()) call.clock = *owed;
+    if (state.flag.defined()) call.noted = call.lowered = state.flag.data<float>();
+    call.found = state.found_inf;
+    call.any = state.had_gradients;
+    call.moves = --left == 0;
+    kept_.run(call);
+  }
+}
+
+/** The host looks at the scale: what it has not seen becomes one event. */
+void GradScaler::note_seen() const {
+  if (!kept_.is_ahead()) return void(seen_scale_ = scale_number());
+  const double former = seen_scale_, now = scale_number();
+  const bool overflowed = kept_.device_overflows() != seen_overflows_;
+  seen_overflows_ = kept_.device_overflows();
+  seen_scale_ = now;
+  if (overflowed)
+    history_.note(former, now, ScaleReason::overflow);
+  else if (now != former)
+    history_.note(former, now, ScaleReason::growth);
+}
+
+double GradScaler::get_scale() const {
+  if (!options_.enabled) return 1;
+  if (Capture::current())
+    fail<StateError>("GradScaler.get_scale", {.what = "the scale is read while a step is being captured",
+                                              .hint = "read it after a replay"});
+  note_seen();
+  return scale_number();
+}
+
+std::vector<ScaleEvent> GradScaler::events() const {
+  note_seen();
+  return history_.events();
+}
+
 bool GradScaler::found_inf(const Optimizer& optimizer) const {
   const auto found = optimizers_.find(&optimizer);
-  return found != optimizers_.end() && found->second.found_inf;
+  if (found == optimizers_.end()) return false;
+  const PerOptimizer& state = found->second;
+  return state.found_inf || (state.flag.defined() && state.flag.item<float>() != 0);
 }
 
 // ---- the scale --------------------------------------------------------------------------------------------------------------
-
-void GradScaler::back_off() {
-  growth_tracker_ = 0;
-  if (hysteresis_tracker_ > 0) --hysteresis_tracker_;
-  if (hysteresis_tracker_ > 0) return;
-  const double lower = static_cast<double>(scale_) * options_.backoff_factor;
-  scale_ = static_cast<float>(std::max({lower, options_.min_scale.value_or(kFloor), kFloor}));
-}
-
-void GradScaler::grow() {
-  hysteresis_tracker_ = options_.hysteresis;
-  if (++growth_tracker_ != options_.growth_interval) return;
-  growth_tracker_ = 0;
-  const float higher = static_cast<float>(static_cast<double>(scale_) * options_.growth_factor);
-  if (std::isfinite(higher) && (!options_.max_scale || higher <= *options_.max_scale)) scale_ = higher;
-}
 
 void GradScaler::update() {
   constexpr std::string_view op = "GradScaler.update";
@@ -248,21 +425,25 @@ void GradScaler::update() {
   require_scaled(op);
   if (optimizers_.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
+  history_.tick();
+  if (defers()) {
+    if (!kept_.is_ahead()) note_seen();
+    update_on_device();
+    return end_iteration();
+  }
+  note_seen();
   bool any = false, found = false;
   for (const auto& [optimizer, state] : optimizers_) {
     any = any || state.had_gradients;
     found = found || state.found_inf;
   }
-  history_.tick();
-  const float former = scale_;
+  ScaleState& state = kept_.change();
+  const double former = state.scale;
+  if (found || any) state.move(rule(), found);
   if (found)
-    back_off();
-  else if (any)
-    grow();
-  if (found)
-    history_.note(former, scale_, ScaleReason::overflow, culprit_);
-  else if (scale_ != former)
-    history_.note(former, scale_, ScaleReason::growth);
+    history_.note(former, state.scale, ScaleReason::overflow, culprit_);
+  else if (state.scale != former)
+    history_.note(former, state.scale, ScaleReason::growth);
   end_iteration();
 }
 
@@ -271,8 +452,12 @@ void GradScaler::update(double new_scale) {
   require_scaled("GradScaler.update");
   require_scale("new_scale", new_scale);
   history_.tick();
-  history_.note(scale_, new_scale, ScaleReason::set);
-  scale_ = static_cast<float>(new_scale);
+  note_seen();
+  for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
+  ScaleState& state = kept_.change();
+  history_.note(state.scale, new_scale, ScaleReason::set);
+  state.scale = static_cast<double>(static_cast<float>(new_scale));
+  seen_scale_ = state.scale;
   end_iteration();
 }
 
@@ -307,12 +492,14 @@ void GradScaler::set_growth_interval(int interval) {
 
 std::map<std::string, double> GradScaler::state_dict() const {
   if (!options_.enabled) return {};
-  std::map<std::string, double> out{{"scale", scale_},
+  note_seen();
+  const ScaleState& state = kept_.state();
+  std::map<std::string, double> out{{"scale", state.scale},
                                     {"growth_factor", options_.growth_factor},
                                     {"backoff_factor", options_.backoff_factor},
                                     {"growth_interval", options_.growth_interval},
-                                    {"_growth_tracker", growth_tracker_}};
-  if (options_.hysteresis > 1) out["hysteresis_tracker"] = hysteresis_tracker_;
+                                    {"_growth_tracker", static_cast<double>(state.unskipped)}};
+  if (options_.hysteresis > 1) out["hysteresis_tracker"] = static_cast<double>(state.tolerance);
   return out;
 }
 
@@ -339,9 +526,9 @@ GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved
   check(changed);
   require_scale("scale", saved.at("scale"));
   const int tracker = count("_growth_tracker", 0, 0x1p30);
-  const int tolerance =
-      options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : hysteresis_tracker_;
-  return {changed, static_cast<float>(saved.at("scale")), tracker, tolerance};
+  const std::int64_t tolerance =
+      options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : kept_.state().tolerance;
+  return {changed, {static_cast<double>(static_cast<float>(saved.at("scale"))), tracker, tolerance}};
 }
 
 void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
@@ -351,11 +538,11 @@ void GradScaler::check_state_dict(const std::map<std::string, double>& saved) co
 void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
   if (!options_.enabled) return;
   const Saved values = checked(saved);
-  history_.note(scale_, static_cast<double>(values.scale), ScaleReason::restored);
+  history_.note(scale_number(), values.state.scale, ScaleReason::restored);
   options_ = values.options;
-  scale_ = values.scale;
-  growth_tracker_ = values.growth_tracker;
-  hysteresis_tracker_ = values.hysteresis_tracker;
+  for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
+  kept_.change() = values.state;
+  seen_scale_ = values.state.scale;
   end_iteration();
 }
 

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "../optim/optimizer.h"
+#include "device_scale.h"
 #include "scale_history.h"
+#include "skip_watch.h"
 
 namespace mezzo::amp {
 
@@ -37,6 +39,7 @@ struct GradScalerOptions {
 class MZ_API GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
+  ~GradScaler();
   /** Errors: StateError between a step and its update. */
   GradScaler(const GradScaler& other);
   GradScaler& operator=(const GradScaler& other);
@@ -71,12 +74,20 @@ class MZ_API GradScaler {
    *  one throws, its gradients are unscaled all the same: step again, or end the iteration with update().
    *  Errors: as unscale_; StateError for an optimizer of an enabled session; DivergenceError; as Optimizer::step. */
   optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
+  /** As step(), but without an answer and without waiting: what was found, the scale, counts and learning rate stay on the device, whose update
+   *  leaves everything as it was where a gradient was not finite. For steps that are captured in a graph, and for loops that never wait. Until
+   *  the optimizer has taken a step, and where its parameters are on several devices, it waits after all. The same bits as step().
+   *  Errors: as step(); DivergenceError comes within 100 steps, or with last_verdict(). */
+  void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
+  /** What the optimizer's latest step did. Waits for the device where that was deferred. Errors: DivergenceError. */
+  optim::StepResult last_verdict(optim::Optimizer& optimizer);
   /** Moves the scale by what was found since the last update. Errors: StateError where there was neither unscale_ nor step. */
   void update();
   /** Sets the scale instead. Errors: ValueError unless finite and positive. */
   void update(double new_scale);
 
-  double get_scale() const { return options_.enabled ? scale_ : 1; }
+  /** Waits for the device after deferred steps. */
+  double get_scale() const;
   /** Whether a gradient of this optimizer was not finite, since the last update. */
   bool found_inf(const optim::Optimizer& optimizer) const;
   bool is_enabled() const { return options_.enabled; }
@@ -87,8 +98,8 @@ class MZ_API GradScaler {
   void set_backoff_factor(double factor);
   void set_growth_interval(int interval);
 
-  /** The latest 256 overflows, growths and changes from outside, oldest first. */
-  std::vector<ScaleEvent> events() const { return history_.events(); }
+  /** The latest 256 overflows, growths and changes from outside, oldest first; of deferred steps, what was seen of them now and then. */
+  std::vector<ScaleEvent> events() const;
 
   /** Scale, factors, interval and counters; empty when disabled. Take it after update(). */
   std::map<std::string, double> state_dict() const;
@@ -106,13 +117,14 @@ class MZ_API GradScaler {
     Stage stage = Stage::ready;
     bool found_inf = false;
     bool had_gradients = false;  // something was unscaled or stepped
+    Tensor flag = {};  // on a device that has not been asked yet: not 0 where a gradient is not finite
+    std::shared_ptr<optim::StepClock> clock = {};  // of a deferred step, which update() counts
   };
 
   /** What state_dict() holds. */
   struct Saved {
     GradScalerOptions options;
-    float scale;
-    int growth_tracker, hysteresis_tracker;
+    ScaleState state;
   };
   Saved checked(const std::map<std::string, double>& saved) const;
   void end_iteration();
@@ -122,18 +134,33 @@ class MZ_API GradScaler {
   void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
   void look_through(const optim::Optimizer& optimizer, PerOptimizer& state);
   void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
-  void back_off();
-  void grow();
+  PerOptimizer state_of(std::string_view op, const optim::Optimizer& optimizer) const;
+  ScaleRule rule() const;
+  double scale_number() const { return kept_.state().scale; }
+  /** Scale and flags stay on the device: in a captured step, and from a deferred step to the next one that waits. */
+  bool defers() const { return defers_ || Capture::current(); }
+  Tensor flag_for(const optim::Optimizer& optimizer, Device device);
+  void read_flag(const optim::Optimizer& optimizer, PerOptimizer& state);
+  void update_on_device();
+  void watch(optim::Optimizer& optimizer);
+  class Guest;
+  void join_capture();
+  void leave_captures();
+  void note_seen() const;
 
   GradScalerOptions options_;
-  float scale_;
-  int growth_tracker_ = 0;
-  int hysteresis_tracker_;
+  mutable KeptScale kept_;
+  bool defers_ = false;
+  std::unordered_map<const optim::Optimizer*, Tensor> flags_;  // 0 between updates
+  std::unordered_map<const optim::Optimizer*, SkipWatch> watches_;
+  std::shared_ptr<Guest> guest_;      // of captured steps, once there is one
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // the same since the last update()
   std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
   std::string culprit_;  // of the first overflow since the last update
-  ScaleHistory history_;
+  mutable ScaleHistory history_;
+  mutable double seen_scale_ = 0;  // the scale of the latest event, while steps are deferred
+  mutable std::int64_t seen_overflows_ = 0;
 };
 
 }  // namespace mezzo::amp

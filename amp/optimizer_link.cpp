@@ -63,7 +63,8 @@ bool OptimizerLink::keeps_gradients_scaled() const {
   return optimizer_ && core_->properties.masters() && !optimizer_->materializes_master_grads();
 }
 
-void OptimizerLink::collect(Seen& seen, double scale, std::vector<UnscaleWork>& work) {
+void OptimizerLink::collect(Seen& seen, double scale, const optim::Factor& inverse,
+                            std::vector<UnscaleWork>& work) {
   if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
   const bool scaled = keeps_gradients_scaled();
   const double out = scaled && held_.of_this_iteration ? std::min(scale, held_.scale) : scale;
@@ -72,22 +73,23 @@ void OptimizerLink::collect(Seen& seen, double scale, std::vector<UnscaleWork>& 
     if (scaled)
       collect_in_place(slot.param, out / scale, out / held_.scale, work);
     else if (through_master(slot))
-      collect_for_master(slot, scale, work);
+      collect_for_master(slot, inverse, work);
     else
-      collect_in_place(slot.param, 1 / scale, 1, work);
+      collect_in_place(slot.param, inverse, 1, work);
   });
   if (scaled) next_held_ = {out, true};
 }
 
-void OptimizerLink::collect_for_master(const Slot& slot, double scale, std::vector<UnscaleWork>& work) {
+void OptimizerLink::collect_for_master(const Slot& slot, const optim::Factor& inverse,
+                                       std::vector<UnscaleWork>& work) {
   const Tensor grad = slot.param.grad();
   if (!grad.defined()) return;
   const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
-  work.push_back({{grad, former, out}, 1 / scale, 1, true});
+  work.push_back({{grad, former, out}, inverse, 1, true});
   new_gradients_.emplace_back(slot.master, out);
 }
 
-void OptimizerLink::collect_in_place(const Tensor& param, double new_factor, double old_factor,
+void OptimizerLink::collect_in_place(const Tensor& param, const optim::Factor& new_factor, double old_factor,
                                      std::vector<UnscaleWork>& work) {
   const auto stashed = stash_.find(param.impl());
   const Tensor grad = param.grad(), former = stashed == stash_.end() ? Tensor{} : stashed->second;
@@ -154,6 +156,13 @@ void OptimizerLink::drop_masters_gradients() {
   });
 }
 
+void OptimizerLink::masters_in_step() {
+  each_slot([&](Slot& slot) {
+    if (!through_master(slot)) return;
+    if (Master* master = core_->masters.find(slot.param)) master->in_step();
+  });
+}
+
 // ---- the step (AMP.md 9.3, 9.7, 7.4) ------------------------------------------------------------------------------------------
 
 void OptimizerLink::refuse_unfit_step() const {
@@ -188,11 +197,110 @@ std::optional<StepResult> OptimizerLink::before_step(Optimizer&, optim::UpdateCa
   if (!core_->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   refuse_unfit_step();
+  if (!is_deferring_) read_flag();
   if (skip_) return skip();
   bring_masters_up_to_date();
   refuse_gradients_without_scope();
   if (held_.of_this_iteration) call.inv_scale = 1 / held_.scale;
   return std::nullopt;
+}
+
+// ---- deferred steps (AMP.md 12.3) -------------------------------------------------------------------------------------------
+
+const Tensor& OptimizerLink::skip_flag(Device device) {
+  if (!skip_flag_.defined() || skip_flag_.device() != device) skip_flag_ = lowered_flag(device);
+  return skip_flag_;
+}
+
+/** A step that waits after scopes that did not. */
+void OptimizerLink::read_flag() {
+  if (!flagged) return;
+  if (Capture::current())
+    fail<StateError>(str(optimizer_->type_name(), ".step"),
+                     {.what = "whether it is skipped is known to nobody while a step is being captured",
+                      .hint = "call amp::step_deferred(optimizer), and amp::last_verdict after a replay"});
+  core_->defers_steps = false;
+  const int loss = *flagged;
+  const bool found = skip_flag_.item<float>() != 0;
+  (void)core_->scalers[static_cast<std::size_t>(loss)].loss_scale();  // what it owes reads the flag too
+  if (found) {
+    skip_flag_.zero_();
+    skip_next_step(loss);
+  }
+  flagged.reset();
+}
+
+void OptimizerLink::step_deferred(const optim::StepOptions& options) {
+  Optimizer& optimizer = *optimizer_;
+  if (!core_->enabled() || !flagged || !optimizer.can_defer()) {
+    Capture::require_prepared("amp::step_deferred", !flagged || optimizer.can_defer(),
+                              "the optimizer takes its first step");
+    (void)optimizer.step(options);
+    core_->defers_steps = core_->enabled() && !Capture::current();
+    return;
+  }
+  const int loss = *flagged;
+  LossScaler& scaler = core_->scalers[static_cast<std::size_t>(loss)];
+  is_deferring_ = true;
+  try {
+    optimizer.step_deferred(options,
+                            {.found_inf = skip_flag_, .skip_limit = core_->properties.max_consecutive_skips});
+  } catch (...) {
+    is_deferring_ = false;
+    throw;
+  }
+  is_deferring_ = false;
+  ScaleCall call = scaler.take_owed();
+  if (const auto owed = optimizer.clock().take_owed()) call.clock = *owed;
+  call.lowered = skip_flag_.data<float>();
+  scaler.run(call);
+  last_skip_ = loss;
+  flagged.reset();
+  if (!Capture::current()) watch();
+}
+
+void OptimizerLink::watch() {
+  const auto scale = [this] { return core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale(); };
+  watch_.tick(*optimizer_, str("optimizer ", index_), scale);
+  tell_of_skips(watch_.take_new_skips());
+}
+
+StepResult OptimizerLink::last_verdict() {
+  const auto scale = [this] { return core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale(); };
+  watch_.look(*optimizer_, str("optimizer ", index_), scale);
+  tell_of_skips(watch_.take_new_skips());
+  return optimizer_->last_result();
+}
+
+void OptimizerLink::tell_of_skips(std::int64_t skips) {
+  if (skips == 0) return;
+  core_->print(str("Gradient overflow.  Skipping step, loss scaler ", last_skip_, " reducing loss scale to ",
+                   scale_text(core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale()),
+                   skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
+}
+
+void OptimizerLink::capture_abandoned(Optimizer&) noexcept {
+  flagged.reset();
+  skip_.reset();
+  stash_.clear();
+  pending.reset();
+  unstepped = is_deferring_ = false;
+  for (LossScaler& scaler : core_->scalers) scaler.drop_owed();
+}
+
+void step_deferred(Optimizer& optimizer, const optim::StepOptions& options) {
+  const auto link = OptimizerLink::of(optimizer);
+  if (!link)
+    fail<StateError>("amp::step_deferred",
+                     {.what = "the optimizer is attached to no session",
+                      .got = std::string(optimizer.type_name()),
+                      .hint = "pass it to amp::initialize, or use GradScaler.step_deferred"});
+  link->step_deferred(options);
+}
+
+StepResult last_verdict(Optimizer& optimizer) {
+  const auto link = OptimizerLink::of(optimizer);
+  return link ? link->last_verdict() : optimizer.last_result();
 }
 
 StepResult OptimizerLink::skip() {
@@ -211,10 +319,7 @@ void OptimizerLink::after_step(Optimizer& optimizer, StepResult result) {
   if (result == StepResult::stepped) {
     drop_masters_gradients();
     held_.of_this_iteration = false;
-    each_slot([&](Slot& slot) {
-      if (!through_master(slot)) return;
-      if (Master* master = core_->masters.find(slot.param)) master->in_step();
-    });
+    masters_in_step();
   }
   const int limit = core_->properties.max_consecutive_skips;
   if (result == StepResult::skipped && limit > 0 && optimizer.consecutive_skips() >= limit)
@@ -245,6 +350,14 @@ void OptimizerLink::forget_iteration() {
 void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }
 
 void OptimizerLink::after_load(Optimizer&) {}
+
+/** What the program has written to 16-bit parameters since is brought to their masters, as a step would do. */
+void OptimizerLink::before_replay(Optimizer&) { bring_masters_up_to_date(); }
+
+void OptimizerLink::after_replay(Optimizer&) {
+  masters_in_step();
+  watch();
+}
 
 void OptimizerLink::detached(Optimizer&) noexcept {
   each_slot([](Slot& slot) { slot.master = {}; });

@@ -11,6 +11,7 @@
 
 #include "../optim/optimizer.h"
 #include "session_core.h"
+#include "skip_watch.h"
 
 namespace mezzo::amp {
 
@@ -20,7 +21,8 @@ using Seen = std::unordered_set<const TensorImpl*>;
 /** One tensor's part in unscaling: out = a x + b y. */
 struct UnscaleWork {
   optim::AxpbyTensors tensors;
-  double a, b;
+  optim::Factor a;
+  double b;
   bool fresh;  // x is a new gradient, to be looked through for infinities and NaNs
 };
 
@@ -51,8 +53,8 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   void mark_seen(Seen& seen) const;
   /** Sets gradients aside, drops those of 16-bit parameters with masters; masters are up to date. */
   void prepare(Seen& seen);
-  /** Lists what undoing the scale of the new gradients has to do. */
-  void collect(Seen& seen, double scale, std::vector<UnscaleWork>& work);
+  /** Lists what undoing the scale of the new gradients has to do. `inverse` is 1 / scale, which the device alone may know. */
+  void collect(Seen& seen, double scale, const optim::Factor& inverse, std::vector<UnscaleWork>& work);
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
   void finish();
   /** Forgets what collect() had in mind; gradients stay as they are. */
@@ -66,6 +68,16 @@ class MZ_API OptimizerLink final : public optim::Attachment,
     if (!skip_) skip_ = loss_id;
   }
   bool will_skip() const { return skip_.has_value(); }
+
+  // ---- deferred steps -------------------------------------------------------------------------------------------------------
+  /** Masters get no gradients: those of the parameters stay scaled until the step (AMP.md 9.6). */
+  bool keeps_gradients_scaled() const;
+  /** On its device: not 0 where the next step is to be skipped. */
+  const Tensor& skip_flag(Device device);
+  /** A scope may have raised it since the last step, for this loss. */
+  std::optional<int> flagged;
+  void step_deferred(const optim::StepOptions& options);
+  optim::StepResult last_verdict();
   /** Drops whatever waits for a step: scaled gradients, a skip, an error. */
   void forget_iteration();
 
@@ -77,6 +89,8 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   /** The same for all slots, and for parameters written to since: everything is in step afterwards. */
   void bring_masters_up_to_date();
   void drop_masters_gradients();
+  /** Notes that all parameters are roundings of their masters now. */
+  void masters_in_step();
 
   // ---- optim::Attachment -----------------------------------------------------------------------------------------------------
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer, optim::UpdateCall& call) override;
@@ -84,14 +98,16 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   void after_zero_grad(optim::Optimizer& optimizer) override;
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
   void after_load(optim::Optimizer& optimizer) override;
+  void before_replay(optim::Optimizer& optimizer) override;
+  void capture_abandoned(optim::Optimizer& optimizer) noexcept override;
+  void after_replay(optim::Optimizer& optimizer) override;
   void detached(optim::Optimizer& optimizer) noexcept override;
 
  private:
   template <class F> void each_slot(const F& f) const;
-  /** Masters get no gradients: those of the parameters stay scaled until the step (AMP.md 9.6). */
-  bool keeps_gradients_scaled() const;
-  void collect_for_master(const optim::Slot& slot, double scale, std::vector<UnscaleWork>& work);
-  void collect_in_place(const Tensor& param, double new_factor, double old_factor,
+  void collect_for_master(const optim::Slot& slot, const optim::Factor& inverse,
+                          std::vector<UnscaleWork>& work);
+  void collect_in_place(const Tensor& param, const optim::Factor& new_factor, double old_factor,
                         std::vector<UnscaleWork>& work);
   /** A 16-bit parameter that is updated through its master. */
   static bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
@@ -99,12 +115,18 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   void refuse_gradients_without_scope() const;
   optim::StepResult skip();
   void report_divergence();
+  void read_flag();
+  void watch();
+  void tell_of_skips(std::int64_t skips);
 
   std::shared_ptr<SessionCore> core_;
   optim::Optimizer* optimizer_;  // null once it is gone
   std::size_t index_;
-  std::optional<int> skip_;  // the loss whose overflow the next step is skipped for
-  int last_skip_ = 0;        // the same, of the latest skip
+  std::optional<int> skip_;    // the loss whose overflow the next step is skipped for
+  int last_skip_ = 0;          // the same, of the latest skip
+  Tensor skip_flag_;           // 0 between a deferred step and the next scope
+  bool is_deferring_ = false;  // amid a deferred step
+  SkipWatch watch_;
   /** The scale of gradients that stay scaled. */
   struct Held {
     double scale = 1;

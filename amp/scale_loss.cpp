@@ -47,6 +47,9 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
 /** One flag per device, raised where a gradient is not finite. */
 class OverflowFlags {
  public:
+  OverflowFlags() = default;
+  /** One that is there already. */
+  explicit OverflowFlags(const Tensor& flag) : flags_{flag} {}
   const Tensor& of(Device device) {
     for (const Tensor& flag : flags_)
       if (flag.device() == device) return flag;
@@ -69,12 +72,16 @@ struct ScaledLoss::Scope {
   ScaleLossOptions options;
   double scale = 1;
   Tensor loss;
-  bool inert = false;  // nothing to unscale and nothing to check
+  bool inert = false;     // nothing to unscale and nothing to check
+  bool deferred = false;  // scale and overflow stay on the device; `scale` only tells one from another then
   int exceptions = std::uncaught_exceptions();
 
   LossScaler& scaler() const { return core->scalers[static_cast<std::size_t>(options.loss_id)]; }
-  DeferredOverflow& deferred() const { return core->deferred[static_cast<std::size_t>(options.loss_id)]; }
+  DeferredOverflow& deferred_overflow() const {
+    return core->deferred[static_cast<std::size_t>(options.loss_id)];
+  }
 
+  void find_scale();
   void check() const;
   bool needs_no_scaling() const;
   void enter(const Tensor& unscaled);
@@ -82,11 +89,21 @@ struct ScaledLoss::Scope {
   void exit();
   /** A static scale that skips nothing need not know: its flags are never read. */
   bool looks_for_overflow() const { return scaler().dynamic() || core->properties.check_static_overflow; }
+  bool defers() const;
   bool unscale();
+  void unscale_on_device();
+  void raise_skips(DeferredOverflow& waiting, Device device);
+  void run_unscale(double host_scale, const optim::Factor& inverse, OverflowFlags& flags);
   std::string culprit() const;
   void act_on(bool overflow);
   void exit_by_exception();
 };
+
+/** Of a scale on the device the host knows only how often it was checked: scopes between which nothing was met one scale. */
+void ScaledLoss::Scope::find_scale() {
+  deferred = defers();
+  scale = deferred ? -1 - static_cast<double>(scaler().device_checks()) : scaler().loss_scale();
+}
 
 void ScaledLoss::Scope::check() const {
   if (options.loss_id < 0 || options.loss_id >= static_cast<int>(core->scalers.size()))
@@ -114,7 +131,12 @@ bool ScaledLoss::Scope::needs_no_scaling() const {
 void ScaledLoss::Scope::enter(const Tensor& unscaled) {
   inert = needs_no_scaling();
   const Tensor widened = is_low(unscaled.dtype()) ? unscaled.to(f32) : unscaled;
-  loss = scale == 1 ? widened : widened * scale;
+  if (deferred)
+    loss = widened * scaler().on(unscaled.device()).scale(widened.dtype());
+  else
+    loss = scale == 1 ? widened : widened * scale;
+  for (const auto& link : links)
+    if (link->optimizer()) link->optimizer()->clock().join_capture();
   if (!inert) {
     for (const auto& link : links) link->bring_masters_up_to_date();  // all that can fail comes first
     Seen seen;
@@ -150,34 +172,95 @@ void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, Overf
     for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
     const bool checked = first.fresh && looks_for_overflow;
     optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
-                 flags.of(first.tensors.x.device()));
+                 checked ? flags.of(first.tensors.x.device()) : Tensor{});
     work.erase(work.begin(), rest);
   }
 }
 
 }  // namespace
 
-/** Divides the gradients by the scale and merges them with the earlier ones; true when a new one is seen not to be finite. */
-bool ScaledLoss::Scope::unscale() {
+/** Divides the gradients by the scale and merges them with the earlier ones. */
+void ScaledLoss::Scope::run_unscale(double host_scale, const optim::Factor& inverse, OverflowFlags& flags) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Seen seen;
   std::vector<UnscaleWork> work;
-  for (const auto& link : links) link->collect(seen, scale, work);
+  for (const auto& link : links) link->collect(seen, host_scale, inverse, work);
   const bool low = std::any_of(work.begin(), work.end(), [](const UnscaleWork& item) {
-    return item.a != 1 && item.fresh && is_low(item.tensors.out.dtype());
+    return !(item.a == optim::Factor(1)) && item.fresh && is_low(item.tensors.out.dtype());
   });
   if (low && !std::exchange(core->told_about_low_gradients, true))
     core->print(
         "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
         "them");
-  OverflowFlags flags;
   run_unscaling(std::move(work), looks_for_overflow(), flags);
   for (const auto& link : links) {
     link->finish();
     link->pending.reset();
   }
+}
+
+/** True when a new gradient is seen not to be finite. */
+bool ScaledLoss::Scope::unscale() {
+  OverflowFlags flags;
+  run_unscale(scale, 1 / scale, flags);
   return flags.any();
+}
+
+/** Whether the scope can leave its answer on the device: a scale that moves by one, and gradients that are divided by it here. */
+bool ScaledLoss::Scope::defers() const {
+  if (!core->defers() || !looks_for_overflow() || !scaler().dynamic()) return false;
+  const bool holds = std::any_of(links.begin(), links.end(),
+                                 [](const auto& link) { return link->keeps_gradients_scaled(); });
+  if (holds && Capture::current())
+    fail<Unsupported>(kOp, {.what = "gradients that stay scaled until the step cannot be captured",
+                            .hint = "make FusedSGD with materialize_master_grads = true"});
+  return !holds;
+}
+
+/** What unscale() and act_on() do, on the device. One optimizer's check waits for its step, which does both in one launch. */
+void ScaledLoss::Scope::unscale_on_device() {
+  if (scale != -1 - static_cast<double>(scaler().device_checks()))
+    fail<Unsupported>(kOp, {.what = "scopes of one loss scaler are nested while steps are deferred",
+                            .hint = "close one before the next begins, or give them loss_ids of their own"});
+  const Device device = loss.device();
+  const double* divisor = scaler().on(device).scale(f64).data<double>();
+  DeferredOverflow& waiting = deferred_overflow();
+  const bool alone =
+      links.size() == 1 && !options.delay_overflow_check && !waiting.on_device && !links[0]->flagged;
+  if (!waiting.flag.defined() && !alone) waiting.flag = lowered_flag(device);
+  const Tensor flag = alone ? links[0]->skip_flag(device) : waiting.flag;
+  OverflowFlags flags(flag);
+  run_unscale(1, optim::Factor::over(1, divisor), flags);
+  if (alone) {
+    links[0]->flagged = options.loss_id;
+    return scaler().owe(flag);
+  }
+  waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
+  waiting.on_device = options.delay_overflow_check;
+  if (options.delay_overflow_check) return;
+  raise_skips(waiting, device);
+}
+
+/** Moves the scale by the flag of this loss, and lets it raise the flags of all optimizers that took part. */
+void ScaledLoss::Scope::raise_skips(DeferredOverflow& waiting, Device device) {
+  std::vector<float*> raised;
+  for (const auto& remembered : waiting.optimizers)
+    if (const auto link = remembered.lock()) {
+      raised.push_back(link->skip_flag(device).data<float>());
+      if (!link->flagged) link->flagged = options.loss_id;
+    }
+  for (std::size_t done = 0; done == 0 || done < raised.size(); done += ScaleCall::kMostRaised) {
+    ScaleCall call = scaler().call();
+    call.noted = waiting.flag.data<float>();
+    const std::size_t count = std::min<std::size_t>(raised.size() - done, ScaleCall::kMostRaised);
+    std::copy_n(raised.begin() + static_cast<std::ptrdiff_t>(done), count, call.raised);
+    call.moves = call.any = done + count >= raised.size();
+    if (call.moves) call.lowered = waiting.flag.data<float>();
+    if (call.moves) scaler().count_check();
+    scaler().run(call);
+  }
+  waiting.optimizers.clear();
 }
 
 /** The first gradient that is not finite; only asked for after an overflow. */
@@ -190,7 +273,8 @@ std::string ScaledLoss::Scope::culprit() const {
 
 /** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
 void ScaledLoss::Scope::act_on(bool overflow) {
-  DeferredOverflow& waiting = deferred();
+  DeferredOverflow& waiting = deferred_overflow();
+  if (std::exchange(waiting.on_device, false) && waiting.flag.item<float>() != 0) waiting.found = true;
   if (options.delay_overflow_check) {
     if (overflow && !std::exchange(waiting.found, true)) waiting.culprit = culprit();
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
@@ -214,7 +298,10 @@ void ScaledLoss::Scope::exit() {
     for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
   } else if (!inert) {
     try {
-      act_on(unscale());
+      if (deferred)
+        unscale_on_device();
+      else
+        act_on(unscale());
     } catch (...) {
       exit_by_exception();
       throw;
@@ -257,7 +344,7 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers, cons
   }
   scope_->scale = 1;
   if (options.loss_id >= 0 && options.loss_id < static_cast<int>(scope_->core->scalers.size()))
-    scope_->scale = scope_->scaler().loss_scale();
+    scope_->find_scale();
   scope_->check();
   scope_->enter(loss);
 }

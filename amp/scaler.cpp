@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "../tensor/text.h"
 
 namespace mezzo::amp {
 
 LossScaler::LossScaler(const Properties& properties)
-    : scale_(properties.loss_scale),
-      min_(properties.min_loss_scale.value_or(kFloor)),
-      max_(properties.max_loss_scale),
-      dynamic_(properties.dynamic()) {
-  if (dynamic_) scale_ = std::max(std::min(max_, kInitialScale), properties.min_loss_scale.value_or(0));
+    : rule_{.growth = kFactor,
+            .backoff = 1 / kFactor,
+            .least = properties.min_loss_scale.value_or(optim::kScaleFloor),
+            .most = properties.max_loss_scale,
+            .window = kWindow,
+            .dynamic = properties.dynamic()},
+      kept_({.scale = properties.loss_scale}) {
+  if (rule_.dynamic)
+    kept_.change().scale =
+        std::max(std::min(rule_.most, kInitialScale), properties.min_loss_scale.value_or(0));
 }
 
 void LossScaler::check(double scale, std::int64_t unskipped) {
@@ -24,35 +30,62 @@ void LossScaler::check(double scale, std::int64_t unskipped) {
 
 void LossScaler::set_loss_scale(double scale) {
   check(scale, 0);
-  history_.note(scale_, scale, ScaleReason::set);
-  scale_ = scale;
+  history_.note(state().scale, scale, ScaleReason::set);
+  kept_.change().scale = scale;
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped) {
   check(scale, unskipped);
-  history_.note(scale_, scale, ScaleReason::restored);
-  scale_ = scale;
-  unskipped_ = unskipped;
+  history_.note(state().scale, scale, ScaleReason::restored);
+  ScaleState& changed = kept_.change();
+  changed.scale = scale;
+  changed.unskipped = unskipped;
 }
 
 bool LossScaler::update(bool overflow, const std::string& culprit) {
   history_.tick();
-  const double former = scale_;
-  if (dynamic_ && overflow) {
-    scale_ = std::max({scale_ / kFactor, min_, kFloor});
-    unskipped_ = 0;
-  } else {
-    ++unskipped_;
-    if (dynamic_ && unskipped_ == kWindow) {
-      scale_ = std::min(max_, kFactor * scale_);
-      unskipped_ = 0;
-    }
-  }
+  const double former = state().scale;
+  ScaleState& moved = kept_.change();
+  moved.move(rule_, overflow);
   if (overflow)
-    history_.note(former, scale_, ScaleReason::overflow, culprit);
-  else if (scale_ != former)
-    history_.note(former, scale_, ScaleReason::growth);
-  return dynamic_ && overflow;
+    history_.note(former, moved.scale, ScaleReason::overflow, culprit);
+  else if (moved.scale != former)
+    history_.note(former, moved.scale, ScaleReason::growth);
+  return rule_.dynamic && overflow;
 }
+
+// ---- deferred steps -------------------------------------------------------------------------------------------------------
+
+const ScaleState& LossScaler::state() const {
+  if (owed_.defined()) const_cast<LossScaler*>(this)->run(const_cast<LossScaler*>(this)->take_owed());
+  return kept_.state();
+}
+
+const DeviceScale& LossScaler::on(Device device) {
+  if (owed_.defined()) run(take_owed());
+  device_ = device;
+  return kept_.on(device);
+}
+
+ScaleCall LossScaler::call() {
+  ScaleCall call = kept_.on(device_).call(rule_);
+  call.moves = false;
+  return call;
+}
+
+void LossScaler::owe(const Tensor& flag) {
+  owed_ = flag;
+  ++device_checks_;
+}
+
+ScaleCall LossScaler::take_owed() {
+  ScaleCall next = call();
+  if (!owed_.defined()) return next;
+  next.noted = std::exchange(owed_, {}).data<float>();
+  next.any = next.moves = true;
+  return next;
+}
+
+void LossScaler::run(const ScaleCall& call) { kept_.run(call); }
 
 }  // namespace mezzo::amp

@@ -1,10 +1,11 @@
-// LossScaler: one loss scale, its counters, and the rule by which it moves.
-// Sees: properties.h, scale_history.h.
-// Read next: scaler.cpp (the rule), scale_loss.h (who applies it).
+// LossScaler: one loss scale and its counters.
+// Sees: properties.h, device_scale.h, scale_history.h.
+// Read next: ../optim/scale_rule.h (how it moves), scale_loss.h (who applies it).
 #pragma once
 
 #include <cstdint>
 
+#include "device_scale.h"
 #include "properties.h"
 #include "scale_history.h"
 
@@ -16,15 +17,15 @@ class MZ_API LossScaler {
   static constexpr double kInitialScale = 0x1p16;
   static constexpr double kFactor = 2;
   static constexpr std::int64_t kWindow = 2000;
-  static constexpr double kFloor = 0x1p-126;  // the smallest normal f32: 1 / scale stays finite
 
   /** Starts by the loss scale and the bounds of `properties`. */
   explicit LossScaler(const Properties& properties);
 
-  double loss_scale() const { return scale_; }
+  /** Waits for the device after deferred steps. */
+  double loss_scale() const { return state().scale; }
   /** Checks without overflow since the last one, or since the scale moved. */
-  std::int64_t unskipped() const { return unskipped_; }
-  bool dynamic() const { return dynamic_; }
+  std::int64_t unskipped() const { return state().unskipped; }
+  bool dynamic() const { return rule_.dynamic; }
 
   /** Overwrites the scale; counters and mode stay. Errors: ValueError unless finite and positive. */
   void set_loss_scale(double scale);
@@ -34,14 +35,32 @@ class MZ_API LossScaler {
   /** Takes over saved values. Errors: ValueError; nothing has changed then. */
   void restore(double scale, std::int64_t unskipped);
   static void check(double scale, std::int64_t unskipped);
-  /** The latest 256 overflows, growths and changes from outside, oldest first. */
+  /** The latest 256 overflows, growths and changes from outside, oldest first; not those of deferred steps. */
   std::vector<ScaleEvent> events() const { return history_.events(); }
 
+  // ---- deferred steps: the scale is on the device, and moves there ----------------------------------------------------------
+  const DeviceScale& on(Device device);
+  /** A check that moves the scale by a flag on its device, with the next call that is run, or at the latest when somebody asks for the scale. */
+  void owe(const Tensor& flag);
+  /** The check that waits, or a call that moves nothing. */
+  ScaleCall take_owed();
+  void drop_owed() { owed_ = {}; }
+  void run(const ScaleCall& call);
+  /** A call with nothing in it. */
+  ScaleCall call();
+  /** One that moves the scale is about to be run. */
+  void count_check() { ++device_checks_; }
+  /** Checks on the device so far: two scopes between which none comes have met one scale. */
+  std::int64_t device_checks() const { return device_checks_; }
+
  private:
-  double scale_;
-  double min_, max_;
-  std::int64_t unskipped_ = 0;
-  bool dynamic_;
+  const ScaleState& state() const;
+
+  ScaleRule rule_;
+  mutable KeptScale kept_;
+  Device device_ = cpu;  // where it is kept while steps are deferred
+  mutable Tensor owed_;  // the flag of a check that waits
+  std::int64_t device_checks_ = 0;
   ScaleHistory history_;
 };
 

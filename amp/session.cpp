@@ -71,6 +71,7 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->casts_ops = properties.patch_functions;
   core->low = properties.level->low.value_or(f16);
   core->prints_casts = properties.verbosity >= 2;
+  core->cache.remember_weights();
   core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
   core->deferred.resize(core->scalers.size());
   return core;

@@ -93,6 +93,14 @@ class MZ_API Session {
  *  clip, between the exit of scale_loss and the step. */
 MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
 
+/** The optimizer's step without an answer and without waiting: whether the gradients of the scopes before it overflowed stays on the device, as do
+ *  scale, counts and learning rate; the update leaves everything as it was where one did. For steps that are captured in a graph (gpu::Graph),
+ *  and for loops that never wait: from the second step on the scopes wait for nobody either. The same bits as optimizer.step().
+ *  Errors: as optimizer.step(); StateError for an optimizer of no session; DivergenceError comes within 100 steps, or with last_verdict(). */
+MZ_API void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
+/** What the optimizer's latest step did. Waits for the device where that was deferred. Errors: DivergenceError. */
+MZ_API StepResult last_verdict(optim::Optimizer& optimizer);
+
 /** Those of this thread's most recently created live session. Errors: StateError where there is none. */
 MZ_API StateDict state_dict();
 MZ_API void load_state_dict(const StateDict& saved);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../nn/module.h"
+#include "../tensor/capture.h"
 #include "casting.h"
 #include "master.h"
 #include "properties.h"
@@ -20,7 +21,9 @@ class OptimizerLink;
 /** An overflow seen by a scope that was told not to act on it: it joins the next checked exit of the same scaler. */
 struct DeferredOverflow {
   bool found = false;
-  std::string culprit;  // of the first such overflow
+  std::string culprit;     // of the first such overflow
+  Tensor flag;             // of scopes that leave their answer on the device: what they found
+  bool on_device = false;  // and such a scope was told not to act on it
   std::vector<std::weak_ptr<OptimizerLink>> optimizers;
 };
 
@@ -34,8 +37,11 @@ struct MZ_API SessionCore final : CastingSession {
   Masters masters;
   int open_scopes = 0;
   bool told_about_low_gradients = false;
+  bool defers_steps =
+      false;  // scales and overflows stay on the device: from a deferred step to the next one that waits
 
   bool enabled() const { return properties.enabled; }
+  bool defers() const { return defers_steps || Capture::current(); }
   /** Prints at verbosity 1 and above. */
   void print(std::string_view text) const;
   /** Dotted name of a parameter in the session's models; empty when it is in none. */

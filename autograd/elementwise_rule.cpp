@@ -1,5 +1,8 @@
 #include "elementwise_rule.h"
 
+#include "../tensor/elementwise/arithmetic.h"
+#include "unit_gradient.h"
+
 namespace mezzo::detail {
 
 Tensor formula_operand(const Tensor& x, const Tensor& gy, bool is_mask) {
@@ -8,8 +11,27 @@ Tensor formula_operand(const Tensor& x, const Tensor& gy, bool is_mask) {
   return x.dtype() == arithmetic ? x.clone() : x.to(arithmetic);
 }
 
+namespace {
+
+/** The other factor, where it is the gradient of a product that the backward pass starts from: 1 times it, bit for bit. */
+Tensor other_factor(const Saved& saved, const Tensor& gy, int i) {
+  const Tensor& other = saved.inputs[static_cast<std::size_t>(1 - i)];
+  const TensorMeta& meta = saved.metas[static_cast<std::size_t>(i)];
+  const bool is_it = other.defined() && !other.impl()->is_scalar && other.shape() == gy.shape() &&
+                     meta.shape == gy.shape() && other.dtype() == meta.dtype && other.device() == gy.device();
+  return is_it ? other.detach() : Tensor{};
+}
+
+}  // namespace
+
 Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const std::size_t count = saved.metas.size();
+  if (&saved.row == &row<op::Mul> && is_unit_gradient(gy) && saved.wants(0) != saved.wants(1)) {
+    const int i = saved.wants(0) ? 0 : 1;
+    Grads gradients(2);
+    gradients[static_cast<std::size_t>(i)] = other_factor(saved, gy, i);
+    if (gradients[static_cast<std::size_t>(i)].defined()) return gradients;
+  }
   std::array<Tensor, cpu_kernels::kMaxBlockOperands> in, out;
   for (std::size_t i = 0; i < count; ++i) in[i] = saved.inputs[i];
   in[count] = saved.outputs[0];

@@ -9,6 +9,7 @@
 #include "grad_mode.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
+#include "unit_gradient.h"
 #include "view_write.h"
 
 namespace mezzo {
@@ -216,7 +217,7 @@ class Walk {
   std::vector<Task*> ready_;
 };
 
-Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op) {
+Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op, bool shares) {
   if (!output.defined() || !output.requires_grad())
     fail<StateError>(op, {.what = "the tensor requires no gradient",
                           .got = str(output),
@@ -238,17 +239,20 @@ Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op) 
     fail<ShapeError>(op, {.what = "only a tensor of one element has an implicit gradient",
                           .got = str(output),
                           .hint = "pass the incoming gradient, or reduce with sum() or mean()"});
+  if (shares) return unit_gradient(output.shape(), output.dtype(), output.device());
   return full(output.shape(), 1, {.dtype = output.dtype(), .device = output.device()});
 }
 
-Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gradients, const char* op) {
+/** Gradients that go no further than the leaves, which keep copies, may start from a 1 that others see too: `shares`. */
+Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gradients, const char* op,
+                     bool shares) {
   if (!gradients.empty() && gradients.size() != outputs.size())
     fail<ValueError>(op, {.what = "as many gradients as outputs are needed",
                           .got = str(gradients.size(), " for ", outputs.size())});
   const CastScope no_casts(nullptr);
   Grads roots;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    roots.push_back(root_gradient(outputs[i], gradients.empty() ? Tensor{} : gradients[i], op));
+    roots.push_back(root_gradient(outputs[i], gradients.empty() ? Tensor{} : gradients[i], op, shares));
     refresh_view_edge(outputs[i]);
   }
   return roots;
@@ -257,12 +261,13 @@ Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gr
 }  // namespace
 
 void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool create_graph) {
-  Walk(outputs, root_gradients(outputs, gradients, "backward"), {}, retain_graph, create_graph);
+  Walk(outputs, root_gradients(outputs, gradients, "backward", !create_graph), {}, retain_graph,
+       create_graph);
 }
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,
                          TensorList gradients) {
-  Grads roots = root_gradients(outputs, gradients, "grad");
+  Grads roots = root_gradients(outputs, gradients, "grad", false);
   for (const Tensor& x : inputs) {
     if (!x.defined() || !x.requires_grad())
       fail<StateError>("grad", {.what = "an input requires no gradient",

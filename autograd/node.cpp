@@ -43,6 +43,8 @@ void Node::run_hooks(Grads& gy) const {
   for (const OutputHook& h : hooks_) {
     Tensor& g = gy[h.output];
     if (!g.defined()) continue;
+    // A single number may be the 1 of all backward passes, or a loss scale: hooks get one of their own.
+    if (g.numel() == 1 && g.impl()->storage->owners() > 1) g = g.clone();
     if (Tensor replaced = h.hook(g); replaced.defined()) g = replaced;
   }
 }

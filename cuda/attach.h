@@ -19,6 +19,7 @@ void attach_copy();
 void attach_cross();
 void attach_cross_entropy();
 void attach_ctc_loss();
+void attach_deferred();
 void attach_dot();
 void attach_functions();
 void attach_grid_sample();

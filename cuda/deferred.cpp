@@ -5,7 +5,9 @@
 #include <mutex>
 #include <vector>
 
+#include "../tensor/capture.h"
 #include "../tensor/ops/cross_entropy.h"
+#include "../tensor/text.h"
 #include "device.h"
 
 namespace mezzo::gpu {
@@ -19,6 +21,7 @@ struct Watch {
   Tensor words;
   std::vector<WatchedRange> ranges;
   bool is_armed = false;  // a kernel may have noted something
+  std::size_t kept = 0;   // the first ranges, whose words are in captured steps
 
   DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
 };
@@ -47,16 +50,30 @@ void reset(Watch& watch, Device device) {
 
 }  // namespace
 
+void prepare_watch(Device device) {
+  const std::lock_guard lock(mutex);
+  Watch& watch = watch_of(device);
+  if (watch.words.defined()) return;
+  const CategoryScope scope(MemoryCategory::workspace);
+  watch.words = empty_tensor({static_cast<std::int64_t>(kWords * sizeof(DeferredWord))}, DType::u8, device);
+  reset(watch, device);
+}
+
+void keep_watched(Device device) {
+  const std::lock_guard lock(mutex);
+  watch_of(device).kept = watch_of(device).ranges.size();
+}
+
+void arm_watched(Device device) {
+  const std::lock_guard lock(mutex);
+  watch_of(device).is_armed = watch_of(device).is_armed || watch_of(device).kept > 0;
+}
+
 DeferredWord* watch(Device device, const WatchedRange& range) {
+  prepare_watch(device);
   {
     const std::lock_guard lock(mutex);
     Watch& watch = watch_of(device);
-    if (!watch.words.defined()) {
-      const CategoryScope scope(MemoryCategory::workspace);
-      watch.words =
-          empty_tensor({static_cast<std::int64_t>(kWords * sizeof(DeferredWord))}, DType::u8, device);
-      reset(watch, device);
-    }
     watch.is_armed = true;
     const auto at = std::find(watch.ranges.begin(), watch.ranges.end(), range);
     if (at != watch.ranges.end()) return watch.data() + (at - watch.ranges.begin());
@@ -66,11 +83,16 @@ DeferredWord* watch(Device device, const WatchedRange& range) {
     }
   }
   // All words are taken: what was noted has to come out before they can serve others.
+  if (Capture::current() || watch_of(device).kept == kWords)
+    fail<StateError>(std::visit([](const auto& r) { return r.op; }, range),
+                     {.what = "too many kinds of indices are watched on this device",
+                      .expected = str("at most ", kWords, " in captured steps"),
+                      .hint = "capture fewer steps, or indices of fewer shapes"});
   runtime::synchronize(current_stream(device));
   raise_deferred(device);
   {
     const std::lock_guard lock(mutex);
-    watch_of(device).ranges.clear();
+    watch_of(device).ranges.resize(watch_of(device).kept);
   }
   return watch(device, range);
 }

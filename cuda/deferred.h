@@ -26,8 +26,17 @@ struct ClassRange {
 
 using WatchedRange = std::variant<ClassRange, op::IndexRange>;
 
-/** The word for a kernel that is about to check class indices, or the values of an index tensor. */
+/** The word for a kernel that is about to check class indices, or the values of an index tensor. Errors: StateError within a capture where there
+ *  are too many. */
 DeferredWord* watch(Device device, const WatchedRange& range);
+
+// For captured steps, which watch at each replay what they watched when they were captured:
+/** Makes ready all that watch() needs within a capture. */
+void prepare_watch(Device device);
+/** What is watched by now keeps its words. */
+void keep_watched(Device device);
+/** A replay may have noted something. */
+void arm_watched(Device device);
 
 /** After a wait for the device's stream: throws where a kernel has noted something since the last time, and forgets it. Errors: IndexError. */
 void raise_deferred(Device device);

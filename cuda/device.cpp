@@ -9,6 +9,7 @@
 #include "blas.h"
 #include "deferred.h"
 #include "dnn.h"
+#include "recording.h"
 
 namespace mezzo::gpu {
 
@@ -38,6 +39,33 @@ class DeviceAllocator final : public CachingAllocator {
   int index_;
 };
 
+/** A copy into pinned memory, and the event behind it. */
+class DeviceReadback final : public Readback {
+ public:
+  DeviceReadback(const void* from, std::size_t bytes, runtime::Stream stream)
+      : event_(runtime::create_event()) {
+    pinned_ = runtime::allocate_pinned(bytes);
+    if (!pinned_) {
+      runtime::destroy_event(event_);
+      fail<OutOfMemory>("read_later", {.what = "out of pinned host memory", .got = str(bytes, " bytes")});
+    }
+    runtime::copy(pinned_, from, bytes, stream);
+    runtime::record(event_, stream);
+  }
+  ~DeviceReadback() override {
+    if (!arrived_) runtime::synchronize_event(event_);  // the copy may not outlive its destination
+    runtime::destroy_event(event_);
+    runtime::deallocate_pinned(pinned_);
+  }
+  bool arrived() const override { return arrived_ = arrived_ || runtime::reached(event_); }
+  const void* data() const override { return pinned_; }
+
+ private:
+  runtime::Event event_;
+  void* pinned_ = nullptr;
+  mutable bool arrived_ = false;
+};
+
 /** Never destroyed: tensors with static storage give their memory back during exit. */
 class CudaBackend final : public Backend {
  public:
@@ -49,7 +77,8 @@ class CudaBackend final : public Backend {
     streams_.resize(static_cast<std::size_t>(found_count_));
     for (int i = 0; i < found_count_; ++i) {
       const Device device{DeviceKind::cuda, static_cast<std::int8_t>(i)};
-      set_allocator(device, new DeviceAllocator(device));
+      allocators_.push_back(new DeviceAllocator(device));
+      set_allocator(device, allocators_.back());
     }
   }
 
@@ -70,6 +99,16 @@ class CudaBackend final : public Backend {
     raise_deferred(from_device);
   }
 
+  std::unique_ptr<Readback> read_later(const void* from, Device device, std::size_t bytes) const override {
+    return std::make_unique<DeviceReadback>(from, bytes, stream_of(device));
+  }
+
+  std::unique_ptr<RecordedWork> begin_recording(Device device) const override { return record_work(device); }
+
+  CachingAllocator& allocator_of(Device device) const {
+    return *allocators_[static_cast<std::size_t>(device.index)];
+  }
+
   runtime::Stream stream_of(Device device) const {
     runtime::use(device.index);
     const std::lock_guard lock(mutex_);
@@ -83,6 +122,7 @@ class CudaBackend final : public Backend {
   std::string absence_;
   mutable std::mutex mutex_;
   mutable std::vector<runtime::Stream> streams_;
+  std::vector<DeviceAllocator*> allocators_;
 };
 
 const CudaBackend& the_backend() {
@@ -95,5 +135,7 @@ const CudaBackend& the_backend() {
 void start_devices() { set_backend(DeviceKind::cuda, &the_backend()); }
 
 runtime::Stream current_stream(Device device) { return the_backend().stream_of(device); }
+
+CachingAllocator& allocator_of(Device device) { return the_backend().allocator_of(device); }
 
 }  // namespace mezzo::gpu

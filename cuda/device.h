@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../tensor/backend.h"
+#include "../tensor/caching_allocator.h"
 #include "runtime.h"
 
 namespace mezzo::gpu {
@@ -14,5 +15,8 @@ void start_devices();
 /** The stream that all work on a device goes into, made this thread's current device. One per device for now, whatever the thread: a block that
  *  one op frees can then serve the next without waiting, since the stream runs them in that order. */
 runtime::Stream current_stream(Device device);
+
+/** The memory of a device. */
+CachingAllocator& allocator_of(Device device);
 
 }  // namespace mezzo::gpu

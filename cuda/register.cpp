@@ -20,6 +20,7 @@ void register_cuda_kernels() {
   attach_cross();
   attach_cross_entropy();
   attach_ctc_loss();
+  attach_deferred();
   attach_dot();
   attach_functions();
   attach_grid_sample();

@@ -166,10 +166,47 @@ void synchronize_event(Event event, Place place) {
   check("cudaEventSynchronize", cudaEventSynchronize(handle_of(event)), place);
 }
 
+bool reached(Event event, Place place) {
+  const cudaError_t code = cudaEventQuery(handle_of(event));
+  if (code != cudaErrorNotReady) check("cudaEventQuery", code, place);
+  return code == cudaSuccess;
+}
+
 float elapsed(Event begin, Event end, Place place) {
   float milliseconds = 0;
   check("cudaEventElapsedTime", cudaEventElapsedTime(&milliseconds, handle_of(begin), handle_of(end)), place);
   return milliseconds;
+}
+
+// Relaxed: memory may be taken from the driver meanwhile, which does not touch the stream.
+void begin_capture(Stream stream, Place place) {
+  check("cudaStreamBeginCapture", cudaStreamBeginCapture(handle(stream), cudaStreamCaptureModeRelaxed),
+        place);
+}
+
+Graph end_capture(Stream stream, Place place) {
+  cudaGraph_t graph = nullptr;
+  check("cudaStreamEndCapture", cudaStreamEndCapture(handle(stream), &graph), place);
+  cudaGraphExec_t ready = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&ready, graph, 0);
+  cudaGraphDestroy(graph);
+  check("cudaGraphInstantiate", code, place);
+  return ready;
+}
+
+void abandon_capture(Stream stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(handle(stream), &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+
+void launch_graph(Graph graph, Stream stream, Place place) {
+  check("cudaGraphLaunch", cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), handle(stream)), place);
+}
+
+void destroy_graph(Graph graph) noexcept {
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+  cudaGetLastError();
 }
 
 void check_launch(Place place) { check("kernel launch", cudaGetLastError(), place); }

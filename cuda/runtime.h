@@ -64,8 +64,22 @@ void record(Event event, Stream stream, Place place = Place::current());
 /** Work put into the stream from now on waits for the event; the host does not. */
 void wait(Stream stream, Event event, Place place = Place::current());
 void synchronize_event(Event event, Place place = Place::current());
+/** Whether a recorded event has been reached; never waits. */
+bool reached(Event event, Place place = Place::current());
 /** Time between two recorded and reached events, in milliseconds. */
 float elapsed(Event begin, Event end, Place place = Place::current());
+
+// ---- captured work: what is put into a stream is recorded instead, and can be put into it again as a whole ------------------------
+/** Recorded work, ready to run; cudaGraphExec_t. */
+using Graph = void*;
+
+void begin_capture(Stream stream, Place place = Place::current());
+/** Errors: CudaError where something in between cannot be captured. The stream is as before in any case. */
+Graph end_capture(Stream stream, Place place = Place::current());
+/** Ends a capture whose work is not wanted. */
+void abandon_capture(Stream stream) noexcept;
+void launch_graph(Graph graph, Stream stream, Place place = Place::current());
+void destroy_graph(Graph graph) noexcept;
 
 /** Reports a launch that was refused. */
 void check_launch(Place place);

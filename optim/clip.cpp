@@ -1,5 +1,6 @@
 #include "clip.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "../autograd/grad_mode.h"
@@ -33,12 +34,36 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
 
 }  // namespace
 
-double clip_factor(const Tensor& norm, double max_norm) { return max_norm / (norm.item<double>() + 1e-6); }
+namespace {
+
+std::vector<AxpbyTensors> in_place(const std::vector<Tensor>& grads) {
+  std::vector<AxpbyTensors> items;
+  for (const Tensor& g : grads) items.push_back({g, {}, g});
+  return items;
+}
+
+/** Nobody waits for the norm: where it is small enough, gradients are multiplied by 1, which leaves them as they are. */
+Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double norm_type) {
+  const bool wide =
+      std::any_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.dtype() == DType::f64; });
+  const CastScope no_casts(nullptr);
+  const Tensor norm = norms(grads, {.p = norm_type}).total;
+  Factor factor;
+  factor.norm = norm.data<double>();
+  factor.max_norm = max_norm;
+  factor.norm_is_f32 = !wide;
+  axpby(in_place(grads), factor, 0, CheckFinite::none, {});
+  return norm.to(wide ? DType::f64 : DType::f32);
+}
+
+}  // namespace
 
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
   if (!(max_norm >= 0))
     fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
+  if (!options.error_if_nonfinite && !grads.empty() && grads[0].device() != cpu)
+    return clip_on_device(grads, max_norm, options.norm_type);
   Tensor norm = total_norm(grads, {.p = options.norm_type});
   const double value = norm.item<double>();
   if (options.error_if_nonfinite && !std::isfinite(value))
@@ -46,11 +71,9 @@ Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& opt
                      {.what = "the norm of the gradients is not finite",
                       .got = str(value),
                       .hint = "lower the learning rate, or clip with error_if_nonfinite off"});
-  const double factor = clip_factor(norm, max_norm);
+  const double factor = clip_factor(norm.item<double>(), max_norm);
   if (factor >= 1) return norm;
-  std::vector<AxpbyTensors> items;
-  for (const Tensor& g : grads) items.push_back({g, {}, g});
-  axpby(items, factor, 0, CheckFinite::none, {});
+  axpby(in_place(grads), factor, 0, CheckFinite::none, {});
   return norm;
 }
 

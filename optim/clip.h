@@ -22,9 +22,6 @@ struct ClipOptions {
  *  non-finite norm if asked for; StateError for a parameter whose f32 master is the one to clip. */
 MZ_API Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options = {});
 
-/** What clip_grad_norm multiplies gradients of this norm by, unless it is 1 or more. */
-MZ_API double clip_factor(const Tensor& norm, double max_norm);
-
 /** Clamps every gradient element to [-limit, limit]; NaN stays. Errors: ValueError for a negative limit; StateError as above. */
 MZ_API void clip_grad_value(TensorList params, double limit);
 

@@ -59,8 +59,8 @@ void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings
   std::vector<LambStepSettings> rates;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     steps.push_back({tensors[i].param, tensors[i].state[kDirection], tensors[i].low_copy, {}});
-    rates.push_back(
-        {settings[i].lr, settings[i].adapts ? of_params + i : nullptr, of_params + tensors.size() + i});
+    rates.push_back({settings[i].lr, settings[i].adapts ? of_params + i : nullptr,
+                     of_params + tensors.size() + i, settings[i].time});
   }
   run_update(update_row<LambStepUpdate>, steps, rates.data(), sizeof rates[0], {.found_inf = call.found_inf});
 }

@@ -39,7 +39,7 @@ class WithoutDecay {
 };
 
 /** Norms of all parameters, then of all gradients. */
-Norms norms_of(std::span<const ParamUpdate> updates, double inv_scale) {
+Norms norms_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
   std::vector<Tensor> params, grads;
   for (const ParamUpdate& u : updates) {
     params.push_back(u.slot->target());
@@ -87,7 +87,8 @@ void LARC::around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCa
                         .eps = options_.eps,
                         .clip = options_.clip,
                         .param_norm = of_params + i,
-                        .grad_norm = of_grads + i});
+                        .grad_norm = of_grads + i,
+                        .time = u.time});
     u.grad = adapted;
   }
   run_update(update_row<LarcUpdate>, work, settings.data(), sizeof settings[0], call);

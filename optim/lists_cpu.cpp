@@ -32,6 +32,7 @@ template <class V> void axpby_block(V a, const V* x, V b, const V* y, V* out, bo
 }
 
 template <class V> bool axpby_piece(const MultiItem& item, const Piece& piece, const AxpbyCall& call) {
+  const V a = static_cast<V>(call.a.value());
   const bool has_y = item.data[kY] != nullptr;
   const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
   const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
@@ -44,7 +45,7 @@ template <class V> bool axpby_piece(const MultiItem& item, const Piece& piece, c
     bad = bad || (check_x && any_non_finite(x, n)) || (check_y && any_non_finite(y, n));
     if (!item.data[kOut]) continue;
     V* out = operands[kOut].open(item, kOut, begin, n, false);
-    axpby_block<V>(static_cast<V>(call.a), x, static_cast<V>(call.b), y, out, has_y, n);
+    axpby_block<V>(a, x, static_cast<V>(call.b), y, out, has_y, n);
     operands[kOut].store(n);
   }
   return bad;
@@ -121,9 +122,10 @@ void norm_all(std::span<const MultiItem> items, const NormCall& call) {
   std::vector<double> partials(pieces.size());
   for_each_piece(items, 0.5, [&](const Piece& piece, std::size_t index) {
     const MultiItem& item = items[piece.item];
-    partials[index] = item.dtype[kX] == DType::f64
-                          ? norm_of_piece<double>(item, piece, call.p, call.inv_scale)
-                          : norm_of_piece<float>(item, piece, call.p, static_cast<float>(call.inv_scale));
+    partials[index] =
+        item.dtype[kX] == DType::f64
+            ? norm_of_piece<double>(item, piece, call.p, call.inv_scale.value())
+            : norm_of_piece<float>(item, piece, call.p, static_cast<float>(call.inv_scale.value()));
   });
   double total = 0;
   std::vector<double> sums(items.size());

@@ -131,8 +131,8 @@ std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
   return tuples;
 }
 
-void run_axpby(std::string_view op, std::span<const Tuple> tuples, double a, double b, CheckFinite check,
-               const Tensor& found_inf) {
+void run_axpby(std::string_view op, std::span<const Tuple> tuples, const Factor& a, double b,
+               CheckFinite check, const Tensor& found_inf) {
   for (const Tuple& tuple : tuples) {
     check_tuple(op, tuple);
     require_same_device(op, found_inf, first_of(tuple).device());
@@ -170,7 +170,7 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
   });
 }
 
-void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite check,
+void axpby(std::span<const AxpbyTensors> items, const Factor& a, double b, CheckFinite check,
            const Tensor& found_inf) {
   std::vector<Tuple> tuples;
   tuples.reserve(items.size());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../tensor/tensor.h"
+#include "factor.h"
 
 namespace mezzo::optim {
 
@@ -33,7 +34,7 @@ inline constexpr std::size_t kMaxStates = MultiItem::kMaxLists - kState;
 
 /** What holds for a whole step. */
 struct UpdateCall {
-  double inv_scale = 1;  // gradients are multiplied by it, in f32 (f64 for f64), before anything else
+  Factor inv_scale = 1;  // gradients are multiplied by it, in f32 (f64 for f64), before anything else
   const float* found_inf =
       nullptr;              // on the device of the lists; where it points to anything but 0, nothing changes
   bool write_back = false;  // leaves the multiplied gradients behind
@@ -78,7 +79,7 @@ struct MZ_API AxpbyTensors {
 /** out = a x + b y for every item, or a x without a y; in f32 (f64 where out is f64), products and sum rounded one by one, the result once
  *  into out. Where a checked value is not finite, 1 is stored to `found_inf` (f32, one element, may be undefined); the values are written
  *  all the same. A factor of 1 leaves every value as it is. Errors: ShapeError, DeviceError; nothing is written then. */
-MZ_API void axpby(std::span<const AxpbyTensors> items, double a, double b, CheckFinite check,
+MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, double b, CheckFinite check,
                   const Tensor& found_inf);
 
 /** Stores 1 to `found_inf` (f32, one element) where a value is not finite; writes nothing else. Errors: DeviceError. */
@@ -86,7 +87,7 @@ MZ_API void check_finite(std::span<const Tensor> tensors, const Tensor& found_in
 
 struct NormOptions {
   double p = 2;           // p > 0; infinity gives the largest magnitude
-  double inv_scale = 1;   // every element is multiplied by it first, in f32 (f64 for f64)
+  Factor inv_scale = 1;   // every element is multiplied by it first, in f32 (f64 for f64)
   Tensor found_inf = {};  // f32, one element: becomes 1 where the norm of everything is not finite
 };
 
@@ -110,13 +111,15 @@ MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& opt
 
 /** What the kernels of list arithmetic are called with. */
 struct AxpbyCall {
-  double a, b;
+  Factor a;
+  double b;
   CheckFinite check;
   float* found_inf;  // may be null
   Device device;
 };
 struct NormCall {
-  double p, inv_scale;
+  double p;
+  Factor inv_scale;
   double* total;     // overwritten, as are
   double* each;      // each[item.index]
   float* found_inf;  // may be null

@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::size_t kNorm = 1;  // the running norm's place among the states
 
-Norms gradient_norms(std::span<const UpdateTensors> tensors, double p, double inv_scale) {
+Norms gradient_norms(std::span<const UpdateTensors> tensors, double p, const Factor& inv_scale) {
   std::vector<Tensor> grads;
   for (const UpdateTensors& t : tensors) grads.push_back(t.grad);
   return norms(grads, {.p = p, .inv_scale = inv_scale});

@@ -1,12 +1,12 @@
 #include "optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text.h"
-#include "clip.h"
 
 namespace mezzo::optim {
 
@@ -22,6 +22,7 @@ std::string_view name(StepResult result) {
 Optimizer::~Optimizer() {
   attach(nullptr);
   if (gradient_rule_) gradient_rule_->detached();
+  clock_->detach();
 }
 
 void Optimizer::attach(std::shared_ptr<Attachment> attachment) {
@@ -159,7 +160,7 @@ Tensor Optimizer::gradient_of(const Slot& slot) const {
 ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
   Slot& slot = groups_[group][index];
   const Tensor& target = slot.target();
-  ParamUpdate update{.slot = &slot, .group = group, .grad = grad, .state = slot.state};
+  ParamUpdate update{.slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(str(type_name(), ".step"), {.what = str("the gradient of parameter ", index,
                                                              " of group ", group, " does not fit it"),
@@ -190,19 +191,39 @@ std::vector<ParamUpdate> Optimizer::collect() {
 
 namespace {
 
-/** What brings the gradients, times inv_scale, down to the norm; 1 where they are within it. */
-double factor_to_norm(std::span<const ParamUpdate> updates, double inv_scale, double max_norm) {
+/** The norm of the gradients, times inv_scale, on their device. */
+Tensor norm_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
   std::vector<Tensor> grads;
   for (const ParamUpdate& u : updates) grads.push_back(u.grad);
-  const double factor = clip_factor(total_norm(grads, {.inv_scale = inv_scale}), max_norm);
-  return factor >= 1 ? 1 : factor;  // NaN stays
+  return norms(grads, {.inv_scale = inv_scale}).total;
+}
+
+bool any_wide(std::span<const ParamUpdate> updates) {
+  return std::any_of(updates.begin(), updates.end(),
+                     [](const ParamUpdate& u) { return u.grad.dtype() == DType::f64; });
+}
+
+/** Lets `factor` bring the gradients down to the norm. The tensor holds the norm that it then points to. */
+[[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, bool on_device,
+                          Factor& factor) {
+  const Tensor norm = norm_of(updates, factor);
+  factor.norm = norm.data<double>();
+  factor.max_norm = max_norm;
+  factor.norm_is_f32 = !any_wide(updates);
+  if (on_device) return norm;
+  const double read = norm.item<double>();
+  factor.norm = &read;
+  factor = factor.value();
+  return {};
 }
 
 }  // namespace
 
-StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& options) {
+StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& options,
+                                        const Deferral* deferral) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
+  if (!deferral) clock_->settle();
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
     if (!anyone_wants_gradient()) return StepResult::no_grads;
@@ -212,9 +233,19 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
                       .expected = "a backward pass before the step",
                       .hint = "call loss.backward() after zero_grad() and before step()"});
   }
-  call.inv_scale *= options.inv_scale;
+  call.inv_scale.number *= options.inv_scale;
   call.write_back = options.inv_scale != 1;
-  if (options.max_norm) call.inv_scale *= factor_to_norm(updates, call.inv_scale, *options.max_norm);
+  if (deferral) {
+    clock_->start(updates[0].grad.device());
+    for (ParamUpdate& u : updates) u.time = clock_->time_of(u.group, u.index);
+    if (deferral->found_inf.defined()) call.found_inf = deferral->found_inf.data<float>();
+    if (deferral->scale) {
+      call.inv_scale.divisor = deferral->scale;
+      call.write_back = true;
+    }
+  }
+  Tensor norm;
+  if (options.max_norm) norm = clip(updates, *options.max_norm, deferral != nullptr, call.inv_scale);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
     gradient_rule_->around(*this, updates, call, update_all);
@@ -222,12 +253,16 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
     update_all();
   for (const ParamUpdate& done : updates) {
     done.slot->state = done.state;
-    ++done.slot->steps;
+    if (!deferral) ++done.slot->steps;
   }
+  if (deferral)
+    clock_->owe(updates, deferral->found_inf, deferral->skip_limit);
+  else
+    clock_->host_moved();
   return StepResult::stepped;
 }
 
-StepResult Optimizer::step(const StepOptions& options) {
+StepResult Optimizer::run_step(const StepOptions& options, const Deferral* deferral) {
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(str(type_name(), ".step"),
                      {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
@@ -235,11 +270,79 @@ StepResult Optimizer::step(const StepOptions& options) {
   std::optional<StepResult> early;
   UpdateCall call;
   if (attachment) early = attachment->before_step(*this, call);
-  const StepResult result = early ? *early : update_parameters(call, options);
-  if (result == StepResult::stepped) consecutive_skips_ = 0;
-  if (result == StepResult::skipped) ++consecutive_skips_;
+  const StepResult result = early ? *early : update_parameters(call, options, deferral);
+  if (result == StepResult::stepped && !deferral) set_consecutive_skips(0);
+  if (result == StepResult::skipped) set_consecutive_skips(consecutive_skips() + 1);
+  last_result_ = result;
   if (attachment) attachment->after_step(*this, result);
   return result;
+}
+
+StepResult Optimizer::step(const StepOptions& options) {
+  if (!Capture::current()) return run_step(options, nullptr);
+  Capture::require_prepared(str(type_name(), ".step"), can_defer(), "the optimizer takes its first step");
+  const Deferral nothing_decides;
+  const StepResult result = run_step(options, &nothing_decides);
+  clock_->flush();
+  return result;
+}
+
+// ---- steps that nobody waits for --------------------------------------------------------------------------------------------
+
+bool Optimizer::can_defer() const {
+  std::optional<Device> device;
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    for (const Slot& slot : groups_[group]) {
+      const Tensor grad = gradient_of(slot);
+      if (!grad.defined()) continue;
+      if (device && *device != grad.device()) return false;
+      device = grad.device();
+      if (keeps_state(group) && !slot.state[0].defined()) return false;
+    }
+  return device.has_value();
+}
+
+void Optimizer::step_deferred(const StepOptions& options, const Deferral& deferral) {
+  if (!can_defer())
+    fail<StateError>(str(type_name(), ".step_deferred"),
+                     {.what = "this step cannot be left to the device",
+                      .expected = "a step taken before, and all gradients on one device",
+                      .hint = "call step() first"});
+  (void)run_step(options, &deferral);
+}
+
+StepResult Optimizer::last_result() const {
+  settle();
+  return last_result_;
+}
+
+std::int64_t Optimizer::consecutive_skips() const {
+  settle();
+  return consecutive_skips_;
+}
+
+void Optimizer::set_consecutive_skips(std::int64_t count) {
+  settle();
+  if (count == consecutive_skips_) return;
+  consecutive_skips_ = count;
+  clock_->host_moved();
+}
+
+void Optimizer::note_skip() {
+  set_consecutive_skips(consecutive_skips() + 1);
+  last_result_ = StepResult::skipped;
+}
+
+void Optimizer::written() {
+  const auto note = [](const Tensor& x) {
+    if (x.defined()) x.impl()->storage->bump_version();
+  };
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) {
+      note(slot.param);
+      note(slot.master);
+      for (const Tensor& state : slot.state) note(state);
+    }
 }
 
 }  // namespace mezzo::optim

@@ -13,6 +13,8 @@
 
 #include "multi_tensor.h"
 #include "state_dict.h"
+#include "step_clock.h"
+#include "update_settings.h"
 
 namespace mezzo::optim {
 
@@ -51,6 +53,8 @@ struct MZ_API ParamUpdate {
   Tensor grad;
   std::array<Tensor, kMaxStates> state;  // the slot's, or new ones
   bool fresh = false;                    // new ones
+  std::size_t index = 0;                 // in its group
+  DeviceTime time = {};                  // of a step that nobody waits for
 };
 
 /** Runs around the updates of an optimizer and may give them other gradients; LARC is one. */
@@ -71,19 +75,32 @@ struct StepOptions {
       1;  // gradients are multiplied by it first and left so: how GradScaler unscales in the same pass
 };
 
+/** What decides on the device over a step that nobody waits for. */
+struct Deferral {
+  Tensor found_inf =
+      {};  // f32, one element, on the device of the parameters: where it is not 0 the step is skipped
+  const double* scale = nullptr;  // on that device: gradients are divided by it first, and left so
+  std::int64_t skip_limit = 0;    // so many skips in a row count as a divergence; 0: none
+};
+
 /** Takes part in what an optimizer does: mixed precision keeps masters, skips steps and holds gradients back through this. */
 class MZ_API Attachment {
  public:
   virtual ~Attachment() = default;
   /** Before a step has read anything; a value ends the step with that verdict. May set what gradients are multiplied by. May throw. */
   virtual std::optional<StepResult> before_step(Optimizer& optimizer, UpdateCall& call) = 0;
-  /** After a step. May throw, which undoes nothing. */
+  /** After a step; one that nobody waits for counts as stepped. May throw, which undoes nothing. */
   virtual void after_step(Optimizer& optimizer, StepResult result) = 0;
   virtual void after_zero_grad(Optimizer& optimizer) = 0;
   /** Before `slots` join the optimizer as its last group; may give them masters, may throw. */
   virtual void before_add(Optimizer& optimizer, std::span<Slot> slots) = 0;
   /** After a state_dict was loaded. */
   virtual void after_load(Optimizer& optimizer) = 0;
+  /** Before and after a captured step that updates this optimizer is replayed. */
+  virtual void before_replay(Optimizer&) {}
+  virtual void after_replay(Optimizer&) {}
+  /** A capture in which it took part came to nothing. */
+  virtual void capture_abandoned(Optimizer&) noexcept {}
   /** The optimizer ends, or the attachment is taken off. */
   virtual void detached(Optimizer& optimizer) noexcept = 0;
 };
@@ -96,7 +113,8 @@ class MZ_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /** Updates every parameter that has a gradient, in one pass over memory. Gradients stay as they are, unless options say otherwise.
+  /** Updates every parameter that has a gradient, in one pass over memory. Gradients stay as they are, unless options say otherwise. In a captured
+   *  step counts and learning rates are the device's, so that each replay is a step of its own.
    *  Errors: StateError when parameters want gradients and none has one (step before backward); ShapeError, DtypeError, DeviceError where a
    *  gradient does not fit its parameter; ValueError for a negative max_norm. Nothing has changed then. */
   StepResult step(const StepOptions& options = {});
@@ -117,8 +135,10 @@ class MZ_API Optimizer {
   /** The tensors that are updated, group by group: the parameters, or their masters under mixed precision. */
   std::vector<Tensor> params() const;
   /** How many steps in a row were skipped; no_grads leaves the count alone. */
-  std::int64_t consecutive_skips() const { return consecutive_skips_; }
-  void set_consecutive_skips(std::int64_t count) { consecutive_skips_ = count; }
+  std::int64_t consecutive_skips() const;
+  void set_consecutive_skips(std::int64_t count);
+  /** A step was skipped from outside. */
+  void note_skip();
 
   /** Options, state, masters and counters, keyed by `names` of the parameters where given, else by their positions.
    *  Errors: ValueError when a parameter has no name. */
@@ -129,6 +149,17 @@ class MZ_API Optimizer {
   void load_state_dict(const StateDict& saved, const Names& names = {});
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const StateDict& saved, const Names& names = {});
+
+  // ---- steps that nobody waits for ----------------------------------------------------------------------------------------
+  /** Whether a step can be left to the device: all states exist, and all that has a gradient is on one device. */
+  bool can_defer() const;
+  /** As step(), decided on the device; the host keeps going. Errors: as step(), StateError where can_defer() is false. */
+  void step_deferred(const StepOptions& options, const Deferral& deferral);
+  /** What the latest step did, unless it was none: waits for the device where it was left to it. */
+  StepResult last_result() const;
+  /** Brings counts of steps and skips up to date on the host. Waits for the device where steps were left to it. */
+  void settle() const { clock_->settle(); }
+  StepClock& clock() const { return *clock_; }
 
   // ---- for mixed precision ----------------------------------------------------------------------------------------------
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }
@@ -162,21 +193,29 @@ class MZ_API Optimizer {
   /** False where the group's options need no state. */
   virtual bool keeps_state(std::size_t group) const = 0;
   virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
+  /** What the running means of a group keep, where they are corrected for having started at 0; {0, 0} elsewhere. */
+  virtual std::pair<double, double> corrected_betas(std::size_t group) const = 0;
   /** Visits the options of a group by name, checks the values the visitor gave, and adopts them if `apply`. Errors: ValueError. */
   virtual void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) = 0;
 
  private:
   friend class StateLoad;
+  friend class StepClock;
   std::vector<ParamUpdate> collect();
   Tensor gradient_of(const Slot& slot) const;
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   bool anyone_wants_gradient() const;
-  StepResult update_parameters(UpdateCall call, const StepOptions& options);
+  StepResult run_step(const StepOptions& options, const Deferral* deferral);
+  StepResult update_parameters(UpdateCall call, const StepOptions& options, const Deferral* deferral);
+  /** A replay has written all parameters and states. */
+  void written();
 
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<Attachment> attachment_;
   GradientRule* gradient_rule_ = nullptr;
   std::int64_t consecutive_skips_ = 0;
+  StepResult last_result_ = StepResult::no_grads;
+  std::shared_ptr<StepClock> clock_ = std::make_shared<StepClock>(*this);
 };
 
 }  // namespace mezzo::optim

@@ -49,6 +49,7 @@ template <class Rule> class OptimizerOf : public Optimizer {
   double& group_lr(std::size_t group) final;
   std::span<const StateSpec> states() const final;
   bool keeps_state(std::size_t group) const final;
+  std::pair<double, double> corrected_betas(std::size_t group) const final;
   void update(std::span<const ParamUpdate> updates, const UpdateCall& call) final;
   void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) final;
 

@@ -53,6 +53,16 @@ template <class Rule> bool OptimizerOf<Rule>::keeps_state(std::size_t group) con
   return Rule::keeps_state(options_[group]);
 }
 
+template <class Rule> std::pair<double, double> OptimizerOf<Rule>::corrected_betas(std::size_t group) const {
+  const Options& o = options_[group];
+  if constexpr (requires { o.bias_correction; })
+    if (!o.bias_correction) return {0, 0};
+  if constexpr (requires { o.betas; })
+    return o.betas;
+  else
+    return {0, 0};
+}
+
 template <class Rule>
 void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const UpdateCall& call) {
   std::vector<UpdateTensors> tensors;
@@ -63,6 +73,7 @@ void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const Updat
     const bool twin = u.slot->master.defined();
     tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : Tensor{}, u.state});
     settings.push_back(Rule::settings(options_[u.group], u.slot->steps + 1, u.fresh));
+    settings.back().time = u.time;
   }
   if constexpr (requires { Rule::run(tensors, settings, call); })
     Rule::run(tensors, settings, call);  // a rule of several passes

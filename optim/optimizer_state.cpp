@@ -43,6 +43,7 @@ StateDict Optimizer::state_dict(const Names& names) const {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   const auto keys = parameter_keys(*this, names);
+  settle();
   StateDict out;
   out.scalars["consecutive_skips"] = static_cast<double>(consecutive_skips_);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -72,6 +73,7 @@ class StateLoad {
       : optimizer_(optimizer), saved_(saved), keys_(parameter_keys(optimizer, names)) {}
 
   void stage() {
+    optimizer_.settle();
     skips_ = count("consecutive_skips", false);
     for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) {
       stage_group(group);
@@ -91,6 +93,7 @@ class StateLoad {
       if (staged.master.defined()) staged.slot->master.copy_(staged.master);
     }
     optimizer_.consecutive_skips_ = skips_;
+    optimizer_.clock_->host_moved();
     if (!overruled_.empty())
       log_text(Severity::warning,
                str("load_state_dict: saved masters do not round to the present parameters, which are kept: ",

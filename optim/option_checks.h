@@ -1,5 +1,5 @@
 // The ranges that options of optimizers must keep to, in the words of the error grammar.
-// Sees: tensor.
+// Sees: tensor; clock.h.
 // Read next: sgd.cpp, adam.cpp (their users).
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "../tensor/error.h"
 #include "../tensor/text.h"
+#include "clock.h"
 
 namespace mezzo::optim {
 
@@ -54,7 +55,7 @@ class OptionChecks {
 
 /** 1 / (1 - beta^step), by which a running mean that started at 0 is too small; 1 where that is not to be corrected. */
 inline double bias_correction(double beta, std::int64_t step, bool wanted = true) {
-  return wanted ? 1 / (1 - std::pow(beta, static_cast<double>(step))) : 1;
+  return wanted ? bias_correction_of(beta, step) : 1;
 }
 
 }  // namespace mezzo::optim

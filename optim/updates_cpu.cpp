@@ -32,7 +32,7 @@ void copy_low(const MultiItem& item, DType from, const void* p, std::int64_t beg
 template <class Update, class V, class Formula>
 void update_piece(const MultiItem& item, const Piece& piece, const Formula& formula, const UpdateCall& call) {
   constexpr bool kStoresParam = (Update::kWrites & kWritesParam) != 0;
-  const V inv_scale = static_cast<V>(call.inv_scale);
+  const V inv_scale = static_cast<V>(call.inv_scale.value());
   Block<V> param, grad;
   std::array<Block<V>, Update::kStates> states;
   for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {

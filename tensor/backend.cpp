@@ -11,6 +11,9 @@ namespace {
 std::atomic<const Backend*> backends[kNumDeviceKinds];
 }  // namespace
 
+Readback::~Readback() = default;
+RecordedWork::~RecordedWork() = default;
+
 const Backend* find_backend(DeviceKind kind) {
   static std::once_flag started;
   if (kind == DeviceKind::cpu) return nullptr;

@@ -4,11 +4,34 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "device.h"
 
 namespace mezzo {
+
+/** Bytes of a device on their way to the host, for which nobody waits. */
+class MZ_API Readback {
+ public:
+  virtual ~Readback();
+  /** Never waits. Errors: CudaError. */
+  virtual bool arrived() const = 0;
+  /** What has arrived. */
+  virtual const void* data() const = 0;
+};
+
+/** Work of a device that was recorded instead of run. Ends when it is destroyed, with all memory that was taken within. */
+class MZ_API RecordedWork {
+ public:
+  virtual ~RecordedWork();
+  /** Ends the recording; the work is ready to run. Errors: CudaError; abandon() then. */
+  virtual void finish() = 0;
+  /** Ends the recording; there is nothing to run. */
+  virtual void abandon() noexcept = 0;
+  /** Puts the work into the device's stream. Errors: CudaError. */
+  virtual void replay() = 0;
+};
 
 /** A kind of device beside the CPU. One for the process; it lives as long. */
 class MZ_API Backend {
@@ -23,6 +46,10 @@ class MZ_API Backend {
    *  they came from, when it returns. Errors: CudaError. */
   virtual void copy(const void* from, Device from_device, void* to, Device to_device,
                     std::size_t bytes) const = 0;
+  /** Begins a copy to the host, as the device's work stands now. Errors: CudaError, OutOfMemory. */
+  virtual std::unique_ptr<Readback> read_later(const void* from, Device device, std::size_t bytes) const = 0;
+  /** From here on this thread's work for the device is recorded. Errors: CudaError. */
+  virtual std::unique_ptr<RecordedWork> begin_recording(Device device) const = 0;
 
  protected:
   ~Backend() = default;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "capture.h"
 #include "error.h"
 #include "text.h"
 
@@ -48,10 +49,11 @@ void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category) {
   if (fail_in_ > 0 && --fail_in_ == 0) throw_out_of_memory(bytes);
   if (bytes > detail::kLargestBlock) throw_out_of_memory(bytes);
   const std::size_t index = detail::size_class(bytes);
-  void* block = take(index);
+  const bool pooled = fills_pool() && !LastingMemory::wanted();
+  void* block = pooled ? take_pooled(index) : take(index);
   if (!block) throw_out_of_memory(bytes);
   ++classes_[index].live;
-  on_reused(block, detail::class_bytes(index), bytes);
+  if (!pooled) on_reused(block, detail::class_bytes(index), bytes);
   count(bytes, category);
   return block;
 }
@@ -78,9 +80,14 @@ void CachingAllocator::deallocate(void* block, std::size_t bytes, MemoryCategory
   if (!block) return;
   const std::lock_guard lock(mutex_);
   const std::size_t index = detail::size_class(bytes);
-  const std::size_t block_bytes = detail::class_bytes(index);
   uncount(bytes, category);
   --classes_[index].live;
+  const bool may_be_pooled = filling_ || !pooled_.empty();
+  if (!may_be_pooled || !return_to_pool(block, index)) cache(block, index);
+}
+
+void CachingAllocator::cache(void* block, std::size_t index) noexcept {
+  const std::size_t block_bytes = detail::class_bytes(index);
   try {
     classes_[index].free.push_back(block);
   } catch (const std::bad_alloc&) {  // no room even to remember it
@@ -91,6 +98,56 @@ void CachingAllocator::deallocate(void* block, std::size_t bytes, MemoryCategory
   stats_.cached += static_cast<std::int64_t>(block_bytes);
   on_cached(block, block_bytes);
 }
+
+// ---- pools ----------------------------------------------------------------------------------------------------------------
+
+void CachingAllocator::begin_pool(BlockPool& pool) {
+  const std::lock_guard lock(mutex_);
+  filling_ = &pool;
+  filler_ = std::this_thread::get_id();
+}
+
+void CachingAllocator::end_pool() noexcept {
+  const std::lock_guard lock(mutex_);
+  filling_ = nullptr;
+}
+
+void* CachingAllocator::take_pooled(std::size_t index) {
+  std::vector<void*>& free = filling_->free[index];
+  if (!free.empty()) {
+    void* block = free.back();
+    free.pop_back();
+    return block;
+  }
+  void* block = take(index);
+  if (!block) return nullptr;
+  filling_->classes.emplace(block, index);
+  pooled_.emplace(block, filling_);
+  on_reused(block, detail::class_bytes(index), detail::class_bytes(index));
+  return block;
+}
+
+bool CachingAllocator::return_to_pool(void* block, std::size_t index) noexcept {
+  if (const auto at = pooled_.find(block); at != pooled_.end()) {
+    // A block that was freed after the capture waits like one that was freed within: a replay writes to both.
+    at->second->free[index].push_back(block);
+    return true;
+  }
+  if (!fills_pool()) return false;
+  filling_->kept.emplace_back(block, index);  // the step may have read it
+  return true;
+}
+
+void CachingAllocator::release_pool(BlockPool& pool) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [block, index] : pool.classes) pooled_.erase(block);
+  for (const auto& [index, blocks] : pool.free)
+    for (void* block : blocks) cache(block, index);
+  for (const auto& [block, index] : pool.kept) cache(block, index);
+  pool = {};
+}
+
+// ---- statistics -----------------------------------------------------------------------------------------------------------
 
 void CachingAllocator::count(std::size_t bytes, MemoryCategory category) {
   for (MemoryUse* use : {&stats_.total, &stats_.by_category[static_cast<std::size_t>(category)]}) {

@@ -5,6 +5,9 @@
 
 #include <cstddef>
 #include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "allocator.h"
@@ -24,6 +27,16 @@ MZ_API std::size_t class_bytes(std::size_t size_class);
 
 }  // namespace detail
 
+/** The memory of a captured step: it works in the same blocks whenever it is replayed, so they serve nobody else while it lives. */
+class MZ_API BlockPool {
+ private:
+  friend class CachingAllocator;
+  std::unordered_map<void*, std::size_t> classes;            // of all its blocks
+  std::unordered_map<std::size_t, std::vector<void*>> free;  // by class
+  std::vector<std::pair<void*, std::size_t>>
+      kept;  // blocks from outside that were freed within, with their classes
+};
+
 /** Keeps freed blocks in one list per size class and hands out the most recently freed one. A block serves its own class only, so what a
  *  program asks for decides alone where its cache ends up. */
 class MZ_API CachingAllocator : public Allocator {
@@ -39,6 +52,12 @@ class MZ_API CachingAllocator : public Allocator {
   void reset_peak() final;
   void empty_cache() final;
   void fail_nth(std::int64_t n) final;
+
+  /** From here on what this thread allocates comes from the pool, and what it frees stays there. */
+  void begin_pool(BlockPool& pool);
+  void end_pool() noexcept;
+  /** The pool's blocks become ordinary ones: free ones at once, others when they are freed. */
+  void release_pool(BlockPool& pool) noexcept;
 
  protected:
   struct SystemMemory {
@@ -63,6 +82,11 @@ class MZ_API CachingAllocator : public Allocator {
   };
 
   void* take(std::size_t index);
+  void* take_pooled(std::size_t index);
+  bool fills_pool() const { return filling_ && filler_ == std::this_thread::get_id(); }
+  /** Whether the block stays with a pool. */
+  bool return_to_pool(void* block, std::size_t index) noexcept;
+  void cache(void* block, std::size_t index) noexcept;
   void count(std::size_t bytes, MemoryCategory category);
   void uncount(std::size_t bytes, MemoryCategory category);
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
@@ -72,6 +96,9 @@ class MZ_API CachingAllocator : public Allocator {
   std::vector<SizeClass> classes_;
   MemoryStats stats_;
   std::int64_t fail_in_ = 0;
+  BlockPool* filling_ = nullptr;
+  std::thread::id filler_;
+  std::unordered_map<void*, BlockPool*> pooled_;  // the pools of blocks that have one
 };
 
 }  // namespace mezzo

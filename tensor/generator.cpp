@@ -1,5 +1,6 @@
 #include "generator.h"
 
+#include "capture.h"
 #include "philox.h"
 
 namespace mezzo {
@@ -9,7 +10,17 @@ Generator& default_generator() {
   return generator;
 }
 
-void manual_seed(std::uint64_t seed) { default_generator() = {seed, 0}; }
+PhiloxStream Generator::next_stream(Device device) {
+  Capture* capture = Capture::current();
+  return capture && device == capture->device() ? capture->next_stream(*this) : next_stream();
+}
+
+void manual_seed(std::uint64_t seed) {
+  if (Capture::current())
+    fail<StateError>("manual_seed", {.what = "a generator was seeded while a step is being captured",
+                                     .hint = "seed it before the step"});
+  default_generator() = {seed, 0};
+}
 
 Generator split(std::uint64_t seed, std::uint64_t stream) {
   const PhiloxBlock block = philox_block({seed, ~std::uint64_t{0}}, stream);

@@ -1,10 +1,11 @@
 // Generator: the state of a random stream, {seed, draw}, and the one each thread uses by default.
-// Sees: philox_stream.h.
+// Sees: device.h, philox_stream.h.
 // Read next: philox.h (what is drawn from it).
 #pragma once
 
 #include <cstdint>
 
+#include "device.h"
 #include "macros.h"
 #include "philox_stream.h"
 
@@ -20,6 +21,8 @@ struct MZ_API Generator {
 
   /** The words for one random op. */
   PhiloxStream next_stream() { return {seed, next_draw()}; }
+  /** The words for one whose numbers are made on `device`: in a captured step they are others at each replay. */
+  PhiloxStream next_stream(Device device);
 
   friend bool operator==(const Generator&, const Generator&) = default;
 };
@@ -27,7 +30,7 @@ struct MZ_API Generator {
 /** The generator of this thread that random ops use when none is named; seed 0 until manual_seed(). */
 MZ_API Generator& default_generator();
 
-/** Starts this thread's default generator anew with a seed. Other threads keep theirs. */
+/** Starts this thread's default generator anew with a seed. Other threads keep theirs. Errors: StateError within a captured step. */
 MZ_API void manual_seed(std::uint64_t seed);
 
 /** A generator independent of `seed`'s own and of other streams': its seed is words 0 (low) and 1 of block `stream` in draw 2^64 - 1 of

@@ -1,9 +1,11 @@
 // PhiloxStream: what names the random numbers of one op.
-// Sees: the standard library only; parsed by nvcc too.
+// Sees: macros.h; parsed by nvcc too.
 // Read next: philox.h (the numbers), generator.h (who hands streams out).
 #pragma once
 
 #include <cstdint>
+
+#include "macros.h"
 
 namespace mezzo {
 
@@ -12,6 +14,13 @@ namespace mezzo {
 struct PhiloxStream {
   std::uint64_t seed;
   std::uint64_t draw;
+  /** In a captured step: a generator's state in the memory of the device, {seed, draw}, from which the draw counts. */
+  const std::uint64_t* base = nullptr;
+
+  /** The stream with its numbers; for code that runs where `base` leads. */
+  MZ_HD PhiloxStream resolved() const {
+    return base ? PhiloxStream{base[0], base[1] + draw, nullptr} : *this;
+  }
 };
 
 }  // namespace mezzo

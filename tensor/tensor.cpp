@@ -1,5 +1,6 @@
 #include "tensor.h"
 
+#include "capture.h"
 #include "dispatch.h"
 #include "ops/copy.h"
 #include "text.h"
@@ -117,10 +118,14 @@ template <class T> T Tensor::item() const {
                               .got = str(*this),
                               .expected = "numel 1",
                               .hint = "use x.to_vector<T>()"});
+  Capture::refuse_crossing("item", *this, cpu);
   return fetch_vector<T>(*this)[0];
 }
 
-template <class T> std::vector<T> Tensor::to_vector() const { return fetch_vector<T>(*this); }
+template <class T> std::vector<T> Tensor::to_vector() const {
+  Capture::refuse_crossing("to_vector", *this, cpu);
+  return fetch_vector<T>(*this);
+}
 
 #define MZ_INSTANTIATE(T)                    \
   template MZ_API T Tensor::item<T>() const; \

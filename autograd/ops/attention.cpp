@@ -19,7 +19,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool has_features = query.defined() && query.dim() > 0 && query.shape().back() > 0;
   attrs.scale =
       options.scale.value_or(has_features ? 1 / std::sqrt(static_cast<double>(query.shape().back())) : 1.0);
-  if (p > 0) attrs.stream = default_generator().next_stream();
+  if (p > 0) attrs.stream = default_generator().next_stream(query.defined() ? query.device() : cpu);
   return apply_with<op::Attention>(attrs, query, key, value, options.mask);
 }
 

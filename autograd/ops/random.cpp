@@ -22,6 +22,11 @@ void require_floating(const Tensor& x, const char* op) {
     fail<DtypeError>(op, {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype"});
 }
 
+/** The words for the next random op on the operand's device; an undefined one is the op's to refuse. */
+PhiloxStream next_stream_for(const Tensor& x) {
+  return default_generator().next_stream(x.defined() ? x.device() : cpu);
+}
+
 template <class F> Tensor filled(const Shape& shape, const TensorOptions& options, F&& fill) {
   const Tensor x = empty_tensor(shape, options.dtype, options.device);
   {
@@ -33,7 +38,7 @@ template <class F> Tensor filled(const Shape& shape, const TensorOptions& option
 }
 
 template <class Op> const Tensor& fill_random(const Tensor& self, double a, double b) {
-  return apply_in_place<Op>({a, b, default_generator().next_stream()}, self);
+  return apply_in_place<Op>({a, b, next_stream_for(self)}, self);
 }
 
 }  // namespace
@@ -105,7 +110,7 @@ void require_probability(const DropoutOptions& options) {
 Tensor dropout(const Tensor& x, const DropoutOptions& options) {
   require_probability(options);
   if (!options.training || options.p == 0) return x;
-  return apply_with<op::Dropout>({options.p, default_generator().next_stream()}, x);
+  return apply_with<op::Dropout>({options.p, next_stream_for(x)}, x);
 }
 
 const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
@@ -117,7 +122,7 @@ const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
   Tensor kept;
   {
     const NoGrad no_grad;
-    kept = apply_all<op::Dropout>({options.p, default_generator().next_stream()}, self)[1];
+    kept = apply_all<op::Dropout>({options.p, next_stream_for(self)}, self)[1];
   }
   // The same roundings as out of place: one division, then exact zeros.
   if (options.p < 1) div_(self, 1 - options.p);

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_consta
   const bool has_y = x.data[kY] != nullptr;
   const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
   const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
-  const C a = static_cast<C>(call.a), b = static_cast<C>(call.b);
+  const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b);
   bool bad = false;
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
     C xs[kListRun], ys[kListRun], out[kListRun];
@@ -100,7 +100,7 @@ struct NormKind {
 
 struct PartialNorms {
   NormKind kind;
-  double inv_scale;
+  optim::Factor inv_scale;
   double* partials;  // one per block
 };
 using NormItems = ItemList<Nothing, PartialNorms>;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid
   const PartialNorms& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
-  const C factor = static_cast<C>(call.inv_scale);
+  const C factor = static_cast<C>(call.inv_scale.value());
   double sum = 0;
   for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
     C xs[kListRun];

@@ -15,11 +15,13 @@ template <class Values>
 __global__ void __launch_bounds__(kMapThreads)
     fill_kernel(const __grid_constant__ Map map, const Values values) {
   using V = typename Values::Value;
+  Values here = values;
+  here.stream = values.stream.resolved();
   for_each_run(map, [&](std::int64_t at, int n) {
     V run[kRun];
 #pragma unroll
     for (int first = 0; first < kRun; first += Values::kPerBlock) {
-      const auto block = values(static_cast<std::uint64_t>((at + first) / Values::kPerBlock));
+      const auto block = here(static_cast<std::uint64_t>((at + first) / Values::kPerBlock));
 #pragma unroll
       for (int k = 0; k < Values::kPerBlock; ++k) run[first + k] = block.value[k];
     }

@@ -20,7 +20,7 @@ __device__ inline void update_run(const MultiItem& x, bool vectors, const optim:
   load_items<C>(x, optim::kParam, vectors, at, n, p);
   load_items<C>(x, optim::kGrad, vectors, at, n, g);
   (load_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
-  const C inv_scale = static_cast<C>(call.inv_scale);
+  const C inv_scale = static_cast<C>(call.inv_scale.value());
 #pragma unroll
   for (int k = 0; k < kListRun; ++k)
     if (k < n) {

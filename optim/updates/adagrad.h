@@ -23,7 +23,9 @@ struct MZ_API AdagradUpdate {
     V lr, eps, decay;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.lr)), eps(static_cast<V>(s.eps)), decay(static_cast<V>(s.weight_decay)) {}
+        : lr(static_cast<V>(s.time.rate(s.lr))),
+          eps(static_cast<V>(s.eps)),
+          decay(static_cast<V>(s.weight_decay)) {}
 
     MZ_HD void operator()(V& p, V g, V& h) const {
       using std::sqrt;

@@ -23,15 +23,15 @@ struct MZ_API AdamUpdate {
     V lr, beta1, fresh1, beta2, fresh2, eps, decay, correction1, correction2;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.lr)),
+        : lr(static_cast<V>(s.time.rate(s.lr))),
           beta1(static_cast<V>(s.beta1)),
           fresh1(static_cast<V>(1 - s.beta1)),
           beta2(static_cast<V>(s.beta2)),
           fresh2(static_cast<V>(1 - s.beta2)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)),
-          correction1(static_cast<V>(s.correction1)),
-          correction2(static_cast<V>(s.correction2)) {}
+          correction1(static_cast<V>(s.time.correction1(s.correction1))),
+          correction2(static_cast<V>(s.time.correction2(s.correction2))) {}
 
     MZ_HD void operator()(V& p, V g, V& m, V& v) const {
       using std::sqrt;

@@ -29,8 +29,8 @@ struct MZ_API LambDirectionUpdate {
           fresh2(static_cast<V>(1 - s.beta2)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)),
-          correction1(static_cast<V>(s.correction1)),
-          correction2(static_cast<V>(s.correction2)),
+          correction1(static_cast<V>(s.time.correction1(s.correction1))),
+          correction2(static_cast<V>(s.time.correction2(s.correction2))),
           clip(static_cast<V>(clip_of(s))) {}
 
     /** What gradients are divided by: more than 1 where their norm exceeds the limit. */
@@ -69,8 +69,9 @@ struct MZ_API LambStepUpdate {
     MZ_HD explicit Formula(const Settings& s) : rate(static_cast<V>(rate_of(s))) {}
 
     MZ_HD static double rate_of(const Settings& s) {
-      if (!s.param_norm || *s.param_norm == 0 || *s.direction_norm == 0) return s.lr;
-      return s.lr * (*s.param_norm / *s.direction_norm);
+      const double lr = s.time.rate(s.lr);
+      if (!s.param_norm || *s.param_norm == 0 || *s.direction_norm == 0) return lr;
+      return lr * (*s.param_norm / *s.direction_norm);
     }
 
     MZ_HD void operator()(V& p, V u) const { p = p - rate * u; }

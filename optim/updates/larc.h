@@ -31,7 +31,7 @@ struct MZ_API LarcUpdate {
       const double local =
           s.trust_coefficient * *s.param_norm / (*s.grad_norm + s.weight_decay * *s.param_norm + s.eps);
       if (!s.clip) return local;
-      const double relative = local / s.lr;
+      const double relative = local / s.time.rate(s.lr);
       return relative > 1 ? 1 : relative;
     }
 

@@ -56,12 +56,18 @@ struct MZ_API NovoGradUpdate {
     V lr, beta1, fresh1, decay, correction1, divisor;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.lr)),
+        : lr(static_cast<V>(s.time.rate(s.lr))),
           beta1(static_cast<V>(s.beta1)),
           fresh1(static_cast<V>(s.beta3)),
           decay(static_cast<V>(s.weight_decay)),
-          correction1(static_cast<V>(s.correction1)),
-          divisor(*static_cast<const V*>(s.norm) * static_cast<V>(s.correction2) + static_cast<V>(s.eps)) {}
+          correction1(static_cast<V>(s.time.correction1(s.correction1))),
+          divisor(*static_cast<const V*>(s.norm) * static_cast<V>(correction2_of(s)) +
+                  static_cast<V>(s.eps)) {}
+
+    MZ_HD static double correction2_of(const Settings& s) {
+      using std::sqrt;
+      return s.time.clock ? sqrt(s.time.clock->correction2) : s.correction2;
+    }
 
     MZ_HD void operator()(V& p, V g, V& m) const {
       if constexpr ((kMode & kInside) != 0) {

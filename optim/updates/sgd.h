@@ -26,7 +26,7 @@ struct MZ_API SgdUpdate {
     V lr, momentum, keep, decay;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.lr)),
+        : lr(static_cast<V>(s.time.rate(s.lr))),
           momentum(static_cast<V>(s.momentum)),
           keep(static_cast<V>(1 - s.dampening)),
           decay(static_cast<V>(s.weight_decay)) {}

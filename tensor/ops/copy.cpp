@@ -2,6 +2,7 @@
 #include "copy.h"
 
 #include "../backend.h"
+#include "../capture.h"
 #include "../dispatch.h"
 #include "../text.h"
 
@@ -29,6 +30,7 @@ OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
 
 void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Device from = in[0].device(), to = attrs.device;
+  Capture::refuse_crossing("to", in[0], to);
   const Backend* backend = find_backend(from == mezzo::cpu ? to.kind : from.kind);
   const Tensor source = in[0].detach().contiguous();
   const auto bytes = static_cast<std::size_t>(source.numel()) * item_size(source.dtype());

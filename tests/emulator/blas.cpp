@@ -3,14 +3,12 @@
 
 #include "../../tensor/cpu/gemm.h"
 #include "../../tensor/error.h"
-#include "counters.h"
+#include "cuda.h"
 #include "memory.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
-
-using cpu_kernels::gemm;
 
 void require(bool holds, const char* what) {
   if (!holds) fail<CudaError>("cublasLtMatmul", {.what = std::string("bad call: ") + what});
@@ -32,6 +30,17 @@ cpu_kernels::Matrix matrix(const Matrix& x, DType dtype, std::int64_t entry) {
   return x.transposed ? stored.transposed() : stored;
 }
 
+void compute(const Gemm& g) {
+  const emulator::MemoryScope scope;
+  for (std::int64_t i = 0; i < g.batch; ++i) {
+    cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
+    if (g.beta != 0) epilogue.addend = matrix(g.addend, g.dtype, i);
+    if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.dtype, 0, 1}};
+    cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, i), matrix(g.b, g.dtype, i),
+                      {const_cast<void*>(at(g.c, g.dtype, i)), g.dtype, g.c.stride, 1}, epilogue);
+  }
+}
+
 }  // namespace
 
 bool gemm(const Gemm& g, Device, runtime::Stream) {
@@ -41,15 +50,7 @@ bool gemm(const Gemm& g, Device, runtime::Stream) {
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
   if (g.bias && g.dtype == DType::f64) return false;  // the library has no such epilogue
-  ++emulator::counters().launches;
-  const emulator::MemoryScope scope;
-  for (std::int64_t i = 0; i < g.batch; ++i) {
-    cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
-    if (g.beta != 0) epilogue.addend = matrix(g.addend, g.dtype, i);
-    if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.dtype, 0, 1}};
-    gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, i), matrix(g.b, g.dtype, i),
-         {const_cast<void*>(at(g.c, g.dtype, i)), g.dtype, g.c.stride, 1}, epilogue);
-  }
+  emulator::submit([g] { compute(g); });
   return true;
 }
 

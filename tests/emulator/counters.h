@@ -10,7 +10,9 @@
 namespace mezzo::emulator {
 
 struct Counters {
-  std::int64_t launches = 0, copies = 0, allocations = 0, synchronisations = 0;
+  std::int64_t launches = 0, copies = 0, allocations = 0,
+               synchronisations = 0;  // those of replayed graphs too
+  std::int64_t graph_launches = 0;
 };
 
 MZ_API Counters& counters();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <tuple>
 #include <type_traits>
 
@@ -153,7 +154,8 @@ template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::typ
 
 namespace mezzo::emulator {
 
-MZ_API void count_launch();
+/** Does a piece of the device's work and counts it; while a stream is captured, keeps it instead. */
+MZ_API void submit(std::function<void()> work);
 
 /** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */
 template <class... Ps, class... As>
@@ -161,16 +163,17 @@ void launch(void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynami
   struct Call {
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
-  } call{kernel, {static_cast<Ps>(arguments)...}};
-  count_launch();
-  const MemoryScope scope;
-  run_grid(
-      grid, block, dynamic_shared,
-      [](void* address) {
-        const auto& c = *static_cast<const Call*>(address);
-        std::apply(c.kernel, c.arguments);
-      },
-      &call);
+  };
+  submit([call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
+    const MemoryScope scope;
+    run_grid(
+        grid, block, dynamic_shared,
+        [](void* address) {
+          const auto& c = *static_cast<const Call*>(address);
+          std::apply(c.kernel, c.arguments);
+        },
+        &call);
+  });
 }
 
 }  // namespace mezzo::emulator

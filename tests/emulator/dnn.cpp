@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "../../tensor/error.h"
-#include "counters.h"
+#include "cuda.h"
 #include "dnn.h"
 #include "memory.h"
 
@@ -48,15 +48,8 @@ op::ConvAttrs attrs_of(const Convolution& c) {
           .sizes = c.wanted == Convolution::Wanted::weight ? g.kernel : op::Extent{-1, -1, -1}};
 }
 
-}  // namespace
-
-bool convolve(const Convolution& c, Device, runtime::Stream) {
+void compute(const Convolution& c) {
   using Wanted = Convolution::Wanted;
-  require(c.x.dtype == c.y.dtype, "operands of two dtypes");
-  require(!c.bias || c.wanted == Wanted::y, "a bias beside a gradient");
-  // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
-  if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
-  ++emulator::counters().launches;
   const emulator::MemoryScope scope;
   const op::Extent& k = c.geometry.kernel;
   Twin x(c.x), y(c.y);
@@ -76,6 +69,16 @@ bool convolve(const Convolution& c, Device, runtime::Stream) {
     op::ConvWeight::cpu(in, {&w.tensor, 1}, attrs);
     w.give_back();
   }
+}
+
+}  // namespace
+
+bool convolve(const Convolution& c, Device, runtime::Stream) {
+  require(c.x.dtype == c.y.dtype, "operands of two dtypes");
+  require(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
+  // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
+  if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
+  emulator::submit([c] { compute(c); });
   return true;
 }
 

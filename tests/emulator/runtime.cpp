@@ -4,7 +4,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "../../tensor/error.h"
 #include "../../tensor/text.h"
 #include "counters.h"
 #include "cuda.h"
@@ -17,7 +21,33 @@ Counters& counters() {
   return only;
 }
 
-void count_launch() { ++counters().launches; }
+namespace {
+
+/** Work in order. */
+struct Recording {
+  std::vector<std::function<void()>> work;
+};
+
+std::unique_ptr<Recording>& recording() {
+  static std::unique_ptr<Recording> only;
+  return only;
+}
+
+void do_or_keep(std::function<void()> work) {
+  if (recording())
+    recording()->work.push_back(std::move(work));
+  else
+    work();
+}
+
+}  // namespace
+
+void submit(std::function<void()> work) {
+  do_or_keep([work = std::move(work)] {
+    ++counters().launches;
+    work();
+  });
+}
 
 }  // namespace mezzo::emulator
 
@@ -33,6 +63,13 @@ struct EmulatedStream {};
 struct EmulatedEvent {
   std::chrono::steady_clock::time_point time;
 };
+
+/** What waits for a stream breaks its capture. */
+void refuse_in_capture(const char* call, Place place) {
+  if (recording())
+    fail<CudaError>(call, {.what = "operation not permitted when stream is capturing",
+                           .hint = str("called at ", place.file, ":", place.line)});
+}
 
 }  // namespace
 
@@ -66,12 +103,17 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
 
 Stream create_stream(int, Place) { return new EmulatedStream; }
 void destroy_stream(Stream stream) noexcept { delete static_cast<EmulatedStream*>(stream); }
-void synchronize(Stream, Place) { ++counters().synchronisations; }
+void synchronize(Stream, Place place) {
+  refuse_in_capture("cudaStreamSynchronize", place);
+  ++counters().synchronisations;
+}
 
 void copy(void* to, const void* from, std::size_t bytes, Stream, Place) {
-  ++counters().copies;
-  const MemoryScope scope;
-  std::memcpy(to, from, bytes);
+  do_or_keep([=] {
+    ++counters().copies;
+    const MemoryScope scope;
+    std::memcpy(to, from, bytes);
+  });
 }
 
 Event create_event(Place) { return new EmulatedEvent; }
@@ -80,11 +122,28 @@ void record(Event event, Stream, Place) {
   static_cast<EmulatedEvent*>(event)->time = std::chrono::steady_clock::now();
 }
 void wait(Stream, Event, Place) {}
-void synchronize_event(Event, Place) { ++counters().synchronisations; }
+void synchronize_event(Event, Place place) {
+  refuse_in_capture("cudaEventSynchronize", place);
+  ++counters().synchronisations;
+}
+bool reached(Event, Place) { return true; }
 float elapsed(Event begin, Event end, Place) {
   const auto span = static_cast<EmulatedEvent*>(end)->time - static_cast<EmulatedEvent*>(begin)->time;
   return std::chrono::duration<float, std::milli>(span).count();
 }
+
+void begin_capture(Stream, Place place) {
+  refuse_in_capture("cudaStreamBeginCapture", place);
+  recording() = std::make_unique<Recording>();
+}
+Graph end_capture(Stream, Place) { return recording().release(); }
+void abandon_capture(Stream) noexcept { recording().reset(); }
+void launch_graph(Graph graph, Stream, Place place) {
+  refuse_in_capture("cudaGraphLaunch", place);
+  ++counters().graph_launches;
+  for (const auto& work : static_cast<Recording*>(graph)->work) work();
+}
+void destroy_graph(Graph graph) noexcept { delete static_cast<Recording*>(graph); }
 
 void check_launch(Place) {}
 

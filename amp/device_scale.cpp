@@ -1,0 +1,117 @@
+#include "device_scale.h"
+
+#include "../autograd/ops/create.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+Tensor lasting_number(DType dtype, Device device) {
+  const LastingMemory lasting;
+  return empty_tensor({}, dtype, device);
+}
+
+}  // namespace
+
+DeviceScale::DeviceScale(Device device)
+    : cell_(record_tensor<ScaleCell>(1, device)),
+      scale32_(lasting_number(DType::f32, device)),
+      scale64_(lasting_number(DType::f64, device)) {}
+
+Tensor lowered_flag(Device device) {
+  const LastingMemory lasting;
+  return zeros({}, {.dtype = DType::f32, .device = device});
+}
+
+void DeviceScale::send(const ScaleState& state) {
+  const ScaleCell cell{.state = state};
+  const auto narrow = static_cast<float>(state.scale);
+  upload(cell_, &cell, sizeof cell);
+  upload(scale32_, &narrow, sizeof narrow);
+  upload(scale64_, &state.scale, sizeof state.scale);
+}
+
+ScaleCell DeviceScale::read() const {
+  ScaleCell cell;
+  download(cell_, &cell, sizeof cell);
+  return cell;
+}
+
+ScaleCall DeviceScale::call(const ScaleRule& rule) const {
+  return {.cell = static_cast<ScaleCell*>(cell_.raw_data()),
+          .scale32 = scale32_.data<float>(),
+          .scale64 = scale64_.data<double>(),
+          .rule = rule};
+}
+
+// ---- host and device ------------------------------------------------------------------------------------------------------
+
+/** Shared with the graphs of captured steps, which send what the host has changed before they run. */
+class KeptScale::Home final : public CaptureGuest {
+ public:
+  explicit Home(const ScaleState& initial) : state(initial) {}
+
+  ScaleState state;
+  std::optional<DeviceScale> device;
+  std::int64_t overflows = 0;
+  bool sent = false;   // the device has what the host has, or more
+  bool ahead = false;  // more
+
+  void settle() {
+    if (!ahead) return;
+    const ScaleCell cell = device->read();
+    state = cell.state;
+    overflows = cell.overflows;
+    ahead = false;
+  }
+  void send() {
+    if (!sent) device->send(state);
+    sent = true;
+  }
+  void before_replay() override { send(); }
+  void after_replay() override { ahead = true; }
+};
+
+KeptScale::KeptScale(const ScaleState& state) : home_(std::make_shared<Home>(state)) {}
+KeptScale::~KeptScale() = default;
+KeptScale::KeptScale(const KeptScale& other) : KeptScale(other.state()) {}
+KeptScale& KeptScale::operator=(const KeptScale& other) {
+  if (this != &other) change() = other.state();
+  return *this;
+}
+
+const ScaleState& KeptScale::state() const {
+  home_->settle();
+  return home_->state;
+}
+
+ScaleState& KeptScale::change() {
+  home_->settle();
+  home_->sent = false;
+  return home_->state;
+}
+
+std::int64_t KeptScale::device_overflows() const { return home_->overflows; }
+
+bool KeptScale::is_ahead() const { return home_->ahead; }
+
+const DeviceScale& KeptScale::on(Device device) {
+  if (!home_->device || home_->device->device() != device) {
+    home_->settle();
+    home_->device.emplace(device);
+    home_->sent = false;
+    home_->overflows = 0;
+  }
+  if (Capture* capture = Capture::current())
+    capture->join(home_);
+  else
+    home_->send();
+  return *home_->device;
+}
+
+void KeptScale::run(const ScaleCall& call) {
+  home_->device->run(call);
+  if (!Capture::current()) home_->ahead = true;
+}
+
+}  // namespace mezzo::amp

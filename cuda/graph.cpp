@@ -1,0 +1,264 @@
+#include "graph.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "../tensor/backend.h"
+#include "../tensor/capture.h"
+#include "../tensor/dispatch.h"
+#include "../tensor/generator.h"
+#include "../tensor/text.h"
+#include "../tensor/transfer.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+constexpr std::string_view kCapture = "Graph.capture";
+
+/** A generator's part in a captured step: its state goes to the device before each replay, and moves on by what the step draws. */
+class CapturedGenerator final : public CaptureGuest {
+ public:
+  CapturedGenerator(Generator& generator, Device device)
+      : generator_(&generator), start_(generator), base_(record_tensor<std::uint64_t>(2, device)) {}
+
+  bool is_of(const Generator& generator) const { return generator_ == &generator; }
+
+  PhiloxStream next_stream() {
+    return {0, generator_->next_draw() - start_.draw, static_cast<const std::uint64_t*>(base_.raw_data())};
+  }
+
+  /** Nothing has been drawn yet. */
+  void rewind() {
+    draws_ = generator_->draw - start_.draw;
+    *generator_ = start_;
+  }
+
+  void before_replay() override {
+    const std::uint64_t state[] = {generator_->seed, generator_->draw};
+    upload(base_, state, sizeof state);
+  }
+  void after_replay() override { generator_->draw += draws_; }
+
+ private:
+  Generator* generator_;
+  Generator start_;
+  Tensor base_;
+  std::uint64_t draws_ = 0;
+};
+
+using Guests = std::vector<std::shared_ptr<CaptureGuest>>;
+
+/** Makes itself the thread's capture until it ends. */
+class CaptureScope final : public Capture {
+ public:
+  explicit CaptureScope(Device device) : device_(device) { set_current(this); }
+  ~CaptureScope() { end(); }
+
+  void end() {
+    set_current(nullptr);
+    for (const auto& generator : generators_) generator->rewind();
+    generators_.clear();
+  }
+
+  Device device() const override { return device_; }
+  void join(std::shared_ptr<CaptureGuest> guest) override {
+    if (std::find(guests.begin(), guests.end(), guest) == guests.end()) guests.push_back(std::move(guest));
+  }
+  PhiloxStream next_stream(Generator& generator) override {
+    for (const auto& known : generators_)
+      if (known->is_of(generator)) return known->next_stream();
+    const auto fresh = std::make_shared<CapturedGenerator>(generator, device_);
+    generators_.push_back(fresh);
+    join(fresh);
+    return fresh->next_stream();
+  }
+
+  Guests guests;
+
+ private:
+  Device device_;
+  std::vector<std::shared_ptr<CapturedGenerator>> generators_;
+};
+
+/** Casts that were made before a capture are none of its replays'. */
+void forget_casts() {
+  if (CastHook* hook = thread_hooks().cast) hook->forget_casts();
+}
+
+}  // namespace
+
+// ---- Graph ------------------------------------------------------------------------------------------------------------------
+
+struct Graph::State {
+  Guests guests;
+  std::unique_ptr<RecordedWork> work;
+};
+
+Graph::Graph() = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+Graph::~Graph() = default;
+
+bool Graph::is_captured() const { return state_ != nullptr; }
+
+void Graph::capture(Device device, const std::function<void()>& step) {
+  if (device == cpu)
+    fail<Unsupported>(kCapture, {.what = "the CPU records no work",
+                                 .got = str(device),
+                                 .expected = "a CUDA device",
+                                 .hint = "call the step itself, or use gpu::CapturedStep, which does"});
+  if (Capture::current())
+    fail<StateError>(kCapture, {.what = "another step is being captured on this thread"});
+  const Backend* backend = find_backend(device.kind);
+  if (!backend || device.index >= backend->device_count())
+    fail<DeviceError>(kCapture, {.what = "no such device",
+                                 .got = str(device),
+                                 .hint = backend ? backend->absence() : "this build has no CUDA"});
+  state_.reset();
+  forget_casts();
+  auto state = std::make_unique<State>();
+  state->work = backend->begin_recording(device);
+  CaptureScope scope(device);
+  try {
+    step();
+    for (const auto& guest : scope.guests) guest->finish_capture();
+    forget_casts();
+    state->work->finish();
+  } catch (...) {
+    for (const auto& guest : scope.guests) guest->abandon_capture();
+    forget_casts();
+    state->work->abandon();
+    throw;
+  }
+  state->guests = std::move(scope.guests);
+  state_ = std::move(state);
+}
+
+void Graph::replay() {
+  if (!state_)
+    fail<StateError>("Graph.replay", {.what = "nothing was captured", .hint = "call capture() first"});
+  if (Capture::current())
+    fail<StateError>("Graph.replay", {.what = "another step is being captured on this thread"});
+  for (const auto& guest : state_->guests) guest->before_replay();
+  state_->work->replay();
+  std::exception_ptr error;  // of one guest; the others learn of the replay all the same
+  for (const auto& guest : state_->guests) try {
+      guest->after_replay();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  if (error) std::rethrow_exception(error);
+}
+
+// ---- CapturedStep -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<Tensor> detached(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> out;
+  for (const Tensor& x : tensors) out.push_back(x.defined() ? x.detach() : x);
+  return out;
+}
+
+/** What one capture is good for. */
+std::string key_of(const std::vector<Tensor>& inputs) {
+  std::string key;
+  for (const Tensor& x : inputs) key += x.defined() ? str(name(x.dtype()), x.shape(), ";") : "-;";
+  return key;
+}
+
+}  // namespace
+
+struct CapturedStep::State {
+  struct Entry {
+    Graph graph;
+    std::vector<Tensor> slots, results;
+  };
+
+  Function function;
+  Device device;
+  std::map<std::string, Entry> entries;
+
+  std::vector<Tensor> moved(const std::vector<Tensor>& inputs) const {
+    std::vector<Tensor> out;
+    for (const Tensor& x : inputs) out.push_back(x.defined() ? x.detach().to(device) : x);
+    return out;
+  }
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) const {
+    return detached(function(moved(inputs)));
+  }
+
+  static void fill(const std::vector<Tensor>& slots, const std::vector<Tensor>& inputs) {
+    const CastScope no_casts(nullptr);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (!slots[i].defined() || slots[i].numel() == 0) continue;
+      const Tensor source = inputs[i].detach();
+      if (source.device() == cpu) {
+        const Tensor dense = source.contiguous();
+        upload(slots[i], dense.raw_data(),
+               static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()));
+      } else {
+        slots[i].copy_(source);
+      }
+    }
+  }
+
+  /** The step captured over memory of its own for inputs like these; empty where it has to run once more first. */
+  std::optional<Entry> captured(const std::vector<Tensor>& inputs) const {
+    Entry entry;
+    for (const Tensor& x : inputs)
+      entry.slots.push_back(x.defined() ? empty_tensor(x.shape(), x.dtype(), device) : x);
+    try {
+      entry.graph.capture(device, [&] { entry.results = detached(function(entry.slots)); });
+    } catch (const CapturePostponed&) {
+      return std::nullopt;
+    }
+    return entry;
+  }
+};
+
+CapturedStep::CapturedStep(Function function, const CapturedStepOptions& options)
+    : state_(std::make_unique<State>()) {
+  if (!function) fail<ValueError>("CapturedStep", {.what = "there is no function to call"});
+  state_->function = std::move(function);
+  state_->device = options.device;
+}
+CapturedStep::CapturedStep(CapturedStep&& other) noexcept = default;
+CapturedStep& CapturedStep::operator=(CapturedStep&& other) noexcept = default;
+CapturedStep::~CapturedStep() = default;
+
+std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) {
+  if (state_->device == cpu) return state_->run(inputs);
+  const auto [at, is_new] = state_->entries.try_emplace(key_of(inputs));
+  State::Entry& entry = at->second;
+  try {
+    if (is_new) return state_->run(inputs);
+    if (!entry.graph.is_captured()) {
+      std::optional<State::Entry> captured = state_->captured(inputs);
+      if (!captured) return state_->run(inputs);
+      entry = std::move(*captured);
+    }
+    State::fill(entry.slots, inputs);
+    entry.graph.replay();
+  } catch (...) {
+    if (!entry.graph.is_captured()) state_->entries.erase(at);
+    throw;
+  }
+  return entry.results;
+}
+
+std::size_t CapturedStep::captures() const {
+  return static_cast<std::size_t>(
+      std::count_if(state_->entries.begin(), state_->entries.end(),
+                    [](const auto& entry) { return entry.second.graph.is_captured(); }));
+}
+
+void CapturedStep::reset() { state_->entries.clear(); }
+
+}  // namespace mezzo::gpu

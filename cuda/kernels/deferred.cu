@@ -1,0 +1,46 @@
+// The end of a step that nobody waits for: steps are counted and the loss scale moves, by the rules that the CPU has them from.
+#include "../../optim/scale_call.h"
+#include "../attach.h"
+#include "../device.h"
+#include "../kernel.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+/** By all threads of one block; nobody lowers the flag before all have read it. */
+__device__ inline void count(const optim::ClockCall& call) {
+  const bool skip = call.found_inf && *call.found_inf != 0;
+  for (int i = static_cast<int>(threadIdx.x); i < call.count && !skip; i += kThreads)
+    if (call.takes_part(i)) call.clocks[i].advance();
+  if (call.record && threadIdx.x == 0) call.record->note(skip, call.limit);
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(kThreads) count_kernel(const __grid_constant__ optim::ClockCall call) {
+  count(call);
+}
+
+__global__ void __launch_bounds__(kThreads) scale_kernel(const __grid_constant__ optim::ScaleCall call) {
+  count(call.clock);
+  if (threadIdx.x == 0) call.run_cell();
+}
+
+void launch_count(const optim::ClockCall& call, Device device) {
+  launch(&count_kernel, {.threads = kThreads}, current_stream(device), call);
+}
+
+void launch_scale(const optim::ScaleCall& call, Device device) {
+  launch(&scale_kernel, {.threads = kThreads}, current_stream(device), call);
+}
+
+}  // namespace
+
+void attach_deferred() {
+  optim::clock_kernels(DeviceKind::cuda) = {&launch_count};
+  optim::scale_kernels(DeviceKind::cuda) = {&launch_scale};
+}
+
+}  // namespace mezzo::gpu

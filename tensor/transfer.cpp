@@ -1,0 +1,50 @@
+#include "transfer.h"
+
+#include <cstring>
+#include <vector>
+
+#include "capture.h"
+#include "text.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Of the CPU's own memory: it has arrived as soon as it is asked for. */
+class CopiedBytes final : public Readback {
+ public:
+  CopiedBytes(const void* from, std::size_t bytes)
+      : bytes_(static_cast<const char*>(from), static_cast<const char*>(from) + bytes) {}
+  bool arrived() const override { return true; }
+  const void* data() const override { return bytes_.data(); }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+}  // namespace
+
+void upload(const Tensor& to, const void* from, std::size_t bytes) {
+  if (Capture::current() && to.device() == Capture::current()->device())
+    fail<StateError>("upload",
+                     {.what = "host memory is read while a step is being captured", .got = str(to)});
+  if (to.device() == cpu)
+    std::memcpy(to.raw_data(), from, bytes);
+  else
+    find_backend(to.device().kind)->copy(from, cpu, to.raw_data(), to.device(), bytes);
+}
+
+void download(const Tensor& from, void* to, std::size_t bytes) {
+  Capture::refuse_crossing("reading a scale or a count", from, cpu);
+  if (from.device() == cpu)
+    std::memcpy(to, from.raw_data(), bytes);
+  else
+    find_backend(from.device().kind)->copy(from.raw_data(), from.device(), to, cpu, bytes);
+}
+
+std::unique_ptr<Readback> read_later(const Tensor& from, std::size_t bytes) {
+  if (from.device() == cpu) return std::make_unique<CopiedBytes>(from.raw_data(), bytes);
+  return find_backend(from.device().kind)->read_later(from.raw_data(), from.device(), bytes);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,213 @@
+// Steps that nobody waits for: the same bits as steps that somebody does, whatever overflows, on the CPU and on the device.
+#include <mezzo.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "../../optim/clock.h"
+#include "../support/catch.h"
+#include "../support/optimizers.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+std::vector<Device> devices() {
+  return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
+}
+
+/** How a training decides each step. */
+enum class Way { host, deferred, mixed };
+
+/** What a training does besides. */
+struct Habits {
+  bool unscales = false;
+  std::optional<double> max_norm = {};
+  bool reads = false;  // the scale and the verdict, now and then
+};
+
+struct Outcome {
+  std::vector<double> numbers;
+  std::vector<optim::StepResult> verdicts;  // of the steps that were asked about
+};
+
+void add_all(Outcome& outcome, const optim::StateDict& state) {
+  for (const auto& [name, value] : state.scalars) outcome.numbers.push_back(value);
+  for (const auto& [name, x] : state.tensors)
+    for (const double v : x.to(cpu).to_vector<double>()) outcome.numbers.push_back(v);
+}
+
+/** 24 steps with gradients of which one in `one_in` is infinite or NaN. */
+Outcome train(const optimizers::Factory& make, Device device, Way way, const Habits& habits, unsigned seed) {
+  manual_seed(seed);
+  std::mt19937 chance(seed);
+  std::vector<Tensor> params;
+  for (const std::int64_t n : {3, 70, 1030}) params.push_back(randn({n}).to(device).requires_grad_());
+  const auto optimizer = make(params);
+  amp::GradScaler scaler({.init_scale = 1024,
+                          .growth_interval = 3,
+                          .max_scale = 0x1p14,
+                          .hysteresis = static_cast<int>(1 + seed % 2),
+                          .max_consecutive_skips = 0});
+  Outcome outcome;
+  for (int step = 0; step < 24; ++step) {
+    optimizer->zero_grad();
+    Tensor loss = zeros({}, {.device = device});
+    const bool overflows = chance() % 4 == 0;
+    const std::size_t where = chance() % params.size();
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const Tensor g = randn(params[i].shape());
+      if (overflows && i == where) g.select(0, 1).fill_(chance() % 2 == 0 ? kInf : NAN);
+      loss = loss + sum(params[i] * g.to(device));
+    }
+    scaler.scale(loss).backward();
+    if (habits.unscales) scaler.unscale_(*optimizer);
+    const optim::StepOptions options{.max_norm = habits.max_norm};
+    const bool deferred = way == Way::deferred || (way == Way::mixed && step % 5 < 3);
+    if (deferred)
+      scaler.step_deferred(*optimizer, options);
+    else
+      (void)scaler.step(*optimizer, options);
+    const bool asked = habits.reads && step % 3 == 0;
+    if (asked) {
+      CHECK(scaler.found_inf(*optimizer) == overflows);
+      outcome.verdicts.push_back(scaler.last_verdict(*optimizer));
+    }
+    scaler.update();
+    if (asked) outcome.numbers.push_back(scaler.get_scale());
+    if (habits.reads && step == 11) {
+      scaler.load_state_dict(scaler.state_dict());
+      optimizer->load_state_dict(optimizer->state_dict());
+      optimizer->set_lr(optimizer->lr() / 2);
+    }
+  }
+  outcome.verdicts.push_back(scaler.last_verdict(*optimizer));
+  for (const auto& [name, value] : scaler.state_dict()) outcome.numbers.push_back(value);
+  add_all(outcome, optimizer->state_dict());
+  for (const Tensor& p : params)
+    for (const double v : p.to(cpu).to_vector<double>()) outcome.numbers.push_back(v);
+  return outcome;
+}
+
+void check_same(const Outcome& a, const Outcome& b) {
+  REQUIRE(a.numbers.size() == b.numbers.size());
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < a.numbers.size(); ++i) different += a.numbers[i] != b.numbers[i] ? 1 : 0;
+  CHECK(different == 0);
+  CHECK(a.verdicts == b.verdicts);
+}
+
+}  // namespace
+
+TEST_CASE("deferred steps of every optimizer give the bits of steps that wait") {
+  unsigned seed = 0;
+  for (const Device device : devices())
+    for (const optimizers::Kind& kind : optimizers::kinds())
+      for (const Habits& habits :
+           {Habits{}, Habits{.reads = true}, Habits{.unscales = true, .max_norm = 0.5, .reads = true},
+            Habits{.max_norm = 2}}) {
+        INFO(str(device) << " " << kind.name << " seed " << ++seed);
+        check_same(train(kind.make, device, Way::host, habits, seed),
+                   train(kind.make, device, Way::deferred, habits, seed));
+      }
+}
+
+TEST_CASE("deferred steps and steps that wait may follow each other") {
+  unsigned seed = 100;
+  for (const Device device : devices())
+    for (const optimizers::Kind& kind : optimizers::kinds()) {
+      INFO(str(device) << " " << kind.name);
+      const Habits habits{.reads = ++seed % 2 == 0};
+      check_same(train(kind.make, device, Way::host, habits, seed),
+                 train(kind.make, device, Way::mixed, habits, seed));
+    }
+}
+
+namespace {
+
+/** One parameter whose gradient a test sets. */
+struct Recipient {
+  explicit Recipient(Device device) : p(ones({2}, {.device = device}).requires_grad_()) {}
+  Tensor p;
+  optim::FusedAdam optimizer{{p}, {.lr = 0.1}};
+
+  void step(amp::GradScaler& scaler, double gradient) {
+    optimizer.zero_grad();
+    scaler.scale(sum(p * gradient)).backward();
+    scaler.step_deferred(optimizer);
+    scaler.update();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("deferred skips in a row end in a divergence, at a question or within two polls") {
+  for (const Device device : devices()) {
+    INFO(str(device));
+    Recipient asked(device), polled(device);
+    amp::GradScaler scaler({.max_consecutive_skips = 4}), other({.max_consecutive_skips = 4});
+    asked.step(scaler, 1);
+    for (int i = 0; i < 3; ++i) asked.step(scaler, kInf);
+    CHECK(scaler.last_verdict(asked.optimizer) == optim::StepResult::skipped);
+    CHECK(asked.optimizer.consecutive_skips() == 3);
+    asked.step(scaler, kInf);
+    CHECK_THROWS_WITH_AS_TEXT(scaler.last_verdict(asked.optimizer), amp::DivergenceError,
+                              "4 consecutive steps skipped");
+    CHECK(asked.optimizer.consecutive_skips() == 0);
+    asked.step(scaler, 1);
+    CHECK(scaler.last_verdict(asked.optimizer) == optim::StepResult::stepped);
+
+    polled.step(other, 1);
+    int survived = 0;
+    const auto overflow = [&] {
+      for (; survived < 300; ++survived) polled.step(other, kInf);
+    };
+    CHECK_THROWS_AS(overflow(), amp::DivergenceError);
+    CHECK((survived >= 90 && survived <= 2 * amp::SkipWatch::kPollSteps));
+  }
+}
+
+TEST_CASE("a scaler remembers in which direction a deferred scale went") {
+  Recipient one(cpu);
+  amp::GradScaler scaler({.init_scale = 8, .growth_interval = 2});
+  one.step(scaler, 1);
+  one.step(scaler, kInf);
+  CHECK(scaler.get_scale() == 4);
+  CHECK(scaler.events().back().text() == "step 2: 8 -> 4 (overflow)");
+  one.step(scaler, 1);
+  one.step(scaler, 1);
+  CHECK(scaler.get_scale() == 8);
+  CHECK(scaler.events().back().reason == amp::ScaleReason::growth);
+  const amp::GradScaler copy = scaler;
+  one.step(scaler, kInf);
+  CHECK(copy.get_scale() == 8);
+  scaler.update(100);
+}
+
+TEST_CASE("deferred steps refuse what steps that wait refuse") {
+  Recipient one(cpu);
+  amp::GradScaler scaler;
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError, "no loss has been scaled yet");
+  scaler.scale(sum(one.p)).backward();
+  scaler.step_deferred(one.optimizer);
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError, "step was called already");
+  CHECK_THROWS_WITH_AS_TEXT(one.optimizer.step_deferred({.max_norm = -1}, {}), ValueError, "max_norm");
+  Recipient fresh(cpu);
+  fresh.p.set_grad(ones({2}));
+  CHECK_THROWS_WITH_AS_TEXT(fresh.optimizer.step_deferred({}, {}), StateError, "call step() first");
+}
+
+TEST_CASE("the power of a device is a correctly rounded one") {
+  int different = 0;
+  for (const double beta : {0.9, 0.999, 0.5, 0.95, 0.98, 0.99, 0.9999, 0.123})
+    for (std::int64_t t = 1; t < 30000; t += 1 + t / 700) {
+      const double exact = optim::exact_power(beta, t), usual = std::pow(beta, static_cast<double>(t));
+      CHECK(std::fabs(exact - usual) <= 3e-16 * usual);
+      different += static_cast<float>(1 / (1 - exact)) != static_cast<float>(1 / (1 - usual)) ? 1 : 0;
+    }
+  CHECK(different == 0);
+}

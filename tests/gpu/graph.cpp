@@ -1,0 +1,224 @@
+// Captured training steps: the bits of steps that are run one by one, at every level and with either scaler, and what they cost.
+#include <mezzo.h>
+
+#include "../support/catch.h"
+#include "training.h"
+
+using namespace captured;
+
+namespace {
+
+enum class Way { host, deferred, captured };
+
+struct Habits {
+  std::string level = "O0";
+  std::optional<double> max_norm = {};
+  bool clips = false;
+  double drops = 0;
+  bool zeroes_last = false;
+};
+
+constexpr int kSteps = 12;
+
+/** Trains through a session; gives losses, parameters, states and scales. */
+std::vector<double> with_session(const Habits& habits, Way way) {
+  manual_seed(3);
+  Net net;
+  net.drops = habits.drops;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  auto session = amp::initialize(net, optimizer, {.opt_level = habits.level, .verbosity = 0});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        if (habits.clips) optim::clip_grad_norm(amp::master_params(optimizer), 0.3);
+        if (way == Way::host)
+          optimizer.step({.max_norm = habits.max_norm});
+        else
+          amp::step_deferred(optimizer, {.max_norm = habits.max_norm});
+        return {loss};
+      },
+      way == Way::captured);
+  std::vector<double> numbers;
+  for (int i = 0; i < kSteps; ++i) {
+    add_all(numbers, step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7 || i == 8)))[0]);
+    if (i == 5) optimizer.set_lr(0.004);
+    if (i == 9) {
+      CHECK(amp::last_verdict(optimizer) == optim::StepResult::stepped);
+      if (session.loss_scaler().dynamic()) CHECK(session.loss_scaler().loss_scale() < 65536);
+      const NoGrad no_grad;
+      net.first.weight().copy_(net.first.weight() * 0.5);  // by the program: masters have to follow
+    }
+  }
+  for (const Tensor& p : net.parameters()) add_all(numbers, p);
+  add_all(numbers, optimizer.state_dict());
+  if (session.loss_scaler().dynamic()) numbers.push_back(session.loss_scaler().loss_scale());
+  return numbers;
+}
+
+/** Trains under autocast with a GradScaler. */
+std::vector<double> with_scaler(const Habits& habits, Way way, bool unscales) {
+  manual_seed(4);
+  Net net;
+  net.drops = habits.drops;
+  net.to(kDevice);
+  optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+  amp::GradScaler scaler({.growth_interval = 3});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        Tensor loss;
+        {
+          const amp::autocast on({.dtype = f16});
+          loss = cross_entropy(net(in[0]), in[1]);
+        }
+        scaler.scale(loss).backward();
+        if (unscales) scaler.unscale_(optimizer);
+        if (habits.clips) optim::clip_grad_norm(net.parameters(), 0.3);
+        if (way == Way::host)
+          (void)scaler.step(optimizer, {.max_norm = habits.max_norm});
+        else
+          scaler.step_deferred(optimizer, {.max_norm = habits.max_norm});
+        scaler.update();
+        optimizer.zero_grad();
+        return {loss};
+      },
+      way == Way::captured);
+  std::vector<double> numbers;
+  for (int i = 0; i < kSteps; ++i) {
+    add_all(numbers, step(batch(8, i == 2 || i == 6))[0]);
+    if (i == 4) scaler.update(4096);
+    if (i == 8) numbers.push_back(scaler.get_scale());
+  }
+  for (const Tensor& p : net.parameters()) add_all(numbers, p);
+  add_all(numbers, optimizer.state_dict());
+  for (const auto& [name, value] : scaler.state_dict()) numbers.push_back(value);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("captured steps of a session give the bits of steps that are run", "[gpu][graph]") {
+  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  for (const Habits& habits : {Habits{.level = level}, Habits{.level = level, .max_norm = 0.4, .drops = 0.3},
+                               Habits{.level = level, .clips = true}}) {
+    INFO(level);
+    const std::vector<double> host = with_session(habits, Way::host);
+    CHECK(same(with_session(habits, Way::deferred), host));
+    CHECK(same(with_session(habits, Way::captured), host));
+  }
+}
+
+TEST_CASE("captured steps with a GradScaler give the bits of steps that are run", "[gpu][graph]") {
+  for (const Habits& habits :
+       {Habits{}, Habits{.max_norm = 0.4, .drops = 0.3}, Habits{.clips = true, .drops = 0.5}})
+    for (const bool unscales : {false, true}) {
+      const std::vector<double> host = with_scaler(habits, Way::host, unscales);
+      CHECK(same(with_scaler(habits, Way::deferred, unscales), host));
+      CHECK(same(with_scaler(habits, Way::captured, unscales), host));
+    }
+}
+
+TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu][graph]") {
+  const auto train = [](bool capture, std::size_t* captures) {
+    manual_seed(5);
+    Net net;
+    net.drops = 0.2;
+    net.to(kDevice);
+    optim::SGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9, .dampening = 0.1});
+    gpu::CapturedStep::Function function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      optimizer.zero_grad();
+      const Tensor loss = cross_entropy(net(in[0]), in[1]);
+      loss.backward();
+      optimizer.step();
+      return {loss, net.first.weight().grad()};
+    };
+    gpu::CapturedStep step(function, {kDevice});
+    std::vector<double> numbers;
+    for (const std::int64_t n : {8, 8, 5, 8, 5, 5, 3, 8, 5}) {
+      const std::vector<Tensor> results = capture ? step(batch(n, false)) : function(batch(n, false));
+      for (const Tensor& x : results) add_all(numbers, x);
+    }
+    for (const Tensor& p : net.parameters()) add_all(numbers, p);
+    add_all(numbers, optimizer.state_dict());
+    if (captures) *captures = step.captures();
+    return numbers;
+  };
+  std::size_t captures = 0;
+  CHECK(same(train(true, &captures), train(false, nullptr)));
+  CHECK(captures == 2);
+}
+
+TEST_CASE("from the third step on a captured step waits for nothing and takes no memory",
+          "[gpu][graph][counters]") {
+  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  manual_seed(6);
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
+  gpu::CapturedStep step(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        amp::step_deferred(optimizer);
+        return {loss};
+      },
+      {kDevice});
+  const std::vector<Tensor> inputs = batch(8, false);
+  step(inputs);
+  step(inputs);
+  for (int i = 0; i < 3; ++i) {
+    const emulator::Counters cost = cost_of([&] { step(inputs); });
+    CHECK(cost.graph_launches == 1);
+    CHECK(cost.allocations == 0);
+    CHECK(cost.synchronisations == 0);
+  }
+}
+
+TEST_CASE("eager steps that nobody waits for take no memory after the second either",
+          "[gpu][graph][counters]") {
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  amp::GradScaler scaler({.init_scale = 256});
+  const std::vector<Tensor> in = batch(8, false);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
+    scaler.step_deferred(optimizer, {.max_norm = 1.0});
+    scaler.update();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const emulator::Counters cost = cost_of(step);
+  CHECK(cost.allocations == 0);
+  CHECK(cost.synchronisations == 0);
+  CHECK(cost.copies == 0);
+}
+
+TEST_CASE("a divergence of captured steps is told within two polls", "[gpu][graph]") {
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  amp::GradScaler scaler({.max_consecutive_skips = 10});
+  gpu::CapturedStep step(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
+        scaler.step_deferred(optimizer);
+        scaler.update();
+        return {};
+      },
+      {kDevice});
+  const std::vector<Tensor> good = batch(4, false), bad{full({4, 6}, NAN, {.device = kDevice}), good[1]};
+  step(good);
+  step(good);
+  const auto go_on = [&] {
+    for (int i = 0; i < 300; ++i) step(bad);
+  };
+  CHECK_THROWS_AS(go_on(), amp::DivergenceError);
+  step(good);
+  CHECK(scaler.last_verdict(optimizer) == optim::StepResult::stepped);
+}

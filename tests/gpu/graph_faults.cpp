@@ -1,0 +1,214 @@
+// Captures that fail: the error names what cannot be captured, and everything works as before afterwards.
+#include <mezzo.h>
+
+#include <stdexcept>
+
+#include "../../tensor/capture.h"
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "training.h"
+
+using namespace captured;
+
+namespace {
+
+/** A net in training, whose step does one thing more while `trouble` is set. */
+struct Training {
+  Net net;
+  std::optional<optim::FusedAdam> optimizer;
+  amp::GradScaler scaler{{.init_scale = 256}};
+  std::function<void()> trouble;
+  std::optional<gpu::CapturedStep> step;
+  std::vector<Tensor> in = batch(8, false);
+
+  Training() {
+    net.to(kDevice);
+    optimizer.emplace(net.parameters(), optim::FusedAdamOptions{.lr = 0.01});
+    step.emplace(
+        [this](const std::vector<Tensor>& x) -> std::vector<Tensor> {
+          optimizer->zero_grad();
+          const Tensor loss = cross_entropy(net(x[0]), x[1]);
+          scaler.scale(loss).backward();
+          if (trouble && Capture::current()) trouble();
+          scaler.step_deferred(*optimizer);
+          scaler.update();
+          return {loss};
+        },
+        gpu::CapturedStepOptions{kDevice});
+  }
+
+  std::vector<double> state() const {
+    std::vector<double> numbers;
+    for (const Tensor& p : net.parameters()) add_all(numbers, p);
+    add_all(numbers, optimizer->state_dict());
+    for (const auto& [name, value] : scaler.state_dict()) numbers.push_back(value);
+    numbers.push_back(static_cast<double>(default_generator().draw));
+    return numbers;
+  }
+};
+
+/** Trains with a failure at the first capture, and without; the failed call changes nothing. */
+template <class E>
+void check_failure(const std::function<void(Training&)>& trouble, const std::string& text) {
+  manual_seed(8);
+  Training failing;
+  manual_seed(8);
+  Training other;
+  (*failing.step)(failing.in);
+  (*other.step)(other.in);
+  const std::vector<double> before = failing.state();
+  const MemoryStats memory = memory_stats(kDevice);
+  failing.trouble = [&] { trouble(failing); };
+  CHECK_THROWS_WITH_AS_TEXT((*failing.step)(failing.in), E, text);
+  failing.trouble = nullptr;
+  CHECK(!Capture::current());
+  CHECK(same(failing.state(), before));
+  failing.optimizer->zero_grad();
+  other.optimizer->zero_grad();
+  CHECK(memory_stats(kDevice).total.current <= memory.total.current);
+  for (int i = 0; i < 5; ++i) {
+    (*failing.step)(failing.in);
+    (*other.step)(other.in);
+  }
+  CHECK(failing.step->captures() == 1);
+  CHECK(same(failing.state(), other.state()));
+}
+
+}  // namespace
+
+TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gpu][graph]") {
+  check_failure<StateError>([](Training& t) { (void)sum(t.net.first.weight()).item<float>(); },
+                            "item: the device is read");
+  check_failure<StateError>([](Training& t) { (void)t.net.first.weight().to_vector<double>(); },
+                            "to_vector: ");
+  check_failure<StateError>([](Training& t) { (void)t.net.first.weight().to(cpu); },
+                            "to: the device is read");
+  check_failure<StateError>([](Training&) { (void)ones({3}).to(kDevice); }, "to: host memory is read");
+  check_failure<StateError>([](Training& t) { (void)t.scaler.get_scale(); },
+                            "GradScaler.get_scale: the scale is read");
+  check_failure<StateError>([](Training& t) { (void)t.scaler.step(*t.optimizer); }, "call step_deferred()");
+  check_failure<StateError>(
+      [](Training&) {
+        gpu::Graph inner;
+        inner.capture(kDevice, [] {});
+      },
+      "another step is being captured");
+  check_failure<ShapeError>(
+      [](Training& t) { (void)(t.net.first.weight() + ones({7}, {.device = kDevice})); },
+      "shapes do not broadcast");
+  check_failure<std::runtime_error>([](Training&) { throw std::runtime_error("the program's own"); },
+                                    "the program's own");
+}
+
+TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
+  for (const int n : {1, 2, 5})
+    check_failure<OutOfMemory>(
+        [n](Training& t) {
+          allocator_for(kDevice).fail_nth(n);
+          for (int i = 0; i < 10; ++i) (void)(t.net.first.weight() * 2.0);
+        },
+        "out of memory");
+}
+
+TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
+  gpu::CapturedStep step(
+      [](const std::vector<Tensor>&) -> std::vector<Tensor> {
+        (void)rand({3}, {.device = kDevice});
+        manual_seed(5);
+        return {rand({3}, {.device = kDevice})};
+      },
+      {kDevice});
+  step({});
+  CHECK_THROWS_WITH_AS_TEXT(step({}), StateError, "manual_seed: a generator was seeded");
+}
+
+TEST_CASE("random numbers of a captured step go on from the generator, which goes on from them",
+          "[gpu][graph]") {
+  const auto drawn = [](bool capture) {
+    manual_seed(12);
+    const auto step = as_steps(
+        [](const std::vector<Tensor>&) -> std::vector<Tensor> {
+          return {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
+                  dropout(ones({40}, {.device = kDevice}), {.p = 0.5})};
+        },
+        capture);
+    std::vector<double> numbers;
+    for (int i = 0; i < 6; ++i) {
+      for (const Tensor& x : step({})) add_all(numbers, x);
+      if (i == 3) add_all(numbers, rand({4}));
+      if (i == 4) manual_seed(99);
+    }
+    add_all(numbers, rand({4}));
+    return numbers;
+  };
+  CHECK(same(drawn(true), drawn(false)));
+}
+
+TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph]") {
+  gpu::Graph().capture(kDevice, [] {});  // what the device keeps for all captures is there from now on
+  const Tensor x = ones({1000}, {.device = kDevice}), y = zeros({1000}, {.device = kDevice});
+  empty_cache(kDevice);
+  const MemoryStats before = memory_stats(kDevice);
+  {
+    gpu::Graph graph;
+    CHECK(!graph.is_captured());
+    CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "nothing was captured");
+    graph.capture(kDevice, [&] { y.copy_(y + x * 2.0); });
+    CHECK(y.to_vector<double>()[3] == 0);
+    const Tensor other = full({1000}, 7, {.device = kDevice});  // of the same size: not in the graph's memory
+    for (int i = 0; i < 3; ++i) graph.replay();
+    CHECK(y.to_vector<double>()[999] == 6);
+    CHECK(other.to_vector<double>()[999] == 7);
+    graph.capture(kDevice, [&] { y.fill_(1); });
+    graph.replay();
+    CHECK(y.to_vector<double>()[0] == 1);
+  }
+  empty_cache(kDevice);
+  CHECK(memory_stats(kDevice).reserved == before.reserved);
+}
+
+TEST_CASE("a class out of range in a captured step is told when the device is waited for", "[gpu][graph]") {
+  const Tensor scores = zeros({2, 3}, {.device = kDevice});
+  gpu::CapturedStep step(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {cross_entropy(scores, in[0])}; },
+      {kDevice});
+  const Tensor good = zeros({2}, {.dtype = i64, .device = kDevice}),
+               bad = full({2}, 5, {.dtype = i64, .device = kDevice});
+  step({good});
+  step({good});
+  CHECK(step({good})[0].item<float>() > 0);
+  const Tensor loss = step({bad})[0];
+  CHECK_THROWS_WITH_AS_TEXT(loss.item<float>(), IndexError,
+                            "cross_entropy: class out of range; got 5 at target[0]");
+  CHECK(step({good})[0].item<float>() > 0);
+}
+
+TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
+  const Tensor p = ones({3}, {.device = kDevice}).requires_grad_();
+  auto optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
+  p.set_grad(ones({3}, {.device = kDevice}));
+  optimizer->step();
+  gpu::Graph graph;
+  graph.capture(kDevice, [&] { optimizer->step(); });
+  graph.replay();
+  optimizer->add_param_group({ones({2}, {.device = kDevice}).requires_grad_()}, {});
+  CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "parameters were added");
+  optimizer.reset();
+  CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "an optimizer of the captured step has ended");
+}
+
+TEST_CASE("the CPU captures nothing, and a captured step runs there all the same", "[gpu][graph]") {
+  gpu::Graph graph;
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported, "the CPU records no work");
+  int calls = 0;
+  gpu::CapturedStep step(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        ++calls;
+        return {in[0] * 2.0};
+      },
+      {cpu});
+  for (int i = 0; i < 3; ++i) CHECK(step({ones({2})})[0].to_vector<double>()[0] == 2);
+  CHECK(calls == 3);
+  CHECK(step.captures() == 0);
+  CHECK_THROWS_WITH_AS_TEXT(gpu::CapturedStep(nullptr), ValueError, "no function");
+}

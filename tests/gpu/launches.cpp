@@ -1,0 +1,52 @@
+// How many kernels a captured training step runs, library calls included. Launch-bound nets gain from fewer of them and from nothing else.
+#include <mezzo.h>
+
+#include <iostream>
+
+#include "../../samples/common/nets.h"
+#include "../support/catch.h"
+#include "training.h"
+
+using namespace captured;
+
+namespace {
+
+/** Launches of one captured step of a net at a level, Adam, dynamic scaling where the level has it. */
+template <class AnyNet> std::int64_t launches_of(const std::string& level) {
+  manual_seed(1);
+  AnyNet net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
+  const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
+  gpu::CapturedStep step(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        amp::step_deferred(optimizer);
+        return {loss};
+      },
+      {kDevice});
+  const std::vector<Tensor> in{rand({4, 1, 28, 28}).to(kDevice),
+                               zeros({4}, {.dtype = i64, .device = kDevice})};
+  for (int i = 0; i < 3; ++i) step(in);
+  const emulator::Counters cost = cost_of([&] { step(in); });
+  CHECK(cost.allocations == 0);
+  CHECK(cost.synchronisations == 0);
+  return cost.launches - static_cast<std::int64_t>(in.size());  // without the copies into the input's slots
+}
+
+}  // namespace
+
+TEST_CASE("a captured step of the MLP is few launches", "[gpu][graph][counters]") {
+  struct Budget {
+    const char* level;
+    std::int64_t launches;
+  };
+  for (const Budget& budget : {Budget{"O0", 20}, Budget{"O1", 33}, Budget{"O2", 26}, Budget{"O5", 24}}) {
+    const std::int64_t launches = launches_of<samples::Mlp>(budget.level);
+    std::cout << "launches of a captured MLP step at " << budget.level << ": " << launches << "\n";
+    INFO(budget.level);
+    CHECK(launches <= budget.launches);
+  }
+}
