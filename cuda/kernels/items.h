@@ -22,19 +22,22 @@ void launch_over(std::int64_t items, Device device, void (*kernel)(Ps...), const
          arguments...);
 }
 
-/** The quotient and the rest of a division of numbers that are not negative. */
-struct Split {
-  std::int64_t quotient, rest;
+/** Quotient and rest; a 64-bit division costs several times as much as one of 32 bits. */
+__device__ inline std::int64_t divided(std::int64_t value, std::int64_t by, std::int64_t& rest) {
+  std::int64_t quotient;
+  if ((value | by) >> 31 == 0)
+    quotient = static_cast<std::uint32_t>(value) / static_cast<std::uint32_t>(by);
+  else
+    quotient = value / by;
+  rest = value - quotient * by;
+  return quotient;
+}
 
-  __device__ Split(std::int64_t number, std::int64_t divisor) {
-    if ((number | divisor) <= 0xFFFFFFFF) {  // a 64-bit division costs several times as much
-      quotient = static_cast<std::uint32_t>(number) / static_cast<std::uint32_t>(divisor);
-      rest = static_cast<std::uint32_t>(number) % static_cast<std::uint32_t>(divisor);
-    } else {
-      quotient = number / divisor;
-      rest = number % divisor;
-    }
-  }
+/** The same as one value. */
+struct Split {
+  std::int64_t quotient = 0, rest = 0;
+
+  __device__ Split(std::int64_t value, std::int64_t by) { quotient = divided(value, by, rest); }
 };
 
 }  // namespace mezzo::gpu

@@ -1,5 +1,5 @@
 // Kernels that move elements unchanged: each element of the result is one of the operand's, or a constant.
-// Sees: lines.h.
+// Sees: items.h, lines.h.
 // Read next: triangle.cu, placement.cu, unfold.cu (the moves).
 //
 // A move, passed to the kernel by value, states `std::int64_t source(std::int64_t i)`: where element number i of the row-major result lies in the
@@ -8,6 +8,7 @@
 
 #include "../../tensor/cpu/convert.h"
 #include "../../tensor/cpu/word.h"
+#include "items.h"
 #include "lines.h"
 
 namespace mezzo::gpu {
@@ -47,17 +48,6 @@ void move_elements(const Tensor& x, const Tensor& y, double constant, const Move
            current_stream(y.device()), move, static_cast<const Word*>(x.raw_data()),
            static_cast<Word*>(y.raw_data()), count, bits);
   });
-}
-
-/** Quotient and rest; a 64-bit division costs several times as much as one of 32 bits. */
-__device__ inline std::int64_t divided(std::int64_t value, std::int64_t by, std::int64_t& rest) {
-  std::int64_t quotient;
-  if ((value | by) >> 31 == 0)
-    quotient = static_cast<std::uint32_t>(value) / static_cast<std::uint32_t>(by);
-  else
-    quotient = value / by;
-  rest = value - quotient * by;
-  return quotient;
 }
 
 }  // namespace mezzo::gpu

@@ -77,7 +77,7 @@ void index_positions(Inputs in, Outputs out, const op::IndexPositions::Attrs& at
 }
 
 /** Counts elements that are not zero, and gives each the row of coordinates of its number. */
-template <class C> struct Found {
+template <class C> struct NonzeroPlaces {
   using State = std::int64_t;
   Array x;
   Axes shape;                 // strides are of no account
@@ -118,7 +118,8 @@ void nonzero(Inputs in, Outputs out, const op::Nonzero::Attrs& attrs) {
   std::int64_t* const count = static_cast<std::int64_t*>(total.raw_data());
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     scan(Lines{.count = 1, .length = x.numel()}, false,
-         Found<C>{Array(x), shape, x.numel(), attrs.count, out[0].data<std::int64_t>(), count}, x.device());
+         NonzeroPlaces<C>{Array(x), shape, x.numel(), attrs.count, out[0].data<std::int64_t>(), count},
+         x.device());
   });
   const std::int64_t found = x.numel() == 0 ? 0 : read(count, x.device());
   if (found != attrs.count)

@@ -113,6 +113,41 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("an op in place that runs out of memory leaves its operand as it was", "[gpu][memory]") {
+  NEED_DEVICE();
+  const Tensor rows = places({3000}, 40), values = counting({3000, 5});
+  const std::function<void(const Tensor&)> works[] = {
+      [&](const Tensor& x) { index_add_(x, 0, rows, values); },
+      [&](const Tensor& x) { index_copy_(x, 0, rows, values); },
+      [&](const Tensor& x) { index_put_(x, {rows}, values, {.accumulate = true}); },
+      [&](const Tensor& x) { index_put_(x, {rows}, values.to(f64)); },
+      [&](const Tensor& x) {
+        scatter_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values);
+      },
+      [&](const Tensor& x) {
+        scatter_add_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values);
+      },
+      [&](const Tensor& x) { cumsum_(x.t(), 1); },
+      [&](const Tensor& x) { x.copy_(values.slice(0, 1, 41).to(cpu)); },
+  };
+  for (std::size_t i = 0; i < std::size(works); ++i) {
+    INFO(i);
+    const Tensor x = counting({40, 5});
+    const std::vector<double> before = x.to_vector<double>();
+    for (int n = 1; n < 100; ++n) {
+      allocator_for(kDevice).fail_nth(n);
+      try {
+        works[i](x);
+        allocator_for(kDevice).fail_nth(0);
+        break;
+      } catch (const OutOfMemory&) {
+        REQUIRE(x.to_vector<double>() == before);
+      }
+    }
+    CHECK(x.to_vector<double>() != before);
+  }
+}
+
 TEST_CASE("a device that is not there is named wherever a tensor is asked for on it", "[gpu]") {
   NEED_DEVICE();
   const Device absent{DeviceKind::cuda, 63};
