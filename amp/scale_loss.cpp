@@ -172,7 +172,7 @@ void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, Overf
     for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
     const bool checked = first.fresh && looks_for_overflow;
     optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
-                 checked ? flags.of(first.tensors.x.device()) : Tensor{});
+                 checked || !Capture::current() ? flags.of(first.tensors.x.device()) : Tensor{});
     work.erase(work.begin(), rest);
   }
 }
