@@ -11,6 +11,10 @@ if [ ${#files[@]} -eq 0 ]; then
   mapfile -t files < <(find mezzo.h amp autograd cuda nn optim samples tensor tests -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 fi
 
+for file in "${files[@]}"; do
+  case $file in *.h | *.cpp | *.cu) ;; *) echo "format.sh: $file is not C++ or CUDA" >&2; exit 2 ;; esac
+done
+
 tool=$(command -v clang-format-14 || command -v clang-format)
 case $("${tool:-false}" --version 2>/dev/null) in
   *"version 14."*) ;;
