@@ -22,6 +22,18 @@ struct Watch {
   std::vector<WatchedRange> ranges;
   bool is_armed = false;  // a kernel may have noted something
   std::size_t kept = 0;   // the first ranges, whose words are in captured steps
+  // When each range was first watched since the last wait; 0: not since. Where several were broken, the call that came first is the one to tell of.
+  std::array<std::size_t, kWords> turns{};
+  std::size_t last_turn = 0;
+
+  DeferredWord* take_turn(std::size_t i) {
+    if (turns[i] == 0) turns[i] = ++last_turn;
+    return data() + i;
+  }
+  void forget_turns() {
+    turns.fill(0);
+    last_turn = 0;
+  }
 
   DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
 };
@@ -76,10 +88,10 @@ DeferredWord* watch(Device device, const WatchedRange& range) {
     Watch& watch = watch_of(device);
     watch.is_armed = true;
     const auto at = std::find(watch.ranges.begin(), watch.ranges.end(), range);
-    if (at != watch.ranges.end()) return watch.data() + (at - watch.ranges.begin());
+    if (at != watch.ranges.end()) return watch.take_turn(static_cast<std::size_t>(at - watch.ranges.begin()));
     if (watch.ranges.size() < kWords) {
       watch.ranges.push_back(range);
-      return watch.data() + (watch.ranges.size() - 1);
+      return watch.take_turn(watch.ranges.size() - 1);
     }
   }
   // All words are taken: what was noted has to come out before they can serve others.
@@ -109,11 +121,14 @@ void raise_deferred(Device device) {
     runtime::copy(words.data(), watch.data(), sizeof words, stream);
     runtime::synchronize(stream);
     watch.is_armed = false;
-    for (std::size_t i = watch.ranges.size(); i-- > 0;)
-      if (words[i] != kNothingBad) {
+    std::size_t first_turn = watch.last_turn + 1;
+    for (std::size_t i = 0; i < watch.ranges.size(); ++i)
+      if (words[i] != kNothingBad && watch.turns[i] < first_turn) {
         noted = words[i];
         broken = watch.ranges[i];
+        first_turn = watch.turns[i];
       }
+    watch.forget_turns();
     if (noted != kNothingBad) reset(watch, device);
   }
   if (noted != kNothingBad) fail_noted(broken, noted);

@@ -177,3 +177,14 @@ TEST_CASE("an index out of range is told when the device is waited for, in the C
   expect([&](Device d) { return scatter_add(x.to(d), 1, places(d), src.to(d)); },
          "scatter_add: index out of range; got 3 at index[1,0] into dimension 1 of f32[4,3]");
 }
+
+TEST_CASE("of several bad indices that of the first call is told", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = ones({4}).to(kDevice);
+  const auto index = [](double value) { return full({3}, value, {.dtype = i64, .device = kDevice}); };
+  gather(x, 0, index(1))
+      .to(cpu);  // from now on the range of these indices is known, that of the classes is not
+  const Tensor classes = one_hot(index(9), 5), elements = gather(x, 0, index(7));
+  CHECK_THROWS_WITH_AS_TEXT(elements.to(cpu), IndexError, "one_hot: index out of range; got 9");
+  CHECK(gather(x, 0, index(1)).to_vector<double>() == std::vector<double>(3, 1.0));
+}
