@@ -14,6 +14,7 @@ namespace mezzo::gpu {
 namespace {
 
 using cpu_kernels::SampleTaps;
+using cpu_kernels::visit_sampling;
 
 /** Sizes and operands of a call; not all calls use all of them. */
 template <int N> struct Sampling {
@@ -188,39 +189,29 @@ void image_gradient(const Sampling<N>& s, const Array& dx, std::int64_t count, D
   launch(&settle_kernel<C>, elementwise(count), stream, sums, dx, count);
 }
 
-/** Calls f with the type of arithmetic and the number of the image's dimensions. */
-template <class F> void visit_kind(DType dtype, int rank, F&& f) {
-  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
-    if (rank == 4)
-      f(std::type_identity<C>{}, std::integral_constant<int, 2>{});
-    else
-      f(std::type_identity<C>{}, std::integral_constant<int, 3>{});
-  });
-}
-
 void grid_sample(Inputs in, Outputs out, const op::GridSampleAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const Tensor x = row_major(in[0]), grid = row_major(in[1]);
-  visit_kind(out[0].dtype(), x.dim(),
-             [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-               const Sampling<N> s(x, grid, out[0], attrs);
-               launch(&sample_kernel<C, N>, s.blocks(), current_stream(x.device()), s);
-             });
+  visit_sampling(out[0].dtype(), x.dim(),
+                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
+                   const Sampling<N> s(x, grid, out[0], attrs);
+                   launch(&sample_kernel<C, N>, s.blocks(), current_stream(x.device()), s);
+                 });
 }
 
 void grid_sample_backward(Inputs in, Outputs out, const op::GridSampleBackward::Attrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), grid = row_major(in[2]);
-  visit_kind(promoted_dtype(in), x.dim(),
-             [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-               const Sampling<N> s(x, grid, g, attrs.sampling);
-               if (out[0].numel() > 0) image_gradient<C, N>(s, Array(out[0]), out[0].numel(), x.device());
-               if (out[1].numel() == 0) return;
-               const std::int64_t places = s.images * s.places;
-               const Spread spread = spread_over(places, s.channels, true);
-               launch(&grid_gradient_kernel<C, N>,
-                      {.blocks = blocks_for(places, spread.slots), .threads = spread.threads()},
-                      current_stream(x.device()), s, spread, Array(out[1]));
-             });
+  visit_sampling(promoted_dtype(in), x.dim(),
+                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
+                   const Sampling<N> s(x, grid, g, attrs.sampling);
+                   if (out[0].numel() > 0) image_gradient<C, N>(s, Array(out[0]), out[0].numel(), x.device());
+                   if (out[1].numel() == 0) return;
+                   const std::int64_t places = s.images * s.places;
+                   const Spread spread = spread_over(places, s.channels, true);
+                   launch(&grid_gradient_kernel<C, N>,
+                          {.blocks = blocks_for(places, spread.slots), .threads = spread.threads()},
+                          current_stream(x.device()), s, spread, Array(out[1]));
+                 });
 }
 
 }  // namespace

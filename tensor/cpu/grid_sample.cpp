@@ -117,46 +117,36 @@ void sample_backward_grid(const Tensor& g, const Tensor& x, const Tensor& grid, 
       40 + 10 * static_cast<double>(e.channels));
 }
 
-/** Calls f<C, N> with the type of arithmetic and the number of the image's dimensions. */
-template <class F> void visit_kind(DType dtype, int rank, F&& f) {
-  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
-    if (rank == 4)
-      f(std::type_identity<C>{}, std::integral_constant<int, 2>{});
-    else
-      f(std::type_identity<C>{}, std::integral_constant<int, 3>{});
-  });
-}
-
 }  // namespace
 
 void GridSample::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const CastScope no_casts(nullptr);
-  visit_kind(out[0].dtype(), in[0].dim(),
-             [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-               const Tensor y = room_for<C>(out[0]);
-               sample<C, N>(in_compute<C>(in[0]), in_compute<C>(in[1]), y, attrs);
-               if (!y.is_same(out[0])) copy_values(y, out[0]);
-             });
+  visit_sampling(out[0].dtype(), in[0].dim(),
+                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
+                   const Tensor y = room_for<C>(out[0]);
+                   sample<C, N>(in_compute<C>(in[0]), in_compute<C>(in[1]), y, attrs);
+                   if (!y.is_same(out[0])) copy_values(y, out[0]);
+                 });
 }
 
 void GridSampleBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const DType compute = promoted_dtype(in);
-  visit_kind(compute, in[1].dim(),
-             [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-               const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]), grid = in_compute<C>(in[2]);
-               if (out[0].numel() > 0) {
-                 const Tensor dx = room_for<C>(out[0]);
-                 sample_backward_x<C, N>(g, grid, dx, attrs.sampling);
-                 if (!dx.is_same(out[0])) copy_values(dx, out[0]);
-               }
-               if (out[1].numel() > 0) {
-                 const Tensor dgrid = room_for<C>(out[1]);
-                 sample_backward_grid<C, N>(g, x, grid, dgrid, attrs.sampling);
-                 if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
-               }
-             });
+  visit_sampling(
+      compute, in[1].dim(), [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
+        const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]), grid = in_compute<C>(in[2]);
+        if (out[0].numel() > 0) {
+          const Tensor dx = room_for<C>(out[0]);
+          sample_backward_x<C, N>(g, grid, dx, attrs.sampling);
+          if (!dx.is_same(out[0])) copy_values(dx, out[0]);
+        }
+        if (out[1].numel() > 0) {
+          const Tensor dgrid = room_for<C>(out[1]);
+          sample_backward_grid<C, N>(g, x, grid, dgrid, attrs.sampling);
+          if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
+        }
+      });
 }
 
 }  // namespace mezzo::op

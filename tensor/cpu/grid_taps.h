@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "../compute_type.h"
 #include "../ops/grid_sample.h"
 
 namespace mezzo::cpu_kernels {
@@ -136,5 +137,15 @@ template <class C, int N> struct SampleTaps {
     }
   }
 };
+
+/** Calls f<C, N> with the type of arithmetic and the number of the image's dimensions. */
+template <class F> void visit_sampling(DType dtype, int rank, F&& f) {
+  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
+    if (rank == 4)
+      f(std::type_identity<C>{}, std::integral_constant<int, 2>{});
+    else
+      f(std::type_identity<C>{}, std::integral_constant<int, 3>{});
+  });
+}
 
 }  // namespace mezzo::cpu_kernels

@@ -1,23 +1,14 @@
 // What operations cost the device, in launches, copies, allocations and synchronisations: counted by the emulated runtime.
 #include <mezzo.h>
 
-#include "../emulator/counters.h"
 #include "../support/catch.h"
+#include "cost.h"
 
 using namespace mezzo;
 
 namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
-
-/** What a call costs. */
-template <class F> emulator::Counters cost_of(F&& call) {
-  const emulator::Counters before = emulator::counters();
-  call();
-  const emulator::Counters after = emulator::counters();
-  return {after.launches - before.launches, after.copies - before.copies,
-          after.allocations - before.allocations, after.synchronisations - before.synchronisations};
-}
 
 }  // namespace
 

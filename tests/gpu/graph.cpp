@@ -158,15 +158,7 @@ TEST_CASE("from the third step on a captured step waits for nothing and takes no
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
   const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-  gpu::CapturedStep step(
-      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
-        optimizer.zero_grad();
-        const Tensor loss = cross_entropy(net(in[0]), in[1]);
-        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-        amp::step_deferred(optimizer);
-        return {loss};
-      },
-      {kDevice});
+  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
   const std::vector<Tensor> inputs = batch(8, false);
   step(inputs);
   step(inputs);

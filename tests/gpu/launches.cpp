@@ -19,15 +19,7 @@ template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
   const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-  gpu::CapturedStep step(
-      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
-        optimizer.zero_grad();
-        const Tensor loss = cross_entropy(net(in[0]), in[1]);
-        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-        amp::step_deferred(optimizer);
-        return {loss};
-      },
-      {kDevice});
+  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
   const std::vector<Tensor> in{rand({4, 1, 28, 28}).to(kDevice),
                                zeros({4}, {.dtype = i64, .device = kDevice})};
   for (int i = 0; i < 12; ++i) step(in);  // overflows at first may put off the capture

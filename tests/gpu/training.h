@@ -11,23 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "../emulator/counters.h"
+#include "cost.h"
 
 namespace captured {
 
 using namespace mezzo;
 
 inline const Device kDevice{DeviceKind::cuda, 0};
-
-/** What a call costs. */
-template <class F> emulator::Counters cost_of(F&& call) {
-  const emulator::Counters before = emulator::counters();
-  call();
-  const emulator::Counters after = emulator::counters();
-  return {after.launches - before.launches, after.copies - before.copies,
-          after.allocations - before.allocations, after.synchronisations - before.synchronisations,
-          after.graph_launches - before.graph_launches};
-}
 
 inline void add_all(std::vector<double>& numbers, const Tensor& x) {
   for (const double v : x.to(cpu).to_vector<double>()) numbers.push_back(v);
@@ -64,6 +54,18 @@ inline std::vector<Tensor> batch(std::int64_t n, bool overflows) {
   std::vector<double> classes;
   for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<double>(i % 4));
   return {x.to(kDevice), tensor(classes, {n}, {.dtype = i64}).to(kDevice)};
+}
+
+/** A training step of a net under its session, which waits for nothing: it takes images and classes and gives the loss. */
+template <class AnyNet>
+gpu::CapturedStep::Function deferred_step(const AnyNet& net, optim::Optimizer& optimizer) {
+  return [net, &optimizer](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(net(in[0]), in[1]);
+    amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+    amp::step_deferred(optimizer);
+    return {loss};
+  };
 }
 
 /** The steps of a training: run one by one, or captured. */

@@ -1,0 +1,15 @@
+// What a call costs the emulated device.
+// Sees: ../emulator/counters.h.
+// Read next: counters.cpp, launches.cpp.
+#pragma once
+
+#include "../emulator/counters.h"
+
+template <class F> mezzo::emulator::Counters cost_of(F&& call) {
+  const mezzo::emulator::Counters before = mezzo::emulator::counters();
+  call();
+  const mezzo::emulator::Counters after = mezzo::emulator::counters();
+  return {after.launches - before.launches, after.copies - before.copies,
+          after.allocations - before.allocations, after.synchronisations - before.synchronisations,
+          after.graph_launches - before.graph_launches};
+}
