@@ -9,6 +9,7 @@
 #include "../autograd/ops/operators.h"
 #include "../tensor/text.h"
 #include "divergence.h"
+#include "grad_scaler_parts.h"
 #include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
@@ -17,9 +18,7 @@ namespace mezzo::amp {
 using optim::Optimizer;
 using optim::StepResult;
 
-namespace {
-
-void require(bool holds, std::string_view what, double got, std::string_view expected) {
+void require_in_range(bool holds, std::string_view what, double got, std::string_view expected) {
   if (!holds)
     fail<ValueError>(
         "GradScaler",
@@ -27,26 +26,28 @@ void require(bool holds, std::string_view what, double got, std::string_view exp
 }
 
 void require_scale(std::string_view what, double scale) {
-  require(std::isfinite(scale) && scale > 0 && std::isfinite(static_cast<float>(scale)) &&
-              static_cast<float>(scale) > 0,
-          what, scale, "a finite number > 0");
+  require_in_range(std::isfinite(scale) && scale > 0 && std::isfinite(static_cast<float>(scale)) &&
+                       static_cast<float>(scale) > 0,
+                   what, scale, "a finite number > 0");
 }
 
 void check(const GradScalerOptions& o) {
   require_scale("init_scale", o.init_scale);
-  require(std::isfinite(o.growth_factor) && o.growth_factor > 1, "growth_factor", o.growth_factor,
-          "a number > 1");
-  require(o.backoff_factor > 0 && o.backoff_factor < 1, "backoff_factor", o.backoff_factor,
-          "a number in (0, 1)");
-  require(o.growth_interval >= 1, "growth_interval", o.growth_interval, "at least 1");
-  require(o.hysteresis >= 1, "hysteresis", o.hysteresis, "at least 1");
-  require(o.max_consecutive_skips >= 0, "max_consecutive_skips", o.max_consecutive_skips,
-          "0 (never) or a count");
+  require_in_range(std::isfinite(o.growth_factor) && o.growth_factor > 1, "growth_factor", o.growth_factor,
+                   "a number > 1");
+  require_in_range(o.backoff_factor > 0 && o.backoff_factor < 1, "backoff_factor", o.backoff_factor,
+                   "a number in (0, 1)");
+  require_in_range(o.growth_interval >= 1, "growth_interval", o.growth_interval, "at least 1");
+  require_in_range(o.hysteresis >= 1, "hysteresis", o.hysteresis, "at least 1");
+  require_in_range(o.max_consecutive_skips >= 0, "max_consecutive_skips", o.max_consecutive_skips,
+                   "0 (never) or a count");
   if (o.min_scale) require_scale("min_scale", *o.min_scale);
   if (o.max_scale) require_scale("max_scale", *o.max_scale);
   if (o.min_scale && o.max_scale)
-    require(*o.min_scale <= *o.max_scale, "min_scale", *o.min_scale, "at most max_scale");
+    require_in_range(*o.min_scale <= *o.max_scale, "min_scale", *o.min_scale, "at most max_scale");
 }
+
+namespace {
 
 ScaleState initial_state(const GradScalerOptions& o) {
   return {.scale = static_cast<double>(static_cast<float>(o.init_scale)), .tolerance = o.hysteresis};
@@ -144,14 +145,14 @@ std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
   return work;
 }
 
+}  // namespace
+
 std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
   std::vector<Tensor> grads;
   for (const Tensor& p : optimizer.params())
     if (const Tensor grad = p.grad(); grad.defined()) grads.push_back(grad);
   return grads;
 }
-
-}  // namespace
 
 namespace {
 
@@ -215,14 +216,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   optimizers_[&optimizer] = state;
 }
 
-namespace {
-
-[[noreturn]] void refuse_second_step(std::string_view op) {
+void refuse_second_step(std::string_view op) {
   fail<StateError>(op,
                    {.what = "step was called already since the last update", .hint = "call update() first"});
 }
-
-}  // namespace
 
 StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
@@ -259,162 +256,6 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
       fail_diverged(optimizer, std::string(optimizer.type_name()), scale_number());
   }
   return result;
-}
-
-// ---- steps that nobody waits for ------------------------------------------------------------------------------------------
-
-/** Looks after the optimizers that captured steps update. */
-class GradScaler::Guest final : public CaptureGuest {
- public:
-  explicit Guest(GradScaler& scaler) : scaler_(&scaler) {}
-  void leave() { scaler_ = nullptr; }
-
-  void before_replay() override {}
-  void after_replay() override {
-    if (!scaler_) return;
-    for (Optimizer* optimizer : optimizers) scaler_->watch(*optimizer);
-  }
-  void abandon_capture() noexcept override {
-    if (scaler_) scaler_->end_iteration();
-  }
-
-  std::unordered_set<Optimizer*> optimizers;
-
- private:
-  GradScaler* scaler_;
-};
-
-void GradScaler::leave_captures() {
-  if (guest_) guest_->leave();
-}
-
-void GradScaler::join_capture() {
-  Capture* capture = Capture::current();
-  if (!capture) return;
-  if (!guest_) guest_ = std::make_shared<Guest>(*this);
-  capture->join(guest_);
-}
-
-Tensor GradScaler::flag_for(const Optimizer& optimizer, Device device) {
-  Tensor& flag = flags_[&optimizer];
-  if (!flag.defined() || flag.device() != device) flag = lowered_flag(device);
-  return flag;
-}
-
-/** What the device knows alone becomes the host's. */
-void GradScaler::read_flag(const Optimizer& optimizer, PerOptimizer& state) {
-  if (!state.flag.defined()) return;
-  const Tensor flag = std::exchange(state.flag, {});
-  note(flag, optimizer, state);
-  flag.zero_();
-}
-
-void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& options) {
-  constexpr std::string_view op = "GradScaler.step_deferred";
-  const bool can_defer = optimizer.can_defer();
-  Capture::require_prepared(op, can_defer, "the optimizer takes its first step");
-  if (!options_.enabled) {
-    if (!can_defer) return void(optimizer.step(options));
-    optimizer.step_deferred(options, {});
-    return optimizer.clock().flush();
-  }
-  PerOptimizer state = state_of(op, optimizer);
-  if (state.stage == Stage::stepped) refuse_second_step(op);
-  if (!can_defer) {
-    (void)step(optimizer, options);
-    defers_ = !gradients_of(optimizer).empty();
-    return;
-  }
-  defers_ = true;
-  const Device device = gradients_of(optimizer)[0].device();
-  optim::Deferral deferral{.skip_limit = options_.max_consecutive_skips};
-  if (state.stage == Stage::ready && optimizer.unscales_itself()) {
-    look_through(optimizer, state);
-    deferral.scale = kept_.on(device).scale(f64).data<double>();
-  } else if (state.stage == Stage::ready) {
-    unscale(optimizer, state);
-    state.stage = Stage::unscaled;
-    optimizers_[&optimizer] = state;
-  }
-  join_capture();
-  deferral.found_inf = state.flag.defined() ? state.flag : flag_for(optimizer, device);
-  if (!state.flag.defined()) deferral.found_inf.fill_(state.found_inf ? 1 : 0);  // unscale_ has told the host
-  state.flag = deferral.found_inf;
-  optimizer.step_deferred(options, deferral);
-  state.stage = Stage::stepped;
-  state.had_gradients = true;
-  state.clock = optimizer.clock().shared_from_this();
-  optimizers_[&optimizer] = state;
-  if (Capture::current())
-    guest_->optimizers.insert(&optimizer);
-  else
-    watch(optimizer);
-}
-
-void GradScaler::watch(Optimizer& optimizer) {
-  watches_[&optimizer].tick(optimizer, std::string(optimizer.type_name()), [this] { return scale_number(); });
-}
-
-StepResult GradScaler::last_verdict(Optimizer& optimizer) {
-  if (options_.enabled)
-    watches_[&optimizer].look(optimizer, std::string(optimizer.type_name()),
-                              [this] { return scale_number(); });
-  return optimizer.last_result();
-}
-
-/** One launch for each optimizer; the last one moves the scale. */
-void GradScaler::update_on_device() {
-  std::optional<Device> device;
-  for (const auto& [optimizer, state] : optimizers_)
-    if (state.flag.defined()) device = state.flag.device();
-  for (const auto& [optimizer, flag] : flags_)
-    if (!device) device = flag.device();
-  const DeviceScale& scale = kept_.on(device.value_or(cpu));
-  std::size_t left = optimizers_.size();
-  for (auto& [optimizer, state] : optimizers_) {
-    ScaleCall call = scale.call(rule());
-    if (state.clock)
-      if (const auto owed = state.clock->take_owed()) call.clock = *owed;
-    if (state.flag.defined()) call.noted = call.lowered = state.flag.data<float>();
-    call.found = state.found_inf;
-    call.any = state.had_gradients;
-    call.moves = --left == 0;
-    kept_.run(call);
-  }
-}
-
-/** The host looks at the scale: what it has not seen becomes one event. */
-void GradScaler::note_seen() const {
-  if (!kept_.is_ahead()) return void(seen_scale_ = scale_number());
-  const double former = seen_scale_, now = scale_number();
-  const bool overflowed = kept_.device_overflows() != seen_overflows_;
-  seen_overflows_ = kept_.device_overflows();
-  seen_scale_ = now;
-  if (overflowed)
-    history_.note(former, now, ScaleReason::overflow);
-  else if (now != former)
-    history_.note(former, now, ScaleReason::growth);
-}
-
-double GradScaler::get_scale() const {
-  if (!options_.enabled) return 1;
-  if (Capture::current())
-    fail<StateError>("GradScaler.get_scale", {.what = "the scale is read while a step is being captured",
-                                              .hint = "read it after a replay"});
-  note_seen();
-  return scale_number();
-}
-
-std::vector<ScaleEvent> GradScaler::events() const {
-  note_seen();
-  return history_.events();
-}
-
-bool GradScaler::found_inf(const Optimizer& optimizer) const {
-  const auto found = optimizers_.find(&optimizer);
-  if (found == optimizers_.end()) return false;
-  const PerOptimizer& state = found->second;
-  return state.found_inf || (state.flag.defined() && state.flag.item<float>() != 0);
 }
 
 // ---- the scale --------------------------------------------------------------------------------------------------------------
@@ -486,64 +327,6 @@ void GradScaler::set_growth_interval(int interval) {
   changed.growth_interval = interval;
   check(changed);
   options_ = changed;
-}
-
-// ---- checkpoints --------------------------------------------------------------------------------------------------------------
-
-std::map<std::string, double> GradScaler::state_dict() const {
-  if (!options_.enabled) return {};
-  note_seen();
-  const ScaleState& state = kept_.state();
-  std::map<std::string, double> out{{"scale", state.scale},
-                                    {"growth_factor", options_.growth_factor},
-                                    {"backoff_factor", options_.backoff_factor},
-                                    {"growth_interval", options_.growth_interval},
-                                    {"_growth_tracker", static_cast<double>(state.unskipped)}};
-  if (options_.hysteresis > 1) out["hysteresis_tracker"] = static_cast<double>(state.tolerance);
-  return out;
-}
-
-GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved) const {
-  constexpr std::string_view op = "GradScaler.load_state_dict";
-  const std::map<std::string, double> expected = state_dict();
-  for (const auto& [name, value] : saved)
-    if (expected.count(name) == 0)
-      fail<ValueError>(op, {.what = "unknown entry", .got = str("\"", name, "\"")});
-  for (const auto& [name, value] : expected)
-    if (saved.count(name) == 0)
-      fail<ValueError>(
-          op,
-          {.what = "an entry is missing", .expected = name, .hint = "was it saved by a disabled scaler?"});
-  const auto count = [&](const std::string& name, double least, double most) {
-    const double value = saved.at(name);
-    require(value >= least && value <= most && value == std::floor(value), name, value, "a count");
-    return static_cast<int>(value);
-  };
-  GradScalerOptions changed = options_;
-  changed.growth_factor = saved.at("growth_factor");
-  changed.backoff_factor = saved.at("backoff_factor");
-  changed.growth_interval = count("growth_interval", 1, 0x1p30);
-  check(changed);
-  require_scale("scale", saved.at("scale"));
-  const int tracker = count("_growth_tracker", 0, 0x1p30);
-  const std::int64_t tolerance =
-      options_.hysteresis > 1 ? count("hysteresis_tracker", 0, options_.hysteresis) : kept_.state().tolerance;
-  return {changed, {static_cast<double>(static_cast<float>(saved.at("scale"))), tracker, tolerance}};
-}
-
-void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
-  if (options_.enabled) (void)checked(saved);
-}
-
-void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
-  if (!options_.enabled) return;
-  const Saved values = checked(saved);
-  history_.note(scale_number(), values.state.scale, ScaleReason::restored);
-  options_ = values.options;
-  for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
-  kept_.change() = values.state;
-  seen_scale_ = values.state.scale;
-  end_iteration();
 }
 
 }  // namespace mezzo::amp

@@ -1,6 +1,6 @@
 // GradScaler: dynamic loss scaling to go with the autocast guard, for training loops without a session.
 // Sees: nn (walking containers), optim.
-// Read next: grad_scaler.cpp, autocast.h.
+// Read next: grad_scaler.cpp, grad_scaler_deferred.cpp, grad_scaler_state.cpp, autocast.h.
 #pragma once
 
 #include <cstdint>
