@@ -2,7 +2,6 @@
 //   char_gpt --config small --data FILE --opt-level O2
 #include <mezzo.h>
 
-#include <cmath>
 #include <iostream>
 #include <map>
 
@@ -11,6 +10,7 @@
 #include "common/run.h"
 #include "common/table.h"
 #include "common/text.h"
+#include "common/text_result.h"
 #include "nets/char_gpt.h"
 #include "nets/char_gpt_writer.h"
 
@@ -139,15 +139,10 @@ int train(const Options& o) {
   }
 
   const double nats = judge(net, test_text);
-  run.note("validation_nats", nats);
-  run.note("validation_bits_per_character", nats / std::log(2.0));
+  note_nats(run, nats);
   const RunFigures figures = run.finish();
   std::cout << text.decode(write(net, text.encode(o.prompt), o.length, o.temperature)) << "\n"
-            << "char_gpt " << o.run.level << ": " << fixed(figures.step_ms, 2) << " ms per step, peak memory "
-            << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
-            << "char_gpt " << o.run.level << ": validation " << fixed(nats, 4) << " nats, "
-            << fixed(nats / std::log(2.0), 4) << " bits per character; " << figures.steps << " steps, "
-            << figures.skipped_steps << " skipped\n";
+            << text_result("char_gpt", o.run.level, figures, nats);
   return 0;
 }
 
