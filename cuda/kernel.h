@@ -47,7 +47,7 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream, con
   runtime::check_launch(grid.place);
 #else
   static_cast<void>(stream);
-  emulator::launch(kernel, {static_cast<unsigned>(grid.blocks), 1, 1},
+  emulator::launch({grid.place.file, grid.place.line}, kernel, {static_cast<unsigned>(grid.blocks), 1, 1},
                    {static_cast<unsigned>(grid.threads), 1, 1}, grid.shared, arguments...);
 #endif
 }

@@ -50,7 +50,7 @@ bool gemm(const Gemm& g, Device, runtime::Stream) {
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
   if (g.bias && g.dtype == DType::f64) return false;  // the library has no such epilogue
-  emulator::submit([g] { compute(g); });
+  emulator::submit({"cuBLASLt"}, [g] { compute(g); });
   return true;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "../../tensor/macros.h"
 
@@ -16,5 +18,18 @@ struct Counters {
 };
 
 MZ_API Counters& counters();
+
+/** While it lives, the launches of the device in their order: libraries by name, kernels by the place that launches them. */
+class MZ_API LaunchLog {
+ public:
+  LaunchLog();
+  ~LaunchLog();
+  LaunchLog(const LaunchLog&) = delete;
+  LaunchLog& operator=(const LaunchLog&) = delete;
+  std::vector<std::string> names;
+
+ private:
+  LaunchLog* outer_;
+};
 
 }  // namespace mezzo::emulator

@@ -154,17 +154,24 @@ template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::typ
 
 namespace mezzo::emulator {
 
-/** Does a piece of the device's work and counts it; while a stream is captured, keeps it instead. */
-MZ_API void submit(std::function<void()> work);
+/** What a piece of work is called in the log: a library, or the place in the code that launched the kernel. */
+struct WorkName {
+  const char* what = "";
+  int line = 0;
+};
+
+/** Does a piece of the device's work, counts and logs it; while a stream is captured, keeps it instead. */
+MZ_API void submit(WorkName name, std::function<void()> work);
 
 /** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */
 template <class... Ps, class... As>
-void launch(void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared, As&&... arguments) {
+void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared,
+            As&&... arguments) {
   struct Call {
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
-  submit([call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
+  submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
     const MemoryScope scope;
     run_grid(
         grid, block, dynamic_shared,

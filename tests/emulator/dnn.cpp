@@ -78,7 +78,7 @@ bool convolve(const Convolution& c, Device, runtime::Stream) {
   require(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
   // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
   if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
-  emulator::submit([c] { compute(c); });
+  emulator::submit({"cuDNN"}, [c] { compute(c); });
   return true;
 }
 

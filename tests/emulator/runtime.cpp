@@ -23,6 +23,22 @@ Counters& counters() {
 
 namespace {
 
+LaunchLog* open_log = nullptr;
+
+/** As "softmax.cu:40". */
+std::string text_of(WorkName name) {
+  const std::string_view path = name.what;
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  return name.line == 0 ? std::string(file) : str(file, ":", name.line);
+}
+
+}  // namespace
+
+LaunchLog::LaunchLog() : outer_(std::exchange(open_log, this)) {}
+LaunchLog::~LaunchLog() { open_log = outer_; }
+
+namespace {
+
 /** Work in order. */
 struct Recording {
   std::vector<std::function<void()>> work;
@@ -42,9 +58,10 @@ void do_or_keep(std::function<void()> work) {
 
 }  // namespace
 
-void submit(std::function<void()> work) {
-  do_or_keep([work = std::move(work)] {
+void submit(WorkName name, std::function<void()> work) {
+  do_or_keep([name, work = std::move(work)] {
     ++counters().launches;
+    if (open_log) open_log->names.push_back(text_of(name));
     work();
   });
 }

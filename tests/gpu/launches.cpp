@@ -23,7 +23,11 @@ template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   const std::vector<Tensor> in{rand({4, 1, 28, 28}).to(kDevice),
                                zeros({4}, {.dtype = i64, .device = kDevice})};
   for (int i = 0; i < 12; ++i) step(in);  // overflows at first may put off the capture
+  const emulator::LaunchLog log;
   const emulator::Counters cost = cost_of([&] { step(in); });
+  std::cout << "a captured step at " << level << ":";
+  for (const std::string& name : log.names) std::cout << " " << name;
+  std::cout << "\n";
   CHECK(cost.allocations == 0);
   CHECK(cost.synchronisations == 0);
   return cost.launches - static_cast<std::int64_t>(in.size());  // without the copies into the input's slots
