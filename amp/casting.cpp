@@ -204,6 +204,7 @@ void cast_all(const OpRow& row, std::span<Tensor> in, DType dtype, const CastSta
 /** The cast hook of dispatch. One object serves all threads: the state is the thread's. */
 class OpCasts final : public CastHook {
  public:
+  bool keeps_tag(const OpRow& row) const override { return effective_tag(row) == row.traits.precision; }
   void forget_casts() override {
     ThreadCasts& here = ThreadCasts::here();
     here.region_cache_.clear();

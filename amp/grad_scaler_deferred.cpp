@@ -68,7 +68,10 @@ void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& o
   if (state.stage == Stage::stepped) refuse_second_step(op);
   if (!can_defer) {
     (void)step(optimizer, options);
-    defers_ = !gradients_of(optimizer).empty();
+    const auto gradients = gradients_of(optimizer);
+    defers_ = !gradients.empty();
+    // Made in a captured step, the flag would be cleared at every replay.
+    if (defers_ && !Capture::current()) flag_for(optimizer, gradients[0].device());
     return;
   }
   defers_ = true;

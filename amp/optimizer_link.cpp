@@ -237,6 +237,9 @@ void OptimizerLink::step_deferred(const optim::StepOptions& options) {
                               "the optimizer takes its first step");
     (void)optimizer.step(options);
     core_->defers_steps = core_->enabled() && !Capture::current();
+    // Made in a captured step, the flag would be cleared at every replay.
+    if (core_->defers_steps && optimizer.num_groups() > 0 && !optimizer.slots(0).empty())
+      skip_flag(optimizer.slots(0)[0].param.device());
     return;
   }
   const int loss = *flagged;

@@ -41,7 +41,8 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
     // A gradient still to be summed over broadcast dimensions stays in the arithmetic's type: one rounding in all.
     const TensorMeta& meta = saved.metas[i];
     const bool broadcast = !(meta.shape == gy.shape());
-    out[i] = empty_tensor(gy.shape(), broadcast ? compute_dtype(meta.dtype) : meta.dtype, gy.device());
+    const DType dtype = saved.gradient_dtype(static_cast<int>(i));
+    out[i] = empty_tensor(gy.shape(), broadcast ? compute_dtype(meta.dtype) : dtype, gy.device());
   }
   const DerivativeFn kernel = saved.row.derivative[static_cast<std::size_t>(gy.device().kind)];
   kernel(saved.row, {in.data(), count + 2}, {out.data(), count}, saved.attrs_address);

@@ -170,10 +170,24 @@ class Walk {
     if (needed) {
       bool feeds = accumulate_;
       for (const Edge& edge : node.next()) feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
+      if (feeds && accumulate_ && !create_graph_) pass_on_conversions(node);
       if (feeds) gx = node.apply(std::move(gy));
       if (feeds && !retain_graph_) node.release_saved();
     }
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
+  }
+
+  /** A gradient that is only converted to a narrower dtype next, and that nobody looks at in between, may be rounded to that at once. */
+  void pass_on_conversions(Node& node) {
+    if (thread_hooks().trace) return;
+    for (std::size_t i = 0; i < node.next().size(); ++i) {
+      const Edge& edge = node.next()[i];
+      if (!edge.node || edge.node->has_hooks()) continue;
+      const std::optional<DType> dtype = edge.node->converts_to();
+      if (!dtype || !is_floating(*dtype)) continue;
+      const Task& task = tasks_[edge.key()];
+      if (task.pending == 1 && !task.gathered[edge.output].defined()) node.prefer_gradient(i, *dtype);
+    }
   }
 
   void capture(const void* key, const Grads& gy) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,16 @@ class MZ_API Node : public RefCounted {
   /** Drops what was saved for the backward pass. */
   virtual void release_saved() {}
   virtual std::string name() const = 0;
+  /** For a node that does nothing with the gradient of its one result but convert it: to what. */
+  virtual std::optional<DType> converts_to() const { return std::nullopt; }
+  /** In the next apply() the gradient of that operand may have this dtype instead of the operand's. */
+  virtual void prefer_gradient(std::size_t /*operand*/, DType) {}
 
   const std::vector<Edge>& next() const { return next_; }
   /** Greater than that of every node it sends gradients to, and of every node its thread made before: the engine prefers greater ones, which makes
    *  its order that of the program, reversed. */
   std::uint64_t sequence() const { return sequence_; }
+  bool has_hooks() const { return !hooks_.empty(); }
   void add_hook(std::uint32_t output, GradHook hook) { hooks_.push_back({output, std::move(hook)}); }
   /** Passes gradients through the hooks in order of registration. */
   void run_hooks(Grads& gy) const;

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "../tensor/dispatch.h"
+#include "../tensor/ops/copy.h"
 #include "../tensor/text.h"
 #include "grad_mode.h"
 #include "ops/reduce.h"
@@ -60,6 +61,20 @@ OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
 
 OpNode::~OpNode() = default;
 
+/** A wider dtype would keep digits that the operand's dtype does not have. */
+void OpNode::prefer_gradient(std::size_t operand, DType dtype) {
+  if (item_size(dtype) < item_size(metas_[operand].dtype)) metas_[operand].gradient = dtype;
+}
+
+void OpNode::forget_preferences() {
+  for (TensorMeta& meta : metas_) meta.gradient = meta.dtype;
+}
+
+std::optional<DType> OpNode::converts_to() const {
+  if (&row_ != &row<op::To>) return std::nullopt;
+  return metas_[0].dtype;
+}
+
 SavedTensor OpNode::kept(const Tensor& x) {
   RecomputedRegion* region = RecomputedRegion::current();
   if (!region) return {x, x.version()};
@@ -106,7 +121,8 @@ void OpNode::fit_to_operands(Grads& gradients) const {
       continue;
     }
     if (!(g.shape() == metas_[i].shape)) g = sum_to(g, metas_[i].shape);
-    g = g.to(metas_[i].dtype).to(metas_[i].device);
+    if (g.dtype() != metas_[i].gradient) g = g.to(metas_[i].dtype);
+    g = g.to(metas_[i].device);
   }
 }
 
@@ -131,6 +147,10 @@ Grads OpNode::run_traced_rule(TraceHook& trace, const Saved& saved, const Grads&
 }
 
 Grads OpNode::apply(Grads gy) {
+  struct Forgetting {
+    OpNode& node;
+    ~Forgetting() { node.forget_preferences(); }
+  } const forgetting{*this};
   const ModulePathScope path(module_path_);
   if (released_)
     fail<StateError>(str(row_.traits.name, " backward"),

@@ -46,6 +46,8 @@ class OpNode final : public Node {
   Grads apply(Grads gy) override;
   void release_saved() override;
   std::string name() const override { return std::string(row_.traits.name); }
+  std::optional<DType> converts_to() const override;
+  void prefer_gradient(std::size_t operand, DType dtype) override;
 
  private:
   /** The rule's gradients, fitted to the operands; the trace hook is told where it begins and ends. */
@@ -57,6 +59,7 @@ class OpNode final : public Node {
   std::vector<Tensor> unpack_inputs() const;
   std::vector<Tensor> unpack_outputs();
   void fit_to_operands(Grads& gradients) const;
+  void forget_preferences();
 
   const OpRow& row_;
   SavedAttrs attrs_;

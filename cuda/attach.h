@@ -27,6 +27,7 @@ void attach_index();
 void attach_interpolate();
 void attach_join();
 void attach_layer_norm();
+void attach_linear_chain();
 void attach_lists();
 void attach_loss_terms();
 void attach_pair_distance();

@@ -1,7 +1,5 @@
 #include "blas.h"
 
-#include <cublasLt.h>
-
 #include <array>
 #include <cstring>
 #include <memory>
@@ -9,147 +7,17 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../tensor/error.h"
+#include "../tensor/capture.h"
 #include "../tensor/numerics.h"
 #include "../tensor/tensor.h"
 #include "../tensor/text.h"
+#include "../tensor/transfer.h"
+#include "blas_problem.h"
 #include "key.h"
-#include "shared_library.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
-
-/** The functions of cuBLASLt that are called here. */
-class Library {
- public:
-  static const Library& get() {
-    static const Library only;
-    return only;
-  }
-
-  bool usable() const { return file_.usable(); }
-  const std::string& missing() const { return file_.missing(); }
-
-#define MZ_CUBLASLT_FUNCTIONS(F)          \
-  F(cublasLtCreate)                       \
-  F(cublasLtGetVersion)                   \
-  F(cublasLtMatmul)                       \
-  F(cublasLtMatmulAlgoGetHeuristic)       \
-  F(cublasLtMatmulDescCreate)             \
-  F(cublasLtMatmulDescDestroy)            \
-  F(cublasLtMatmulDescSetAttribute)       \
-  F(cublasLtMatmulPreferenceCreate)       \
-  F(cublasLtMatmulPreferenceDestroy)      \
-  F(cublasLtMatmulPreferenceSetAttribute) \
-  F(cublasLtMatrixLayoutCreate)           \
-  F(cublasLtMatrixLayoutDestroy)          \
-  F(cublasLtMatrixLayoutSetAttribute)
-#define MZ_DECLARE(name) decltype(&::name) name = nullptr;
-  MZ_CUBLASLT_FUNCTIONS(MZ_DECLARE)
-#undef MZ_DECLARE
-
- private:
-  Library() {
-#define MZ_LOAD(function) file_.load(function, #function);
-    MZ_CUBLASLT_FUNCTIONS(MZ_LOAD)
-#undef MZ_LOAD
-  }
-
-  SharedLibrary file_{str("libcublasLt.so.", CUBLAS_VER_MAJOR)};
-};
-
-void check(cublasStatus_t status, const char* call, CallPlace place = CallPlace::current()) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail<CudaError>(call, {.what = "cuBLASLt refused",
-                           .got = str("status ", static_cast<int>(status)),
-                           .hint = str(place.file, ":", place.line)});
-}
-
-cudaDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return CUDA_R_16F;
-    case DType::bf16: return CUDA_R_16BF;
-    case DType::f64: return CUDA_R_64F;
-    default: return CUDA_R_32F;
-  }
-}
-
-cublasComputeType_t compute_type(DType dtype) {
-  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
-  return dtype == DType::f32 && allow_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-}
-
-// ---- descriptors, destroyed with their scope ----------------------------------------------------------------------------
-
-class Description {
- public:
-  Description(const Library& lt, const Gemm& g) : lt_(lt) {
-    check(lt.cublasLtMatmulDescCreate(&handle_, compute_type(g.dtype),
-                                      g.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F),
-          "cublasLtMatmulDescCreate");
-    // Row-major matrices are the transposes of column-major ones: C^T = B^T A^T, so b comes first.
-    set(CUBLASLT_MATMUL_DESC_TRANSA, g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (!g.bias) return;
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(g.dtype));
-  }
-  ~Description() { lt_.cublasLtMatmulDescDestroy(handle_); }
-  Description(const Description&) = delete;
-  Description& operator=(const Description&) = delete;
-  operator cublasLtMatmulDesc_t() const { return handle_; }
-
- private:
-  template <class T> void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    check(lt_.cublasLtMatmulDescSetAttribute(handle_, attribute, &value, sizeof value),
-          "cublasLtMatmulDescSetAttribute");
-  }
-
-  const Library& lt_;
-  cublasLtMatmulDesc_t handle_ = nullptr;
-};
-
-/** A stored matrix of `rows` x `columns`, row-major. */
-class Layout {
- public:
-  Layout(const Library& lt, DType dtype, std::int64_t rows, std::int64_t columns, const Matrix& x,
-         std::int64_t batch)
-      : lt_(lt) {
-    check(lt.cublasLtMatrixLayoutCreate(&handle_, data_type(dtype), static_cast<std::uint64_t>(columns),
-                                        static_cast<std::uint64_t>(rows), x.stride),
-          "cublasLtMatrixLayoutCreate");
-    if (batch == 1) return;
-    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
-    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, x.batch_stride);
-  }
-  ~Layout() { lt_.cublasLtMatrixLayoutDestroy(handle_); }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
-  operator cublasLtMatrixLayout_t() const { return handle_; }
-
- private:
-  template <class T> void set(cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
-    check(lt_.cublasLtMatrixLayoutSetAttribute(handle_, attribute, &value, sizeof value),
-          "cublasLtMatrixLayoutSetAttribute");
-  }
-
-  const Library& lt_;
-  cublasLtMatrixLayout_t handle_ = nullptr;
-};
-
-struct Problem {
-  Description description;
-  Layout a, b, addend, c;
-
-  Problem(const Library& lt, const Gemm& g)
-      : description(lt, g),
-        a(lt, g.dtype, g.a.transposed ? g.k : g.m, g.a.transposed ? g.m : g.k, g.a, g.batch),
-        b(lt, g.dtype, g.b.transposed ? g.n : g.k, g.b.transposed ? g.k : g.n, g.b, g.batch),
-        addend(lt, g.dtype, g.m, g.n, g.beta == 0 ? g.c : g.addend, g.batch),
-        c(lt, g.dtype, g.m, g.n, g.c, g.batch) {}
-};
 
 // ---- algorithms, asked for once per kind of problem ------------------------------------------------------------------------
 
@@ -157,11 +25,12 @@ struct Problem {
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 /** What the choice of an algorithm depends on. */
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 21>;
 
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
-                             (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0);
+                             (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0) |
+                             static_cast<std::int64_t>(g.epilogue.kind) * 32;
   return {static_cast<std::int64_t>(g.dtype),
           g.m,
           g.n,
@@ -180,6 +49,7 @@ Key key_of(const Gemm& g, Device device) {
           alignment(g.c.data),
           alignment(g.addend.data),
           alignment(g.bias),
+          alignment(g.epilogue.memory),
           flags,
           device.index};
 }
@@ -188,9 +58,13 @@ struct Choice {
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace = 0;
   bool found = false;
+  bool searched = false;   // the fastest of several
+  bool keeps_nan = false;  // proved for the relu that it does on the way
 };
 
-Choice choose(const Library& lt, cublasLtHandle_t handle, const Problem& p, const Gemm& g) {
+/** What cuBLASLt has for a problem, what it takes for the fastest first. */
+std::vector<Choice> candidates(const Library& lt, cublasLtHandle_t handle, const Problem& p, const Gemm& g,
+                               int most) {
   cublasLtMatmulPreference_t preference = nullptr;
   check(lt.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -206,14 +80,36 @@ Choice choose(const Library& lt, cublasLtHandle_t handle, const Problem& p, cons
   // Sums of parts in an order that varies are the only thing that would make a product differ from run to run.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(handle, p.description, p.b, p.a, p.addend,
-                                                                  p.c, preference, 1, &result, &count);
+  const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
+      handle, p.description, p.b, p.a, p.addend, p.c, preference, most, results.data(), &count);
   lt.cublasLtMatmulPreferenceDestroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
+  std::vector<Choice> choices;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return choices;
   check(status, "cublasLtMatmulAlgoGetHeuristic");
-  return {result.algo, result.workspaceSize, result.state == CUBLAS_STATUS_SUCCESS};
+  for (int i = 0; i < count; ++i)
+    if (const auto& r = results[static_cast<std::size_t>(i)]; r.state == CUBLAS_STATUS_SUCCESS)
+      choices.push_back({.algorithm = r.algo, .workspace = r.workspaceSize, .found = true});
+  return choices;
+}
+
+/** A tensor of n NaNs. */
+Tensor nans(std::int64_t n, DType dtype, Device device) {
+  const Tensor x = empty_tensor({n}, dtype, device);
+  const std::size_t bytes = item_size(dtype);
+  const std::uint32_t bits = dtype == DType::f32 ? 0x7FC00000u : dtype == DType::f16 ? 0x7E00u : 0x7FC0u;
+  std::vector<char> values(static_cast<std::size_t>(n) * bytes);
+  for (std::size_t i = 0; i < values.size(); i += bytes) std::memcpy(&values[i], &bits, bytes);
+  upload(x, values.data(), values.size());
+  return x;
+}
+
+bool is_nan(const char* at, DType dtype) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, at, item_size(dtype));
+  if (dtype == DType::f32) return (bits & 0x7FFFFFFFu) > 0x7F800000u;
+  return (bits & 0x7FFFu) > (dtype == DType::f16 ? 0x7C00u : 0x7F80u);
 }
 
 /** Handle and algorithms of a device. */
@@ -224,31 +120,99 @@ class DeviceState {
   }
 
   bool run(const Gemm& g, runtime::Stream stream) {
+    const bool relu = g.epilogue.kind == Epilogue::Kind::relu;
+    if (relu && !g.bias) return false;  // then what an algorithm does with NaN cannot be tried out
     const std::lock_guard lock(mutex_);
     const Problem problem(lt_, g);
-    const auto [entry, fresh] = choices_.try_emplace(key_of(g, device_));
-    if (fresh) entry->second = choose(lt_, handle_, problem, g);
-    const Choice& choice = entry->second;
-    if (!choice.found) return false;
-    if (choice.workspace > 0 && !workspace_.defined()) {
-      const CategoryScope category(MemoryCategory::workspace);
-      workspace_ = empty_tensor({static_cast<std::int64_t>(kWorkspaceBytes)}, DType::u8, device_);
-    }
+    const Choice& choice = choice_for(g, problem, stream);
+    if (!choice.found || (relu && !choice.keeps_nan)) return false;
     launch(problem, g, choice, stream);
     return true;
   }
 
  private:
+  static constexpr int kCandidates = 16, kTrials = 5;
+
+  /** What has to be tried out first waits for a call outside of a captured step. */
+  const Choice& choice_for(const Gemm& g, const Problem& problem, runtime::Stream stream) {
+    const auto [entry, fresh] = choices_.try_emplace(key_of(g, device_));
+    Choice& choice = entry->second;
+    if (fresh)
+      if (const auto all = candidates(lt_, handle_, problem, g, 1); !all.empty()) choice = all[0];
+    if (!choice.found || Capture::current()) return choice;
+    if (search_products() && !choice.searched) choice = fastest(g, problem, stream);
+    if (g.epilogue.kind == Epilogue::Kind::relu && !choice.keeps_nan) {
+      choice.keeps_nan = keeps_nan(g, choice, stream);
+      choice.found = choice.keeps_nan;
+    }
+    return choice;
+  }
+
+  /** Runs each candidate on the operands, into memory of its own: the result may be an addend too. */
+  Choice fastest(const Gemm& g, const Problem& problem, runtime::Stream stream) {
+    const std::int64_t elements = (g.batch - 1) * g.c.batch_stride + (g.m - 1) * g.c.stride + g.n;
+    const Tensor room = empty_tensor({elements}, g.dtype, device_);
+    Gemm trial = g;
+    trial.c.data = room.raw_data();
+    const runtime::Event begin = runtime::create_event(), end = runtime::create_event();
+    Choice best;
+    float least = 0;
+    for (Choice& choice : candidates(lt_, handle_, problem, g, kCandidates)) {
+      launch(problem, trial, choice, stream);
+      runtime::record(begin, stream);
+      for (int i = 0; i < kTrials; ++i) launch(problem, trial, choice, stream);
+      runtime::record(end, stream);
+      runtime::synchronize_event(end);
+      const float time = runtime::elapsed(begin, end);
+      if (best.found && time >= least) continue;
+      best = choice;
+      least = time;
+    }
+    runtime::destroy_event(begin);
+    runtime::destroy_event(end);
+    best.searched = true;
+    return best;
+  }
+
+  /** Whether a relu done on the way lets NaN through, as ours does: one that does not would hide an overflow from the loss scaler. The library does not
+   *  say, so the algorithm is run with a bias of NaN, all of whose results must be NaN. */
+  bool keeps_nan(const Gemm& g, const Choice& choice, runtime::Stream stream) {
+    const Tensor bias = nans(g.n, g.dtype, device_);
+    Gemm probe = g;
+    probe.bias = bias.raw_data();
+    launch(Problem(lt_, probe), probe, choice, stream);
+    const std::size_t bytes = item_size(g.dtype), row = static_cast<std::size_t>(g.n) * bytes;
+    std::vector<char> results(row);
+    for (const std::int64_t i : {std::int64_t{0}, g.m / 2, g.m - 1}) {
+      const auto* from =
+          static_cast<const char*>(g.c.data) + static_cast<std::size_t>(i * g.c.stride) * bytes;
+      runtime::copy(results.data(), from, row, stream);
+      runtime::synchronize(stream);
+      for (std::size_t at = 0; at < row; at += bytes)
+        if (!is_nan(&results[at], g.dtype)) return false;
+    }
+    return true;
+  }
+
+  void* workspace(const Choice& choice, runtime::Stream stream) {
+    Tensor& memory = workspaces_[stream];
+    if (choice.workspace > 0 && !memory.defined()) {
+      const CategoryScope category(MemoryCategory::workspace);
+      memory = empty_tensor({static_cast<std::int64_t>(kWorkspaceBytes)}, DType::u8, device_);
+    }
+    return memory.defined() ? memory.raw_data() : nullptr;
+  }
+
   void launch(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
     const float alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
     const bool wide = g.dtype == DType::f64;
     const void* alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
     const void* beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
     void* result = const_cast<void*>(g.c.data);
+    void* room = workspace(choice, stream);
     check(lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
                              g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
-                             workspace_.defined() ? workspace_.raw_data() : nullptr,
-                             workspace_.defined() ? kWorkspaceBytes : 0, static_cast<cudaStream_t>(stream)),
+                             room, room ? kWorkspaceBytes : 0, static_cast<cudaStream_t>(stream)),
           "cublasLtMatmul");
   }
 
@@ -257,7 +221,7 @@ class DeviceState {
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
   std::unordered_map<Key, Choice, KeyHash> choices_;
-  Tensor workspace_;  // all products of a device run in one stream, so one will do
+  std::unordered_map<runtime::Stream, Tensor> workspaces_;  // products of one stream run in order
 };
 
 DeviceState& state_of(const Library& lt, Device device) {

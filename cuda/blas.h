@@ -17,6 +17,20 @@ struct Matrix {
   bool transposed = false;        // what is stored is the transpose of what is meant
 };
 
+/** What is done with a product beside adding the bias; to one, not to a batch. */
+struct Epilogue {
+  enum class Kind : std::uint8_t {
+    none,
+    relu,      // c = relu(c), nan stays; needs a bias; writes a mask of its positive elements to memory
+    gate,      // c is 0 where the mask in memory says that the relu which wrote it gave 0
+    row_sums,  // writes the sums of a's rows, m elements, to memory
+  };
+  Kind kind = Kind::none;
+  void* memory = nullptr;
+  std::int64_t mask_stride =
+      0;  // of relu and gate: bits from one row's mask to the next; what a bit means the library alone knows
+};
+
 /** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. All of one floating dtype, sums in f32 (f64), one rounding. */
 struct Gemm {
   DType dtype = DType::f32;
@@ -25,6 +39,7 @@ struct Gemm {
   Matrix addend = {};             // read where beta is not 0; not transposed; may be c itself
   const void* bias = nullptr;     // n elements added to every row
   double alpha = 1, beta = 0;
+  Epilogue epilogue = {};
 };
 
 /** Puts the product into the stream. False where there is no cuBLASLt or it has no algorithm for this: then nothing was done.

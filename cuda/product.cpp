@@ -86,6 +86,13 @@ template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, produc
 
 }  // namespace
 
+bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& plan, Device device) {
+  blas::Gemm call;
+  if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1) return false;
+  call.epilogue = epilogue;
+  return blas::gemm(call, device, current_stream(device));
+}
+
 void run_product(const op::ProductPlan& plan, Device device) {
   if (!plan.c.data) return;
   blas::Gemm call;

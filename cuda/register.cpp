@@ -28,6 +28,7 @@ void register_cuda_kernels() {
   attach_interpolate();
   attach_join();
   attach_layer_norm();
+  attach_linear_chain();
   attach_lists();
   attach_loss_terms();
   attach_pair_distance();

@@ -37,6 +37,15 @@ Linear Linear::tied(const Tensor& weight, const LinearOptions& options) {
 
 Tensor Linear::forward(const Tensor& x) const { return linear(x, weight_, bias_); }
 
+Tensor mlp(const Tensor& x, const std::vector<Linear>& layers, const MlpOptions& options) {
+  std::vector<Tensor> weights, biases;
+  for (const Linear& layer : layers) {
+    weights.push_back(layer.weight());
+    biases.push_back(layer.bias());
+  }
+  return mezzo::mlp(x, weights, biases, options);
+}
+
 Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
                    const LinearOptions& options) {
   detail::require_at_least(1, "Bilinear", "in1_features", in1_features);

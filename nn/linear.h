@@ -1,8 +1,9 @@
 // Linear: y = x W^T + b. The simplest layer, and the pattern of all others. Bilinear: the same of two inputs.
-// Sees: model.h.
+// Sees: ../autograd/ops/matmul.h, model.h.
 // Read next: linear.cpp, sequential.h.
 #pragma once
 
+#include "../autograd/ops/matmul.h"
 #include "model.h"
 
 namespace mezzo::nn {
@@ -34,6 +35,11 @@ class MZ_API Linear : public Model<Linear> {
 
   Tensor weight_, bias_;
 };
+
+/** Linear layers with relu (or options.activation) between them, in one call of mezzo::mlp:
+ *    const Tensor scores = nn::mlp(x, {fc1, fc2, fc3});
+ *  Shape: [..., in_features of the first] gives [..., out_features of the last].   Precision and errors: as mezzo::mlp. */
+MZ_API Tensor mlp(const Tensor& x, const std::vector<Linear>& layers, const MlpOptions& options = {});
 
 /** y_o = x1^T W_o x2 + b_o. Shape: [..., in1_features] and [..., in2_features] give [..., out_features].
  *  Parameters: weight [out, in1, in2], bias [out], both from U(-1, 1) / sqrt(in1).   Precision: widest.

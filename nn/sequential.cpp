@@ -1,15 +1,64 @@
 #include "sequential.h"
 
+#include <algorithm>
+#include <array>
+
+#include "../tensor/dispatch.h"
 #include "../tensor/near_names.h"
+#include "../tensor/registry.h"
 #include "../tensor/text.h"
+#include "linear.h"
 
 namespace mezzo::nn {
 
 Sequential::Sequential() : calls_(std::make_shared<std::vector<std::unique_ptr<Call>>>()) {}
 
+namespace {
+
+/** Whether an op that stands for linear and relu would be found out. */
+bool may_join() {
+  const ThreadHooks& hooks = thread_hooks();
+  if (hooks.trace) return false;
+  if (!hooks.cast) return true;
+  static const std::array<const OpRow*, 3> rows{find_op("linear"), find_op("mlp"), find_op("relu")};
+  return std::all_of(rows.begin(), rows.end(), [&](const OpRow* row) { return hooks.cast->keeps_tag(*row); });
+}
+
+/** Errors are better told by the layer itself. */
+bool fits(const Linear& layer, std::int64_t features, DType dtype) {
+  const Tensor &w = layer.weight(), &b = layer.bias();
+  const bool casts = thread_hooks().cast != nullptr;
+  return w.size(1) == features && (casts || (w.dtype() == dtype && (!b.defined() || b.dtype() == dtype)));
+}
+
+}  // namespace
+
+std::vector<Linear> Sequential::chain_from(std::size_t index, const Tensor& x) const {
+  std::vector<Linear> layers;
+  if (!x.defined() || x.dim() == 0) return layers;
+  std::int64_t features = x.size(-1);
+  for (; index < size(); index += 2) {
+    const Linear* layer = (*calls_)[index]->linear();
+    if (!layer || layer->call_wrapper() || !fits(*layer, features, x.dtype())) break;
+    layers.push_back(*layer);
+    features = layer->weight().size(0);
+    if (index + 1 < size() && !(*calls_)[index + 1]->is_relu()) break;
+  }
+  return layers;
+}
+
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor y = x;
-  for (const std::unique_ptr<Call>& call : *calls_) y = (*call)(y);
+  const bool joins = may_join();
+  for (std::size_t i = 0; i < size();) {
+    const std::vector<Linear> layers = joins ? chain_from(i, y) : std::vector<Linear>{};
+    if (layers.size() > 1) {
+      y = mlp(y, layers);
+      i += 2 * layers.size() - 1;
+    } else {
+      y = (*(*calls_)[i++])(y);
+    }
+  }
   return y;
 }
 

@@ -16,9 +16,13 @@ concept TensorToTensor = std::derived_from<M, Module> && requires(M& module, con
   { module(x) } -> std::same_as<Tensor>;
 };
 
+class Linear;
+class ReLU;
+
 /** Calls its members in order, each on the result of the one before. Names: 0, 1, ..., for members without parameters too.
  *    nn::Sequential net{nn::Flatten{}, nn::Linear{784, 256}, nn::ReLU{}, nn::Linear{256, 10}};
- *  An empty one returns its argument. Errors: as the members. */
+ *  Linear layers with ReLU between them are called together, as mezzo::mlp, where nobody could tell but by the time it takes: not under a trace, nor where
+ *  one of these ops has been given another precision tag. An empty one returns its argument. Errors: as the members. */
 class MZ_API Sequential : public Model<Sequential> {
  public:
   Sequential();
@@ -47,13 +51,22 @@ class MZ_API Sequential : public Model<Sequential> {
   struct Call {
     virtual ~Call() = default;
     virtual Tensor operator()(const Tensor& x) = 0;
+    virtual const Linear* linear() const { return nullptr; }
+    virtual bool is_relu() const { return false; }
   };
   template <class M> struct Holder final : Call {
     explicit Holder(M m) : module(std::move(m)) {}
     Tensor operator()(const Tensor& x) override { return module(x); }
+    const Linear* linear() const override {
+      if constexpr (std::same_as<M, Linear>) return &module;
+      return nullptr;
+    }
+    bool is_relu() const override { return std::same_as<M, ReLU>; }
     M module;
   };
 
+  /** The layers of the mlp that begins with a member; one alone where there is none. */
+  std::vector<Linear> chain_from(std::size_t index, const Tensor& x) const;
   std::string next_name() const;
   void append(std::unique_ptr<Call> call);
 

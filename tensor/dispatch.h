@@ -14,6 +14,8 @@ namespace mezzo {
 /** Automatic mixed precision plugs in here: may replace inputs by recorded casts of them, or throw. */
 struct MZ_API CastHook {
   virtual void cast(const OpRow& row, std::span<Tensor> in, bool in_place) = 0;
+  /** Whether the op is cast by its own tag now, not by one that a user gave it. */
+  virtual bool keeps_tag(const OpRow&) const { return true; }
   /** Drops casts that are kept for reuse: a captured step makes its own. */
   virtual void forget_casts() {}
 

@@ -6,14 +6,14 @@ namespace mezzo {
 
 namespace {
 
-std::atomic<bool>& tf32() {
-  static std::atomic<bool> on{false};
-  return on;
-}
+std::atomic<bool> tf32{false}, searches{false};
 
 }  // namespace
 
-bool allow_tf32() { return tf32().load(std::memory_order_relaxed); }
-void set_allow_tf32(bool on) { tf32().store(on, std::memory_order_relaxed); }
+bool allow_tf32() { return tf32.load(std::memory_order_relaxed); }
+void set_allow_tf32(bool on) { tf32.store(on, std::memory_order_relaxed); }
+
+bool search_products() { return searches.load(std::memory_order_relaxed); }
+void set_search_products(bool on) { searches.store(on, std::memory_order_relaxed); }
 
 }  // namespace mezzo

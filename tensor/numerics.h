@@ -12,4 +12,11 @@ namespace mezzo {
 MZ_API bool allow_tf32();
 MZ_API void set_allow_tf32(bool on);
 
+/** Whether a matrix product of a kind not seen before is timed on a GPU with each algorithm that cuBLASLt offers, and the fastest kept for the rest of the
+ *  process; else cuBLASLt's own guess is taken. Off at first: searching takes some milliseconds for each kind, waits for the device, and may find
+ *  another algorithm, and so other last bits, in another run. Captured steps use what was found before. PyTorch's like: cudnn.benchmark, for
+ *  convolutions. */
+MZ_API bool search_products();
+MZ_API void set_search_products(bool on);
+
 }  // namespace mezzo

@@ -125,6 +125,9 @@ struct TensorMeta {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
+  /** What its gradient is converted to in the end: its dtype, or a narrower one where it came from a conversion. A rule that rounds once may round
+   *  to it; the engine does what a rule leaves. */
+  DType gradient = dtype;
 };
 
 struct OpRow;
@@ -142,6 +145,7 @@ struct Saved {
     return *static_cast<const typename Op::Attrs*>(attrs_address);
   }
   bool wants(int i) const { return wanted[static_cast<std::size_t>(i)]; }
+  DType gradient_dtype(int i) const { return metas[static_cast<std::size_t>(i)].gradient; }
   const Shape& shape(int i) const { return metas[static_cast<std::size_t>(i)].shape; }
 };
 

@@ -26,6 +26,7 @@
 #include "ops/interpolate.h"
 #include "ops/join.h"
 #include "ops/layer_norm.h"
+#include "ops/linear_chain.h"
 #include "ops/local_response_norm.h"
 #include "ops/loss.h"
 #include "ops/margin_loss.h"
@@ -84,6 +85,7 @@ std::vector<OpRow*> collect() {
   append_rows(rows, op::InterpolateOps{});
   append_rows(rows, op::JoinOps{});
   append_rows(rows, op::LayerNormOps{});
+  append_rows(rows, op::LinearChainOps{});
   append_rows(rows, op::LocalResponseNormOps{});
   append_rows(rows, op::LossOps{});
   append_rows(rows, op::LossTermOps{});

@@ -2,7 +2,9 @@
 
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/addmm.h"
+#include "../../tensor/ops/linear_chain.h"
 #include "../../tensor/ops/matmul.h"
+#include "../../tensor/ops/require.h"
 #include "../../tensor/text.h"
 
 namespace mezzo {
@@ -14,6 +16,22 @@ Tensor mv(const Tensor& a, const Tensor& v) { return apply<op::Mv>(a, v); }
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return apply<op::Linear>(x, weight, bias);
 }
+
+Tensor mlp(const Tensor& x, const std::vector<Tensor>& weights, const std::vector<Tensor>& biases,
+           const MlpOptions& options) {
+  if (weights.empty() || (!biases.empty() && biases.size() != weights.size()))
+    fail<ValueError>("mlp",
+                     {.what = weights.empty() ? "there is no layer" : "a bias for each weight, or none",
+                      .got = str(biases.size(), " biases for ", weights.size(), " weights")});
+  std::vector<Tensor> operands{x};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    require_defined("mlp", weights[i]);
+    operands.push_back(weights[i]);
+    operands.push_back(biases.empty() ? Tensor{} : biases[i]);
+  }
+  return apply_list<op::Mlp>({options.activation, options.activates_last}, operands);
+}
+
 Tensor dot(const Tensor& a, const Tensor& b) { return apply<op::Dot>(a, b); }
 Tensor vecdot(const Tensor& a, const Tensor& b) { return apply<op::Vecdot>(a, b); }
 

@@ -3,6 +3,9 @@
 // Read next: ../../tensor/ops/matmul.h, ../../tensor/ops/addmm.h.
 #pragma once
 
+#include <vector>
+
+#include "../../tensor/mlp_activation.h"
 #include "../../tensor/tensor.h"
 
 namespace mezzo {
@@ -27,6 +30,21 @@ MZ_API Tensor mv(const Tensor& a, const Tensor& v);
  *  Precision: low, as matmul.   Gradient: g W for x, g^T x for the weight, the sum of g for the bias.
  *  Errors: ShapeError; DtypeError unless all have one floating dtype. */
 MZ_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+/** What follows the layers of an mlp. apex.mlp activates the last one too. */
+struct MlpOptions {
+  MlpActivation activation = MlpActivation::relu;
+  bool activates_last = false;
+};
+
+/** Linear layers with an activation between them, as one op: what linear() and the activation give one after the other, bit for bit, in fewer
+ *  launches on a GPU, where bias and relu ride on the matrix products in both directions.
+ *  Shape: x [..., in], each weight [out, in of it], biases as many as weights, each [out] or undefined, or none at all.
+ *  Precision: low, all operands together (apex registers its mlp as a half function).   Gradient: as of its parts.
+ *  Errors: ValueError without a weight or with another number of biases; ShapeError, DtypeError as linear().
+ *  Source: apex.mlp. */
+MZ_API Tensor mlp(const Tensor& x, const std::vector<Tensor>& weights, const std::vector<Tensor>& biases = {},
+                  const MlpOptions& options = {});
 
 /** Inner product of two vectors of equal length, as a 0-dim tensor.
  *  Precision: widest; accumulates in f32 (f64 when either is f64).   Gradient: g b, g a.   Errors: ShapeError, DtypeError. */

@@ -90,8 +90,8 @@ Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<CrossEntropyIndices>();
   const Tensor divisor = saved.outputs[2].detach();
   if (!grad_enabled())
-    return {apply_with<CrossEntropyBackward>(attrs, gy[0], saved.inputs[0], saved.inputs[1], saved.inputs[2],
-                                             saved.outputs[1], divisor)};
+    return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0], saved.inputs[0],
+                                             saved.inputs[1], saved.inputs[2], saved.outputs[1], divisor)};
   const int dim = class_dim(saved.shape(0));
   const Tensor x = wide(saved.inputs[0]), target = saved.inputs[1].unsqueeze(dim);
   const Tensor counted = target != attrs.ignore_index;

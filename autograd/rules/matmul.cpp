@@ -108,16 +108,9 @@ Grads Mm::backward(const Saved& saved, const Grads& gy) { return product_grads(s
 Grads Mv::backward(const Saved& saved, const Grads& gy) { return product_grads(saved, gy[0]); }
 
 Grads Linear::backward(const Saved& saved, const Grads& gy) {
-  const Tensor &g = gy[0], &x = saved.inputs[0], &w = saved.inputs[1];
   Grads grads(3);
-  if (saved.wants(0)) grads[0] = matmul(g, w);
-  if (saved.wants(1)) {
-    const Shape& in = saved.shape(0);
-    std::int64_t rows = 1;
-    for (int i = 0; i < in.rank() - 1; ++i) rows *= in[i];
-    grads[1] = matmul(g.reshape({rows, g.size(-1)}).t(), x.reshape({rows, in.back()}));
-  }
-  grads[2] = g;  // the engine sums it to the bias's shape
+  if (saved.wants(0)) grads[0] = matmul(gy[0], saved.inputs[1]);
+  linear_parameter_grads(saved, saved.inputs[0], gy[0], grads);
   return grads;
 }
 

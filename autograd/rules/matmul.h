@@ -3,7 +3,7 @@
 // Read next: matmul.cpp, addmm.cpp.
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/op.h"
 
 namespace mezzo {
 
@@ -17,5 +17,8 @@ struct FactorGrads {
 };
 FactorGrads factor_grads(const Tensor& g, const Tensor& a, const Tensor& b, const Shape& shape_a,
                          const Shape& shape_b, bool want_a, bool want_b, double alpha = 1);
+
+/** Gradients 1 and 2, of weight and bias, of a linear layer whose operands are x, weight, bias, ...; together in one op where both are wanted. */
+void linear_parameter_grads(const Saved& saved, const Tensor& x, const Tensor& g, Grads& grads);
 
 }  // namespace mezzo

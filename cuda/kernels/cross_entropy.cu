@@ -18,6 +18,9 @@ using cpu_kernels::lowest;
 using cpu_kernels::Plus;
 using cpu_kernels::shifted_exp;
 
+/** So many blocks' lines are sooner done by one of them than a second kernel is launched. */
+constexpr std::int64_t kFewBlocks = 16;
+
 /** The operands that forward and backward share. Lines are those along the classes and count as the targets do. */
 struct Scores {
   Lines lines;
@@ -40,12 +43,18 @@ template <class C> __device__ C total_weight(const Scores& s, const LineWalk& wa
   return walk.fold(room, C(0), Plus{}, [&](std::int64_t, std::int64_t c) { return s.weight_of<C>(c); });
 }
 
-/** Per line the maximum and the sum of shifted exponentials, the loss and the weight it counts with in the mean. */
+/** What the forward pass writes: per line the maximum and the sum of shifted exponentials, the loss and the weight it counts with in the mean; and
+ *  what they come to. */
+template <class C> struct Results {
+  C *stats, *losses, *weights;
+  Array loss;
+  C* divisor;
+  Reduction reduction;
+};
+
+/** The lines of one block. */
 template <class C>
-__global__ void __launch_bounds__(kSpreadThreads)
-    line_loss_kernel(const __grid_constant__ Scores s, C* stats, C* losses, C* weights) {
-  MZ_SHARED(C, room, kSpreadThreads);
-  const LineWalk walk(s.lines);
+__device__ void line_losses(const Scores& s, const LineWalk& walk, const Results<C>& out, C* room) {
   const auto value = [&](std::int64_t place, std::int64_t) { return s.x.load<C>(place); };
   const C max = walk.fold(room, lowest<C>(), Greater{}, value);
   const C sum = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t) {
@@ -60,42 +69,62 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (!walk.is_first()) return;
   const std::int64_t t = s.target.load<std::int64_t>(walk.line);
   const bool counts = s.counts(t);
-  stats[2 * walk.line] = counts ? max : C(0);
-  stats[2 * walk.line + 1] = counts ? sum : C(0);
+  out.stats[2 * walk.line] = counts ? max : C(0);
+  out.stats[2 * walk.line + 1] = counts ? sum : C(0);
   if (counts && !s.in_range(t)) {
     note_bad(s.bad, walk.line, t);
-    losses[walk.line] = std::numeric_limits<C>::quiet_NaN();
-    weights[walk.line] = C(1);
+    out.losses[walk.line] = std::numeric_limits<C>::quiet_NaN();
+    out.weights[walk.line] = C(1);
     return;
   }
   const C weight = counts ? s.weight_of<C>(t) : C(0), log_sum = math::log(sum);
-  weights[walk.line] = weight;
+  out.weights[walk.line] = weight;
   const C smoothed = static_cast<C>(s.spread) * (all * log_sum + distance);
-  losses[walk.line] = counts ? static_cast<C>(s.keep) * weight *
-                                       (log_sum + (max - s.x.load<C>(walk.base + t * s.lines.inner))) +
-                                   (s.spread != 0 ? smoothed : C(0))
-                             : C(0);
+  out.losses[walk.line] = counts ? static_cast<C>(s.keep) * weight *
+                                           (log_sum + (max - s.x.load<C>(walk.base + t * s.lines.inner))) +
+                                       (s.spread != 0 ? smoothed : C(0))
+                                 : C(0);
 }
 
-/** One block: the losses of all lines, summed and divided by the weights' sum where that is asked for. */
-template <class C>
-__global__ void __launch_bounds__(kSpreadThreads)
-    total_loss_kernel(const C* losses, const C* weights, std::int64_t lines, Reduction reduction,
-                      const Array loss, C* divisor) {
-  MZ_SHARED(C, room, kSpreadThreads);
-  const Spread spread{.slots = 1, .parts = kSpreadThreads};
-  const int thread = static_cast<int>(threadIdx.x);
+/** By one block: the losses of all lines, summed and divided by the weights' sum where that is asked for. */
+template <class C> __device__ void total_loss(std::int64_t lines, const Results<C>& out, C* room) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const Spread spread{.slots = 1, .parts = threads};
   C total = 0, weight = 0;
-  for (std::int64_t i = thread; i < lines; i += kSpreadThreads) {
-    total += losses[i];
-    weight += weights[i];
-    if (reduction == Reduction::none) loss.store<C>(i, losses[i]);
+  for (std::int64_t i = thread; i < lines; i += threads) {
+    total += out.losses[i];
+    weight += out.weights[i];
+    if (out.reduction == Reduction::none) out.loss.template store<C>(i, out.losses[i]);
   }
   total = joined(spread, {0, thread}, room, total, Plus{});
   weight = joined(spread, {0, thread}, room, weight, Plus{});
   if (thread != 0) return;
-  *divisor = reduction == Reduction::mean ? weight : C(1);
-  if (reduction != Reduction::none) loss.store<C>(0, total / *divisor);
+  *out.divisor = out.reduction == Reduction::mean ? weight : C(1);
+  if (out.reduction != Reduction::none) out.loss.template store<C>(0, total / *out.divisor);
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    line_loss_kernel(const __grid_constant__ Scores s, const Results<C> out) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  line_losses(s, LineWalk(s.lines), out, room);
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    total_loss_kernel(std::int64_t lines, const Results<C> out) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  total_loss(lines, out, room);
+}
+
+/** Both, of few lines: one block does the work of all. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    few_lines_kernel(const __grid_constant__ Scores s, std::int64_t blocks, const Results<C> out) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  for (std::int64_t block = 0; block < blocks; ++block) line_losses(s, LineWalk(s.lines, block), out, room);
+  __syncthreads();
+  total_loss(s.lines.count, out, room);
 }
 
 template <class C>
@@ -156,15 +185,19 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   const runtime::Stream stream = current_stream(device);
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Tensor room = workspace(2 * count * static_cast<std::int64_t>(sizeof(C)), device);
-    C* losses = static_cast<C*>(room.raw_data());
-    launch(&line_loss_kernel<C>, grid_of(held.scores.lines), stream, held.scores, out[1].template data<C>(),
-           losses, losses + count);
-    launch(&total_loss_kernel<C>, {.blocks = 1, .threads = kSpreadThreads}, stream, losses, losses + count,
-           count, attrs.reduction, Array(out[0]), out[2].template data<C>());
+    C* const losses = static_cast<C*>(room.raw_data());
+    const Results<C> results{out[1].template data<C>(), losses,         losses + count, Array(out[0]),
+                             out[2].template data<C>(), attrs.reduction};
+    const Lines& lines = held.scores.lines;
+    if (lines.blocks() <= kFewBlocks)
+      return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
+                    held.scores, lines.blocks(), results);
+    launch(&line_loss_kernel<C>, grid_of(lines), stream, held.scores, results);
+    launch(&total_loss_kernel<C>, {.blocks = 1, .threads = kSpreadThreads}, stream, count, results);
   });
 }
 
-void backward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
+void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& attrs) {
   const Held held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {

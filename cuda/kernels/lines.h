@@ -45,8 +45,10 @@ struct LineWalk {
   std::int64_t line = 0, base = 0;
   bool has_line = false;
 
-  __device__ explicit LineWalk(const Lines& l) : lines(l), at(role_in(l.spread)) {
-    line = static_cast<std::int64_t>(blockIdx.x) * l.spread.slots + at.slot;
+  __device__ explicit LineWalk(const Lines& l) : LineWalk(l, blockIdx.x) {}
+  /** The work of another block than the calling one. */
+  __device__ LineWalk(const Lines& l, std::int64_t block) : lines(l), at(role_in(l.spread)) {
+    line = block * l.spread.slots + at.slot;
     has_line = line < l.count;
     base = line / l.inner * l.length * l.inner + line % l.inner;
   }

@@ -36,7 +36,9 @@ double recurrent_flops(const Tensor& x, const Tensor& w_ih, const Tensor& w_hh) 
 
 /** Multiplications and additions of ops that are products; 0 for all others, whose time is that of the memory. */
 double flops_of(std::string_view name, Inputs in, Inputs out) {
-  if (name == "linear" || name == "matmul" || name == "mm" || name == "bmm" || name == "mv")
+  if (name == "linear_weight_grads")  // operands: the gradient of the result, the input
+    return 2 * count(out[0]) * static_cast<double>(in[0].size(0));
+  if (name.starts_with("linear") || name == "matmul" || name == "mm" || name == "bmm" || name == "mv")
     return 2 * count(out[0]) * static_cast<double>(in[0].size(-1));
   if (name == "addmm" || name == "baddbmm") return 2 * count(out[0]) * static_cast<double>(in[1].size(-1));
   if (name.starts_with("conv_transpose"))

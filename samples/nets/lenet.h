@@ -23,7 +23,7 @@ struct LeNet : nn::Model<LeNet> {
   Tensor forward(const Tensor& x) const {
     const Tensor a = max_pool2d(relu(bn1(conv1(x))), 2);
     const Tensor b = max_pool2d(relu(bn2(conv2(a))), 2);
-    return fc2(relu(fc1(b.flatten(1))));
+    return nn::mlp(b.flatten(1), {fc1, fc2});
   }
 };
 

@@ -17,7 +17,7 @@ struct Mlp : nn::Model<Mlp> {
   nn::Linear fc1 = add("fc1", nn::Linear{784, width});
   nn::Linear fc2 = add("fc2", nn::Linear{width, width});
   nn::Linear fc3 = add("fc3", nn::Linear{width, 10});
-  Tensor forward(const Tensor& x) const { return fc3(relu(fc2(relu(fc1(x.flatten(1)))))); }
+  Tensor forward(const Tensor& x) const { return nn::mlp(x.flatten(1), {fc1, fc2, fc3}); }
 };
 
 }  // namespace samples

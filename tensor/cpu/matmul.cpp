@@ -1,5 +1,5 @@
 // Kernels of the matrix products: batches run one by one, or are handed out to threads.
-#include "../ops/product.h"
+#include "../ops/linear_chain.h"
 #include "../parallel.h"
 #include "gemm.h"
 
@@ -64,6 +64,10 @@ namespace mezzo::op {
 
 using cpu_kernels::run;
 
+template <class Op> void run_in_chain(Inputs in, Outputs out) {
+  run(plan(product_of(std::type_identity<Op>{}, in, out)));
+}
+
 void Addbmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addbmm>(in, out, attrs); }
 void Addmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addmm>(in, out, attrs); }
 void Addmv::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addmv>(in, out, attrs); }
@@ -71,6 +75,18 @@ void Addr::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addr>(in, out, 
 void Baddbmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Baddbmm>(in, out, attrs); }
 void Bmm::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Bmm>(in, out, attrs); }
 void Linear::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Linear>(in, out, attrs); }
+void LinearInputGrad::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  run_in_chain<LinearInputGrad>(in, out);
+  gate_in_place(out[0], in[2]);
+}
+void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  run_in_chain<LinearLink>(in, out);
+  if (attrs.relu) relu_in_place(out[0]);
+}
+void LinearWeightGrads::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  run_in_chain<LinearWeightGrads>(in, out);
+  sum_columns(in[0], out[1]);
+}
 void MatMul::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<MatMul>(in, out, attrs); }
 void Mm::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Mm>(in, out, attrs); }
 void Mv::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Mv>(in, out, attrs); }

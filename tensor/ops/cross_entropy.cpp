@@ -62,6 +62,8 @@ OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {
   return {{loss, in[0].dtype()}, {{in[1].numel(), 2}, compute}, {Shape{}, compute}};
 }
 
-OutSpecs CrossEntropyBackward::infer(Inputs in, const Attrs&) { return {{in[1].shape(), in[1].dtype()}}; }
+OutSpecs CrossEntropyBackward::infer(Inputs in, const Attrs& attrs) {
+  return {{in[1].shape(), attrs.result}};
+}
 
 }  // namespace mezzo::op

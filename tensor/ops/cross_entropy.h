@@ -46,7 +46,9 @@ struct CrossEntropyBackward {
                                    .inputs = 6,
                                    .differentiable = false,
                                    .internal = true};
-  using Attrs = CrossEntropyAttrs;
+  struct Attrs : CrossEntropyAttrs {
+    DType result = DType::f32;  // x's, or what its gradient is converted to next
+  };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };

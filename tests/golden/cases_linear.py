@@ -22,6 +22,9 @@ for name, shapes in {'addmm': [(3, 5), (3, 4), (4, 5)], 'addmv': [(3,), (3, 4), 
 case('addmm/broadcast', torch.addmm, real(5), real(3, 4), real(4, 5))
 case('linear', F.linear, real(2, 3, 4), real(5, 4), real(5))
 case('linear/without bias', F.linear, real(4), real(5, 4))
+case('mlp', lambda x, *p: F.linear(F.relu(F.linear(F.relu(F.linear(x, *p[:2])), *p[2:4])), *p[4:]),
+     real(4, 5), real(7, 5), real(7), real(6, 7), real(6), real(3, 6), real(3))
+case('mlp/sigmoid', lambda x, v, w: F.linear(x, v).sigmoid().matmul(w.t()).sigmoid(), real(4, 5), real(7, 5), real(3, 7))
 case('bilinear', F.bilinear, real(2, 3), real(2, 4), real(5, 3, 4), real(5))
 case('bilinear/without bias', F.bilinear, real(2, 2, 3), real(2, 2, 4), real(5, 3, 4))
 case('chain_matmul', torch.chain_matmul, real(3, 2), real(2, 5), real(5, 4))

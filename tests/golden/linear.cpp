@@ -36,6 +36,9 @@ void add_products() {
 }
 
 void add_contractions() {
+  GOLDEN("mlp", mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]}));
+  GOLDEN("mlp/sigmoid",
+         mlp(x[0], {x[1], x[2]}, {}, {.activation = MlpActivation::sigmoid, .activates_last = true}));
   GOLDEN("bilinear", bilinear(x[0], x[1], x[2], x[3]));
   GOLDEN("bilinear/without bias", bilinear(x[0], x[1], x[2]));
   GOLDEN("chain_matmul", chain_matmul(x));

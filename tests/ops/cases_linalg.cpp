@@ -139,6 +139,65 @@ const Registrar products([] {
             .shapes = {{{3, 4}, {5, 4}}, {{2, 2, 3}, {4, 3}}}});
 });
 
+/** Layers of x[1], x[2], ..., each followed by `between`, the last by `after`. */
+Array chain_of(const std::vector<Array>& x, bool with_bias, double (*between)(double),
+               double (*after)(double)) {
+  Array h = x[0];
+  const std::size_t step = with_bias ? 2 : 1;
+  for (std::size_t i = 1; i < x.size(); i += step) {
+    h = matrix_product(h, transposed(x[i]));
+    if (with_bias) h = plus(h, x[i + 1], 1);
+    for (double& v : h.values) v = (i + step < x.size() ? between : after)(v);
+  }
+  return h;
+}
+
+double relu_of(double v) { return v > 0 ? v : 0; }
+double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
+double same(double v) { return v; }
+
+const Registrar linear_chains([] {
+  add_case({.op = "mlp",
+            .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, true, relu_of, same)};
+            },
+            .operands = {{}, {}, {}, {}, {}, {}, {}},
+            .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
+                       {{4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}},
+                       {{2, 2, 3}, {4, 3}, {4}, {130, 4}, {130}, {3, 130}, {3}},
+                       {{0, 4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}},
+                       {{2, 0}, {3, 0}, {3}, {2, 3}, {2}, {1, 2}, {1}}},
+            .factor = 8});
+  add_case({.op = "mlp",
+            .variant = "relu after the last",
+            .call = CALL(mlp(x[0], {x[1], x[2]}, {}, {.activates_last = true})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, false, relu_of, relu_of)};
+            },
+            .operands = {{}, {}, {}},
+            .shapes = {{{3, 4}, {5, 4}, {2, 5}}, {{2, 3, 4}, {5, 4}, {3, 5}}},
+            .factor = 8});
+  add_case({.op = "mlp",
+            .variant = "sigmoid",
+            .call = CALL(mlp(x[0], {x[1], x[3]}, {x[2], x[4]},
+                             {.activation = MlpActivation::sigmoid, .activates_last = true})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, true, sigmoid_of, sigmoid_of)};
+            },
+            .operands = {{}, {}, {}, {}, {}},
+            .shapes = {{{3, 4}, {5, 4}, {5}, {2, 5}, {2}}},
+            .factor = 8});
+  add_case({.op = "mlp",
+            .variant = "one layer",
+            .call = CALL(mlp(x[0], {x[1]}, {x[2]}, {.activation = MlpActivation::none})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, true, same, same)};
+            },
+            .operands = {{}, {}, {}},
+            .shapes = {{{3, 4}, {5, 4}, {5}}, {{3, 4}, {5, 4}, {1}}}});
+});
+
 const Registrar added_products([] {
   add_case({.op = "addmm",
             .call = CALL(addmm(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),

@@ -1,0 +1,41 @@
+#include "blas_library.h"
+
+#include "../tensor/error.h"
+#include "../tensor/numerics.h"
+#include "../tensor/text.h"
+
+namespace mezzo::gpu::blas {
+
+const Library& Library::get() {
+  static const Library only;
+  return only;
+}
+
+Library::Library() : file_(str("libcublasLt.so.", CUBLAS_VER_MAJOR)) {
+#define MZ_LOAD(function) file_.load(function, #function);
+  MZ_CUBLASLT_FUNCTIONS(MZ_LOAD)
+#undef MZ_LOAD
+}
+
+void check(cublasStatus_t status, const char* call, CallPlace place) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail<CudaError>(call, {.what = "cuBLASLt refused",
+                           .got = str("status ", static_cast<int>(status)),
+                           .hint = str(place.file, ":", place.line)});
+}
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return CUDA_R_16F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f64: return CUDA_R_64F;
+    default: return CUDA_R_32F;
+  }
+}
+
+cublasComputeType_t compute_type(DType dtype) {
+  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+  return dtype == DType::f32 && allow_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+}  // namespace mezzo::gpu::blas

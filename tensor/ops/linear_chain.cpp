@@ -1,0 +1,72 @@
+// Shape rules of the links of linear layers, and what their operands mean as matrix products.
+#include "linear_chain.h"
+
+#include "../dispatch.h"
+#include "../registry.h"
+#include "reduce.h"
+
+namespace mezzo::op {
+
+namespace {
+
+/** Bytes of the mask of y; none where no device would fill it. */
+std::int64_t mask_bytes(const OutSpec& y, Device device) {
+  if (device == cpu || y.dtype == DType::f64 || y.shape.back() == 0) return 0;
+  std::int64_t rows = 1;
+  for (int i = 0; i < y.shape.rank() - 1; ++i) rows *= y.shape[i];
+  return rows * mask_bits(y.shape.back()) / 8;
+}
+
+const OpRow& row_named(std::string_view name) { return *find_op(name); }
+
+std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device().kind); }
+
+}  // namespace
+
+OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
+  OutSpecs specs = Linear::infer(in.first(3), {});
+  const std::int64_t bytes = attrs.relu ? mask_bytes(specs.items[0], in[0].device()) : 0;
+  return {specs.items[0], {{bytes}, DType::u8}};
+}
+
+OutSpecs LinearInputGrad::infer(Inputs in, const NoAttrs&) { return {{in[2].shape(), in[0].dtype()}}; }
+
+OutSpecs LinearWeightGrads::infer(Inputs in, const NoAttrs&) {
+  const std::int64_t out = in[0].shape()[1];
+  return {{{out, in[1].shape()[1]}, in[0].dtype()}, {{out}, in[0].dtype()}};
+}
+
+Product product_of(std::type_identity<LinearLink>, Inputs in, Outputs out) {
+  return product_of(std::type_identity<Linear>{}, in.first(3), out.first(1), {});
+}
+
+Product product_of(std::type_identity<LinearInputGrad>, Inputs in, Outputs out) {
+  return product_of(std::type_identity<MatMul>{}, in.first(2), out, {});
+}
+
+Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out) {
+  const Tensor& g = in[0];
+  const Tensor gt = alias(g, {g.size(1), g.size(0)}, {g.strides()[1], g.strides()[0]}, g.impl()->offset);
+  return {gt, in[1], out[0]};
+}
+
+void relu_in_place(Tensor& y) {
+  static const OpRow& relu = row_named("relu");
+  constexpr NoAttrs none;
+  relu.kernel[kind_of(y)](relu, {&y, 1}, {&y, 1}, &none);
+}
+
+void gate_in_place(Tensor& g, const Tensor& y) {
+  static const OpRow& relu = row_named("relu");
+  constexpr NoAttrs none;
+  const std::array<Tensor, 3> in{Tensor{}, y, g};
+  relu.derivative[kind_of(g)](relu, in, {&g, 1}, &none);
+}
+
+void sum_columns(const Tensor& g, Tensor& sums) {
+  static const OpRow& sum = row_named("sum");
+  constexpr ReduceAttrs rows{.dims = 1, .keepdim = false};
+  sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
+}
+
+}  // namespace mezzo::op

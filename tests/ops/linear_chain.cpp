@@ -1,0 +1,202 @@
+// mlp against its parts: the same bits in both directions, wherever it runs, and what Sequential makes of it.
+#include <mezzo.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+
+namespace {
+
+Tensor leaf(const Shape& shape, DType dtype, double scale) {
+  const NoGrad no_grad;
+  Tensor x = (randn(shape) * scale).to(dtype);
+  return cases::to_tensor(cases::to_array(x), {}, dtype, cases::Layout::contiguous).requires_grad_();
+}
+
+struct Layers {
+  Tensor x;
+  std::vector<Tensor> weights, biases;
+
+  Layers(DType dtype, const std::vector<std::int64_t>& sizes, std::int64_t rows)
+      : x(leaf({rows, sizes[0]}, dtype, 1)) {
+    for (std::size_t i = 1; i < sizes.size(); ++i) {
+      weights.push_back(leaf({sizes[i], sizes[i - 1]}, dtype, 0.5));
+      biases.push_back(leaf({sizes[i]}, dtype, 0.5));
+    }
+  }
+  Tensor by_parts() const {
+    Tensor h = x;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      h = linear(h, weights[i], biases[i]);
+      if (i + 1 < weights.size()) h = relu(h);
+    }
+    return h;
+  }
+  std::vector<Tensor> leaves() const {
+    std::vector<Tensor> out{x};
+    out.insert(out.end(), weights.begin(), weights.end());
+    out.insert(out.end(), biases.begin(), biases.end());
+    return out;
+  }
+  /** The value and the gradients of all leaves. */
+  std::vector<Tensor> results(const Tensor& y) const {
+    for (const Tensor& leaf : leaves()) leaf.set_grad({});
+    sum(y).backward();
+    std::vector<Tensor> out{y.detach()};
+    for (const Tensor& leaf : leaves()) out.push_back(leaf.grad());
+    return out;
+  }
+};
+
+bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!cases::same_bits(a[i].to(cpu), b[i].to(cpu))) return false;
+  return a.size() == b.size();
+}
+
+}  // namespace
+
+TEST_CASE("an mlp has the bits of its parts", "[ops]") {
+  manual_seed(5);
+  for (const DType dtype : {f64, f32, f16, bf16})
+    for (const std::int64_t rows : {1, 7, 33}) {
+      INFO(name(dtype) << ", " << rows << " rows");
+      const Layers layers(dtype, {9, 20, 131, 5}, rows);
+      CHECK(same_bits(layers.results(layers.by_parts()),
+                      layers.results(mlp(layers.x, layers.weights, layers.biases))));
+    }
+}
+
+TEST_CASE("an mlp lets nan and infinity through its relu", "[ops]") {
+  manual_seed(6);
+  for (const DType dtype : {f32, f16}) {
+    const Layers layers(dtype, {4, 6, 3}, 3);
+    {
+      const NoGrad no_grad;
+      layers.biases[0].select(0, 2).fill_(std::nan(""));
+      layers.weights[0].select(0, 4).select(0, 1).fill_(INFINITY);
+    }
+    const std::vector<Tensor> parts = layers.results(layers.by_parts()),
+                              whole = layers.results(mlp(layers.x, layers.weights, layers.biases));
+    CHECK(std::isnan(whole[0].to(cpu).to(f32).to_vector<float>()[0]));
+    CHECK(same_bits(parts, whole));
+  }
+}
+
+TEST_CASE("gradients of an mlp go where they are asked for", "[ops]") {
+  manual_seed(7);
+  const Layers layers(f32, {5, 8, 4}, 6);
+  const auto gradients = [&](const std::vector<Tensor>& inputs, bool whole) {
+    return grad({sum(whole ? mlp(layers.x, layers.weights, layers.biases) : layers.by_parts())}, inputs);
+  };
+  for (const std::vector<Tensor>& inputs :
+       {std::vector<Tensor>{layers.x}, {layers.weights[0]}, {layers.biases[0]}, {layers.biases[1], layers.x}})
+    CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
+  layers.weights[0].requires_grad_(false);
+  layers.biases[1].requires_grad_(false);
+  for (const std::vector<Tensor>& inputs :
+       {std::vector<Tensor>{layers.x, layers.biases[0]}, {layers.weights[1]}})
+    CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
+}
+
+namespace {
+
+struct Names final : TraceHook {
+  std::vector<std::string> names;
+  Names() : outer(std::exchange(thread_hooks().trace, this)) {}
+  ~Names() { thread_hooks().trace = outer; }
+  void trace(const OpRow& row, Inputs, Outputs) override { names.emplace_back(row.traits.name); }
+  TraceHook* outer;
+};
+
+int count(const std::vector<std::string>& names, std::string_view name) {
+  return static_cast<int>(std::count(names.begin(), names.end(), name));
+}
+
+/** The name of the node that made x. */
+std::string origin(const Tensor& x) { return find_grad_state(x)->grad_fn->name(); }
+
+}  // namespace
+
+TEST_CASE("a Sequential joins linear layers with relu between them where nobody can tell", "[ops]") {
+  manual_seed(8);
+  const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{9, 7}, nn::ReLU{},
+                           nn::Linear{7, 4}, nn::Tanh{}, nn::Linear{4, 3}, nn::ReLU{}};
+  const Tensor x = randn({6, 5});
+  const auto layer = [&](std::int64_t i) {
+    return std::vector<Tensor>{net[i].parameters()[0], net[i].parameters()[1]};
+  };
+  const auto apart = [&](std::int64_t i, const Tensor& h) { return linear(h, layer(i)[0], layer(i)[1]); };
+  const Tensor joined = net(x);
+  const Tensor by_hand = relu(apart(6, mezzo::tanh(apart(4, relu(apart(2, relu(apart(0, x))))))));
+  CHECK(same_bits(grad({sum(joined)}, net.parameters()), grad({sum(by_hand)}, net.parameters())));
+  CHECK(same_bits({joined}, {by_hand}));
+  CHECK(origin(nn::Sequential{nn::Linear{5, 3}, nn::ReLU{}, nn::Linear{3, 2}}(x)) == "linear_link");
+  CHECK(origin(nn::Sequential{nn::Linear{5, 3}, nn::Linear{3, 2}}(x)) == "linear");
+
+  Names seen;
+  (void)net(x);
+  CHECK(count(seen.names, "linear") == 4);
+  CHECK(count(seen.names, "relu") == 3);
+  CHECK(count(seen.names, "mlp") == 0);
+}
+
+TEST_CASE("a Sequential under casts gives what its parts give, with tags of the user's too", "[ops]") {
+  manual_seed(9);
+  const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{9, 7}};
+  const Tensor x = randn({6, 5});
+  const auto p = net.parameters();
+  const auto by_hand = [&] { return linear(relu(linear(x, p[0], p[1])), p[2], p[3]); };
+  const amp::autocast casts;
+  CHECK(net(x).dtype() == f16);
+  CHECK(same_bits({net(x)}, {by_hand()}));
+  CHECK(origin(net(x)) == "linear_link");
+  const amp::policy_override wide{{"linear", Precision::full}};
+  CHECK(net(x).dtype() == f32);
+  CHECK(same_bits({net(x)}, {by_hand()}));
+}
+
+TEST_CASE("a Sequential tells errors as its layers do", "[ops]") {
+  const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{8, 7}};
+  try {
+    (void)net(randn({6, 5}));
+    FAIL("a layer that does not fit");
+  } catch (const ShapeError& e) {
+    CHECK(std::string(e.what()).find("linear") != std::string::npos);
+  }
+}
+
+TEST_CASE("a gradient that is only converted is rounded once, hooks and traces see it whole", "[ops]") {
+  manual_seed(10);
+  const Tensor h = leaf({4, 10}, f16, 3);
+  const std::vector<double> labels{1, 5, 9, 0};
+  const Tensor classes = tensor(labels, {4}, {.dtype = i64}).to(h.device());
+  const auto gradient = [&](bool watched, DType& seen) {
+    h.set_grad({});
+    const Tensor wide = (h * 2).to(f32);
+    if (watched)
+      register_hook(wide, [&](const Tensor& g) {
+        seen = g.dtype();
+        return Tensor{};
+      });
+    (cross_entropy(wide, classes) * 1024).backward();
+    return h.grad();
+  };
+  DType seen = f64;
+  const Tensor plain = gradient(false, seen);
+  CHECK(cases::same_bits(plain.to(cpu), gradient(true, seen).to(cpu)));
+  CHECK(seen == f32);
+  // twice through one graph, once with a second reader of the converted tensor
+  h.set_grad({});
+  const Tensor wide = (h * 2).to(f32), loss = cross_entropy(wide, classes) + mean(mezzo::exp(wide));
+  loss.backward({}, true);
+  const Tensor once = h.grad().clone();
+  h.set_grad({});
+  loss.backward();
+  CHECK(cases::same_bits(once.to(cpu), h.grad().to(cpu)));
+}
