@@ -1,6 +1,9 @@
 // The links of linear layers on the device: what a product can do on its way is one launch with it.
 #include "../tensor/ops/linear_chain.h"
 
+#include <array>
+
+#include "../tensor/row_major.h"
 #include "attach.h"
 #include "kernels/row.h"
 #include "product.h"
@@ -37,10 +40,14 @@ void input_grad(Inputs in, Outputs out, const NoAttrs&) {
   op::gate_in_place(out[0], x);
 }
 
-void weight_grads(Inputs in, Outputs out, const NoAttrs&) {
+void weight_grads(Inputs in, Outputs out, const NoAttrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearWeightGrads>(in, out);
   const Device device = out[0].device();
   if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device)) return;
+  if (!in[0].is_contiguous() || !in[1].is_contiguous()) {  // in a layout that it has no form for
+    const std::array<Tensor, 2> rows{row_major(in[0]), row_major(in[1])};
+    return weight_grads(rows, out, attrs);
+  }
   run_product(plan, device);
   op::sum_columns(in[0], out[1]);
 }

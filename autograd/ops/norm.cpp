@@ -28,10 +28,13 @@ void check_running(const Tensor& running, const char* op) {
 /** Blends statistics into the running ones. All checks came before: nothing here throws for what a caller passed. */
 void update_running(const Tensor& running_mean, const Tensor& running_var, double momentum,
                     const Tensor& mean, const Tensor& var, std::int64_t count) {
-  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  const double unbiased = op::unbiased_scale(count);
   if (running_mean.defined()) apply_in_place<op::UpdateRunning>({momentum, 1}, running_mean, mean);
   if (running_var.defined()) apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
 }
+
+/** Whether the kernel can move them where they lie. */
+bool movable(const Tensor& running) { return !running.defined() || running.is_contiguous(); }
 
 }  // namespace
 
@@ -40,9 +43,15 @@ Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
   check_at_least_zero(options.momentum, "momentum", "batch_norm");
   for (const Tensor& running : {options.running_mean, options.running_var})
     check_running(running, "batch_norm");
-  auto results = apply_all<op::BatchNorm>({options.training, options.eps}, x, options.weight, options.bias,
-                                          options.running_mean, options.running_var);
-  if (options.training && x.numel() > 0) {
+  const bool learns = options.training && x.defined() && x.numel() > 0;
+  const bool in_kernel = learns && movable(options.running_mean) && movable(options.running_var);
+  auto results =
+      apply_all<op::BatchNorm>({options.training, options.eps, in_kernel, options.momentum}, x,
+                               options.weight, options.bias, options.running_mean, options.running_var);
+  if (in_kernel) {
+    for (const Tensor& running : {options.running_mean, options.running_var})
+      if (running.defined()) running.impl()->storage->bump_version();
+  } else if (learns) {
     const NoGrad no_grad;
     const CastScope no_casts(nullptr);
     update_running(options.running_mean, options.running_var, options.momentum, results[1].detach(),

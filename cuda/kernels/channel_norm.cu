@@ -82,7 +82,14 @@ template <class C> struct Normalisation {
   std::int64_t chunks = 0;
   Array given_mean = {}, given_var = {};
   double eps = 0;
+  Array running_mean = {}, running_var = {};  // moved towards the statistics
+  op::UpdateRunning::Attrs move_mean = {}, move_var = {};
 };
+
+template <class C>
+__device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move, C batch) {
+  if (running.data) running.store<C>(at, op::updated_running<C>(move, running.load<C>(at), batch));
+}
 
 /** y = (x - mean) * (rstd * weight) + bias. */
 template <class C>
@@ -107,6 +114,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
     norm.mean[statistic] = mean;
     norm.rstd[statistic] = rstd;
     norm.var[statistic] = var;
+    track(norm.running_mean, statistic, norm.move_mean, mean);
+    track(norm.running_var, statistic, norm.move_var, var);
   }
   if (!walk.has_channel()) return;
   const std::int64_t own = norm.sharing.weight(walk.channel);
@@ -155,14 +164,20 @@ void batch_norm(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
   const Sizes s(x.shape());
   const Channels runs = spread_channels(s.samples, s.channels, s.inner);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    const Normalisation<C> norm{.runs = runs,
-                                .sharing = {1, s.channels},
-                                .x = Array(x),
-                                .weight = Array(weight),
-                                .bias = Array(bias),
-                                .given_mean = Array(mean),
-                                .given_var = Array(var),
-                                .eps = attrs.eps};
+    Normalisation<C> norm{.runs = runs,
+                          .sharing = {1, s.channels},
+                          .x = Array(x),
+                          .weight = Array(weight),
+                          .bias = Array(bias),
+                          .given_mean = Array(mean),
+                          .given_var = Array(var),
+                          .eps = attrs.eps};
+    if (attrs.training && attrs.tracks) {
+      norm.running_mean = Array(in[3]);
+      norm.running_var = Array(in[4]);
+      norm.move_mean = {attrs.momentum, 1};
+      norm.move_var = {attrs.momentum, op::unbiased_scale(runs.length())};
+    }
     normalise(norm, attrs.training ? &runs : nullptr, out, x.device());
   });
 }

@@ -30,12 +30,24 @@ template <class C> void batch_statistics(const Tensor& x, C* mean, C* var) {
       0.3);
 }
 
+/** Moves a running statistic of any dtype towards the batch's. */
+template <class C> void track(const Tensor& running, const C* batch, const op::UpdateRunning::Attrs& attrs) {
+  if (!running.defined()) return;
+  std::vector<C> values = channel_values<C>(running, running.numel(), 0);
+  for (std::size_t c = 0; c < values.size(); ++c) values[c] = op::updated_running(attrs, values[c], batch[c]);
+  BlockWriter<C>(running).copy(0, running.numel(), values.data());
+}
+
 template <class C> void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
   const Tensor x = row_major(in[0]);
   const ChannelShape s(x.shape());
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
   if (attrs.training) {
     batch_statistics(x, mean, var);
+    if (attrs.tracks) {
+      track(in[3], mean, {attrs.momentum, 1});
+      track(in[4], var, {attrs.momentum, op::unbiased_scale(s.samples * s.inner)});
+    }
   } else {
     const auto given_mean = channel_values<C>(in[3], s.channels, 0),
                given_var = channel_values<C>(in[4], s.channels, 1);

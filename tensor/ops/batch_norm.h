@@ -20,6 +20,8 @@ struct BatchNorm {
   struct Attrs {
     bool training = false;
     double eps = 1e-5;
+    bool tracks = false;  // training moves the given mean and var, row-major ones, towards those of the batch
+    double momentum = 0.1;
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -59,6 +61,11 @@ struct UpdateRunning {
 template <class C> MZ_HD C updated_running(const UpdateRunning::Attrs& attrs, C running, C batch) {
   const C keep = static_cast<C>(1 - attrs.momentum), take = static_cast<C>(attrs.momentum);
   return keep * running + take * (static_cast<C>(attrs.scale) * batch);
+}
+
+/** How a tracked variance moves: towards the unbiased one of `count` values. */
+MZ_HD constexpr double unbiased_scale(std::int64_t count) {
+  return static_cast<double>(count) / static_cast<double>(count - 1);
 }
 
 using BatchNormOps = type_list<BatchNorm, BatchNormBackward, UpdateRunning>;
