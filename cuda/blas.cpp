@@ -230,16 +230,18 @@ class DeviceState {
     if (fresh) entry->second = choose(lt_, handle_, problem, g);
     const Choice& choice = entry->second;
     if (!choice.found) return false;
-    if (choice.workspace > 0 && !workspace_.defined()) {
+    Tensor& workspace = workspaces_[stream];
+    if (choice.workspace > 0 && !workspace.defined()) {
       const CategoryScope category(MemoryCategory::workspace);
-      workspace_ = empty_tensor({static_cast<std::int64_t>(kWorkspaceBytes)}, DType::u8, device_);
+      workspace = empty_tensor({static_cast<std::int64_t>(kWorkspaceBytes)}, DType::u8, device_);
     }
-    launch(problem, g, choice, stream);
+    launch(problem, g, choice, workspace, stream);
     return true;
   }
 
  private:
-  void launch(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
+  void launch(const Problem& p, const Gemm& g, const Choice& choice, const Tensor& workspace,
+              runtime::Stream stream) {
     const float alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
     const bool wide = g.dtype == DType::f64;
     const void* alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
@@ -247,8 +249,8 @@ class DeviceState {
     void* result = const_cast<void*>(g.c.data);
     check(lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
                              g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
-                             workspace_.defined() ? workspace_.raw_data() : nullptr,
-                             workspace_.defined() ? kWorkspaceBytes : 0, static_cast<cudaStream_t>(stream)),
+                             workspace.defined() ? workspace.raw_data() : nullptr,
+                             workspace.defined() ? kWorkspaceBytes : 0, static_cast<cudaStream_t>(stream)),
           "cublasLtMatmul");
   }
 
@@ -257,7 +259,7 @@ class DeviceState {
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
   std::unordered_map<Key, Choice, KeyHash> choices_;
-  Tensor workspace_;  // all products of a device run in one stream, so one will do
+  std::unordered_map<runtime::Stream, Tensor> workspaces_;  // products of one stream run in order
 };
 
 DeviceState& state_of(const Library& lt, Device device) {

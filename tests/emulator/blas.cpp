@@ -43,14 +43,14 @@ void compute(const Gemm& g) {
 
 }  // namespace
 
-bool gemm(const Gemm& g, Device, runtime::Stream) {
+bool gemm(const Gemm& g, Device, runtime::Stream stream) {
   check(g.a, g.m, g.k);
   check(g.b, g.k, g.n);
   check(g.c, g.m, g.n);
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
   if (g.bias && g.dtype == DType::f64) return false;  // the library has no such epilogue
-  emulator::submit({"cuBLASLt"}, [g] { compute(g); });
+  emulator::submit({"cuBLASLt", 0, stream}, [g] { compute(g); });
   return true;
 }
 
