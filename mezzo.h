@@ -23,6 +23,8 @@
 #include "autograd/ops.h"
 #include "autograd/rebind.h"
 #include "cuda/graph.h"
+#include "cuda/range.h"
+#include "cuda/stream.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/checkpoint.h"

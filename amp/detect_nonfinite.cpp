@@ -39,6 +39,14 @@ void detect_nonfinite::trace(const OpRow& row, Inputs in, Outputs out) {
   if (rules_ == 0) judge(std::string(row.traits.name), in, out);
 }
 
+void detect_nonfinite::enter_forward(const OpRow& row) {
+  if (outer_) outer_->enter_forward(row);
+}
+
+void detect_nonfinite::leave_forward(const OpRow& row) noexcept {
+  if (outer_) outer_->leave_forward(row);
+}
+
 void detect_nonfinite::enter_backward(const OpRow& row) {
   if (outer_) outer_->enter_backward(row);
   ++rules_;

@@ -44,6 +44,8 @@ class MZ_API detect_nonfinite final : public TraceHook {
   void reset() { report_.reset(); }
 
   void trace(const OpRow& row, Inputs in, Outputs out) override;
+  void enter_forward(const OpRow& row) override;
+  void leave_forward(const OpRow& row) noexcept override;
   void enter_backward(const OpRow& row) override;
   void leave_backward(const OpRow& row, Inputs gy, Inputs gradients) override;
 

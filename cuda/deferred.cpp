@@ -20,8 +20,8 @@ constexpr std::size_t kWords = 64;
 struct Watch {
   Tensor words;
   std::vector<WatchedRange> ranges;
-  bool is_armed = false;  // a kernel may have noted something
-  std::size_t kept = 0;   // the first ranges, whose words are in captured steps
+  std::vector<runtime::Stream> armed;  // whose kernels may have noted something
+  std::size_t kept = 0;                // the first ranges, whose words are in captured steps
   // When each range was first watched since the last wait; 0: not since. Where several were broken, the call that came first is the one to tell of.
   std::array<std::size_t, kWords> turns{};
   std::size_t last_turn = 0;
@@ -35,6 +35,10 @@ struct Watch {
     last_turn = 0;
   }
 
+  void arm(runtime::Stream stream) {
+    if (std::find(armed.begin(), armed.end(), stream) == armed.end()) armed.push_back(stream);
+  }
+
   DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
 };
 
@@ -45,11 +49,13 @@ std::array<Watch, 128>& watches() {
 }
 Watch& watch_of(Device device) { return watches()[static_cast<std::size_t>(device.index)]; }
 
+/** Waits for it: kernels of any stream may note something from here on. */
 void reset(Watch& watch, Device device) {
   std::array<DeferredWord, kWords> clean;
   clean.fill(kNothingBad);
-  runtime::copy(watch.data(), clean.data(), sizeof clean, current_stream(device));
-  watch.is_armed = false;
+  const runtime::Stream stream = current_stream(device);
+  runtime::copy(watch.data(), clean.data(), sizeof clean, stream);
+  runtime::synchronize(stream);
 }
 
 [[noreturn]] void fail_noted(const WatchedRange& watched, DeferredWord word) {
@@ -77,16 +83,18 @@ void keep_watched(Device device) {
 }
 
 void arm_watched(Device device) {
+  const runtime::Stream stream = current_stream(device);
   const std::lock_guard lock(mutex);
-  watch_of(device).is_armed = watch_of(device).is_armed || watch_of(device).kept > 0;
+  if (watch_of(device).kept > 0) watch_of(device).arm(stream);
 }
 
 DeferredWord* watch(Device device, const WatchedRange& range) {
   prepare_watch(device);
+  const runtime::Stream stream = current_stream(device);
   {
     const std::lock_guard lock(mutex);
     Watch& watch = watch_of(device);
-    watch.is_armed = true;
+    watch.arm(stream);
     const auto at = std::find(watch.ranges.begin(), watch.ranges.end(), range);
     if (at != watch.ranges.end()) return watch.take_turn(static_cast<std::size_t>(at - watch.ranges.begin()));
     if (watch.ranges.size() < kWords) {
@@ -100,7 +108,7 @@ DeferredWord* watch(Device device, const WatchedRange& range) {
                      {.what = "too many kinds of indices are watched on this device",
                       .expected = str("at most ", kWords, " in captured steps"),
                       .hint = "capture fewer steps, or indices of fewer shapes"});
-  runtime::synchronize(current_stream(device));
+  runtime::synchronize_device(device.index);
   raise_deferred(device);
   {
     const std::lock_guard lock(mutex);
@@ -116,11 +124,12 @@ void raise_deferred(Device device) {
   {
     const std::lock_guard lock(mutex);
     Watch& watch = watch_of(device);
-    if (!watch.is_armed) return;
+    if (watch.armed.empty()) return;
     const runtime::Stream stream = current_stream(device);
+    // What kernels in other streams have yet to note is not in this copy.
+    std::erase_if(watch.armed, [&](runtime::Stream s) { return s == stream || runtime::is_idle(s); });
     runtime::copy(words.data(), watch.data(), sizeof words, stream);
     runtime::synchronize(stream);
-    watch.is_armed = false;
     std::size_t first_turn = watch.last_turn + 1;
     for (std::size_t i = 0; i < watch.ranges.size(); ++i)
       if (words[i] != kNothingBad && watch.turns[i] < first_turn) {
@@ -128,8 +137,12 @@ void raise_deferred(Device device) {
         broken = watch.ranges[i];
         first_turn = watch.turns[i];
       }
-    watch.forget_turns();
-    if (noted != kNothingBad) reset(watch, device);
+    if (noted != kNothingBad) {
+      runtime::synchronize_device(device.index);  // what other streams note goes with it
+      watch.armed.clear();
+      reset(watch, device);
+    }
+    if (watch.armed.empty()) watch.forget_turns();
   }
   if (noted != kNothingBad) fail_noted(broken, noted);
 }

@@ -1,7 +1,6 @@
 #include "device.h"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "../tensor/caching_allocator.h"
@@ -9,6 +8,7 @@
 #include "blas.h"
 #include "deferred.h"
 #include "dnn.h"
+#include "pinned.h"
 #include "recording.h"
 
 namespace mezzo::gpu {
@@ -18,7 +18,8 @@ namespace {
 /** Memory of one device. Blocks are cached for the life of the process, so after the first steps none is asked for. */
 class DeviceAllocator final : public CachingAllocator {
  public:
-  explicit DeviceAllocator(Device device) : CachingAllocator(device), index_(device.index) {}
+  DeviceAllocator(Device device, const CudaQueues& queues)
+      : CachingAllocator(device, &queues), queues_(queues), index_(device.index) {}
 
  private:
   void* system_allocate(std::size_t bytes) override { return runtime::allocate(index_, bytes); }
@@ -29,6 +30,9 @@ class DeviceAllocator final : public CachingAllocator {
     const runtime::Memory memory = runtime::memory(index_);
     return {memory.free, memory.total};
   }
+  Queue home_queue() const override {
+    return queues_.current({DeviceKind::cuda, static_cast<std::int8_t>(index_)});
+  }
   void on_cached(void* block, std::size_t block_bytes) noexcept override {
     runtime::block_cached(block, block_bytes);
   }
@@ -36,48 +40,58 @@ class DeviceAllocator final : public CachingAllocator {
     runtime::block_reused(block, block_bytes, bytes);
   }
 
+  const CudaQueues& queues_;
   int index_;
 };
 
-/** A copy into pinned memory, and the event behind it. */
+/** A copy into pinned memory, and the mark behind it. */
 class DeviceReadback final : public Readback {
  public:
-  DeviceReadback(const void* from, std::size_t bytes, runtime::Stream stream)
-      : event_(runtime::create_event()) {
-    pinned_ = runtime::allocate_pinned(bytes);
-    if (!pinned_) {
-      runtime::destroy_event(event_);
-      fail<OutOfMemory>("read_later", {.what = "out of pinned host memory", .got = str(bytes, " bytes")});
+  DeviceReadback(const void* from, Device device, std::size_t bytes, const CudaQueues& queues,
+                 PinnedAllocator& pinned)
+      : queues_(queues), pinned_(pinned), bytes_(bytes), mark_(queues.make_mark(device, false)) {
+    try {
+      data_ = pinned_.allocate(bytes_, kCategory);
+      const Queue queue = queues_.current(device);
+      pinned_.record_use(data_, device, queue);
+      runtime::copy(data_, from, bytes_, queues_.stream(device, queue));
+      queues_.place(mark_, device, queue);
+    } catch (...) {
+      release();
+      throw;
     }
-    runtime::copy(pinned_, from, bytes, stream);
-    runtime::record(event_, stream);
   }
-  ~DeviceReadback() override {
-    if (!arrived_) runtime::synchronize_event(event_);  // the copy may not outlive its destination
-    runtime::destroy_event(event_);
-    runtime::deallocate_pinned(pinned_);
-  }
-  bool arrived() const override { return arrived_ = arrived_ || runtime::reached(event_); }
-  const void* data() const override { return pinned_; }
+  ~DeviceReadback() override { release(); }
+  bool arrived() const override { return arrived_ = arrived_ || queues_.reached(mark_); }
+  const void* data() const override { return data_; }
 
  private:
-  runtime::Event event_;
-  void* pinned_ = nullptr;
+  static constexpr MemoryCategory kCategory = MemoryCategory::other;
+
+  void release() noexcept {
+    pinned_.deallocate(data_, bytes_, kCategory);
+    queues_.drop_mark(mark_);
+  }
+
+  const CudaQueues& queues_;
+  PinnedAllocator& pinned_;
+  std::size_t bytes_;
+  Mark mark_;
+  void* data_ = nullptr;
   mutable bool arrived_ = false;
 };
 
 /** Never destroyed: tensors with static storage give their memory back during exit. */
 class CudaBackend final : public Backend {
  public:
-  CudaBackend() {
-    runtime::Discovery found = runtime::discover();
-    constexpr int kMost = 64;  // as many as a device index can name, and more than any machine has
-    found_count_ = std::min(found.count, kMost);
-    absence_ = std::move(found.absence);
-    streams_.resize(static_cast<std::size_t>(found_count_));
+  explicit CudaBackend(runtime::Discovery found)
+      : found_count_(std::min(found.count, CudaQueues::kMostDevices)),
+        absence_(std::move(found.absence)),
+        queues_(found_count_),
+        pinned_(queues_) {
     for (int i = 0; i < found_count_; ++i) {
       const Device device{DeviceKind::cuda, static_cast<std::int8_t>(i)};
-      allocators_.push_back(new DeviceAllocator(device));
+      allocators_.push_back(new DeviceAllocator(device, queues_));
       set_allocator(device, allocators_.back());
     }
   }
@@ -89,44 +103,47 @@ class CudaBackend final : public Backend {
     return str(runtime::description(index), ", ", blas::description(), ", ", dnn::description());
   }
 
-  void copy(const void* from, Device from_device, void* to, Device to_device,
-            std::size_t bytes) const override {
-    const runtime::Stream stream = stream_of(from_device == cpu ? to_device : from_device);
-    runtime::copy(to, from, bytes, stream);
-    // To a device the host's memory is free again by now; the device's own work comes later in the same stream.
-    if (from_device == cpu) return;
-    runtime::synchronize(stream);
-    raise_deferred(from_device);
+  void copy(const void* from, Device from_device, void* to, Device to_device, std::size_t bytes,
+            const CopyOptions& options) const override {
+    const Device device = from_device == cpu ? to_device : from_device;
+    const Queue queue = queues_.current(device);
+    void* pinned = nullptr;
+    if (from_device == cpu) pinned = pinned_.block_of(from);
+    if (to_device == cpu) pinned = pinned_.block_of(to);
+    if (pinned && options.non_blocking) pinned_.record_use(pinned, device, queue);
+    runtime::copy(to, from, bytes, queues_.stream(device, queue));
+    if (pinned && options.non_blocking) return;
+    // Other memory of the host is free again by now; the device's own work comes later in the same stream.
+    if (from_device == cpu && !pinned) return;
+    queues_.synchronize(device, queue);
   }
 
+  Allocator& pinned_memory() const override { return pinned_; }
+  const CudaQueues& queues() const override { return queues_; }
+
   std::unique_ptr<Readback> read_later(const void* from, Device device, std::size_t bytes) const override {
-    return std::make_unique<DeviceReadback>(from, bytes, stream_of(device));
+    return std::make_unique<DeviceReadback>(from, device, bytes, queues_, pinned_);
   }
 
   std::unique_ptr<RecordedWork> begin_recording(Device device) const override { return record_work(device); }
+
+  void push_range(const char* name) const noexcept override { runtime::push_range(name); }
+  void pop_range() const noexcept override { runtime::pop_range(); }
 
   CachingAllocator& allocator_of(Device device) const {
     return *allocators_[static_cast<std::size_t>(device.index)];
   }
 
-  runtime::Stream stream_of(Device device) const {
-    runtime::use(device.index);
-    const std::lock_guard lock(mutex_);
-    runtime::Stream& stream = streams_[static_cast<std::size_t>(device.index)];
-    if (!stream) stream = runtime::create_stream(device.index);
-    return stream;
-  }
-
  private:
   int found_count_ = 0;
   std::string absence_;
-  mutable std::mutex mutex_;
-  mutable std::vector<runtime::Stream> streams_;
+  CudaQueues queues_;
+  mutable PinnedAllocator pinned_;
   std::vector<DeviceAllocator*> allocators_;
 };
 
 const CudaBackend& the_backend() {
-  static const CudaBackend& backend = *new CudaBackend;
+  static const CudaBackend& backend = *new CudaBackend(runtime::discover());
   return backend;
 }
 
@@ -134,7 +151,12 @@ const CudaBackend& the_backend() {
 
 void start_devices() { set_backend(DeviceKind::cuda, &the_backend()); }
 
-runtime::Stream current_stream(Device device) { return the_backend().stream_of(device); }
+runtime::Stream current_stream(Device device) {
+  const CudaQueues& all = queues();
+  return all.stream(device, all.current(device));
+}
+
+const CudaQueues& queues() { return the_backend().queues(); }
 
 CachingAllocator& allocator_of(Device device) { return the_backend().allocator_of(device); }
 

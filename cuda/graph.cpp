@@ -182,6 +182,7 @@ struct CapturedStep::State {
 
   Function function;
   Device device;
+  CopyOptions copying;
   std::map<std::string, Entry> entries;
 
   std::vector<Tensor> moved(const std::vector<Tensor>& inputs) const {
@@ -194,15 +195,15 @@ struct CapturedStep::State {
     return detached(function(moved(inputs)));
   }
 
-  static void fill(const std::vector<Tensor>& slots, const std::vector<Tensor>& inputs) {
+  void fill(const std::vector<Tensor>& slots, const std::vector<Tensor>& inputs) const {
     const CastScope no_casts(nullptr);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (!slots[i].defined() || slots[i].numel() == 0) continue;
       const Tensor source = inputs[i].detach();
       if (source.device() == cpu) {
         const Tensor dense = source.contiguous();
-        upload(slots[i], dense.raw_data(),
-               static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()));
+        upload(slots[i], dense.raw_data(), static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()),
+               copying);
       } else {
         slots[i].copy_(source);
       }
@@ -228,6 +229,7 @@ CapturedStep::CapturedStep(Function function, const CapturedStepOptions& options
   if (!function) fail<ValueError>("CapturedStep", {.what = "there is no function to call"});
   state_->function = std::move(function);
   state_->device = options.device;
+  state_->copying.non_blocking = options.non_blocking;
 }
 CapturedStep::CapturedStep(CapturedStep&& other) noexcept = default;
 CapturedStep& CapturedStep::operator=(CapturedStep&& other) noexcept = default;
@@ -244,7 +246,7 @@ std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) 
       if (!captured) return state_->run(inputs);
       entry = std::move(*captured);
     }
-    State::fill(entry.slots, inputs);
+    state_->fill(entry.slots, inputs);
     entry.graph.replay();
   } catch (...) {
     if (!entry.graph.is_captured()) state_->entries.erase(at);

@@ -42,6 +42,7 @@ class MZ_API Graph {
 
 struct CapturedStepOptions {
   Device device = Device::best();  // where the inputs are wanted
+  bool non_blocking = false;  // read pinned inputs while the host goes on, which leaves them alone till then
 };
 
 /** A training step as a function of its inputs that is captured when it is called for the second time with inputs of their shapes and dtypes:

@@ -46,9 +46,9 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream, con
            static_cast<cudaStream_t>(stream)>>>(arguments...);
   runtime::check_launch(grid.place);
 #else
-  static_cast<void>(stream);
-  emulator::launch({grid.place.file, grid.place.line}, kernel, {static_cast<unsigned>(grid.blocks), 1, 1},
-                   {static_cast<unsigned>(grid.threads), 1, 1}, grid.shared, arguments...);
+  emulator::launch({grid.place.file, grid.place.line, stream}, kernel,
+                   {static_cast<unsigned>(grid.blocks), 1, 1}, {static_cast<unsigned>(grid.threads), 1, 1},
+                   grid.shared, arguments...);
 #endif
 }
 

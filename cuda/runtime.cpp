@@ -1,6 +1,9 @@
 #include "runtime.h"
 
 #include <cuda_runtime.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#  include <nvtx3/nvToolsExt.h>
+#endif
 
 #include <mutex>
 
@@ -38,6 +41,15 @@ bool is_lasting() {
 void check(const char* call, cudaError_t code, Place place) {
   if (code != cudaSuccess) [[unlikely]]
     fail_call(call, code, place);
+}
+
+/** Of a query: not ready is an answer, which must not be taken for an error of the next launch. */
+bool is_ready(const char* call, cudaError_t code, Place place) {
+  if (code == cudaErrorNotReady)
+    cudaGetLastError();
+  else
+    check(call, code, place);
+  return code == cudaSuccess;
 }
 
 cudaError_t select(int device) {
@@ -123,10 +135,13 @@ void block_cached(void*, std::size_t) noexcept {}
 void block_reused(void*, std::size_t, std::size_t) noexcept {}
 
 // A stream that does not wait for the legacy default stream: only such a one can be captured in a graph.
-Stream create_stream(int device, Place place) {
+Stream create_stream(int device, bool urgent, Place place) {
   use(device, place);
+  int least = 0, greatest = 0;
+  check("cudaDeviceGetStreamPriorityRange", cudaDeviceGetStreamPriorityRange(&least, &greatest), place);
   cudaStream_t stream = nullptr;
-  check("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), place);
+  check("cudaStreamCreateWithPriority",
+        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least), place);
   return stream;
 }
 
@@ -139,13 +154,23 @@ void synchronize(Stream stream, Place place) {
   check("cudaStreamSynchronize", cudaStreamSynchronize(handle(stream)), place);
 }
 
+void synchronize_device(int device, Place place) {
+  use(device, place);
+  check("cudaDeviceSynchronize", cudaDeviceSynchronize(), place);
+}
+
+bool is_idle(Stream stream, Place place) {
+  return is_ready("cudaStreamQuery", cudaStreamQuery(handle(stream)), place);
+}
+
 void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place) {
   check("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle(stream)), place);
 }
 
-Event create_event(Place place) {
+Event create_event(bool timed, Place place) {
   cudaEvent_t event = nullptr;
-  check("cudaEventCreate", cudaEventCreate(&event), place);
+  check("cudaEventCreateWithFlags",
+        cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), place);
   return event;
 }
 
@@ -167,9 +192,7 @@ void synchronize_event(Event event, Place place) {
 }
 
 bool reached(Event event, Place place) {
-  const cudaError_t code = cudaEventQuery(handle_of(event));
-  if (code != cudaErrorNotReady) check("cudaEventQuery", code, place);
-  return code == cudaSuccess;
+  return is_ready("cudaEventQuery", cudaEventQuery(handle_of(event)), place);
 }
 
 float elapsed(Event begin, Event end, Place place) {
@@ -208,6 +231,36 @@ void destroy_graph(Graph graph) noexcept {
   cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
   cudaGetLastError();
 }
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+
+namespace {
+
+nvtxDomainHandle_t domain() {
+  static nvtxDomainHandle_t only = nvtxDomainCreateA("mezzo");
+  return only;
+}
+
+}  // namespace
+
+// Without a profiler both are a test of a pointer.
+void push_range(const char* name) noexcept {
+  nvtxEventAttributes_t range{};
+  range.version = NVTX_VERSION;
+  range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  range.message.ascii = name;
+  nvtxDomainRangePushEx(domain(), &range);
+}
+
+void pop_range() noexcept { nvtxDomainRangePop(domain()); }
+
+#else  // a toolkit in wheel layout may come without it
+
+void push_range(const char*) noexcept {}
+void pop_range() noexcept {}
+
+#endif
 
 void check_launch(Place place) { check("kernel launch", cudaGetLastError(), place); }
 

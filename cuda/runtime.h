@@ -51,14 +51,20 @@ void block_cached(void* block, std::size_t block_bytes) noexcept;
 void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept;
 
 // ---- streams: work in one runs in order. Errors of all: CudaError ------------------------------------------------------------
-Stream create_stream(int device, Place place = Place::current());
+/** `urgent`: its work goes before that of others where both could run. */
+Stream create_stream(int device, bool urgent = false, Place place = Place::current());
 void destroy_stream(Stream stream) noexcept;
 /** Waits on the host until the stream has run dry. */
 void synchronize(Stream stream, Place place = Place::current());
+/** The same for all streams of the device. */
+void synchronize_device(int device, Place place = Place::current());
+/** Whether the stream has run dry; never waits. */
+bool is_idle(Stream stream, Place place = Place::current());
 /** Copies bytes between any two places, in stream order. From or to host memory that is not pinned, it returns when that memory is free again. */
 void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place = Place::current());
 
-Event create_event(Place place = Place::current());
+/** An event of the device in use. Only a timed one knows when it was reached. */
+Event create_event(bool timed = false, Place place = Place::current());
 void destroy_event(Event event) noexcept;
 void record(Event event, Stream stream, Place place = Place::current());
 /** Work put into the stream from now on waits for the event; the host does not. */
@@ -80,6 +86,11 @@ Graph end_capture(Stream stream, Place place = Place::current());
 void abandon_capture(Stream stream) noexcept;
 void launch_graph(Graph graph, Stream stream, Place place = Place::current());
 void destroy_graph(Graph graph) noexcept;
+
+// ---- for profilers --------------------------------------------------------------------------------------------------------------
+/** A named stretch of this thread's time, in the NVTX domain "mezzo"; they nest. */
+void push_range(const char* name) noexcept;
+void pop_range() noexcept;
 
 /** Reports a launch that was refused. */
 void check_launch(Place place);

@@ -41,20 +41,7 @@ class CpuAllocator final : public CachingAllocator {
 
   void system_free(void* block, std::size_t) noexcept override { std::free(block); }
 
-  SystemMemory system_memory() const override {
-    SystemMemory memory;
-    struct sysinfo info {};
-    if (sysinfo(&info) == 0) {
-      memory.total = static_cast<std::int64_t>(info.totalram) * info.mem_unit;
-      memory.free = static_cast<std::int64_t>(info.freeram) * info.mem_unit;
-    }
-    std::ifstream meminfo("/proc/meminfo");  // knows what the page cache would give up
-    std::int64_t kib = 0;
-    for (std::string key, rest; meminfo >> key; std::getline(meminfo, rest)) {
-      if (key == "MemAvailable:" && meminfo >> kib) memory.free = kib * 1024;
-    }
-    return memory;
-  }
+  SystemMemory system_memory() const override { return host_memory(); }
 
 #ifdef MZ_ADDRESS_SANITIZER
   void on_cached(void* block, std::size_t block_bytes) noexcept override {
@@ -81,6 +68,21 @@ thread_local MemoryCategory category = MemoryCategory::activations;
 
 }  // namespace
 
+CachingAllocator::SystemMemory CachingAllocator::host_memory() {
+  SystemMemory memory;
+  struct sysinfo info {};
+  if (sysinfo(&info) == 0) {
+    memory.total = static_cast<std::int64_t>(info.totalram) * info.mem_unit;
+    memory.free = static_cast<std::int64_t>(info.freeram) * info.mem_unit;
+  }
+  std::ifstream meminfo("/proc/meminfo");  // knows what the page cache would give up
+  std::int64_t kib = 0;
+  for (std::string key, rest; meminfo >> key; std::getline(meminfo, rest)) {
+    if (key == "MemAvailable:" && meminfo >> kib) memory.free = kib * 1024;
+  }
+  return memory;
+}
+
 Allocator& allocator_for(Device device) {
   const auto& slot = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)];
   if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
@@ -91,6 +93,8 @@ Allocator& allocator_for(Device device) {
       "allocate",
       {.what = "no such device", .got = str(device), .expected = "a device of this build and machine"});
 }
+
+Allocator& pinned_allocator() { return require_cuda("pin_memory", "host memory to pin").pinned_memory(); }
 
 void set_allocator(Device device, Allocator* allocator) {
   registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)].store(allocator,

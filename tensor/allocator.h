@@ -1,5 +1,5 @@
 // Allocator: a device's memory, counted by what it is used for. Blocks are cached, so that a training step after the first asks no system.
-// Sees: device.h.
+// Sees: device.h, queues.h.
 // Read next: storage.h (its user), caching_allocator.h (how blocks are kept).
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "macros.h"
+#include "queues.h"
 
 namespace mezzo {
 
@@ -69,6 +70,10 @@ class MZ_API Allocator {
   /** Takes back a block of allocate(), with the size and the category it has now. Null is ignored. */
   virtual void deallocate(void* block, std::size_t bytes, MemoryCategory category) noexcept = 0;
 
+  /** Work in this queue reads or writes the block too: after its deallocate() it serves nobody before what the queue holds by then is done. For
+   *  a block in use; work in the queue that it was allocated in needs no mention. */
+  virtual void record_use(void* block, Device device, Queue queue) = 0;
+
   /** Counts `bytes` under another category from now on. */
   virtual void recategorise(std::size_t bytes, MemoryCategory from, MemoryCategory to) noexcept = 0;
 
@@ -83,6 +88,9 @@ class MZ_API Allocator {
 
 /** The allocator of a device. Errors: DeviceError where this build or machine has no such device. */
 MZ_API Allocator& allocator_for(Device device);
+
+/** Host memory that devices copy from and to without a detour. Errors: DeviceError where this build or machine has no device. */
+MZ_API Allocator& pinned_allocator();
 
 /** Makes `allocator` that of `device`; for a backend's start-up. It must live as long as the process; null takes it away. */
 MZ_API void set_allocator(Device device, Allocator* allocator);

@@ -40,7 +40,8 @@ std::size_t detail::class_bytes(std::size_t index) {
 
 Allocator::~Allocator() = default;
 
-CachingAllocator::CachingAllocator(Device device) : device_(device), classes_(detail::kSizeClasses) {}
+CachingAllocator::CachingAllocator(Device device, const Queues* queues)
+    : device_(device), classes_(detail::kSizeClasses), queues_(queues) {}
 
 CachingAllocator::~CachingAllocator() = default;
 
@@ -48,6 +49,7 @@ void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category) {
   const std::lock_guard lock(mutex_);
   if (fail_in_ > 0 && --fail_in_ == 0) throw_out_of_memory(bytes);
   if (bytes > detail::kLargestBlock) throw_out_of_memory(bytes);
+  if (!waiting_.empty()) collect(false);
   const std::size_t index = detail::size_class(bytes);
   const bool pooled = fills_pool() && !LastingMemory::wanted();
   void* block = pooled ? take_pooled(index) : take(index);
@@ -58,10 +60,15 @@ void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category) {
   return block;
 }
 
+std::vector<void*>& CachingAllocator::free_list(Queue queue, std::size_t index) {
+  return queue ? side_free_[queue][index] : classes_[index].free;
+}
+
 /** A block of a class from its list, else from the system, else from the system once more after the cache has been given back; or null. */
 void* CachingAllocator::take(std::size_t index) {
   const auto block_bytes = static_cast<std::int64_t>(detail::class_bytes(index));
-  if (auto& free = classes_[index].free; !free.empty()) {
+  const Queue home = home_queue();
+  if (auto& free = free_list(home, index); !free.empty()) {
     void* block = free.back();
     free.pop_back();
     stats_.cached -= block_bytes;
@@ -72,7 +79,9 @@ void* CachingAllocator::take(std::size_t index) {
     release_cache();
     block = system_allocate(detail::class_bytes(index));
   }
-  if (block) stats_.reserved += block_bytes;
+  if (!block) return nullptr;
+  stats_.reserved += block_bytes;
+  if (home) homes_.emplace(block, home);
   return block;
 }
 
@@ -83,20 +92,82 @@ void CachingAllocator::deallocate(void* block, std::size_t bytes, MemoryCategory
   uncount(bytes, category);
   --classes_[index].live;
   const bool may_be_pooled = filling_ || !pooled_.empty();
-  if (!may_be_pooled || !return_to_pool(block, index)) cache(block, index);
+  if (!may_be_pooled || !return_to_pool(block, index)) retire(block, index);
 }
 
 void CachingAllocator::cache(void* block, std::size_t index) noexcept {
   const std::size_t block_bytes = detail::class_bytes(index);
+  const auto home = homes_.empty() ? homes_.end() : homes_.find(block);
   try {
-    classes_[index].free.push_back(block);
+    free_list(home == homes_.end() ? nullptr : home->second, index).push_back(block);
   } catch (const std::bad_alloc&) {  // no room even to remember it
+    if (home != homes_.end()) homes_.erase(home);
     system_free(block, block_bytes);
     stats_.reserved -= static_cast<std::int64_t>(block_bytes);
     return;
   }
   stats_.cached += static_cast<std::int64_t>(block_bytes);
   on_cached(block, block_bytes);
+}
+
+// ---- blocks that several queues work with ------------------------------------------------------------------------------------
+
+void CachingAllocator::record_use(void* block, Device device, Queue queue) {
+  if (!queues_) return;
+  const std::lock_guard lock(mutex_);
+  if (device == device_ && !(device == cpu)) {
+    const auto home = homes_.find(block);
+    if (queue == (home == homes_.end() ? nullptr : home->second)) return;
+  }
+  std::vector<Use>& uses = uses_[block];
+  const auto is_known = [&](const Use& use) { return use.device == device && use.queue == queue; };
+  if (std::none_of(uses.begin(), uses.end(), is_known)) uses.push_back({device, queue});
+}
+
+void CachingAllocator::retire(void* block, std::size_t index) noexcept {
+  const auto at = uses_.empty() ? uses_.end() : uses_.find(block);
+  if (at == uses_.end()) return cache(block, index);
+  waiting_.push_back({block, index, std::move(at->second)});
+  uses_.erase(at);
+  collect(false);
+}
+
+void CachingAllocator::collect(bool wait) noexcept {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    std::erase_if(waiting_[i].uses, [&](Use& use) { return is_done(use, wait); });
+    if (!waiting_[i].uses.empty()) {
+      ++i;
+      continue;
+    }
+    cache(waiting_[i].block, waiting_[i].index);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+/** Marks are set at the first look, which comes with deallocate(), but for queues that are being recorded: those wait for a later look. */
+bool CachingAllocator::is_done(Use& use, bool wait) const noexcept {
+  try {
+    if (!use.mark) {
+      if (queues_->is_recorded(use.device, use.queue)) return false;
+      const Mark mark = queues_->make_mark(use.device, false);
+      try {
+        queues_->place(mark, use.device, use.queue);
+      } catch (...) {
+        queues_->drop_mark(mark);
+        throw;
+      }
+      use.mark = mark;
+    }
+    if (!queues_->reached(use.mark)) {
+      if (!wait) return false;
+      queues_->wait_for(use.mark);
+    }
+  } catch (
+      const Error&) {  // a device that is broken, or under capture: nobody knows what it still does with the block
+    return false;
+  }
+  queues_->drop_mark(use.mark);
+  return true;
 }
 
 // ---- pools ----------------------------------------------------------------------------------------------------------------
@@ -142,8 +213,8 @@ void CachingAllocator::release_pool(BlockPool& pool) noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& [block, index] : pool.classes) pooled_.erase(block);
   for (const auto& [index, blocks] : pool.free)
-    for (void* block : blocks) cache(block, index);
-  for (const auto& [block, index] : pool.kept) cache(block, index);
+    for (void* block : blocks) retire(block, index);
+  for (const auto& [block, index] : pool.kept) retire(block, index);
   pool = {};
 }
 
@@ -192,17 +263,25 @@ void CachingAllocator::fail_nth(std::int64_t n) {
 }
 
 void CachingAllocator::release_cache() noexcept {
-  for (std::size_t index = 0; index < classes_.size(); ++index) {
-    const std::size_t block_bytes = detail::class_bytes(index);
-    for (void* block : classes_[index].free) {
-      on_reused(block, block_bytes, block_bytes);
-      system_free(block, block_bytes);
-      stats_.reserved -= static_cast<std::int64_t>(block_bytes);
-    }
-    classes_[index].free.clear();
-  }
+  collect(true);
+  for (std::size_t index = 0; index < classes_.size(); ++index) release(classes_[index].free, index);
+  for (auto& [queue, lists] : side_free_)
+    for (auto& [index, blocks] : lists) release(blocks, index);
   stats_.cached = 0;
 }
+
+void CachingAllocator::release(std::vector<void*>& blocks, std::size_t index) noexcept {
+  const std::size_t block_bytes = detail::class_bytes(index);
+  for (void* block : blocks) {
+    on_reused(block, block_bytes, block_bytes);
+    homes_.erase(block);
+    system_free(block, block_bytes);
+    stats_.reserved -= static_cast<std::int64_t>(block_bytes);
+  }
+  blocks.clear();
+}
+
+std::string CachingAllocator::what() const { return str(device_); }
 
 void CachingAllocator::throw_out_of_memory(std::size_t bytes) const {
   const SystemMemory memory = system_memory();
@@ -222,7 +301,7 @@ void CachingAllocator::throw_out_of_memory(std::size_t bytes) const {
   const std::string requested = bytes > detail::kLargestBlock ? std::to_string(bytes) + " bytes"
                                                               : readable(static_cast<std::int64_t>(bytes));
   fail<OutOfMemory>(
-      "allocate", {.what = "out of memory on " + str(device_),
+      "allocate", {.what = "out of memory on " + what(),
                    .got = "a request for " + requested,
                    .expected = "at most the " + readable(memory.free) + " free of " + readable(memory.total),
                    .hint = str("in use: ", held.empty() ? "nothing" : held, "; largest blocks: ",

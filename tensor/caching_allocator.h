@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -38,15 +39,18 @@ class MZ_API BlockPool {
 };
 
 /** Keeps freed blocks in one list per size class and hands out the most recently freed one. A block serves its own class only, so what a
- *  program asks for decides alone where its cache ends up. */
+ *  program asks for decides alone where its cache ends up.
+ *  On a device a block also serves one queue only, that of its first use: the next user's work comes behind the last one's there. What other queues
+ *  do with it is announced by record_use(), and the block waits, once freed, for marks in these queues. */
 class MZ_API CachingAllocator : public Allocator {
  public:
-  /** `device` appears in errors. */
-  explicit CachingAllocator(Device device);
+  /** `device` appears in errors. `queues` are those of record_use(); they outlive the allocator. */
+  explicit CachingAllocator(Device device, const Queues* queues = nullptr);
   ~CachingAllocator() override;
 
   void* allocate(std::size_t bytes, MemoryCategory category) final;
   void deallocate(void* block, std::size_t bytes, MemoryCategory category) noexcept final;
+  void record_use(void* block, Device device, Queue queue) final;
   void recategorise(std::size_t bytes, MemoryCategory from, MemoryCategory to) noexcept final;
   MemoryStats stats() const final;
   void reset_peak() final;
@@ -64,10 +68,17 @@ class MZ_API CachingAllocator : public Allocator {
     std::int64_t free = 0, total = 0;  // bytes
   };
 
+  /** The CPU's. */
+  static SystemMemory host_memory();
+
   /** A block from the system, aligned to 64 bytes, or null. */
   virtual void* system_allocate(std::size_t bytes) = 0;
   virtual void system_free(void* block, std::size_t bytes) noexcept = 0;
   virtual SystemMemory system_memory() const = 0;
+  /** The queue that this thread's work with a block goes into; null for the main one, and for memory that knows no queues. */
+  virtual Queue home_queue() const { return nullptr; }
+  /** What it is memory of, for errors. */
+  virtual std::string what() const;
   /** Called for a block entering and leaving the cache, so that a checker can flag its use meanwhile. */
   virtual void on_cached(void*, std::size_t /*block_bytes*/) noexcept {}
   virtual void on_reused(void*, std::size_t /*block_bytes*/, std::size_t /*bytes*/) noexcept {}
@@ -80,13 +91,32 @@ class MZ_API CachingAllocator : public Allocator {
     std::vector<void*> free;
     std::int64_t live = 0;
   };
+  /** A queue that used a block, and the mark behind its last work with it; null until it can be set. */
+  struct Use {
+    Device device;
+    Queue queue = nullptr;
+    Mark mark = nullptr;
+  };
+  /** A freed block that queues may still work with. */
+  struct Waiting {
+    void* block;
+    std::size_t index;
+    std::vector<Use> uses;
+  };
 
+  std::vector<void*>& free_list(Queue queue, std::size_t index);
   void* take(std::size_t index);
   void* take_pooled(std::size_t index);
   bool fills_pool() const { return filling_ && filler_ == std::this_thread::get_id(); }
   /** Whether the block stays with a pool. */
   bool return_to_pool(void* block, std::size_t index) noexcept;
+  /** Into the cache, now or when the queues that used it are done. */
+  void retire(void* block, std::size_t index) noexcept;
   void cache(void* block, std::size_t index) noexcept;
+  void release(std::vector<void*>& blocks, std::size_t index) noexcept;
+  /** Caches what nobody works with any more; `wait`: waits on the host for as much as can be waited for. */
+  void collect(bool wait) noexcept;
+  bool is_done(Use& use, bool wait) const noexcept;
   void count(std::size_t bytes, MemoryCategory category);
   void uncount(std::size_t bytes, MemoryCategory category);
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
@@ -99,6 +129,11 @@ class MZ_API CachingAllocator : public Allocator {
   BlockPool* filling_ = nullptr;
   std::thread::id filler_;
   std::unordered_map<void*, BlockPool*> pooled_;  // the pools of blocks that have one
+  const Queues* queues_;
+  std::unordered_map<void*, Queue> homes_;  // of blocks of side queues
+  std::unordered_map<Queue, std::unordered_map<std::size_t, std::vector<void*>>> side_free_;  // by class
+  std::unordered_map<void*, std::vector<Use>> uses_;
+  std::vector<Waiting> waiting_;
 };
 
 }  // namespace mezzo

@@ -41,15 +41,7 @@ Device Device::parse(const std::string& text) {
         "device",
         {.what = "unknown device", .got = "\"" + text + "\"", .expected = "\"cpu\", \"cuda\" or \"cuda:N\""});
   const std::string got = "\"" + text + "\"";
-  const Backend* backend = find_backend(DeviceKind::cuda);
-  if (!backend)
-    fail<DeviceError>("device",
-                      {.what = "this build has no CUDA kernels", .got = got, .expected = "\"cpu\""});
-  const int count = backend->device_count();
-  if (count == 0)
-    fail<DeviceError>(
-        "device",
-        {.what = "no CUDA device can be used: " + backend->absence(), .got = got, .expected = "\"cpu\""});
+  const int count = require_cuda("device", got).device_count();
   if (index >= count)
     fail<DeviceError>("device",
                       {.what = "no such CUDA device", .got = got, .expected = str("an index below ", count)});

@@ -28,6 +28,14 @@ struct Device {
 
 inline constexpr Device cpu{DeviceKind::cpu, 0};
 
+/** How bytes travel between devices. */
+struct CopyOptions {
+  /** The host goes on before they have arrived. That needs its end of the way in pinned memory (Tensor::pin_memory), which may then be written, or
+   *  read, only once the device's stream has come past the copy (gpu::synchronize, gpu::Event); from other memory the call returns when
+   *  that is free again. */
+  bool non_blocking = false;
+};
+
 /** "cpu" or "cuda:0". */
 MZ_API std::string str(Device device);
 

@@ -33,6 +33,7 @@ bool any_requires_grad(Inputs in) {
 
 /** The device all operands live on; 0-dim CPU tensors may meet any device. */
 Device common_device(const OpRow& row, Inputs in) {
+  if (row.traits.crosses_devices) return in[0].device();
   const Tensor* anchor = nullptr;
   for (const Tensor& x : in) {
     if (!x.defined()) continue;
@@ -75,7 +76,7 @@ void run_composite(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out
 
 /** Numbers on the CPU follow the other operands; the elementwise kernels take them as they are. */
 void bring_numbers(const OpRow& row, std::span<Tensor> in, Device device) {
-  if (row.elementwise || device == cpu) return;
+  if (row.elementwise || row.traits.crosses_devices || device == cpu) return;
   for (Tensor& x : in)
     if (x.defined()) x = x.to(device);
 }
@@ -87,9 +88,27 @@ void run_kernel(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, c
   bring_numbers(row, in, device);
   for (int i = 0; i < specs.count; ++i)
     out[static_cast<std::size_t>(i)] =
-        empty_tensor(specs.items[i].shape, specs.items[i].dtype, specs.items[i].device.value_or(device));
+        empty_tensor(specs.items[i].shape, specs.items[i].dtype, specs.items[i].device.value_or(device),
+                     specs.items[i].pinned);
   kernel(row, in, out, attrs);
 }
+
+/** Tells this thread's observer, if there is one, that an op runs for as long as it lives. */
+class Observed {
+ public:
+  Observed(TraceHook* hook, const OpRow& row) : hook_(hook), row_(row) {
+    if (hook_) hook_->enter_forward(row_);
+  }
+  ~Observed() {
+    if (hook_) hook_->leave_forward(row_);
+  }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  TraceHook* hook_;
+  const OpRow& row_;
+};
 
 /** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
  *  too: only as_strided makes others. */
@@ -134,6 +153,7 @@ void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result)
 
 void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
+  const Observed observed(hooks.trace, row);
   require_operands(row, in);
   if (hooks.cast) hooks.cast->cast(row, in, false);
   if (row.composite) {
@@ -151,6 +171,7 @@ void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const vo
 
 void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
+  const Observed observed(hooks.trace, row);
   require_operands(row, in);
   Tensor self = in[0];
   if (hooks.cast) hooks.cast->cast(row, in, true);

@@ -26,6 +26,9 @@ struct MZ_API CastHook {
 /** Sees every finished op: the cast ledger, profilers, the hunter of non-finite values. */
 struct MZ_API TraceHook {
   virtual void trace(const OpRow& row, Inputs in, Outputs out) = 0;
+  /** Around an op, in pairs that nest where one calls others; it is traced in between, or never where it throws. */
+  virtual void enter_forward(const OpRow&) {}
+  virtual void leave_forward(const OpRow&) noexcept {}
   /** Around the rule of a recorded op in a backward pass, in pairs that may nest; ops that the rule calls are traced in between. `gradients` are of
    *  the op's inputs, undefined where none is wanted; there are none when the rule threw. */
   virtual void enter_backward(const OpRow&) {}

@@ -73,6 +73,7 @@ struct OpTraits {
   bool view = false;                       // the result shares the first operand's storage
   bool in_place = false;                   // an in-place form exists
   bool internal = false;                   // serves rules only: there is no public function of this name
+  bool crosses_devices = false;            // operands may be on several devices; the first's runs it
   Integers integers = Integers::to_float;  // elementwise ops
   ResultType result = ResultType::same;    // elementwise ops
   bool booleans = false;  // elementwise ops that keep integers: bool operands are welcome too
@@ -107,6 +108,7 @@ struct OutSpec {
   Shape shape;
   DType dtype = DType::f32;
   std::optional<Device> device = {};  // where it goes; unset: where the operands are
+  bool pinned = false;                // on the CPU: in pinned memory
 };
 
 /** Shapes and dtypes of an op's outputs. */

@@ -1,17 +1,23 @@
 #include "storage.h"
 
+#include "error.h"
+#include "text.h"
+
 namespace mezzo {
 
-Storage::Storage(std::size_t bytes, Device device)
-    : data_(nullptr), bytes_(bytes), device_(device), category_(current_category()) {
-  data_ = allocator_for(device).allocate(bytes, category_);
+Storage::Storage(std::size_t bytes, Device device, bool pinned)
+    : data_(nullptr), bytes_(bytes), device_(device), is_pinned_(pinned), category_(current_category()) {
+  if (pinned && !(device == cpu))
+    fail<DeviceError>("pin_memory",
+                      {.what = "memory of a device is not pinned", .got = str(device), .expected = str(cpu)});
+  data_ = allocator().allocate(bytes, category_);
 }
 
-Storage::~Storage() { allocator_for(device_).deallocate(data_, bytes_, category_); }
+Storage::~Storage() { allocator().deallocate(data_, bytes_, category_); }
 
 void Storage::set_category(MemoryCategory category) {
   if (category == category_) return;
-  allocator_for(device_).recategorise(bytes_, category_, category);
+  allocator().recategorise(bytes_, category_, category);
   category_ = category;
 }
 

@@ -15,13 +15,15 @@ namespace mezzo {
 
 class MZ_API Storage final : public RefCounted {
  public:
-  /** `bytes` of uninitialised memory, 64-byte aligned. Errors: OutOfMemory; DeviceError where the device is absent. */
-  Storage(std::size_t bytes, Device device);
+  /** `bytes` of uninitialised memory, 64-byte aligned; the CPU's may be pinned. Errors: OutOfMemory; DeviceError where the device is absent, and for
+   *  pinned memory where there is none. */
+  Storage(std::size_t bytes, Device device, bool pinned = false);
   ~Storage();
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+  bool is_pinned() const { return is_pinned_; }
   MemoryCategory category() const { return category_; }
   /** Moves the bytes to another category of the memory statistics, e.g. when a tensor becomes a gradient. */
   void set_category(MemoryCategory category);
@@ -36,9 +38,12 @@ class MZ_API Storage final : public RefCounted {
   }
 
  private:
+  Allocator& allocator() const { return is_pinned_ ? pinned_allocator() : allocator_for(device_); }
+
   void* data_;
   std::size_t bytes_;
   Device device_;
+  bool is_pinned_;
   MemoryCategory category_;
   std::atomic<std::uint32_t> version_{0};
 };

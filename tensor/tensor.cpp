@@ -24,13 +24,13 @@ void TensorImpl::refresh() {
   }
 }
 
-Tensor empty_tensor(const Shape& shape, DType dtype, Device device) {
+Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned) {
   Ref<TensorImpl> impl = make_ref<TensorImpl>();
   impl->numel = checked_numel(shape, "empty");
   impl->shape = shape;
   impl->strides = contiguous_strides(shape);
   impl->dtype = dtype;
-  impl->storage = make_ref<Storage>(static_cast<std::size_t>(impl->numel) * item_size(dtype), device);
+  impl->storage = make_ref<Storage>(static_cast<std::size_t>(impl->numel) * item_size(dtype), device, pinned);
   return Tensor(std::move(impl));
 }
 

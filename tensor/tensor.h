@@ -83,6 +83,8 @@ class MZ_API Tensor {
   bool is_contiguous() const { return self().contiguous; }
   /** Same handle: both name one tensor object, not merely equal values. */
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  /** Whether its elements lie in pinned host memory. */
+  bool is_pinned() const { return self().storage->is_pinned(); }
   /** Number of in-place writes its storage has seen. */
   std::uint32_t version() const { return self().storage->version(); }
 
@@ -156,8 +158,13 @@ class MZ_API Tensor {
   // ---- copies and conversions ------------------------------------------------------------------------------------
   /** This tensor in another dtype, rounded once to nearest even; itself when it has that dtype. Gradient returns in the source dtype. */
   Tensor to(DType dtype) const;
-  /** This tensor on another device, dtype kept; itself when it is there. */
-  Tensor to(Device device) const;
+  /** This tensor on another device, dtype kept; itself when it is there. With non_blocking a copy on the CPU is in pinned memory. Errors: DeviceError,
+   *  OutOfMemory; StateError while a step is captured. */
+  Tensor to(Device device, const CopyOptions& options = {}) const;
+  /** This tensor in pinned host memory, which a device copies from and to without a detour and without the host waiting; itself when it is there.
+   *  Blocks are cached, and none is used again before the copies that it took part in are done. Gradients pass through.
+   *  Errors: DeviceError for a tensor on a device, and where this build or machine has no device; OutOfMemory. */
+  Tensor pin_memory() const;
   /** Row-major copy, or itself when it is row-major. */
   Tensor contiguous() const;
   /** A copy with storage of its own. */
@@ -169,8 +176,9 @@ class MZ_API Tensor {
   /** Overwrites with `value`, rounded to the dtype. */
   const Tensor& fill_(double value) const;
   const Tensor& zero_() const { return fill_(0); }
-  /** Overwrites with the elements of `source`, broadcast and converted. Errors: ShapeError. */
-  const Tensor& copy_(const Tensor& source) const;
+  /** Overwrites with the elements of `source`, broadcast and converted. Without a wait, as options say, what comes from a device has to be row-major,
+   *  of this shape and dtype; else the host waits. Errors: ShapeError. */
+  const Tensor& copy_(const Tensor& source, const CopyOptions& options = {}) const;
 
   // ---- derivatives (defined in autograd/) ---------------------------------------------------------------------------
   bool requires_grad() const { return self().requires_grad; }
@@ -209,8 +217,9 @@ MZ_API std::string str(const Tensor& tensor);
 /** The names of several tensors, joined as in "f32[2]@cpu and f16[3]@cpu". */
 MZ_API std::string str(std::span<const Tensor> tensors);
 
-/** Uninitialised row-major tensor. Errors: ValueError, SizeError, OutOfMemory. */
-MZ_API Tensor empty_tensor(const Shape& shape, DType dtype, Device device);
+/** Uninitialised row-major tensor, on the CPU in pinned memory where asked for.
+ *  Errors: ValueError, SizeError, OutOfMemory; DeviceError where the device is absent, or memory of a device is to be pinned. */
+MZ_API Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned = false);
 
 /** A tensor over the same storage with its own geometry, outside the graph. The caller vouches for the bounds. */
 MZ_API Tensor alias(const Tensor& base, const Shape& shape, const Strides& strides, std::int64_t offset);

@@ -24,14 +24,14 @@ class CopiedBytes final : public Readback {
 
 }  // namespace
 
-void upload(const Tensor& to, const void* from, std::size_t bytes) {
+void upload(const Tensor& to, const void* from, std::size_t bytes, const CopyOptions& options) {
   if (Capture::current() && to.device() == Capture::current()->device())
     fail<StateError>("upload",
                      {.what = "host memory is read while a step is being captured", .got = str(to)});
   if (to.device() == cpu)
     std::memcpy(to.raw_data(), from, bytes);
   else
-    find_backend(to.device().kind)->copy(from, cpu, to.raw_data(), to.device(), bytes);
+    find_backend(to.device().kind)->copy(from, cpu, to.raw_data(), to.device(), bytes, options);
 }
 
 void download(const Tensor& from, void* to, std::size_t bytes) {
@@ -39,7 +39,7 @@ void download(const Tensor& from, void* to, std::size_t bytes) {
   if (from.device() == cpu)
     std::memcpy(to, from.raw_data(), bytes);
   else
-    find_backend(from.device().kind)->copy(from.raw_data(), from.device(), to, cpu, bytes);
+    find_backend(from.device().kind)->copy(from.raw_data(), from.device(), to, cpu, bytes, {});
 }
 
 std::unique_ptr<Readback> read_later(const Tensor& from, std::size_t bytes) {

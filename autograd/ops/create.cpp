@@ -16,12 +16,12 @@ Tensor finished(const Tensor& x, const TensorOptions& options) {
 }  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
-  return finished(empty_tensor(shape, options.dtype, options.device), options);
+  return finished(empty_tensor(shape, options.dtype, options.device, options.pin_memory), options);
 }
 
 Tensor full(const Shape& shape, double value, const TensorOptions& options) {
   const NoGrad no_grad;
-  const Tensor x = empty_tensor(shape, options.dtype, options.device);
+  const Tensor x = empty_tensor(shape, options.dtype, options.device, options.pin_memory);
   x.fill_(value);
   return finished(x, options);
 }
@@ -41,7 +41,8 @@ Tensor tensor(const std::vector<double>& values, const Shape& shape, const Tenso
   const CastScope no_casts(nullptr);
   Tensor x = empty_tensor(shape, DType::f64, cpu);
   for (std::size_t i = 0; i < values.size(); ++i) x.data<double>()[i] = values[i];
-  return finished(x.to(options.dtype).to(options.device), options);
+  x = x.to(options.dtype).to(options.device);
+  return finished(options.pin_memory ? x.pin_memory() : x, options);
 }
 
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
@@ -80,7 +81,8 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options) {
-  const Tensor x = zeros({n, m}, {.dtype = options.dtype, .device = options.device});
+  const Tensor x =
+      zeros({n, m}, {.dtype = options.dtype, .device = options.device, .pin_memory = options.pin_memory});
   const NoGrad no_grad;
   const std::int64_t diagonal = std::min(n, m);
   if (diagonal > 0) x.as_strided({diagonal}, {m + 1}).fill_(1);

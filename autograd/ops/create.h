@@ -15,6 +15,7 @@ struct TensorOptions {
   DType dtype = DType::f32;
   Device device = cpu;
   bool requires_grad = false;
+  bool pin_memory = false;  // on the CPU: as Tensor::pin_memory
 };
 
 /** Uninitialised elements. Errors: ValueError for a negative size, SizeError, OutOfMemory. */

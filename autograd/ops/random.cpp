@@ -28,7 +28,7 @@ PhiloxStream next_stream_for(const Tensor& x) {
 }
 
 template <class F> Tensor filled(const Shape& shape, const TensorOptions& options, F&& fill) {
-  const Tensor x = empty_tensor(shape, options.dtype, options.device);
+  const Tensor x = empty_tensor(shape, options.dtype, options.device, options.pin_memory);
   {
     const NoGrad no_grad;
     fill(x);

@@ -10,6 +10,8 @@ Grads To::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
 Grads ToDevice::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
+Grads CopyAcross::backward(const Saved&, const Grads& gy) { return {Tensor{}, gy[0]}; }
+
 Grads Clone::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
 Grads Copy::backward(const Saved&, const Grads& gy) { return {Tensor{}, gy[0]}; }

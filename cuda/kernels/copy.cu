@@ -47,6 +47,7 @@ void attach_copy() {
   attach<op::Clone, clone>();
   attach<op::Copy, copy>();
   attach<op::Fill, fill>();
+  attach<op::CopyAcross, op::CopyAcross::cpu>();
   attach<op::ToDevice, op::ToDevice::cpu>();
 }
 

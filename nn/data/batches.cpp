@@ -36,10 +36,10 @@ Order order_of_epoch(std::int64_t n, const BatchOptions& options, std::uint64_t 
 }
 
 /** The rows that `indices` name, copied. */
-Tensor rows_of(const Tensor& from, std::span<const std::int64_t> indices) {
+Tensor rows_of(const Tensor& from, std::span<const std::int64_t> indices, bool pinned) {
   Shape shape = from.shape();
   shape[0] = static_cast<std::int64_t>(indices.size());
-  const Tensor out = empty_tensor(shape, from.dtype(), cpu);
+  const Tensor out = empty_tensor(shape, from.dtype(), cpu, pinned);
   const std::size_t bytes = static_cast<std::size_t>(from.numel() / from.size(0)) * item_size(from.dtype());
   const char* source = static_cast<const char*>(from.raw_data());
   char* target = static_cast<char*>(out.raw_data());
@@ -54,11 +54,11 @@ Tensor index_tensor(std::span<const std::int64_t> indices) {
   return out;
 }
 
-Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, Device device) {
+Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, Device device, bool pinned) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   const CategoryScope not_activations(MemoryCategory::other);
-  if (from.device() == cpu) return rows_of(from, indices).to(device);
+  if (from.device() == cpu) return rows_of(from, indices, pinned).to(device, {.non_blocking = pinned});
   return index_select(from, 0, index_tensor(indices).to(from.device())).to(device);
 }
 
@@ -90,7 +90,8 @@ class Epoch {
     if (count <= 0 || (options_.drop_last && count < options_.size)) return {};
     const std::span indices(order_.data() + next_, static_cast<std::size_t>(count));
     const Device device = options_.device.value_or(all_.x.device());
-    Batch batch{pick(all_.x, indices, device), pick(all_.y, indices, device)};
+    const bool pinned = options_.pin_memory && !(Device::best() == cpu);
+    Batch batch{pick(all_.x, indices, device, pinned), pick(all_.y, indices, device, pinned)};
     next_ += count;
     return batch;
   }

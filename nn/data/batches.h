@@ -31,6 +31,7 @@ struct BatchOptions {
   bool drop_last = false;     // leave out the last batch where it is smaller
   std::int64_t prefetch = 2;  // batches a thread makes ahead of use; 0 makes each when it is asked for
   std::optional<Device> device = {};  // where batches go; unset: where the data set is
+  bool pin_memory = false;  // where there is a device: gather what comes from the CPU in pinned memory
 };
 
 /** Where a run through the data stands: enough to continue with the same batches after a restart. */

@@ -1,6 +1,8 @@
 // Shape rules of the copying ops, and the Tensor methods that call them.
 #include "copy.h"
 
+#include <cstring>
+
 #include "../backend.h"
 #include "../capture.h"
 #include "../dispatch.h"
@@ -24,17 +26,38 @@ OutSpecs Copy::infer(Inputs in, const Attrs&) {
 
 OutSpecs Fill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
 
+namespace {
+
+/** The bytes of one row-major tensor over those of another. */
+void transfer(std::string_view op, const Tensor& from, const Tensor& to, const CopyOptions& options) {
+  Capture::refuse_crossing(op, from, to.device());
+  const auto bytes = static_cast<std::size_t>(from.numel()) * item_size(from.dtype());
+  if (bytes == 0) return;
+  if (from.device() == to.device()) {
+    std::memcpy(to.raw_data(), from.raw_data(), bytes);
+    return;
+  }
+  const Device owner = from.device() == mezzo::cpu ? to.device() : from.device();
+  find_backend(owner.kind)->copy(from.raw_data(), from.device(), to.raw_data(), to.device(), bytes, options);
+}
+
+}  // namespace
+
+OutSpecs CopyAcross::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+
+void CopyAcross::cpu(Inputs in, Outputs out, const Attrs& options) {
+  transfer("copy_", in[1], out[0], options);
+}
+
 OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
-  return {{in[0].shape(), in[0].dtype(), attrs.device}};
+  const bool awaited = !attrs.non_blocking || in[0].device() == mezzo::cpu;
+  const bool pinned = attrs.device == mezzo::cpu && (attrs.pinned || !awaited);
+  return {{in[0].shape(), in[0].dtype(), attrs.device, pinned}};
 }
 
 void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const Device from = in[0].device(), to = attrs.device;
-  Capture::refuse_crossing("to", in[0], to);
-  const Backend* backend = find_backend(from == mezzo::cpu ? to.kind : from.kind);
-  const Tensor source = in[0].detach().contiguous();
-  const auto bytes = static_cast<std::size_t>(source.numel()) * item_size(source.dtype());
-  if (bytes > 0) backend->copy(source.raw_data(), from, out[0].raw_data(), to, bytes);
+  Capture::refuse_crossing("to", in[0], attrs.device);
+  transfer("to", in[0].detach().contiguous(), out[0], {attrs.non_blocking});
 }
 
 }  // namespace op
@@ -44,11 +67,22 @@ Tensor Tensor::to(DType dtype) const {
   return apply_with<op::To>({dtype}, *this);
 }
 
-Tensor Tensor::to(Device device) const {
+Tensor Tensor::to(Device device, const CopyOptions& options) const {
   if (device == this->device()) return *this;
-  Tensor moved = apply_with<op::ToDevice>({device}, *this);
+  Tensor moved = apply_with<op::ToDevice>({.device = device, .non_blocking = options.non_blocking}, *this);
   moved.impl()->is_scalar = self().is_scalar;
   return moved;
+}
+
+Tensor Tensor::pin_memory() const {
+  if (is_pinned()) return *this;
+  if (!(device() == cpu))
+    fail<DeviceError>("pin_memory", {.what = "memory of a device is not pinned",
+                                     .got = str(*this),
+                                     .expected = "a tensor on the CPU",
+                                     .hint = "x.to(cpu, {.non_blocking = true}) is pinned"});
+  require_cuda("pin_memory", str(*this));
+  return apply_with<op::ToDevice>({.device = cpu, .pinned = true}, *this);
 }
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
@@ -57,8 +91,14 @@ Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
 
 const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill>({value}, *this); }
 
-const Tensor& Tensor::copy_(const Tensor& source) const {
-  return apply_in_place<op::Copy>({}, *this, source.defined() ? source.to(device()) : source);
+const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) const {
+  if (!source.defined() || source.device() == device()) return apply_in_place<op::Copy>({}, *this, source);
+  Capture::refuse_crossing("copy_", source, device());
+  const bool as_it_is =
+      source.dtype() == dtype() && source.shape() == shape() && source.is_contiguous() && is_contiguous();
+  if (as_it_is) return apply_in_place<op::CopyAcross>(options, *this, source);
+  // What comes from a device is wanted here at once.
+  return apply_in_place<op::Copy>({}, *this, source.to(device(), device() == cpu ? CopyOptions{} : options));
 }
 
 }  // namespace mezzo

@@ -66,7 +66,24 @@ struct Fill {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The same elements in another device's memory, row-major. */
+/** Operand 0 overwritten by operand 1 as it is, from another device; both row-major. Meaningful in place only. */
+struct CopyAcross {
+  static constexpr OpTraits traits{.name = "copy_across",
+                                   .precision = Precision::match,
+                                   .inputs = 2,
+                                   .in_place = true,
+                                   .internal = true,
+                                   .crosses_devices = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  using Attrs = CopyOptions;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  /** As that of ToDevice. */
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The same elements in another device's memory, or in pinned memory; row-major. */
 struct ToDevice {
   static constexpr OpTraits traits{.name = "to_device",
                                    .precision = Precision::match,
@@ -75,6 +92,8 @@ struct ToDevice {
                                    .booleans = true};
   struct Attrs {
     Device device;
+    bool non_blocking = false;
+    bool pinned = false;
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   /** On any device: the copy is the business of the backends at both ends. */
@@ -82,6 +101,6 @@ struct ToDevice {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using CopyOps = type_list<Clone, Copy, Fill, To, ToDevice>;
+using CopyOps = type_list<Clone, Copy, CopyAcross, Fill, To, ToDevice>;
 
 }  // namespace mezzo::op

@@ -110,7 +110,7 @@ void compute(const Gemm& g) {
 
 }  // namespace
 
-bool gemm(const Gemm& g, Device, runtime::Stream) {
+bool gemm(const Gemm& g, Device, runtime::Stream stream) {
   check(g.a, g.m, g.k);
   check(g.b, g.k, g.n);
   check(g.c, g.m, g.n);
@@ -119,7 +119,7 @@ bool gemm(const Gemm& g, Device, runtime::Stream) {
   check_epilogue(g);
   const bool finishes = g.bias || g.epilogue.kind != Epilogue::Kind::none;
   if (finishes && g.dtype == DType::f64) return false;  // the library has no such epilogue
-  emulator::submit({"cuBLASLt"}, [g] { compute(g); });
+  emulator::submit({"cuBLASLt", 0, stream}, [g] { compute(g); });
   return true;
 }
 

@@ -19,6 +19,9 @@ struct Counters {
 
 MZ_API Counters& counters();
 
+/** The ranges that this thread has opened ("name") and closed (""), in their order. */
+MZ_API std::vector<std::string>& ranges();
+
 /** While it lives, the launches of the device in their order: libraries by name, kernels by the place that launches them. */
 class MZ_API LaunchLog {
  public:

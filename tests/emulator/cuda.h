@@ -154,13 +154,14 @@ template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::typ
 
 namespace mezzo::emulator {
 
-/** What a piece of work is called in the log: a library, or the place in the code that launched the kernel. */
+/** What a piece of work is called in the log: a library, or the place in the code that launched the kernel; and its stream. */
 struct WorkName {
   const char* what = "";
   int line = 0;
+  void* stream = nullptr;
 };
 
-/** Does a piece of the device's work, counts and logs it; while a stream is captured, keeps it instead. */
+/** Does a piece of the device's work, counts and logs it, unless its stream holds it back; while a stream is captured, keeps it instead. */
 MZ_API void submit(WorkName name, std::function<void()> work);
 
 /** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */

@@ -73,12 +73,12 @@ void compute(const Convolution& c) {
 
 }  // namespace
 
-bool convolve(const Convolution& c, Device, runtime::Stream) {
+bool convolve(const Convolution& c, Device, runtime::Stream stream) {
   require(c.x.dtype == c.y.dtype, "operands of two dtypes");
   require(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
   // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
   if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
-  emulator::submit({"cuDNN"}, [c] { compute(c); });
+  emulator::submit({"cuDNN", 0, stream}, [c] { compute(c); });
   return true;
 }
 

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -82,6 +84,12 @@ class Memory {
     blocks_[static_cast<char*>(address)].used = bytes;
   }
 
+  void use_as_is(void* address, std::size_t block_bytes) {
+    ASAN_UNPOISON_MEMORY_REGION(address, block_bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_[static_cast<char*>(address)].used = block_bytes;
+  }
+
   void rest(void* address, std::size_t block_bytes) {
     open();
     ASAN_UNPOISON_MEMORY_REGION(address, block_bytes);
@@ -154,6 +162,41 @@ class Memory {
 
 }  // namespace
 
+namespace {
+
+std::mutex pinned_mutex;
+std::map<const char*, std::size_t>& pinned() {
+  static auto& all = *new std::map<const char*, std::size_t>;
+  return all;
+}
+std::size_t pinned_size = std::size_t{16} << 30, pinned_taken = 0;
+
+}  // namespace
+
+void* take_pinned(std::size_t bytes) {
+  const std::lock_guard lock(pinned_mutex);
+  if (pinned_taken + bytes > pinned_size) return nullptr;
+  void* block = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (!block) return nullptr;
+  pinned()[static_cast<char*>(block)] = bytes;
+  pinned_taken += bytes;
+  return block;
+}
+void give_pinned(void* block) noexcept {
+  const std::lock_guard lock(pinned_mutex);
+  const auto at = pinned().find(static_cast<char*>(block));
+  pinned_taken -= at->second;
+  pinned().erase(at);
+  std::free(block);
+}
+bool is_pinned_memory(const void* address) {
+  const std::lock_guard lock(pinned_mutex);
+  const auto* at = static_cast<const char*>(address);
+  auto next = pinned().upper_bound(at);
+  return next != pinned().begin() && at < std::prev(next)->first + std::prev(next)->second;
+}
+void set_pinned_size(std::size_t bytes) { pinned_size = bytes; }
+
 MemoryScope::MemoryScope() { Memory::memory().open(); }
 MemoryScope::~MemoryScope() { Memory::memory().close(); }
 
@@ -167,6 +210,7 @@ void set_memory_size(std::size_t bytes) { Memory::memory().size_ = bytes; }
 void mark_used(void* block, std::size_t block_bytes, std::size_t bytes) {
   Memory::memory().use(block, block_bytes, bytes);
 }
+void mark_used_as_is(void* block, std::size_t block_bytes) { Memory::memory().use_as_is(block, block_bytes); }
 void mark_unused(void* block, std::size_t block_bytes) { Memory::memory().rest(block, block_bytes); }
 std::int64_t overrun_blocks() { return Memory::memory().overruns_; }
 

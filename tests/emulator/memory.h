@@ -31,15 +31,24 @@ MZ_API bool is_device_memory(const void* address);
 void* take_memory(std::size_t bytes);
 void give_memory(void* block) noexcept;
 /** Bytes of the device that are taken, and all it has. */
-std::size_t memory_taken();
+MZ_API std::size_t memory_taken();
 std::size_t memory_size();
 /** Makes the device as large as a test wants it. */
 MZ_API void set_memory_size(std::size_t bytes);
 
 /** `bytes` of the block are in use from now on, all of them 0xFF; what lies behind them may not be written. */
 void mark_used(void* block, std::size_t block_bytes, std::size_t bytes);
+/** All of the block is in use, with what is in it. */
+void mark_used_as_is(void* block, std::size_t block_bytes);
 /** Nothing of the block may be touched until mark_used. Notes a fault where the bytes behind its used part were written. */
 void mark_unused(void* block, std::size_t block_bytes);
+
+/** Host memory that counts as pinned, or null where a test allows no more of it. */
+void* take_pinned(std::size_t bytes);
+void give_pinned(void* block) noexcept;
+bool is_pinned_memory(const void* address);
+/** The most bytes that are pinned at once. */
+MZ_API void set_pinned_size(std::size_t bytes);
 
 /** Blocks that were written beyond their end so far. */
 MZ_API std::int64_t overrun_blocks();

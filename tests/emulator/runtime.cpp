@@ -1,8 +1,6 @@
-// The CUDA runtime of the emulated build: one device, whose work is done when the call that asks for it returns.
+// The CUDA runtime of the emulated build: one device, whose work is done when the call that asks for it returns, but while a test wants it late.
 #include "../../cuda/runtime.h"
 
-#include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -13,12 +11,18 @@
 #include "counters.h"
 #include "cuda.h"
 #include "memory.h"
+#include "streams.h"
 
 namespace mezzo::emulator {
 
 Counters& counters() {
   static Counters only;
   return only;
+}
+
+std::vector<std::string>& ranges() {
+  static thread_local std::vector<std::string> all;
+  return all;
 }
 
 namespace {
@@ -49,17 +53,17 @@ std::unique_ptr<Recording>& recording() {
   return only;
 }
 
-void do_or_keep(std::function<void()> work) {
+void do_or_keep(void* stream, std::function<void()> work) {
   if (recording())
     recording()->work.push_back(std::move(work));
   else
-    work();
+    put(static_cast<Stream*>(stream), std::move(work));
 }
 
 }  // namespace
 
 void submit(WorkName name, std::function<void()> work) {
-  do_or_keep([name, work = std::move(work)] {
+  do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
     if (open_log) open_log->names.push_back(text_of(name));
     work();
@@ -74,12 +78,8 @@ using namespace mezzo::emulator;
 
 namespace {
 
-/** A stream holds nothing, since nothing ever waits. */
-struct EmulatedStream {};
-
-struct EmulatedEvent {
-  std::chrono::steady_clock::time_point time;
-};
+emulator::Stream* stream_of(Stream handle) { return static_cast<emulator::Stream*>(handle); }
+emulator::Event* event_of(Event handle) { return static_cast<emulator::Event*>(handle); }
 
 /** What waits for a stream breaks its capture. */
 void refuse_in_capture(const char* call, Place place) {
@@ -109,45 +109,74 @@ Memory memory(int) {
 
 void* allocate_pinned(std::size_t bytes, Place) {
   ++counters().allocations;
-  return std::malloc(bytes);
+  return take_pinned(bytes);
 }
-void deallocate_pinned(void* block) noexcept { std::free(block); }
+void deallocate_pinned(void* block) noexcept { give_pinned(block); }
 
-void block_cached(void* block, std::size_t block_bytes) noexcept { mark_unused(block, block_bytes); }
+// Work that is late still needs what is in its blocks.
+void block_cached(void* block, std::size_t block_bytes) noexcept {
+  if (!LateWork::is_wanted()) mark_unused(block, block_bytes);
+}
 void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept {
-  mark_used(block, block_bytes, bytes);
+  if (LateWork::is_wanted())
+    mark_used_as_is(block, block_bytes);
+  else
+    mark_used(block, block_bytes, bytes);
 }
 
-Stream create_stream(int, Place) { return new EmulatedStream; }
-void destroy_stream(Stream stream) noexcept { delete static_cast<EmulatedStream*>(stream); }
-void synchronize(Stream, Place place) {
+Stream create_stream(int, bool, Place) { return make_stream(); }
+void destroy_stream(Stream stream) noexcept { drop_stream(stream_of(stream)); }
+void synchronize(Stream stream, Place place) {
   refuse_in_capture("cudaStreamSynchronize", place);
   ++counters().synchronisations;
+  run_dry(stream_of(stream));
+}
+void synchronize_device(int, Place place) {
+  refuse_in_capture("cudaDeviceSynchronize", place);
+  ++counters().synchronisations;
+  run_all_dry();
+}
+bool is_idle(Stream stream, Place place) {
+  refuse_in_capture("cudaStreamQuery", place);
+  return is_dry(stream_of(stream));
 }
 
-void copy(void* to, const void* from, std::size_t bytes, Stream, Place) {
-  do_or_keep([=] {
-    ++counters().copies;
-    const MemoryScope scope;
-    std::memcpy(to, from, bytes);
-  });
+namespace {
+
+void copy_now(void* to, const void* from, std::size_t bytes) {
+  ++counters().copies;
+  const MemoryScope scope;
+  std::memcpy(to, from, bytes);
 }
 
-Event create_event(Place) { return new EmulatedEvent; }
-void destroy_event(Event event) noexcept { delete static_cast<EmulatedEvent*>(event); }
-void record(Event event, Stream, Place) {
-  static_cast<EmulatedEvent*>(event)->time = std::chrono::steady_clock::now();
+bool is_pageable(const void* address) { return !is_device_memory(address) && !is_pinned_memory(address); }
+
+}  // namespace
+
+// What is read from pageable memory is read at once, and what is written to it is there when the call returns.
+void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place) {
+  if (recording() || !LateWork::is_wanted() || (!is_pageable(from) && !is_pageable(to)))
+    return do_or_keep(stream, [=] { copy_now(to, from, bytes); });
+  if (is_pageable(to)) {
+    run_dry(stream_of(stream));
+    return copy_now(to, from, bytes);
+  }
+  const char* first = static_cast<const char*>(from);
+  put(stream_of(stream),
+      [to, staged = std::vector<char>(first, first + bytes)] { copy_now(to, staged.data(), staged.size()); });
 }
-void wait(Stream, Event, Place) {}
-void synchronize_event(Event, Place place) {
+
+Event create_event(bool, Place) { return make_event(); }
+void destroy_event(Event event) noexcept { drop_event(event_of(event)); }
+void record(Event event, Stream stream, Place) { place(event_of(event), stream_of(stream)); }
+void wait(Stream stream, Event event, Place) { hold(stream_of(stream), event_of(event)); }
+void synchronize_event(Event event, Place place) {
   refuse_in_capture("cudaEventSynchronize", place);
   ++counters().synchronisations;
+  run_until(event_of(event));
 }
-bool reached(Event, Place) { return true; }
-float elapsed(Event begin, Event end, Place) {
-  const auto span = static_cast<EmulatedEvent*>(end)->time - static_cast<EmulatedEvent*>(begin)->time;
-  return std::chrono::duration<float, std::milli>(span).count();
-}
+bool reached(Event event, Place) { return is_reached(event_of(event)); }
+float elapsed(Event begin, Event end, Place) { return between(event_of(begin), event_of(end)); }
 
 void begin_capture(Stream, Place place) {
   refuse_in_capture("cudaStreamBeginCapture", place);
@@ -155,12 +184,20 @@ void begin_capture(Stream, Place place) {
 }
 Graph end_capture(Stream, Place) { return recording().release(); }
 void abandon_capture(Stream) noexcept { recording().reset(); }
-void launch_graph(Graph graph, Stream, Place place) {
+void launch_graph(Graph graph, Stream stream, Place place) {
   refuse_in_capture("cudaGraphLaunch", place);
   ++counters().graph_launches;
-  for (const auto& work : static_cast<Recording*>(graph)->work) work();
+  put(stream_of(stream), [graph] {
+    for (const auto& work : static_cast<Recording*>(graph)->work) work();
+  });
 }
-void destroy_graph(Graph graph) noexcept { delete static_cast<Recording*>(graph); }
+void destroy_graph(Graph graph) noexcept {
+  run_all_dry();  // as the driver does, it lets the graph finish
+  delete static_cast<Recording*>(graph);
+}
+
+void push_range(const char* name) noexcept { ranges().emplace_back(name); }
+void pop_range() noexcept { ranges().emplace_back(); }
 
 void check_launch(Place) {}
 

@@ -1,9 +1,12 @@
 // The caching allocator: size classes, reuse, the account by category, failure and recovery, threads.
 #include "../../tensor/allocator.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,13 +24,17 @@ using Category = MemoryCategory;
 /** A source that gives at most `limit` bytes and counts what is out. */
 class LimitedAllocator final : public CachingAllocator {
  public:
-  explicit LimitedAllocator(std::int64_t limit) : CachingAllocator(cpu), limit_(limit) {}
+  explicit LimitedAllocator(std::int64_t limit, const Queues* queues = nullptr)
+      : CachingAllocator(queues ? kDevice : cpu, queues), limit_(limit) {}
   ~LimitedAllocator() override { release_cache(); }
 
+  static constexpr Device kDevice{DeviceKind::cuda, 0};
   std::int64_t out = 0;
   int system_calls = 0;
+  Queue home = nullptr;
 
  private:
+  Queue home_queue() const override { return home; }
   void* system_allocate(std::size_t bytes) override {
     ++system_calls;
     if (out + static_cast<std::int64_t>(bytes) > limit_) return nullptr;
@@ -42,6 +49,55 @@ class LimitedAllocator final : public CachingAllocator {
 
   std::int64_t limit_;
 };
+
+/** Queues that come as far as a test lets them. */
+class HandQueues final : public Queues {
+ public:
+  struct Point {
+    Queue queue = nullptr;
+    int place = 0;
+  };
+
+  mutable std::map<Queue, int> length, done;
+  mutable std::set<Point*> points;
+  Queue recorded = this;  // none of them
+  bool is_broken = false;
+
+  bool is_past(const Point& point) const { return point.place <= done[point.queue]; }
+
+  Mark make_mark(Device, bool) const override { return *points.insert(new Point).first; }
+  void drop_mark(Mark mark) const noexcept override {
+    points.erase(static_cast<Point*>(mark));
+    delete static_cast<Point*>(mark);
+  }
+  void place(Mark mark, Device, Queue queue) const override {
+    if (is_broken) throw CudaError("broken");
+    *static_cast<Point*>(mark) = {queue, ++length[queue]};
+  }
+  bool reached(Mark mark) const override { return is_past(*static_cast<Point*>(mark)); }
+  void wait_for(Mark mark) const override {
+    const Point& point = *static_cast<Point*>(mark);
+    done[point.queue] = std::max(done[point.queue], point.place);
+  }
+  bool is_recorded(Device, Queue queue) const override { return queue == recorded; }
+
+  // Of no concern to an allocator:
+  Queue current(Device) const override { return nullptr; }
+  void set_current(Device, Queue) const noexcept override {}
+  Queue next_side(Device, bool) const override { return nullptr; }
+  void* handle(Device, Queue) const override { return nullptr; }
+  bool is_idle(Device, Queue) const override { return true; }
+  void synchronize(Device, Queue) const override {}
+  void synchronize(Device) const override {}
+  void hold(Device, Queue, Mark) const override {}
+  float between(Mark, Mark) const override { return 0; }
+};
+
+/** As a queue's name. */
+Queue queue(std::size_t number) {
+  static char names[8];
+  return number == 0 ? nullptr : &names[number];
+}
 
 }  // namespace
 
@@ -231,4 +287,131 @@ TEST_CASE("threads may allocate and free across each other", "[allocator]") {
 TEST_CASE("malloc is tuned on request", "[allocator]") {
   tune_malloc();
   SUCCEED();
+}
+
+TEST_CASE("a block serves its own queue, and waits for those that used it", "[allocator][queues]") {
+  HandQueues queues;
+  LimitedAllocator memory(1 << 20, &queues);
+  const Device device = LimitedAllocator::kDevice;
+  const auto get = [&] { return memory.allocate(1000, Category::other); };
+  const auto give = [&](void* block) { memory.deallocate(block, 1000, Category::other); };
+  void* of_main = get();
+  memory.home = queue(1);
+  give(of_main);
+  void* of_side = get();
+  CHECK(of_side != of_main);
+  give(of_side);
+  memory.home = nullptr;
+  CHECK(get() == of_main);
+
+  memory.record_use(of_main, device, queue(2));
+  memory.record_use(of_main, device, queue(1));
+  memory.record_use(of_main, device, queue(2));
+  give(of_main);
+  CHECK(queues.points.size() == 2);  // one a queue
+  void* other = get();
+  CHECK(other != of_main);
+  queues.done[queue(2)] = 1;
+  void* third = get();
+  CHECK(third != of_main);
+  queues.done[queue(1)] = 1;
+  CHECK(get() == of_main);
+  CHECK(queues.points.empty());
+  for (void* block : {other, third, of_main}) give(block);
+  CHECK(get() == of_main);  // its uses are forgotten
+  give(of_main);
+  CHECK(memory.stats().total.current == 0);
+  memory.empty_cache();
+  CHECK(memory.out == 0);
+}
+
+TEST_CASE("a queue that is being recorded, or is broken, keeps its blocks until it can be asked",
+          "[allocator][queues]") {
+  HandQueues queues;
+  LimitedAllocator memory(4096, &queues);
+  const Device device = LimitedAllocator::kDevice;
+  for (const bool broken : {false, true}) {
+    void* block = memory.allocate(1000, Category::other);
+    memory.record_use(block, device, queue(1));
+    queues.is_broken = broken;
+    if (!broken) queues.recorded = queue(1);
+    memory.deallocate(block, 1000, Category::other);
+    CHECK(queues.points.empty());
+    void* other = memory.allocate(1000, Category::other);
+    CHECK(other != block);
+    CHECK_THROWS_AS(memory.allocate(3000, Category::other), OutOfMemory);
+    queues.recorded = &queues;
+    queues.is_broken = false;
+    void* large = memory.allocate(3000, Category::other);  // waits for the mark, and gives the block back
+    memory.deallocate(large, 3000, Category::other);
+    memory.deallocate(other, 1000, Category::other);
+    memory.empty_cache();
+    CHECK(memory.out == 0);
+    CHECK(queues.points.empty());
+  }
+}
+
+TEST_CASE("whatever is asked, freed, used and reached, no block is handed out too early",
+          "[allocator][queues]") {
+  struct Held {
+    void* block;
+    std::size_t bytes;
+  };
+  constexpr std::size_t kQueues = 4;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    INFO(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
+    HandQueues queues;
+    LimitedAllocator memory(200000, &queues);
+    std::vector<Held> held;
+    std::map<void*, Queue> homes;
+    std::map<void*, std::set<Queue>> uses;
+    std::map<void*, std::vector<HandQueues::Point>> pending;  // of freed blocks: what has to be past
+    int reused = 0, refused = 0;
+    for (int step = 0; step < 3000; ++step) {
+      memory.home = queue(below(kQueues));
+      const std::size_t what = below(10);
+      if (what < 4) {
+        const std::size_t bytes = 1000 + 900 * below(5);
+        const int calls = memory.system_calls;
+        void* block = nullptr;
+        try {
+          block = memory.allocate(bytes, Category::other);
+        } catch (const OutOfMemory&) {
+          ++refused;
+          continue;
+        }
+        if (memory.system_calls == calls) {
+          ++reused;
+          REQUIRE(homes.at(block) == memory.home);
+        }
+        homes[block] = memory.home;
+        for (const HandQueues::Point& point : pending[block]) REQUIRE(queues.is_past(point));
+        pending.erase(block);
+        held.push_back({block, bytes});
+      } else if (what < 7 && !held.empty()) {
+        const std::size_t at = below(held.size());
+        const Held gone = held[at];
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
+        for (Queue q : uses[gone.block]) pending[gone.block].push_back({q, queues.length[q] + 1});
+        uses.erase(gone.block);
+        memory.deallocate(gone.block, gone.bytes, Category::other);
+      } else if (what < 9 && !held.empty()) {
+        const Held& one = held[below(held.size())];
+        const Queue q = queue(below(kQueues));
+        memory.record_use(one.block, LimitedAllocator::kDevice, q);
+        if (q != homes.at(one.block)) uses[one.block].insert(q);
+      } else {
+        const Queue q = queue(below(kQueues));
+        queues.done[q] = std::min(queues.length[q], queues.done[q] + static_cast<int>(below(3)));
+      }
+    }
+    CHECK(reused > 50);
+    CHECK(refused > 0);
+    for (const Held& one : held) memory.deallocate(one.block, one.bytes, Category::other);
+    memory.empty_cache();
+    CHECK(memory.out == 0);
+    CHECK(queues.points.empty());
+  }
 }

@@ -1,6 +1,9 @@
 // Devices by name where this machine has none beside the CPU; tests/gpu has the rest.
 #include <mezzo.h>
 
+#include <string>
+#include <vector>
+
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -27,4 +30,35 @@ TEST_CASE("asking for CUDA where there is none says why", "[device]") {
   CHECK_THROWS_WITH_AS_TEXT(description({DeviceKind::cuda, 0}), DeviceError, "CUDA");
   CHECK_THROWS_WITH_AS_TEXT(Device::parse("cuda:1"), DeviceError, "expected \"cpu\"");
   CHECK_THROWS_WITH_AS_TEXT(ones({2}).to({DeviceKind::cuda, 0}), DeviceError, "no such device; got cuda:0");
+}
+
+TEST_CASE("pinned memory and streams are refused in the same words, and scopes for profilers do nothing",
+          "[device]") {
+  if (!(Device::best() == cpu)) SKIP_TEST("this machine has a CUDA device");
+  std::string words = "nothing was thrown";
+  try {
+    Device::parse("cuda");
+  } catch (const DeviceError& e) {
+    words = std::string(e.what()).substr(8);  // behind "device: "
+    words = words.substr(0, words.find(';'));
+  }
+  const Tensor x = ones({2});
+  CHECK(!x.is_pinned());
+  CHECK_THROWS_WITH_AS_TEXT(x.pin_memory(), DeviceError, "pin_memory: " + words + "; got f32[2]@cpu");
+  CHECK_THROWS_WITH_AS_TEXT(empty({2}, {.pin_memory = true}), DeviceError, "pin_memory: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(tensor({2}, {.pin_memory = true}), DeviceError, "pin_memory: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(pinned_allocator(), DeviceError, "pin_memory: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(gpu::Stream(), DeviceError, "Stream: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(gpu::Stream::current({DeviceKind::cuda, 0}), DeviceError, "Stream: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(gpu::Event().record(), DeviceError, "Stream: " + words);
+  gpu::synchronize(Device::best());
+  CHECK(x.to(cpu, {.non_blocking = true}).is_same(x));
+  const Tensor y = zeros({2});
+  y.copy_(x, {.non_blocking = true});
+  CHECK(y.to_vector<int>() == std::vector<int>{1, 1});
+  const data::Dataset set(rand({5, 2}), arange(5));
+  for (const Batch& batch : set.batches({.size = 2, .pin_memory = true})) CHECK(!batch.x.is_pinned());
+  const gpu::Range range("tests");
+  const gpu::emit_nvtx ranges;
+  CHECK(sum(x + y).item<int>() == 4);
 }

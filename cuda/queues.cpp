@@ -1,0 +1,81 @@
+#include "queues.h"
+
+#include "deferred.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+thread_local std::array<Queue, CudaQueues::kMostDevices> current_queues{};
+
+Queue& current_of(Device device) { return current_queues[static_cast<std::size_t>(device.index)]; }
+
+}  // namespace
+
+CudaQueues::CudaQueues(int devices) {
+  for (int i = 0; i < devices; ++i) devices_.push_back(std::make_unique<PerDevice>());
+}
+
+Queue CudaQueues::current(Device device) const { return current_of(device); }
+
+void CudaQueues::set_current(Device device, Queue queue) const noexcept { current_of(device) = queue; }
+
+runtime::Stream CudaQueues::main(Device device) const {
+  PerDevice& d = of(device);
+  if (runtime::Stream known = d.main.load(std::memory_order_acquire)) return known;
+  const std::lock_guard lock(d.mutex);
+  if (!d.main.load(std::memory_order_relaxed))
+    d.main.store(runtime::create_stream(device.index), std::memory_order_release);
+  return d.main.load(std::memory_order_relaxed);
+}
+
+Queue CudaQueues::next_side(Device device, bool urgent) const {
+  PerDevice& d = of(device);
+  const std::lock_guard lock(d.mutex);
+  const std::size_t kind = urgent ? 1 : 0;
+  runtime::Stream& stream = d.side[kind][d.next[kind]];
+  if (!stream) stream = runtime::create_stream(device.index, urgent);
+  d.next[kind] = (d.next[kind] + 1) % kSide;
+  return stream;
+}
+
+runtime::Stream CudaQueues::stream(Device device, Queue queue) const {
+  runtime::use(device.index);
+  return queue ? queue : main(device);
+}
+
+bool CudaQueues::is_idle(Device device, Queue queue) const { return runtime::is_idle(stream(device, queue)); }
+
+void CudaQueues::synchronize(Device device, Queue queue) const {
+  runtime::synchronize(stream(device, queue));
+  raise_deferred(device);
+}
+
+void CudaQueues::synchronize(Device device) const {
+  runtime::synchronize_device(device.index);
+  raise_deferred(device);
+}
+
+Mark CudaQueues::make_mark(Device device, bool timed) const {
+  runtime::use(device.index);
+  return runtime::create_event(timed);
+}
+
+void CudaQueues::place(Mark mark, Device device, Queue queue) const {
+  runtime::record(mark, stream(device, queue));
+}
+
+void CudaQueues::hold(Device device, Queue queue, Mark mark) const {
+  runtime::wait(stream(device, queue), mark);
+}
+
+bool CudaQueues::is_recorded(Device device, Queue queue) const {
+  const runtime::Stream recorded = of(device).recorded.load(std::memory_order_acquire);
+  return recorded && recorded == stream(device, queue);
+}
+
+void CudaQueues::set_recorded(Device device, runtime::Stream stream) const noexcept {
+  of(device).recorded.store(stream, std::memory_order_release);
+}
+
+}  // namespace mezzo::gpu

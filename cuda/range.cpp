@@ -1,0 +1,58 @@
+#include "range.h"
+
+#include "../tensor/backend.h"
+#include "../tensor/text.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** "fwd/encoder.fc1/linear". */
+std::string name_of(const char* direction, const OpRow& row) {
+  const std::string path = current_module_path();
+  return str(direction, path, path.empty() ? "" : "/", row.traits.name);
+}
+
+}  // namespace
+
+Range::Range(const std::string& name) : backend_(find_backend(DeviceKind::cuda)) {
+  if (backend_) backend_->push_range(name.c_str());
+}
+
+Range::~Range() {
+  if (backend_) backend_->pop_range();
+}
+
+emit_nvtx::emit_nvtx() : backend_(find_backend(DeviceKind::cuda)), outer_(thread_hooks().trace) {
+  if (backend_) thread_hooks().trace = this;
+}
+
+emit_nvtx::~emit_nvtx() {
+  if (backend_) thread_hooks().trace = outer_;
+}
+
+void emit_nvtx::trace(const OpRow& row, Inputs in, Outputs out) {
+  if (outer_) outer_->trace(row, in, out);
+}
+
+void emit_nvtx::enter_forward(const OpRow& row) {
+  if (outer_) outer_->enter_forward(row);
+  backend_->push_range(name_of("fwd/", row).c_str());
+}
+
+void emit_nvtx::leave_forward(const OpRow& row) noexcept {
+  backend_->pop_range();
+  if (outer_) outer_->leave_forward(row);
+}
+
+void emit_nvtx::enter_backward(const OpRow& row) {
+  if (outer_) outer_->enter_backward(row);
+  backend_->push_range(name_of("bwd/", row).c_str());
+}
+
+void emit_nvtx::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
+  backend_->pop_range();
+  if (outer_) outer_->leave_backward(row, gy, gradients);
+}
+
+}  // namespace mezzo::gpu

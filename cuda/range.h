@@ -1,0 +1,48 @@
+// Named stretches of time for NVIDIA's profilers: nsys and others show them above the kernels that run within.
+// Sees: ../tensor. No CUDA header.
+// Read next: range.cpp, ../tensor/dispatch.h (TraceHook).
+#pragma once
+
+#include <string>
+
+#include "../tensor/dispatch.h"
+
+namespace mezzo {
+class Backend;
+}  // namespace mezzo
+
+namespace mezzo::gpu {
+
+/** Names what this thread does until the end of the scope, in the NVTX domain "mezzo"; ranges nest. Nothing in a build without CUDA. */
+class MZ_API Range {
+ public:
+  explicit Range(const std::string& name);
+  ~Range();
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  const Backend* backend_;
+};
+
+/** Names every op of this thread until the end of the scope: "fwd/encoder.fc1/linear" while it runs, "bwd/encoder.fc1/linear" while its rule runs in
+ *  a backward pass. Values and other observers stay as they are; a captured step shows the ranges of its capture only. */
+class MZ_API emit_nvtx final : public TraceHook {
+ public:
+  emit_nvtx();
+  ~emit_nvtx();
+  emit_nvtx(const emit_nvtx&) = delete;
+  emit_nvtx& operator=(const emit_nvtx&) = delete;
+
+  void trace(const OpRow& row, Inputs in, Outputs out) override;
+  void enter_forward(const OpRow& row) override;
+  void leave_forward(const OpRow& row) noexcept override;
+  void enter_backward(const OpRow& row) override;
+  void leave_backward(const OpRow& row, Inputs gy, Inputs gradients) override;
+
+ private:
+  const Backend* backend_;
+  TraceHook* outer_;
+};
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,74 @@
+// Copies that nobody waits for and work in several streams, many at once on any device: where an order is missing, numbers are wrong in some run.
+#include <mezzo.h>
+
+#include <vector>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+constexpr CopyOptions kAsync{.non_blocking = true};
+constexpr std::int64_t kSize = 100003;
+
+/** The number that all elements are; -1 where they differ. */
+double only(const Tensor& x) {
+  const double low = amin(x).item<double>(), high = amax(x).item<double>();
+  return low == high ? low : -1;
+}
+
+}  // namespace
+
+#define NEED_DEVICE() \
+  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+
+TEST_CASE("pinned blocks that are let go at once arrive all the same", "[gpu][overlap]") {
+  NEED_DEVICE();
+  std::vector<Tensor> there, back;
+  for (int i = 0; i < 40; ++i)
+    there.push_back(full({kSize}, i, {.pin_memory = true}).to(kDevice, kAsync) + 1);
+  for (const Tensor& x : there) {
+    back.push_back(x.to(cpu, kAsync));
+    x.to(cpu, kAsync);  // dropped before it is there
+  }
+  there.clear();
+  gpu::synchronize(kDevice);
+  for (int i = 0; i < 40; ++i) CHECK(only(back[static_cast<std::size_t>(i)]) == i + 1);
+}
+
+TEST_CASE("streams hand memory to each other by waits and announcements alone", "[gpu][overlap]") {
+  NEED_DEVICE();
+  const gpu::Stream main = gpu::Stream::current(kDevice);
+  std::vector<Tensor> results;
+  for (int i = 0; i < 40; ++i) {
+    const gpu::Stream side(kDevice, {.high_priority = i % 2 == 0});
+    Tensor x = full({kSize}, i, {.device = kDevice});
+    side.wait_stream(main);
+    gpu::record_stream(x, side);
+    {
+      const gpu::StreamScope scope(side);
+      Tensor y = x * 2;
+      for (int k = 0; k < 5; ++k) y = y + 1;
+      results.push_back(y);
+    }
+    x = {};
+    full({kSize}, -5, {.device = kDevice});  // in whatever memory is free
+    main.wait_stream(side);
+  }
+  for (int i = 0; i < 40; ++i) CHECK(only(results[static_cast<std::size_t>(i)]) == 2 * i + 5);
+}
+
+TEST_CASE("the time between two events is that of the work between them", "[gpu][overlap]") {
+  NEED_DEVICE();
+  gpu::Event begin({.enable_timing = true}), end({.enable_timing = true});
+  begin.record();
+  Tensor x = ones({kSize}, {.device = kDevice});
+  for (int k = 0; k < 5; ++k) x = x * 2;
+  end.record();
+  end.synchronize();
+  CHECK((begin.query() && end.query()));
+  CHECK(begin.elapsed_time(end) > 0);
+  CHECK(only(x) == 32);
+}

@@ -1,0 +1,115 @@
+// Ranges for profilers: what is opened and closed, in which order, as the emulated runtime is told.
+#include <mezzo.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "../emulator/counters.h"
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+/** The ranges of a call: names as they open, "" as they close. */
+template <class F> Names ranges_of(F&& call) {
+  emulator::ranges().clear();
+  call();
+  return std::exchange(emulator::ranges(), {});
+}
+
+struct Net : nn::Model<Net> {
+  nn::Linear fc = add("fc", nn::Linear{3, 2});
+  Tensor forward(const Tensor& x) const { return relu(fc(x)); }
+};
+
+/** Counts what it is told. */
+struct Observer final : TraceHook {
+  int depth = 0, entered = 0, traced = 0, backward = 0;
+  TraceHook* outer = std::exchange(thread_hooks().trace, this);
+  ~Observer() { thread_hooks().trace = outer; }
+  void trace(const OpRow&, Inputs, Outputs) override { ++traced; }
+  void enter_forward(const OpRow&) override {
+    ++depth;
+    ++entered;
+  }
+  void leave_forward(const OpRow&) noexcept override { --depth; }
+  void enter_backward(const OpRow&) override { ++depth; }
+  void leave_backward(const OpRow&, Inputs, Inputs) override {
+    --depth;
+    ++backward;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranges nest as their scopes do", "[gpu][range]") {
+  const Names names = ranges_of([] {
+    const gpu::Range outer("epoch 1");
+    const gpu::Range inner("step");
+  });
+  CHECK(names == Names{"epoch 1", "step", "", ""});
+}
+
+TEST_CASE("every op is a range while asked for, by direction and module", "[gpu][range]") {
+  const Net net;
+  const Tensor x = rand({4, 3});
+  CHECK(ranges_of([&] { sum(net(x)); }).empty());
+  const Names names = ranges_of([&] {
+    const gpu::emit_nvtx ranges;
+    sum(net(x)).backward();
+  });
+  const auto position = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  };
+  const auto end = static_cast<std::ptrdiff_t>(names.size());
+  CHECK(position("fwd/fc/linear") < position("fwd/relu"));
+  CHECK(position("fwd/relu") < position("fwd/sum"));
+  CHECK(position("fwd/sum") < position("bwd/sum"));
+  CHECK(position("bwd/sum") < position("bwd/relu"));
+  CHECK(position("bwd/relu") < end);
+  int depth = 0;
+  for (const std::string& name : names) {
+    depth += name.empty() ? -1 : 1;
+    CHECK(depth >= 0);
+  }
+  CHECK(depth == 0);
+  CHECK(ranges_of([&] { sum(net(x)); }).empty());
+}
+
+TEST_CASE("an op that throws closes its range, and so does a composite's inside", "[gpu][range]") {
+  const Names names = ranges_of([] {
+    const gpu::emit_nvtx ranges;
+    CHECK_THROWS_AS(matmul(ones({2, 3}), ones({2, 3})), ShapeError);
+    CHECK_THROWS_AS(add_(ones({2}), ones({3})), ShapeError);
+    CHECK_THROWS_AS(zeros({2}).copy_(ones({3})), ShapeError);
+  });
+  CHECK(std::count(names.begin(), names.end(), "") * 2 == static_cast<std::ptrdiff_t>(names.size()));
+  CHECK(names.size() >= 6);
+}
+
+TEST_CASE("observers on either side of the ranges see what they saw before", "[gpu][range]") {
+  const Tensor x = rand({4, 3});
+  const auto work = [&] {
+    const Net net;  // whose gradients are not added to others
+    sum(net(x)).backward();
+  };
+  Observer alone;
+  work();
+  CHECK((alone.depth == 0 && alone.traced > 0 && alone.backward > 0 && alone.entered >= alone.traced));
+  thread_hooks().trace = nullptr;
+  Observer outside;
+  {
+    const gpu::emit_nvtx ranges;
+    const amp::detect_nonfinite watch;  // passes on to the ranges, and they to the observer
+    const Names names = ranges_of(work);
+    CHECK(std::count(names.begin(), names.end(), "bwd/relu") == 1);
+    CHECK(std::count(names.begin(), names.end(), "fwd/relu") == 1);
+  }
+  CHECK(outside.depth == 0);
+  CHECK(outside.traced == alone.traced);
+  CHECK(outside.backward == alone.backward);
+}
