@@ -59,7 +59,11 @@ say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,nohe
 "$build/tests/test_gpu" '[describe]' 2>/dev/null | grep '^device: ' | tee -a "$report"
 
 run gpu "$build/tests/test_gpu"
-MEZZO_TEST_DEVICE=cuda run ops_on_cuda "$build/tests/test_ops" '~[guards]'
+export MEZZO_TEST_DEVICE=cuda  # which cases run there: device_cases of meson.build
+run amp_on_cuda "$build/tests/test_amp" '[casting],[deferred],[levels],[masters],[overflow],[product],[scaler]'
+run ops_on_cuda "$build/tests/test_ops" '~[guards]'
+run samples_on_cuda "$build/tests/test_samples" '[curves]'
+unset MEZZO_TEST_DEVICE
 for program in "$build"/tests/test_*; do
   name=${program##*/test_}
   case $name in gpu | *.p) continue ;; esac

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs every test that needs no GPU; the last line is "N passed, N failed".
-#   tests/run.sh                       all tests and checks, then those of the emulated GPU, built in build-emulated/
-#   tests/run.sh --sanitize            all tests under AddressSanitizer and UBSan, built in build-asan/
+#   tests/run.sh                       all tests and checks, then those of the emulated GPU, built in build-emulated/; there the kernels
+#                                      and the emulator are under AddressSanitizer and UBSan
+#   tests/run.sh --sanitize            all tests with everything under them, built in build-asan/
 #   tests/run.sh [--sanitize] NAME...  the named tests alone ("meson test -C build --list" names them)
 # With CI=true warnings are errors and a check that cannot run has failed.
 set -uo pipefail
@@ -19,8 +20,8 @@ cuda_options=()
 if [ "${1:-}" = --sanitize ]; then
   shift
   build=build-asan
-  options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dcuda=disabled)
-  selection=(--suite cpu --timeout-multiplier 5)
+  options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dgpu_emulation=enabled)
+  selection=(--suite cpu --suite gpu --timeout-multiplier 5)
 fi
 
 need_for_build catch2 clang clang-format python3
@@ -48,8 +49,8 @@ build_and_test() {
 configure $build "${options[@]}" "${cuda_options[@]}" || exit
 build_and_test $build -- "${selection[@]}" "$@"
 if [ $build = build ] && [ $# -eq 0 ]; then
-  configure build-emulated "${options[@]}" -Dgpu_emulation=enabled || exit
-  build_and_test build-emulated tests/test_gpu tests/test_ops -- --suite gpu
+  configure build-emulated "${options[@]}" -Db_lundef=false -Dgpu_emulation=sanitized || exit
+  build_and_test build-emulated tests/test_{amp,gpu,ops,samples} -- --suite gpu
 fi
 tallied=yes
 "$PYTHON" tests/tally.py "${logs[@]}"

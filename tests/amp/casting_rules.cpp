@@ -12,6 +12,7 @@ using amp::autocast;
 
 namespace {
 
+Tensor here(const Tensor& x) { return x.to(test_device()); }
 Tensor half(const Shape& shape) { return wave(shape, 0, f16); }
 
 std::int64_t casts(const auto& f) {
@@ -54,7 +55,7 @@ TEST_CASE("an optimizer's step is the same inside a region", "[casting]") {
 }
 
 TEST_CASE("outside of models the most recently created live session decides", "[casting]") {
-  const Tensor x = ones({2, 2});
+  const Tensor x = here(ones({2, 2}));
   auto older = amp::initialize(amp::ModelList{}, quiet("O1"));
   {
     const auto newer = amp::initialize(amp::ModelList{}, quiet("O4"));
@@ -71,9 +72,9 @@ TEST_CASE("a model's session must be active on the thread", "[casting]") {
   auto session = amp::initialize(model, quiet("O1"));
   DType elsewhere = f16, opted_in = f32;
   std::thread([&] {
-    elsewhere = model(ones({2, 2})).dtype();
+    elsewhere = model(here(ones({2, 2}))).dtype();
     const auto on = session.activate();
-    opted_in = model(ones({2, 2})).dtype();
+    opted_in = model(here(ones({2, 2}))).dtype();
   }).join();
   CHECK(elsewhere == f32);
   CHECK(opted_in == f16);
@@ -85,10 +86,10 @@ TEST_CASE("closing a session ends its casts on every thread", "[casting]") {
   std::atomic<int> turn{0};
   std::thread other([&] {
     const auto on = session.activate();
-    before = matmul(ones({2, 2}), ones({2, 2})).dtype();
+    before = matmul(here(ones({2, 2})), here(ones({2, 2}))).dtype();
     turn = 1;
     while (turn != 2) std::this_thread::yield();
-    after = matmul(ones({2, 2}), ones({2, 2})).dtype();
+    after = matmul(here(ones({2, 2})), here(ones({2, 2}))).dtype();
   });
   while (turn != 1) std::this_thread::yield();
   session.close();
@@ -109,7 +110,7 @@ TEST_CASE("a cast to the dtype at hand is the tensor itself", "[casting]") {
 
 TEST_CASE("f64 beside f32 is an error that says why", "[casting]") {
   const autocast on;
-  CHECK_THROWS_WITH_AS_TEXT(matmul(ones({2, 2}, {.dtype = f64}), ones({2, 2})), DtypeError,
+  CHECK_THROWS_WITH_AS_TEXT(matmul(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))), DtypeError,
                             "f64 is never cast automatically");
 }
 
@@ -117,7 +118,8 @@ TEST_CASE("promotion is the same inside and outside of regions", "[casting]") {
   for (const bool inside : {false, true}) {
     std::optional<autocast> region;
     if (inside) region.emplace();
-    const Tensor h = half({3}), b = half({3}).to(bf16), s = ones({3}), d = ones({3}, {.dtype = f64});
+    const Tensor h = half({3}), b = half({3}).to(bf16), s = here(ones({3})),
+                 d = here(ones({3}, {.dtype = f64}));
     CHECK((h + h).dtype() == f16);
     CHECK((b * b).dtype() == bf16);
     CHECK((h + b).dtype() == f32);
@@ -127,8 +129,8 @@ TEST_CASE("promotion is the same inside and outside of regions", "[casting]") {
     CHECK(cat({h, b}).dtype() == f32);
     CHECK(stack({h, d}).dtype() == f64);
     CHECK((h * 2.5).dtype() == f16);
-    CHECK((h + tensor(1.0)).dtype() == f16);  // 0-dim
-    CHECK((h + tensor(1.0, {.dtype = f64})).dtype() == f16);
+    CHECK((h + here(tensor(1.0))).dtype() == f16);  // 0-dim
+    CHECK((h + here(tensor(1.0, {.dtype = f64}))).dtype() == f16);
   }
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("compound assignment writes into its left side, in its dtype", "[casti
   for (const bool inside : {false, true}) {
     std::optional<autocast> region;
     if (inside) region.emplace();
-    const Tensor h = ones({3}, {.dtype = f16}), s = full({3}, 0.5);
+    const Tensor h = here(ones({3}, {.dtype = f16})), s = here(full({3}, 0.5));
     const void* memory = h.raw_data();
     h += s;
     h -= s * 3;
@@ -172,14 +174,14 @@ TEST_CASE("compound assignment writes into its left side, in its dtype", "[casti
 TEST_CASE("low ops in place cast the others to self's dtype", "[casting]") {
   const Tensor a = wave({2, 2}, 0), b = wave({2, 2}, 1);
   const autocast on;
-  const Tensor single = zeros({2, 2}), low = zeros({2, 2}, {.dtype = f16});
+  const Tensor single = here(zeros({2, 2})), low = here(zeros({2, 2}, {.dtype = f16}));
   addmm_(single, a.to(f16), b.to(f16));
   CHECK(single.dtype() == f32);
   addmm_(low, a, b);
   CHECK(low.dtype() == f16);
   const amp::disable_casts off;
-  CHECK(values(single) == values(addmm(zeros({2, 2}), a.to(f16).to(f32), b.to(f16).to(f32))));
-  CHECK(values(low) == values(addmm(zeros({2, 2}, {.dtype = f16}), a.to(f16), b.to(f16))));
+  CHECK(values(single) == values(addmm(here(zeros({2, 2})), a.to(f16).to(f32), b.to(f16).to(f32))));
+  CHECK(values(low) == values(addmm(here(zeros({2, 2}, {.dtype = f16})), a.to(f16), b.to(f16))));
 }
 
 TEST_CASE("full ops in place want f32 under casts", "[casting]") {
@@ -190,14 +192,14 @@ TEST_CASE("full ops in place want f32 under casts", "[casting]") {
     }
   };
   const Act act;
-  const Tensor h = zeros({16}, {.dtype = f16});
+  const Tensor h = here(zeros({16}, {.dtype = f16}));
   CHECK_NOTHROW(exp_(h.clone()));  // casts are off
   {
     const autocast on;
-    CHECK_THROWS_WITH_AS_TEXT(
-        exp_(h), DtypeError,
-        "exp_: in-place form of a full-precision op; got f16[16]@cpu, expected f32; use exp(x)");
-    CHECK_NOTHROW(exp_(zeros({2})));
+    CHECK_THROWS_WITH_AS_TEXT(exp_(h), DtypeError,
+                              str("exp_: in-place form of a full-precision op; got f16[16]@", test_device(),
+                                  ", expected f32; use exp(x)"));
+    CHECK_NOTHROW(exp_(here(zeros({2}))));
     CHECK(values(h) == std::vector<double>(16, 0));
   }
   struct Outer : nn::Model<Outer> {
@@ -209,11 +211,11 @@ TEST_CASE("full ops in place want f32 under casts", "[casting]") {
 }
 
 TEST_CASE("integers take no floating results in place", "[casting]") {
-  const Tensor n = tensor({1, 2}, {2}, {.dtype = i64});
+  const Tensor n = here(tensor({1, 2}, {2}, {.dtype = i64}));
   for (const bool inside : {false, true}) {
     std::optional<autocast> region;
     if (inside) region.emplace();
-    CHECK_THROWS_AS(add_(n, ones({2})), DtypeError);
+    CHECK_THROWS_AS(add_(n, here(ones({2}))), DtypeError);
     CHECK_THROWS_AS(mul_(n, half({2})), DtypeError);
     CHECK_THROWS_AS(exp_(n), DtypeError);
     CHECK(values(n) == std::vector<double>{1, 2});
@@ -224,6 +226,7 @@ TEST_CASE("integers take no floating results in place", "[casting]") {
 
 TEST_CASE("frozen parameters are kept too, and operands of a list one by one", "[casting]") {
   const nn::Linear layer{4, 4, {.bias = false}};
+  layer.to(test_device());
   layer.requires_grad_(false);
   const Tensor x = wave({2, 4}, 0), w = layer.parameters()[0];
   const autocast on;
@@ -234,11 +237,11 @@ TEST_CASE("frozen parameters are kept too, and operands of a list one by one", "
 
 TEST_CASE("uses of one cached weight share a cast, and its gradient is summed in f16", "[casting]") {
   // Two gradients of 2048 and 1: in f16 their sum is 2048, in f32 2049.
-  const Tensor w = ones({1, 1}).requires_grad_();
+  const Tensor w = here(ones({1, 1})).requires_grad_();
   const auto gradient = [&](bool cached) {
     w.set_grad({});
     const autocast on({.cache_enabled = cached});
-    const Tensor large = full({1, 1}, 2048, {.dtype = f16}), small = ones({1, 1}, {.dtype = f16});
+    const Tensor large = here(full({1, 1}, 2048, {.dtype = f16})), small = here(ones({1, 1}, {.dtype = f16}));
     sum(matmul(large, w) + matmul(small, w)).backward();
     return w.grad().item<double>();
   };
@@ -270,12 +273,13 @@ TEST_CASE("a session's cache ends with every scope, however that ends", "[castin
 
 TEST_CASE("what a step or a load writes is cast anew, without anyone clearing the cache", "[casting]") {
   const nn::Linear layer{2, 2, {.bias = false}};
+  layer.to(test_device());
   optim::SGD optimizer(layer.parameters(), {.lr = 1});
-  const Tensor x = eye(2);
+  const Tensor x = here(eye(2));
   const autocast on;
   const auto same = [&] { return values(layer(x)) == values(layer.parameters()[0].detach().t().to(f16)); };
   CHECK(same());
-  layer.parameters()[0].set_grad(ones({2, 2}));
+  layer.parameters()[0].set_grad(here(ones({2, 2})));
   optimizer.step();
   CHECK(same());
   const nn::Linear other{2, 2, {.bias = false}};
@@ -301,14 +305,14 @@ TEST_CASE("guards that close in the wrong order are reported", "[casting]") {
 }
 
 TEST_CASE("a session refuses binary_cross_entropy on 16-bit inputs only, a guard on any", "[casting]") {
-  const Tensor p = full({3}, 0.25), t = ones({3});
+  const Tensor p = here(full({3}, 0.25)), t = here(ones({3}));
   {
     const auto session = amp::initialize(amp::ModelList{}, quiet("O1"));
     CHECK(binary_cross_entropy(p, t).dtype() == f32);
     CHECK_THROWS_WITH_AS_TEXT(
         binary_cross_entropy(p.to(f16), t), DtypeError,
-        "binary_cross_entropy: gradient may not fit f16; got f16[3]@cpu and f32[3]@cpu, expected "
-        "casts off; use binary_cross_entropy_with_logits");
+        str("binary_cross_entropy: gradient may not fit f16; got f16[3]@", test_device(), " and f32[3]@",
+            test_device(), ", expected casts off; use binary_cross_entropy_with_logits"));
     CHECK_THROWS_AS(binary_cross_entropy(p, t.to(bf16)), DtypeError);
     const amp::disable_casts off;
     CHECK_NOTHROW(binary_cross_entropy(p, t));

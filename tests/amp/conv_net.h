@@ -16,6 +16,7 @@ using namespace mezzo;
 /** Input [N,2,6,6], result [N,3]. */
 struct ConvNet : nn::Model<ConvNet> {
   ConvNet() {
+    to(nets::test_device());
     const NoGrad no_grad;
     double phase = 0;
     for (const Tensor& p : conv.parameters()) p.copy_(nets::wave(p.shape(), phase++) * 0.4);
@@ -38,7 +39,9 @@ struct Run {
 /** How parameters are handed to optimizers. */
 enum class Grouping { together, one_by_one };
 
-inline Run train(const amp::Options& options, const optimizers::Factory& make, int steps = 6,
+inline const int kSteps = nets::test_device() == cpu ? 6 : 3;  // an emulated device is slow
+
+inline Run train(const amp::Options& options, const optimizers::Factory& make, int steps = kSteps,
                  Grouping grouping = Grouping::together) {
   const ConvNet net;
   std::vector<optimizers::Made> optimizers;
@@ -47,7 +50,8 @@ inline Run train(const amp::Options& options, const optimizers::Factory& make, i
   else
     for (const Tensor& p : net.parameters()) optimizers.push_back(make({p}));
   const auto session = amp::initialize(net, optimizers, options);
-  const Tensor x = nets::wave({4, 2, 6, 6}, 0.3), classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64});
+  const Tensor x = nets::wave({4, 2, 6, 6}, 0.3),
+               classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = nets::test_device()});
   Run run;
   for (int i = 0; i < steps; ++i) {
     const Tensor loss = cross_entropy(net(x), classes);

@@ -82,7 +82,7 @@ TEST_CASE("an optimizer of all parameters and one for each of them train to the 
         INFO(level << ", loss scale " << scale.name << ", " << kind.name);
         const amp::Options options = options_of(level, scale, kBatchNorms[0]);
         const Run together = train(options, kind.make);
-        const Run apart = train(options, kind.make, 6, Grouping::one_by_one);
+        const Run apart = train(options, kind.make, kSteps, Grouping::one_by_one);
         CHECK(together.losses == apart.losses);
         CHECK(together.model == apart.model);
       }

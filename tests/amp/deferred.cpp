@@ -103,7 +103,7 @@ void check_same(const Outcome& a, const Outcome& b) {
 
 }  // namespace
 
-TEST_CASE("deferred steps of every optimizer give the bits of steps that wait") {
+TEST_CASE("deferred steps of every optimizer give the bits of steps that wait", "[deferred]") {
   unsigned seed = 0;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds())
@@ -116,7 +116,7 @@ TEST_CASE("deferred steps of every optimizer give the bits of steps that wait") 
       }
 }
 
-TEST_CASE("deferred steps and steps that wait may follow each other") {
+TEST_CASE("deferred steps and steps that wait may follow each other", "[deferred]") {
   unsigned seed = 100;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds()) {
@@ -145,7 +145,7 @@ struct Recipient {
 
 }  // namespace
 
-TEST_CASE("deferred skips in a row end in a divergence, at a question or within two polls") {
+TEST_CASE("deferred skips in a row end in a divergence, at a question or within two polls", "[deferred]") {
   for (const Device device : devices()) {
     INFO(str(device));
     Recipient asked(device), polled(device);
@@ -171,7 +171,7 @@ TEST_CASE("deferred skips in a row end in a divergence, at a question or within 
   }
 }
 
-TEST_CASE("a scaler remembers in which direction a deferred scale went") {
+TEST_CASE("a scaler remembers in which direction a deferred scale went", "[deferred]") {
   Recipient one(cpu);
   amp::GradScaler scaler({.init_scale = 8, .growth_interval = 2});
   one.step(scaler, 1);
@@ -188,7 +188,7 @@ TEST_CASE("a scaler remembers in which direction a deferred scale went") {
   scaler.update(100);
 }
 
-TEST_CASE("deferred steps refuse what steps that wait refuse") {
+TEST_CASE("deferred steps refuse what steps that wait refuse", "[deferred]") {
   Recipient one(cpu);
   amp::GradScaler scaler;
   CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError, "no loss has been scaled yet");
@@ -201,7 +201,7 @@ TEST_CASE("deferred steps refuse what steps that wait refuse") {
   CHECK_THROWS_WITH_AS_TEXT(fresh.optimizer.step_deferred({}, {}), StateError, "call step() first");
 }
 
-TEST_CASE("the power of a device is a correctly rounded one") {
+TEST_CASE("the power of a device is a correctly rounded one", "[deferred]") {
   int different = 0;
   for (const double beta : {0.9, 0.999, 0.5, 0.95, 0.98, 0.99, 0.9999, 0.123})
     for (std::int64_t t = 1; t < 30000; t += 1 + t / 700) {

@@ -20,7 +20,7 @@ class Hash {
   void add(const mezzo::Tensor& x) {
     add(x.defined());
     if (!x.defined()) return;
-    const mezzo::Tensor dense = x.detach().contiguous();
+    const mezzo::Tensor dense = x.detach().to(mezzo::cpu).contiguous();
     add(dense.dtype());
     add(dense.raw_data(), static_cast<std::size_t>(dense.numel()) * mezzo::item_size(dense.dtype()));
   }

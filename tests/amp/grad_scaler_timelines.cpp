@@ -2,12 +2,15 @@
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "../support/device.h"
 #include "timelines.h"
 
 using namespace mezzo;
 using timelines::Token;
 
 namespace {
+
+const TensorOptions kThere{.device = testing::test_device()};
 
 struct Timeline {
   const char* name;
@@ -108,7 +111,9 @@ constexpr std::size_t kOptimizers = 2;
 
 class Stage {
  public:
-  explicit Stage(const Timeline& t) : options_(t.options), scaler_(t.options) { scaler_.scale(ones({})); }
+  explicit Stage(const Timeline& t) : options_(t.options), scaler_(t.options) {
+    scaler_.scale(ones({}, kThere));
+  }
 
   std::string play(const Token& token) {
     if (token.what == "save") return saved_ = scaler_.state_dict(), "saved";
@@ -150,7 +155,7 @@ class Stage {
   void load() {
     amp::GradScaler fresh(options_);
     fresh.load_state_dict(saved_);
-    fresh.scale(ones({}));
+    fresh.scale(ones({}, kThere));
     scaler_ = fresh;
   }
 
@@ -164,7 +169,7 @@ class Stage {
   amp::GradScalerOptions options_;
   amp::GradScaler scaler_;
   std::map<std::string, double> saved_;
-  Tensor p_[kOptimizers] = {tensor(0.0).requires_grad_(), tensor(0.0).requires_grad_()};
+  Tensor p_[kOptimizers] = {zeros({}, kThere).requires_grad_(), zeros({}, kThere).requires_grad_()};
   optim::SGD first_{{p_[0]}}, second_{{p_[1]}};
   optim::Optimizer* optimizers_[kOptimizers] = {&first_, &second_};
 };

@@ -17,7 +17,7 @@ bool in_step(const optim::Slot& slot) {
 
 }  // namespace
 
-TEST_CASE("masters hold the values from before the conversion, at the parameters' places") {
+TEST_CASE("masters hold the values from before the conversion, at the parameters' places", "[masters]") {
   Net net;
   const auto original = weights(net);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
@@ -36,7 +36,7 @@ TEST_CASE("masters hold the values from before the conversion, at the parameters
   CHECK(masters[0].impl()->storage->category() == MemoryCategory::masters);
 }
 
-TEST_CASE("O2 keeps updates that are too small for f16") {
+TEST_CASE("O2 keeps updates that are too small for f16", "[masters]") {
   Net with_masters, without;
   optim::SGD fine(with_masters.parameters(), {.lr = 1e-3}), coarse(without.parameters(), {.lr = 1e-3});
   const auto o2 = amp::initialize(with_masters, fine, quiet("O2"));
@@ -52,7 +52,7 @@ TEST_CASE("O2 keeps updates that are too small for f16") {
   CHECK(values(coarse.params()[0])[0] != half[0]);
 }
 
-TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradients") {
+TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradients", "[masters]") {
   Net net;
   optim::Adam optimizer(net.parameters(), {.lr = 0.05});
   const auto session = amp::initialize(net, optimizer, quiet("O5"));
@@ -67,7 +67,7 @@ TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradien
   }
 }
 
-TEST_CASE("micro-batches add up in f32") {
+TEST_CASE("micro-batches add up in f32", "[masters]") {
   Net one, two;
   optim::SGD a(one.parameters(), {.lr = 0.1}), b(two.parameters(), {.lr = 0.1});
   const auto first = amp::initialize(one, a, quiet("O2"));
@@ -84,7 +84,7 @@ TEST_CASE("micro-batches add up in f32") {
     CHECK(values(b.params()[0].grad())[i] == Approx(2 * once[i]).epsilon(0.01).margin(1e-6));
 }
 
-TEST_CASE("a backward outside scale_loss is noticed") {
+TEST_CASE("a backward outside scale_loss is noticed", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -94,7 +94,7 @@ TEST_CASE("a backward outside scale_loss is noticed") {
   CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "no parameter has a gradient");
 }
 
-TEST_CASE("what is clipped are the masters' gradients") {
+TEST_CASE("what is clipped are the masters' gradients", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -107,7 +107,7 @@ TEST_CASE("what is clipped are the masters' gradients") {
   CHECK(optim::clip_grad_norm(masters, 1).item<double>() == Approx(0.01).epsilon(1e-3));
 }
 
-TEST_CASE("a parameter that was written to keeps the write") {
+TEST_CASE("a parameter that was written to keeps the write", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -120,7 +120,7 @@ TEST_CASE("a parameter that was written to keeps the write") {
   CHECK(values(weight)[0] == 2);
 }
 
-TEST_CASE("a frozen parameter gets its master when it thaws") {
+TEST_CASE("a frozen parameter gets its master when it thaws", "[masters]") {
   Net net;
   net.first.requires_grad_(false);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
@@ -134,7 +134,7 @@ TEST_CASE("a frozen parameter gets its master when it thaws") {
   CHECK(values(net.first.weight) != before);
 }
 
-TEST_CASE("groups added later get masters too") {
+TEST_CASE("groups added later get masters too", "[masters]") {
   Net net;
   optim::Adam optimizer(net.second.parameters(), {.lr = 0.05});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -146,7 +146,7 @@ TEST_CASE("groups added later get masters too") {
   CHECK(in_step(optimizer.slots(1)[0]));
 }
 
-TEST_CASE("optimizer state is f32 at every level") {
+TEST_CASE("optimizer state is f32 at every level", "[masters]") {
   const std::string level = GENERATE("O2", "O3", "O5");
   Net net;
   optim::Adam optimizer(net.parameters());
@@ -155,7 +155,7 @@ TEST_CASE("optimizer state is f32 at every level") {
   for (const auto& [key, tensor] : optimizer.state_dict().tensors) CHECK(tensor.dtype() == f32);
 }
 
-TEST_CASE("closing a session gives the masters' bits to the parameters") {
+TEST_CASE("closing a session gives the masters' bits to the parameters", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.01, .momentum = 0.9});
   auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -171,7 +171,7 @@ TEST_CASE("closing a session gives the masters' bits to the parameters") {
 
 // ---- state and checkpoints -----------------------------------------------------------------------------------------------------
 
-TEST_CASE("a model's state is f32 and shows the masters") {
+TEST_CASE("a model's state is f32 and shows the masters", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.01});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -182,7 +182,7 @@ TEST_CASE("a model's state is f32 and shows the masters") {
   CHECK(values(net.first.state_dict()["weight"]) == values(optimizer.params()[0]));
 }
 
-TEST_CASE("loading a model writes its masters") {
+TEST_CASE("loading a model writes its masters", "[masters]") {
   Net source(0.25), net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -193,7 +193,7 @@ TEST_CASE("loading a model writes its masters") {
   CHECK(values(optimizer.params()[0]) == values(source.first.weight));
 }
 
-TEST_CASE("training resumes with the same bits") {
+TEST_CASE("training resumes with the same bits", "[masters]") {
   const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
   const bool load_first = GENERATE(false, true);
   const auto run = [](Net& net, optim::Optimizer& optimizer, int from, int to) {
@@ -228,7 +228,7 @@ TEST_CASE("training resumes with the same bits") {
   CHECK(amp::state_dict() == session.state_dict());
 }
 
-TEST_CASE("scalers are loaded by name, or not at all") {
+TEST_CASE("scalers are loaded by name, or not at all", "[masters]") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.num_losses = 2;
@@ -256,7 +256,7 @@ TEST_CASE("scalers are loaded by name, or not at all") {
   CHECK(session.loss_scaler(1).unskipped() == 3);
 }
 
-TEST_CASE("other counts of scalers are reported") {
+TEST_CASE("other counts of scalers are reported", "[masters]") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.verbosity = 1;
@@ -270,7 +270,7 @@ TEST_CASE("other counts of scalers are reported") {
   CHECK(session.loss_scaler().loss_scale() == 8);
 }
 
-TEST_CASE("there is no amp state without a session") {
+TEST_CASE("there is no amp state without a session", "[masters]") {
   CHECK_THROWS_AS(amp::state_dict(), StateError);
   CHECK_THROWS_AS(amp::load_state_dict({}), StateError);
 }

@@ -1,5 +1,5 @@
 // A small net and its training step, for tests of sessions.
-// Sees: mezzo.h.
+// Sees: mezzo.h, ../support/device.h.
 // Read next: session.cpp, scale_loss.cpp.
 #pragma once
 
@@ -9,16 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "../support/device.h"
+
 namespace nets {
 
 using namespace mezzo;
+using testing::test_device;
 
-/** Numbers that are the same in every run, in about -1..1. */
+/** Numbers that are the same in every run, in about -1..1, on the device of the tests. */
 inline Tensor wave(const Shape& shape, double phase, DType dtype = f32) {
   const std::int64_t n = checked_numel(shape, "wave");
   std::vector<double> values;
   for (std::int64_t i = 0; i < n; ++i) values.push_back(std::sin(1.7 * static_cast<double>(i) + phase));
-  return tensor(values, shape, {.dtype = dtype});
+  return tensor(values, shape, {.dtype = dtype, .device = test_device()});
 }
 
 /** A linear layer, without the initial values of the library's. */
@@ -33,7 +36,8 @@ struct Affine : nn::Model<Affine> {
 /** Stands for a batch norm: scales, and is left in f32 where batch norms are. */
 struct Scale : nn::Model<Scale> {
   explicit Scale(std::int64_t n)
-      : weight(add_parameter("weight", ones({n}))), seen(add_buffer("seen", zeros({n}))) {
+      : weight(add_parameter("weight", ones({n}, {.device = test_device()}))),
+        seen(add_buffer("seen", zeros({n}, {.device = test_device()}))) {
     set_keeps_f32_under_amp(true);
   }
   Tensor forward(const Tensor& x) const { return (x * weight).to(x.dtype()); }
@@ -44,7 +48,7 @@ struct Net : nn::Model<Net> {
   explicit Net(double phase = 0)
       : first(add("first", Affine(6, 8, phase))), second(add("second", Affine(8, 3, phase + 2))) {
     add_buffer("mean", wave({4}, 3));
-    add_buffer("count", tensor(7.0, {.dtype = i64}));
+    add_buffer("count", tensor(7.0, {.dtype = i64, .device = test_device()}));
   }
   Tensor forward(const Tensor& x) const { return second(tanh(norm(first(x)))); }
   Affine first;

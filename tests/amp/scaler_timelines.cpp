@@ -240,7 +240,8 @@ class Stage {
                     [](const Tensor& loss) { loss.backward(); });
   }
 
-  Tensor a_ = tensor(0.0).requires_grad_(), b_ = tensor(0.0).requires_grad_();
+  Tensor a_ = zeros({}, {.device = test_device()}).requires_grad_(),
+         b_ = zeros({}, {.device = test_device()}).requires_grad_();
   optim::SGD p_{{a_}, {.lr = 1}}, q_{{b_}, {.lr = 1}};
   amp::Session session_;
   amp::StateDict saved_;

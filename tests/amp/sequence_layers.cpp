@@ -31,9 +31,11 @@ struct Course {
 Course train(const char* level) {
   manual_seed(3);
   const Reader net;
+  net.to(test_device());
   optim::Adam optimizer(net.parameters(), {.lr = 0.01});
   const auto session = amp::initialize(net, optimizer, quiet(level));
-  const Tensor x = wave({5, 4, 4}, 0.3), classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64});
+  const Tensor x = wave({5, 4, 4}, 0.3),
+               classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = test_device()});
   Course course;
   for (int i = 0; i < 8; ++i) {
     const Tensor loss = cross_entropy(net(x), classes);
@@ -64,6 +66,7 @@ TEST_CASE("an LSTM's weights follow the conversion, its states come out as the m
   for (const char* level : kLevels) {
     INFO(level);
     const nn::LSTM lstm{4, 3};
+    lstm.to(test_device());
     const auto session = amp::initialize(lstm, quiet(level));
     const std::string l = level;
     const DType weights = l == "O2" || l == "O3" ? f16 : l == "O5" ? bf16 : f32;
@@ -73,12 +76,14 @@ TEST_CASE("an LSTM's weights follow the conversion, its states come out as the m
     for (const Tensor& y : {plain.output, plain.h, plain.c}) CHECK(y.dtype() == results);
     const nn::PackedLstmResult packed = lstm(nn::pack_padded_sequence(sequence(), {5, 3}));
     for (const Tensor& y : {packed.output.data, packed.h, packed.c}) CHECK(y.dtype() == results);
-    CHECK(lstm(sequence(), LstmState{zeros({1, 2, 3}), zeros({1, 2, 3})}).c.dtype() == results);
+    const Tensor state = zeros({1, 2, 3}, {.device = test_device()});
+    CHECK(lstm(sequence(), LstmState{state, state}).c.dtype() == results);
   }
 }
 
 TEST_CASE("a recurrent layer's weights are cast once per region", "[levels]") {
   const nn::GRU gru{4, 3};
+  gru.to(test_device());
   const auto session = amp::initialize(gru, quiet("O1"));
   const auto casts = [&] {
     const amp::CastStats before = amp::cast_stats();
@@ -94,6 +99,7 @@ TEST_CASE("attention takes and gives what the model's door says", "[levels]") {
   for (const char* level : kLevels) {
     INFO(level);
     const nn::MultiheadAttention attention{4, 2};
+    attention.to(test_device());
     const auto session = amp::initialize(attention, quiet(level));
     const std::string l = level;
     const DType results = l == "O1" ? f16 : l == "O4" ? bf16 : f32;

@@ -202,7 +202,7 @@ class Run {
 // ---- everything a training depends on, as bytes -----------------------------------------------------------------------------
 
 inline std::string bytes_of(const Tensor& x) {
-  const Tensor dense = x.detach().contiguous();
+  const Tensor dense = x.detach().to(cpu).contiguous();
   return str(dense) + std::string(static_cast<const char*>(dense.raw_data()),
                                   static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()));
 }

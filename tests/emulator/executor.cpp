@@ -90,8 +90,10 @@ class Executor {
       slot->block = block_serial_;
       std::memset(slot->memory.get(), 0xFF, bytes);
       shared_bytes_ += bytes;
-      if (shared_bytes_ > kSharedLimit)
-        fail("the block uses " + std::to_string(shared_bytes_) + " bytes of shared memory");
+      if (shared_bytes_ > kSharedLimit) {
+        fault_ = "the block uses " + std::to_string(shared_bytes_) + " bytes of shared memory";
+        leave();
+      }
     }
     return slot->memory.get();
   }
@@ -106,7 +108,8 @@ class Executor {
       barrier_ = place;
       barrier_sum_ = 0;
     } else if (!(place == barrier_)) {
-      fail("threads of one block wait at different barriers: " + where(barrier_) + " and " + where(place));
+      fault_ = "threads of one block wait at different barriers: " + where(barrier_) + " and " + where(place);
+      leave();
     }
     barrier_sum_ += value;
     if (++at_barrier_ == count_) {
@@ -123,15 +126,22 @@ class Executor {
   const Exchange& meet(std::uint32_t mask, std::uint64_t value, CallPlace place) {
     Meeting& meeting = meetings_[current_ / kWarp];
     const unsigned lane = current_ % kWarp;
-    if (!(mask >> lane & 1)) fail("a lane outside the mask it names, at " + where(place));
+    if (!(mask >> lane & 1)) {
+      fault_ = "a lane outside the mask it names, at " + where(place);
+      leave();
+    }
     const unsigned lanes = std::min(kWarp, count_ - current_ / kWarp * kWarp);
-    if (lanes < kWarp && mask >> lanes) fail("a mask with lanes that do not exist, at " + where(place));
+    if (lanes < kWarp && mask >> lanes) {
+      fault_ = "a mask with lanes that do not exist, at " + where(place);
+      leave();
+    }
     if (meeting.arrived == 0) {
       meeting.mask = mask;
       meeting.place = place;
       meeting.current ^= 1;
     } else if (mask != meeting.mask || !(place == meeting.place)) {
-      fail("lanes of one warp meet in different places: " + where(meeting.place) + " and " + where(place));
+      fault_ = "lanes of one warp meet in different places: " + where(meeting.place) + " and " + where(place);
+      leave();
     }
     Exchange& exchange = meeting.exchange[meeting.current];
     exchange.value[lane] = value;
@@ -186,7 +196,9 @@ class Executor {
       }
       resume(pick());
     }
-    if (!fault_.empty()) throw Fault("kernel: " + fault_);
+    if (fault_.empty()) return;
+    workers_.clear();  // some were left in the middle of the kernel
+    throw Fault("kernel: " + fault_);
   }
 
   std::string deadlock() const {
@@ -278,11 +290,8 @@ class Executor {
     ++runnable_;
   }
 
-  /** Ends the block from one of its fibers. */
-  void fail(const std::string& text) {
-    fault_ = text;
-    running_->fiber.switch_to(host_);
-  }
+  /** Ends the block, whose fault_ is told, from one of its fibers. What still lives on the fiber's stack is never destroyed. */
+  void leave() { running_->fiber.switch_to(host_); }
 
   std::mutex mutex_;
   Schedule schedule_ = Schedule::rotating, arranged_ = Schedule::rotating;

@@ -45,7 +45,8 @@ class Fiber : public Context {
   Fiber();
   ~Fiber();
 
-  /** Makes the next switch to this fiber call body(argument) on an empty stack. What was on it is forgotten without unwinding. */
+  /** Makes the next switch to this fiber call body(argument) on an empty stack. What was on it is forgotten without unwinding; deeper in calls than
+   *  the body itself it may not have been left. */
   void start(void (*body)(void*), void* argument);
 
  private:

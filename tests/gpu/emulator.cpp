@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "../../cuda/kernel.h"
+#include "../../tensor/address_sanitizer.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -159,7 +162,7 @@ TEST_CASE("dynamic shared memory and atomics", "[emulator]") {
 
 TEST_CASE("device memory starts as nan and is counted where it was overrun", "[emulator]") {
   for (const double v : empty({5}, {.device = kDevice}).to_vector<double>()) CHECK(std::isnan(v));
-#ifndef __SANITIZE_ADDRESS__  // which ends the program at the write
+#ifndef MZ_ADDRESS_SANITIZER  // which ends the program at the write
   const std::int64_t before = emulator::overrun_blocks();
   {
     const Tensor x = empty({10}, {.device = kDevice});
@@ -173,6 +176,74 @@ TEST_CASE("device memory starts as nan and is counted where it was overrun", "[e
   CHECK(emulator::overrun_blocks() == before + 1);
 #endif
 }
+
+#ifdef MZ_ADDRESS_SANITIZER
+namespace {
+
+__global__ void read_at(const float* x, int i, float* y) { *y = x[i]; }
+
+__global__ void read_shared_at(int i, float* y) {
+  MZ_SHARED(float, room, 8);
+  room[0] = 1;
+  *y = room[i];
+}
+
+__global__ void add_one(int i, int* y) { *y = i + 1; }
+
+/** What a child process writes on its standard error when it does this; empty where it survives. */
+template <class Body> std::string last_words(Body&& body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    body();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t n = 0; (n = read(ends[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return survived ? "" : text;
+}
+
+}  // namespace
+
+TEST_CASE("the sanitizers see what a kernel may not do", "[emulator]") {
+  const Tensor y = empty({}, {.device = kDevice}), n = zeros({}, {.dtype = i32, .device = kDevice});
+  const auto words_of_read = [&](const float* x, int i) {
+    return last_words([=] { gpu::launch(&read_at, {.threads = 1}, nullptr, x, i, y.data<float>()); });
+  };
+  const auto tells = [](const std::string& words, const char* what) {
+    return words.find(what) != std::string::npos;
+  };
+  Tensor x = counting(10);
+  const float* at = x.data<float>();
+  CHECK(words_of_read(at, 9).empty());
+  CHECK(tells(words_of_read(at, 10), "use-after-poison"));
+  CHECK(tells(words_of_read(at, -1), "use-after-poison"));
+  CHECK(tells(last_words([&] { gpu::launch(&write_at, {.threads = 1}, nullptr, x.data<float>(), 10); }),
+              "use-after-poison"));
+  x = Tensor();
+  CHECK(tells(words_of_read(at, 9), "use-after-poison"));
+
+  const auto words_of_shared = [&](int i) {
+    return last_words([=] { gpu::launch(&read_shared_at, {.threads = 1}, nullptr, i, y.data<float>()); });
+  };
+  CHECK(words_of_shared(7).empty());
+  CHECK(tells(words_of_shared(8), "out of bounds"));
+  const auto words_of_sum = [&](int i) {
+    return last_words([=] { gpu::launch(&add_one, {.threads = 1}, nullptr, i, n.data<std::int32_t>()); });
+  };
+  CHECK(words_of_sum(0).empty());
+  CHECK(tells(words_of_sum(std::numeric_limits<int>::max()), "signed integer overflow"));
+}
+#endif
 
 TEST_CASE("the host cannot touch device memory", "[emulator]") {
   const Tensor x = counting(4);

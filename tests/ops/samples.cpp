@@ -58,18 +58,6 @@ DType dtype_for(const Operand& operand, DType dtype) {
   return dtype;
 }
 
-}  // namespace
-
-mezzo::Device test_device() {
-  static const mezzo::Device device = [] {
-    const char* name = std::getenv("MEZZO_TEST_DEVICE");
-    return name ? mezzo::Device::parse(name) : mezzo::cpu;
-  }();
-  return device;
-}
-
-namespace {
-
 /** Runs the first sample to the given depth. */
 void try_case(const Case& c, Depth depth) {
   const std::vector<Tensor> x = to_tensors(c, draw(c, 0, true), DType::f64);

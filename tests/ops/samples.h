@@ -1,14 +1,14 @@
 // Turns cases into operands: values drawn per operand, dtypes, awkward memory layouts; and results into plain arrays.
-// Sees: cases.h.
+// Sees: cases.h, ../support/device.h.
 // Read next: the tests beside it, one file per property.
 #pragma once
 
+#include "../support/device.h"
 #include "cases.h"
 
 namespace cases {
 
-/** Where operands are made: the CPU, or what the environment's MEZZO_TEST_DEVICE names. All tests that make operands by to_tensor() run there. */
-mezzo::Device test_device();
+using mezzo::testing::test_device;  // where to_tensor() makes operands
 
 /** How much of a case a test asks for. */
 enum class Depth { values, gradients, second_gradients };
