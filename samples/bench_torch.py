@@ -15,6 +15,7 @@ import json
 import math
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -36,6 +37,26 @@ parser.add_argument("--out", help="file for both sides' times, for bench --peer"
 parser.add_argument("--losses", help="file for PyTorch's losses alone")
 args = parser.parse_args()
 thread_counts = [int(n) for n in str(args.threads or len(os.sched_getaffinity(0))).split(",")]
+
+
+def compare_in_turns():
+    """A process for each number of threads: set_num_threads() does not reach a matrix library that has started its own."""
+    reports = []
+    for threads in thread_counts:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "peer.json")
+            # The last of an option's values counts.
+            subprocess.run([sys.executable, *sys.argv, "--threads", str(threads), "--out", path], check=True)
+            with open(path, encoding="utf-8") as file:
+                reports.append(json.load(file))
+    runs = [run for same in zip(*(report["runs"] for report in reports)) for run in same]
+    with open(args.out, "w", encoding="utf-8") as file:
+        json.dump({**reports[0], "runs": runs}, file, indent=1)
+
+
+if args.out and len(thread_counts) > 1:
+    compare_in_turns()
+    sys.exit()
 torch = torch_peer.load_torch(max(thread_counts))
 nn, functional = torch.nn, torch.nn.functional
 
@@ -404,9 +425,9 @@ def cases():
     return [case for case in WANTED if case[0] in nets]
 
 
-def compare(net, size, batch, level, threads):
+def compare(net, size, batch, level):
     """One line of the table: both sides' median step over all blocks, which take turns."""
-    torch.set_num_threads(threads)
+    threads, = thread_counts
     with tempfile.TemporaryDirectory() as folder:
         export(folder, [net], size, batch)
         peer = make_peer(folder, net, level)
@@ -436,7 +457,7 @@ def write_comparison():
                 print(can_run(level), file=sys.stderr)
                 continue
             try:
-                runs += [compare(net, size, batch, level, threads) for threads in thread_counts]
+                runs.append(compare(net, size, batch, level))
             except RuntimeError as e:  # an op that this PyTorch does not have in 16 bits on this device
                 print(f"{net} {level}: PyTorch cannot: {str(e).splitlines()[0]}", file=sys.stderr)
     with open(args.out, "w", encoding="utf-8") as file:
