@@ -235,26 +235,31 @@ class CharGpt(nn.Module):
 class Generator(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
-        noise, width = shapes["up1.weight"][0], shapes["up2.weight"][1]
-        self.up1, self.bn1 = nn.ConvTranspose2d(noise, 2 * width, 7, bias=False), nn.BatchNorm2d(2 * width)
-        self.up2, self.bn2 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width)
-        self.up3 = nn.ConvTranspose2d(width, 1, 4, 2, 1)
+        noise, width = shapes["up1.weight"][0], shapes["up3.weight"][1]
+        self.up1, self.bn1 = nn.ConvTranspose2d(noise, 4 * width, 4, bias=False), nn.BatchNorm2d(4 * width)
+        self.up2, self.bn2 = nn.ConvTranspose2d(4 * width, 2 * width, 3, 2, 1, bias=False), nn.BatchNorm2d(2 * width)
+        self.up3, self.bn3 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width)
+        self.up4 = nn.ConvTranspose2d(width, 1, 4, 2, 1)
 
     def forward(self, z):
-        return torch.tanh(self.up3(functional.relu(self.bn2(self.up2(functional.relu(self.bn1(self.up1(z))))))))
+        a = functional.relu(self.bn1(self.up1(z)))
+        b = functional.relu(self.bn2(self.up2(a)))
+        return torch.tanh(self.up4(functional.relu(self.bn3(self.up3(b)))))
 
 
 class Discriminator(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
         width = shapes["down1.weight"][0]
+        norm = nn.BatchNorm2d if "bn2.weight" in shapes else nn.Identity
         self.down1, self.down2 = nn.Conv2d(1, width, 4, 2, 1), nn.Conv2d(width, 2 * width, 4, 2, 1)
-        self.bn2 = nn.BatchNorm2d(2 * width) if "bn2.weight" in shapes else nn.Identity()
-        self.score = nn.Conv2d(2 * width, 1, 7)
+        self.bn2, self.down3 = norm(2 * width), nn.Conv2d(2 * width, 4 * width, 3, 2, 1)
+        self.bn3, self.score = norm(4 * width), nn.Conv2d(4 * width, 1, 4)
 
     def forward(self, x):
         a = functional.leaky_relu(self.down1(x), 0.2)
-        return self.score(functional.leaky_relu(self.bn2(self.down2(a)), 0.2)).flatten()
+        b = functional.leaky_relu(self.bn2(self.down2(a)), 0.2)
+        return self.score(functional.leaky_relu(self.bn3(self.down3(b)), 0.2)).flatten()
 
 
 NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet, "char_lstm": CharLstm, "char_gpt": CharGpt}
