@@ -15,6 +15,7 @@ import json
 import math
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -36,6 +37,26 @@ parser.add_argument("--out", help="file for both sides' times, for bench --peer"
 parser.add_argument("--losses", help="file for PyTorch's losses alone")
 args = parser.parse_args()
 thread_counts = [int(n) for n in str(args.threads or len(os.sched_getaffinity(0))).split(",")]
+
+
+def compare_in_turns():
+    """A process for each number of threads: set_num_threads() does not reach a matrix library that has started its own."""
+    reports = []
+    for threads in thread_counts:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "peer.json")
+            # The last of an option's values counts.
+            subprocess.run([sys.executable, *sys.argv, "--threads", str(threads), "--out", path], check=True)
+            with open(path, encoding="utf-8") as file:
+                reports.append(json.load(file))
+    runs = [run for same in zip(*(report["runs"] for report in reports)) for run in same]
+    with open(args.out, "w", encoding="utf-8") as file:
+        json.dump({**reports[0], "runs": runs}, file, indent=1)
+
+
+if args.out and len(thread_counts) > 1:
+    compare_in_turns()
+    sys.exit()
 torch = torch_peer.load_torch(max(thread_counts))
 nn, functional = torch.nn, torch.nn.functional
 
@@ -214,26 +235,31 @@ class CharGpt(nn.Module):
 class Generator(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
-        noise, width = shapes["up1.weight"][0], shapes["up2.weight"][1]
-        self.up1, self.bn1 = nn.ConvTranspose2d(noise, 2 * width, 7, bias=False), nn.BatchNorm2d(2 * width)
-        self.up2, self.bn2 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width)
-        self.up3 = nn.ConvTranspose2d(width, 1, 4, 2, 1)
+        noise, width = shapes["up1.weight"][0], shapes["up3.weight"][1]
+        self.up1, self.bn1 = nn.ConvTranspose2d(noise, 4 * width, 4, bias=False), nn.BatchNorm2d(4 * width)
+        self.up2, self.bn2 = nn.ConvTranspose2d(4 * width, 2 * width, 3, 2, 1, bias=False), nn.BatchNorm2d(2 * width)
+        self.up3, self.bn3 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width)
+        self.up4 = nn.ConvTranspose2d(width, 1, 4, 2, 1)
 
     def forward(self, z):
-        return torch.tanh(self.up3(functional.relu(self.bn2(self.up2(functional.relu(self.bn1(self.up1(z))))))))
+        a = functional.relu(self.bn1(self.up1(z)))
+        b = functional.relu(self.bn2(self.up2(a)))
+        return torch.tanh(self.up4(functional.relu(self.bn3(self.up3(b)))))
 
 
 class Discriminator(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
         width = shapes["down1.weight"][0]
+        norm = nn.BatchNorm2d if "bn2.weight" in shapes else nn.Identity
         self.down1, self.down2 = nn.Conv2d(1, width, 4, 2, 1), nn.Conv2d(width, 2 * width, 4, 2, 1)
-        self.bn2 = nn.BatchNorm2d(2 * width) if "bn2.weight" in shapes else nn.Identity()
-        self.score = nn.Conv2d(2 * width, 1, 7)
+        self.bn2, self.down3 = norm(2 * width), nn.Conv2d(2 * width, 4 * width, 3, 2, 1)
+        self.bn3, self.score = norm(4 * width), nn.Conv2d(4 * width, 1, 4)
 
     def forward(self, x):
         a = functional.leaky_relu(self.down1(x), 0.2)
-        return self.score(functional.leaky_relu(self.bn2(self.down2(a)), 0.2)).flatten()
+        b = functional.leaky_relu(self.bn2(self.down2(a)), 0.2)
+        return self.score(functional.leaky_relu(self.bn3(self.down3(b)), 0.2)).flatten()
 
 
 NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet, "char_lstm": CharLstm, "char_gpt": CharGpt}
@@ -404,9 +430,9 @@ def cases():
     return [case for case in WANTED if case[0] in nets]
 
 
-def compare(net, size, batch, level, threads):
+def compare(net, size, batch, level):
     """One line of the table: both sides' median step over all blocks, which take turns."""
-    torch.set_num_threads(threads)
+    threads, = thread_counts
     with tempfile.TemporaryDirectory() as folder:
         export(folder, [net], size, batch)
         peer = make_peer(folder, net, level)
@@ -436,7 +462,7 @@ def write_comparison():
                 print(can_run(level), file=sys.stderr)
                 continue
             try:
-                runs += [compare(net, size, batch, level, threads) for threads in thread_counts]
+                runs.append(compare(net, size, batch, level))
             except RuntimeError as e:  # an op that this PyTorch does not have in 16 bits on this device
                 print(f"{net} {level}: PyTorch cannot: {str(e).splitlines()[0]}", file=sys.stderr)
     with open(args.out, "w", encoding="utf-8") as file:

@@ -1,5 +1,6 @@
 // dcgan: one net draws digits, another tells them from real ones; each learns from the other. Two optimizers, three losses, a loss scale for each.
 //   dcgan --data DIR --opt-level O1 --out pictures
+//   dcgan --data DIR --judge DIR2/step-001000/model.safetensors  which samples are digits, to a net of `mnist --data DIR --epochs 8 --save DIR2`
 //   dcgan --gradient-penalty                          the same as WGAN-GP: a loss that contains a gradient
 #include <mezzo.h>
 

@@ -18,18 +18,22 @@ struct DcganGenerator : nn::Model<DcganGenerator> {
   }
 
   Tensor forward(const Tensor& z) const {
-    const Tensor a = relu(bn1(up1(z)));  // [N, 2 width, 7, 7]
-    const Tensor b = relu(bn2(up2(a)));  // [N, width, 14, 14]
-    return tanh(up3(b));
+    const Tensor a = relu(bn1(up1(z)));  // [N, 4 width, 4, 4]
+    const Tensor b = relu(bn2(up2(a)));  // [N, 2 width, 7, 7]
+    const Tensor c = relu(bn3(up3(b)));  // [N, width, 14, 14]
+    return tanh(up4(c));
   }
 
   std::int64_t noise, width;
-  nn::ConvTranspose2d up1 = add("up1", nn::ConvTranspose2d{noise, 2 * width, 7, {.bias = false}});
-  nn::BatchNorm2d bn1 = add("bn1", nn::BatchNorm2d{2 * width});
+  nn::ConvTranspose2d up1 = add("up1", nn::ConvTranspose2d{noise, 4 * width, 4, {.bias = false}});
+  nn::BatchNorm2d bn1 = add("bn1", nn::BatchNorm2d{4 * width});
   nn::ConvTranspose2d up2 =
-      add("up2", nn::ConvTranspose2d{2 * width, width, 4, {.stride = 2, .padding = 1, .bias = false}});
-  nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{width});
-  nn::ConvTranspose2d up3 = add("up3", nn::ConvTranspose2d{width, 1, 4, {.stride = 2, .padding = 1}});
+      add("up2", nn::ConvTranspose2d{4 * width, 2 * width, 3, {.stride = 2, .padding = 1, .bias = false}});
+  nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{2 * width});
+  nn::ConvTranspose2d up3 =
+      add("up3", nn::ConvTranspose2d{2 * width, width, 4, {.stride = 2, .padding = 1, .bias = false}});
+  nn::BatchNorm2d bn3 = add("bn3", nn::BatchNorm2d{width});
+  nn::ConvTranspose2d up4 = add("up4", nn::ConvTranspose2d{width, 1, 4, {.stride = 2, .padding = 1}});
 };
 
 /** Images [N,1,28,28] to one score each, [N]: above 0 for "real". Without batch norm it is the critic of WGAN-GP, whose penalty is about each
@@ -39,13 +43,15 @@ struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
       : width(its_width), normalise(normalises) {
     for (const nn::NamedTensor& p : named_parameters())
       if (p.tensor.dim() == 4) nn::init::normal_(p.tensor, 0, 0.02);
-    if (normalise) add("bn2", bn2);
+    if (normalise) add("bn2", bn2), add("bn3", bn3);
   }
 
   Tensor forward(const Tensor& x) const {
-    const Tensor a = leaky_relu(down1(x), {.negative_slope = 0.2});  // [N, width, 14, 14]
-    const Tensor b = down2(a);                                       // [N, 2 width, 7, 7]
-    return score(leaky_relu(normalise ? bn2(b) : b, {.negative_slope = 0.2})).flatten();
+    const auto leaky = [](const Tensor& y) { return leaky_relu(y, {.negative_slope = 0.2}); };
+    const Tensor a = leaky(down1(x));                       // [N, width, 14, 14]
+    const Tensor b = down2(a);                              // [N, 2 width, 7, 7]
+    const Tensor c = down3(leaky(normalise ? bn2(b) : b));  // [N, 4 width, 4, 4]
+    return score(leaky(normalise ? bn3(c) : c)).flatten();
   }
 
   std::int64_t width;
@@ -53,7 +59,9 @@ struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
   nn::Conv2d down1 = add("down1", nn::Conv2d{1, width, 4, {.stride = 2, .padding = 1}});
   nn::Conv2d down2 = add("down2", nn::Conv2d{width, 2 * width, 4, {.stride = 2, .padding = 1}});
   nn::BatchNorm2d bn2{2 * width};
-  nn::Conv2d score = add("score", nn::Conv2d{2 * width, 1, 7});
+  nn::Conv2d down3 = add("down3", nn::Conv2d{2 * width, 4 * width, 3, {.stride = 2, .padding = 1}});
+  nn::BatchNorm2d bn3{4 * width};
+  nn::Conv2d score = add("score", nn::Conv2d{4 * width, 1, 4});
 };
 
 }  // namespace samples

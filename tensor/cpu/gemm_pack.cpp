@@ -19,8 +19,7 @@ void pack_rows(const X* x, std::int64_t step_stride, std::int64_t lanes, std::in
   const std::int64_t whole = lanes / S::kWidth * S::kWidth;
   for (std::int64_t step = 0; step < depth; ++step, x += step_stride, panel += width) {
     for (std::int64_t lane = 0; lane < whole; lane += S::kWidth) S::store(panel + lane, S::load(x + lane));
-    for (std::int64_t lane = whole; lane < lanes; ++lane) panel[lane] = widen<T>(x[lane]);
-    for (std::int64_t lane = lanes; lane < width; ++lane) panel[lane] = 0;
+    if (whole < width) S::copy_first(x + whole, lanes - whole, panel + whole, width - whole);
   }
 }
 

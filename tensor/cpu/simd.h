@@ -43,18 +43,27 @@ template <class T> struct Simd {
   }
   static void store(T* p, V v) { std::memcpy(p, &v, sizeof v); }
 
-  /** Stores the first n elements, 0 <= n < kWidth. */
+  /** Stores the first n elements, 0 <= n <= kWidth. */
   static void store_first(T* p, V v, std::int64_t n) {
 #if defined(__AVX512F__)
-    const auto mask = static_cast<unsigned>((1u << n) - 1);
     if constexpr (std::is_same_v<T, float>)
-      _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), (__m512)v);
+      _mm512_mask_storeu_ps(p, first<__mmask16>(n), (__m512)v);
     else
-      _mm512_mask_storeu_pd(p, static_cast<__mmask8>(mask), (__m512d)v);
+      _mm512_mask_storeu_pd(p, first<__mmask8>(n), (__m512d)v);
 #else
     alignas(kVectorBytes) T all[kWidth];
     store(all, v);
     for (std::int64_t i = 0; i < n; ++i) p[i] = all[i];
+#endif
+  }
+
+  /** to[i] = x[i] for i < n, and 0 for n <= i < count; n and count from 0 to kWidth. Widens as load() does. */
+  template <class X> static void copy_first(const X* x, std::int64_t n, T* to, std::int64_t count) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    store_first(to, load_first(x, n), count);
+#else
+    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(x[i]);
+    for (std::int64_t i = n; i < count; ++i) to[i] = 0;
 #endif
   }
 
@@ -105,6 +114,25 @@ template <class T> struct Simd {
   static void transpose(V (&rows)[kWidth]) { transpose_blocks<kWidth / 2>(rows); }
 
  private:
+#if defined(__AVX512F__)
+  template <class Mask> static Mask first(std::int64_t n) { return static_cast<Mask>((1u << n) - 1); }
+#endif
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  /** The first n elements, the others 0. */
+  template <class X> static V load_first(const X* x, std::int64_t n) {
+    if constexpr (std::is_same_v<X, float>) {
+      return (V)_mm512_maskz_loadu_ps(first<__mmask16>(n), x);
+    } else if constexpr (std::is_same_v<X, double>) {
+      return (V)_mm512_maskz_loadu_pd(first<__mmask8>(n), x);
+    } else {
+      X all[kWidth];
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(all), _mm256_maskz_loadu_epi16(first<__mmask16>(n), x));
+      return load(all);
+    }
+  }
+#endif
+
   template <int kBlock> static void transpose_blocks(V (&rows)[kWidth]) {
     MZ_UNROLL
     for (int i = 0; i < kWidth; ++i)
