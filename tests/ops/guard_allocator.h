@@ -47,6 +47,10 @@ class GuardAllocator final : public mezzo::Allocator {
     real_.deallocate(static_cast<unsigned char*>(block) - kGuard, bytes + 2 * kGuard, category);
   }
 
+  void record_use(void* block, mezzo::Device device, mezzo::Queue queue) override {
+    real_.record_use(block, device, queue);  // CPU memory is used by nobody else
+  }
+
   void recategorise(std::size_t bytes, mezzo::MemoryCategory from,
                     mezzo::MemoryCategory to) noexcept override {
     real_.recategorise(bytes, from, to);
