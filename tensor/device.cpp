@@ -50,7 +50,8 @@ Device Device::parse(const std::string& text) {
 
 std::string description(Device device) {
   if (device == cpu) return str("CPU, ", num_threads(), num_threads() == 1 ? " thread" : " threads");
-  return find_backend(DeviceKind::cuda)->description(Device::parse(str(device)).index);
+  const int index = Device::parse(str(device)).index;  // refuses what is not there
+  return find_backend(DeviceKind::cuda)->description(index);
 }
 
 }  // namespace mezzo
