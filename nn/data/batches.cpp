@@ -54,25 +54,46 @@ Tensor index_tensor(std::span<const std::int64_t> indices) {
   return out;
 }
 
-Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, Device device, bool pinned) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  const CategoryScope not_activations(MemoryCategory::other);
-  if (from.device() == cpu) return rows_of(from, indices, pinned).to(device, {.non_blocking = pinned});
-  return index_select(from, 0, index_tensor(indices).to(from.device())).to(device);
+/** What a batch holds is neither recorded, nor cast, nor counted as activations. */
+struct PlainWork {
+  NoGrad no_grad;
+  CastScope no_casts{nullptr};
+  CategoryScope not_activations{MemoryCategory::other};
+};
+
+/** The rows where the data set is. */
+Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, bool pinned) {
+  const PlainWork plain;
+  if (from.device() == cpu) return rows_of(from, indices, pinned);
+  return index_select(from, 0, index_tensor(indices).to(from.device()));
 }
 
-/** One pass over the data from some sample on: makes its batches, in a thread of its own when asked to. */
+Tensor sent(const Tensor& x, Device device) {
+  const PlainWork plain;
+  return x.to(device, {.non_blocking = x.is_pinned()});
+}
+
+/** One pass over the data from some sample on: gathers its batches, in a thread of its own when asked to. That thread leaves devices alone, since
+ *  what it put into a stream could end up in a step that is captured there: batches are sent by the thread that takes them. */
 class Epoch {
  public:
   Epoch(Batch all, Order order, std::int64_t from, const BatchOptions& options)
       : all_(std::move(all)), order_(std::move(order)), next_(from), options_(options) {
+    if (all_.x.device() != cpu || all_.y.device() != cpu) options_.prefetch = 0;
     if (options_.prefetch > 0) thread_ = std::jthread([this](std::stop_token stop) { produce(stop); });
   }
 
   /** The next batch; undefined tensors after the last. Errors: what making it threw. */
   Batch next() {
-    if (options_.prefetch == 0) return make();
+    const Batch batch = options_.prefetch == 0 ? make() : taken();
+    if (!batch.x.defined()) return {};
+    const Device device = options_.device.value_or(all_.x.device());
+    return {sent(batch.x, device), sent(batch.y, device)};
+  }
+
+ private:
+  /** The next that the thread has made. */
+  Batch taken() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty() || error_; });
     if (ready_.empty()) std::rethrow_exception(error_);
@@ -83,15 +104,13 @@ class Epoch {
     return batch;
   }
 
- private:
   Batch make() {
     const auto n = static_cast<std::int64_t>(order_.size());
     const std::int64_t count = std::min(options_.size, n - next_);
     if (count <= 0 || (options_.drop_last && count < options_.size)) return {};
     const std::span indices(order_.data() + next_, static_cast<std::size_t>(count));
-    const Device device = options_.device.value_or(all_.x.device());
     const bool pinned = options_.pin_memory && !(Device::best() == cpu);
-    Batch batch{pick(all_.x, indices, device, pinned), pick(all_.y, indices, device, pinned)};
+    Batch batch{pick(all_.x, indices, pinned), pick(all_.y, indices, pinned)};
     next_ += count;
     return batch;
   }

@@ -28,10 +28,13 @@ struct BatchOptions {
   std::int64_t size = 64;
   bool shuffle = true;  // in an order that depends on seed and epoch alone
   std::uint64_t seed = 0;
-  bool drop_last = false;     // leave out the last batch where it is smaller
-  std::int64_t prefetch = 2;  // batches a thread makes ahead of use; 0 makes each when it is asked for
-  std::optional<Device> device = {};  // where batches go; unset: where the data set is
-  bool pin_memory = false;  // where there is a device: gather what comes from the CPU in pinned memory
+  bool drop_last = false;  // leave out the last batch where it is smaller
+  // Batches that a thread gathers ahead of use; 0, and a data set on a device: each when it is asked for.
+  std::int64_t prefetch = 2;
+  // Where batches are sent by the thread that takes them; unset: where the data set is.
+  std::optional<Device> device = {};
+  // Where there is a device: gather what comes from the CPU in pinned memory, so that sending it does not hold up the host.
+  bool pin_memory = false;
 };
 
 /** Where a run through the data stands: enough to continue with the same batches after a restart. */
