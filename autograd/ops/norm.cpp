@@ -33,8 +33,14 @@ void update_running(const Tensor& running_mean, const Tensor& running_var, doubl
   if (running_var.defined()) apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
 }
 
-/** Whether the kernel can move them where they lie. */
-bool movable(const Tensor& running) { return !running.defined() || running.is_contiguous(); }
+/** Whether the kernel is given the running statistics themselves and can move them where they lie: where a user's tag has operands cast, it is given
+ *  copies. */
+bool kernel_moves(const Tensor& running_mean, const Tensor& running_var) {
+  const CastHook* casts = thread_hooks().cast;
+  const auto lies_well = [](const Tensor& x) { return !x.defined() || x.is_contiguous(); };
+  return (!casts || casts->keeps_tag(row<op::BatchNorm>)) && lies_well(running_mean) &&
+         lies_well(running_var);
+}
 
 }  // namespace
 
@@ -44,7 +50,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
   for (const Tensor& running : {options.running_mean, options.running_var})
     check_running(running, "batch_norm");
   const bool learns = options.training && x.defined() && x.numel() > 0;
-  const bool in_kernel = learns && movable(options.running_mean) && movable(options.running_var);
+  const bool in_kernel = learns && kernel_moves(options.running_mean, options.running_var);
   auto results =
       apply_all<op::BatchNorm>({options.training, options.eps, in_kernel, options.momentum}, x,
                                options.weight, options.bias, options.running_mean, options.running_var);

@@ -101,6 +101,25 @@ TEST_CASE("batch norm takes low activations with f32 weights and returns their d
   CHECK(layer.running_mean().dtype() == f32);
 }
 
+TEST_CASE("batch norm moves its own statistics where a user's tag has its operands cast") {
+  const Tensor x = randn({6, 3});
+  const nn::BatchNorm1d plain{3}, cast{3};
+  plain(x);
+  {
+    const amp::autocast casts;
+    const amp::policy_override low{{"batch_norm", Precision::low}};
+    CHECK(cast(x).dtype() == f16);
+  }
+  const auto statistics = [](const nn::BatchNorm1d& layer) {
+    std::vector<double> all = layer.running_mean().to_vector<double>();
+    for (const double v : layer.running_var().to_vector<double>()) all.push_back(v);
+    return all;
+  };
+  const std::vector<double> expected = statistics(plain), got = statistics(cast);
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-3);
+  CHECK(got != std::vector<double>{0, 0, 0, 1, 1, 1});
+}
+
 TEST_CASE("batch norm refuses wrong shapes and leaves its statistics alone") {
   const nn::Sequential net{nn::BatchNorm2d{3}};
   CHECK(error_of<ShapeError>([&] {
