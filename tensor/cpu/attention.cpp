@@ -104,8 +104,8 @@ template <class T> class Chunk {
     for (std::int64_t first = 0; first < problem_.keys; first += kKeyBlock) {
       const std::int64_t rows = problem_.visible(first, std::min(kKeyBlock, problem_.keys - first), end_);
       if (rows <= 0) break;
-      keys_.pack(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
-      key_values_.pack(part(problem_.v.at(entry_), first, 0).transposed(), problem_.values, rows);
+      keys_.set(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
+      key_values_.set(part(problem_.v.at(entry_), first, 0).transposed(), problem_.values, rows);
       for (std::int64_t i = 0; i < strips(); ++i) add_keys(i, first, rows);
     }
     for (std::int64_t i = 0; i < strips(); ++i) finish(i, y, log_sums);

@@ -55,11 +55,12 @@ template <class T> class ColumnOperand {
   }
 
   /** c[lane][column] += the sum over the strip's queries of a[query][lane] x(query, column), for `height` lanes. */
-  void add_product(std::int64_t strip, const T* a, int height, std::int64_t depth, T* c) const {
+  void add_product(std::int64_t strip, const BlockRows<T>& a, int height, std::int64_t depth, T* c) const {
+    const T* b = room_.data() + strip * strip_size();
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      micro_kernel_for<T>(height, panels_.vectors_of(p))(
-          depth, a, room_.data() + strip * strip_size() + p * panels_.kWidth * RegisterBlock<T>::kColumns,
-          c + p * panels_.kWidth, stride(), true);
+      multiply_block<T>(height, panels_.vectors_of(p), depth, a,
+                        {b + p * panels_.kWidth * RegisterBlock<T>::kColumns, panels_.packed_width(p)},
+                        c + p * panels_.kWidth, stride(), true);
   }
 
  private:
@@ -83,7 +84,6 @@ template <class T> class KeyRun {
         query_columns_(strips_, problem.features),
         gradient_columns_(strips_, problem.values),
         tiles_(3 * kTile),
-        transposed_(kTile),
         keys_(kKeyBlock, problem.features),
         key_values_(kKeyBlock, problem.values),
         key_columns_(problem.features, kKeyBlock),
@@ -95,9 +95,9 @@ template <class T> class KeyRun {
 
   /** Keys [first, first + rows): at most one block. */
   void run(std::int64_t first, std::int64_t rows) {
-    keys_.pack(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
-    key_values_.pack(part(problem_.v.at(entry_), first, 0), rows, problem_.values);
-    key_columns_.pack(part(problem_.k.at(entry_), first, 0).transposed(), problem_.features, rows);
+    keys_.set(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
+    key_values_.set(part(problem_.v.at(entry_), first, 0), rows, problem_.values);
+    key_columns_.set(part(problem_.k.at(entry_), first, 0).transposed(), problem_.features, rows);
     std::fill_n(dk_.data(), rows * query_columns_.stride(), T(0));
     std::fill_n(dv_.data(), rows * gradient_columns_.stride(), T(0));
     for (std::int64_t i = 0; i < strips_; ++i) add_strip(i, first, rows);
@@ -187,8 +187,7 @@ template <class T> class KeyRun {
     for (std::int64_t panel = 0; panel < panels.count; ++panel) {
       const std::int64_t key = panel * panels.height;
       const int height = panels.height_of(panel);
-      pack_panel({tile + key * width, dtype_of<T>(), width, 1}, height, depth, height, transposed_.data());
-      x.add_product(i, transposed_.data(), height, depth, to + key * x.stride());
+      x.add_product(i, {tile + key * width, width, 1}, height, depth, to + key * x.stride());
     }
   }
 
@@ -214,7 +213,7 @@ template <class T> class KeyRun {
   std::int64_t strips_;
   Workspace<T> queries_, gradients_, lanes_;
   ColumnOperand<T> query_columns_, gradient_columns_;
-  Workspace<T> tiles_, transposed_;
+  Workspace<T> tiles_;
   RowOperand<T> keys_, key_values_, key_columns_;
   Workspace<T> dk_, dv_;
 };

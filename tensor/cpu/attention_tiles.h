@@ -60,15 +60,19 @@ struct AttentionProblem {
   }
 };
 
-/** The left operand of a product: the rows of a matrix in panels. */
+/** The left operand of a product: the rows of a matrix in panels, packed where they cannot be read as they lie. */
 template <class T> class RowOperand {
  public:
   RowOperand(std::int64_t max_rows, std::int64_t max_depth)
       : room_((max_rows + RegisterBlock<T>::kRows) * std::max<std::int64_t>(max_depth, 1)), panels_(0) {}
 
-  void pack(const Matrix& x, std::int64_t rows, std::int64_t depth) {
+  void set(const Matrix& x, std::int64_t rows, std::int64_t depth) {
     panels_ = RowPanels<T>(rows);
-    depth_ = depth;
+    if (reads_well<T>(x)) {
+      panels_at_ = {static_cast<const T*>(x.data), 0, panels_.height * x.row, 0, x.row, x.column};
+      return;
+    }
+    panels_at_ = {room_.data(), 0, panels_.height * depth, 0};
     for (std::int64_t p = 0; p < panels_.count; ++p)
       pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), depth, panels_.height_of(p),
                  room_.data() + p * panels_.height * depth);
@@ -77,15 +81,17 @@ template <class T> class RowOperand {
   /** c[row][lane] = (or +=) the sum over the first `depth` steps of x(row, step) b[step][lane], for at least the first `rows` rows. */
   void multiply(const T* b, int vectors, std::int64_t rows, std::int64_t depth, T* c, bool accumulate) const {
     const std::int64_t width = vectors * Simd<T>::kWidth;
-    for (std::int64_t p = 0; p * panels_.height < rows; ++p)
-      micro_kernel_for<T>(panels_.height_of(p), vectors)(depth, room_.data() + p * panels_.height * depth_, b,
-                                                         c + p * panels_.height * width, width, accumulate);
+    for (std::int64_t p = 0; p * panels_.height < rows; ++p) {
+      const int height = panels_.height_of(p);
+      multiply_block<T>(height, vectors, depth, panels_at_.rows_of(p, height), {b, width},
+                        c + p * panels_.height * width, width, accumulate);
+    }
   }
 
  private:
   Workspace<T> room_;
   RowPanels<T> panels_;
-  std::int64_t depth_ = 0;
+  Panels<T> panels_at_ = {};
 };
 
 /** A strip of queries: lanes [0, valid) hold queries, the others nothing that counts. */

@@ -1,5 +1,5 @@
 // The operand with fewer rows or columns is packed once, for all; the other one is packed strip by strip by the tasks that multiply it, while it
-// is in their cache. Where the result is small and the sums are long, the depth is cut as well and partial sums are added in order. Every cut
+// is in their cache. An operand that is read few times is not packed if the register blocks can read it where it lies. Where the result is small and the sums are long, the depth is cut as well and partial sums are added in order. Every cut
 // follows from the shape alone.
 #include "gemm.h"
 
@@ -30,6 +30,9 @@ constexpr std::int64_t kLeastStripWork = 1 << 19;
 /** Steps per partial sum where the depth is cut. */
 constexpr std::int64_t kDepthSplit = 2048;
 
+/** Rows or columns of the other operand up to which packing costs more than it brings. */
+constexpr std::int64_t kFewReaders = 512;
+
 /** Guesses of the cost for one thread in ns; they only decide whether asking other threads is worth while. */
 constexpr double kMultiplyAddNs = 0.02, kPackNs = 0.3;
 
@@ -54,21 +57,16 @@ template <class T> class Product {
         b_(b.transposed()),
         c_(c),
         epilogue_(epilogue),
+        a_lies_well_(n <= kFewReaders && reads_well<T>(a_)),
+        b_lies_well_(m <= kFewReaders && n % Simd<T>::kWidth == 0 && b_.row == 1 && reads_well<T>(b_)),
         by_columns_(n >= m) {
     choose_strips();
   }
 
   void run() {
-    const Workspace<T> shared(by_columns_ ? rows_.rows * k_ : columns_.packed_size(k_));
+    const Workspace<T> shared(by_columns_ ? packed_rows() : packed_columns());
     shared_ = shared.data();
-    const std::int64_t panels = by_columns_ ? rows_.count : columns_.count;
-    parallel_for(
-        panels,
-        [&](std::int64_t p) {
-          by_columns_ ? pack_row_panel(p, {0, k_}, shared_at(p))
-                      : pack_column_panel(p, {0, k_}, shared_at(p));
-        },
-        static_cast<double>(std::min(rows_.rows, columns_.columns) * k_) * kPackNs);
+    if (by_columns_ ? !a_lies_well_ : !b_lies_well_) pack_shared();
     if (splits_ == 1)
       multiply();
     else
@@ -93,8 +91,18 @@ template <class T> class Product {
       splits_ = std::clamp<std::int64_t>(k_ / kDepthSplit, 1, ceil_div(kEnoughStrips, num_strips_));
   }
 
-  T* shared_at(std::int64_t panel) const {
-    return shared_ + panel * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
+  std::int64_t packed_rows() const { return a_lies_well_ ? 0 : rows_.rows * k_; }
+  std::int64_t packed_columns() const { return b_lies_well_ ? 0 : columns_.packed_size(k_); }
+
+  void pack_shared() const {
+    const std::int64_t panels = by_columns_ ? rows_.count : columns_.count;
+    parallel_for(
+        panels,
+        [&](std::int64_t p) {
+          T* to = shared_ + p * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
+          by_columns_ ? pack_row_panel(p, {0, k_}, to) : pack_column_panel(p, {0, k_}, to);
+        },
+        static_cast<double>(std::min(rows_.rows, columns_.columns) * k_) * kPackNs);
   }
 
   void pack_row_panel(std::int64_t p, Range steps, T* to) const {
@@ -106,27 +114,33 @@ template <class T> class Product {
                columns_.packed_width(q), to);
   }
 
-  /** Packs strip `strip` over the given steps and multiplies it with the whole shared operand. */
+  /** An operand's panels where they lie. */
+  static Panels<T> in_place(const Matrix& lanes, std::int64_t panel, std::int64_t begin) {
+    return {static_cast<const T*>(lanes.data), 0, panel * lanes.row, begin, lanes.row, lanes.column};
+  }
+
+  /** Multiplies strip `strip` over the given steps with the whole shared operand, packing it first where that pays. */
   void multiply_strip(std::int64_t strip, Range steps, const MatrixOut& c, const Epilogue& epilogue) const {
     const std::int64_t depth = steps.end - steps.begin;
     const std::int64_t panels = by_columns_ ? columns_.count : rows_.count,
                        others = by_columns_ ? rows_.count : columns_.count;
     const Range mine{strip * strip_, std::min((strip + 1) * strip_, panels)};
+    const bool packs = by_columns_ ? !b_lies_well_ : !a_lies_well_;
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
-    const Workspace<T> packed((mine.end - mine.begin) * panel_size);
-    for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+    const Workspace<T> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
+    for (std::int64_t i = mine.begin; packs && i < mine.end; ++i) {
       T* to = packed.data() + (i - mine.begin) * panel_size;
       by_columns_ ? pack_column_panel(i, steps, to) : pack_row_panel(i, steps, to);
     }
     // Panels are addressed from number 0 on, wherever the first one lies.
-    const PackedPanels<T> own{packed.data(), mine.begin, panel_size, 0},
+    const Panels<T> own{packed.data(), mine.begin, panel_size, 0},
         all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
+    const Operands<T> operands{
+        rows_, columns_, a_lies_well_ ? in_place(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
+        b_lies_well_ ? in_place(b_, columns_.kWidth, steps.begin) : (by_columns_ ? own : all)};
     for (std::int64_t first = 0; first < others; first += kTilePanels) {
       const Range tile{first, std::min(first + kTilePanels, others)};
-      if (by_columns_)
-        multiply_tile<T>({rows_, columns_, all, own}, tile, mine, depth, c, epilogue);
-      else
-        multiply_tile<T>({rows_, columns_, own, all}, mine, tile, depth, c, epilogue);
+      multiply_tile(operands, by_columns_ ? tile : mine, by_columns_ ? mine : tile, depth, c, epilogue);
     }
   }
 
@@ -162,7 +176,8 @@ template <class T> class Product {
   Matrix a_, b_;  // both with lanes as rows
   MatrixOut c_;
   Epilogue epilogue_;
-  bool by_columns_;  // strips are cut from b, a is shared; else the other way round
+  bool a_lies_well_, b_lies_well_;  // are not packed
+  bool by_columns_;                 // strips are cut from b, a is shared; else the other way round
   T* shared_ = nullptr;
   std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;  // panels per strip, strips, cuts of the depth
 };

@@ -66,7 +66,7 @@ namespace {
 /** One tile of the result: where its sums are kept, and the passes that add to them. */
 template <class T> class Tile {
  public:
-  Tile(const PackedOperands<T>& x, Range row_panels, Range column_panels, const MatrixOut& c,
+  Tile(const Operands<T>& x, Range row_panels, Range column_panels, const MatrixOut& c,
        const Epilogue& epilogue)
       : x_(x),
         row_panels_(row_panels),
@@ -111,21 +111,21 @@ template <class T> class Tile {
     const int height = x_.rows.height_of(p), vectors = x_.columns.vectors_of(q);
     const std::int64_t width = x_.columns.packed_width(q), valid = x_.columns.valid(q);
     const std::int64_t depth = steps.end - steps.begin;
-    const T* a = x_.a.data + (p - x_.a.first) * x_.a.size + (x_.a.step + steps.begin) * height;
-    const T* b = x_.b.data + (q - x_.b.first) * x_.b.size + (x_.b.step + steps.begin) * width;
+    const BlockRows<T> a = x_.a.rows_of(p, height, steps.begin);
+    const BlockColumns<T> b = x_.b.columns_of(q, width, steps.begin);
     T* to = sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
-    const MicroKernel<T> kernel = micro_kernel_for<T>(height, vectors);
     // Only in the result's own memory do whole vectors reach beyond the last column.
-    if (!in_place_ || valid == width) return kernel(depth, a, b, to, stride_, accumulate);
+    if (!in_place_ || valid == width)
+      return multiply_block(height, vectors, depth, a, b, to, stride_, accumulate);
     constexpr std::int64_t kStride = ColumnPanels<T>::kWidth;
     T block[RegisterBlock<T>::kRows * kStride] = {};
     if (accumulate)
       for (int i = 0; i < height; ++i) std::copy_n(to + i * stride_, valid, block + i * kStride);
-    kernel(depth, a, b, block, kStride, accumulate);
+    multiply_block(height, vectors, depth, a, b, block, kStride, accumulate);
     for (int i = 0; i < height; ++i) std::copy_n(block + i * kStride, valid, to + i * stride_);
   }
 
-  const PackedOperands<T>& x_;
+  const Operands<T>& x_;
   Range row_panels_, column_panels_;
   const MatrixOut& c_;
   const Epilogue& epilogue_;
@@ -139,7 +139,7 @@ template <class T> class Tile {
 }  // namespace
 
 template <class T>
-void multiply_tile(const PackedOperands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
+void multiply_tile(const Operands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
                    const MatrixOut& c, const Epilogue& epilogue) {
   Tile<T> tile(x, row_panels, column_panels, c, epilogue);
   for (std::int64_t at = 0; at < depth; at += kDepthBlock)
@@ -150,9 +150,9 @@ void multiply_tile(const PackedOperands<T>& x, Range row_panels, Range column_pa
 template void finish_row(float*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&, const Epilogue&);
 template void finish_row(double*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&,
                          const Epilogue&);
-template void multiply_tile(const PackedOperands<float>&, Range, Range, std::int64_t, const MatrixOut&,
+template void multiply_tile(const Operands<float>&, Range, Range, std::int64_t, const MatrixOut&,
                             const Epilogue&);
-template void multiply_tile(const PackedOperands<double>&, Range, Range, std::int64_t, const MatrixOut&,
+template void multiply_tile(const Operands<double>&, Range, Range, std::int64_t, const MatrixOut&,
                             const Epilogue&);
 
 }  // namespace mezzo::cpu_kernels

@@ -1,4 +1,4 @@
-// Products of packed panels: how operands are cut into panels, and how a tile of the result is computed from them.
+// Products of panels: how operands are cut into panels, which of them are read where they lie, and how a tile of the result is computed from them.
 // Sees: gemm.h, gemm_micro.h.
 // Read next: gemm.cpp and conv.cpp (who pack and call), gemm_panels.cpp.
 #pragma once
@@ -48,24 +48,50 @@ struct Range {
   std::int64_t begin, end;
 };
 
-/** Packed panels side by side in memory. */
-template <class T> struct PackedPanels {
+/** Whether the register blocks can read an operand's lanes (rows of A, columns of B) where they lie, instead of packed. */
+template <class T> bool readable(const Matrix& lanes) {
+  return lanes.dtype == dtype_of<T>() && lanes.column != 0 && (lanes.row == 1 || lanes.column == 1);
+}
+/** Whether rows of A are not only readable but read as fast as packed ones: rows whole pages apart push each other out of the first-level cache. */
+template <class T> bool reads_well(const Matrix& rows) {
+  constexpr std::int64_t kPage = 4096;
+  return readable<T>(rows) && (rows.row == 1 || rows.row * static_cast<std::int64_t>(sizeof(T)) % kPage != 0);
+}
+
+/** The panels of an operand, packed side by side or where the operand lies. */
+template <class T> struct Panels {
   const T* data;
-  std::int64_t first;  // number of the panel at `data`
-  std::int64_t size;   // elements from one panel to the next
-  std::int64_t step;   // the step to begin with
+  std::int64_t first;     // number of the panel at `data`
+  std::int64_t size;      // elements from one panel to the next
+  std::int64_t begin;     // the step to begin with
+  std::int64_t lane = 1;  // elements from one lane to the next
+  std::int64_t step = 0;  // from one step to the next; 0: as many as the panel has lanes
+
+  /** A panel's rows, or columns, from a step on; `width` of them where it is packed. */
+  BlockRows<T> rows_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
+    return {at(panel, width, from), lane, step_of(width)};
+  }
+  BlockColumns<T> columns_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
+    return {at(panel, width, from), step_of(width)};
+  }
+
+ private:
+  std::int64_t step_of(std::int64_t width) const { return step == 0 ? width : step; }
+  const T* at(std::int64_t panel, std::int64_t width, std::int64_t from) const {
+    return data + (panel - first) * size + (begin + from) * step_of(width);
+  }
 };
 
-/** Both operands of a product, packed. */
-template <class T> struct PackedOperands {
+/** Both operands of a product. */
+template <class T> struct Operands {
   RowPanels<T> rows;
   ColumnPanels<T> columns;
-  PackedPanels<T> a, b;
+  Panels<T> a, b;
 };
 
 /** Computes the part of c = a b that lies in the given panels, summing over `depth` steps. c and the addend start at row 0, column 0. */
 template <class T>
-void multiply_tile(const PackedOperands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
+void multiply_tile(const Operands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
                    const MatrixOut& c, const Epilogue& epilogue);
 
 /** Writes alpha * sum + beta * addend into the n elements of row i of c that begin at column j. `sums` may be the very place. */

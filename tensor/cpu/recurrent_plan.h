@@ -32,8 +32,9 @@ template <class T> class FixedOperand {
     const T* b = room_.data() + (block * panels_.count + panel) * kWidth * depth_;
     const int vectors = panels_.vectors_of(panel);
     for (std::int64_t p = 0; p < rows.count; ++p)
-      micro_kernel_for<T>(rows.height_of(p), vectors)(depth_, a + p * rows.height * depth_, b,
-                                                      c + p * rows.height * kWidth, kWidth, false);
+      multiply_block<T>(rows.height_of(p), vectors, depth_,
+                        {a + p * rows.height * depth_, 1, rows.height_of(p)},
+                        {b, panels_.packed_width(panel)}, c + p * rows.height * kWidth, kWidth, false);
   }
 
   static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
