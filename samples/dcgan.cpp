@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "common/arguments.h"
 #include "common/digits.h"
@@ -72,7 +73,18 @@ double share_recognised(const LeNet& judge, const Tensor& images) {
   return mean((amax(softmax(judge(x), 1), 1) > 0.9).to(f32)).item<double>();
 }
 
+/** The classifier in a file, or nothing where no file is named. */
+std::optional<LeNet> load_judge(const std::string& path) {
+  if (path.empty()) return {};
+  LeNet judge;
+  load(path, judge);
+  judge.eval();
+  return judge;
+}
+
 int train(const Options& o) {
+  // Before the seed is set: with and without a judge, the game is the same.
+  const std::optional<LeNet> judge = load_judge(o.judge);
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const data::Split digits = load_digits(o.data, o.train, 1, seed);
@@ -128,11 +140,9 @@ int train(const Options& o) {
     if (!o.out.empty()) write_grid(o.out + "/" + picture_name(epoch), samples_of(generator, same_noise), 8);
   }
 
-  if (!o.judge.empty()) {
-    LeNet judge;
-    load(o.judge, judge);
-    judge.to(device).eval();
-    const double share = share_recognised(judge, samples_of(generator, noise_for(generator, 500)));
+  if (judge) {
+    judge->to(device);
+    const double share = share_recognised(*judge, samples_of(generator, noise_for(generator, 500)));
     run.note("share_recognised", share);
     std::cout << title << " " << o.run.level << ": " << fixed(100 * share, 1)
               << " % of 500 samples are some digit to the judge\n";

@@ -13,6 +13,7 @@
 #include "../common/arguments.h"
 #include "../common/program.h"
 #include "../common/progress.h"
+#include "../common/report_file.h"
 #include "../common/run_options.h"
 #include "../common/table.h"
 #include "micro.h"
@@ -70,6 +71,11 @@ void check(Options& o) {
   check_nets(o.nets);
   o.setting.device = parse_device(o.device);
   o.setting.seed = static_cast<std::uint64_t>(o.seed);
+  if (o.measure.steps <= o.measure.warm_up)
+    throw UsageError("--steps " + std::to_string(o.measure.steps) +
+                     " leaves nothing to time behind --warm-up " + std::to_string(o.measure.warm_up));
+  for (const std::string& report : {o.json, o.html})
+    if (!report.empty()) check_writable(report);
 }
 
 int export_nets(const Options& o) {

@@ -1,4 +1,5 @@
 // The JSON reports of the sample programs, and how JSON files are written and read.
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -9,10 +10,24 @@
 
 namespace samples {
 
+namespace {
+
+void require(const std::ofstream& file, const std::string& path) {
+  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file could not be written"});
+}
+
+}  // namespace
+
+void check_writable(const std::string& path) {
+  const bool existed = std::filesystem::exists(path);
+  require(std::ofstream(path, std::ios::binary | std::ios::app), path);
+  if (!existed) std::filesystem::remove(path);
+}
+
 void write_report(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
-  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file could not be written"});
+  require(file, path);
 }
 
 std::string read_report(const std::string& path) {

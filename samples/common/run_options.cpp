@@ -1,6 +1,9 @@
 #include "run_options.h"
 
+#include <filesystem>
+
 #include "program.h"
+#include "report_file.h"
 
 namespace samples {
 
@@ -20,9 +23,22 @@ void declare(Arguments& arguments, RunOptions& o) {
   arguments.flag("quiet", o.quiet, "no progress");
 }
 
+namespace {
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    fail<IoError>("save(" + path + ")", {.what = "cannot create the directory", .got = error.message()});
+}
+
+}  // namespace
+
 Device prepare(const RunOptions& options) {
   check_level(options.level);
   const Device device = parse_device(options.device);
+  if (!options.json.empty()) check_writable(options.json);
+  if (!options.save.empty()) make_folder(options.save);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   manual_seed(static_cast<std::uint64_t>(options.seed));
   tune_malloc();
