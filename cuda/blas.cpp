@@ -30,7 +30,7 @@ using Key = std::array<std::int64_t, 21>;
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
                              (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0) |
-                             static_cast<std::int64_t>(g.epilogue.kind) * 32;
+                             (g.epilogue.memory ? 32 : 0) + static_cast<std::int64_t>(g.epilogue.kind) * 64;
   return {static_cast<std::int64_t>(g.dtype),
           g.m,
           g.n,
@@ -59,7 +59,7 @@ struct Choice {
   std::size_t workspace = 0;
   bool found = false;
   bool searched = false;   // the fastest of several
-  bool keeps_nan = false;  // proved for the relu that it does on the way
+  bool keeps_nan = false;  // proved for the activation that it does on the way
 };
 
 /** What cuBLASLt has for a problem, what it takes for the fastest first. */
@@ -120,12 +120,12 @@ class DeviceState {
   }
 
   bool run(const Gemm& g, runtime::Stream stream) {
-    const bool relu = g.epilogue.kind == Epilogue::Kind::relu;
-    if (relu && !g.bias) return false;  // then what an algorithm does with NaN cannot be tried out
+    const bool proves = activates(g.epilogue.kind);
+    if (proves && !g.bias) return false;  // then what an algorithm does with NaN cannot be tried out
     const std::lock_guard lock(mutex_);
     const Problem problem(lt_, g);
     const Choice& choice = choice_for(g, problem, stream);
-    if (!choice.found || (relu && !choice.keeps_nan)) return false;
+    if (!choice.found || (proves && !choice.keeps_nan)) return false;
     launch(problem, g, choice, stream);
     return true;
   }
@@ -141,7 +141,7 @@ class DeviceState {
       if (const auto all = candidates(lt_, handle_, problem, g, 1); !all.empty()) choice = all[0];
     if (!choice.found || Capture::current()) return choice;
     if (search_products() && !choice.searched) choice = fastest(g, problem, stream);
-    if (g.epilogue.kind == Epilogue::Kind::relu && !choice.keeps_nan) {
+    if (activates(g.epilogue.kind) && !choice.keeps_nan) {
       choice.keeps_nan = keeps_nan(g, choice, stream);
       choice.found = choice.keeps_nan;
     }
@@ -174,7 +174,7 @@ class DeviceState {
     return best;
   }
 
-  /** Whether a relu done on the way lets NaN through, as ours does: one that does not would hide an overflow from the loss scaler. The library does not
+  /** Whether an activation done on the way lets NaN through, as ours does: one that does not would hide an overflow from the loss scaler. The library does not
    *  say, so the algorithm is run with a bias of NaN, all of whose results must be NaN. */
   bool keeps_nan(const Gemm& g, const Choice& choice, runtime::Stream stream) {
     const Tensor bias = nans(g.n, g.dtype, device_);

@@ -21,15 +21,22 @@ struct Matrix {
 struct Epilogue {
   enum class Kind : std::uint8_t {
     none,
-    relu,      // c = relu(c), nan stays; needs a bias; writes a mask of its positive elements to memory
-    gate,      // c is 0 where the mask in memory says that the relu which wrote it gave 0
-    row_sums,  // writes the sums of a's rows, m elements, to memory
+    relu,  // c = relu(c), nan stays; needs a bias; writes a mask of its positive elements to memory
+    gate,  // c is 0 where the mask in memory says that the relu which wrote it gave 0
+    gelu,  // c = gelu(c) in its tanh form; writes what it was taken of to memory, where there is any; needs a bias
+    through_gelu,  // c times the gradient of that gelu at what lies in memory
+    row_sums,      // writes the sums of a's rows, m elements, to memory
   };
   Kind kind = Kind::none;
   void* memory = nullptr;
-  std::int64_t mask_stride =
-      0;  // of relu and gate: bits from one row's mask to the next; what a bit means the library alone knows
+  std::int64_t stride =
+      0;  // from one row in memory to the next: bits of a mask, of which the library alone knows what one means; elements behind gelu
 };
+
+/** Whether the result is one of a function that might lose a NaN. */
+constexpr bool activates(Epilogue::Kind kind) {
+  return kind == Epilogue::Kind::relu || kind == Epilogue::Kind::gelu;
+}
 
 /** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. All of one floating dtype, sums in f32 (f64), one rounding. */
 struct Gemm {

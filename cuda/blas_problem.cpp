@@ -19,15 +19,17 @@ void Description::set_epilogue(const Gemm& gemm) {
   cublasLtEpilogue_t name = gemm.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (e.kind == Kind::relu) name = CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
   if (e.kind == Kind::gate) name = CUBLASLT_EPILOGUE_DRELU;
+  if (e.kind == Kind::gelu) name = e.memory ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+  if (e.kind == Kind::through_gelu) name = CUBLASLT_EPILOGUE_DGELU;
   if (e.kind == Kind::row_sums) name = CUBLASLT_EPILOGUE_BGRADB;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, name);
   if (bias) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(gemm.dtype));
   }
-  if (e.mask_stride > 0) {
+  if (e.stride > 0) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.memory);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, e.mask_stride);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, e.stride);
   }
 }
 

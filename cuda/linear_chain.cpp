@@ -1,6 +1,7 @@
 // The links of linear layers on the device: what a product can do on its way is one launch with it.
 #include "../tensor/ops/linear_chain.h"
 
+#include <algorithm>
 #include <array>
 
 #include "../tensor/row_major.h"
@@ -14,40 +15,62 @@ namespace {
 
 using Kind = blas::Epilogue::Kind;
 
+/** The operands in a layout that the library surely has a form for: whether a function rides on a product must not depend on strides where it shows. */
+template <std::size_t kCount> std::array<Tensor, kCount> rows_of(Inputs in) {
+  std::array<Tensor, kCount> rows;
+  for (std::size_t i = 0; i < kCount; ++i)
+    if (in[i].defined()) rows[i] = row_major(in[i]);
+  return rows;
+}
+bool are_rows(Inputs in) {
+  return std::all_of(in.begin(), in.end(), [](const Tensor& x) { return !x.defined() || x.is_contiguous(); });
+}
+
 template <class Op> op::ProductPlan plan_of(Inputs in, Outputs out) {
   return op::plan(op::product_of(std::type_identity<Op>{}, in, out));
+}
+
+/** Whether the library's gelu may stand for ours: its tanh is one of few digits, which 16-bit results do not show; its rows are pieces of 16 bytes. */
+bool rides(MlpActivation activation, const op::ProductPlan& plan) {
+  return activation == MlpActivation::gelu_tanh && is_low(plan.c.dtype) && plan.n % 8 == 0;
 }
 
 void link(Inputs in, Outputs out, const op::LinearLink::Attrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearLink>(in, out);
   const Device device = out[0].device();
-  Tensor& mask = out[1];
-  const bool masks = attrs.relu && mask.numel() > 0;
-  if (masks && run_product_with({Kind::relu, mask.raw_data(), op::mask_bits(plan.n)}, plan, device)) return;
-  run_product(plan, device);
-  if (!attrs.relu) return;
-  op::relu_in_place(out[0]);
-  mask = empty_tensor({0}, DType::u8, device);  // nobody filled it
+  Tensor &y = out[0], &kept = out[1];
+  const bool masks = attrs.after == MlpActivation::relu && kept.numel() > 0;
+  if (masks && run_product_with({Kind::relu, kept.raw_data(), op::mask_bits(plan.n)}, plan, device)) return;
+  void* const sums = attrs.keeps_sums ? kept.raw_data() : nullptr;
+  if (rides(attrs.after, plan)) {
+    if (run_product_with({Kind::gelu, sums, sums ? plan.n : 0}, plan, device)) return;
+    if (!are_rows(in)) return link(rows_of<4>(in), out, attrs);
+  }
+  Tensor& plain = attrs.keeps_sums ? kept : y;
+  run_product(plan_of<op::LinearLink>(in, {&plain, 1}), device);
+  op::activate(plain, y, attrs.after);
+  if (attrs.after == MlpActivation::relu) kept = empty_tensor({0}, DType::u8, device);  // nobody filled it
 }
 
-void input_grad(Inputs in, Outputs out, const NoAttrs&) {
+void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearInputGrad>(in, out);
   const Device device = out[0].device();
-  const Tensor &x = in[2], &mask = in[3];
-  const bool masks = mask.defined() && mask.numel() > 0;
-  if (masks && run_product_with({Kind::gate, mask.raw_data(), op::mask_bits(plan.n)}, plan, device)) return;
+  const Tensor &x = in[2], &kept = in[3];
+  const bool masks = attrs.before == MlpActivation::relu && kept.defined() && kept.numel() > 0;
+  if (masks && run_product_with({Kind::gate, kept.raw_data(), op::mask_bits(plan.n)}, plan, device)) return;
+  if (rides(attrs.before, plan)) {
+    if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device)) return;
+    if (!are_rows(in)) return input_grad(rows_of<4>(in), out, attrs);
+  }
   run_product(plan, device);
-  op::gate_in_place(out[0], x);
+  op::differentiate_in_place(out[0], is_gelu(attrs.before) ? kept : x, attrs.before);
 }
 
 void weight_grads(Inputs in, Outputs out, const NoAttrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearWeightGrads>(in, out);
   const Device device = out[0].device();
   if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device)) return;
-  if (!in[0].is_contiguous() || !in[1].is_contiguous()) {  // in a layout that it has no form for
-    const std::array<Tensor, 2> rows{row_major(in[0]), row_major(in[1])};
-    return weight_grads(rows, out, attrs);
-  }
+  if (!are_rows(in)) return weight_grads(rows_of<2>(in), out, attrs);
   run_product(plan, device);
   op::sum_columns(in[0], out[1]);
 }

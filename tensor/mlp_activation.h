@@ -7,6 +7,11 @@
 
 namespace mezzo {
 
-enum class MlpActivation : std::uint8_t { none, relu, sigmoid };
+/** gelu_tanh is gelu in its tanh form. */
+enum class MlpActivation : std::uint8_t { none, relu, sigmoid, gelu, gelu_tanh };
+
+constexpr bool is_gelu(MlpActivation activation) {
+  return activation == MlpActivation::gelu || activation == MlpActivation::gelu_tanh;
+}
 
 }  // namespace mezzo

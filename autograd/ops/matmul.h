@@ -38,11 +38,12 @@ struct MlpOptions {
 };
 
 /** Linear layers with an activation between them, as one op: what linear() and the activation give one after the other, bit for bit, in fewer
- *  launches on a GPU, where bias and relu ride on the matrix products in both directions.
+ *  launches on a GPU, where bias, relu and, in 16 bits, gelu_tanh ride on the matrix products in both directions. There gelu_tanh takes sums that were not
+ *  rounded before.
  *  Shape: x [..., in], each weight [out, in of it], biases as many as weights, each [out] or undefined, or none at all.
  *  Precision: low, all operands together (apex registers its mlp as a half function).   Gradient: as of its parts.
  *  Errors: ValueError without a weight or with another number of biases; ShapeError, DtypeError as linear().
- *  Source: apex.mlp. */
+ *  Source: apex.mlp; apex.fused_dense.FusedDenseGeluDense. */
 MZ_API Tensor mlp(const Tensor& x, const std::vector<Tensor>& weights, const std::vector<Tensor>& biases = {},
                   const MlpOptions& options = {});
 

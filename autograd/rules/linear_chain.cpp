@@ -2,6 +2,7 @@
 #include "../../tensor/ops/linear_chain.h"
 
 #include "../../tensor/dispatch.h"
+#include "../elementwise_rule.h"
 #include "../grad_mode.h"
 #include "../ops/activation.h"
 #include "../ops/compare.h"
@@ -11,30 +12,71 @@
 
 namespace mezzo::op {
 
+namespace {
+
+/** What may ride on a link; sigmoid is an op of its own. */
+MlpActivation riding(MlpActivation activation) {
+  return activation == MlpActivation::sigmoid ? MlpActivation::none : activation;
+}
+
+Tensor activated(const Tensor& x, MlpActivation activation) {
+  switch (activation) {
+    case MlpActivation::relu: return relu(x);
+    case MlpActivation::sigmoid: return sigmoid(x);
+    case MlpActivation::gelu: return gelu(x);
+    case MlpActivation::gelu_tanh: return gelu(x, {GeluApproximation::tanh});
+    case MlpActivation::none: break;
+  }
+  return x;
+}
+
+/** g through gelu at the sums, in public ops. */
+Tensor through_gelu(const Tensor& g, const Tensor& sums, MlpActivation activation) {
+  return elementwise_gradient<Gelu, 0, Tensor>(g, Tensor{}, gelu_attrs(activation),
+                                               mezzo::detail::formula_operand(sums, g, false));
+}
+
+/** The gradient of a link's sums: what came to them, and what came to its result from readers other than the next link. */
+Tensor gradient_of_sums(const Saved& saved, const Grads& gy) {
+  const MlpActivation after = saved.attrs<LinearLink>().after;
+  if (!is_gelu(after) || !gy[0].defined()) return is_gelu(after) ? gy[1] : gy[0];
+  const Tensor rest = through_gelu(gy[0], saved.outputs[1], after);
+  return gy[1].defined() ? gy[1] + rest : rest;
+}
+
+}  // namespace
+
 std::vector<Tensor> Mlp::composite(Inputs in, const Attrs& attrs) {
-  const bool relu_between = attrs.activation == MlpActivation::relu;
-  Tensor h = in[0], mask;
+  const MlpActivation rides = riding(attrs.activation);
+  Tensor h = in[0], kept;
   for (std::size_t i = 1; i + 1 < in.size(); i += 2) {
     const bool first = i == 1, last = i + 3 > in.size();
-    const LinearLink::Attrs link{.relu = relu_between && !last, .gates = relu_between && !first};
-    auto results = apply_all<LinearLink>(link, h, in[i], in[i + 1], mask);
+    const LinearLink::Attrs link{.after = last ? MlpActivation::none : rides,
+                                 .before = first ? MlpActivation::none : rides,
+                                 .keeps_sums = !last && is_gelu(rides) && grad_enabled()};
+    auto results = apply_all<LinearLink>(link, h, in[i], in[i + 1], kept);
     h = std::move(results[0]);
-    mask = link.relu ? std::move(results[1]) : Tensor{};
-    if (last && !attrs.activates_last) break;
-    if (attrs.activation == MlpActivation::sigmoid) h = sigmoid(h);
-    if (relu_between && last) h = relu(h);
+    kept = last ? Tensor{} : std::move(results[1]);
+    if (last ? attrs.activates_last : rides == MlpActivation::none) h = activated(h, attrs.activation);
   }
   return {h};
 }
 
 Grads LinearLink::backward(const Saved& saved, const Grads& gy) {
-  const Tensor &g = gy[0], &x = saved.inputs[0], &w = saved.inputs[1];
-  const bool gates = saved.attrs<LinearLink>().gates;
+  const Tensor g = gradient_of_sums(saved, gy);
+  const Tensor &x = saved.inputs[0], &w = saved.inputs[1], &kept = saved.inputs[3];
+  const MlpActivation before = saved.attrs<LinearLink>().before;
+  const bool gates = before == MlpActivation::relu;
   Grads grads(4);
-  if (saved.wants(0) && gates && !grad_enabled())
-    grads[0] = apply<LinearInputGrad>(g, w, x, saved.inputs[3]);
-  else if (saved.wants(0))
+  if (is_gelu(before)) {
+    if (saved.wants(3))
+      grads[3] = grad_enabled() ? through_gelu(matmul(g, w), kept, before)
+                                : apply_with<LinearInputGrad>({before}, g, w, x, kept);
+  } else if (saved.wants(0) && gates && !grad_enabled()) {
+    grads[0] = apply_with<LinearInputGrad>({before}, g, w, x, kept);
+  } else if (saved.wants(0)) {
     grads[0] = gates ? where(gt(x, 0.0), matmul(g, w), 0.0) : matmul(g, w);
+  }
   // In a graph of gradients x has more readers than the one that gates: these get at it through a relu, which changes nothing else.
   linear_parameter_grads(saved, gates && grad_enabled() && x.defined() ? relu(x) : x, g, grads);
   return grads;

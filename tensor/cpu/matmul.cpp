@@ -75,13 +75,14 @@ void Addr::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addr>(in, out, 
 void Baddbmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Baddbmm>(in, out, attrs); }
 void Bmm::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Bmm>(in, out, attrs); }
 void Linear::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Linear>(in, out, attrs); }
-void LinearInputGrad::cpu(Inputs in, Outputs out, const NoAttrs&) {
+void LinearInputGrad::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   run_in_chain<LinearInputGrad>(in, out);
-  gate_in_place(out[0], in[2]);
+  differentiate_in_place(out[0], is_gelu(attrs.before) ? in[3] : in[2], attrs.before);
 }
 void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  run_in_chain<LinearLink>(in, out);
-  if (attrs.relu) relu_in_place(out[0]);
+  Tensor& sums = attrs.keeps_sums ? out[1] : out[0];
+  run_in_chain<LinearLink>(in, {&sums, 1});
+  activate(sums, out[0], attrs.after);
 }
 void LinearWeightGrads::cpu(Inputs in, Outputs out, const NoAttrs&) {
   run_in_chain<LinearWeightGrads>(in, out);

@@ -25,11 +25,13 @@ std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device(
 
 OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
   OutSpecs specs = Linear::infer(in.first(3), {});
-  const std::int64_t bytes = attrs.relu ? mask_bytes(specs.items[0], in[0].device()) : 0;
-  return {specs.items[0], {{bytes}, DType::u8}};
+  const OutSpec& y = specs.items[0];
+  if (attrs.keeps_sums) return {y, y};
+  const bool relu = attrs.after == MlpActivation::relu;
+  return {y, {{relu ? mask_bytes(y, in[0].device()) : 0}, DType::u8}};
 }
 
-OutSpecs LinearInputGrad::infer(Inputs in, const NoAttrs&) { return {{in[2].shape(), in[0].dtype()}}; }
+OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) { return {{in[2].shape(), in[0].dtype()}}; }
 
 OutSpecs LinearWeightGrads::infer(Inputs in, const NoAttrs&) {
   const std::int64_t out = in[0].shape()[1];
@@ -50,17 +52,21 @@ Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out
   return {gt, in[1], out[0]};
 }
 
-void relu_in_place(Tensor& y) {
-  static const OpRow& relu = row_named("relu");
+void activate(const Tensor& x, Tensor& y, MlpActivation activation) {
+  static const OpRow &relu = row_named("relu"), &gelu = row_named("gelu");
+  const Gelu::Attrs form = gelu_attrs(activation);
   constexpr NoAttrs none;
-  relu.kernel[kind_of(y)](relu, {&y, 1}, {&y, 1}, &none);
+  if (activation == MlpActivation::relu) return relu.kernel[kind_of(y)](relu, {&x, 1}, {&y, 1}, &none);
+  if (is_gelu(activation)) gelu.kernel[kind_of(y)](gelu, {&x, 1}, {&y, 1}, &form);
 }
 
-void gate_in_place(Tensor& g, const Tensor& y) {
-  static const OpRow& relu = row_named("relu");
+void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation activation) {
+  static const OpRow &relu = row_named("relu"), &gelu = row_named("gelu");
+  const Gelu::Attrs form = gelu_attrs(activation);
   constexpr NoAttrs none;
-  const std::array<Tensor, 3> in{Tensor{}, y, g};
-  relu.derivative[kind_of(g)](relu, in, {&g, 1}, &none);
+  const std::array<Tensor, 3> by_result{Tensor{}, y_or_sums, g}, by_operand{y_or_sums, Tensor{}, g};
+  if (activation == MlpActivation::relu) return relu.derivative[kind_of(g)](relu, by_result, {&g, 1}, &none);
+  if (is_gelu(activation)) gelu.derivative[kind_of(g)](gelu, by_operand, {&g, 1}, &form);
 }
 
 void sum_columns(const Tensor& g, Tensor& sums) {

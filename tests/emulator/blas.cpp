@@ -1,7 +1,10 @@
 // cuBLASLt of the emulated build: computes on the host, and refuses what the library would refuse.
 #include "../../cuda/blas.h"
 
+#include <vector>
+
 #include "../../tensor/cpu/gemm.h"
+#include "../../tensor/elementwise/activation.h"
 #include "../../tensor/error.h"
 #include "../../tensor/half.h"
 #include "cuda.h"
@@ -31,14 +34,14 @@ cpu_kernels::Matrix matrix(const Matrix& x, DType dtype, std::int64_t entry) {
   return x.transposed ? stored.transposed() : stored;
 }
 
-std::int64_t mask_bytes(const Gemm& g) { return (g.m - 1) * g.epilogue.mask_stride / 8 + (g.n + 7) / 8; }
+std::int64_t mask_bytes(const Gemm& g) { return (g.m - 1) * g.epilogue.stride / 8 + (g.n + 7) / 8; }
 
 /** The bit of an element in a mask: 1 where relu left it as it was. */
 struct MaskBit {
   std::uint8_t* byte;
   std::uint8_t bit;
   MaskBit(const Gemm& g, std::int64_t i, std::int64_t j)
-      : byte(static_cast<std::uint8_t*>(g.epilogue.memory) + (i * g.epilogue.mask_stride + j) / 8),
+      : byte(static_cast<std::uint8_t*>(g.epilogue.memory) + (i * g.epilogue.stride + j) / 8),
         bit(static_cast<std::uint8_t>(1u << (j % 8))) {}
 };
 
@@ -61,6 +64,22 @@ template <class T> void gate(const Gemm& g) {
       if (const MaskBit at(g, i, j); !(*at.byte & at.bit)) c[i * g.c.stride + j] = static_cast<T>(0.0f);
 }
 
+/** Sums as the library has them, not yet rounded, go through gelu or its gradient and are rounded once. */
+template <class T> void round_through_gelu(const Gemm& g, const std::vector<float>& sums) {
+  const op::Gelu::Attrs form{op::Gelu::Form::tanh};
+  T *c = static_cast<T*>(const_cast<void*>(g.c.data)), *kept = static_cast<T*>(g.epilogue.memory);
+  for (std::int64_t i = 0; i < g.m; ++i)
+    for (std::int64_t j = 0; j < g.n; ++j) {
+      const float sum = sums[static_cast<std::size_t>(i * g.n + j)];
+      T* const at = kept ? kept + i * g.epilogue.stride + j : nullptr;
+      const bool forward = g.epilogue.kind == Epilogue::Kind::gelu;
+      if (forward && at) *at = static_cast<T>(sum);
+      c[i * g.c.stride + j] =
+          static_cast<T>(forward ? op::Gelu::forward(sum, form)
+                                 : op::Gelu::gradient(sum, static_cast<float>(*at), 0.0f, form));
+    }
+}
+
 template <class T> void row_sums(const Gemm& g) {
   const T* a = static_cast<const T*>(g.a.data);
   for (std::int64_t i = 0; i < g.m; ++i) {
@@ -76,6 +95,8 @@ template <class T> void finish(const Gemm& g) {
     case Epilogue::Kind::relu: return relu<T>(g);
     case Epilogue::Kind::gate: return gate<T>(g);
     case Epilogue::Kind::row_sums: return row_sums<T>(g);
+    case Epilogue::Kind::gelu:
+    case Epilogue::Kind::through_gelu:
     case Epilogue::Kind::none: break;
   }
 }
@@ -84,28 +105,51 @@ void check_epilogue(const Gemm& g) {
   const Epilogue& e = g.epilogue;
   if (e.kind == Epilogue::Kind::none) return;
   require(g.batch == 1, "an epilogue of a batch");
+  if (e.kind == Epilogue::Kind::gelu && !e.memory) return;
   require(emulator::is_device_memory(e.memory), "what the epilogue needs is not device memory");
   if (e.kind == Epilogue::Kind::row_sums) return require(!g.bias, "a bias beside sums of rows");
-  require(e.mask_stride % 128 == 0 && e.mask_stride >= g.n, "rows of the mask are not whole words");
+  if (e.kind == Epilogue::Kind::gelu || e.kind == Epilogue::Kind::through_gelu) {
+    require(e.stride % 8 == 0 && e.stride >= g.n && reinterpret_cast<std::uintptr_t>(e.memory) % 16 == 0,
+            "rows behind gelu are not whole pieces of 16 bytes");
+    return require(emulator::is_device_memory(
+                       static_cast<char*>(e.memory) +
+                       ((g.m - 1) * e.stride + g.n) * static_cast<std::int64_t>(item_size(g.dtype)) - 1),
+                   "what lies behind gelu ends behind its memory");
+  }
+  require(e.stride % 128 == 0 && e.stride >= g.n, "rows of the mask are not whole words");
   require(emulator::is_device_memory(static_cast<char*>(e.memory) + mask_bytes(g) - 1),
           "the mask ends behind its memory");
 }
 
+/** One product of the batch, into memory of its own where that is given. */
+void multiply(const Gemm& g, std::int64_t entry, const cpu_kernels::MatrixOut& c) {
+  cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
+  if (g.beta != 0) epilogue.addend = matrix(g.addend, g.dtype, entry);
+  if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.dtype, 0, 1}};
+  cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c, epilogue);
+}
+
+template <class T> void compute(const Gemm& g) {
+  const bool gelu =
+      g.epilogue.kind == Epilogue::Kind::gelu || g.epilogue.kind == Epilogue::Kind::through_gelu;
+  if (gelu) {
+    std::vector<float> sums(static_cast<std::size_t>(g.m * g.n));
+    multiply(g, 0, {sums.data(), DType::f32, g.n, 1});
+    return round_through_gelu<T>(g, sums);
+  }
+  for (std::int64_t i = 0; i < g.batch; ++i)
+    multiply(g, i, {const_cast<void*>(at(g.c, g.dtype, i)), g.dtype, g.c.stride, 1});
+  finish<T>(g);
+}
+
 void compute(const Gemm& g) {
   const emulator::MemoryScope scope;
-  for (std::int64_t i = 0; i < g.batch; ++i) {
-    cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
-    if (g.beta != 0) epilogue.addend = matrix(g.addend, g.dtype, i);
-    if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.dtype, 0, 1}};
-    cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, i), matrix(g.b, g.dtype, i),
-                      {const_cast<void*>(at(g.c, g.dtype, i)), g.dtype, g.c.stride, 1}, epilogue);
-  }
   if (g.dtype == DType::f16)
-    finish<Half>(g);
+    compute<Half>(g);
   else if (g.dtype == DType::bf16)
-    finish<BFloat16>(g);
+    compute<BFloat16>(g);
   else
-    finish<float>(g);
+    compute<float>(g);
 }
 
 }  // namespace

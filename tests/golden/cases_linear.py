@@ -24,6 +24,9 @@ case('linear', F.linear, real(2, 3, 4), real(5, 4), real(5))
 case('linear/without bias', F.linear, real(4), real(5, 4))
 case('mlp', lambda x, *p: F.linear(F.relu(F.linear(F.relu(F.linear(x, *p[:2])), *p[2:4])), *p[4:]),
      real(4, 5), real(7, 5), real(7), real(6, 7), real(6), real(3, 6), real(3))
+for name, form in {'gelu': 'none', 'gelu_tanh': 'tanh'}.items():
+    case(f'mlp/{name}', lambda x, v, a, w, b, form=form: F.linear(F.gelu(F.linear(x, v, a), approximate=form), w, b),
+         real(4, 5), real(8, 5), real(8), real(3, 8), real(3))
 case('mlp/sigmoid', lambda x, v, w: F.linear(x, v).sigmoid().matmul(w.t()).sigmoid(), real(4, 5), real(7, 5), real(3, 7))
 case('bilinear', F.bilinear, real(2, 3), real(2, 4), real(5, 3, 4), real(5))
 case('bilinear/without bias', F.bilinear, real(2, 2, 3), real(2, 2, 4), real(5, 3, 4))

@@ -37,6 +37,8 @@ void add_products() {
 
 void add_contractions() {
   GOLDEN("mlp", mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]}));
+  GOLDEN("mlp/gelu", mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = MlpActivation::gelu}));
+  GOLDEN("mlp/gelu_tanh", mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = MlpActivation::gelu_tanh}));
   GOLDEN("mlp/sigmoid",
          mlp(x[0], {x[1], x[2]}, {}, {.activation = MlpActivation::sigmoid, .activates_last = true}));
   GOLDEN("bilinear", bilinear(x[0], x[1], x[2], x[3]));

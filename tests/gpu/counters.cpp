@@ -59,6 +59,33 @@ TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][count
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
 }
 
+TEST_CASE("gelu in its tanh form rides on the products of a 16-bit mlp as relu does", "[gpu][counters]") {
+  const auto launches_of = [&](DType dtype, MlpActivation activation) {
+    manual_seed(2);
+    const auto random = [&](const Shape& shape) {
+      return randn(shape).to(dtype).to(kDevice).requires_grad_();
+    };
+    const Tensor x = random({16, 24}), v = random({32, 24}), a = random({32}), w = random({8, 32}),
+                 b = random({8});
+    std::int64_t launches = 0;
+    for (int warm = 0; warm < 2; ++warm) {
+      Tensor y;
+      launches = cost_of([&] { y = mlp(x, {v, w}, {a, b}, {.activation = activation}); }).launches;
+      const Tensor g = ones_like(y);
+      launches += cost_of([&] {
+                    grad(std::span(&y, 1), std::vector{x, v, a, w, b}, {}, std::span(&g, 1));
+                  }).launches;
+    }
+    return launches;
+  };
+  for (const DType dtype : {f16, bf16}) {
+    CHECK(launches_of(dtype, MlpActivation::relu) == 6);
+    CHECK(launches_of(dtype, MlpActivation::gelu_tanh) == 6);
+    CHECK(launches_of(dtype, MlpActivation::gelu) == 8);
+  }
+  CHECK(launches_of(f32, MlpActivation::gelu_tanh) == 8);
+}
+
 TEST_CASE("a batch norm in training is two launches each way", "[gpu][counters]") {
   const Tensor x = rand({8, 3, 50, 50}, {.device = kDevice}).requires_grad_(),
                w = ones({3}, {.device = kDevice});

@@ -153,6 +153,10 @@ Array chain_of(const std::vector<Array>& x, bool with_bias, double (*between)(do
 }
 
 double relu_of(double v) { return v > 0 ? v : 0; }
+double gelu_of(double v) { return v * std::erfc(-v / std::sqrt(2.0)) / 2; }
+double gelu_tanh_of(double v) {
+  return v / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+}
 double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
 double same(double v) { return v; }
 
@@ -187,6 +191,29 @@ const Registrar linear_chains([] {
             },
             .operands = {{}, {}, {}, {}, {}},
             .shapes = {{{3, 4}, {5, 4}, {5}, {2, 5}, {2}}},
+            .factor = 8});
+  add_case(
+      {.op = "mlp",
+       .variant = "gelu",
+       .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]}, {.activation = MlpActivation::gelu})),
+       .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+         return {chain_of(x, true, gelu_of, same)};
+       },
+       .operands = {{}, {}, {}, {}, {}, {}, {}},
+       .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
+                  {{0, 4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}}},
+       .factor = 8});
+  add_case({.op = "mlp",
+            .variant = "gelu_tanh",
+            .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]},
+                             {.activation = MlpActivation::gelu_tanh, .activates_last = true})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, true, gelu_tanh_of, gelu_tanh_of)};
+            },
+            .operands = {{}, {}, {}, {}, {}, {}, {}},
+            .shapes = {{{3, 4}, {8, 4}, {8}, {16, 8}, {16}, {2, 16}, {2}},
+                       {{4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}},
+                       {{2, 2, 3}, {4, 3}, {4}, {24, 4}, {24}, {3, 24}, {3}}},
             .factor = 8});
   add_case({.op = "mlp",
             .variant = "one layer",

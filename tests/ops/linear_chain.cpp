@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "../support/catch.h"
@@ -29,11 +30,13 @@ struct Layers {
       biases.push_back(leaf({sizes[i]}, dtype, 0.5));
     }
   }
-  Tensor by_parts() const {
+  Tensor by_parts(const std::function<Tensor(const Tensor&)>& between = [](const Tensor& h) {
+    return relu(h);
+  }) const {
     Tensor h = x;
     for (std::size_t i = 0; i < weights.size(); ++i) {
       h = linear(h, weights[i], biases[i]);
-      if (i + 1 < weights.size()) h = relu(h);
+      if (i + 1 < weights.size()) h = between(h);
     }
     return h;
   }
@@ -59,6 +62,12 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return a.size() == b.size();
 }
 
+/** The largest difference over the larger of 1 and the element. */
+double difference(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.detach().to(cpu).to(f64), y = b.detach().to(cpu).to(f64);
+  return amax(abs(x - y) / maximum(abs(y), ones_like(y))).item<double>();
+}
+
 }  // namespace
 
 TEST_CASE("an mlp has the bits of its parts", "[ops]") {
@@ -70,6 +79,50 @@ TEST_CASE("an mlp has the bits of its parts", "[ops]") {
       CHECK(same_bits(layers.results(layers.by_parts()),
                       layers.results(mlp(layers.x, layers.weights, layers.biases))));
     }
+}
+
+TEST_CASE("an mlp with gelu has the bits of its parts where gelu does not ride on a product", "[ops]") {
+  manual_seed(5);
+  struct Form {
+    MlpActivation activation;
+    GeluApproximation approximate;
+  };
+  for (const DType dtype : {f64, f32, f16, bf16})
+    for (const Form& form : {Form{MlpActivation::gelu, GeluApproximation::none},
+                             Form{MlpActivation::gelu_tanh, GeluApproximation::tanh}}) {
+      INFO(name(dtype) << ", gelu form " << static_cast<int>(form.approximate));
+      const Layers layers(dtype, {9, 24, 136, 5}, 7);
+      const bool rides = !(layers.x.device() == cpu) && (dtype == f16 || dtype == bf16) &&
+                         form.approximate == GeluApproximation::tanh;
+      const auto parts = layers.results(
+          layers.by_parts([&](const Tensor& h) { return gelu(h, {.approximate = form.approximate}); }));
+      const auto whole =
+          layers.results(mlp(layers.x, layers.weights, layers.biases, {.activation = form.activation}));
+      if (!rides) CHECK(same_bits(parts, whole));
+      for (std::size_t i = 0; rides && i < parts.size(); ++i)
+        CHECK(difference(whole[i], parts[i]) < (dtype == f16 ? 0.02 : 0.1));
+    }
+}
+
+TEST_CASE("gradients of an mlp with gelu go where they are asked for, any number of times", "[ops]") {
+  manual_seed(7);
+  const Layers layers(f32, {5, 8, 4}, 6);
+  const auto gradients = [&](const std::vector<Tensor>& inputs, bool whole) {
+    const Tensor y = whole ? mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})
+                           : layers.by_parts([](const Tensor& h) { return gelu(h); });
+    return grad({sum(y)}, inputs);
+  };
+  for (const std::vector<Tensor>& inputs :
+       {std::vector<Tensor>{layers.x}, {layers.weights[0]}, {layers.biases[0]}, {layers.biases[1], layers.x}})
+    CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
+  const Tensor y = mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu});
+  const Tensor recorded = grad({sum(y)}, {layers.x}, {.create_graph = true})[0];
+  CHECK(difference(recorded, grad({sum(y)}, {layers.x}, {.retain_graph = true})[0]) < 1e-5);
+  {
+    const NoGrad no_grad;
+    CHECK(same_bits({mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})},
+                    {y.detach()}));
+  }
 }
 
 TEST_CASE("an mlp lets nan and infinity through its relu", "[ops]") {
