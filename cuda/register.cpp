@@ -12,7 +12,7 @@ void register_cuda_kernels() {
   attach_arithmetic();
   attach_attention();
   attach_attention_backward();
-  attach_channel_norm();
+  attach_batch_norm();
   attach_classes();
   attach_compare();
   attach_conv();
@@ -24,6 +24,7 @@ void register_cuda_kernels() {
   attach_dot();
   attach_functions();
   attach_grid_sample();
+  attach_group_norm();
   attach_index();
   attach_interpolate();
   attach_join();

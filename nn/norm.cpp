@@ -1,8 +1,8 @@
 #include "norm.h"
 
-#include "../autograd/grad_mode.h"
 #include "../autograd/ops.h"
 #include "arguments.h"
+#include "joining.h"
 
 namespace mezzo::nn {
 
@@ -36,7 +36,7 @@ BatchNormLayer<Derived, kLeastRank, kMostRank>::BatchNormLayer(std::int64_t chan
 }
 
 template <class Derived, int kLeastRank, int kMostRank>
-Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) const {
+BatchNormOptions BatchNormLayer<Derived, kLeastRank, kMostRank>::options_for(const Tensor& x) const {
   if (x.dim() < kLeastRank || x.dim() > kMostRank)
     fail<ShapeError>("batch_norm", {.what = str(this->kind(), " takes another number of dimensions"),
                                     .got = str(x),
@@ -48,18 +48,41 @@ Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) 
   // Equal shares: the n-th batch counts one n-th.
   if (learns && !options_.momentum)
     momentum = 1.0 / (tensors_.num_batches_tracked.template item<double>() + 1);
-  const Tensor y = batch_norm(x, {.running_mean = tensors_.running_mean,
-                                  .running_var = tensors_.running_var,
-                                  .weight = tensors_.weight,
-                                  .bias = tensors_.bias,
-                                  .training = this->training() || !tracks,
-                                  .momentum = momentum,
-                                  .eps = options_.eps});
-  if (learns) {
-    const NoGrad no_grad;
-    tensors_.num_batches_tracked += 1;
+  return {.running_mean = tensors_.running_mean,
+          .running_var = tensors_.running_var,
+          .weight = tensors_.weight,
+          .bias = tensors_.bias,
+          .training = this->training() || !tracks,
+          .momentum = momentum,
+          .eps = options_.eps,
+          .num_batches_tracked = learns ? tensors_.num_batches_tracked : Tensor{}};
+}
+
+template <class Derived, int kLeastRank, int kMostRank>
+Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) const {
+  return batch_norm(x, options_for(x));
+}
+
+template <class Derived, int kLeastRank, int kMostRank>
+bool BatchNormLayer<Derived, kLeastRank, kMostRank>::fits_with_relu(const Tensor& x,
+                                                                    const Tensor& residual) const {
+  if (!x.defined() || !is_floating(x.dtype()) || x.dim() < kLeastRank || x.dim() > kMostRank) return false;
+  const Tensor& per_channel = tensors_.weight.defined() ? tensors_.weight : tensors_.running_mean;
+  if (per_channel.defined() && per_channel.size(0) != x.size(1)) return false;
+  if (x.numel() == x.size(1)) return false;  // one value per channel
+  return !residual.defined() ||
+         (residual.shape() == x.shape() && residual.dtype() == x.dtype() && residual.device() == x.device());
+}
+
+template <class Derived, int kLeastRank, int kMostRank>
+Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x,
+                                                                 const Tensor& residual) const {
+  if (!this->call_wrapper() && detail::batch_norm_relu_may_join() && fits_with_relu(x, residual)) {
+    const ModulePathScope path(this->state().name);
+    return mezzo::batch_norm_relu(x, options_for(x), residual);
   }
-  return y;
+  const Tensor y = static_cast<const Derived&>(*this)(x);
+  return relu(residual.defined() ? y + residual : y);
 }
 
 #define MZ_BATCH_NORM(Layer, least, most)                                   \

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "../autograd/ops/local_response_norm.h"
+#include "../autograd/ops/norm.h"
 #include "model.h"
 
 namespace mezzo::nn {
@@ -23,6 +24,18 @@ struct ChannelTensors {
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 };
 
+template <class Derived, int kLeastRank, int kMostRank> class BatchNormLayer;
+
+/** relu(layer(x) + residual), or without a residual relu(layer(x)), in one call of mezzo::batch_norm_relu:
+ *    const Tensor y = nn::batch_norm_relu(bn2, conv2(h), x);
+ *  Its parts are called one by one where that would show: under a trace, where one of their ops has been given another precision tag, where
+ *  something is attached to the layer, where the residual's shape or dtype is another.   Precision and errors: as the layer, add and relu. */
+template <class Layer, int kLeastRank, int kMostRank>
+Tensor batch_norm_relu(const BatchNormLayer<Layer, kLeastRank, kMostRank>& layer, const Tensor& x,
+                       const Tensor& residual = {}) {
+  return layer.with_relu(x, residual);
+}
+
 /** What the batch norms of any number of dimensions have in common. */
 template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLayer : public Model<Derived> {
  public:
@@ -39,6 +52,16 @@ template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLa
   const Tensor& num_batches_tracked() const { return tensors_.num_batches_tracked; }
 
  private:
+  template <class Layer, int kLeast, int kMost>
+  friend Tensor batch_norm_relu(const BatchNormLayer<Layer, kLeast, kMost>& layer, const Tensor& x,
+                                const Tensor& residual);
+
+  Tensor with_relu(const Tensor& x, const Tensor& residual) const;
+  /** What the function is called with. Errors: ShapeError for an input of another rank. */
+  BatchNormOptions options_for(const Tensor& x) const;
+  /** Whether the op for both takes these; errors are better told by the layer itself. */
+  bool fits_with_relu(const Tensor& x, const Tensor& residual) const;
+
   BatchNormLayerOptions options_;
   ChannelTensors tensors_;
 };

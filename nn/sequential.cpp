@@ -1,12 +1,9 @@
 #include "sequential.h"
 
-#include <algorithm>
-#include <array>
-
 #include "../tensor/dispatch.h"
 #include "../tensor/near_names.h"
-#include "../tensor/registry.h"
 #include "../tensor/text.h"
+#include "joining.h"
 #include "linear.h"
 
 namespace mezzo::nn {
@@ -14,15 +11,6 @@ namespace mezzo::nn {
 Sequential::Sequential() : calls_(std::make_shared<std::vector<std::unique_ptr<Call>>>()) {}
 
 namespace {
-
-/** Whether an op that stands for linear and relu would be found out. */
-bool may_join() {
-  const ThreadHooks& hooks = thread_hooks();
-  if (hooks.trace) return false;
-  if (!hooks.cast) return true;
-  static const std::array<const OpRow*, 3> rows{find_op("linear"), find_op("mlp"), find_op("relu")};
-  return std::all_of(rows.begin(), rows.end(), [&](const OpRow* row) { return hooks.cast->keeps_tag(*row); });
-}
 
 /** Errors are better told by the layer itself. */
 bool fits(const Linear& layer, std::int64_t features, DType dtype) {
@@ -42,21 +30,30 @@ std::vector<Linear> Sequential::chain_from(std::size_t index, const Tensor& x) c
     if (!layer || layer->call_wrapper() || !fits(*layer, features, x.dtype())) break;
     layers.push_back(*layer);
     features = layer->weight().size(0);
-    if (index + 1 < size() && !(*calls_)[index + 1]->is_relu()) break;
+    if (index + 1 < size() && !relu_follows(index)) break;
   }
   return layers;
 }
 
+bool Sequential::relu_follows(std::size_t index) const {
+  return index + 1 < size() && (*calls_)[index + 1]->is_relu();
+}
+
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor y = x;
-  const bool joins = may_join();
+  const bool joins_linear = detail::mlp_may_join(), joins_norm = detail::batch_norm_relu_may_join();
   for (std::size_t i = 0; i < size();) {
-    const std::vector<Linear> layers = joins ? chain_from(i, y) : std::vector<Linear>{};
+    Call& call = *(*calls_)[i];
+    const std::vector<Linear> layers = joins_linear ? chain_from(i, y) : std::vector<Linear>{};
     if (layers.size() > 1) {
       y = mlp(y, layers);
       i += 2 * layers.size() - 1;
+    } else if (joins_norm && call.is_batch_norm() && relu_follows(i)) {
+      y = call.with_relu(y);
+      i += 2;
     } else {
-      y = (*(*calls_)[i++])(y);
+      y = call(y);
+      ++i;
     }
   }
   return y;

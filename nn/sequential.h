@@ -18,11 +18,15 @@ concept TensorToTensor = std::derived_from<M, Module> && requires(M& module, con
 
 class Linear;
 class ReLU;
+struct BatchNorm1d;
+struct BatchNorm2d;
+struct BatchNorm3d;
 
 /** Calls its members in order, each on the result of the one before. Names: 0, 1, ..., for members without parameters too.
  *    nn::Sequential net{nn::Flatten{}, nn::Linear{784, 256}, nn::ReLU{}, nn::Linear{256, 10}};
- *  Linear layers with ReLU between them are called together, as mezzo::mlp, where nobody could tell but by the time it takes: not under a trace, nor where
- *  one of these ops has been given another precision tag. An empty one returns its argument. Errors: as the members. */
+ *  Linear layers with ReLU between them are called together, as mezzo::mlp, and so are a batch norm and the ReLU behind it, as
+ *  mezzo::batch_norm_relu, where nobody could tell but by the time it takes: not under a trace, nor where one of these ops has been given another
+ *  precision tag. An empty one returns its argument. Errors: as the members. */
 class MZ_API Sequential : public Model<Sequential> {
  public:
   Sequential();
@@ -52,7 +56,10 @@ class MZ_API Sequential : public Model<Sequential> {
     virtual ~Call() = default;
     virtual Tensor operator()(const Tensor& x) = 0;
     virtual const Linear* linear() const { return nullptr; }
-    virtual bool is_relu() const { return false; }
+    virtual bool is_batch_norm() const { return false; }
+    /** The call of a batch norm and that of relu. */
+    virtual Tensor with_relu(const Tensor&) { return {}; }
+    virtual bool is_relu() const { return false; }  // one that nothing has been attached to
   };
   template <class M> struct Holder final : Call {
     explicit Holder(M m) : module(std::move(m)) {}
@@ -61,12 +68,20 @@ class MZ_API Sequential : public Model<Sequential> {
       if constexpr (std::same_as<M, Linear>) return &module;
       return nullptr;
     }
-    bool is_relu() const override { return std::same_as<M, ReLU>; }
+    static constexpr bool kIsBatchNorm =
+        std::same_as<M, BatchNorm1d> || std::same_as<M, BatchNorm2d> || std::same_as<M, BatchNorm3d>;
+    bool is_batch_norm() const override { return kIsBatchNorm; }
+    Tensor with_relu(const Tensor& x) override {
+      if constexpr (kIsBatchNorm) return batch_norm_relu(module, x, Tensor{});
+      return {};
+    }
+    bool is_relu() const override { return std::same_as<M, ReLU> && !module.call_wrapper(); }
     M module;
   };
 
   /** The layers of the mlp that begins with a member; one alone where there is none. */
   std::vector<Linear> chain_from(std::size_t index, const Tensor& x) const;
+  bool relu_follows(std::size_t index) const;
   std::string next_name() const;
   void append(std::unique_ptr<Call> call);
 

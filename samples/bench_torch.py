@@ -96,8 +96,8 @@ class LeNet(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
         width = shapes["conv1.weight"][0]
-        self.conv1, self.bn1 = nn.Conv2d(1, width, 5, padding=2), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, 2 * width, 5, padding=2), nn.BatchNorm2d(2 * width)
+        self.conv1, self.bn1 = nn.Conv2d(1, width, 5, padding=2, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, 2 * width, 5, padding=2, bias=False), nn.BatchNorm2d(2 * width)
         self.fc1, self.fc2 = nn.Linear(2 * width * 49, 16 * width), nn.Linear(16 * width, 10)
 
     def forward(self, x):

@@ -6,6 +6,7 @@
 #include "../../tensor/ops/layer_norm.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
+#include "operators.h"
 #include "reduce.h"
 
 namespace mezzo {
@@ -33,37 +34,49 @@ void update_running(const Tensor& running_mean, const Tensor& running_var, doubl
   if (running_var.defined()) apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
 }
 
-/** Whether the kernel is given the running statistics themselves and can move them where they lie: where a user's tag has operands cast, it is given
- *  copies. */
-bool kernel_moves(const Tensor& running_mean, const Tensor& running_var) {
+/** Whether the kernel is given what it moves itself, and can do it where it lies: where a user's tag has operands cast, it is given copies. */
+bool kernel_moves(const OpRow& row, const Tensor& x, const BatchNormOptions& options) {
   const CastHook* casts = thread_hooks().cast;
-  const auto lies_well = [](const Tensor& x) { return !x.defined() || x.is_contiguous(); };
-  return (!casts || casts->keeps_tag(row<op::BatchNorm>)) && lies_well(running_mean) &&
-         lies_well(running_var);
+  const auto lies_well = [](const Tensor& running) { return !running.defined() || running.is_contiguous(); };
+  const Tensor& counter = options.num_batches_tracked;
+  return (!casts || casts->keeps_tag(row)) && lies_well(options.running_mean) &&
+         lies_well(options.running_var) && (!counter.defined() || counter.device() == x.device());
+}
+
+/** Batch norm by one of its ops; all but the running statistics' move is in the kernel, and that where it can be. */
+template <class Op, class... Rest>
+Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Rest&... rest) {
+  const char* const name = Op::traits.name.data();
+  check_at_least_zero(options.eps, "eps", name);
+  check_at_least_zero(options.momentum, "momentum", name);
+  for (const Tensor& running : {options.running_mean, options.running_var}) check_running(running, name);
+  const bool learns = options.training && x.defined() && x.numel() > 0;
+  const bool in_kernel = learns && kernel_moves(row<Op>, x, options);
+  auto results = apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x,
+                               options.weight, options.bias, options.running_mean, options.running_var,
+                               options.num_batches_tracked, rest...);
+  if (in_kernel) {
+    for (const Tensor& moved : {options.running_mean, options.running_var, options.num_batches_tracked})
+      if (moved.defined()) moved.impl()->storage->bump_version();
+    return std::move(results[0]);
+  }
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  if (learns)
+    update_running(options.running_mean, options.running_var, options.momentum, results[1].detach(),
+                   results[3].detach(), x.numel() / x.shape()[1]);
+  if (options.training && options.num_batches_tracked.defined()) options.num_batches_tracked += 1;
+  return std::move(results[0]);
 }
 
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
-  check_at_least_zero(options.eps, "eps", "batch_norm");
-  check_at_least_zero(options.momentum, "momentum", "batch_norm");
-  for (const Tensor& running : {options.running_mean, options.running_var})
-    check_running(running, "batch_norm");
-  const bool learns = options.training && x.defined() && x.numel() > 0;
-  const bool in_kernel = learns && kernel_moves(options.running_mean, options.running_var);
-  auto results =
-      apply_all<op::BatchNorm>({options.training, options.eps, in_kernel, options.momentum}, x,
-                               options.weight, options.bias, options.running_mean, options.running_var);
-  if (in_kernel) {
-    for (const Tensor& running : {options.running_mean, options.running_var})
-      if (running.defined()) running.impl()->storage->bump_version();
-  } else if (learns) {
-    const NoGrad no_grad;
-    const CastScope no_casts(nullptr);
-    update_running(options.running_mean, options.running_var, options.momentum, results[1].detach(),
-                   results[3].detach(), x.numel() / x.shape()[1]);
-  }
-  return std::move(results[0]);
+  return normalised_by<op::BatchNorm>(x, options);
+}
+
+Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options, const Tensor& residual) {
+  return normalised_by<op::BatchNormRelu>(x, options, residual);
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const GroupNormOptions& options) {

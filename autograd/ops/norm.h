@@ -15,6 +15,7 @@ struct BatchNormOptions {
   bool training = false;
   double momentum = 0.1;  // share of the batch in the new running statistics
   double eps = 1e-5;
+  Tensor num_batches_tracked = {};  // [] i64; one is added to it in training
 };
 
 /** Normalises each channel over batch and space: (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(var + eps).
@@ -25,6 +26,14 @@ struct BatchNormOptions {
  *  Errors: ShapeError (also for one value per channel in training), DtypeError, ValueError; the running statistics are then unchanged.
  *  Source: Ioffe, Szegedy, Batch Normalization (2015). */
 MZ_API Tensor batch_norm(const Tensor& x, const BatchNormOptions& options = {});
+
+/** relu(batch_norm(x) + residual), or without a residual relu(batch_norm(x)), as one op: the bits of its parts in fewer passes over memory and fewer
+ *  launches on a GPU. Shape: x [N,C] or [N,C,...], kept; the residual has the same.
+ *  Precision: follows x, as batch_norm; the residual has x's dtype.   Gradient: as of its parts.
+ *  Errors: as batch_norm; ShapeError, DtypeError and DeviceError for a residual that differs from x.
+ *  Source: He, Zhang, Ren, Sun, Deep residual learning for image recognition (2015). */
+MZ_API Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options = {},
+                              const Tensor& residual = {});
 
 struct GroupNormOptions {
   Tensor weight = {}, bias = {};  // [C]; absent: 1 and 0

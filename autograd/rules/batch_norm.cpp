@@ -1,8 +1,10 @@
-// Gradient of batch_norm.
+// Gradients of batch_norm, alone and with relu behind it.
 #include "../../tensor/ops/batch_norm.h"
 
 #include "../../tensor/dispatch.h"
 #include "../grad_mode.h"
+#include "../ops/compare.h"
+#include "../ops/selection.h"
 #include "normalize.h"
 #include "wide.h"
 
@@ -23,12 +25,13 @@ Dims all_but_channels(const Tensor& x) {
   return dims;
 }
 
+/** Both ops keep their operands and statistics in the same places. */
 Grads composite(const Saved& saved, const Tensor& gy) {
   const auto& attrs = saved.attrs<BatchNorm>();
   const Tensor x = wide(saved.inputs[0]), g = wide(gy);
   const Dims dims = all_but_channels(x);
   const Tensor gw = saved.inputs[1].defined() ? g * per_channel(wide(saved.inputs[1]), x) : g;
-  Grads gradients(5);
+  Grads gradients(saved.metas.size());
   Tensor normal;
   if (attrs.training) {
     const Normalized batch(x, dims, attrs.eps, true);
@@ -44,15 +47,36 @@ Grads composite(const Saved& saved, const Tensor& gy) {
   return gradients;
 }
 
+bool only_bias_asks(const Saved& saved) { return !saved.wants(0) && !saved.wants(1); }
+
+Grads of_bias(const Saved& saved, const Tensor& gy) {
+  Grads gradients(saved.metas.size());
+  if (saved.wants(2)) gradients[2] = sum(wide(gy), all_but_channels(gy));
+  return gradients;
+}
+
 }  // namespace
 
 Grads BatchNorm::backward(const Saved& saved, const Grads& gy) {
-  if (!saved.inputs[0].defined())  // only the bias asks
-    return {Tensor{}, Tensor{}, sum(wide(gy[0]), all_but_channels(gy[0]))};
+  if (only_bias_asks(saved)) return of_bias(saved, gy[0]);
   if (grad_enabled()) return composite(saved, gy[0]);
   auto [dx, dw, db] = apply_all<BatchNormBackward>(saved.attrs<BatchNorm>(), gy[0], saved.inputs[0],
                                                    saved.inputs[1], saved.outputs[1], saved.outputs[2]);
   return {std::move(dx), std::move(dw), std::move(db)};
+}
+
+Grads BatchNormRelu::backward(const Saved& saved, const Grads& gy) {
+  if (only_bias_asks(saved) || grad_enabled()) {
+    const Tensor g = where(gt(saved.outputs[0].detach(), 0.0), gy[0], 0.0);
+    Grads gradients = only_bias_asks(saved) ? of_bias(saved, g) : composite(saved, g);
+    gradients[6] = g;
+    return gradients;
+  }
+  const bool has_residual = saved.shape(6).rank() > 0;
+  auto [dx, dw, db, residual] = apply_all<BatchNormReluBackward>(
+      saved.attrs<BatchNormRelu>(), gy[0], saved.inputs[0], saved.inputs[1], saved.outputs[1],
+      saved.outputs[2], saved.inputs[2], has_residual ? saved.outputs[0] : Tensor{});
+  return {std::move(dx), std::move(dw), std::move(db), {}, {}, {}, std::move(residual)};
 }
 
 }  // namespace mezzo::op

@@ -1,6 +1,6 @@
 // Tensors [samples, channels, inner] spread over blocks by channels: a block works on a chunk of the elements of a few channels.
 // Sees: lines.h.
-// Read next: channel_norm.cu (the user).
+// Read next: channel_norm.h (the user).
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,11 @@ struct Channels {
 
   MZ_HD std::int64_t length() const { return samples * inner; }
   std::int64_t blocks() const { return blocks_for(channels, spread.slots) * chunks; }
+  /** Whether a block gets through all of its channels in about the time that one more launch costs, 3 us. */
+  bool is_small() const {
+    constexpr std::int64_t kWorthALaunch = 128 << 10;  // elements
+    return length() * spread.slots <= kWorthALaunch;
+  }
 };
 
 /** Chunks follow from the sizes alone, and so does the order of all sums. */
@@ -29,6 +34,19 @@ inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std
       std::min(blocks_for(c.length() * c.spread.slots, kWorthABlock), kPlenty / blocks);
   c.chunk_length = blocks_for(c.length(), std::max<std::int64_t>(wanted, 1));
   if (c.chunk_length > 0) c.chunks = blocks_for(c.length(), c.chunk_length);
+  return c;
+}
+
+/** The largest block of those that have channels of their own. */
+inline constexpr int kWholeThreads = 1024;
+
+/** Each channel is one chunk. */
+inline Channels whole_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
+  constexpr std::int64_t kWorthALargeBlock = 4096;  // elements of a block
+  Channels c{.samples = samples, .channels = channels, .inner = inner};
+  c.spread = spread_over(channels, c.length(), inner == 1);
+  if (c.length() * c.spread.slots >= kWorthALargeBlock) c.spread.parts *= kWholeThreads / kSpreadThreads;
+  c.chunk_length = c.length();
   return c;
 }
 

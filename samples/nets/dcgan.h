@@ -18,9 +18,9 @@ struct DcganGenerator : nn::Model<DcganGenerator> {
   }
 
   Tensor forward(const Tensor& z) const {
-    const Tensor a = relu(bn1(up1(z)));  // [N, 4 width, 4, 4]
-    const Tensor b = relu(bn2(up2(a)));  // [N, 2 width, 7, 7]
-    const Tensor c = relu(bn3(up3(b)));  // [N, width, 14, 14]
+    const Tensor a = nn::batch_norm_relu(bn1, up1(z));  // [N, 4 width, 4, 4]
+    const Tensor b = nn::batch_norm_relu(bn2, up2(a));  // [N, 2 width, 7, 7]
+    const Tensor c = nn::batch_norm_relu(bn3, up3(b));  // [N, width, 14, 14]
     return tanh(up4(c));
   }
 

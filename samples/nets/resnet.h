@@ -51,8 +51,8 @@ struct BasicBlock : nn::Model<BasicBlock> {
   }
 
   Tensor forward(const Tensor& x) const {
-    const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-    return relu(y + downsample(x));
+    const Tensor y = conv2(nn::batch_norm_relu(bn1, conv1(x)));
+    return nn::batch_norm_relu(bn2, y, downsample(x));
   }
 
   nn::Conv2d conv1;
@@ -78,8 +78,8 @@ struct Bottleneck : nn::Model<Bottleneck> {
   }
 
   Tensor forward(const Tensor& x) const {
-    const Tensor y = bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x))))))));
-    return relu(y + downsample(x));
+    const Tensor y = conv3(nn::batch_norm_relu(bn2, conv2(nn::batch_norm_relu(bn1, conv1(x)))));
+    return nn::batch_norm_relu(bn3, y, downsample(x));
   }
 
   nn::Conv2d conv1;
@@ -122,7 +122,7 @@ struct ResNet : nn::Model<ResNet> {
   }
 
   Tensor forward(const Tensor& x) const {
-    Tensor y = relu(bn1(conv1(x)));
+    Tensor y = nn::batch_norm_relu(bn1, conv1(x));
     if (!small_images) y = max_pool2d(y, 3, {.stride = 2, .padding = 1});
     for (const nn::Sequential& stage : stages) y = stage(y);
     return fc(mean(y, {2, 3}));

@@ -1,9 +1,11 @@
-// Kernels of batch_norm, its gradient, and the update of its running statistics.
+// Kernels of batch_norm, alone and with relu behind it, of their gradients, and of the update of running statistics.
 #include "../ops/batch_norm.h"
 
 #include <cmath>
 #include <vector>
 
+#include "../convert_value.h"
+#include "../elementwise/activation.h"
 #include "block_map.h"
 #include "channel_runs.h"
 #include "moments.h"
@@ -38,7 +40,15 @@ template <class C> void track(const Tensor& running, const C* batch, const op::U
   BlockWriter<C>(running).copy(0, running.numel(), values.data());
 }
 
-template <class C> void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+/** What each element goes through; the arrays have an entry per channel. */
+template <class C> struct Normalising {
+  const C *mean, *scale, *shift;
+  C operator()(C x, std::int64_t c) const { return op::normalised(x, mean[c], scale[c], shift[c]); }
+};
+
+/** Computes the statistics, then calls write(x, its shape, Normalising). */
+template <class C, class Write>
+void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Write& write) {
   const Tensor x = row_major(in[0]);
   const ChannelShape s(x.shape());
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
@@ -47,6 +57,7 @@ template <class C> void forward(Inputs in, Outputs out, const op::BatchNorm::Att
     if (attrs.tracks) {
       track(in[3], mean, {attrs.momentum, 1});
       track(in[4], var, {attrs.momentum, op::unbiased_scale(s.samples * s.inner)});
+      if (in[5].defined()) ++*in[5].data<std::int64_t>();
     }
   } else {
     const auto given_mean = channel_values<C>(in[3], s.channels, 0),
@@ -60,48 +71,112 @@ template <class C> void forward(Inputs in, Outputs out, const op::BatchNorm::Att
     rstd[c] = C(1) / std::sqrt(var[c] + static_cast<C>(attrs.eps));
     scale[static_cast<std::size_t>(c)] *= rstd[c];
   }
-  const C *a = scale.data(), *b = shift.data();
-  map_runs<C, 1>({x}, out[0], s, s.channels,
-                 [=](C value, std::int64_t c) { return (value - mean[c]) * a[c] + b[c]; });
+  write(x, s, Normalising<C>{mean, scale.data(), shift.data()});
+}
+
+template <class C> void plain_forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  forward<C>(in, out, attrs, [&](const Tensor& x, const ChannelShape& s, Normalising<C> norm) {
+    map_runs<C, 1>({x}, out[0], s, s.channels, norm);
+  });
+}
+
+/** y = relu(norm(x) + residual), norm(x) rounded to T. */
+template <class T, class C>
+void add_and_rectify(const Tensor& x, const Tensor& residual, Tensor& y, const ChannelShape& s,
+                     Normalising<C> norm) {
+  map_runs<C, 2>({x, residual}, y, s, s.channels, [=](C value, C carried, std::int64_t c) {
+    return op::Relu::forward<C>(converted<C>(converted<T>(norm(value, c))) + carried);
+  });
+}
+
+template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  forward<C>(in, out, attrs, [&](const Tensor& x, const ChannelShape& s, Normalising<C> norm) {
+    if (!in[6].defined()) {
+      map_runs<C, 1>({x}, out[0], s, s.channels,
+                     [=](C value, std::int64_t c) { return op::Relu::forward<C>(norm(value, c)); });
+      return;
+    }
+    const Tensor residual = row_major(in[6]);
+    switch (x.dtype()) {
+      case DType::f16: return add_and_rectify<Half>(x, residual, out[0], s, norm);
+      case DType::bf16: return add_and_rectify<BFloat16>(x, residual, out[0], s, norm);
+      default: return add_and_rectify<C>(x, residual, out[0], s, norm);
+    }
+  });
 }
 
 /** The sums over each channel that the gradients are made of. */
-template <class C>
+template <class C, class Gate>
 std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, const ChannelShape& s,
-                                          const C* mean) {
+                                          const C* mean, const Gate& gate) {
   std::vector<GradientSums<C>> sums(static_cast<std::size_t>(s.inner == 1 ? s.channels : s.runs()));
   if (s.runs() * s.inner == 0) {
     sums.assign(static_cast<std::size_t>(s.channels), {});
   } else if (s.inner == 1) {
-    column_sums(g, x, s, mean, sums.data());
+    column_sums(g, x, s, mean, sums.data(), gate);
   } else {
-    run_sums(g, x, s, mean, s.channels, sums.data());
+    run_sums(g, x, s, mean, s.channels, sums.data(), gate);
     add_rows_pairwise(sums.data(), s.samples, s.channels);
   }
   return sums;
 }
 
-template <class C> void backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor g = row_major(in[0]), x = row_major(in[1]), mean_values = row_major(in[3]),
-               rstd_values = row_major(in[4]);
-  const ChannelShape s(x.shape());
-  const C *mean = mean_values.data<C>(), *rstd = rstd_values.data<C>();
-  const std::vector<GradientSums<C>> sums = channel_sums(g, x, s, mean);
+/** What the gradients take from the operands. */
+template <class C> struct BackwardOperands {
+  Tensor g, x, mean, rstd;
+  ChannelShape s;
+  std::vector<C> scale;  // rstd * weight
+  explicit BackwardOperands(Inputs in)
+      : g(row_major(in[0])),
+        x(row_major(in[1])),
+        mean(row_major(in[3])),
+        rstd(row_major(in[4])),
+        s(x.shape()),
+        scale(channel_values<C>(in[2], s.channels, 1)) {
+    for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= rstd.template data<C>()[c];
+  }
+};
+
+template <class C, class Gate>
+void backward(const BackwardOperands<C>& in, Outputs out, bool training, const Gate& gate) {
+  const ChannelShape& s = in.s;
+  const C *mean = in.mean.template data<C>(), *rstd = in.rstd.template data<C>();
+  const std::vector<GradientSums<C>> sums = channel_sums(in.g, in.x, s, mean, gate);
   // dx = scale * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))); in eval only the first term.
-  std::vector<C> scale = channel_values<C>(in[2], s.channels, 1), from_x(scale.size()), shift(scale.size());
-  const C count = attrs.training ? static_cast<C>(s.samples * s.inner) : std::numeric_limits<C>::infinity();
-  for (std::size_t c = 0; c < scale.size(); ++c) {
-    out[1].data<C>()[c] = x.numel() == 0 ? C(0) : sums[c].gx * rstd[c];
+  std::vector<C> from_x(in.scale.size()), shift(in.scale.size());
+  const C count = training ? static_cast<C>(s.samples * s.inner) : std::numeric_limits<C>::infinity();
+  for (std::size_t c = 0; c < shift.size(); ++c) {
+    out[1].data<C>()[c] = in.x.numel() == 0 ? C(0) : sums[c].gx * rstd[c];
     out[2].data<C>()[c] = sums[c].g;
-    scale[c] *= rstd[c];
     from_x[c] = rstd[c] * rstd[c] * (sums[c].gx / count);
     shift[c] = sums[c].g / count;
   }
-  const C *a = scale.data(), *p = from_x.data(), *q = shift.data();
-  const bool training = attrs.training;
-  map_runs<C, 2>({g, x}, out[0], s, s.channels, [=](C gv, C xv, std::int64_t c) {
+  const C *a = in.scale.data(), *p = from_x.data(), *q = shift.data();
+  map_runs<C, 2>({in.g, in.x}, out[0], s, s.channels, [=](C given, C xv, std::int64_t c) {
+    const C gv = gate(given, xv, c);
     return training ? a[c] * (gv - q[c] - (xv - mean[c]) * p[c]) : a[c] * gv;
   });
+}
+
+/** Lets g pass where relu let pass what was made of x. */
+template <class C> struct ReluGate {
+  Normalising<C> norm;
+  C zero;  // what is not above it was rounded to 0, or is below
+  C operator()(C g, C x, std::int64_t c) const { return norm(x, c) > zero ? g : C(0); }
+};
+
+template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
+  BackwardOperands<C> operands(in);
+  if (in[6].defined()) {  // the gradient of the residual is what has passed
+    map_runs<C, 2>({operands.g, row_major(in[6])}, out[3], operands.s, operands.s.channels,
+                   [](C g, C y, std::int64_t) { return op::Relu::gradient<C>(g, y, y); });
+    operands.g = out[3];
+    return backward<C>(operands, out, training, NoGate{});
+  }
+  const std::vector<C> shift = channel_values<C>(in[5], operands.s.channels, 0);
+  const Normalising<C> norm{operands.mean.template data<C>(), operands.scale.data(), shift.data()};
+  const C zero = static_cast<C>(op::largest_rounded_to_zero(operands.x.dtype()));
+  backward<C>(operands, out, training, ReluGate<C>{norm, zero});
 }
 
 template <class C> void update_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
@@ -114,12 +189,24 @@ template <class C> void update_block(const C* const* in, C* const* out, std::int
 namespace op {
 
 void BatchNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs); });
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { plain_forward<C>(in, out, attrs); });
+}
+
+void BatchNormRelu::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { relu_forward<C>(in, out, attrs); });
 }
 
 void BatchNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
+    mezzo::backward(BackwardOperands<C>(in), out, attrs.training, NoGate{});
+  });
+}
+
+void BatchNormReluBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[1].dtype(),
-                         [&]<class C>(std::type_identity<C>) { mezzo::backward<C>(in, out, attrs); });
+                         [&]<class C>(std::type_identity<C>) { relu_backward<C>(in, out, attrs.training); });
 }
 
 void UpdateRunning::cpu(Inputs in, Outputs out, const Attrs& attrs) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "../parallel.h"
@@ -83,20 +84,35 @@ template <class T> void add_rows_pairwise(T* rows, std::int64_t count, std::int6
         rows[r * width + i] = rows[r * width + i] + rows[(r + step) * width + i];
 }
 
+/** What becomes of g before it is summed: gate(g, x, i) of each element, where i is that of the coefficients. This one leaves it alone. */
+struct NoGate {
+  template <class C> C operator()(C g, C, std::int64_t) const { return g; }
+};
+
+/** n elements of g through the gate, in `room` where that changes them; coefficient(j) is that of element j. */
+template <class C, class Gate, class Coefficient>
+const C* gated(const Gate& gate, const C* g, const C* x, std::int64_t n, C* room,
+               const Coefficient& coefficient) {
+  if constexpr (std::is_same_v<Gate, NoGate>) return g;
+  for (std::int64_t j = 0; j < n; ++j) room[j] = gate(g[j], x[j], coefficient(j));
+  return room;
+}
+
 /** The sums of each run; mean[run % period] is what is taken from x. */
-template <class C>
+template <class C, class Gate = NoGate>
 void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* mean, std::int64_t period,
-              GradientSums<C>* sums) {
+              GradientSums<C>* sums, const Gate& gate = {}) {
   const BlockReader<C> g_reader(g), x_reader(x);
   constexpr std::int64_t kPiece = 2048;
   const auto one_run = [&](std::int64_t run) {
-    alignas(64) C g_buffer[kPiece], x_buffer[kPiece], product[kPiece];
+    alignas(64) C g_buffer[kPiece], x_buffer[kPiece], product[kPiece], room[kPiece];
     const C m = mean[run % period];
     GradientSums<C> total;
     for (std::int64_t k = 0; k < s.inner; k += kPiece) {
       const std::int64_t n = std::min(kPiece, s.inner - k);
-      const C* gv = g_reader.read(run * s.inner + k, n, g_buffer);
       const C* xv = x_reader.read(run * s.inner + k, n, x_buffer);
+      const C* gv = gated(gate, g_reader.read(run * s.inner + k, n, g_buffer), xv, n, room,
+                          [&](std::int64_t) { return run % period; });
       for (std::int64_t j = 0; j < n; ++j) product[j] = gv[j] * (xv[j] - m);
       total = total +
               GradientSums<C>{fold_row(gv, n, C(0), kPlus, kPlus), fold_row(product, n, C(0), kPlus, kPlus)};
@@ -113,9 +129,9 @@ void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* 
 }
 
 /** The sums of each channel of a tensor [N, C]. */
-template <class C>
+template <class C, class Gate = NoGate>
 void column_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* mean,
-                 GradientSums<C>* sums) {
+                 GradientSums<C>* sums, const Gate& gate = {}) {
   const BlockReader<C> g_reader(g), x_reader(x);
   constexpr std::int64_t kRows = 64;
   const std::int64_t chunks = (s.samples + kRows - 1) / kRows,
@@ -125,11 +141,12 @@ void column_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const 
   const auto chunk = [&](std::int64_t task) {
     const std::int64_t row = task / blocks * kRows, column = task % blocks * kMaxColumns;
     const std::int64_t width = std::min(kMaxColumns, s.channels - column);
-    alignas(64) C g_buffer[kMaxColumns], x_buffer[kMaxColumns], total_g[kMaxColumns] = {},
-                                                                total_gx[kMaxColumns] = {};
+    alignas(64) C g_buffer[kMaxColumns], x_buffer[kMaxColumns], room[kMaxColumns], total_g[kMaxColumns] = {},
+                                                                                   total_gx[kMaxColumns] = {};
     for (std::int64_t r = row; r < std::min(row + kRows, s.samples); ++r) {
-      const C* gv = g_reader.read(r * s.channels + column, width, g_buffer);
       const C* xv = x_reader.read(r * s.channels + column, width, x_buffer);
+      const C* gv = gated(gate, g_reader.read(r * s.channels + column, width, g_buffer), xv, width, room,
+                          [&](std::int64_t j) { return column + j; });
       for (std::int64_t j = 0; j < width; ++j) {
         total_g[j] += gv[j];
         total_gx[j] += gv[j] * (xv[j] - mean[column + j]);

@@ -1,6 +1,6 @@
 // GradientSums: what the gradients of every normalisation over channels are made of.
 // Sees: ../macros.h; parsed by nvcc too.
-// Read next: channel_runs.h, ../../cuda/kernels/channel_norm.cu (the users).
+// Read next: channel_runs.h, ../../cuda/kernels/channel_norm.h (the users).
 #pragma once
 
 #include "../macros.h"

@@ -1,6 +1,8 @@
 // Shape rules of normalisation over the batch.
 #include "batch_norm.h"
 
+#include <string_view>
+
 #include "../text.h"
 #include "norm_checks.h"
 
@@ -8,37 +10,72 @@ namespace mezzo::op {
 
 namespace {
 
-void check_statistics(Inputs in, const BatchNorm::Attrs& attrs) {
+void check_statistics(Inputs in, const BatchNorm::Attrs& attrs, std::string_view op) {
   const Tensor& x = in[0];
   if (!attrs.training && !(in[3].defined() && in[4].defined()))
-    fail<ValueError>(BatchNorm::traits.name, {.what = "running statistics are needed outside training",
-                                              .got = str("mean ", in[3], " and variance ", in[4]),
-                                              .hint = "pass {.training = true}"});
+    fail<ValueError>(op, {.what = "running statistics are needed outside training",
+                          .got = str("mean ", in[3], " and variance ", in[4]),
+                          .hint = "pass {.training = true}"});
   const std::int64_t channels = x.shape()[1];
   if (attrs.training && channels > 0 && x.numel() / channels == 1)
-    fail<ShapeError>(BatchNorm::traits.name, {.what = "one value per channel has no variance to train on",
-                                              .got = str(x),
-                                              .expected = "more than one value per channel",
-                                              .hint = "use a larger batch, or eval()"});
+    fail<ShapeError>(op, {.what = "one value per channel has no variance to train on",
+                          .got = str(x),
+                          .expected = "more than one value per channel",
+                          .hint = "use a larger batch, or eval()"});
+}
+
+void check_counter(const Tensor& counter, std::string_view op) {
+  if (!counter.defined()) return;
+  if (counter.dtype() != DType::i64)
+    fail<DtypeError>(op, {.what = "batches are counted in i64", .got = str(counter), .expected = "i64"});
+  if (counter.dim() != 0)
+    fail<ShapeError>(
+        op, {.what = "batches are counted in one number", .got = str(counter), .expected = "shape []"});
+}
+
+/** A sum of both would have the wider dtype or the larger shape, and be another op's. */
+void check_residual(const Tensor& x, const Tensor& residual, std::string_view op) {
+  check_values(x, residual, x.shape(), "residual", op);
+  if (residual.defined() && residual.dtype() != x.dtype())
+    fail<DtypeError>(op, {.what = "the residual has another dtype than the input",
+                          .got = str("input ", x, " and residual ", residual),
+                          .expected = str("dtype ", x.dtype()),
+                          .hint = "use relu(batch_norm(x) + residual)"});
+}
+
+OutSpecs checked(Inputs in, const BatchNorm::Attrs& attrs, std::string_view op) {
+  const Tensor& x = in[0];
+  check_floating_input(x, op);
+  check_has_channels(x, op);
+  const Shape channels{x.shape()[1]};
+  const char* const names[] = {"weight", "bias", "running mean", "running variance"};
+  for (std::size_t i = 0; i < 4; ++i) check_values(x, in[i + 1], channels, names[i], op);
+  check_statistics(in, attrs, op);
+  check_counter(in[5], op);
+  const OutSpec statistic{channels, compute_dtype(x.dtype())};
+  return {{x.shape(), x.dtype()}, statistic, statistic, statistic};
 }
 
 }  // namespace
 
-OutSpecs BatchNorm::infer(Inputs in, const Attrs& attrs) {
-  const Tensor& x = in[0];
-  check_floating_input(x, traits.name);
-  check_has_channels(x, traits.name);
-  const Shape channels{x.shape()[1]};
-  const char* const names[] = {"weight", "bias", "running mean", "running variance"};
-  for (std::size_t i = 0; i < 4; ++i) check_values(x, in[i + 1], channels, names[i], traits.name);
-  check_statistics(in, attrs);
-  const OutSpec statistic{channels, compute_dtype(x.dtype())};
-  return {{x.shape(), x.dtype()}, statistic, statistic, statistic};
+OutSpecs BatchNorm::infer(Inputs in, const Attrs& attrs) { return checked(in, attrs, traits.name); }
+
+OutSpecs BatchNormRelu::infer(Inputs in, const Attrs& attrs) {
+  const OutSpecs specs = checked(in, attrs, traits.name);
+  check_residual(in[0], in[6], traits.name);
+  return specs;
 }
 
 OutSpecs BatchNormBackward::infer(Inputs in, const Attrs&) {
   const OutSpec per_channel{{in[1].shape()[1]}, compute_dtype(in[1].dtype())};
   return {{in[1].shape(), in[1].dtype()}, per_channel, per_channel};
+}
+
+OutSpecs BatchNormReluBackward::infer(Inputs in, const Attrs& attrs) {
+  const OutSpecs of_norm = BatchNormBackward::infer(in, attrs);
+  const OutSpec& x = of_norm.items[0];
+  const OutSpec residual{in[6].defined() ? x.shape : Shape{0}, x.dtype};
+  return {x, of_norm.items[1], of_norm.items[2], residual};
 }
 
 OutSpecs UpdateRunning::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }

@@ -58,6 +58,13 @@ for name, shape in {'': (4, 3, 2), '2-D': (5, 3), '4-D': (2, 3, 2, 2)}.items():
     case(f'batch_norm/training {name}', training(lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, True, 0.3, 1e-3)), real(*shape), *STATISTICS,
          real(3), real(3))
 case('batch_norm/without statistics', lambda x: F.batch_norm(x, None, None, training=True), real(4, 3, 2))
+for name, shape in {'': (4, 3, 2), '4-D': (2, 3, 2, 2)}.items():
+    variant = ' ' + name if name else ''
+    case(f'batch_norm_relu/training{variant}', training(lambda x, m, v, w, b: F.relu(F.batch_norm(x, m, v, w, b, True, 0.3, 1e-3))),
+         real(*shape), *STATISTICS, real(3), real(3))
+    case(f'batch_norm_relu/residual{variant}', lambda x, r, m, v, w, b: F.relu(F.batch_norm(x, m, v, w, b) + r), real(*shape), real(*shape),
+         *STATISTICS, real(3), real(3))
+case('batch_norm_relu/residual, training', lambda x, r: F.relu(F.batch_norm(x, None, None, training=True) + r), real(4, 3, 2), real(4, 3, 2))
 case('instance_norm', lambda x, w, b: F.instance_norm(x, weight=w, bias=b), real(2, 3, 5), real(3), real(3))
 case('instance_norm/statistics', lambda x, m, v: F.instance_norm(x, m, v, use_input_stats=False), real(2, 3, 5), *STATISTICS)
 case('instance_norm/updates', training(lambda x, m, v: F.instance_norm(x, m, v, momentum=0.2)), real(2, 3, 2, 2), *STATISTICS)

@@ -73,16 +73,30 @@ BatchNormOptions outside_training(const Tensors& x) {
   return {.running_mean = x[1], .running_var = x[2], .weight = x[3], .bias = x[4]};
 }
 
-Tensors batch_norm_in_training(const Tensors& x) {
+using BatchNormFunction = Tensor (*)(const Tensor& x, const BatchNormOptions& options);
+
+Tensors in_training(const Tensors& x, BatchNormFunction norm) {
   return training(x, [&](const Tensor& mean, const Tensor& var) {
-    return batch_norm(x[0], {.running_mean = mean,
-                             .running_var = var,
-                             .weight = x[3],
-                             .bias = x[4],
-                             .training = true,
-                             .momentum = 0.3,
-                             .eps = 1e-3});
+    return norm(x[0], {.running_mean = mean,
+                       .running_var = var,
+                       .weight = x[3],
+                       .bias = x[4],
+                       .training = true,
+                       .momentum = 0.3,
+                       .eps = 1e-3});
   });
+}
+
+Tensors batch_norm_in_training(const Tensors& x) { return in_training(x, batch_norm); }
+
+Tensors batch_norm_relu_in_training(const Tensors& x) {
+  return in_training(
+      x, [](const Tensor& in, const BatchNormOptions& options) { return batch_norm_relu(in, options); });
+}
+
+Tensor with_residual(const Tensors& x) {
+  return batch_norm_relu(x[0], {.running_mean = x[2], .running_var = x[3], .weight = x[4], .bias = x[5]},
+                         x[1]);
 }
 
 void add_norms() {
@@ -93,6 +107,11 @@ void add_norms() {
   GOLDEN_WITHIN("batch_norm/training 2-D", 4, batch_norm_in_training(x));
   GOLDEN_WITHIN("batch_norm/training 4-D", 4, batch_norm_in_training(x));
   GOLDEN_WITHIN("batch_norm/without statistics", 4, batch_norm(x[0], {.training = true}));
+  GOLDEN_WITHIN("batch_norm_relu/training", 4, batch_norm_relu_in_training(x));
+  GOLDEN_WITHIN("batch_norm_relu/training 4-D", 4, batch_norm_relu_in_training(x));
+  GOLDEN("batch_norm_relu/residual", with_residual(x));
+  GOLDEN("batch_norm_relu/residual 4-D", with_residual(x));
+  GOLDEN_WITHIN("batch_norm_relu/residual, training", 4, batch_norm_relu(x[0], {.training = true}, x[1]));
   GOLDEN_WITHIN("instance_norm", 4, instance_norm(x[0], {.weight = x[1], .bias = x[2]}));
   GOLDEN("instance_norm/statistics",
          instance_norm(x[0], {.running_mean = x[1], .running_var = x[2], .use_input_stats = false}));

@@ -1,5 +1,7 @@
 // Cases of the normalising ops.
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "reduce_oracle.h"
 
@@ -51,6 +53,35 @@ Oracle batch_oracle(double eps) {
   };
 }
 
+/** Where batch_norm's running statistics are 0.25 and 1.75, and eps 0.5. */
+BatchNormOptions in_evaluation(const std::vector<Tensor>& x) {
+  const std::int64_t c = x[0].shape()[1];
+  const TensorOptions there{.device = x[0].device()};
+  return {.running_mean = full({c}, 0.25, there),
+          .running_var = full({c}, 1.75, there),
+          .weight = x[1],
+          .bias = x[2],
+          .eps = 0.5};
+}
+Array evaluated(const std::vector<Array>& x) {
+  Array y = x[0];
+  for (std::int64_t i = 0; i < y.numel(); ++i) {
+    const std::size_t c = channel_of(x[0].shape, i);
+    y.values[static_cast<std::size_t>(i)] = (x[0][i] - 0.25) / 1.5 * x[1].values[c] + x[2].values[c];
+  }
+  return y;
+}
+
+/** relu of the result of another oracle, plus an operand where a number is given. */
+Oracle rectified(const Oracle& oracle, std::optional<std::size_t> residual = {}) {
+  return [=](const std::vector<Array>& x) {
+    Array y = oracle(x)[0];
+    for (std::size_t i = 0; i < y.values.size(); ++i)
+      y.values[i] = std::max(0.0, y.values[i] + (residual ? x[*residual].values[i] : 0));
+    return std::vector<Array>{y};
+  };
+}
+
 /** Lines of `groups` groups of channels of each sample. */
 Oracle group_oracle(std::int64_t groups, double eps) {
   return [=](const std::vector<Array>& x) {
@@ -76,6 +107,8 @@ Oracle row_oracle(int rank, double eps, bool centered) {
 }
 
 const Operand kWeight{.low = 0.5, .high = 1.5, .parameter_like = true}, kBias{.parameter_like = true};
+// Far from what it is added to: a sum near 0 may round to the other side of relu than the exact one.
+const Operand kResidual{.low = -20, .high = 20};
 
 const std::vector<std::vector<Shape>> kChannelShapes{
     {{4, 3}, {3}, {3}},    {{2, 3, 4}, {3}, {3}}, {{2, 3, 2, 2}, {3}, {3}}, {{70, 5}, {5}, {5}},
@@ -100,30 +133,46 @@ const Registrar additions([] {
             .oracle = batch_oracle(0.1),
             .shapes = first_operand(kChannelShapes),
             .factor = 8});
+  add_case({.op = "batch_norm",
+            .variant = "evaluation",
+            .call = CALL(batch_norm(x[0], in_evaluation(x))),
+            .oracle = [](const std::vector<Array>& x) { return std::vector<Array>{evaluated(x)}; },
+            .operands = {{}, kWeight, kBias},
+            .shapes = kChannelShapes,
+            .factor = 4});
   add_case(
-      {.op = "batch_norm",
-       .variant = "evaluation",
-       .call =
-           [](const std::vector<Tensor>& x) {
-             const std::int64_t c = x[0].shape()[1];
-             const TensorOptions there{.device = x[0].device()};
-             const Tensor mean = full({c}, 0.25, there), var = full({c}, 1.75, there);
-             return std::vector<Tensor>{batch_norm(
-                 x[0], {.running_mean = mean, .running_var = var, .weight = x[1], .bias = x[2], .eps = 0.5})};
-           },
-       .oracle =
-           [](const std::vector<Array>& x) {
-             Array y = x[0];
-             for (std::int64_t i = 0; i < y.numel(); ++i) {
-               const std::size_t c = channel_of(x[0].shape, i);
-               y.values[static_cast<std::size_t>(i)] =
-                   (x[0][i] - 0.25) / 1.5 * x[1].values[c] + x[2].values[c];
-             }
-             return std::vector<Array>{y};
-           },
+      {.op = "batch_norm_relu",
+       .variant = "training",
+       .call = CALL(batch_norm_relu(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2})),
+       .oracle = rectified(batch_oracle(1e-2)),
        .operands = {{}, kWeight, kBias},
        .shapes = kChannelShapes,
-       .factor = 4});
+       .factor = 8});
+  add_case({.op = "batch_norm_relu",
+            .variant = "training, residual",
+            .call = CALL(
+                batch_norm_relu(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2}, x[3])),
+            .oracle = rectified(batch_oracle(1e-2), 3),
+            .operands = {{}, kWeight, kBias, kResidual},
+            .shapes = {{{4, 3}, {3}, {3}, {4, 3}},
+                       {{2, 3, 4}, {3}, {3}, {2, 3, 4}},
+                       {{2, 3, 2, 2}, {3}, {3}, {2, 3, 2, 2}},
+                       {{0, 2, 3}, {2}, {2}, {0, 2, 3}}},
+            .factor = 8});
+  add_case({.op = "batch_norm_relu",
+            .variant = "training, plain, residual",
+            .call = CALL(batch_norm_relu(x[0], {.training = true, .eps = 0.1}, x[1])),
+            .oracle = rectified([](const std::vector<Array>& x) { return batch_oracle(0.1)({x[0]}); }, 1),
+            .operands = {{}, kResidual},
+            .shapes = {{{4, 3}, {4, 3}}, {{2, 1, 9}, {2, 1, 9}}},
+            .factor = 8});
+  add_case({.op = "batch_norm_relu",
+            .variant = "evaluation",
+            .call = CALL(batch_norm_relu(x[0], in_evaluation(x))),
+            .oracle = rectified([](const std::vector<Array>& x) { return std::vector<Array>{evaluated(x)}; }),
+            .operands = {{}, kWeight, kBias},
+            .shapes = kChannelShapes,
+            .factor = 4});
 
   for (const std::int64_t groups : {1, 2, 4})
     add_case({.op = "group_norm",

@@ -1,23 +1,16 @@
 // mlp against its parts: the same bits in both directions, wherever it runs, and what Sequential makes of it.
 #include <mezzo.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
-#include <utility>
 
 #include "../support/catch.h"
-#include "samples.h"
+#include "joined.h"
 
 using namespace mezzo;
+using namespace cases::joined;
 
 namespace {
-
-Tensor leaf(const Shape& shape, DType dtype, double scale) {
-  const NoGrad no_grad;
-  Tensor x = (randn(shape) * scale).to(dtype);
-  return cases::to_tensor(cases::to_array(x), {}, dtype, cases::Layout::contiguous).requires_grad_();
-}
 
 struct Layers {
   Tensor x;
@@ -55,12 +48,6 @@ struct Layers {
     return out;
   }
 };
-
-bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!cases::same_bits(a[i].to(cpu), b[i].to(cpu))) return false;
-  return a.size() == b.size();
-}
 
 /** The largest difference over the larger of 1 and the element. */
 double difference(const Tensor& a, const Tensor& b) {
@@ -156,25 +143,6 @@ TEST_CASE("gradients of an mlp go where they are asked for", "[ops]") {
        {std::vector<Tensor>{layers.x, layers.biases[0]}, {layers.weights[1]}})
     CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
 }
-
-namespace {
-
-struct Names final : TraceHook {
-  std::vector<std::string> names;
-  Names() : outer(std::exchange(thread_hooks().trace, this)) {}
-  ~Names() { thread_hooks().trace = outer; }
-  void trace(const OpRow& row, Inputs, Outputs) override { names.emplace_back(row.traits.name); }
-  TraceHook* outer;
-};
-
-int count(const std::vector<std::string>& names, std::string_view name) {
-  return static_cast<int>(std::count(names.begin(), names.end(), name));
-}
-
-/** The name of the node that made x. */
-std::string origin(const Tensor& x) { return find_grad_state(x)->grad_fn->name(); }
-
-}  // namespace
 
 TEST_CASE("a Sequential joins linear layers with relu between them where nobody can tell", "[ops]") {
   manual_seed(8);

@@ -1,0 +1,179 @@
+// The CUDA kernels of batch_norm, alone and with relu behind it, of their gradients, and of the update of running statistics. Where a channel is small
+// enough for one block, that block finds its statistics and normalises it: one launch, the second pass over x is from the cache.
+#include "../../tensor/elementwise/activation.h"
+#include "../attach.h"
+#include "channel_norm.h"
+#include "map.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+// ---- forward ------------------------------------------------------------------------------------------------------------
+
+/** relu(normal + residual), the normalised value rounded to the result's dtype before. */
+struct ReluTail {
+  Array residual;
+  DType dtype = DType::f32;
+
+  template <class C> __device__ C rounded(C value) const {
+    if (dtype == DType::f16) return element_as<C>(element_as<Half>(value));
+    if (dtype == DType::bf16) return element_as<C>(element_as<BFloat16>(value));
+    return value;
+  }
+  template <class C> __device__ C operator()(C normal, std::int64_t place) const {
+    return op::Relu::forward<C>(residual.data ? rounded(normal) + residual.load<C>(place) : normal);
+  }
+};
+
+template <class C, class After>
+__global__ void __launch_bounds__(kWholeThreads)
+    whole_norm_kernel(const __grid_constant__ Normalisation<C> norm, const __grid_constant__ After after) {
+  MZ_SHARED(MomentsState<C>, room, kWholeThreads);
+  const ChannelWalk walk(norm.runs);
+  normalise_runs(norm, after, walk, Statistics<C>(moments_over<C>(walk, norm.x, room)));
+}
+
+template <class After>
+void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const After& after) {
+  const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
+  const Tensor mean = row_major(in[3]), var = row_major(in[4]);
+  const Sizes s(x.shape());
+  const Channels runs = spread_channels(s.samples, s.channels, s.inner),
+                 whole = whole_channels(s.samples, s.channels, s.inner);
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    Normalisation<C> norm{.runs = runs,
+                          .sharing = {1, s.channels},
+                          .x = Array(x),
+                          .weight = Array(weight),
+                          .bias = Array(bias),
+                          .given_mean = Array(mean),
+                          .given_var = Array(var),
+                          .eps = attrs.eps};
+    norm.write_to(out);
+    if (attrs.training && attrs.tracks) {
+      norm.running_mean = Array(in[3]);
+      norm.running_var = Array(in[4]);
+      norm.move_mean = {attrs.momentum, 1};
+      norm.move_var = {attrs.momentum, op::unbiased_scale(runs.length())};
+      norm.batches = in[5].defined() ? in[5].data<std::int64_t>() : nullptr;
+    }
+    if (attrs.training && whole.is_small()) {
+      norm.runs = whole;
+      launch(&whole_norm_kernel<C, After>, grid_of(whole), current_stream(x.device()), norm, after);
+    } else {
+      normalise(norm, after, attrs.training ? &runs : nullptr, x.device());
+    }
+  });
+}
+
+void batch_norm(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  forward(in, out, attrs, AsIs{});
+}
+
+void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  const Tensor residual = row_major(in[6]);
+  forward(in, out, attrs, ReluTail{Array(residual), out[0].dtype()});
+}
+
+// ---- gradients ------------------------------------------------------------------------------------------------------------
+
+/** Lets g pass where relu let pass: by its result y where that is given, else by what was made of x. What has passed is the residual's gradient. */
+struct ReluGate {
+  static constexpr bool kReadsX = true;
+  Array y, g_residual;
+  double zero = 0;  // what is not above it was rounded to 0, or is below
+
+  template <class C> __device__ C operator()(C g, C normal, std::int64_t place) const {
+    if (!y.data) return normal > static_cast<C>(zero) ? g : C(0);
+    const C result = y.load<C>(place);
+    return op::Relu::gradient<C>(g, result, result);
+  }
+  template <class C> __device__ void keep(C g, std::int64_t place) const {
+    if (g_residual.data) g_residual.store<C>(place, g);
+  }
+};
+
+template <class C, class Gate>
+__global__ void __launch_bounds__(kWholeThreads)
+    whole_backward_kernel(const __grid_constant__ NormBackward<C> norm, const __grid_constant__ Gate gate) {
+  MZ_SHARED(GradientSums<C>, room, kWholeThreads);
+  const ChannelWalk walk(norm.runs);
+  const RunCoefficients<C> run(norm, walk);
+  differentiate_runs(norm, gate, walk, run, gradient_sums_over(norm, gate, walk, run, room));
+}
+
+template <class Gate>
+void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const Gate& gate) {
+  const Held held(in);
+  const Device device = held.x.device();
+  const Sizes s(held.x.shape());
+  const Channels whole = whole_channels(s.samples, s.channels, s.inner);
+  const runtime::Stream stream = current_stream(device);
+  visit_floating_compute(held.x.dtype(), [&]<class C>(std::type_identity<C>) {
+    NormBackward<C> norm = held.operands<C>(out);
+    norm.bias = Array(bias);
+    norm.sharing = {1, s.channels};
+    norm.count = static_cast<C>(whole.length());
+    norm.through_statistics = training;
+    if (whole.is_small()) {
+      norm.runs = whole;
+      launch(&whole_backward_kernel<C, Gate>, grid_of(whole), stream, norm, gate);
+      return;
+    }
+    norm.runs = spread_channels(s.samples, s.channels, s.inner);
+    const Tensor room = sums_room<C>(s.channels * norm.runs.chunks, device);
+    auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
+    launch(&gradient_sums_kernel<C, Gate>, grid_of(norm.runs), stream, norm, gate, partial);
+    launch(&norm_backward_kernel<C, Gate>, grid_of(norm.runs), stream, norm, gate, partial, norm.runs.chunks);
+  });
+}
+
+void batch_norm_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  backward(in, out, {}, attrs.training, NoGate{});
+}
+
+void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
+  const Tensor bias = row_major(in[5]), y = row_major(in[6]);
+  const double zero = op::largest_rounded_to_zero(in[1].dtype());
+  const Array g_residual = y.defined() ? Array(out[3]) : Array();
+  backward(in, out, bias, attrs.training, ReluGate{Array(y), g_residual, zero});
+}
+
+// ---- running statistics -----------------------------------------------------------------------------------------------------
+
+template <class C>
+__global__ void __launch_bounds__(kMapThreads)
+    update_kernel(const __grid_constant__ Map map, const op::UpdateRunning::Attrs attrs) {
+  for_each_run(map, [&](std::int64_t at, int n) {
+    C running[kRun], batch[kRun];
+    load_run<C>(map, map.in[0], at, n, running);
+    load_run<C>(map, map.in[1], at, n, batch);
+#pragma unroll
+    for (int k = 0; k < kRun; ++k)
+      if (k < n) running[k] = op::updated_running<C>(attrs, running[k], batch[k]);
+    store_run<C>(map, map.out[0], at, n, running);
+  });
+}
+
+template <class C> void launch_update(const Map& map, const void* attrs, runtime::Stream stream) {
+  launch(&update_kernel<C>, map_grid(map), stream, map, *static_cast<const op::UpdateRunning::Attrs*>(attrs));
+}
+
+void update_running(Inputs in, Outputs out, const op::UpdateRunning::Attrs& attrs) {
+  constexpr MapFns fns{&launch_update<float>, &launch_update<double>};
+  map_elements(fns, compute_dtype(in[1].dtype()), in, out, &attrs);
+}
+
+}  // namespace
+
+void attach_batch_norm() {
+  attach<op::BatchNorm, batch_norm>();
+  attach<op::BatchNormBackward, batch_norm_backward>();
+  attach<op::BatchNormRelu, batch_norm_relu>();
+  attach<op::BatchNormReluBackward, batch_norm_relu_backward>();
+  attach<op::UpdateRunning, update_running>();
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,97 @@
+// The CUDA kernels of group_norm and instance_norm and of their gradient.
+#include "../../tensor/ops/group_norm.h"
+
+#include "../attach.h"
+#include "channel_norm.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
+  const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
+  const Sizes s(x.shape());
+  const std::int64_t groups = out[1].shape()[1];
+  if (groups == 0) return;
+  const std::int64_t per_group = s.channels / groups;
+  const Channels statistics = spread_channels(1, s.samples * groups, per_group * s.inner);
+  visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    Normalisation<C> norm{.runs = spread_channels(1, s.samples * s.channels, s.inner),
+                          .sharing = {per_group, s.channels},
+                          .x = Array(x),
+                          .weight = Array(weight),
+                          .bias = Array(bias),
+                          .eps = attrs.eps};
+    norm.write_to(out);
+    normalise(norm, AsIs{}, &statistics, x.device());
+  });
+}
+
+/** One block per group: the weighted sums of its runs. Behind them one per channel: its gradients of weight and bias. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    group_sums_kernel(const __grid_constant__ NormBackward<C> norm, const GradientSums<C>* partial,
+                      GradientSums<C>* of_group) {
+  MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
+  const std::int64_t chunks = norm.runs.chunks, per_group = norm.sharing.per_group,
+                     channels = norm.sharing.weights, samples = norm.runs.channels / channels,
+                     groups = norm.runs.channels / per_group;
+  const std::int64_t block = blockIdx.x;
+  const bool for_group = block < groups;
+  const std::int64_t count = (for_group ? per_group : samples) * chunks;
+  GradientSums<C> sums;
+  for (std::int64_t i = threadIdx.x; i < count; i += kSpreadThreads) {
+    const std::int64_t run =
+        for_group ? block * per_group + i / chunks : i / chunks * channels + (block - groups);
+    const GradientSums<C> part = partial[run * chunks + i % chunks];
+    const C weight = for_group ? norm.weight.load_or(run % channels, C(1)) : C(1);
+    const C weight_x = for_group ? weight : norm.rstd[run / per_group];
+    sums = sums + GradientSums<C>{weight * part.g, weight_x * part.gx};
+  }
+  const int thread = static_cast<int>(threadIdx.x);
+  sums = joined({.slots = 1, .parts = kSpreadThreads}, {0, thread}, room, sums, Plus{});
+  if (thread != 0) return;
+  if (for_group) {
+    of_group[block] = sums;
+  } else {
+    norm.gw[block - groups] = norm.count == C(0) ? C(0) : sums.gx;
+    norm.gb[block - groups] = sums.g;
+  }
+}
+
+void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
+  const Held held(in);
+  const Device device = held.x.device();
+  const Sizes s(held.x.shape());
+  const std::int64_t groups = held.mean.shape()[1];
+  if (groups == 0) return;
+  visit_floating_compute(held.x.dtype(), [&]<class C>(std::type_identity<C>) {
+    NormBackward<C> norm = held.operands<C>(out);
+    norm.runs = spread_channels(1, s.samples * s.channels, s.inner);
+    norm.sharing = {std::max<std::int64_t>(1, s.channels / groups), s.channels};
+    norm.count = static_cast<C>(norm.sharing.per_group * s.inner);
+    norm.through_statistics = norm.sums_are_weighted = true;
+    const std::int64_t states = norm.runs.channels * norm.runs.chunks, statistics = s.samples * groups;
+    const Tensor room = sums_room<C>(states + statistics, device);
+    auto *const partial = static_cast<GradientSums<C>*>(room.raw_data()), *const of_group = partial + states;
+    const runtime::Stream stream = current_stream(device);
+    const NoGate gate;
+    launch(&gradient_sums_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, partial);
+    launch(&group_sums_kernel<C>, {.blocks = statistics + s.channels, .threads = kSpreadThreads}, stream,
+           norm, partial, of_group);
+    norm.gw = nullptr;
+    launch(&norm_backward_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, of_group,
+           std::int64_t{1});
+  });
+}
+
+}  // namespace
+
+void attach_group_norm() {
+  attach<op::GroupNorm, group_norm>();
+  attach<op::GroupNormBackward, group_norm_backward>();
+  attach<op::InstanceNorm, group_norm>();
+}
+
+}  // namespace mezzo::gpu

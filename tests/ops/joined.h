@@ -1,0 +1,46 @@
+// What the tests of joined ops share: leaves, comparing lists bit for bit, and who was called.
+// Sees: samples.h.
+// Read next: linear_chain.cpp, batch_norm_relu.cpp (the users).
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "samples.h"
+
+namespace cases::joined {
+
+using mezzo::Inputs, mezzo::OpRow, mezzo::Outputs;
+
+/** Normal values on the device under test. */
+inline Tensor leaf(const Shape& shape, DType dtype, double scale) {
+  const mezzo::NoGrad no_grad;
+  const Tensor x = (mezzo::randn(shape) * scale).to(dtype);
+  return to_tensor(to_array(x), {}, dtype, Layout::contiguous).requires_grad_();
+}
+
+inline bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i)
+    if (!cases::same_bits(a[i].to(mezzo::cpu), b[i].to(mezzo::cpu))) return false;
+  return a.size() == b.size();
+}
+
+/** The names of the ops that are called while it lives. */
+struct Names final : mezzo::TraceHook {
+  std::vector<std::string> names;
+  Names() : outer(std::exchange(mezzo::thread_hooks().trace, this)) {}
+  ~Names() { mezzo::thread_hooks().trace = outer; }
+  void trace(const OpRow& row, Inputs, Outputs) override { names.emplace_back(row.traits.name); }
+  TraceHook* outer;
+};
+
+inline int count(const std::vector<std::string>& names, std::string_view name) {
+  return static_cast<int>(std::count(names.begin(), names.end(), name));
+}
+
+/** The name of the node that made x. */
+inline std::string origin(const Tensor& x) { return mezzo::find_grad_state(x)->grad_fn->name(); }
+
+}  // namespace cases::joined
