@@ -104,7 +104,7 @@ std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype
   for (const State::Remembered& r : state_->remembered) {
     if (is_it(r) || r.dtype != dtype || !(r.weight.device() == weight.device()) || !admits(r.weight, dtype))
       continue;
-    if (!r.weight.is_contiguous() || state_->entries.count(State::key_of(r.weight, dtype)) > 0) continue;
+    if (!lie_alike(r.weight, r.weight) || state_->entries.count(State::key_of(r.weight, dtype)) > 0) continue;
     weights.push_back(r.weight);
     state_->this_round.push_back(r);
   }
@@ -118,7 +118,7 @@ std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtyp
   std::vector<Tensor> casts;
   std::vector<optim::AxpbyTensors> items;
   for (const Tensor& w : weights) {
-    casts.push_back(empty_tensor(w.shape(), dtype, w.device()));
+    casts.push_back(empty_tensor(w.shape(), dtype, w.device(), false, w.memory_format()));
     items.push_back({w.detach(), {}, casts.back()});
   }
   optim::axpby(items, 1, 0, optim::CheckFinite::none, {});

@@ -136,9 +136,10 @@ std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
                           .expected = "bf16, f32 or f64",
                           .hint = "keep the parameters in f32 and run the forward pass under autocast"});
       if (grad.defined()) {
-        const Tensor dense = grad.is_contiguous() ? grad.detach() : grad.detach().contiguous();
+        const bool is_dense = lie_alike(grad, grad);
+        const Tensor dense = is_dense ? grad.detach() : grad.detach().contiguous();
         work.push_back({dense, {}, dense});
-        if (!grad.is_contiguous()) slot.param.set_grad(dense);
+        if (!is_dense) slot.param.set_grad(dense);
       }
       ++position;
     }

@@ -55,7 +55,9 @@ Tensor new_gradient(const Tensor& master) {
 }
 
 /** The gradient itself where it can be written in place, else a dense copy. */
-Tensor dense(const Tensor& grad) { return grad.is_contiguous() ? grad.detach() : grad.detach().contiguous(); }
+Tensor dense(const Tensor& grad) {
+  return lie_alike(grad, grad) ? grad.detach() : grad.detach().contiguous();
+}
 
 }  // namespace
 

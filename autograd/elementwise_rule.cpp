@@ -36,16 +36,19 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   for (std::size_t i = 0; i < count; ++i) in[i] = saved.inputs[i];
   in[count] = saved.outputs[0];
   in[count + 1] = gy;
+  const Inputs operands(in.data(), count + 2);
+  const MemoryFormat format = kept_format(saved.row.traits.channels_last, operands, gy.shape());
   for (std::size_t i = 0; i < count; ++i) {
     if (!saved.wanted[i]) continue;
     // A gradient still to be summed over broadcast dimensions stays in the arithmetic's type: one rounding in all.
     const TensorMeta& meta = saved.metas[i];
     const bool broadcast = !(meta.shape == gy.shape());
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
-    out[i] = empty_tensor(gy.shape(), broadcast ? compute_dtype(meta.dtype) : dtype, gy.device());
+    out[i] =
+        empty_tensor(gy.shape(), broadcast ? compute_dtype(meta.dtype) : dtype, gy.device(), false, format);
   }
   const DerivativeFn kernel = saved.row.derivative[static_cast<std::size_t>(gy.device().kind)];
-  kernel(saved.row, {in.data(), count + 2}, {out.data(), count}, saved.attrs_address);
+  kernel(saved.row, operands, {out.data(), count}, saved.attrs_address);
   return Grads(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
 }
 

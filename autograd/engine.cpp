@@ -25,9 +25,9 @@ void add_into(Tensor& sum, Tensor g) {
   if (!g.defined()) return;
   if (!sum.defined())
     sum = std::move(g);
-  else if (!grad_enabled() && exclusively_owned(sum) && sum.is_contiguous())
+  else if (!grad_enabled() && exclusively_owned(sum) && lie_alike(sum, sum))
     add_(sum, g);
-  else if (!grad_enabled() && exclusively_owned(g) && g.is_contiguous())
+  else if (!grad_enabled() && exclusively_owned(g) && lie_alike(g, g))
     sum = add_(g, sum);
   else
     sum = add(sum, g);
@@ -206,11 +206,12 @@ class Walk {
       task.gathered[0] = g;
       return capture(leaf.impl(), task.gathered);
     }
-    accumulate(state, std::move(g));
+    accumulate(leaf, state, std::move(g));
     for (const auto& hook : state.accumulated_hooks) hook(leaf);
   }
 
-  void accumulate(GradState& state, Tensor g) {
+  /** The first gradient lies as its leaf does, without gaps: who updates many at a time takes both for flat arrays. */
+  void accumulate(const Tensor& leaf, GradState& state, Tensor g) {
     if (state.grad.defined()) {
       if (create_graph_)
         state.grad = add(state.grad, g);
@@ -218,8 +219,9 @@ class Walk {
         add_(state.grad, g);
       return;
     }
-    const bool may_keep = create_graph_ || (exclusively_owned(g) && g.is_contiguous());
-    state.grad = may_keep ? std::move(g) : g.clone();
+    const bool fits = lie_alike(g, leaf) || (!lie_alike(leaf, leaf) && g.is_contiguous());
+    const bool may_keep = create_graph_ || (exclusively_owned(g) && fits);
+    state.grad = may_keep ? std::move(g) : apply_with<op::Clone>({leaf.memory_format()}, g);
     state.grad.impl()->storage->set_category(MemoryCategory::gradients);
   }
 

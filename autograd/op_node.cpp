@@ -45,7 +45,10 @@ OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
   for (std::size_t i = 0; i < in.size(); ++i) {
     follow(gradient_edge(in[i]));
     wanted_[i] = static_cast<bool>(next().back());
-    metas_.push_back(in[i].defined() ? TensorMeta{in[i].shape(), in[i].dtype(), in[i].device()}
+    metas_.push_back(in[i].defined() ? TensorMeta{.shape = in[i].shape(),
+                                                  .dtype = in[i].dtype(),
+                                                  .device = in[i].device(),
+                                                  .format = in[i].memory_format()}
                                      : TensorMeta{});
   }
   const Needs needs = needs_of(row, {wanted_.get(), in.size()});

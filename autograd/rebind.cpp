@@ -44,6 +44,7 @@ void rebind(const Tensor& leaf, const Tensor& data) {
   to.numel = from.numel;
   to.dtype = from.dtype;
   to.contiguous = from.contiguous;
+  to.channels_last = from.channels_last;
   to.storage = from.storage;
   if (grad.defined() &&
       !(grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype() && grad.device() == leaf.device()))

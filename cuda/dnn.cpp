@@ -22,6 +22,7 @@ Key key_of(const Convolution& c) {
   Key key{static_cast<std::int64_t>(c.x.dtype),
           static_cast<std::int64_t>(c.wanted),
           c.dims,
+          static_cast<std::int64_t>(c.format),
           c.x.batch,
           c.x.channels,
           c.y.channels,

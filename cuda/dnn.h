@@ -10,13 +10,14 @@
 
 namespace mezzo::gpu::dnn {
 
-/** y = x convolved with w, plus a bias; and the same three arrays with another one wanted. Row-major, of one floating dtype; sums in f32 (f64),
+/** y = x convolved with w, plus a bias; and the same three arrays with another one wanted. Without gaps, of one floating dtype; sums in f32 (f64),
  *  one rounding. */
 struct Convolution {
   enum class Wanted : std::uint8_t { y, x, weight };
   Wanted wanted = Wanted::y;
-  int dims = 2;               // spatial dimensions that count; the others have size 1
-  op::Volume x = {}, y = {};  // the geometry's in and out
+  int dims = 2;                                    // spatial dimensions that count; the others have size 1
+  MemoryFormat format = MemoryFormat::contiguous;  // of x, y and the weight
+  op::Volume x = {}, y = {};                       // the geometry's in and out
   op::ConvGeometry geometry = {};
   const void* weight = nullptr;  // (y's channels, x's channels / groups, taps)
   const void* bias = nullptr;    // one element for each channel of y, of the same dtype; where y is wanted

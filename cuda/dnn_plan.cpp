@@ -24,10 +24,9 @@ cudnnDataType_t data_type(DType dtype) {
   }
 }
 
-Sizes row_major_strides(const Sizes& sizes) {
-  Sizes strides(sizes.size(), 1);
-  for (std::size_t i = sizes.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
-  return strides;
+Sizes strides_of(MemoryFormat format, const Sizes& sizes) {
+  const Strides strides = strides_in(format, sizes);
+  return {strides.begin(), strides.end()};
 }
 
 /** The library wants two spatial dimensions or three. */
@@ -52,11 +51,11 @@ struct Array {
   bool intermediate = false;  // never written to memory
 };
 
-Descriptor described(const Array& array) {
+Descriptor described(const Array& array, MemoryFormat format) {
   Descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, array.type);
   d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, array.sizes);
-  d.set(CUDNN_ATTR_TENSOR_STRIDES, row_major_strides(array.sizes));
+  d.set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(format, array.sizes));
   d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, array.intermediate ? std::int64_t{'i'} : array.name);
   d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
         array.intermediate ? 16 : std::min<std::int64_t>(alignment(array.data), 16));
@@ -125,7 +124,7 @@ constexpr OperationNames kOperations[] = {
 /** The arrays and the one or two operations on them, as the library's descriptors. */
 class Graph {
  public:
-  explicit Graph(const Convolution& c) {
+  explicit Graph(const Convolution& c) : format_(c.format) {
     const cudnnDataType_t type = data_type(c.x.dtype);
     const std::int64_t channels_of_group = c.x.channels / c.geometry.groups;
     const std::size_t at_x = add({kX, c.x.data, sizes_of(c, c.x.batch, c.x.channels, c.geometry.in), type});
@@ -161,7 +160,7 @@ class Graph {
 
  private:
   std::size_t add(const Array& array) {
-    parts_.push_back(described(array));
+    parts_.push_back(described(array, format_));
     return parts_.size() - 1;
   }
 
@@ -191,6 +190,7 @@ class Graph {
     add_operation(std::move(operation));
   }
 
+  MemoryFormat format_;
   std::vector<Descriptor>
       parts_;  // in the order of their making; the library keeps pointers to what they hold
   std::vector<cudnnBackendDescriptor_t> operations_;

@@ -168,7 +168,8 @@ std::vector<Tensor> detached(const std::vector<Tensor>& tensors) {
 /** What one capture is good for. */
 std::string key_of(const std::vector<Tensor>& inputs) {
   std::string key;
-  for (const Tensor& x : inputs) key += x.defined() ? str(name(x.dtype()), x.shape(), ";") : "-;";
+  for (const Tensor& x : inputs)
+    key += x.defined() ? str(name(x.dtype()), x.shape(), name(x.memory_format()), ";") : "-;";
   return key;
 }
 
@@ -201,7 +202,7 @@ struct CapturedStep::State {
       if (!slots[i].defined() || slots[i].numel() == 0) continue;
       const Tensor source = inputs[i].detach();
       if (source.device() == cpu) {
-        const Tensor dense = source.contiguous();
+        const Tensor dense = source.contiguous(slots[i].memory_format());
         upload(slots[i], dense.raw_data(), static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()),
                copying);
       } else {
@@ -214,7 +215,8 @@ struct CapturedStep::State {
   std::optional<Entry> captured(const std::vector<Tensor>& inputs) const {
     Entry entry;
     for (const Tensor& x : inputs)
-      entry.slots.push_back(x.defined() ? empty_tensor(x.shape(), x.dtype(), device) : x);
+      entry.slots.push_back(x.defined() ? empty_tensor(x.shape(), x.dtype(), device, false, x.memory_format())
+                                        : x);
     try {
       entry.graph.capture(device, [&] { entry.results = detached(function(entry.slots)); });
     } catch (const CapturePostponed&) {

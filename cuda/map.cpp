@@ -6,7 +6,8 @@ namespace mezzo::gpu {
 
 namespace {
 
-MapOperand describe(const Tensor& x, const Shape& shape) {
+/** Its strides are in the order of the format. */
+MapOperand describe(const Tensor& x, const Shape& shape, MemoryFormat format) {
   MapOperand operand;
   if (!x.defined()) return operand;
   operand.dtype = x.dtype();
@@ -21,8 +22,10 @@ MapOperand describe(const Tensor& x, const Shape& shape) {
   operand.layout = MapOperand::Layout::tensor;
   operand.data = x.raw_data();
   const int lead = shape.rank() - x.dim();
-  for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] != 1) operand.strides[lead + i] = x.strides()[i];
+  for (int place = 0; place < shape.rank(); ++place) {
+    const int i = dim_at(format, shape.rank(), place) - lead;
+    if (i >= 0 && x.shape()[i] != 1) operand.strides[place] = x.strides()[i];
+  }
   return operand;
 }
 
@@ -41,20 +44,21 @@ bool run_on(Map& map, int outer, int inner, std::int64_t size) {
 }
 
 /** Leaves out dimensions of size 1 and takes neighbours together. */
-void collapse(Map& map, const Shape& shape) {
+void collapse(Map& map, const Shape& shape, MemoryFormat format) {
   const auto move = [&map](int to, int from) {
     for_each_tensor(map, [&](MapOperand& x) { x.strides[to] = x.strides[from]; });
   };
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == 1) continue;
+  for (int place = 0; place < shape.rank(); ++place) {
+    const std::int64_t size = shape[dim_at(format, shape.rank(), place)];
+    if (size == 1) continue;
     const int last = map.rank - 1;
-    if (map.rank > 0 && run_on(map, last, i, shape[i])) {
-      map.sizes[last] *= shape[i];
-      move(last, i);
+    if (map.rank > 0 && run_on(map, last, place, size)) {
+      map.sizes[last] *= size;
+      move(last, place);
       continue;
     }
-    map.sizes[map.rank] = shape[i];
-    move(map.rank++, i);
+    map.sizes[map.rank] = size;
+    move(map.rank++, place);
   }
   if (map.rank == 0) {
     map.sizes[map.rank++] = 1;
@@ -73,17 +77,19 @@ bool has_vectors(const Map& map, const MapOperand& x) {
   return true;
 }
 
-Map map_of(Inputs in, Outputs out) {
+Map map_of(Inputs in, Outputs out, MapOrder order) {
   Map map;
   Shape shape;
+  MemoryFormat format = MemoryFormat::contiguous;
   for (const Tensor& y : out)
     if (y.defined()) {
       shape = y.shape();
       map.count = y.numel();
+      if (order == MapOrder::as_written) format = y.memory_format();
     }
-  for (std::size_t i = 0; i < in.size(); ++i) map.in[i] = describe(in[i], shape);
-  for (std::size_t i = 0; i < out.size(); ++i) map.out[i] = describe(out[i], shape);
-  collapse(map, shape);
+  for (std::size_t i = 0; i < in.size(); ++i) map.in[i] = describe(in[i], shape, format);
+  for (std::size_t i = 0; i < out.size(); ++i) map.out[i] = describe(out[i], shape, format);
+  collapse(map, shape, format);
   map.whole_runs = map.rank == 1 || map.sizes[map.rank - 1] % kRun == 0;
   for_each_tensor(map, [&](MapOperand& x) { x.vectors = map.whole_runs && has_vectors(map, x); });
   return map;
@@ -97,8 +103,9 @@ Device device_of(Outputs out) {
 
 }  // namespace
 
-void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
-  const Map map = map_of(in, out);
+void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs,
+                  MapOrder order) {
+  const Map map = map_of(in, out, order);
   if (map.count == 0) return;
   const MapFns::Fn fn = compute == DType::f32 ? fns.f32 : compute == DType::f64 ? fns.f64 : fns.i64;
   fn(map, attrs, current_stream(device_of(out)));

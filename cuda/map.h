@@ -26,6 +26,12 @@ struct MapOperand {
 inline constexpr int kRun = 4;
 inline constexpr int kMostMapInputs = 6, kMostMapOutputs = 4;
 
+/** The order in which a kernel counts the elements of the common shape. */
+enum class MapOrder : std::uint8_t {
+  as_written,  // that of the outputs' memory, row-major or channels-last: for kernels that treat all elements alike
+  row_major,
+};
+
 /** All operands of one kernel. Dimensions that run on into each other in every operand are taken together. */
 struct Map {
   std::int64_t count = 0;  // elements
@@ -44,6 +50,7 @@ struct MapFns {
 
 /** Applies `fns` in the arithmetic of `compute` to operands broadcast to the shape of the outputs. Each value is converted on load, each result
  *  rounded once on store. Undefined operands are skipped; 0-dim operands may be on the CPU. */
-void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs);
+void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs,
+                  MapOrder order = MapOrder::as_written);
 
 }  // namespace mezzo::gpu

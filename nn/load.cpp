@@ -125,7 +125,8 @@ Plan checked_plan(std::string_view op, const Module& module, const StateDict& va
 /** The value as the slot's tensor can take it without further memory. */
 Tensor prepared(const Slot& slot, const Tensor& value) {
   const Tensor here = value.detach().to(slot.tensor.device());
-  return slot.rule ? here.contiguous() : here.to(slot.tensor.dtype()).contiguous();
+  const Tensor converted = slot.rule ? here : here.to(slot.tensor.dtype());
+  return lie_alike(converted, slot.tensor) ? converted : converted.contiguous(slot.tensor.memory_format());
 }
 
 }  // namespace

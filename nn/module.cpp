@@ -228,6 +228,16 @@ const Module& Module::to(Device device) const {
   return *this;
 }
 
+const Module& Module::to(MemoryFormat format) const {
+  std::vector<NamedTensor> entries = all_tensors(*this);
+  std::erase_if(entries, [&](const NamedTensor& entry) {
+    const Tensor& x = entry.tensor;
+    return !may_be_channels_last(x.dim()) || x.strides() == strides_in(format, x.shape());
+  });
+  convert_all(entries, format);
+  return *this;
+}
+
 const Module& Module::requires_grad_(bool on) const {
   for (const Tensor& p : parameters()) p.requires_grad_(on);
   return *this;

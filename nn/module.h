@@ -96,6 +96,9 @@ class MZ_API Module {
   const Module& to(DType dtype) const;
   /** Moves every parameter (with its gradient) and buffer. Errors: DeviceError. */
   const Module& to(Device device) const;
+  /** Gives every parameter (with its gradient) and buffer of 4 or 5 dimensions the strides of a memory format; values stay. Convolutions with
+   *  channels-last weights have channels-last results. Best done before optimizers are made: what they keep lies as the parameters do then. */
+  const Module& to(MemoryFormat format) const;
   /** Whether the parameters of the tree want gradients; off freezes them. */
   const Module& requires_grad_(bool on = true) const;
   const Module& freeze() const { return requires_grad_(false); }

@@ -35,7 +35,8 @@ constexpr std::size_t kDirection = 2;  // its place among the states of LambDire
 void add_directions(std::span<UpdateTensors> tensors) {
   const CategoryScope workspace(MemoryCategory::workspace);
   for (UpdateTensors& t : tensors)
-    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device());
+    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device(),
+                                       false, t.param.memory_format());
 }
 
 }  // namespace

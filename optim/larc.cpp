@@ -79,7 +79,8 @@ void LARC::around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCa
   for (std::size_t i = 0; i < updates.size(); ++i) {
     ParamUpdate& u = updates[i];
     const Tensor& param = u.slot->target();
-    const Tensor adapted = empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device());
+    const Tensor adapted = empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device(), false,
+                                        param.memory_format());
     work.push_back({adapted, u.grad, {}, {param}});
     settings.push_back({.lr = optimizer.lr(u.group),
                         .weight_decay = decays.of(u.group),

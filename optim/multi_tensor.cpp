@@ -20,6 +20,17 @@ struct Tuple {
   bool writes(std::size_t i) const { return (written >> i & 1u) != 0; }
 };
 
+/** Whether the tensors are flat arrays of elements in one order. */
+bool lie_alike(const Tuple& tuple) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : tuple.at) {
+    if (!x.defined()) continue;
+    if (!first) first = &x;
+    if (!mezzo::lie_alike(*first, x)) return false;
+  }
+  return true;
+}
+
 void check_tuple(std::string_view op, const Tuple& tuple) {
   const Tensor* first = nullptr;
   for (const Tensor& x : tuple.at) {
@@ -50,10 +61,11 @@ struct Packed {
 
   void add(const Tuple& tuple, std::size_t index) {
     MultiItem item;
+    const bool flat = lie_alike(tuple);
     for (std::size_t i = 0; i < kLists; ++i) {
       if (!tuple.at[i].defined()) continue;
       Tensor dense = tuple.at[i];
-      if (!dense.is_contiguous()) {
+      if (!flat && !dense.is_contiguous()) {
         dense = tuple.at[i].detach().contiguous();
         alive.push_back(dense);
         if (tuple.writes(i)) write_backs.push_back({dense, tuple.at[i].detach()});

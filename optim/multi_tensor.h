@@ -60,8 +60,8 @@ struct MZ_API UpdateTensors {
   std::array<Tensor, kMaxStates> state;
 };
 
-/** Packs, checks and runs. `settings` has one entry of `settings_bytes` per tensor. Tensors without elements are left out; tensors that are
- *  not dense go through dense copies, with the same results. Bumps the version counters of what was written.
+/** Packs, checks and runs. `settings` has one entry of `settings_bytes` per tensor. Tensors without elements are left out; those of an item that do
+ *  not all lie alike go through row-major copies, with the same results. Bumps the version counters of what was written.
  *  Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is written then. */
 MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
                        std::size_t settings_bytes, const UpdateCall& call = {});

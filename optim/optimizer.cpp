@@ -111,7 +111,7 @@ namespace {
 /** Zeros in the gradient's own memory where that is possible: it may belong to a graph, or repeat one element. */
 void zero_gradient(const Tensor& param) {
   const Tensor grad = param.grad();
-  if (grad.requires_grad() || !grad.is_contiguous())
+  if (grad.requires_grad() || !lie_alike(grad, grad))
     param.set_grad(zeros_like(param));
   else
     grad.zero_();
@@ -144,9 +144,12 @@ bool Optimizer::anyone_wants_gradient() const {
 
 namespace {
 
-/** Memory for one state, zeros. */
-Tensor new_state(const Shape& shape, DType dtype, Device device) {
-  Tensor state = zeros(shape, {.dtype = dtype, .device = device});
+/** Memory for one state, zeros; of the shape of a parameter it lies as that does. */
+Tensor new_state(const Tensor& target, bool per_tensor, DType dtype) {
+  const Tensor state =
+      per_tensor ? empty_tensor({}, dtype, target.device())
+                 : empty_tensor(target.shape(), dtype, target.device(), false, target.memory_format());
+  state.fill_(0);
   state.impl()->storage->set_category(MemoryCategory::optimizer_state);
   return state;
 }
@@ -173,9 +176,10 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
   for (std::size_t i = 0; i < states().size(); ++i) {
     Tensor& state = update.state[i];
     if (!state.defined())
-      state = new_state(states()[i].per_tensor ? Shape{} : target.shape(), dtype, target.device());
+      state = new_state(target, states()[i].per_tensor, dtype);
     else if (state.dtype() != dtype || state.device() != target.device())
       state = state.to(target.device()).to(dtype);  // the model was moved or converted since
+    if (!states()[i].per_tensor && !lie_alike(state, target)) state = state.to(target.memory_format());
   }
   return update;
 }

@@ -159,8 +159,10 @@ class StateLoad {
       note(unfitting_, str(key, " is ", value, " for ", slot.param));
       return {};
     }
-    const Tensor converted = value.detach().to(slot.param.device()).to(dtype);
-    return converted.impl()->storage == value.impl()->storage ? converted.clone() : converted.contiguous();
+    const MemoryFormat format =
+        shape.rank() == slot.param.dim() ? slot.param.memory_format() : MemoryFormat::contiguous;
+    const Tensor converted = value.detach().to(slot.param.device()).to(dtype).to(format);
+    return converted.impl()->storage == value.impl()->storage ? converted.clone() : converted;
   }
 
   void stage_slot(std::size_t group, std::size_t index) {

@@ -1,6 +1,7 @@
 // resnet: a residual net learns to tell images apart: CIFAR-10 where its files are, else digits.
 //   resnet --data cifar-10-batches-bin --opt-level O2
 //   resnet --mnist DIR --width 16
+//   resnet --channels-last --opt-level O2
 #include <mezzo.h>
 
 #include <iostream>
@@ -23,7 +24,7 @@ struct Options {
   std::string data, mnist, depth = "18", stem = "small";
   std::int64_t width = 64, train = 8000, test = 2000, epochs = 5, batch = 128;
   double lr = 0.1;
-  bool plain = false;
+  bool plain = false, channels_last = false;
 };
 
 void declare(Arguments& arguments, Options& o) {
@@ -40,6 +41,8 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("batch", o.batch, 1, 1000000, "images per step");
   arguments.option("lr", o.lr, "learning rate of SGD at the start; falls along half a cosine");
   arguments.flag("plain", o.plain, "show the images as they are, neither moved nor flipped");
+  arguments.flag("channels-last", o.channels_last,
+                 "keep channels side by side in memory, as half-precision convolutions of GPUs want them");
   declare(arguments, o.run);
 }
 
@@ -54,7 +57,8 @@ int train(const Options& o) {
               .small_images = o.stem == "small",
               .width = o.width,
               .in_channels = images.train.x().size(1)});
-  net.to(device);
+  const MemoryFormat format = o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  net.to(device).to(format);
   optim::SGD optimizer(net.parameters(),
                        {.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
@@ -71,7 +75,7 @@ int train(const Options& o) {
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
-      const Tensor x = (o.plain ? batch.x : augment(batch.x, moves)).to(device);
+      const Tensor x = (o.plain ? batch.x : augment(batch.x, moves)).to(device).to(format);
       const Tensor loss = cross_entropy(net(x), batch.y.to(device));
       optimizer.zero_grad();
       amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });

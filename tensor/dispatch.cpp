@@ -86,10 +86,12 @@ void run_kernel(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, c
   const Device device = common_device(row, in);
   const KernelFn kernel = kernel_for(row, device);
   bring_numbers(row, in, device);
-  for (int i = 0; i < specs.count; ++i)
-    out[static_cast<std::size_t>(i)] =
-        empty_tensor(specs.items[i].shape, specs.items[i].dtype, specs.items[i].device.value_or(device),
-                     specs.items[i].pinned);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(specs.count); ++i) {
+    const OutSpec& spec = specs.items[i];
+    const MemoryFormat format =
+        spec.format ? *spec.format : kept_format(row.traits.channels_last, in, spec.shape);
+    out[i] = empty_tensor(spec.shape, spec.dtype, spec.device.value_or(device), spec.pinned, format);
+  }
   kernel(row, in, out, attrs);
 }
 
@@ -113,7 +115,7 @@ class Observed {
 /** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
  *  too: only as_strided makes others. */
 bool overlaps_itself(const Tensor& x) {
-  if (x.is_contiguous() || x.numel() == 0) return false;
+  if (lie_alike(x, x) || x.numel() == 0) return false;
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (int i = 0; i < x.dim(); ++i)
     if (x.shape()[i] > 1) steps.emplace_back(x.strides()[i], x.shape()[i]);
@@ -195,6 +197,22 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   else if (recording)
     record(row, in, {&self, 1}, attrs);
   if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
+}
+
+// ---- layout of results ---------------------------------------------------------------------------------------------------
+
+MemoryFormat kept_format(ChannelsLast rule, Inputs in, const Shape& shape) {
+  if (rule == ChannelsLast::never || !may_be_channels_last(shape.rank())) return MemoryFormat::contiguous;
+  if (rule == ChannelsLast::like_full) {
+    for (const Tensor& x : in)
+      if (x.defined() && x.shape() == shape)
+        return x.is_contiguous() ? MemoryFormat::contiguous : x.memory_format();
+    return MemoryFormat::contiguous;
+  }
+  for (const Tensor& x : in.first(std::min<std::size_t>(in.size(), rule == ChannelsLast::like_first ? 1 : 2)))
+    if (x.defined() && x.dim() == shape.rank() && x.memory_format() == MemoryFormat::channels_last)
+      return MemoryFormat::channels_last;
+  return MemoryFormat::contiguous;
 }
 
 // ---- promotion and the elementwise shape rule ----------------------------------------------------------------------------

@@ -78,6 +78,9 @@ MZ_API void run_in_place(const OpRow& row, std::span<Tensor> in, const void* att
 /** Generic shape rule of the elementwise ops: broadcasting and promotion (OPS.md 9.1, 9.2). */
 MZ_API OutSpecs infer_elementwise(const OpRow& row, Inputs in, const void* attrs);
 
+/** How a result of this shape lies in memory by a rule about its operands (undefined ones are passed over). Nobody else decides it. */
+MZ_API MemoryFormat kept_format(ChannelsLast rule, Inputs in, const Shape& shape);
+
 /** The dtype several operands promote to: by category bool < integer < floating; within it 0-dim tensors and numbers yield to dimensioned
  *  tensors (OPS.md 9.1). Undefined operands are passed over. */
 MZ_API DType promoted_dtype(Inputs in);

@@ -24,6 +24,7 @@ template <class Op> Grads elementwise_backward(const Saved& saved, const Grads& 
 template <class Op> constexpr OpRow make_elementwise_row() {
   OpRow row{.traits = Op::traits, .attrs = detail::attrs_facts<AttrsOf<Op>>()};
   row.elementwise = true;
+  row.traits.channels_last = ChannelsLast::like_full;
   row.infer = &infer_elementwise;
   if constexpr (requires(Inputs in, const AttrsOf<Op>& attrs) { Op::check(in, attrs); })
     row.infer = [](const OpRow& own_row, Inputs in, const void* attrs) {

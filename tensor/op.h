@@ -61,6 +61,14 @@ enum class ResultType : std::uint8_t { same, truth };
 /** Which operand of an elementwise op is a bool mask; it takes no part in promotion and has no gradient. */
 enum class MaskOperand : std::uint8_t { none, first, last };
 
+/** Where results of rank 4 and 5 are channels-last; in all other cases they are row-major. */
+enum class ChannelsLast : std::uint8_t {
+  never,
+  like_first,   // where operand 0 is
+  like_either,  // where operand 0 or operand 1 is
+  like_full,    // where the first operand of the result's shape is, and is not row-major too: elementwise ops
+};
+
 struct OpTraits {
   std::string_view name;            // the name in policies, errors, traces and tables: the public function's
   Required<Precision> precision;    // no default
@@ -79,6 +87,7 @@ struct OpTraits {
   bool booleans = false;  // elementwise ops that keep integers: bool operands are welcome too
   IntegerDomain last_integers = IntegerDomain::any;  // elementwise ops that keep integers
   MaskOperand mask = MaskOperand::none;              // elementwise ops
+  ChannelsLast channels_last = ChannelsLast::never;  // elementwise ops have it set
 
   constexpr bool is_mask(int i) const {
     return mask == MaskOperand::first ? i == 0 : mask == MaskOperand::last && i == inputs - 1;
@@ -103,12 +112,13 @@ using Grads = std::vector<Tensor>;
 
 struct NoAttrs {};
 
-/** Shape and dtype of one output. */
+/** Shape, dtype and layout of one output. */
 struct OutSpec {
   Shape shape;
   DType dtype = DType::f32;
-  std::optional<Device> device = {};  // where it goes; unset: where the operands are
-  bool pinned = false;                // on the CPU: in pinned memory
+  std::optional<Device> device = {};        // where it goes; unset: where the operands are
+  bool pinned = false;                      // on the CPU: in pinned memory
+  std::optional<MemoryFormat> format = {};  // unset: by the op's rule, OpTraits::channels_last
 };
 
 /** Shapes and dtypes of an op's outputs. */
@@ -130,6 +140,7 @@ struct TensorMeta {
   /** What its gradient is converted to in the end: its dtype, or a narrower one where it came from a conversion. A rule that rounds once may round
    *  to it; the engine does what a rule leaves. */
   DType gradient = dtype;
+  MemoryFormat format = MemoryFormat::contiguous;
 };
 
 struct OpRow;

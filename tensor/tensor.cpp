@@ -22,13 +22,15 @@ void TensorImpl::refresh() {
     if (shape[i] != 1 && strides[i] != step) contiguous = false;
     step *= shape[i];
   }
+  channels_last = suggested_format(shape, strides) == MemoryFormat::channels_last;
 }
 
-Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned) {
+Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned, MemoryFormat format) {
   Ref<TensorImpl> impl = make_ref<TensorImpl>();
   impl->numel = checked_numel(shape, "empty");
   impl->shape = shape;
-  impl->strides = contiguous_strides(shape);
+  impl->strides = strides_in(format, shape);
+  if (format == MemoryFormat::channels_last) impl->refresh();
   impl->dtype = dtype;
   impl->storage = make_ref<Storage>(static_cast<std::size_t>(impl->numel) * item_size(dtype), device, pinned);
   return Tensor(std::move(impl));
@@ -43,6 +45,17 @@ Tensor alias(const Tensor& base, const Shape& shape, const Strides& strides, std
   impl->dtype = base.dtype();
   impl->refresh();
   return Tensor(std::move(impl));
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  if (format == MemoryFormat::contiguous) return is_contiguous();
+  return are_dense(format, shape(), strides());
+}
+
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape())) return false;
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  return a.is_contiguous(MemoryFormat::channels_last) && b.is_contiguous(MemoryFormat::channels_last);
 }
 
 namespace {

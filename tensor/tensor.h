@@ -13,6 +13,7 @@
 #include "device.h"
 #include "dtype.h"
 #include "half.h"
+#include "memory_format.h"
 #include "shape.h"
 #include "storage.h"
 
@@ -41,13 +42,14 @@ struct MZ_API TensorImpl final : RefCounted {
   std::int64_t numel = 0;
   DType dtype = DType::f32;
   bool contiguous = true;      // row-major without gaps; kept beside the strides because every kernel asks
+  bool channels_last = false;  // by its strides: suggested_format(); it may be row-major as well
   bool requires_grad = false;  // a leaf that wants a gradient, or the result of an operation on one
   bool is_scalar = false;  // stands for a C++ number: never decides a dtype within its category (OPS.md 9.1)
   bool is_parameter = false;  // a layer's weight: eligible for the weight-cast cache even while frozen
   Twin twin = Twin::none;
   std::unique_ptr<AutogradState> autograd;
 
-  /** Recomputes numel and contiguous after shape or strides were set. */
+  /** Recomputes numel, contiguous and channels_last after shape or strides were set. */
   void refresh();
 };
 
@@ -81,6 +83,12 @@ class MZ_API Tensor {
   DType dtype() const { return self().dtype; }
   Device device() const { return self().storage->device(); }
   bool is_contiguous() const { return self().contiguous; }
+  /** Whether the elements lie in the order of the format without gaps. False where the format is not for this rank. */
+  bool is_contiguous(MemoryFormat format) const;
+  /** channels_last where the strides say so, gaps or not; ops that keep formats go by it. */
+  MemoryFormat memory_format() const {
+    return self().channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  }
   /** Same handle: both name one tensor object, not merely equal values. */
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   /** Whether its elements lie in pinned host memory. */
@@ -165,9 +173,14 @@ class MZ_API Tensor {
    *  Blocks are cached, and none is used again before the copies that it took part in are done. Gradients pass through.
    *  Errors: DeviceError for a tensor on a device, and where this build or machine has no device; OutOfMemory. */
   Tensor pin_memory() const;
+  /** This tensor with the strides of a memory format, values kept; itself when it has them. Gradients pass through.
+   *  Errors: ShapeError for channels_last unless 4-D or 5-D. */
+  Tensor to(MemoryFormat format) const;
   /** Row-major copy, or itself when it is row-major. */
   Tensor contiguous() const;
-  /** A copy with storage of its own. */
+  /** A copy in the order of the format, or itself when its elements lie in it. Errors: ShapeError for channels_last unless 4-D or 5-D. */
+  Tensor contiguous(MemoryFormat format) const;
+  /** A copy with storage of its own; channels-last where this one is, else row-major. */
   Tensor clone() const;
   /** The same elements outside the graph: shares storage and version counter, requires no gradient. */
   Tensor detach() const;
@@ -217,9 +230,13 @@ MZ_API std::string str(const Tensor& tensor);
 /** The names of several tensors, joined as in "f32[2]@cpu and f16[3]@cpu". */
 MZ_API std::string str(std::span<const Tensor> tensors);
 
-/** Uninitialised row-major tensor, on the CPU in pinned memory where asked for.
+/** Uninitialised tensor, on the CPU in pinned memory where asked for; the rank fits the format.
  *  Errors: ValueError, SizeError, OutOfMemory; DeviceError where the device is absent, or memory of a device is to be pinned. */
-MZ_API Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned = false);
+MZ_API Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned = false,
+                           MemoryFormat format = MemoryFormat::contiguous);
+
+/** Whether two tensors hold their elements without gaps and in one order, so that kernels may take both for flat arrays. */
+MZ_API bool lie_alike(const Tensor& a, const Tensor& b);
 
 /** A tensor over the same storage with its own geometry, outside the graph. The caller vouches for the bounds. */
 MZ_API Tensor alias(const Tensor& base, const Shape& shape, const Strides& strides, std::int64_t offset);

@@ -29,9 +29,11 @@ Tensor full(const Shape& shape, double value, const TensorOptions& options) {
 Tensor zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1, options); }
 
-Tensor empty_like(const Tensor& x) { return empty_tensor(x.shape(), x.dtype(), x.device()); }
-Tensor zeros_like(const Tensor& x) { return full(x.shape(), 0, {.dtype = x.dtype(), .device = x.device()}); }
-Tensor ones_like(const Tensor& x) { return full(x.shape(), 1, {.dtype = x.dtype(), .device = x.device()}); }
+Tensor empty_like(const Tensor& x) {
+  return empty_tensor(x.shape(), x.dtype(), x.device(), false, x.memory_format());
+}
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 
 Tensor tensor(const std::vector<double>& values, const Shape& shape, const TensorOptions& options) {
   if (checked_numel(shape, "tensor") != static_cast<std::int64_t>(values.size()))
@@ -50,7 +52,10 @@ Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
 }
 
 Tensor full_like(const Tensor& x, double value) {
-  return full(x.shape(), value, {.dtype = x.dtype(), .device = x.device()});
+  const NoGrad no_grad;
+  const Tensor full = empty_like(x);
+  full.fill_(value);
+  return full;
 }
 
 Tensor arange(double start, double end, double step, const TensorOptions& options) {

@@ -8,9 +8,12 @@ namespace mezzo::op {
 
 namespace {
 
-/** The attributes of another member of the family, its result having the spatial sizes of `shape`. */
-ConvAttrs with_sizes_of(const ConvAttrs& attrs, const Shape& shape) {
+/** The attributes of another member of the family, its result having the spatial sizes of `shape`, and lying as that of the saved op does. */
+ConvAttrs gradient_attrs(const Saved& saved, const ConvAttrs& attrs, const Shape& shape) {
   ConvAttrs out = attrs;
+  for (const TensorMeta& meta : saved.metas.first(2))
+    if (meta.shape.rank() == attrs.dims + 2 && meta.format == MemoryFormat::channels_last)
+      out.format = MemoryFormat::channels_last;
   for (int i = 0; i < attrs.dims; ++i)
     out.sizes[static_cast<std::size_t>(i)] = shape[shape.rank() - attrs.dims + i];
   return out;
@@ -44,9 +47,9 @@ Grads ConvFunctions::backward(const Saved& saved, const Grads& gy) {
   const ConvAttrs& attrs = saved.attrs<ConvFunctions>();
   Grads grads(3);
   if (saved.wants(0))
-    grads[0] = convolve_transposed(with_sizes_of(attrs, saved.shape(0)), gy[0], saved.inputs[1]);
+    grads[0] = convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
   if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(with_sizes_of(attrs, saved.shape(1)), saved.inputs[0], gy[0]);
+    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0], gy[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }
@@ -54,9 +57,10 @@ Grads ConvFunctions::backward(const Saved& saved, const Grads& gy) {
 Grads ConvTransposeFunctions::backward(const Saved& saved, const Grads& gy) {
   const ConvAttrs& attrs = saved.attrs<ConvTransposeFunctions>();
   Grads grads(3);
-  if (saved.wants(0)) grads[0] = convolve(with_sizes_of(attrs, saved.shape(0)), gy[0], saved.inputs[1]);
+  if (saved.wants(0))
+    grads[0] = convolve(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
   if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(with_sizes_of(attrs, saved.shape(1)), gy[0], saved.inputs[0]);
+    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), gy[0], saved.inputs[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }
@@ -65,8 +69,9 @@ Grads ConvWeight::backward(const Saved& saved, const Grads& gy) {
   const ConvAttrs& attrs = saved.attrs<ConvWeight>();
   Grads grads(2);
   if (saved.wants(0))
-    grads[0] = convolve_transposed(with_sizes_of(attrs, saved.shape(0)), saved.inputs[1], gy[0]);
-  if (saved.wants(1)) grads[1] = convolve(with_sizes_of(attrs, saved.shape(1)), saved.inputs[0], gy[0]);
+    grads[0] = convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), saved.inputs[1], gy[0]);
+  if (saved.wants(1))
+    grads[1] = convolve(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0], gy[0]);
   return grads;
 }
 

@@ -7,7 +7,8 @@ namespace mezzo::op {
 
 Grads InterpolateFunctions::backward(const Saved& saved, const Grads& gy) {
   // The attributes have one type for all of these ops.
-  return {apply_with<InterpolateBackward>({saved.attrs<Interpolate>(), saved.shape(0)}, gy[0])};
+  return {apply_with<InterpolateBackward>({saved.attrs<Interpolate>(), saved.shape(0), saved.metas[0].format},
+                                          gy[0])};
 }
 
 Grads InterpolateBackward::backward(const Saved& saved, const Grads& gy) {

@@ -36,7 +36,7 @@ Grads PlaceFunctions::backward(const Saved& saved, const Grads& gy) {
   const PlaceAttrs& attrs = saved.attrs<Pad>();
   if (const std::optional<PlaceAttrs> back = way_back(attrs, saved.shape(0)))
     return {apply_with<Pad>(*back, gy[0])};
-  return {apply_with<PlaceBackward>({attrs, saved.shape(0)}, gy[0])};
+  return {apply_with<PlaceBackward>({attrs, saved.shape(0), saved.metas[0].format}, gy[0])};
 }
 
 Grads PlaceBackward::backward(const Saved& saved, const Grads& gy) {

@@ -8,12 +8,21 @@ namespace mezzo::op {
 
 namespace {
 
+/** How the gradient of what was pooled is to lie. */
+MemoryFormat format_before(const Saved& saved, int rank) {
+  const TensorMeta& x = saved.metas[0];
+  return *format_of_images(x.shape.rank(), rank, x.format);
+}
+
 Grads max_grads(const Saved& saved, const Tensor& g, int rank, const PoolAttrs& attrs) {
-  return {apply_with<MaxPoolBackward>({attrs, pooled_dims(saved.shape(0), rank), rank}, g, saved.outputs[1])};
+  const MaxPoolBackward::Attrs back{attrs, pooled_dims(saved.shape(0), rank), rank,
+                                    format_before(saved, rank)};
+  return {apply_with<MaxPoolBackward>(back, g, saved.outputs[1])};
 }
 
 template <int N> Grads mean_grads(const Saved& saved, const Tensor& g, const PoolAttrs& attrs) {
-  return {apply_with<AvgPoolBackward<N>>({attrs, pooled_dims(saved.shape(0), N)}, g)};
+  return {
+      apply_with<AvgPoolBackward<N>>({attrs, pooled_dims(saved.shape(0), N), format_before(saved, N)}, g)};
 }
 
 }  // namespace

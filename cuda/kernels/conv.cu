@@ -15,23 +15,47 @@ namespace {
 using op::ConvGeometry;
 using op::Volume;
 
-/** A (batch, channels, space...) array, row-major. */
-struct Image {
+/** A (first, second, position) array without gaps, in either memory format. */
+struct Planes {
   void* data;
   DType dtype;
-  std::int64_t batch, channels;
-  Triple size;
+  std::int64_t seconds, positions;              // how many
+  std::int64_t second_stride, position_stride;  // in elements
 
-  __device__ std::int64_t place(std::int64_t n, std::int64_t c, const Triple& p) const {
-    return (n * channels + c) * size.count() + size.index(p);
+  Planes() = default;
+  Planes(const void* elements, DType type, std::int64_t second, std::int64_t position, MemoryFormat format)
+      : data(const_cast<void*>(elements)),
+        dtype(type),
+        seconds(second),
+        positions(position),
+        second_stride(format == MemoryFormat::channels_last ? 1 : position),
+        position_stride(format == MemoryFormat::channels_last ? second : 1) {}
+
+  __device__ bool is_row_major() const { return position_stride == 1; }
+  __device__ std::int64_t place(std::int64_t first, std::int64_t second, std::int64_t position) const {
+    return first * seconds * positions + second * second_stride + position * position_stride;
   }
-  template <class C> __device__ C load(std::int64_t n, std::int64_t c, const Triple& p) const {
-    return size.contains(p) ? load_element<C>(data, dtype, place(n, c, p)) : C(0);
+  template <class C> __device__ C load(std::int64_t first, std::int64_t second, std::int64_t position) const {
+    return load_element<C>(data, dtype, place(first, second, position));
+  }
+  template <class C>
+  __device__ void store(std::int64_t first, std::int64_t second, std::int64_t position, C value) const {
+    store_element<C>(data, dtype, place(first, second, position), value);
   }
 };
 
-Image image(const Volume& v) {
-  return {const_cast<void*>(v.data), v.dtype, v.batch, v.channels, triple(v.size)};
+/** (batch, channels, space...): what lies outside is 0. */
+struct Image {
+  Planes planes;
+  Triple size;
+
+  template <class C> __device__ C load(std::int64_t n, std::int64_t c, const Triple& p) const {
+    return size.contains(p) ? planes.load<C>(n, c, size.index(p)) : C(0);
+  }
+};
+
+Image image(const Volume& v, MemoryFormat format) {
+  return {Planes(v.data, v.dtype, v.channels, v.pixels(), format), triple(v.size)};
 }
 
 /** An optional bias of one number per channel. */
@@ -51,8 +75,7 @@ struct ConvProblem {
   Triple kernel, stride, dilation, pad;
   std::int64_t in_channels, out_channels;  // of a group, of what is read and what is written
   Image x, y;
-  const void* weight;
-  DType weight_dtype;
+  Planes weight;  // positions are taps
   Bias bias;
 
   using Entry = std::int64_t;
@@ -81,8 +104,7 @@ struct PositionsByChannels : ConvProblem {
   template <class C>
   __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
     const std::int64_t positions = y.size.count(), channel = group * out_channels + column;
-    const std::int64_t at = (row / positions * y.channels + channel) * positions + row % positions;
-    store_element<C>(y.data, y.dtype, at, sum + bias.of<C>(channel));
+    y.planes.store<C>(row / positions, channel, row % positions, sum + bias.of<C>(channel));
   }
 };
 
@@ -93,7 +115,9 @@ struct Direct : PositionsByChannels {
                      reached(y.size.position(row % positions), kernel.position(term % taps)));
   }
   template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
-    return load_element<C>(weight, weight_dtype, (group * out_channels + column) * k + term);
+    const std::int64_t first = group * out_channels + column;
+    if (weight.is_row_major()) return load_element<C>(weight.data, weight.dtype, first * k + term);
+    return weight.load<C>(first, term / weight.positions, term % weight.positions);
   }
 };
 
@@ -104,31 +128,40 @@ struct Transposed : PositionsByChannels {
                      reaching(y.size.position(row % positions), kernel.position(term % taps)));
   }
   template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
-    const std::int64_t taps = kernel.count(), channel = group * in_channels + term / taps;
-    return load_element<C>(weight, weight_dtype, (channel * out_channels + column) * taps + term % taps);
+    const std::int64_t taps = kernel.count();
+    return weight.load<C>(group * in_channels + term / taps, column, term % taps);
   }
 };
 
-/** Rows are channels and taps of x, columns channels of y, terms positions of y over the batch. Here y is read and the weight written. */
+/** Rows are channels and taps of x in the order of the weight's memory, columns channels of y, terms positions of y over the batch. Here y is read
+ *  and the weight written. */
 struct Weight : ConvProblem {
   template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
-    const std::int64_t positions = y.size.count(), taps = kernel.count();
-    return x.load<C>(term / positions, group * in_channels + row / taps,
-                     reached(y.size.position(term % positions), kernel.position(row % taps)));
+    const std::int64_t positions = y.size.count();
+    return x.load<C>(term / positions, group * in_channels + channel(row),
+                     reached(y.size.position(term % positions), kernel.position(tap(row))));
   }
   template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
     const std::int64_t positions = y.size.count();
-    const std::int64_t at = (term / positions * y.channels + group * out_channels + column) * positions;
-    return load_element<C>(y.data, y.dtype, at + term % positions);
+    return y.planes.load<C>(term / positions, group * out_channels + column, term % positions);
   }
   template <class C>
   __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
-    store_element<C>(const_cast<void*>(weight), weight_dtype, (group * out_channels + column) * m + row, sum);
+    store_element<C>(weight.data, weight.dtype, (group * out_channels + column) * m + row, sum);
+  }
+
+ private:
+  __device__ std::int64_t channel(std::int64_t row) const {
+    return weight.is_row_major() ? row / weight.positions : row % weight.seconds;
+  }
+  __device__ std::int64_t tap(std::int64_t row) const {
+    return weight.is_row_major() ? row % weight.positions : row / weight.seconds;
   }
 };
 
 template <class P>
-P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight) {
+P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight,
+             MemoryFormat format) {
   P p{};
   p.entries = g.groups;
   p.kernel = triple(g.kernel);
@@ -137,12 +170,11 @@ P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tens
   p.pad = triple(g.pad);
   p.in_channels = x.channels / g.groups;
   p.out_channels = y.channels / g.groups;
-  p.x = image(x);
-  p.y = image(y);
-  p.weight = weight.raw_data();
-  p.weight_dtype = weight.dtype();
+  p.x = image(x, format);
+  p.y = image(y, format);
+  p.weight = Planes(weight.raw_data(), weight.dtype(), weight.size(1), g.taps(), format);
   p.left_along_terms = false;
-  p.right_along_terms = true;
+  p.right_along_terms = format == MemoryFormat::contiguous;
   return p;
 }
 
@@ -152,7 +184,7 @@ template <class P> void run(const P& problem, DType result, Device device) {
 
 /** Hands the convolution to cuDNN where that takes it: operands of one dtype, and something to do. */
 bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g, const Volume& x,
-                const Volume& y, const Tensor& weight, const Tensor& bias) {
+                const Volume& y, const Tensor& weight, const Tensor& bias, MemoryFormat format) {
   const bool one_dtype =
       x.dtype == y.dtype && weight.dtype() == x.dtype && (!bias.defined() || bias.dtype() == x.dtype);
   const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
@@ -161,6 +193,7 @@ bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g
   const Device device = weight.device();
   return dnn::convolve({.wanted = wanted,
                         .dims = dims,
+                        .format = format,
                         .x = x,
                         .y = y,
                         .geometry = g,
@@ -180,29 +213,32 @@ template <class P> void run_positions(P problem, const Volume& y, const Tensor& 
 /** A convolution, or its adjoint: that one writes what the other slides over. */
 template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   constexpr bool kTransposed = std::is_same_v<P, Transposed>;
-  const Tensor x = row_major(in[0]), w = row_major(in[1]), bias = row_major(in[2]);
+  const MemoryFormat format = common_format(in, out[0], attrs.dims);
+  const Tensor x = laid_out(in[0], format), w = laid_out(in[1], format), bias = row_major(in[2]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
                         op::volume_of(w, attrs.dims).size);
   using Wanted = dnn::Convolution::Wanted;
-  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias)
-                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias))
+  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias, format)
+                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias, format))
     return;
-  run_positions(problem_of<P>(g, from, to, w), to, bias, x.device());
+  run_positions(problem_of<P>(g, from, to, w, format), to, bias, x.device());
 }
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
-  const Tensor x = row_major(in[0]), y = row_major(in[1]);
+  const MemoryFormat format = common_format(in, out[0], attrs.dims);
+  const Tensor x = laid_out(in[0], format), y = laid_out(in[1], format);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
-  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {})) return;
-  Weight problem = problem_of<Weight>(g, from, to, out[0]);
+  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format)) return;
+  Weight problem = problem_of<Weight>(g, from, to, out[0], format);
   problem.m = problem.in_channels * g.taps();
   problem.n = problem.out_channels;
   problem.k = to.batch * to.pixels();
-  problem.left_along_terms = true;
+  // Neighbouring positions lie side by side in row-major arrays, neighbouring channels in the others.
+  problem.left_along_terms = problem.right_along_terms;
   run(problem, out[0].dtype(), x.device());
 }
 

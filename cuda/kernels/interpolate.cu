@@ -34,16 +34,20 @@ template <class C> struct Terms {
   }
 };
 
-template <class C> struct Volumes { Interpolation<C> depth, height, width; };
+template <class C> struct Volumes {
+  Interpolation<C> depth, height, width;
+  std::int64_t channels = 1;  // side by side at every place; 1 where the arrays are row-major
+};
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     resize_kernel(const __grid_constant__ Volumes<C> map, const Array x, const Array y, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
   if (i >= count) return;
-  std::int64_t d, h, w;
+  std::int64_t d, h, w, channel = 0;
+  const std::int64_t place = map.channels > 1 ? divided(i, map.channels, channel) : i;
   const std::int64_t plane =
-      divided(divided(divided(i, map.width.r.out, w), map.height.r.out, h), map.depth.r.out, d);
+      divided(divided(divided(place, map.width.r.out, w), map.height.r.out, h), map.depth.r.out, d);
   const Terms<C> deep(map.depth, d), down(map.height, h), across(map.width, w);
   C sum = 0;
   for (int a = 0; a < deep.count; ++a)
@@ -51,7 +55,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
       const std::int64_t row = (plane * map.depth.r.in + deep.from[a]) * map.height.r.in + down.from[b];
       C line = 0;
       for (int c = 0; c < across.count; ++c)
-        line += across.by[c] * x.load<C>(row * map.width.r.in + across.from[c]);
+        line += across.by[c] * x.load<C>((row * map.width.r.in + across.from[c]) * map.channels + channel);
       sum += deep.by[a] * down.by[b] * line;
     }
   y.store<C>(i, sum);
@@ -124,7 +128,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 /** The passes between an operand of shape `operand` and its result: those that shrink most come first. */
 template <class C>
-std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& operand, bool adjoint) {
+std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& operand, bool adjoint,
+                               MemoryFormat format) {
   const int rank = operand.rank();
   std::int64_t sizes[Shape::kMaxRank] = {};
   double growth[Shape::kMaxRank] = {};
@@ -147,8 +152,12 @@ std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& o
     Pass<C> pass;
     pass.map = Interpolation<C>(attrs, static_cast<std::size_t>(d - 2), operand[d]);
     pass.adjoint = adjoint;
-    for (int i = 0; i < rank; ++i)
-      if (i != d) (i < d ? pass.outer : pass.inner) *= sizes[i];
+    bool is_inside = false;
+    for (int place = 0; place < rank; ++place) {
+      const int i = dim_at(format, rank, place);
+      if (i != d) (is_inside ? pass.inner : pass.outer) *= sizes[i];
+      is_inside = is_inside || i == d;
+    }
     sizes[d] = adjoint ? pass.map.r.in : pass.map.r.out;
     constexpr std::int64_t kPerThread = 32;  // candidates that are not worth a second thread
     const Span span = results_of(pass.map, pass.map.r.in / 2);
@@ -181,10 +190,12 @@ template <class C> void run(const std::vector<Pass<C>>& passes, const Tensor& fr
 void interpolate(Inputs in, Outputs out, const op::InterpolateAttrs& attrs) {
   const std::int64_t count = out[0].numel();
   if (count == 0) return;
-  const Tensor x = row_major(in[0]);
+  const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
+  const Tensor x = laid_out(in[0], format);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    if (attrs.antialias) return run(passes_of<C>(attrs, x.shape(), false), x, out[0]);
+    if (attrs.antialias) return run(passes_of<C>(attrs, x.shape(), false, format), x, out[0]);
     Volumes<C> map;
+    if (format == MemoryFormat::channels_last) map.channels = x.size(1);
     Interpolation<C>* const axes[] = {&map.width, &map.height, &map.depth};
     for (int d = 2; d < x.dim(); ++d)
       *axes[x.dim() - 1 - d] = Interpolation<C>(attrs, static_cast<std::size_t>(d - 2), x.shape()[d]);
@@ -195,9 +206,10 @@ void interpolate(Inputs in, Outputs out, const op::InterpolateAttrs& attrs) {
 
 void interpolate_backward(Inputs in, Outputs out, const op::InterpolateBackward::Attrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor g = row_major(in[0]);
+  const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
+  const Tensor g = laid_out(in[0], format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
-    run(passes_of<C>(attrs.map, attrs.sizes, true), g, out[0]);
+    run(passes_of<C>(attrs.map, attrs.sizes, true, format), g, out[0]);
   });
 }
 

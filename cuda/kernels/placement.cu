@@ -52,8 +52,12 @@ struct Placement {
 
 void place(Inputs in, Outputs out, const op::PlaceAttrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor x = row_major(in[0]);
-  move_elements(x, out[0], attrs.value, Placement(attrs, x.shape()));
+  const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
+  const Tensor x = laid_out(in[0], format);
+  if (format == MemoryFormat::contiguous)
+    return move_elements(x, out[0], attrs.value, Placement(attrs, x.shape()));
+  const Tensor rows = channels_at_end(x);
+  move_elements(rows, out[0], attrs.value, Placement(op::channels_at_end(attrs, x.dim()), rows.shape()));
 }
 
 /** All the places at which one element stands. */
@@ -110,10 +114,12 @@ void place_backward(Inputs in, Outputs out, const op::PlaceBackward::Attrs& attr
   const Tensor g = row_major(in[0]);
   const Placement placement(attrs.place, attrs.sizes);
   const Spread spread = spread_over(count, g.numel() / count / kPerThread, false);
-  visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&place_backward_kernel<C>,
-           {.blocks = blocks_for(count, spread.slots), .threads = spread.threads()},
-           current_stream(g.device()), placement, spread, Array(g), Array(out[0]), count);
+  with_row_major(out[0], [&](const Tensor& gx) {
+    visit_floating_compute(gx.dtype(), [&]<class C>(std::type_identity<C>) {
+      launch(&place_backward_kernel<C>,
+             {.blocks = blocks_for(count, spread.slots), .threads = spread.threads()},
+             current_stream(g.device()), placement, spread, Array(g), Array(gx), count);
+    });
   });
 }
 

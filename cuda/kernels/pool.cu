@@ -5,6 +5,7 @@
 #include "../../tensor/ops/pool.h"
 #include "../attach.h"
 #include "found.h"
+#include "items.h"
 #include "lines.h"
 #include "row.h"
 #include "triple.h"
@@ -20,10 +21,11 @@ using op::PoolRange;
 using op::PoolSizes;
 using op::PoolSpan;
 
-/** The planes of a pooling. */
+/** The planes of a pooling. Their elements lie `channels` apart, those of as many planes among each other: 1 where the arrays are row-major. */
 struct Pooling {
   PoolAttrs attrs;
-  Triple in, out;        // of a plane, before and after
+  Triple in, out;  // of a plane, before and after
+  std::int64_t channels;
   std::int64_t results;  // elements in all planes of what is written
   Spread spread;         // over results and what each is made of
 };
@@ -61,8 +63,8 @@ struct Box {
 /** The calling thread's part in one result. Every thread of the block goes through it. */
 struct ResultWalk {
   Role at;
-  std::int64_t result, plane = 0;
-  Triple position{};  // of the result in its plane
+  std::int64_t result, group = 0, channel = 0;  // groups of planes that lie among each other; one of them
+  Triple position{};                            // of the result in its plane
   bool has_result;
 
   __device__ ResultWalk(const Pooling& pool, const Triple& sizes)
@@ -70,10 +72,14 @@ struct ResultWalk {
         result(static_cast<std::int64_t>(blockIdx.x) * pool.spread.slots + at.slot),
         has_result(result < pool.results) {
     if (!has_result) return;
-    const std::int64_t count = sizes.count();
-    const bool small = (result | count) >> 31 == 0;  // a 64-bit division costs several times as much
-    plane = small ? static_cast<std::uint32_t>(result) / static_cast<std::uint32_t>(count) : result / count;
-    position = sizes.position(result - plane * count);
+    std::int64_t index;
+    group =
+        divided(pool.channels > 1 ? divided(result, pool.channels, channel) : result, sizes.count(), index);
+    position = sizes.position(index);
+  }
+  /** Where the first element of the walk's plane lies in an array whose planes have so many. */
+  __device__ std::int64_t base(const Pooling& pool, std::int64_t count) const {
+    return group * count * pool.channels + channel;
   }
   __device__ bool is_first() const { return has_result && at.part == 0; }
 };
@@ -113,12 +119,12 @@ __global__ void __launch_bounds__(kSpreadThreads)
   MZ_SHARED(Found<C>, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.out);
   Found<C> best{C(0), -1};
-  const std::int64_t base = walk.plane * pool.in.count();
+  const std::int64_t base = walk.base(pool, pool.in.count());
   if (walk.has_result) {
     std::int64_t counted;
     window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
       const std::int64_t i = pool.in.index(p);
-      best = first_best<Above>(best, Found<C>{x.load<C>(base + i), i});
+      best = first_best<Above>(best, Found<C>{x.load<C>(base + i * pool.channels), i});
     });
   }
   if (pool.spread.parts > 1)
@@ -136,10 +142,10 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const ResultWalk walk(pool, pool.out);
   C sum = 0;
   std::int64_t counted = 1;
-  const std::int64_t base = walk.plane * pool.in.count();
+  const std::int64_t base = walk.base(pool, pool.in.count());
   if (walk.has_result)
     window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
-      sum += x.load<C>(base + pool.in.index(p));
+      sum += x.load<C>(base + pool.in.index(p) * pool.channels);
     });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) y.store<C>(walk.result, sum / static_cast<C>(counted));
@@ -153,10 +159,10 @@ __global__ void __launch_bounds__(kSpreadThreads)
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
   C sum = 0;
-  const std::int64_t base = walk.plane * pool.out.count(), own = pool.in.index(walk.position);
+  const std::int64_t base = walk.base(pool, pool.out.count()), own = pool.in.index(walk.position);
   if (walk.has_result)
     windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
-      const std::int64_t i = base + pool.out.index(o);
+      const std::int64_t i = base + pool.out.index(o) * pool.channels;
       if (positions[i] == own) sum += g.load<C>(i);
     });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
@@ -170,12 +176,12 @@ __global__ void __launch_bounds__(kSpreadThreads)
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
   C sum = 0;
-  const std::int64_t base = walk.plane * pool.out.count();
+  const std::int64_t base = walk.base(pool, pool.out.count());
   if (walk.has_result)
     windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
       std::int64_t counted;
       window_of(pool, o, counted);
-      sum += g.load<C>(base + pool.out.index(o)) / static_cast<C>(counted);
+      sum += g.load<C>(base + pool.out.index(o) * pool.channels) / static_cast<C>(counted);
     });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) gx.store<C>(walk.result, sum);
@@ -183,10 +189,14 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 /** Threads share a result only where it is made of many elements. */
 Pooling pooling_of(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out, const Tensor& result,
-                   const Triple& made_of) {
+                   const Triple& made_of, MemoryFormat format) {
   constexpr std::int64_t kPerThread = 16;
-  Pooling pool{attrs, triple(in), triple(out), result.numel(), {}};
+  Pooling pool{attrs, triple(in), triple(out), 1, result.numel(), {}};
   pool.spread = spread_over(pool.results, made_of.count() / kPerThread, false);
+  if (format == MemoryFormat::channels_last) {
+    pool.channels = result.size(1);
+    pool.spread.across = true;  // as many threads share a result, so that sums run in the same order
+  }
   return pool;
 }
 
@@ -213,20 +223,23 @@ Grid grid_of(const Pooling& pool) {
   return {.blocks = blocks_for(pool.results, pool.spread.slots), .threads = pool.spread.threads()};
 }
 
-Pooling forward_pooling(int rank, const Tensor& x, const Tensor& y, const PoolAttrs& attrs) {
+Pooling forward_pooling(int rank, const Tensor& x, const Tensor& y, const PoolAttrs& attrs,
+                        MemoryFormat format) {
   const PoolSizes in = op::pooled_dims(x.shape(), rank);
-  return pooling_of(attrs, in, op::pooled_dims(y.shape(), rank), y, window_sizes(attrs, in));
+  return pooling_of(attrs, in, op::pooled_dims(y.shape(), rank), y, window_sizes(attrs, in), format);
 }
 
-Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const PoolAttrs& attrs) {
+Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const PoolAttrs& attrs,
+                         MemoryFormat format) {
   const PoolSizes in = op::pooled_dims(gx.shape(), rank);
-  return pooling_of(attrs, in, op::pooled_dims(g.shape(), rank), gx, overlaps(attrs, in));
+  return pooling_of(attrs, in, op::pooled_dims(g.shape(), rank), gx, overlaps(attrs, in), format);
 }
 
 template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor x = row_major(in[0]);
-  const Pooling pool = forward_pooling(rank, x, out[0], attrs);
+  const MemoryFormat format = common_format(in, out[0], rank);
+  const Tensor x = laid_out(in[0], format);
+  const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
   std::int64_t* const positions = attrs.with_indices ? out[1].data<std::int64_t>() : nullptr;
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]),
@@ -236,8 +249,9 @@ template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs
 
 template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor x = row_major(in[0]);
-  const Pooling pool = forward_pooling(rank, x, out[0], attrs);
+  const MemoryFormat format = common_format(in, out[0], rank);
+  const Tensor x = laid_out(in[0], format);
+  const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&mean_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]));
   });
@@ -245,8 +259,9 @@ template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attr
 
 void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor g = row_major(in[0]), positions = row_major(in[1]);
-  const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows);
+  const MemoryFormat format = common_format(in, out[0], attrs.rank);
+  const Tensor g = laid_out(in[0], format), positions = laid_out(in[1], format);
+  const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows, format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
            positions.data<std::int64_t>(), Array(out[0]));
@@ -256,8 +271,9 @@ void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attr
 template <int rank>
 void mean_backward(Inputs in, Outputs out, const typename op::AvgPoolBackward<rank>::Attrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Tensor g = row_major(in[0]);
-  const Pooling pool = backward_pooling(rank, g, out[0], attrs.windows);
+  const MemoryFormat format = common_format(in, out[0], rank);
+  const Tensor g = laid_out(in[0], format);
+  const Pooling pool = backward_pooling(rank, g, out[0], attrs.windows, format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&mean_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
            Array(out[0]));

@@ -36,7 +36,7 @@ template <class Values> void launch_fill(const Map& map, const void* values, run
 /** The values decide the arithmetic: there is one kernel for them, and map_elements is asked for that one. */
 template <class Values> void fill(Tensor& out, const Values& values) {
   constexpr MapFns fns{.f32 = &launch_fill<Values>};
-  map_elements(fns, DType::f32, {}, {&out, 1}, &values);
+  map_elements(fns, DType::f32, {}, {&out, 1}, &values, MapOrder::row_major);
 }
 
 void bernoulli(Inputs, Outputs out, const op::RandomAttrs& attrs) {

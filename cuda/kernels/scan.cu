@@ -4,7 +4,6 @@
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/scan.h"
 #include "../attach.h"
-#include "copy.h"
 #include "row.h"
 
 namespace mezzo::gpu {
@@ -61,14 +60,6 @@ template <class C> struct TimesBefore {
     gx.store<C>(place, before * tails[place]);
   }
 };
-
-/** Runs f(y) on `out`, or on a row-major stand-in for it where an in-place call made `out` strided. */
-template <class F> void with_row_major(Tensor& out, F&& f) {
-  if (out.is_contiguous()) return f(out);
-  const Tensor y = empty_tensor(out.shape(), out.dtype(), out.device());
-  f(y);
-  copy_elements(y, out);
-}
 
 template <class Combine>
 void run_along(const Tensor& operand, Tensor& out, int dim, bool reversed, int start) {

@@ -81,13 +81,13 @@ void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx, cons
 }  // namespace
 
 template <int N> void AvgPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  mean_pool(N, in[0], out[0], attrs);
+  with_row_major(out[0], [&](const Tensor& y) { mean_pool(N, in[0], y, attrs); });
 }
 template <int N> void AdaptiveAvgPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  mean_pool(N, in[0], out[0], attrs);
+  with_row_major(out[0], [&](const Tensor& y) { mean_pool(N, in[0], y, attrs); });
 }
 template <int N> void AvgPoolBackward<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  mean_pool_backward(N, in[0], out[0], attrs.windows);
+  with_row_major(out[0], [&](const Tensor& dx) { mean_pool_backward(N, in[0], dx, attrs.windows); });
 }
 
 #define MZ_AVG_POOL_KERNELS(N)                                              \

@@ -12,7 +12,7 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** How one operand's elements lie relative to the row-major order of the iteration shape. */
+/** How one operand's elements lie relative to the order of the iteration. */
 struct Operand {
   enum class Layout : std::uint8_t { absent, linear, constant, strided };
   char* data = nullptr;
@@ -21,12 +21,27 @@ struct Operand {
   Strides strides;  // over the iteration shape, in bytes
 };
 
-Operand describe(const Tensor& x, const Shape& shape) {
+/** The elements of a shape in the order in which a tensor of that format holds them. */
+struct Iteration {
+  MemoryFormat format = MemoryFormat::contiguous;
+  Shape shape;  // of the tensors
+  Shape sizes;  // in order, the outermost first
+
+  void set(const Tensor& y) {
+    format = y.is_contiguous() ? MemoryFormat::contiguous : y.memory_format();
+    shape = sizes = y.shape();
+    for (int place = 0; place < shape.rank(); ++place) sizes[place] = shape[dim(place)];
+  }
+  int dim(int place) const { return dim_at(format, shape.rank(), place); }
+};
+
+Operand describe(const Tensor& x, const Iteration& iteration) {
+  const Shape& shape = iteration.shape;
   Operand operand;
   if (!x.defined()) return operand;
   operand.data = static_cast<char*>(x.raw_data());
   operand.dtype = x.dtype();
-  if (x.is_contiguous() && x.shape() == shape) {
+  if (x.is_contiguous(iteration.format) && x.shape() == shape) {
     operand.layout = Operand::Layout::linear;
     return operand;
   }
@@ -38,8 +53,10 @@ Operand describe(const Tensor& x, const Shape& shape) {
   operand.strides = Strides::filled(shape.rank(), 0);
   const int lead = shape.rank() - x.dim();
   const auto item = static_cast<std::int64_t>(item_size(x.dtype()));
-  for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] != 1) operand.strides[lead + i] = x.strides()[i] * item;
+  for (int place = 0; place < shape.rank(); ++place) {
+    const int i = iteration.dim(place) - lead;
+    if (i >= 0 && x.shape()[i] != 1) operand.strides[place] = x.strides()[i] * item;
+  }
   return operand;
 }
 
@@ -109,10 +126,12 @@ void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t
 template <class C> class BlockMap {
  public:
   BlockMap(BlockFn<C> fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
+    Iteration iteration;
     for (const Tensor& y : out)
-      if (y.defined()) shape_ = y.shape();
-    for (const Tensor& x : in) in_[num_in_++] = describe(x, shape_);
-    for (const Tensor& y : out) out_[num_out_++] = describe(y, shape_);
+      if (y.defined()) iteration.set(y);
+    for (const Tensor& x : in) in_[num_in_++] = describe(x, iteration);
+    for (const Tensor& y : out) out_[num_out_++] = describe(y, iteration);
+    shape_ = iteration.sizes;
   }
 
   void run(std::int64_t begin, std::int64_t end) const {
@@ -198,7 +217,7 @@ template <class C> class BlockMap {
 
   BlockFn<C> fn_;
   const void* attrs_;
-  Shape shape_;
+  Shape shape_;  // in the order of the iteration
   std::array<Operand, kMaxBlockOperands> in_;
   std::array<Operand, kMaxBlockOperands> out_;
   std::size_t num_in_ = 0, num_out_ = 0;

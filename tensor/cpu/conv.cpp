@@ -354,18 +354,22 @@ using namespace cpu_kernels;
 
 void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor x = row_major(in[0]), w = row_major(in[1]);
-  const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
-  const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
-  run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w, in[2],
-           to);
+  with_row_major(out[0], [&](const Tensor& y) {
+    const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
+    const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
+    run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w, in[2],
+             to);
+  });
 }
 
 void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor x = row_major(in[0]), w = row_major(in[1]);
-  const Volume from = volume_of(x, attrs.dims), to = volume_of(out[0], attrs.dims);
-  const ConvGeometry geometry = conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
-  run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w,
-           in[2], to);
+  with_row_major(out[0], [&](const Tensor& y) {
+    const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
+    const ConvGeometry geometry = conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
+    run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w,
+             in[2], to);
+  });
 }
 
 }  // namespace mezzo::op

@@ -162,12 +162,13 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
   const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
-  const Tensor& w = out[0];
-  const MatrixOut rows{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1};
-  if (w.dtype() == DType::f64)
-    WeightGradient<double>(geometry, from, to, rows).run();
-  else
-    WeightGradient<float>(geometry, from, to, rows).run();
+  with_row_major(out[0], [&](const Tensor& w) {
+    const MatrixOut rows{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1};
+    if (w.dtype() == DType::f64)
+      WeightGradient<double>(geometry, from, to, rows).run();
+    else
+      WeightGradient<float>(geometry, from, to, rows).run();
+  });
 }
 
 }  // namespace mezzo::op

@@ -7,6 +7,7 @@
 
 #include "../dispatch.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "block_map.h"
 #include "convert.h"
 #include "transpose.h"
@@ -142,8 +143,10 @@ bool copy_words(const Tensor& from, const Tensor& to) {
 
 /** out = in, broadcast and converted. Values travel in the source's arithmetic type, so the store is the one rounding. */
 void copy_elements(const Tensor& from, Tensor& to) {
-  const bool linear = from.is_contiguous() && to.is_contiguous() && from.shape() == to.shape();
+  const bool linear = lie_alike(from, to);
   if (!linear && copy_words(from, to)) return;
+  const bool images = from.shape() == to.shape() && to.memory_format() == MemoryFormat::channels_last;
+  if (!linear && images && copy_words(channels_at_end(from), channels_at_end(to))) return;
   if (!linear) {
     constexpr BlockFns identity{&identity_block<float>, &identity_block<double>,
                                 &identity_block<std::int64_t>};

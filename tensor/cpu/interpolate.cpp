@@ -29,7 +29,7 @@ void resize(const Tensor& x, const Tensor& y, const InterpolateAttrs& attrs, con
   }
   const CastScope no_casts(nullptr);
   const Tensor from = row_major(x).to(dtype_of<C>());
-  const bool direct = y.dtype() == dtype_of<C>();
+  const bool direct = y.dtype() == dtype_of<C>() && y.is_contiguous();
   const Tensor to = direct ? y : empty_tensor(y.shape(), dtype_of<C>(), mezzo::cpu);
   map_separably(maps, from.template data<C>(), to.template data<C>());
   if (!direct) copy_values(to, y);

@@ -221,42 +221,48 @@ template <class T> void max_planes(const Windows& w, const T* x, T* y, std::int6
                  });
 }
 
-void max_pool(int rank, const Tensor& input, const Tensor& y, const Tensor& at, const PoolAttrs& attrs) {
-  if (y.numel() == 0) return;
+void max_pool(int rank, const Tensor& input, Outputs out, const PoolAttrs& attrs) {
+  if (out[0].numel() == 0) return;
   const Tensor x = row_major(input);
-  const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(y.shape(), rank));
-  std::int64_t* const positions = attrs.with_indices ? at.data<std::int64_t>() : nullptr;
-  visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
-    max_planes(w, x.data<T>(), y.data<T>(), positions, x.numel() / volume(w.in));
+  const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(out[0].shape(), rank));
+  with_row_major(out[0], [&](const Tensor& y) {
+    with_row_major(out[1], [&](const Tensor& at) {
+      std::int64_t* const positions = attrs.with_indices ? at.data<std::int64_t>() : nullptr;
+      visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
+        max_planes(w, x.data<T>(), y.data<T>(), positions, x.numel() / volume(w.in));
+      });
+    });
   });
 }
 
 }  // namespace
 
 void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const Tensor& dx = out[0];
-  if (dx.numel() == 0) return;
+  if (out[0].numel() == 0) return;
   const Tensor g = row_major(in[0]), at = row_major(in[1]);
-  const std::int64_t before = volume(attrs.sizes), planes = dx.numel() / before, after = g.numel() / planes;
+  const std::int64_t before = volume(attrs.sizes), planes = out[0].numel() / before,
+                     after = g.numel() / planes;
   const std::int64_t* const positions = at.data<std::int64_t>();
   const double plane_ns = 0.2 * static_cast<double>(before) + static_cast<double>(after);
-  visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
-    using C = ComputeOf<T>;
-    // A plane is cleared and written while it is in the cache: to memory that is one pass.
-    const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
-    for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
-      const std::int64_t* const place = positions + plane * after;
-      std::fill(to, to + before, C(0));
-      for (std::int64_t i = 0; i < after; ++i) to[place[i]] += from[i];
+  with_row_major(out[0], [&](const Tensor& dx) {
+    visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
+      using C = ComputeOf<T>;
+      // A plane is cleared and written while it is in the cache: to memory that is one pass.
+      const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
+      for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
+        const std::int64_t* const place = positions + plane * after;
+        std::fill(to, to + before, C(0));
+        for (std::int64_t i = 0; i < after; ++i) to[place[i]] += from[i];
+      });
     });
   });
 }
 
 template <int N> void MaxPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  max_pool(N, in[0], out[0], out[1], attrs);
+  max_pool(N, in[0], out, attrs);
 }
 template <int N> void AdaptiveMaxPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  max_pool(N, in[0], out[0], out[1], attrs);
+  max_pool(N, in[0], out, attrs);
 }
 
 #define MZ_MAX_POOL_KERNELS(N)                                      \

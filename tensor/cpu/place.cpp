@@ -5,6 +5,7 @@
 
 #include "../dispatch.h"
 #include "../parallel.h"
+#include "../row_major.h"
 #include "block_io.h"
 #include "index_list.h"
 #include "separable.h"
@@ -120,17 +121,21 @@ void PlaceFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   PlaceAttrs places = attrs;
   if (in[0].dim() == 0) places.dims[0].size = 1;
-  visit_word(out[0].dtype(), [&]<class Word>(std::type_identity<Word>) {
-    place<Word>(at_least_1d(in[0]), at_least_1d(out[0]), places);
-  });
+  Tensor x = at_least_1d(in[0]), y = at_least_1d(out[0]);
+  if (!y.is_contiguous()) {
+    places = channels_at_end(attrs, x.dim());
+    x = mezzo::channels_at_end(x);
+    y = mezzo::channels_at_end(y);
+  }
+  visit_word(y.dtype(), [&]<class Word>(std::type_identity<Word>) { place<Word>(x, y, places); });
 }
 
 void PlaceBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const CastScope no_casts(nullptr);
-    const Tensor total =
-        out[0].dtype() == dtype_of<C>() ? out[0] : empty_tensor(attrs.sizes, dtype_of<C>(), mezzo::cpu);
+    const bool direct = out[0].dtype() == dtype_of<C>() && out[0].is_contiguous();
+    const Tensor total = direct ? out[0] : empty_tensor(attrs.sizes, dtype_of<C>(), mezzo::cpu);
     if (in[0].numel() == 0) {
       std::fill(total.data<C>(), total.data<C>() + total.numel(), C(0));
     } else {

@@ -5,6 +5,7 @@
 
 #include "../parallel.h"
 #include "../random_values.h"
+#include "../row_major.h"
 #include "block_map.h"
 #include "convert.h"
 
@@ -27,21 +28,21 @@ void fill_blocks(typename Values::Value* to, std::int64_t begin, std::int64_t en
 /** Fills a tensor of any dtype and strides: values are made block by block, and rounded once. */
 template <class Values> void fill_random(Tensor& out, const Values& values) {
   using V = typename Values::Value;
-  Tensor flat = out.is_contiguous() ? out : empty_tensor(out.shape(), out.dtype(), mezzo::cpu);
-  char* data = static_cast<char*>(flat.raw_data());
-  const auto item = static_cast<std::int64_t>(item_size(out.dtype()));
-  parallel_chunks(
-      out.numel(), kElementwiseChunk,
-      [&](std::int64_t begin, std::int64_t end) {
-        V buffer[kBlock];
-        for (std::int64_t at = begin; at < end; at += kBlock) {
-          const std::int64_t n = std::min(kBlock, end - at);
-          fill_blocks(buffer, at, at + n, values);
-          convert(dtype_of<V>(), buffer, out.dtype(), data + at * item, n);
-        }
-      },
-      4.0);
-  if (!flat.is_same(out)) out.copy_(flat);
+  with_row_major(out, [&](const Tensor& flat) {
+    char* data = static_cast<char*>(flat.raw_data());
+    const auto item = static_cast<std::int64_t>(item_size(flat.dtype()));
+    parallel_chunks(
+        flat.numel(), kElementwiseChunk,
+        [&](std::int64_t begin, std::int64_t end) {
+          V buffer[kBlock];
+          for (std::int64_t at = begin; at < end; at += kBlock) {
+            const std::int64_t n = std::min(kBlock, end - at);
+            fill_blocks(buffer, at, at + n, values);
+            convert(dtype_of<V>(), buffer, flat.dtype(), data + at * item, n);
+          }
+        },
+        4.0);
+  });
 }
 
 }  // namespace

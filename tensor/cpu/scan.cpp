@@ -62,15 +62,6 @@ void cumprod_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stri
     }
 }
 
-/** Runs f(y) on `out`, or on a row-major stand-in for it where an in-place call made `out` strided. */
-template <class F> void with_row_major(Tensor& out, F&& f) {
-  if (out.is_contiguous()) return f(out);
-  Tensor y = empty_tensor(out.shape(), out.dtype(), out.device());
-  f(y);
-  const Tensor operands[] = {out, y};
-  op::Copy::cpu(operands, {&out, 1}, {});
-}
-
 }  // namespace
 
 namespace op {

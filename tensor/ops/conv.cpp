@@ -99,7 +99,9 @@ OutSpecs ConvFunctions::infer(Inputs in, const Attrs& attrs) {
                                             ", padding included (", padded, " are there)")});
     sizes[d] = attrs.sizes[d] >= 0 ? attrs.sizes[d] : (padded - reach) / attrs.stride[d] + 1;
   }
-  return {{result_shape(in[0], attrs.dims, w[0], sizes), require_one_floating_dtype(op, in)}};
+  return {{.shape = result_shape(in[0], attrs.dims, w[0], sizes),
+           .dtype = require_one_floating_dtype(op, in),
+           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }
 
 OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
@@ -128,14 +130,18 @@ OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
                         .got = operands(in),
                         .expected = str("a positive size along spatial dimension ", i, ", not ", sizes[d])});
   }
-  return {{result_shape(in[0], attrs.dims, w[1] * attrs.groups, sizes), require_one_floating_dtype(op, in)}};
+  return {{.shape = result_shape(in[0], attrs.dims, w[1] * attrs.groups, sizes),
+           .dtype = require_one_floating_dtype(op, in),
+           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }
 
 OutSpecs ConvWeight::infer(Inputs in, const Attrs& attrs) {
   const Shape &x = in[0].shape(), &y = in[1].shape();
   Shape shape{y[y.rank() - attrs.dims - 1], x[x.rank() - attrs.dims - 1] / attrs.groups};
   for (int i = 0; i < attrs.dims; ++i) shape.push_back(attrs.sizes[static_cast<std::size_t>(i)]);
-  return {{shape, require_one_floating_dtype("conv_weight", in)}};
+  return {{.shape = shape,
+           .dtype = require_one_floating_dtype("conv_weight", in),
+           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }
 
 }  // namespace mezzo::op

@@ -20,6 +20,7 @@ struct ConvAttrs {
   std::int64_t groups = 1;
   Extent sizes{-1, -1,
                -1};  // spatial sizes of the result where the operands leave them open; -1: by the formula
+  std::optional<MemoryFormat> format = {};  // of a gradient: that of the result whose gradient it is
 };
 
 /** x (n, c, ...), w (out, c / groups, k...), optional b (out): y[o] = b[o] + sum over c, k of w[o, c, k] x[c, i s - p + k d]. */
@@ -43,21 +44,24 @@ struct Conv1d : ConvFunctions {
                                    .precision = Precision::low,
                                    .summary = "cross-correlation over 1 dimension",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 struct Conv2d : ConvFunctions {
   static constexpr OpTraits traits{.name = "conv2d",
                                    .precision = Precision::low,
                                    .summary = "cross-correlation over 2 dimensions",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 struct Conv3d : ConvFunctions {
   static constexpr OpTraits traits{.name = "conv3d",
                                    .precision = Precision::low,
                                    .summary = "cross-correlation over 3 dimensions",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 
 struct ConvTranspose1d : ConvTransposeFunctions {
@@ -65,21 +69,24 @@ struct ConvTranspose1d : ConvTransposeFunctions {
                                    .precision = Precision::low,
                                    .summary = "adjoint of conv1d in its input",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 struct ConvTranspose2d : ConvTransposeFunctions {
   static constexpr OpTraits traits{.name = "conv_transpose2d",
                                    .precision = Precision::low,
                                    .summary = "adjoint of conv2d in its input",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 struct ConvTranspose3d : ConvTransposeFunctions {
   static constexpr OpTraits traits{.name = "conv_transpose3d",
                                    .precision = Precision::low,
                                    .summary = "adjoint of conv3d in its input",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .channels_last = ChannelsLast::like_either};
 };
 
 /** x and y of a convolution give w[o, c, k] = sum over batch and i of y[o, i] x[c, i s - p + k d]; attrs.sizes are the kernel's. */
@@ -89,7 +96,8 @@ struct ConvWeight {
                                    .summary = "gradient of a convolution in its weight",
                                    .inputs = 2,
                                    .needs = {input(1), input(0)},
-                                   .internal = true};
+                                   .internal = true,
+                                   .channels_last = ChannelsLast::like_either};
   using Attrs = ConvAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

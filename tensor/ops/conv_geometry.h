@@ -7,7 +7,7 @@
 
 namespace mezzo::op {
 
-/** A (batch, channels, depth, height, width) array, row-major; fewer spatial dimensions have leading sizes of 1. */
+/** A (batch, channels, depth, height, width) array; fewer spatial dimensions have leading sizes of 1. How it lies is known beside it. */
 struct Volume {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -15,14 +15,14 @@ struct Volume {
   Extent size{1, 1, 1};
 
   std::int64_t pixels() const { return size[0] * size[1] * size[2]; }
-  /** Element 0 of a channel. */
+  /** Element 0 of a channel of a row-major array. */
   char* channel(std::int64_t n, std::int64_t c) const {
     const std::int64_t at = (n * channels + c) * pixels();
     return static_cast<char*>(const_cast<void*>(data)) + at * static_cast<std::int64_t>(item_size(dtype));
   }
 };
 
-/** The row-major tensor of `dims` spatial dimensions, with or without a batch, as a volume. */
+/** The tensor of `dims` spatial dimensions, with or without a batch, as a volume. */
 Volume volume_of(const Tensor& x, int dims);
 
 /** Stride, dilation and so on with leading entries of `fill` up to three dimensions. */

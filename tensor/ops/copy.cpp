@@ -14,7 +14,9 @@ namespace op {
 
 OutSpecs To::infer(Inputs in, const Attrs& attrs) { return {{in[0].shape(), attrs.dtype}}; }
 
-OutSpecs Clone::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+OutSpecs Clone::infer(Inputs in, const Attrs& attrs) {
+  return {{.shape = in[0].shape(), .dtype = in[0].dtype(), .format = attrs.format}};
+}
 
 OutSpecs Copy::infer(Inputs in, const Attrs&) {
   if (!is_expandable(in[1].shape(), in[0].shape()))
@@ -28,7 +30,7 @@ OutSpecs Fill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dt
 
 namespace {
 
-/** The bytes of one row-major tensor over those of another. */
+/** The bytes of one tensor over those of another that lies alike. */
 void transfer(std::string_view op, const Tensor& from, const Tensor& to, const CopyOptions& options) {
   Capture::refuse_crossing(op, from, to.device());
   const auto bytes = static_cast<std::size_t>(from.numel()) * item_size(from.dtype());
@@ -57,7 +59,7 @@ OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
 
 void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   Capture::refuse_crossing("to", in[0], attrs.device);
-  transfer("to", in[0].detach().contiguous(), out[0], {attrs.non_blocking});
+  transfer("to", in[0].detach().contiguous(out[0].memory_format()), out[0], {attrs.non_blocking});
 }
 
 }  // namespace op
@@ -85,7 +87,30 @@ Tensor Tensor::pin_memory() const {
   return apply_with<op::ToDevice>({.device = cpu, .pinned = true}, *this);
 }
 
-Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+namespace {
+
+void require_rank_for(MemoryFormat format, std::string_view op, const Tensor& x) {
+  if (format == MemoryFormat::channels_last && !may_be_channels_last(x.dim()))
+    fail<ShapeError>(op, {.what = "channels_last is for images and volumes",
+                          .got = str(x),
+                          .expected = "4 or 5 dimensions: [N,C,H,W] or [N,C,D,H,W]"});
+}
+
+}  // namespace
+
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  require_rank_for(format, "contiguous", *this);
+  return is_contiguous(format) ? *this : apply_with<op::Clone>({format}, *this);
+}
+
+Tensor Tensor::contiguous() const { return contiguous(MemoryFormat::contiguous); }
+
+Tensor Tensor::to(MemoryFormat format) const {
+  require_rank_for(format, "to", *this);
+  // Where sizes of 1 make it fit both formats, the strides tell those who keep a format which one it is.
+  const bool told = memory_format() == format || strides() == strides_in(format, shape());
+  return is_contiguous(format) && told ? *this : apply_with<op::Clone>({format}, *this);
+}
 
 Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
 
@@ -94,8 +119,7 @@ const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill
 const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) const {
   if (!source.defined() || source.device() == device()) return apply_in_place<op::Copy>({}, *this, source);
   Capture::refuse_crossing("copy_", source, device());
-  const bool as_it_is =
-      source.dtype() == dtype() && source.shape() == shape() && source.is_contiguous() && is_contiguous();
+  const bool as_it_is = source.dtype() == dtype() && lie_alike(source, *this);
   if (as_it_is) return apply_in_place<op::CopyAcross>(options, *this, source);
   // What comes from a device is wanted here at once.
   return apply_in_place<op::Copy>({}, *this, source.to(device(), device() == cpu ? CopyOptions{} : options));

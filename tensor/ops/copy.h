@@ -13,7 +13,8 @@ struct To {
                                    .precision = Precision::match,
                                    .summary = "converts to another dtype, one rounding to nearest even",
                                    .integers = Integers::keep,
-                                   .booleans = true};
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
   struct Attrs {
     DType dtype = DType::f32;
   };
@@ -22,14 +23,17 @@ struct To {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Row-major copy in the same dtype. */
+/** Copy in the same dtype, in a given memory format or that of its operand. */
 struct Clone {
   static constexpr OpTraits traits{.name = "clone",
                                    .precision = Precision::match,
-                                   .summary = "row-major copy with its own storage",
+                                   .summary = "copy with its own storage",
                                    .integers = Integers::keep,
-                                   .booleans = true};
-  struct Attrs {};
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
+  struct Attrs {
+    std::optional<MemoryFormat> format = {};
+  };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -66,7 +70,7 @@ struct Fill {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operand 0 overwritten by operand 1 as it is, from another device; both row-major. Meaningful in place only. */
+/** Operand 0 overwritten by operand 1 as it is, from another device; they lie alike. Meaningful in place only. */
 struct CopyAcross {
   static constexpr OpTraits traits{.name = "copy_across",
                                    .precision = Precision::match,
@@ -83,13 +87,14 @@ struct CopyAcross {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The same elements in another device's memory, or in pinned memory; row-major. */
+/** The same elements in another device's memory, or in pinned memory. */
 struct ToDevice {
   static constexpr OpTraits traits{.name = "to_device",
                                    .precision = Precision::match,
                                    .internal = true,
                                    .integers = Integers::keep,
-                                   .booleans = true};
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
   struct Attrs {
     Device device;
     bool non_blocking = false;

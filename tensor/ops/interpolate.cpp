@@ -53,6 +53,8 @@ OutSpecs InterpolateFunctions::infer(Inputs in, const Attrs& attrs) {
   return {{shape, x.dtype()}};
 }
 
-OutSpecs InterpolateBackward::infer(Inputs in, const Attrs& attrs) { return {{attrs.sizes, in[0].dtype()}}; }
+OutSpecs InterpolateBackward::infer(Inputs in, const Attrs& attrs) {
+  return {{.shape = attrs.sizes, .dtype = in[0].dtype(), .format = attrs.format}};
+}
 
 }  // namespace mezzo::op

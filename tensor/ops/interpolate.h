@@ -42,32 +42,44 @@ struct InterpolateFunctions {
 struct Interpolate : InterpolateFunctions {
   static constexpr OpTraits traits{.name = "interpolate",
                                    .precision = Precision::full,
-                                   .summary = "resizes the last 1, 2 or 3 dimensions"};
+                                   .summary = "resizes the last 1, 2 or 3 dimensions",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleBicubic : InterpolateFunctions {
-  static constexpr OpTraits traits{
-      .name = "upsample_bicubic", .precision = Precision::full, .summary = "interpolate in mode bicubic"};
+  static constexpr OpTraits traits{.name = "upsample_bicubic",
+                                   .precision = Precision::full,
+                                   .summary = "interpolate in mode bicubic",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleBilinear : InterpolateFunctions {
-  static constexpr OpTraits traits{
-      .name = "upsample_bilinear", .precision = Precision::full, .summary = "interpolate in mode bilinear"};
+  static constexpr OpTraits traits{.name = "upsample_bilinear",
+                                   .precision = Precision::full,
+                                   .summary = "interpolate in mode bilinear",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleLinear : InterpolateFunctions {
-  static constexpr OpTraits traits{
-      .name = "upsample_linear", .precision = Precision::full, .summary = "interpolate in mode linear"};
+  static constexpr OpTraits traits{.name = "upsample_linear",
+                                   .precision = Precision::full,
+                                   .summary = "interpolate in mode linear",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleNearest : InterpolateFunctions {
-  static constexpr OpTraits traits{
-      .name = "upsample_nearest", .precision = Precision::full, .summary = "interpolate in mode nearest"};
+  static constexpr OpTraits traits{.name = "upsample_nearest",
+                                   .precision = Precision::full,
+                                   .summary = "interpolate in mode nearest",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleNearestExact : InterpolateFunctions {
   static constexpr OpTraits traits{.name = "upsample_nearest_exact",
                                    .precision = Precision::full,
-                                   .summary = "interpolate in mode nearest_exact"};
+                                   .summary = "interpolate in mode nearest_exact",
+                                   .channels_last = ChannelsLast::like_first};
 };
 struct UpsampleTrilinear : InterpolateFunctions {
-  static constexpr OpTraits traits{
-      .name = "upsample_trilinear", .precision = Precision::full, .summary = "interpolate in mode trilinear"};
+  static constexpr OpTraits traits{.name = "upsample_trilinear",
+                                   .precision = Precision::full,
+                                   .summary = "interpolate in mode trilinear",
+                                   .channels_last = ChannelsLast::like_first};
 };
 
 /** The adjoint of the linear map, summed in f32 (f64) in a fixed order and rounded once. */
@@ -76,7 +88,8 @@ struct InterpolateBackward {
       .name = "interpolate_backward", .precision = Precision::match, .internal = true};
   struct Attrs {
     InterpolateAttrs map;
-    Shape sizes;  // of what was resized
+    Shape sizes;                                     // of what was resized
+    MemoryFormat format = MemoryFormat::contiguous;  // of it
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -11,6 +11,16 @@ OutSpecs PlaceFunctions::infer(Inputs in, const Attrs& attrs) {
   return {{shape, in[0].dtype()}};
 }
 
-OutSpecs PlaceBackward::infer(Inputs in, const Attrs& attrs) { return {{attrs.sizes, in[0].dtype()}}; }
+OutSpecs PlaceBackward::infer(Inputs in, const Attrs& attrs) {
+  return {{.shape = attrs.sizes, .dtype = in[0].dtype(), .format = attrs.format}};
+}
+
+PlaceAttrs channels_at_end(const PlaceAttrs& attrs, int rank) {
+  PlaceAttrs moved = attrs;
+  for (int place = 0; place < rank; ++place)
+    moved.dims[static_cast<std::size_t>(place)] =
+        attrs.dims[static_cast<std::size_t>(dim_at(MemoryFormat::channels_last, rank, place))];
+  return moved;
+}
 
 }  // namespace mezzo::op

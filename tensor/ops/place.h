@@ -81,6 +81,9 @@ struct PlaceAttrs {
   double value = 0;                              // where nothing is taken
 };
 
+/** The same for dimensions in channels-last order. */
+PlaceAttrs channels_at_end(const PlaceAttrs& attrs, int rank);
+
 /** What all of them are: only their names differ. */
 struct PlaceFunctions {
   using Attrs = PlaceAttrs;
@@ -94,7 +97,8 @@ struct Flip : PlaceFunctions {
                                    .precision = Precision::match,
                                    .summary = "reverses dimensions",
                                    .integers = Integers::keep,
-                                   .booleans = true};
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
 };
 
 struct Pad : PlaceFunctions {
@@ -102,7 +106,8 @@ struct Pad : PlaceFunctions {
                                    .precision = Precision::match,
                                    .summary = "adds elements around a tensor, or crops it",
                                    .integers = Integers::keep,
-                                   .booleans = true};
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
 };
 
 struct Repeat : PlaceFunctions {
@@ -126,7 +131,8 @@ struct PlaceBackward {
   static constexpr OpTraits traits{.name = "place_backward", .precision = Precision::match, .internal = true};
   struct Attrs {
     PlaceAttrs place;
-    Shape sizes;  // of what was placed
+    Shape sizes;                                     // of what was placed
+    MemoryFormat format = MemoryFormat::contiguous;  // of it
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -109,11 +109,15 @@ Shape pooled_shape(std::string_view op, int rank, const Tensor& x, const PoolAtt
 
 OutSpecs infer_max(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
   const Shape shape = pooled_shape(op, rank, x, attrs);
-  return {{shape, x.dtype()}, {attrs.with_indices ? shape : Shape{0}, DType::i64}};
+  const std::optional<MemoryFormat> format = format_of_images(x.dim(), rank);
+  return {{.shape = shape, .dtype = x.dtype(), .format = format},
+          {.shape = attrs.with_indices ? shape : Shape{0}, .dtype = DType::i64, .format = format}};
 }
 
 OutSpecs infer_avg(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
-  return {{pooled_shape(op, rank, x, attrs), x.dtype()}};
+  return {{.shape = pooled_shape(op, rank, x, attrs),
+           .dtype = x.dtype(),
+           .format = format_of_images(x.dim(), rank)}};
 }
 
 /** The shape before pooling, for a gradient of the shape after it. */
@@ -132,7 +136,9 @@ OutSpecs MaxPoolBackward::infer(Inputs in, const Attrs& attrs) {
     fail<ShapeError>("max_pool_backward", {.what = "the positions do not belong to the gradient",
                                            .got = str(in),
                                            .expected = "one i64 position per element"});
-  return {{unpooled_shape(in[0].shape(), attrs.rank, attrs.sizes), in[0].dtype()}};
+  return {{.shape = unpooled_shape(in[0].shape(), attrs.rank, attrs.sizes),
+           .dtype = in[0].dtype(),
+           .format = attrs.format}};
 }
 
 template <int N> OutSpecs MaxPool<N>::infer(Inputs in, const Attrs& attrs) {
@@ -148,7 +154,9 @@ template <int N> OutSpecs AdaptiveAvgPool<N>::infer(Inputs in, const Attrs& attr
   return infer_avg(traits.name, N, in[0], attrs);
 }
 template <int N> OutSpecs AvgPoolBackward<N>::infer(Inputs in, const Attrs& attrs) {
-  return {{unpooled_shape(in[0].shape(), N, attrs.sizes), in[0].dtype()}};
+  return {{.shape = unpooled_shape(in[0].shape(), N, attrs.sizes),
+           .dtype = in[0].dtype(),
+           .format = attrs.format}};
 }
 
 #define MZ_POOL_SHAPE_RULES(N)                                           \

@@ -24,7 +24,8 @@ template <int N> struct MaxPool {
                                    .precision = Precision::match,
                                    .summary = "greatest element of each window",
                                    .outputs = 2,
-                                   .needs = {output(1)}};
+                                   .needs = {output(1)},
+                                   .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -38,7 +39,8 @@ template <int N> struct AdaptiveMaxPool {
       .precision = Precision::match,
       .summary = "greatest element of each of a given number of windows",
       .outputs = 2,
-      .needs = {output(1)}};
+      .needs = {output(1)},
+      .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -53,9 +55,10 @@ struct MaxPoolBackward {
                                    .needs = {input(1)},
                                    .internal = true};
   struct Attrs {
-    PoolAttrs windows;         // which the positions were found in
-    PoolSizes sizes{1, 1, 1};  // of the pooled dimensions before pooling
-    int rank = 2;              // how many of them there are
+    PoolAttrs windows;                               // which the positions were found in
+    PoolSizes sizes{1, 1, 1};                        // of the pooled dimensions before pooling
+    int rank = 2;                                    // how many of them there are
+    MemoryFormat format = MemoryFormat::contiguous;  // of what was pooled
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -66,7 +69,8 @@ struct MaxPoolBackward {
 template <int N> struct AvgPool {
   static constexpr OpTraits traits{.name = detail::by_rank(N, "avg_pool1d", "avg_pool2d", "avg_pool3d"),
                                    .precision = Precision::match,
-                                   .summary = "mean of each window"};
+                                   .summary = "mean of each window",
+                                   .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -78,7 +82,8 @@ template <int N> struct AdaptiveAvgPool {
   static constexpr OpTraits traits{
       .name = detail::by_rank(N, "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
       .precision = Precision::match,
-      .summary = "mean of each of a given number of windows"};
+      .summary = "mean of each of a given number of windows",
+      .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -93,7 +98,8 @@ template <int N> struct AvgPoolBackward {
       .internal = true};
   struct Attrs {
     PoolAttrs windows;
-    PoolSizes sizes{1, 1, 1};  // of the pooled dimensions before pooling
+    PoolSizes sizes{1, 1, 1};                        // of the pooled dimensions before pooling
+    MemoryFormat format = MemoryFormat::contiguous;  // of what was pooled
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -68,7 +68,8 @@ struct Dropout {
                                    .summary = "zeroes elements at random, scales the others by 1 / (1 - p)",
                                    .outputs = 2,
                                    .needs = {output(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .channels_last = ChannelsLast::like_first};
   struct Attrs {
     double p = 0.5;
     PhiloxStream stream{};

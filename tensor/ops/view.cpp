@@ -143,7 +143,7 @@ Tensor Tensor::view(const Shape& shape) const {
 Tensor Tensor::reshape(const Shape& shape) const {
   const Shape full = complete_shape(*this, shape, "reshape");
   const bool viewable = numel() == 0 || view_strides(*this, full).has_value();
-  return viewable ? apply_with<op::View>({full}, *this) : apply_with<op::View>({full}, clone());
+  return viewable ? apply_with<op::View>({full}, *this) : apply_with<op::View>({full}, contiguous());
 }
 
 Tensor Tensor::flatten(std::int64_t start, std::int64_t end) const {

@@ -23,12 +23,12 @@ struct Twin {
   const void* data;
   Tensor tensor;
 
-  Twin(const void* on_device, DType dtype, const Shape& shape)
-      : data(on_device), tensor(empty_tensor(shape, dtype, cpu)) {
+  Twin(const void* on_device, DType dtype, const Shape& shape, MemoryFormat format)
+      : data(on_device), tensor(empty_tensor(shape, dtype, cpu, false, format)) {
     require(data && emulator::is_device_memory(data), "an operand is not device memory");
   }
-  explicit Twin(const Volume& v)
-      : Twin(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}) {}
+  Twin(const Volume& v, MemoryFormat format)
+      : Twin(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}, format) {}
 
   std::size_t bytes() const { return static_cast<std::size_t>(tensor.numel()) * item_size(tensor.dtype()); }
   const Tensor& fetched() {
@@ -52,12 +52,12 @@ void compute(const Convolution& c) {
   using Wanted = Convolution::Wanted;
   const emulator::MemoryScope scope;
   const op::Extent& k = c.geometry.kernel;
-  Twin x(c.x), y(c.y);
-  Twin w(c.weight, c.x.dtype, {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]});
+  Twin x(c.x, c.format), y(c.y, c.format);
+  Twin w(c.weight, c.x.dtype, {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]}, c.format);
   const op::ConvAttrs attrs = attrs_of(c);
   if (c.wanted == Wanted::y) {
     Tensor in[] = {x.fetched(), w.fetched(), {}};
-    if (c.bias) in[2] = Twin(c.bias, c.x.dtype, {c.y.channels}).fetched();
+    if (c.bias) in[2] = Twin(c.bias, c.x.dtype, {c.y.channels}, MemoryFormat::contiguous).fetched();
     op::Conv3d::cpu(in, {&y.tensor, 1}, attrs);
     y.give_back();
   } else if (c.wanted == Wanted::x) {

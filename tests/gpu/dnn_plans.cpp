@@ -49,12 +49,14 @@ const std::vector<Case> kCases{
     {"3-d", 3, 4, 16, 32, 1, {8, 16, 16}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
 };
 
-Convolution convolution(const Case& c, DType dtype, Wanted wanted) {
+Convolution convolution(const Case& c, DType dtype, Wanted wanted,
+                        MemoryFormat format = MemoryFormat::contiguous) {
   op::ConvGeometry g{c.groups, c.size, {}, c.kernel, c.stride, c.dilation, c.pad};
   for (std::size_t d = 0; d < 3; ++d)
     g.out[d] = (g.in[d] + 2 * g.pad[d] - (g.kernel[d] - 1) * g.dilation[d] - 1) / g.stride[d] + 1;
   return {.wanted = wanted,
           .dims = c.dims,
+          .format = format,
           .x = {nullptr, dtype, c.batch, c.in, g.in},
           .y = {nullptr, dtype, c.batch, c.out, g.out},
           .geometry = g};
@@ -73,11 +75,14 @@ TEST_CASE("cuDNN has an engine for every convolution of the sample nets, both wa
   for (const DType dtype : {f16, bf16, f32})
     for (const Case& c : kCases) {
       INFO(name(dtype) << " " << c.name);
-      for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
-        CHECK(plan(convolution(c, dtype, wanted), {.properties = &device}));
-      Convolution biased = convolution(c, dtype, Wanted::y);
-      biased.bias = &bias;
-      CHECK(plan(biased, {.properties = &device}));
+      for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+        INFO(name(format));
+        for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
+          CHECK(plan(convolution(c, dtype, wanted, format), {.properties = &device}));
+        Convolution biased = convolution(c, dtype, Wanted::y, format);
+        biased.bias = &bias;
+        CHECK(plan(biased, {.properties = &device}));
+      }
     }
 }
 

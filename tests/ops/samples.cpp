@@ -107,7 +107,8 @@ std::vector<GradientSample> gradient_samples(const Case& c) {
                                     [&](const Case& other) { return other.op == c.op && other.gradients; });
   const std::size_t wanted = (kGradientSamplesPerOp + static_cast<std::size_t>(shares) - 1) /
                              std::max<std::size_t>(1, static_cast<std::size_t>(shares));
-  constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::offset_and_step};
+  constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::offset_and_step,
+                                 Layout::channels_last};
   std::vector<GradientSample> samples;
   // An emulated device takes its time, and the formulas have been checked on the CPU: one sample in three is left.
   if (!(test_device() == mezzo::cpu)) {
@@ -118,7 +119,8 @@ std::vector<GradientSample> gradient_samples(const Case& c) {
   }
   for (std::size_t redraw = 0; redraw == 0 || samples.size() < wanted; ++redraw)
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
-      samples.push_back({s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % 3], redraw});
+      samples.push_back(
+          {s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % std::size(kLayouts)], redraw});
   return samples;
 }
 
@@ -146,6 +148,8 @@ Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout lay
     stored.copy_(plain.transpose(0, -1));
     return stored.transpose(0, -1).detach();
   }
+  if (layout == Layout::channels_last && mezzo::may_be_channels_last(plain.dim()))
+    return plain.to(mezzo::MemoryFormat::channels_last);
   if (layout == Layout::offset_and_step && plain.dim() >= 1) {
     Shape roomy = plain.shape();
     const int last = plain.dim() - 1;

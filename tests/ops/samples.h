@@ -17,7 +17,7 @@ enum class Depth { values, gradients, second_gradients };
 bool runs_here(const Case& c, Depth depth);
 
 /** The memory layouts an operand is tried in; values are the same in all. */
-enum class Layout { contiguous, transposed, offset_and_step };
+enum class Layout { contiguous, transposed, offset_and_step, channels_last };
 
 /** Operand values for a sample, reproducible from (case, sample, operand, redraw). Gradient checks ask for values away from kinks. */
 std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks, std::size_t redraw = 0);
