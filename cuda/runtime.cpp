@@ -89,6 +89,16 @@ std::string description(int device) {
              ", CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
 }
 
+int compute_capability(int device) {
+  const Place place = Place::current();
+  int major = 0, minor = 0;
+  check("cudaDeviceGetAttribute", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        place);
+  check("cudaDeviceGetAttribute", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        place);
+  return 10 * major + minor;
+}
+
 void use(int device, Place place) { check("cudaSetDevice", select(device), place); }
 
 void* allocate(int device, std::size_t bytes, Place place) {

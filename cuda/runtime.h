@@ -28,6 +28,9 @@ Discovery discover();
 /** Name, memory and architecture of a device, versions of driver and runtime. Errors: CudaError. */
 std::string description(int device);
 
+/** What a device can do, as 10 times the major number and the minor: 90 for sm_90. Errors: CudaError. */
+int compute_capability(int device);
+
 /** Makes a device the one that this thread's launches go to. Errors: CudaError. */
 void use(int device, Place place = Place::current());
 

@@ -96,6 +96,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 void attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   if (out[1].numel() == 0) return;
   const AttentionCall call(in[0], in[1], in[2], in[3], attrs);
+  if (tensor_cores_serve(call, in[0].dtype(), in[0].device())) return attention_on_tensor_cores(call, out);
   visit_attention_tile(
       in[0].dtype(), call.values, [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
         const std::int64_t queries = T::tiles(call.queries), columns = T::column_tiles(call.values);

@@ -97,25 +97,45 @@ struct AttentionCall {
     }
     return at;
   }
-  /** The score of a query and a key, from the product of their vectors; -inf where the key is not to be seen. */
+  /** The score of a query and a key, from the product of their vectors; -inf where the key is not to be seen. A mask comes on top of it. */
+  template <class C> __device__ C score_without_mask(C product, std::int64_t query, std::int64_t key) const {
+    return is_causal && key > query ? -std::numeric_limits<C>::infinity() : product * static_cast<C>(scale);
+  }
+  /** With the mask, if there is one. */
   template <class C>
   __device__ C score(C product, std::int64_t mask_offset, std::int64_t query, std::int64_t key) const {
-    constexpr C kMasked = -std::numeric_limits<C>::infinity();
-    const C score = product * static_cast<C>(scale);
-    if (is_causal) return key > query ? kMasked : score;
+    const C score = score_without_mask(product, query, key);
     if (!mask.data) return score;
     const C value = mask.load<C>(mask_offset, query, key);
-    if (mask.dtype == DType::boolean) return value == C(0) ? kMasked : score;
+    if (mask.dtype == DType::boolean) return value == C(0) ? -std::numeric_limits<C>::infinity() : score;
     return score + value;
+  }
+  /** Whether dropout leaves a probability. */
+  __device__ bool stays(std::int64_t entry, std::int64_t query, std::int64_t key) const {
+    if (!drops) return true;
+    const auto element = static_cast<std::uint64_t>((entry * queries + query) * keys + key);
+    return bernoulli(philox_block(stream, element / 4).word[element % 4], threshold);
   }
   /** What dropout multiplies a probability with. */
   template <class C> __device__ C factor(std::int64_t entry, std::int64_t query, std::int64_t key) const {
     if (!drops) return C(1);
-    const auto element = static_cast<std::uint64_t>((entry * queries + query) * keys + key);
-    const bool stays = bernoulli(philox_block(stream, element / 4).word[element % 4], threshold);
-    return stays ? static_cast<C>(kept) : C(0);
+    return stays(entry, query, key) ? static_cast<C>(kept) : C(0);
   }
 };
+
+/** Whether the kernels on Tensor Cores serve a call; those of this header's tiles do what is left. */
+bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device);
+/** The op on Tensor Cores, for a call that they serve. */
+void attention_on_tensor_cores(const AttentionCall& call, Outputs out);
+
+/** What the gradients are computed from besides the operands: g; per query its logarithm and the sum of g y. And where the mask's goes. */
+template <class C> struct AttentionGiven {
+  AttentionOperand g;
+  const C *log_sums, *offsets;
+  Array dmask;
+};
+void attention_backward_on_tensor_cores(const AttentionCall& call, const AttentionGiven<float>& given,
+                                        Outputs out);
 
 /** Some rows of a matrix of one entry. */
 struct MatrixRows {

@@ -26,9 +26,8 @@ enum class Gradient : std::uint8_t { queries, keys, values };
 
 template <class C> struct AttentionGradients {
   AttentionCall call;
-  AttentionOperand g;
-  const C *log_sums, *offsets;
-  Array dq, dk, dv, dmask;
+  AttentionGiven<C> given;
+  Array dq, dk, dv;
   // Tiles of rows and of columns, and from which block on each gradient's are.
   std::int64_t query_tiles, key_tiles, feature_tiles, value_tiles, first_key_block, first_value_block;
 };
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const MatrixRows q{&call.q, call.offset(call.q, entry), 0, call.queries},
       k{&call.k, call.offset(call.k, entry), 0, call.keys},
       v{&call.v, call.offset(call.v, entry), 0, call.keys},
-      g{&all.g, call.offset(all.g, entry), 0, call.queries};
+      g{&all.given.g, call.offset(all.given.g, entry), 0, call.queries};
   // The owned rows, what they meet, and the products of either with which scores and their gradients begin.
   MatrixRows rows = by_query ? q : k, row_values = by_query ? g : v, met = by_query ? k : q,
              met_values = by_query ? v : g;
@@ -94,11 +93,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
         C weight = 0;
         if (query < call.queries && key < call.keys) {
           const std::int64_t at = entry * call.queries + query;
-          const C p = math::exp(call.score(scores[i][j], mask_offset, query, key) - all.log_sums[at]);
+          const C p = math::exp(call.score(scores[i][j], mask_offset, query, key) - all.given.log_sums[at]);
           const C factor = call.factor<C>(entry, query, key);
-          weight = own.what == Gradient::values ? p * factor : p * (slopes[i][j] * factor - all.offsets[at]);
-          if (by_query && own.column == 0 && all.dmask.data)
-            all.dmask.template store<C>(at * call.keys + key, weight);
+          weight =
+              own.what == Gradient::values ? p * factor : p * (slopes[i][j] * factor - all.given.offsets[at]);
+          if (by_query && own.column == 0 && all.given.dmask.data)
+            all.given.dmask.template store<C>(at * call.keys + key, weight);
         }
         weights[row + i * kSide][column + j * kSide] = weight;
       }
@@ -127,14 +127,18 @@ void attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Att
         C* const offsets = static_cast<C*>(room.raw_data());
         const Lines lines = trailing_lines({rows, call.values}, 1);
         launch(&offsets_kernel<C>, grid_of(lines), stream, lines, Array(g), Array(y), offsets);
+        const AttentionGiven<C> given{.g = AttentionOperand(g, batch),
+                                      .log_sums = log_sums.data<C>(),
+                                      .offsets = offsets,
+                                      .dmask = attrs.mask_gradient ? Array(out[3]) : Array()};
+        if constexpr (std::is_same_v<C, float>)
+          if (tensor_cores_serve(call, in[1].dtype(), device))
+            return attention_backward_on_tensor_cores(call, given, out);
         AttentionGradients<C> all{.call = call,
-                                  .g = AttentionOperand(g, batch),
-                                  .log_sums = log_sums.data<C>(),
-                                  .offsets = offsets,
+                                  .given = given,
                                   .dq = Array(out[0]),
                                   .dk = Array(out[1]),
                                   .dv = Array(out[2]),
-                                  .dmask = attrs.mask_gradient ? Array(out[3]) : Array(),
                                   .query_tiles = T::tiles(call.queries),
                                   .key_tiles = T::tiles(call.keys),
                                   .feature_tiles = T::column_tiles(call.features),

@@ -1,5 +1,5 @@
 // The CUDA language for a C++ compiler: put before each kernel file by the build (-include), which then compiles as C++.
-// Sees: executor.h, memory.h.
+// Sees: executor.h, memory.h; gives wmma.h too, which is made of it.
 // Read next: ../../cuda/kernel.h (what our kernels are written with; the same names under nvcc), executor.h.
 #pragma once
 
@@ -29,10 +29,11 @@
 #define blockDim (::mezzo::emulator::here.block_size)
 #define gridDim (::mezzo::emulator::here.grid_size)
 
-#define MZ_SHARED(T, name, count)   \
-  static const char name##_key = 0; \
-  T(&name)                          \
-  [count] = *static_cast<T(*)[count]>(::mezzo::emulator::shared_slot(&name##_key, sizeof(T) * (count)))
+#define MZ_SHARED(T, name, count)      \
+  static const char name##_key = 0;    \
+  T(&name)                             \
+  [count] = *static_cast<T(*)[count]>( \
+      ::mezzo::emulator::shared_slot(&name##_key, sizeof(T) * (count), alignof(T)))
 #define MZ_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::mezzo::emulator::dynamic_shared())
 
 // ---- barriers, shuffles and votes ---------------------------------------------------------------------------------------
@@ -185,3 +186,5 @@ void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std
 }
 
 }  // namespace mezzo::emulator
+
+#include "wmma.h"

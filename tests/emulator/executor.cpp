@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,19 @@ struct Meeting {
 
 struct Slot {
   const void* key;
-  std::unique_ptr<unsigned char[]>
-      memory;  // apart from all others, so that the sanitizer sees an index that runs over
+  unsigned char*
+      memory;  // apart from all others, so that the sanitizer sees an index that runs over; never freed
   std::size_t bytes;
   std::uint64_t block = 0;  // serial number of the block that used it last
 };
+
+/** New memory at a multiple of `alignment` which is none of its double. */
+unsigned char* aligned_memory(std::size_t bytes, std::size_t alignment) {
+  if (alignment <= kSharedAlignment) return new unsigned char[bytes];
+  auto* room =
+      static_cast<unsigned char*>(::operator new(bytes + alignment, std::align_val_t(2 * alignment)));
+  return room + alignment;
+}
 
 std::string where(CallPlace place) { return std::string(place.file) + ":" + std::to_string(place.line); }
 
@@ -80,27 +89,26 @@ class Executor {
     schedule_ = schedule;
   }
 
-  void* shared_slot(const void* key, std::size_t bytes) {
+  void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment) {
     Slot* slot = nullptr;
     for (Slot& s : slots_)
       if (s.key == key && s.bytes == bytes) slot = &s;
-    if (!slot)
-      slot = &slots_.emplace_back(Slot{key, std::make_unique_for_overwrite<unsigned char[]>(bytes), bytes});
+    if (!slot) slot = &slots_.emplace_back(Slot{key, aligned_memory(bytes, alignment), bytes});
     if (slot->block != block_serial_) {
       slot->block = block_serial_;
-      std::memset(slot->memory.get(), 0xFF, bytes);
+      std::memset(slot->memory, 0xFF, bytes);
       shared_bytes_ += bytes;
       if (shared_bytes_ > kSharedLimit) {
         fault_ = "the block uses " + std::to_string(shared_bytes_) + " bytes of shared memory";
         leave();
       }
     }
-    return slot->memory.get();
+    return slot->memory;
   }
 
   void* dynamic_shared() {
     static const char key = 0;
-    return shared_slot(&key, dynamic_bytes_);
+    return shared_slot(&key, dynamic_bytes_, kSharedAlignment);
   }
 
   int wait_for_block(int value, CallPlace place) {
@@ -123,7 +131,7 @@ class Executor {
     return barrier_result_;
   }
 
-  const Exchange& meet(std::uint32_t mask, std::uint64_t value, CallPlace place) {
+  const Exchange& meet(std::uint32_t mask, std::uint64_t value, CallPlace place, Act act) {
     Meeting& meeting = meetings_[current_ / kWarp];
     const unsigned lane = current_ % kWarp;
     if (!(mask >> lane & 1)) {
@@ -151,10 +159,16 @@ class Executor {
       block_current();
       return exchange;
     }
+    if (const char* wrong = act ? act(exchange) : nullptr) forbid(wrong, place);
     meeting.arrived = 0;
     for (unsigned i = 0; i < kWarp; ++i)
       if (i != lane && (mask >> i & 1)) wake(current_ / kWarp * kWarp + i);
     return exchange;
+  }
+
+  void forbid(const char* what, CallPlace place) {
+    fault_ = std::string(what) + ", at " + where(place);
+    leave();
   }
 
  private:
@@ -328,7 +342,9 @@ void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_by
   Executor::executor().run(grid_size, block_size, dynamic_shared_bytes, body, argument);
 }
 
-void* shared_slot(const void* key, std::size_t bytes) { return Executor::executor().shared_slot(key, bytes); }
+void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment) {
+  return Executor::executor().shared_slot(key, bytes, alignment);
+}
 
 void* dynamic_shared() { return Executor::executor().dynamic_shared(); }
 
@@ -337,7 +353,13 @@ void wait_for_block(CallPlace place) { Executor::executor().wait_for_block(0, pl
 int sum_over_block(int value, CallPlace place) { return Executor::executor().wait_for_block(value, place); }
 
 const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place) {
-  return Executor::executor().meet(mask, value, place);
+  return Executor::executor().meet(mask, value, place, nullptr);
 }
+
+const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place, Act act) {
+  return Executor::executor().meet(mask, value, place, act);
+}
+
+void forbid(const char* what, CallPlace place) { Executor::executor().forbid(what, place); }
 
 }  // namespace mezzo::emulator

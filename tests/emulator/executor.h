@@ -3,7 +3,7 @@
 // Read next: cuda.h (what kernels call), executor.cpp, TRIED.md section D (limits: logic only, no timing, no memory model).
 //
 // A fiber runs thread after thread until one has to wait, so kernels without barriers never switch. Reported as faults: threads that wait for
-// each other in vain, barriers reached in different places, shuffles whose lanes do not all come.
+// each other in vain, barriers reached in different places, shuffles and matrix operations whose lanes do not all come.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,10 @@ MZ_API void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_sh
 
 // ---- what the intrinsics are made of ----------------------------------------------------------------------------------
 
-/** Memory that the threads of a block share, the same for all that name the same key; starts as 0xFF bytes in every block. */
-MZ_API void* shared_slot(const void* key, std::size_t bytes);
+/** Memory that the threads of a block share, the same for all that name the same key; starts as 0xFF bytes in every block. Alignments beyond
+ *  kSharedAlignment are kept exactly: an address is never a multiple of more by luck. */
+MZ_API void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment);
+inline constexpr std::size_t kSharedAlignment = 16;
 /** The shared memory whose size is an argument of the launch. */
 MZ_API void* dynamic_shared();
 
@@ -68,6 +70,11 @@ struct Exchange {
 };
 /** Waits for the lanes in `mask` and hands over `value`. The result holds until the lane's next meeting but one. */
 MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place);
+/** What a meeting comes to. Runs once, when all lanes have come and none has gone on; the text of a fault, or null. */
+using Act = const char* (*)(const Exchange& all);
+MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place, Act act);
+/** Ends the launch: the running thread does what a device forbids. */
+MZ_API void forbid(const char* what, CallPlace place);
 /** As wait_for_block, handing over a number; the result is the sum of all. */
 MZ_API int sum_over_block(int value, CallPlace place);
 

@@ -8,12 +8,19 @@
 
 #include "../../tensor/error.h"
 #include "../../tensor/text.h"
+#include "capability.h"
 #include "counters.h"
 #include "cuda.h"
 #include "memory.h"
 #include "streams.h"
 
 namespace mezzo::emulator {
+
+namespace {
+int capability = 90;
+}
+
+void set_compute_capability(int value) { capability = value; }
 
 Counters& counters() {
   static Counters only;
@@ -93,6 +100,8 @@ void refuse_in_capture(const char* call, Place place) {
 Discovery discover() { return {1, ""}; }
 
 std::string description(int) { return str("a device emulated on the host, ", memory_size() >> 30, " GiB"); }
+
+int compute_capability(int) { return emulator::capability; }
 
 void use(int, Place) {}
 

@@ -11,21 +11,12 @@
 #include "../../tensor/address_sanitizer.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "emulation.h"
 
 using namespace mezzo;
+using namespace emulation;
 
 namespace {
-
-using emulator::Schedule;
-
-constexpr Schedule kSchedules[] = {Schedule::forward, Schedule::reverse, Schedule::scrambled,
-                                   Schedule::greedy};
-
-/** Sets a schedule until the end of the scope. */
-struct ScheduleScope {
-  explicit ScheduleScope(Schedule schedule) { emulator::set_schedule(schedule); }
-  ~ScheduleScope() { emulator::set_schedule(Schedule::rotating); }
-};
 
 const Device kDevice{DeviceKind::cuda, 0};
 
@@ -103,16 +94,6 @@ __global__ void dynamic_reversal(const float* x, float* y, int n) {
 __global__ void count_all(int* at) { atomicAdd(at, 1); }
 
 __global__ void write_at(float* x, int i) { x[i] = 1; }
-
-/** The text of the fault that a launch ends with; empty when there is none. */
-template <class Launch> std::string fault_of(Launch&& launch) {
-  try {
-    launch();
-  } catch (const emulator::Fault& e) {
-    return e.what();
-  }
-  return "";
-}
 
 }  // namespace
 

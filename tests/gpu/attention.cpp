@@ -1,0 +1,246 @@
+// Attention on Tensor Cores beside the kernels that serve where there are none, and beside f64.
+#include <mezzo.h>
+
+#include <cmath>
+#include <functional>
+#include <iostream>
+
+#include "../emulator/capability.h"
+#include "../emulator/counters.h"
+#include "../support/catch.h"
+#include "emulation.h"
+
+using namespace mezzo;
+using namespace emulation;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** The emulated device is as old as this until the end of the scope. */
+struct CapabilityScope {
+  explicit CapabilityScope(int capability) { emulator::set_compute_capability(capability); }
+  ~CapabilityScope() { emulator::set_compute_capability(90); }
+  CapabilityScope(const CapabilityScope&) = delete;
+  CapabilityScope& operator=(const CapabilityScope&) = delete;
+};
+constexpr int kWithoutTensorCores = 61;
+
+/** A call: operands in f64 with values that 16 bits hold, the gradient of its result, and what makes the result. */
+struct Call {
+  Tensor q, k, v, mask, g;
+  AttentionOptions options = {};
+  std::function<Tensor(const Tensor&)> layout = [](const Tensor& x) { return x; };
+};
+
+/** The result, and the gradients of q, k, v and of a floating mask, all in f64 on the CPU. */
+std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
+  const auto placed = [&](const Tensor& x) {
+    return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
+  };
+  std::vector<Tensor> operands{placed(call.q), placed(call.k), placed(call.v)};
+  AttentionOptions options = call.options;
+  if (call.mask.defined()) {
+    const bool floating = is_floating(call.mask.dtype());
+    options.mask = floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
+    if (floating) operands.push_back(options.mask);
+  }
+  manual_seed(5);
+  const Tensor y = scaled_dot_product_attention(operands[0], operands[1], operands[2], options);
+  const Tensor g = call.g.to(dtype).to(device);
+  std::vector<Tensor> all{y};
+  for (const Tensor& gradient : grad(TensorList(y), operands, {}, TensorList(g))) all.push_back(gradient);
+  for (Tensor& x : all) x = x.detach().to(cpu).to(f64);
+  return all;
+}
+
+/** The greatest difference, in units of the dtype's precision at the greatest number expected. */
+double error(const Tensor& got, const Tensor& expected, DType dtype) {
+  if (expected.numel() == 0) return got.shape() == expected.shape() ? 0 : INFINITY;
+  const double size = amax(abs(expected)).item<double>(), apart = amax(abs(got - expected)).item<double>();
+  const double precision = dtype == f16 ? 0x1p-11 : 0x1p-8;
+  return apart == 0 ? 0 : apart / (size * precision);
+}
+
+double worst_before[2] = {}, worst_now[2] = {};  // of results and of gradients
+
+/** What Tensor Cores give is as near to f64 as what the other kernels give, which round once. */
+void check_accuracy(const Call& call) {
+  const std::vector<Tensor> exact = results(call, f64, cpu);
+  for (const DType dtype : {f16, bf16}) {
+    const std::vector<Tensor> now = results(call, dtype, kDevice);
+    const CapabilityScope old(kWithoutTensorCores);
+    const std::vector<Tensor> before = results(call, dtype, kDevice);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double was = error(before[i], exact[i], dtype), is = error(now[i], exact[i], dtype);
+      INFO(name(dtype) << " result " << i);
+      CHECK(is <= 1.1 * was + 0.05);
+      worst_before[i > 0] = std::max(worst_before[i > 0], was);
+      worst_now[i > 0] = std::max(worst_now[i > 0], is);
+    }
+  }
+}
+
+struct Sizes {
+  std::int64_t queries, keys, features, values;
+};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 70, 8, 8},   {17, 33, 17, 5},
+                            {64, 64, 64, 64},  {65, 31, 8, 17}, {130, 75, 40, 33},
+                            {5, 300, 128, 96}, {40, 35, 65, 1}, {33, 97, 16, 128}};
+
+/** Numbers that f16 and bf16 both hold. */
+Tensor drawn(const Shape& shape, double size = 1) { return (randn(shape) * size).to(bf16).to(f16).to(f64); }
+
+Call drawn_call(const Shape& batch, const Sizes& s, double size = 1) {
+  const auto shape = [&](std::int64_t rows, std::int64_t columns) {
+    Shape all = batch;
+    all.push_back(rows);
+    all.push_back(columns);
+    return all;
+  };
+  return {.q = drawn(shape(s.queries, s.features), size),
+          .k = drawn(shape(s.keys, s.features), size),
+          .v = drawn(shape(s.keys, s.values)),
+          .mask = {},
+          .g = drawn(shape(s.queries, s.values))};
+}
+
+/** Whether numbers are finite in the same places. */
+bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (isfinite(a[i]).to_vector<double>() != isfinite(b[i]).to_vector<double>()) return false;
+  return true;
+}
+
+/** The kernels that a call and its gradient launch, by file. */
+std::string kernels_of(DType dtype, std::int64_t features) {
+  const emulator::LaunchLog log;
+  results(drawn_call({}, {3, 5, features, 4}), dtype, kDevice);
+  std::string all;
+  for (const std::string& name : log.names)
+    if (name.rfind("attention", 0) == 0) all += name.substr(0, name.find('.')) + " ";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("attention runs on Tensor Cores where they can do it", "[gpu][attention]") {
+  const std::string tensor = "attention_tensor attention_tensor_backward ",
+                    plain = "attention attention_backward ";
+  CHECK(kernels_of(f16, 8) == tensor);
+  CHECK(kernels_of(bf16, 128) == tensor);
+  CHECK(kernels_of(bf16, 129) == plain);
+  CHECK(kernels_of(f32, 8) == plain);
+  CHECK(kernels_of(f64, 8) == plain);
+  const CapabilityScope turing(75);
+  CHECK(kernels_of(f16, 8) == tensor);
+  CHECK(kernels_of(bf16, 8) == plain);
+}
+
+TEST_CASE("attention on Tensor Cores is as exact as without", "[gpu][attention]") {
+  manual_seed(1);
+  for (const Sizes& s : kSizes) {
+    INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
+    Call call = drawn_call({2}, s);
+    check_accuracy(call);
+    call.options.is_causal = true;
+    check_accuracy(call);
+    call.options = {.dropout_p = 0.4};
+    call.mask = rand({s.queries, s.keys}) > 0.3;
+    check_accuracy(call);
+    call.options = {.scale = 0.4};
+    call.mask = drawn({2, s.queries, s.keys}, 2);
+    check_accuracy(call);
+  }
+  for (const int i : {0, 1})
+    std::cout << "attention, worst error of " << (i > 0 ? "gradients" : "results")
+              << " in half units of the greatest number: " << worst_now[i] << " on Tensor Cores, "
+              << worst_before[i] << " without\n";
+}
+
+TEST_CASE("attention on Tensor Cores takes any strides and broadcast operands", "[gpu][attention]") {
+  manual_seed(2);
+  Call call = drawn_call({2, 3}, {37, 41, 24, 16});
+  call.layout = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
+  check_accuracy(call);  // heads beside each other
+  call.layout = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
+  check_accuracy(call);
+  call.layout = [](const Tensor& x) { return cat({x, x}, 3).slice(3, 1, x.size(3) + 1); };
+  check_accuracy(call);  // rows that begin between pieces of 16 bytes
+  call = drawn_call({2, 3}, {37, 41, 24, 16});
+  call.k = drawn({2, 1, 41, 24});
+  call.v = drawn({41, 16});
+  call.mask = rand({2, 1, 1, 41}) > 0.2;
+  check_accuracy(call);  // one key for all heads
+}
+
+TEST_CASE("attention on Tensor Cores of nothing", "[gpu][attention]") {
+  for (const Sizes& s : {Sizes{3, 0, 4, 4}, Sizes{0, 3, 4, 4}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}}) {
+    INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
+    Call call = drawn_call({2}, s);
+    call.options.scale = 1;
+    check_accuracy(call);
+  }
+  check_accuracy(drawn_call({0}, {3, 4, 4, 4}));
+  Call blind = drawn_call({}, {20, 19, 4, 4});
+  blind.mask = rand({20, 1}) > 0.5;  // rows without keys
+  check_accuracy(blind);
+}
+
+TEST_CASE("attention on Tensor Cores over scores of wide range and long rows", "[gpu][attention]") {
+  manual_seed(3);
+  for (const double size : {0.01, 1.0, 8.0}) {
+    INFO(size);
+    Call call = drawn_call({}, {40, 300, 64, 64}, size);
+    check_accuracy(call);
+    call.v = drawn({300, 64}, 1000);  // what has little weight is not small
+    check_accuracy(call);
+  }
+}
+
+TEST_CASE("gradients of f16 attention overflow and vanish only at the end", "[gpu][attention]") {
+  manual_seed(4);
+  const Sizes s{35, 50, 40, 24};
+  Call call = drawn_call({}, s);
+  call.v = call.v * 1024, call.g = call.g * 1024, call.k = call.k * 0x1p-10;
+  CHECK(amax(abs(results(call, f64, cpu)[1])).item<double>() < 60000);  // though its terms are far above
+  check_accuracy(call);
+  call = drawn_call({}, s);
+  call.g = call.g * 0x1p-20, call.k = call.k * 64, call.q = call.q * 0x1p-6;
+  check_accuracy(call);
+}
+
+TEST_CASE("what is not finite shows as it does on the CPU", "[gpu][attention]") {
+  manual_seed(6);
+  const Sizes s{35, 50, 40, 24};
+  for (const double value : {double{INFINITY}, double{NAN}})
+    for (const int operand : {0, 1, 2, 3}) {
+      Call call = drawn_call({}, s);
+      Tensor& x = operand == 0 ? call.q : operand == 1 ? call.k : operand == 2 ? call.v : call.g;
+      x.select(0, 20).fill_(value);
+      INFO(value << " in operand " << operand);
+      CHECK(alike(results(call, f16, kDevice), results(call, f16, cpu)));
+      CHECK(alike(results(call, bf16, kDevice), results(call, bf16, cpu)));
+    }
+  Call call = drawn_call({}, s);
+  call.g = call.g * 8192, call.v = call.v * 8192;  // gradients beyond f16, which loss scaling looks for
+  const std::vector<Tensor> there = results(call, f16, kDevice), here = results(call, f16, cpu);
+  CHECK(!all(isfinite(here[1])).item<bool>());
+  CHECK(alike(there, here));
+}
+
+TEST_CASE("attention on Tensor Cores gives the same bits in every schedule", "[gpu][attention]") {
+  manual_seed(7);
+  for (const Sizes& s : {Sizes{70, 70, 40, 24}, Sizes{70, 70, 128, 100}}) {
+    Call call = drawn_call({}, s);
+    call.options.dropout_p = 0.3;
+    std::vector<Tensor> first;
+    for (const Schedule schedule : kSchedules) {
+      const ScheduleScope scope(schedule);
+      const std::vector<Tensor> now = results(call, f16, kDevice);
+      if (first.empty()) first = now;
+      for (std::size_t i = 0; i < now.size(); ++i)
+        CHECK(now[i].to_vector<double>() == first[i].to_vector<double>());
+    }
+  }
+}

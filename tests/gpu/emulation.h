@@ -1,0 +1,35 @@
+// What tests of the emulated device share: its schedules, and the faults it reports.
+// Sees: ../emulator/executor.h.
+// Read next: emulator.cpp, tensor_cores.cpp.
+#pragma once
+
+#include <string>
+
+#include "../emulator/executor.h"
+
+namespace emulation {
+
+using mezzo::emulator::Schedule;
+
+inline constexpr Schedule kSchedules[] = {Schedule::forward, Schedule::reverse, Schedule::scrambled,
+                                          Schedule::greedy};
+
+/** Sets a schedule until the end of the scope. */
+struct ScheduleScope {
+  explicit ScheduleScope(Schedule schedule) { mezzo::emulator::set_schedule(schedule); }
+  ~ScheduleScope() { mezzo::emulator::set_schedule(Schedule::rotating); }
+  ScheduleScope(const ScheduleScope&) = delete;
+  ScheduleScope& operator=(const ScheduleScope&) = delete;
+};
+
+/** The text of the fault that a launch ends with; empty when there is none. */
+template <class Launch> std::string fault_of(Launch&& launch) {
+  try {
+    launch();
+  } catch (const mezzo::emulator::Fault& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace emulation
