@@ -108,8 +108,7 @@ TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {
   OpRow lonely = *find_op("abs");
   lonely.kernel[1] = nullptr;
   Tensor in[] = {ones({2, 2}, {.device = kDevice})}, out[1];
-  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported,
-                            "abs: no CUDA kernel in this build");
+  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported, "abs: no CUDA kernel in this build");
 }
 
 TEST_CASE("running out of device memory is an error of its own, and passes", "[gpu]") {
