@@ -2,7 +2,7 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <optional>
+#include <memory>
 
 #include "../support/catch.h"
 #include "../support/throws.h"

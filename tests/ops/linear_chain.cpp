@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 
 #include "../support/catch.h"
 #include "joined.h"
@@ -159,6 +160,9 @@ TEST_CASE("a Sequential joins linear layers with relu between them where nobody 
   CHECK(same_bits({joined}, {by_hand}));
   CHECK(origin(nn::Sequential{nn::Linear{5, 3}, nn::ReLU{}, nn::Linear{3, 2}}(x)) == "linear_link");
   CHECK(origin(nn::Sequential{nn::Linear{5, 3}, nn::Linear{3, 2}}(x)) == "linear");
+  const nn::Sequential watched{nn::Linear{5, 3}, nn::ReLU{}, nn::Linear{3, 2}};
+  watched[1].set_call_wrapper(std::make_shared<nn::CallWrapper>());
+  CHECK(origin(watched(x)) == "linear");
 
   Names seen;
   (void)net(x);
