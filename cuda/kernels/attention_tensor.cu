@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kTensorThreads)
         for (int e = 0; e < SumPatch::num_elements; ++e) result.x[e] *= factor[e];
       add_weighted_patches(results, 0, 1, columns, strip.weights(), strip.weights() + Tile::kKeys,
                            Queries::kWeightsPitch, patches, values, kPitch);
-      __syncwarp();  // weights and factors have been used
     }
+    __syncwarp();  // the last factors have been used
     const std::int64_t left = call.queries - strip.first_query, at = entry * call.queries + strip.first_query;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -169,22 +169,28 @@ TEST_CASE("samples at scattered places agree with the CPU's, and so do infinite 
 TEST_CASE("attention over many tiles agrees with the CPU's", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(8);
-  for (const std::int64_t width : {40, 150}) {
-    const Tensor q = randn({2, 2, 130, width}), k = randn({2, 1, 75, width}),
-                 v = randn({2, 2, 75, width - 7});
-    const Tensor mask = rand({130, 75}) > 0.3, added = randn({2, 130, 75});
-    INFO(width);
-    for (const bool causal : {false, true})
-      check_alike({q, k, v}, [&](const std::vector<Tensor>& t) {
-        return scaled_dot_product_attention(t[0], t[1], t[2], {.is_causal = causal});
-      });
-    check_alike({q, k, v, mask}, [](const std::vector<Tensor>& t) {
-      return scaled_dot_product_attention(t[0], t[1], t[2], {.mask = t[3], .dropout_p = 0.4});
-    });
-    check_alike({q, k, v, added}, [](const std::vector<Tensor>& t) {
-      return scaled_dot_product_attention(t[0], t[1], t[2], {.mask = t[3]});
-    });
-  }
+  for (const DType dtype : {f32, f16, bf16})  // 16 bits on Tensor Cores, but for the widest
+    for (const std::int64_t width : {40, 120, 150}) {
+      const Tensor q = randn({2, 2, 130, width}).to(dtype), k = randn({2, 1, 75, width}).to(dtype),
+                   v = randn({2, 2, 75, width - 7}).to(dtype);
+      const Tensor mask = rand({130, 75}) > 0.3, added = randn({2, 130, 75}).to(dtype);
+      const double tolerance = dtype == f32 ? 2e-4 : dtype == f16 ? 2e-3 : 1.6e-2;
+      INFO(name(dtype) << " " << width);
+      const auto check = [&](const std::vector<Tensor>& operands, const AttentionOptions& options) {
+        check_alike(
+            operands,
+            [&](const std::vector<Tensor>& t) {
+              AttentionOptions all = options;
+              if (t.size() > 3) all.mask = t[3];
+              return scaled_dot_product_attention(t[0], t[1], t[2], all);
+            },
+            tolerance);
+      };
+      check({q, k, v}, {});
+      check({q, k, v}, {.is_causal = true});
+      check({q, k, v, mask}, {.dropout_p = 0.4});
+      check({q, k, v, added}, {});
+    }
 }
 
 TEST_CASE("recurrent cells of many units agree with the CPU's", "[gpu][large]") {
