@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class After>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const After& after) {
-  const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
+  const Tensor x = channels_as_in(out[0], in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
   const Tensor mean = row_major(in[3]), var = row_major(in[4]);
   const Sizes s(x.shape());
   const Channels runs = spread_channels(s.samples, s.channels, s.inner),
@@ -73,7 +73,7 @@ void batch_norm(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
 }
 
 void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor residual = row_major(in[6]);
+  const Tensor residual = channels_as_in(out[0], in[6]);
   forward(in, out, attrs, ReluTail{Array(residual), out[0].dtype()});
 }
 
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class Gate>
 void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const Gate& gate) {
-  const Held held(in);
+  const Held held(in, out[0]);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const Channels whole = whole_channels(s.samples, s.channels, s.inner);
@@ -135,7 +135,7 @@ void batch_norm_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& att
 }
 
 void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor bias = row_major(in[5]), y = row_major(in[6]);
+  const Tensor bias = row_major(in[5]), y = channels_as_in(out[0], in[6]);
   const double zero = op::largest_rounded_to_zero(in[1].dtype());
   const Array g_residual = y.defined() ? Array(out[3]) : Array();
   backward(in, out, bias, attrs.training, ReluGate{Array(y), g_residual, zero});

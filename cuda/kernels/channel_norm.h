@@ -1,12 +1,13 @@
 // Normalisation per channel or group of channels on the device: the threads' side of batch_norm, group_norm and instance_norm and of their gradients.
 // The channels of one sample's group lie side by side, so that a group is to its statistics what a channel is to those of batch_norm.
-// Sees: channels.h, ../../tensor/cpu/{gradient_sums,moments}.h.
+// Sees: channels.h, ../../tensor/channel_matrix.h, ../../tensor/cpu/{gradient_sums,moments}.h.
 // Read next: batch_norm.cu, group_norm.cu (the users).
 #pragma once
 
 #include <cmath>
 #include <limits>
 
+#include "../../tensor/channel_matrix.h"
 #include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
 #include "../../tensor/ops/batch_norm.h"
@@ -20,7 +21,7 @@ using cpu_kernels::Plus;
 
 inline constexpr int kBatch = 8;
 
-/** [N, C, ...] as runs: the elements of one channel, in one sample or in all. */
+/** [N, C, ...] as runs: the elements of one channel, in one sample or in all. Of channels-last images see channels_as_in. */
 struct Sizes {
   std::int64_t samples, channels, inner = 1;
   explicit Sizes(const Shape& x) : samples(x[0]), channels(x[1]) {
@@ -311,9 +312,9 @@ template <class C> Tensor sums_room(std::int64_t count, Device device) {
 /** The operands of all gradients; the tensors hold their memory. */
 struct Held {
   Tensor g, x, weight, mean, rstd;
-  explicit Held(Inputs in)
-      : g(row_major(in[0])),
-        x(row_major(in[1])),
+  Held(Inputs in, const Tensor& gx)
+      : g(channels_as_in(gx, in[0])),
+        x(channels_as_in(gx, in[1])),
         weight(row_major(in[2])),
         mean(row_major(in[3])),
         rstd(row_major(in[4])) {}

@@ -1,9 +1,11 @@
-// Tensors [samples, channels, inner] spread over blocks by channels: a block works on a chunk of the elements of a few channels.
+// Tensors [samples, channels, inner] spread over blocks by channels: a block works on a chunk of the elements of a few channels. Where inner is 1, as
+// in channels-last images with all their positions for samples, neighbouring threads work on neighbouring channels.
 // Sees: lines.h.
 // Read next: channel_norm.h (the user).
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "lines.h"
 
@@ -24,14 +26,24 @@ struct Channels {
   }
 };
 
+/** Neighbours that are too few for a block get more threads each. */
+inline Spread spread_of_channels(const Channels& c) {
+  Spread spread = spread_over(c.channels, c.length(), c.inner == 1);
+  while (spread.across && spread.threads() < kSpreadThreads && spread.parts < c.length()) spread.parts *= 2;
+  return spread;
+}
+
 /** Chunks follow from the sizes alone, and so does the order of all sums. */
 inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
   constexpr std::int64_t kWorthABlock = 4096, kPlenty = 1024;  // elements; blocks that keep a GPU busy
+  // Every block of the second launch joins the states of all chunks of its channels: that is to be less work than its own chunk. In elements.
+  constexpr double kWorthAState = 8;
   Channels c{.samples = samples, .channels = channels, .inner = inner};
-  c.spread = spread_over(channels, c.length(), inner == 1);
+  c.spread = spread_of_channels(c);
   const std::int64_t blocks = std::max<std::int64_t>(c.blocks(), 1);
+  const auto joinable = static_cast<std::int64_t>(std::sqrt(static_cast<double>(c.length()) / kWorthAState));
   const std::int64_t wanted =
-      std::min(blocks_for(c.length() * c.spread.slots, kWorthABlock), kPlenty / blocks);
+      std::min({blocks_for(c.length() * c.spread.slots, kWorthABlock), kPlenty / blocks, joinable});
   c.chunk_length = blocks_for(c.length(), std::max<std::int64_t>(wanted, 1));
   if (c.chunk_length > 0) c.chunks = blocks_for(c.length(), c.chunk_length);
   return c;
@@ -44,7 +56,7 @@ inline constexpr int kWholeThreads = 1024;
 inline Channels whole_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
   constexpr std::int64_t kWorthALargeBlock = 4096;  // elements of a block
   Channels c{.samples = samples, .channels = channels, .inner = inner};
-  c.spread = spread_over(channels, c.length(), inner == 1);
+  c.spread = spread_of_channels(c);
   if (c.length() * c.spread.slots >= kWorthALargeBlock) c.spread.parts *= kWholeThreads / kSpreadThreads;
   c.chunk_length = c.length();
   return c;

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 }
 
 void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
-  const Held held(in);
+  const Held held(in, out[0]);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const std::int64_t groups = held.mean.shape()[1];

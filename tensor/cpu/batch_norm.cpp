@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../channel_matrix.h"
 #include "../convert_value.h"
 #include "../elementwise/activation.h"
 #include "block_map.h"
@@ -49,7 +50,7 @@ template <class C> struct Normalising {
 /** Computes the statistics, then calls write(x, its shape, Normalising). */
 template <class C, class Write>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Write& write) {
-  const Tensor x = row_major(in[0]);
+  const Tensor x = channels_as_in(out[0], in[0]);
   const ChannelShape s(x.shape());
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
   if (attrs.training) {
@@ -96,7 +97,7 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
                      [=](C value, std::int64_t c) { return op::Relu::forward<C>(norm(value, c)); });
       return;
     }
-    const Tensor residual = row_major(in[6]);
+    const Tensor residual = channels_as_in(out[0], in[6]);
     switch (x.dtype()) {
       case DType::f16: return add_and_rectify<Half>(x, residual, out[0], s, norm);
       case DType::bf16: return add_and_rectify<BFloat16>(x, residual, out[0], s, norm);
@@ -126,9 +127,9 @@ template <class C> struct BackwardOperands {
   Tensor g, x, mean, rstd;
   ChannelShape s;
   std::vector<C> scale;  // rstd * weight
-  explicit BackwardOperands(Inputs in)
-      : g(row_major(in[0])),
-        x(row_major(in[1])),
+  BackwardOperands(Inputs in, const Tensor& gx)
+      : g(channels_as_in(gx, in[0])),
+        x(channels_as_in(gx, in[1])),
         mean(row_major(in[3])),
         rstd(row_major(in[4])),
         s(x.shape()),
@@ -166,9 +167,9 @@ template <class C> struct ReluGate {
 };
 
 template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
-  BackwardOperands<C> operands(in);
+  BackwardOperands<C> operands(in, out[0]);
   if (in[6].defined()) {  // the gradient of the residual is what has passed
-    map_runs<C, 2>({operands.g, row_major(in[6])}, out[3], operands.s, operands.s.channels,
+    map_runs<C, 2>({operands.g, channels_as_in(out[3], in[6])}, out[3], operands.s, operands.s.channels,
                    [](C g, C y, std::int64_t) { return op::Relu::gradient<C>(g, y, y); });
     operands.g = out[3];
     return backward<C>(operands, out, training, NoGate{});
@@ -200,7 +201,7 @@ void BatchNormRelu::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 
 void BatchNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
-    mezzo::backward(BackwardOperands<C>(in), out, attrs.training, NoGate{});
+    mezzo::backward(BackwardOperands<C>(in, out[0]), out, attrs.training, NoGate{});
   });
 }
 

@@ -35,7 +35,7 @@ template <class C> std::vector<C> channel_values(const Tensor& x, std::int64_t c
   return values;
 }
 
-/** y[e] = f(in[0][e], ..., i) for every element, where i = (the number of its run) % period picks the coefficients. `in` are row-major. */
+/** y[e] = f(in[0][e], ..., i) for every element, where i = (the number of its run) % period picks the coefficients. All lie in the order of `s`. */
 template <class C, std::size_t K, class F>
 void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& s, std::int64_t period,
               F&& f) {

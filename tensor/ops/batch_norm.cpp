@@ -56,6 +56,11 @@ OutSpecs checked(Inputs in, const BatchNorm::Attrs& attrs, std::string_view op) 
   return {{x.shape(), x.dtype()}, statistic, statistic, statistic};
 }
 
+/** Of a gradient op. */
+OutSpec like_x(Inputs in) {
+  return {.shape = in[1].shape(), .dtype = in[1].dtype(), .format = in[1].memory_format()};
+}
+
 }  // namespace
 
 OutSpecs BatchNorm::infer(Inputs in, const Attrs& attrs) { return checked(in, attrs, traits.name); }
@@ -68,13 +73,13 @@ OutSpecs BatchNormRelu::infer(Inputs in, const Attrs& attrs) {
 
 OutSpecs BatchNormBackward::infer(Inputs in, const Attrs&) {
   const OutSpec per_channel{{in[1].shape()[1]}, compute_dtype(in[1].dtype())};
-  return {{in[1].shape(), in[1].dtype()}, per_channel, per_channel};
+  return {like_x(in), per_channel, per_channel};
 }
 
 OutSpecs BatchNormReluBackward::infer(Inputs in, const Attrs& attrs) {
   const OutSpecs of_norm = BatchNormBackward::infer(in, attrs);
   const OutSpec& x = of_norm.items[0];
-  const OutSpec residual{in[6].defined() ? x.shape : Shape{0}, x.dtype};
+  const OutSpec residual = in[6].defined() ? x : OutSpec{Shape{0}, x.dtype};
   return {x, of_norm.items[1], of_norm.items[2], residual};
 }
 

@@ -17,7 +17,8 @@ struct BatchNorm {
       .summary = "normalises each channel over the batch",
       .inputs = 6,
       .outputs = 4,
-      .needs = {input(0) | input(1) | output(1) | output(2), input(0) | output(1) | output(2)}};
+      .needs = {input(0) | input(1) | output(1) | output(2), input(0) | output(1) | output(2)},
+      .channels_last = ChannelsLast::like_first};
   struct Attrs {
     bool training = false;
     double eps = 1e-5;
@@ -37,14 +38,15 @@ struct BatchNormRelu {
                                    .summary = "relu(batch_norm(x) + residual)",
                                    .inputs = 7,
                                    .outputs = 4,
-                                   .needs = {kAll, kAll, kAll, {}, {}, {}, output(0)}};
+                                   .needs = {kAll, kAll, kAll, {}, {}, {}, output(0)},
+                                   .channels_last = ChannelsLast::like_first};
   using Attrs = BatchNorm::Attrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, x, weight, mean, rstd; results the gradients of x, weight and bias. */
+/** Operands g, x, weight, mean, rstd; results the gradients of x, which lies as x does, of weight and of bias. */
 struct BatchNormBackward {
   static constexpr OpTraits traits{.name = "batch_norm_backward",
                                    .precision = Precision::match,
@@ -58,7 +60,7 @@ struct BatchNormBackward {
 };
 
 /** Operands g, x, weight, mean, rstd, bias and, where there was a residual, the result y of relu: else what relu let pass follows from x, which is
- *  read anyway. Results the gradients of x, weight, bias and residual, the last one empty without. */
+ *  read anyway. Results the gradients of x, weight, bias and residual, the last one empty without; what has x's shape lies as x does. */
 struct BatchNormReluBackward {
   static constexpr OpTraits traits{.name = "batch_norm_relu_backward",
                                    .precision = Precision::match,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr MemoryFormat kLast = MemoryFormat::channels_last;
 
-/** A net, its optimizer and its session. */
+/** A net, its optimizer and its session. The norm does not train: its sums run in the order of memory, so that their last bits know the layout. */
 struct Parts {
   explicit Parts(const char* level, MemoryFormat format, const optimizers::Factory& make)
       : net(in(format)),
@@ -20,6 +20,8 @@ struct Parts {
   static ConvNet in(MemoryFormat format) {
     ConvNet net;
     net.to(format);
+    net.bn.eval();
+    for (const Tensor& p : net.bn.parameters()) p.requires_grad_(false);
     return net;
   }
   void steps(int count) {

@@ -12,7 +12,7 @@ using namespace mezzo;
 namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
-constexpr MemoryFormat kLast = MemoryFormat::channels_last;
+constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
 /** Numbers of a few bits. */
 Tensor scattered(const Shape& shape, DType dtype) {
@@ -36,6 +36,29 @@ Net net_in(MemoryFormat format, DType dtype) {
           scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_()};
 }
 
+/** Half a residual net. */
+struct NormNet {
+  Net convolutions;
+  Tensor weight;  // of the norms
+  bool training;
+
+  Tensor operator()(const Tensor& x) const {
+    const Tensor mean = zeros({8}, {.device = kDevice}), var = mean + 1.5;
+    const BatchNormOptions options{
+        .running_mean = mean, .running_var = var, .weight = weight, .training = training};
+    const Tensor first = batch_norm_relu(conv2d(x, convolutions.first, {}, {.padding = 1}), options);
+    const Tensor second = batch_norm(conv2d(first, convolutions.second, {}, {.padding = 1}), options);
+    return max_pool2d(batch_norm_relu(relu(second), options, first), 2);
+  }
+  std::vector<Tensor> leaves(const Tensor& x) const {
+    return {x, convolutions.first, convolutions.second, weight};
+  }
+};
+
+NormNet norm_net_in(MemoryFormat format, DType dtype, bool training) {
+  return {net_in(format, dtype), scattered({8}, f32).requires_grad_(), training};
+}
+
 Tensor input_in(MemoryFormat format, DType dtype) {
   return scattered({2, 4, 8, 10}, dtype).to(format).requires_grad_();
 }
@@ -44,8 +67,7 @@ Tensor input_in(MemoryFormat format, DType dtype) {
 struct Passes {
   std::vector<std::string> forward, backward;
 
-  Passes(MemoryFormat format, DType dtype) {
-    const Net net = net_in(format, dtype);
+  template <class AnyNet> Passes(const AnyNet& net, MemoryFormat format, DType dtype) {
     const Tensor x = input_in(format, dtype);
     Tensor y, g;
     {
@@ -69,8 +91,8 @@ std::int64_t elementwise_in(const std::vector<std::string>& launches) {
                        [](const std::string& name) { return name.find("map.h") == 0; });
 }
 
-std::vector<std::vector<double>> results(MemoryFormat format, DType dtype) {
-  const Net net = net_in(format, dtype);
+template <class AnyNet>
+std::vector<std::vector<double>> results(const AnyNet& net, MemoryFormat format, DType dtype) {
   const Tensor x = input_in(format, dtype), y = net(x);
   const Tensor g = scattered(y.shape(), dtype).to(format);
   std::vector<std::vector<double>> all{y.to_vector<double>()};
@@ -87,7 +109,7 @@ TEST_CASE("a channels-last net copies nothing between its input and its output, 
     for (const DType dtype : {f16, f32}) {
       INFO(with_library << " " << name(dtype));
       emulator::set_has_dnn(with_library);
-      const Passes last(kLast, dtype), rows(MemoryFormat::contiguous, dtype);
+      const Passes last(net_in(kLast, dtype), kLast, dtype), rows(net_in(kRows, dtype), kRows, dtype);
       if (with_library) CHECK(last.forward.size() == 4);
       CHECK(last.forward == rows.forward);
       CHECK(last.backward == rows.backward);
@@ -98,12 +120,43 @@ TEST_CASE("a channels-last net copies nothing between its input and its output, 
   emulator::set_has_dnn(true);
 }
 
+TEST_CASE("batch norms of a channels-last net copy nothing either, forward and backward",
+          "[gpu][counters][format]") {
+  for (const bool with_library : {true, false})
+    for (const DType dtype : {f16, f32})
+      for (const bool training : {true, false}) {
+        INFO(with_library << " " << name(dtype) << (training ? ", training" : ", evaluation"));
+        emulator::set_has_dnn(with_library);
+        const Passes last(norm_net_in(kLast, dtype, training), kLast, dtype),
+            rows(norm_net_in(kRows, dtype, training), kRows, dtype);
+        CHECK(last.forward == rows.forward);
+        CHECK(last.backward == rows.backward);
+        // relu, and the statistics that the net makes; relu's gradient, and the sums of gradients that meet.
+        CHECK(elementwise_in(last.forward) == 3);
+        CHECK(elementwise_in(last.backward) == 4);
+      }
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("a channels-last net with batch norms gives the values of a row-major one", "[gpu][format]") {
+  for (const bool training : {true, false})
+    for (const DType dtype : {f32, f64}) {
+      INFO(name(dtype) << (training ? ", training" : ", evaluation"));
+      const auto last = results(norm_net_in(kLast, dtype, training), kLast, dtype),
+                 rows = results(norm_net_in(kRows, dtype, training), kRows, dtype);
+      const double tolerance = dtype == f64 ? 1e-11 : 1e-3;
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (std::size_t k = 0; k < rows[i].size(); ++k)
+          CHECK(last[i][k] == Approx(rows[i][k]).epsilon(tolerance).margin(tolerance));
+    }
+}
+
 TEST_CASE("a channels-last net gives the bits of a row-major one", "[gpu][format]") {
   for (const bool with_library : {true, false}) {
     emulator::set_has_dnn(with_library);
     for (const DType dtype : {f16, bf16, f32, f64}) {
       INFO(with_library << " " << name(dtype));
-      CHECK(results(kLast, dtype) == results(MemoryFormat::contiguous, dtype));
+      CHECK(results(net_in(kLast, dtype), kLast, dtype) == results(net_in(kRows, dtype), kRows, dtype));
     }
   }
   emulator::set_has_dnn(true);

@@ -92,11 +92,20 @@ TEST_CASE(
   struct Expected {
     Shape shape;
     std::int64_t launches;
+    MemoryFormat format = MemoryFormat::contiguous;
   };
+  constexpr MemoryFormat kLast = MemoryFormat::channels_last;
+  // Channels-last, a block has up to 32 channels.
   for (const bool with_relu : {false, true})
-    for (const Expected& e :
-         {Expected{{8, 3, 50, 50}, 1}, {{64, 3}, 1}, {{2, 2, 260, 256}, 2}, {{5000, 33}, 2}}) {
-      const Tensor x = rand(e.shape, {.device = kDevice}).requires_grad_(),
+    for (const Expected& e : {Expected{{8, 3, 50, 50}, 1},
+                              {{64, 3}, 1},
+                              {{2, 2, 260, 256}, 2},
+                              {{5000, 33}, 2},
+                              {{8, 3, 50, 50}, 1, kLast},
+                              {{2, 33, 8, 3, 5}, 1, kLast},
+                              {{2, 40, 70, 64}, 1},
+                              {{2, 40, 70, 64}, 2, kLast}}) {
+      const Tensor x = rand(e.shape, {.device = kDevice}).to(e.format).requires_grad_(),
                    w = ones({e.shape[1]}, {.device = kDevice}),
                    mean = zeros({e.shape[1]}, {.device = kDevice}),
                    count = zeros({}, {.dtype = i64, .device = kDevice});

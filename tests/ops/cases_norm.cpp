@@ -111,8 +111,9 @@ const Operand kWeight{.low = 0.5, .high = 1.5, .parameter_like = true}, kBias{.p
 const Operand kResidual{.low = -20, .high = 20};
 
 const std::vector<std::vector<Shape>> kChannelShapes{
-    {{4, 3}, {3}, {3}},    {{2, 3, 4}, {3}, {3}}, {{2, 3, 2, 2}, {3}, {3}}, {{70, 5}, {5}, {5}},
-    {{3, 70}, {70}, {70}}, {{0, 2, 3}, {2}, {2}}, {{2, 1, 9}, {1}, {1}}};
+    {{4, 3}, {3}, {3}},    {{2, 3, 4}, {3}, {3}},    {{2, 3, 2, 2}, {3}, {3}},
+    {{70, 5}, {5}, {5}},   {{3, 70}, {70}, {70}},    {{0, 2, 3}, {2}, {2}},
+    {{2, 1, 9}, {1}, {1}}, {{2, 5, 3, 4}, {5}, {5}}, {{2, 3, 1, 2, 2}, {3}, {3}}};
 
 std::vector<std::vector<Shape>> first_operand(std::vector<std::vector<Shape>> shapes) {
   for (auto& s : shapes) s.resize(1);
@@ -157,6 +158,7 @@ const Registrar additions([] {
             .shapes = {{{4, 3}, {3}, {3}, {4, 3}},
                        {{2, 3, 4}, {3}, {3}, {2, 3, 4}},
                        {{2, 3, 2, 2}, {3}, {3}, {2, 3, 2, 2}},
+                       {{2, 5, 3, 4}, {5}, {5}, {2, 5, 3, 4}},
                        {{0, 2, 3}, {2}, {2}, {0, 2, 3}}},
             .factor = 8});
   add_case({.op = "batch_norm_relu",
