@@ -25,13 +25,14 @@ namespace {
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 /** What the choice of an algorithm depends on. */
-using Key = std::array<std::int64_t, 21>;
+using Key = std::array<std::int64_t, 22>;
 
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
                              (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0) |
-                             (g.epilogue.memory ? 32 : 0) + static_cast<std::int64_t>(g.epilogue.kind) * 64;
+                             (g.epilogue.memory ? 32 : 0) | static_cast<std::int64_t>(g.epilogue.kind) * 64;
   return {static_cast<std::int64_t>(g.dtype),
+          static_cast<std::int64_t>(g.result),
           g.m,
           g.n,
           g.k,
@@ -151,7 +152,7 @@ class DeviceState {
   /** Runs each candidate on the operands, into memory of its own: the result may be an addend too. */
   Choice fastest(const Gemm& g, const Problem& problem, runtime::Stream stream) {
     const std::int64_t elements = (g.batch - 1) * g.c.batch_stride + (g.m - 1) * g.c.stride + g.n;
-    const Tensor room = empty_tensor({elements}, g.dtype, device_);
+    const Tensor room = empty_tensor({elements}, g.result, device_);
     Gemm trial = g;
     trial.c.data = room.raw_data();
     const runtime::Event begin = runtime::create_event(), end = runtime::create_event();
@@ -177,11 +178,11 @@ class DeviceState {
   /** Whether an activation done on the way lets NaN through, as ours does: one that does not would hide an overflow from the loss scaler. The library does not
    *  say, so the algorithm is run with a bias of NaN, all of whose results must be NaN. */
   bool keeps_nan(const Gemm& g, const Choice& choice, runtime::Stream stream) {
-    const Tensor bias = nans(g.n, g.dtype, device_);
+    const Tensor bias = nans(g.n, g.result, device_);
     Gemm probe = g;
     probe.bias = bias.raw_data();
     launch(Problem(lt_, probe), probe, choice, stream);
-    const std::size_t bytes = item_size(g.dtype), row = static_cast<std::size_t>(g.n) * bytes;
+    const std::size_t bytes = item_size(g.result), row = static_cast<std::size_t>(g.n) * bytes;
     std::vector<char> results(row);
     for (const std::int64_t i : {std::int64_t{0}, g.m / 2, g.m - 1}) {
       const auto* from =
@@ -189,7 +190,7 @@ class DeviceState {
       runtime::copy(results.data(), from, row, stream);
       runtime::synchronize(stream);
       for (std::size_t at = 0; at < row; at += bytes)
-        if (!is_nan(&results[at], g.dtype)) return false;
+        if (!is_nan(&results[at], g.result)) return false;
     }
     return true;
   }

@@ -38,9 +38,11 @@ constexpr bool activates(Epilogue::Kind kind) {
   return kind == Epilogue::Kind::relu || kind == Epilogue::Kind::gelu;
 }
 
-/** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. All of one floating dtype, sums in f32 (f64), one rounding. */
+/** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. Sums in f32 (f64), one rounding. */
 struct Gemm {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of a and b
+  DType result = DType::
+      f32;  // of c, the addend and the bias: the same, or f32 behind 16 bits, and then without an epilogue
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Matrix a = {}, b = {}, c = {};  // c is not transposed
   Matrix addend = {};             // read where beta is not 0; not transposed; may be c itself

@@ -25,7 +25,7 @@ void Description::set_epilogue(const Gemm& gemm) {
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, name);
   if (bias) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(gemm.dtype));
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(gemm.result));
   }
   if (e.stride > 0) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.memory);
@@ -48,7 +48,7 @@ Problem::Problem(const Library& lt, const Gemm& g)
     : description(lt, g),
       a(lt, g.dtype, g.a.transposed ? g.k : g.m, g.a.transposed ? g.m : g.k, g.a, g.batch),
       b(lt, g.dtype, g.b.transposed ? g.n : g.k, g.b.transposed ? g.k : g.n, g.b, g.batch),
-      addend(lt, g.dtype, g.m, g.n, g.beta == 0 ? g.c : g.addend, g.batch),
-      c(lt, g.dtype, g.m, g.n, g.c, g.batch) {}
+      addend(lt, g.result, g.m, g.n, g.beta == 0 ? g.c : g.addend, g.batch),
+      c(lt, g.result, g.m, g.n, g.c, g.batch) {}
 
 }  // namespace mezzo::gpu::blas

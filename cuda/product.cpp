@@ -16,7 +16,7 @@ namespace {
 using op::MatrixBatch;
 using op::ProductPlan;
 
-// What cuBLASLt takes: one dtype, rows side by side, batches at one distance.
+// What cuBLASLt takes: one dtype, or f32 results of 16-bit operands, rows side by side, batches at one distance.
 
 /** The distance of neighbours in the batch, where it is one for all. */
 bool batch_stride(const ProductPlan& plan, const MatrixBatch& x, std::int64_t& stride) {
@@ -58,12 +58,13 @@ bool is_bias(const ProductPlan& plan) {
 }
 
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
-  const DType dtype = plan.c.dtype;
-  const bool adds = plan.beta != 0;
-  if (plan.a.dtype != dtype || plan.b.dtype != dtype || (adds && plan.addend.dtype != dtype)) return false;
+  const DType dtype = plan.a.dtype, result = plan.c.dtype;
+  const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
+  if (plan.b.dtype != dtype || (result != dtype && !widens) || (adds && plan.addend.dtype != result))
+    return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;
-  gemm = {.dtype = dtype, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
+  gemm = {.dtype = dtype, .result = result, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
   for (int i = 0; i < plan.batch.rank(); ++i) gemm.batch *= plan.batch[i];
   if (gemm.batch > kMost || !as_stored(plan, plan.a, plan.m, plan.k, gemm.a) ||
       !as_stored(plan, plan.b, plan.k, plan.n, gemm.b) || !as_stored(plan, plan.c, plan.m, plan.n, gemm.c) ||
@@ -88,7 +89,7 @@ template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, produc
 
 bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& plan, Device device) {
   blas::Gemm call;
-  if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1) return false;
+  if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1 || call.result != call.dtype) return false;
   call.epilogue = epilogue;
   return blas::gemm(call, device, current_stream(device));
 }

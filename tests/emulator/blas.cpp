@@ -124,8 +124,8 @@ void check_epilogue(const Gemm& g) {
 /** One product of the batch, into memory of its own where that is given. */
 void multiply(const Gemm& g, std::int64_t entry, const cpu_kernels::MatrixOut& c) {
   cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
-  if (g.beta != 0) epilogue.addend = matrix(g.addend, g.dtype, entry);
-  if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.dtype, 0, 1}};
+  if (g.beta != 0) epilogue.addend = matrix(g.addend, g.result, entry);
+  if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.result, 0, 1}};
   cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c, epilogue);
 }
 
@@ -138,15 +138,15 @@ template <class T> void compute(const Gemm& g) {
     return round_through_gelu<T>(g, sums);
   }
   for (std::int64_t i = 0; i < g.batch; ++i)
-    multiply(g, i, {const_cast<void*>(at(g.c, g.dtype, i)), g.dtype, g.c.stride, 1});
+    multiply(g, i, {const_cast<void*>(at(g.c, g.result, i)), g.result, g.c.stride, 1});
   finish<T>(g);
 }
 
 void compute(const Gemm& g) {
   const emulator::MemoryScope scope;
-  if (g.dtype == DType::f16)
+  if (g.result == DType::f16)
     compute<Half>(g);
-  else if (g.dtype == DType::bf16)
+  else if (g.result == DType::bf16)
     compute<BFloat16>(g);
   else
     compute<float>(g);
@@ -160,6 +160,9 @@ bool gemm(const Gemm& g, Device, runtime::Stream stream) {
   check(g.c, g.m, g.n);
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
+  require(g.result == g.dtype || (is_low(g.dtype) && g.result == DType::f32), "a result of another dtype");
+  require(g.result == g.dtype || g.epilogue.kind == Epilogue::Kind::none,
+          "an epilogue of a result of another dtype");
   check_epilogue(g);
   const bool finishes = g.bias || g.epilogue.kind != Epilogue::Kind::none;
   if (finishes && g.dtype == DType::f64) return false;  // the library has no such epilogue

@@ -1,6 +1,8 @@
 // What operations cost the device, in launches, copies, allocations and synchronisations: counted by the emulated runtime.
 #include <mezzo.h>
 
+#include <algorithm>
+
 #include "../support/catch.h"
 #include "cost.h"
 
@@ -57,6 +59,20 @@ TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][count
   y.to(cpu);  // what other tests' kernels may have noted is asked for once
   const emulator::Counters back = cost_of([&] { y.to(cpu); });
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
+}
+
+TEST_CASE("the forward products of 16-bit recurrent layers are the library's", "[gpu][counters]") {
+  for (const DType dtype : {f32, f16, bf16}) {
+    const nn::LSTM layer(12, 16);
+    layer.to(kDevice);
+    layer.to(dtype);
+    const Tensor x = randn({5, 3, 12}).to(dtype).to(kDevice);
+    const NoGrad no_grad;
+    const emulator::LaunchLog log;
+    (void)layer(x);
+    CHECK(std::count(log.names.begin(), log.names.end(), "cuBLASLt") ==
+          1 + 5);  // the inputs at once, then a step each
+  }
 }
 
 TEST_CASE("gelu in its tanh form rides on the products of a 16-bit mlp as relu does", "[gpu][counters]") {
