@@ -29,8 +29,8 @@ using Key = std::array<std::int64_t, 22>;
 
 Key key_of(const Gemm& g, Device device) {
   const std::int64_t flags = (g.a.transposed ? 1 : 0) | (g.b.transposed ? 2 : 0) | (g.bias ? 4 : 0) |
-                             (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0) |
-                             (g.epilogue.memory ? 32 : 0) | static_cast<std::int64_t>(g.epilogue.kind) * 64;
+                             (g.beta != 0 ? 8 : 0) | (allow_tf32() ? 16 : 0) | (g.epilogue.memory ? 32 : 0) |
+                             static_cast<std::int64_t>(g.epilogue.kind) * 64;
   return {static_cast<std::int64_t>(g.dtype),
           static_cast<std::int64_t>(g.result),
           g.m,
