@@ -29,8 +29,8 @@ struct Epilogue {
   };
   Kind kind = Kind::none;
   void* memory = nullptr;
-  std::int64_t stride =
-      0;  // from one row in memory to the next: bits of a mask, of which the library alone knows what one means; elements behind gelu
+  // From one row in memory to the next: elements behind gelu, bits of a mask; what a bit means the library alone knows.
+  std::int64_t stride = 0;
 };
 
 /** Whether the result is one of a function that might lose a NaN. */
@@ -41,8 +41,8 @@ constexpr bool activates(Epilogue::Kind kind) {
 /** c = alpha a b + beta addend + bias, for `batch` products of m x k and k x n. Sums in f32 (f64), one rounding. */
 struct Gemm {
   DType dtype = DType::f32;  // of a and b
-  DType result = DType::
-      f32;  // of c, the addend and the bias: the same, or f32 behind 16 bits, and then without an epilogue
+  // Of c, the addend and the bias: the same, or f32 behind 16 bits, and then without an epilogue.
+  DType result = DType::f32;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Matrix a = {}, b = {}, c = {};  // c is not transposed
   Matrix addend = {};             // read where beta is not 0; not transposed; may be c itself

@@ -1,5 +1,5 @@
 // Chains of linear layers: the public row mlp, its links, and the gradients of a linear layer that are computed together.
-// Sees: product.h, ../mlp_activation.h.
+// Sees: product.h, ../elementwise/activation.h, ../mlp_activation.h.
 // Read next: ../cpu/matmul.cpp (kernels), ../../cuda/linear_chain.cpp (the device's), ../../autograd/rules/linear_chain.cpp (rules).
 //
 // A link that ends in relu has one reader, the next link, which sets its own input gradient to 0 where that input is 0. So the gradient that arrives at
