@@ -33,7 +33,7 @@ template <class C> struct Step {
   const C* sums;     // U h
   const C* apart;    // GRU: the hidden bias of n
   C* c;              // LSTM: the state
-  C* raw;            // h before its projection, where there is one; else
+  Array raw;         // h before its projection, where there is one; else
   Array h, y;        // the state, and the rows of the result
   const std::int64_t* order;
   std::int64_t first_row;  // of the step in y
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kMoveThreads) step_kernel(const __grid_constan
   std::int64_t u;
   const std::int64_t i = divided(index, s.hidden, u);
   const C h = advance(s, i, u);
-  if (s.raw) {
-    s.raw[index] = h;
+  if (s.raw.data) {
+    s.raw.template store<C>(index, h);
     return;
   }
   s.h.template store<C>(index, h);
@@ -108,7 +108,7 @@ template <class C> class LayerForward {
         h_(work_tensor({plan_.batch, size_}, in[0].dtype(), device_)),
         c_(work_tensor({plan_.batch, kind_ == CellKind::lstm ? hidden_ : 0}, kCompute, device_)),
         sums_(work_tensor({plan_.batch, columns_}, kCompute, device_)),
-        raw_(work_tensor({plan_.batch, in[7].defined() ? hidden_ : 0}, kCompute, device_)),
+        raw_(work_tensor({plan_.batch, in[7].defined() ? hidden_ : 0}, in[0].dtype(), device_)),
         bias_(work_tensor({columns_ + hidden_}, kCompute, device_)),
         kept_(out[3]) {
     const bool has_extra = kind_ == CellKind::lstm || kind_ == CellKind::gru;
@@ -179,7 +179,7 @@ template <class C> class LayerForward {
                     .sums = sums_.data<C>(),
                     .apart = bias_.data<C>() + columns_,
                     .c = c_.data<C>(),
-                    .raw = projects ? raw_.data<C>() : nullptr,
+                    .raw = projects ? Array(raw_) : Array(),
                     .h = Array(h_),
                     .y = Array(out_[0]),
                     .order = plan_.order,

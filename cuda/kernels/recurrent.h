@@ -74,6 +74,11 @@ inline op::MatrixBatch matrix(const Tensor& x, std::int64_t columns, std::int64_
   const std::int64_t offset = first_row * columns * static_cast<std::int64_t>(item_size(x.dtype()));
   return {static_cast<char*>(x.raw_data()) + offset, x.dtype(), columns, 1};
 }
+inline Array rows_from(std::int64_t first_row, const Tensor& x, std::int64_t columns) {
+  Array rows(x);
+  rows.data = matrix(x, columns, first_row).data;
+  return rows;
+}
 /** A weight of any strides. */
 inline op::MatrixBatch weight_matrix(const Tensor& x) {
   return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]};

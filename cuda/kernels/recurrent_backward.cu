@@ -29,8 +29,8 @@ template <class C> struct BackStep {
   Array gy;  // gradients of y, from row `row` on
   std::int64_t row;
   const C* gh;  // from the step behind; or of h before its projection, where there is one
-  C *gc, *input_gates, *hidden_gates, *direct;
-  Array h_before;  // written here
+  C *gc, *direct;
+  Array input_gates, hidden_gates, h_before;  // written here
 
   __device__ std::int64_t sequence(std::int64_t i) const { return order ? order[i] : i; }
   __device__ C earlier_h(std::int64_t i, std::int64_t column) const {
@@ -42,32 +42,32 @@ template <class C> struct BackStep {
 template <class C> __device__ void differentiate(const BackStep<C>& s, std::int64_t i, std::int64_t u, C gh) {
   const std::int64_t gate = s.hidden, unit = i * gate + u;
   switch (s.kind) {
-    case CellKind::rnn_tanh: s.input_gates[unit] = rnn_backward<C, false>(s.gates[unit], gh); return;
-    case CellKind::rnn_relu: s.input_gates[unit] = rnn_backward<C, true>(s.gates[unit], gh); return;
+    case CellKind::rnn_tanh: s.input_gates.store(unit, rnn_backward<C, false>(s.gates[unit], gh)); return;
+    case CellKind::rnn_relu: s.input_gates.store(unit, rnn_backward<C, true>(s.gates[unit], gh)); return;
     case CellKind::gru: {
       const std::int64_t at = i * gate * 3 + u;
       const C* const a = s.gates + at;
-      C *const x = s.input_gates + at, *const h = s.hidden_gates + at;
       const GruGradients<C> g =
           gru_backward<C>({a[0], a[gate], a[2 * gate], s.extra[unit]}, s.earlier_h(i, u), gh);
-      x[0] = h[0] = g.r;
-      x[gate] = h[gate] = g.z;
-      x[2 * gate] = g.n;
-      h[2 * gate] = g.hidden_n;
+      for (const Array& to : {s.input_gates, s.hidden_gates}) {
+        to.store(at, g.r);
+        to.store(at + gate, g.z);
+      }
+      s.input_gates.store(at + 2 * gate, g.n);
+      s.hidden_gates.store(at + 2 * gate, g.hidden_n);
       s.direct[unit] = g.direct;
       return;
     }
     default: {
       const std::int64_t at = i * gate * 4 + u;
       const C* const a = s.gates + at;
-      C* const x = s.input_gates + at;
       const C before = i < s.earlier ? s.c_earlier[unit] : s.c0[unit];
       const LstmGradients<C> g =
           lstm_backward(a[0], a[gate], a[2 * gate], a[3 * gate], s.extra[unit], before, gh, s.gc[unit]);
-      x[0] = g.i;
-      x[gate] = g.f;
-      x[2 * gate] = g.g;
-      x[3 * gate] = g.o;
+      s.input_gates.store(at, g.i);
+      s.input_gates.store(at + gate, g.f);
+      s.input_gates.store(at + 2 * gate, g.g);
+      s.input_gates.store(at + 3 * gate, g.o);
       s.gc[unit] = g.c;
     }
   }
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kMoveThreads)
 /** Before a projection is undone: the gradient of what it gave, and what it was given. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
-    project_back_kernel(const __grid_constant__ BackStep<C> s, C* projected, C* raw) {
+    project_back_kernel(const __grid_constant__ BackStep<C> s, const Array projected, const Array raw) {
   const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
   if (index >= s.running * width) return;
@@ -101,10 +101,10 @@ __global__ void __launch_bounds__(kMoveThreads)
   if (u < s.size) {
     const std::int64_t at = i * s.size + u;
     const C incoming = s.gy.data ? s.gy.template load<C>((s.row + s.sequence(i)) * s.size + u) : C(0);
-    projected[at] = s.gh[at] + incoming;
+    projected.store(at, s.gh[at] + incoming);
   }
   if (u < s.hidden)
-    raw[i * s.hidden + u] = lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]);
+    raw.store(i * s.hidden + u, lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]));
 }
 
 template <class C> struct ColumnSum {
@@ -138,16 +138,16 @@ template <class C> class LayerBackward {
         h0_(row_major(in[Operand::kH0])),
         kept_(row_major(in[Operand::kKept])),
         gy_(row_major(in[Operand::kGy])),
-        h_before_(work_tensor({plan_.rows, size_}, y_.dtype(), device_)),
-        input_gates_(wide({plan_.rows, columns_})),
-        hidden_gates_(is_gru() ? wide({plan_.rows, columns_}) : input_gates_),
+        h_before_(narrow({plan_.rows, size_})),
+        input_gates_(narrow({plan_.rows, columns_})),
+        hidden_gates_(is_gru() ? narrow({plan_.rows, columns_}) : input_gates_),
         gh_(wide({plan_.batch, size_})),
         gc_(wide({plan_.batch, hidden_})),
         c0_(wide({plan_.batch, hidden_})),
         direct_(wide({plan_.batch, is_gru() ? hidden_ : 0})) {
     if (projects()) {
-      projected_ = wide({plan_.rows, size_});
-      raw_ = wide({plan_.rows, hidden_});
+      projected_ = narrow({plan_.rows, size_});
+      raw_ = narrow({plan_.rows, hidden_});
       raw_gradient_ = wide({plan_.batch, hidden_});
     }
     load_state(in[Operand::kGh], size_, gh_);
@@ -172,6 +172,8 @@ template <class C> class LayerBackward {
   bool projects() const { return in_[Operand::kWhr].defined(); }
   bool wants(Parameter parameter) const { return wanted_[3 + parameter]; }
   Tensor wide(const Shape& shape) const { return work_tensor(shape, kCompute, device_); }
+  /** For what enters products beside operands: of their dtype, so that Tensor Cores take 16-bit ones. */
+  Tensor narrow(const Shape& shape) const { return work_tensor(shape, y_.dtype(), device_); }
 
   void load_state(const Tensor& given, std::int64_t n, const Tensor& to) {
     const Tensor x = row_major(given);
@@ -186,8 +188,6 @@ template <class C> class LayerBackward {
     const bool exists = earlier >= 0 && earlier < plan_.steps;
     const C* const kept = kept_.data<C>();
     const C* const extra = kept + plan_.rows * columns_;
-    Array h_before(h_before_);
-    h_before.data = matrix(h_before_, size_, row).data;
     return {.kind = kind_,
             .running = plan_.active(time),
             .hidden = hidden_,
@@ -205,10 +205,10 @@ template <class C> class LayerBackward {
             .row = time * plan_.batch,
             .gh = gh_.data<C>(),
             .gc = gc_.data<C>(),
-            .input_gates = input_gates_.data<C>() + row * columns_,
-            .hidden_gates = hidden_gates_.data<C>() + row * columns_,
             .direct = direct_.data<C>(),
-            .h_before = h_before};
+            .input_gates = rows_from(row, input_gates_, columns_),
+            .hidden_gates = rows_from(row, hidden_gates_, columns_),
+            .h_before = rows_from(row, h_before_, size_)};
   }
 
   void step(std::int64_t time) {
@@ -217,8 +217,8 @@ template <class C> class LayerBackward {
     const std::int64_t row = plan_.offset(time), threads = s.running * std::max(hidden_, size_);
     const Grid grid{.blocks = blocks_for(threads, kMoveThreads), .threads = kMoveThreads};
     if (projects()) {
-      launch(&project_back_kernel<C>, grid, stream_, s, projected_.data<C>() + row * size_,
-             raw_.data<C>() + row * hidden_);
+      launch(&project_back_kernel<C>, grid, stream_, s, rows_from(row, projected_, size_),
+             rows_from(row, raw_, hidden_));
       run_product({.m = s.running,
                    .n = hidden_,
                    .k = size_,

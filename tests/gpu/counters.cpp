@@ -61,17 +61,20 @@ TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][count
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
 }
 
-TEST_CASE("the forward products of 16-bit recurrent layers are the library's", "[gpu][counters]") {
+TEST_CASE("the products of recurrent layers are the library's in every dtype", "[gpu][counters]") {
+  constexpr std::int64_t kSteps = 5;
   for (const DType dtype : {f32, f16, bf16}) {
     const nn::LSTM layer(12, 16);
     layer.to(kDevice);
     layer.to(dtype);
-    const Tensor x = randn({5, 3, 12}).to(dtype).to(kDevice);
-    const NoGrad no_grad;
+    const Tensor x = randn({kSteps, 3, 12}).to(dtype).to(kDevice).requires_grad_();
     const emulator::LaunchLog log;
-    (void)layer(x);
-    CHECK(std::count(log.names.begin(), log.names.end(), "cuBLASLt") ==
-          1 + 5);  // the inputs at once, then a step each
+    const auto products = [&] { return std::count(log.names.begin(), log.names.end(), "cuBLASLt"); };
+    const Tensor y = layer(x).output;
+    CHECK(products() == 1 + kSteps);  // the inputs at once, then a step each
+    const std::int64_t forward = products();
+    sum(y).backward();
+    CHECK(products() - forward == kSteps + 3);  // then x and the two weights at once
   }
 }
 
