@@ -28,7 +28,8 @@ Key key_of(const Convolution& c) {
           c.y.channels,
           g.groups,
           c.bias ? 1 : 0,
-          allow_tf32() ? 1 : 0};
+          allow_tf32() ? 1 : 0,
+          allow_nondeterministic() ? 1 : 0};
   for (const op::Extent& extent : {g.in, g.out, g.kernel, g.stride, g.dilation, g.pad})
     key.insert(key.end(), extent.begin(), extent.end());
   for (const void* data : {c.x.data, c.y.data, c.weight, c.bias}) key.push_back(alignment(data));

@@ -24,7 +24,7 @@ struct Convolution {
 };
 
 /** Puts the convolution into the stream. False where there is no cuDNN or it has no engine for this: then nothing was done. Only engines that
- *  give the same bits every time, and for f32 no Tensor Cores unless allow_tf32(). Errors: CudaError. */
+ *  give the same bits every time unless allow_nondeterministic(), and for f32 no Tensor Cores unless allow_tf32(). Errors: CudaError. */
 bool convolve(const Convolution& convolution, Device device, runtime::Stream stream);
 
 /** Version of the library that was loaded, or why there is none. */

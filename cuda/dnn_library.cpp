@@ -46,6 +46,15 @@ bool supported(cudnnStatus_t status, const char* call, CallPlace place) {
   return false;
 }
 
+cudnnDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return CUDNN_DATA_HALF;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    case DType::f64: return CUDNN_DATA_DOUBLE;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
   check(Library::get().cudnnBackendCreateDescriptor(type, &handle_), "cudnnBackendCreateDescriptor");
 }

@@ -1,8 +1,9 @@
-// The functions of cuDNN's graph interface that are called here, and its descriptors as values.
-// Sees: cudnn_graph.h, shared_library.h.
-// Read next: dnn_plan.cpp (who builds graphs of descriptors).
+// The functions of cuDNN that are called here, and the descriptors of its graph interface as values.
+// Sees: cudnn_adv.h, cudnn_graph.h, ../tensor/dtype.h, shared_library.h.
+// Read next: dnn_plan.cpp (who builds graphs of descriptors), dnn_recurrent.cpp (who uses the functions for recurrent layers).
 #pragma once
 
+#include <cudnn_adv.h>
 #include <cudnn_graph.h>
 
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tensor/dtype.h"
 #include "place.h"
 #include "shared_library.h"
 
@@ -33,9 +35,24 @@ class Library {
   F(cudnnBackendGetAttribute)      \
   F(cudnnBackendSetAttribute)      \
   F(cudnnCreate)                   \
+  F(cudnnCreateRNNDataDescriptor)  \
+  F(cudnnCreateRNNDescriptor)      \
+  F(cudnnCreateTensorDescriptor)   \
+  F(cudnnDestroyRNNDataDescriptor) \
+  F(cudnnDestroyRNNDescriptor)     \
+  F(cudnnDestroyTensorDescriptor)  \
   F(cudnnGetLastErrorString)       \
+  F(cudnnGetRNNTempSpaceSizes)     \
+  F(cudnnGetRNNWeightParams)       \
+  F(cudnnGetRNNWeightSpaceSize)    \
   F(cudnnGetVersion)               \
-  F(cudnnSetStream)
+  F(cudnnRNNBackwardData_v8)       \
+  F(cudnnRNNBackwardWeights_v8)    \
+  F(cudnnRNNForward)               \
+  F(cudnnSetRNNDataDescriptor)     \
+  F(cudnnSetRNNDescriptor_v8)      \
+  F(cudnnSetStream)                \
+  F(cudnnSetTensorNdDescriptor)
 #define MZ_DECLARE(name) decltype(&::name) name = nullptr;
   MZ_CUDNN_FUNCTIONS(MZ_DECLARE)
 #undef MZ_DECLARE
@@ -49,6 +66,9 @@ class Library {
 void check(cudnnStatus_t status, const char* call, CallPlace place = CallPlace::current());
 /** Whether the library says that it has nothing for this; anything else that is not success throws. */
 bool supported(cudnnStatus_t status, const char* call, CallPlace place = CallPlace::current());
+
+/** The library's name of a floating dtype. */
+cudnnDataType_t data_type(DType dtype);
 
 template <class T> constexpr cudnnBackendAttributeType_t attribute_type() {
   if constexpr (std::is_same_v<T, std::int64_t>) return CUDNN_TYPE_INT64;

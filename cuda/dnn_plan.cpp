@@ -15,15 +15,6 @@ using Sizes = std::vector<std::int64_t>;
 /** Beside its operands an engine may use so many bytes; one that wants more is passed over. */
 constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
 
-cudnnDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return CUDNN_DATA_HALF;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    case DType::f64: return CUDNN_DATA_DOUBLE;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
-
 Sizes strides_of(MemoryFormat format, const Sizes& sizes) {
   const Strides strides = strides_in(format, sizes);
   return {strides.begin(), strides.end()};
@@ -210,6 +201,8 @@ Notes notes_of(const Descriptor& config, const Convolution& c) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: notes.tensor_cores = true; break;
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        notes.allowed = notes.allowed && allow_nondeterministic();
+        break;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: notes.allowed = false; break;
       default: break;

@@ -25,7 +25,8 @@ struct Plan {
   bool tensor_cores = false;
 };
 
-/** The first engine of the library's own order that gives the same bits every time, in the precision that is allowed; none where it has none. */
+/** The first engine of the library's own order that the process's switches allow (numerics.h): in precision, and whether it must give the same bits
+ *  every time; none where it has none. */
 std::optional<Plan> plan(const Convolution& convolution, const Target& target);
 
 }  // namespace mezzo::gpu::dnn

@@ -4,6 +4,7 @@
 
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
+#include "recurrent_library.h"
 #include "row.h"
 
 namespace mezzo::gpu {
@@ -208,11 +209,15 @@ template <class C> class LayerForward {
 };
 
 void recurrent_layer(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
-  visit_floating_compute(in[0].dtype(),
-                         [&]<class C>(std::type_identity<C>) { LayerForward<C>(in, out, attrs).run(); });
+  if (!recurrent_by_library(in, out, attrs)) recurrent_by_kernels(in, out, attrs);
 }
 
 }  // namespace
+
+void recurrent_by_kernels(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { LayerForward<C>(in, out, attrs).run(); });
+}
 
 void attach_recurrent() { attach<op::RecurrentLayer, recurrent_layer>(); }
 

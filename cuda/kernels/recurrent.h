@@ -48,8 +48,14 @@ struct RowMove {
   Array to;
   std::int64_t rows, n;
   const std::int64_t* map = nullptr;
-  bool scatters = false;   // `map` is into `to`, else into `from`
-  std::int64_t first = 0;  // added to the numbers that `map` gives, or that stand in for it
+  bool scatters = false;          // `map` is into `to`, else into `from`
+  std::int64_t first = 0;         // added to the numbers that `map` gives, or that stand in for it
+  std::int64_t turned_batch = 0;  // where it is not 0: steps of so many rows each, in the opposite order
+
+  __device__ std::int64_t other_row(std::int64_t row) const {
+    if (map) return map[row];
+    return turned_batch == 0 ? row : rows - turned_batch - row + 2 * (row % turned_batch);
+  }
 };
 
 /** Values travel in C: those of narrower dtypes arrive as they were. */
@@ -59,7 +65,7 @@ __global__ void __launch_bounds__(kMoveThreads) rows_kernel(const __grid_constan
   if (index >= move.rows * move.n) return;
   std::int64_t column;
   const std::int64_t row = divided(index, move.n, column);
-  const std::int64_t other = ((move.map ? move.map[row] : row) + move.first) * move.n + column;
+  const std::int64_t other = (move.other_row(row) + move.first) * move.n + column;
   const C value = move.from.data ? move.from.load<C>(move.scatters ? index : other) : C(0);
   move.to.store<C>(move.scatters ? other : index, value);
 }

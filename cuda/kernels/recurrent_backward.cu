@@ -3,6 +3,7 @@
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
 #include "recurrent.h"
+#include "recurrent_library.h"
 #include "reduce.h"
 #include "row.h"
 
@@ -302,11 +303,18 @@ template <class C> class LayerBackward {
 };
 
 void recurrent_layer_backward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(),
-                         [&]<class C>(std::type_identity<C>) { LayerBackward<C>(in, out, attrs).run(); });
+  if (library_ran_forward(in))
+    recurrent_backward_by_library(in, out, attrs);
+  else
+    recurrent_backward_by_kernels(in, out, attrs);
 }
 
 }  // namespace
+
+void recurrent_backward_by_kernels(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { LayerBackward<C>(in, out, attrs).run(); });
+}
 
 void attach_recurrent_backward() { attach<op::RecurrentLayerBackward, recurrent_layer_backward>(); }
 

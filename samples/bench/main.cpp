@@ -39,6 +39,7 @@ struct Options {
   bool micro = false, ops = false, quiet = false;
   std::vector<std::string> only = op_names();
   std::int64_t rounds = 15;
+  NumericsOptions numerics;
 };
 
 void declare(Arguments& arguments, Options& o) {
@@ -62,6 +63,7 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("only", o.only, "which operations, separated by commas; all of them without");
   arguments.option("rounds", o.rounds, 1, 100000, "calls of each operation");
   arguments.flag("quiet", o.quiet, "no progress");
+  declare(arguments, o.numerics);
 }
 
 /** Everything that can be wrong is said before anything is measured. */
@@ -138,6 +140,7 @@ int main(int argc, char** argv) {
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
+    apply(options.numerics);
     if (options.ops) return measure_ops(options);
     if (options.micro) return measure_operations();
     if (!options.peer.empty()) {

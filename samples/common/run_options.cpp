@@ -9,6 +9,19 @@ namespace samples {
 
 using namespace mezzo;
 
+void declare(Arguments& arguments, NumericsOptions& o) {
+  arguments.flag("allow-tf32", o.tf32, "f32 products and convolutions on a GPU may round to TF32");
+  arguments.flag("allow-nondeterministic", o.nondeterministic,
+                 "on a GPU, last bits may differ from run to run where that is faster");
+  arguments.flag("search-products", o.search_products, "time what cuBLASLt has for each kind of product");
+}
+
+void apply(const NumericsOptions& o) {
+  set_allow_tf32(o.tf32);
+  set_allow_nondeterministic(o.nondeterministic);
+  set_search_products(o.search_products);
+}
+
 void declare(Arguments& arguments, RunOptions& o) {
   arguments.option("opt-level", o.level, "level of mixed precision, O0 to O5");
   arguments.option("steps", o.steps, 0, 1000000000, "stop after so many steps; 0 means no limit");
@@ -21,6 +34,7 @@ void declare(Arguments& arguments, RunOptions& o) {
   arguments.option("resume", o.resume, "directory of checkpoints, or one of them, to go on from");
   arguments.option("json", o.json, "write the run's figures to this file");
   arguments.flag("quiet", o.quiet, "no progress");
+  declare(arguments, o.numerics);
 }
 
 namespace {
@@ -40,6 +54,7 @@ Device prepare(const RunOptions& options) {
   if (!options.json.empty()) check_writable(options.json);
   if (!options.save.empty()) make_folder(options.save);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
+  apply(options.numerics);
   manual_seed(static_cast<std::uint64_t>(options.seed));
   tune_malloc();
   return device;

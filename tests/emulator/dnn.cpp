@@ -90,9 +90,13 @@ namespace mezzo::emulator {
 
 namespace {
 bool present = true;
-}
+DnnFault fault = DnnFault::none;
+}  // namespace
 
 bool has_dnn() { return present; }
 void set_has_dnn(bool has) { present = has; }
+
+DnnFault dnn_fault() { return fault; }
+void set_dnn_fault(DnnFault wanted) { fault = wanted; }
 
 }  // namespace mezzo::emulator

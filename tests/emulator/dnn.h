@@ -1,7 +1,9 @@
-// Whether the emulated machine has cuDNN: without it the kernels of our own do all convolutions.
+// Whether the emulated machine has cuDNN, and a sound one: without it the kernels of our own do everything.
 // Sees: ../../tensor/macros.h.
 // Read next: dnn.cpp.
 #pragma once
+
+#include <cstdint>
 
 #include "../../tensor/macros.h"
 
@@ -9,5 +11,10 @@ namespace mezzo::emulator {
 
 MZ_API bool has_dnn();
 MZ_API void set_has_dnn(bool has);
+
+/** What is wrong with what it computes of recurrent layers. */
+enum class DnnFault : std::uint8_t { none, wrong_results, wrong_gradients, hidden_nan };
+MZ_API DnnFault dnn_fault();
+MZ_API void set_dnn_fault(DnnFault fault);
 
 }  // namespace mezzo::emulator

@@ -1,60 +1,9 @@
 // What the device computes beside what the CPU computes, values and gradients, where work is cut into many blocks: norms, windows, attention.
 #include <cmath>
 
-#include <mezzo.h>
+#include "alike.h"
 
-#include "../support/catch.h"
-
-using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-/** The greatest difference, in units of 1 + |expected|. */
-double distance(const Tensor& got, const Tensor& expected) {
-  if (!(got.shape() == expected.shape()) || got.dtype() != expected.dtype()) return INFINITY;
-  const std::vector<double> a = got.to_vector<double>(), b = expected.to_vector<double>();
-  double greatest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double apart = std::abs(a[i] - b[i]) / (1 + std::abs(b[i]));
-    greatest = apart > greatest || apart != apart ? apart : greatest;
-  }
-  return greatest;
-}
-
-/** What f gives on a device and its gradients for floating operands. */
-template <class F>
-std::vector<Tensor> results_on(Device device, const std::vector<Tensor>& operands, const F& f) {
-  std::vector<Tensor> x, wanted;
-  for (const Tensor& operand : operands) {
-    x.push_back(operand.detach().to(device));
-    if (is_floating(operand.dtype())) wanted.push_back(x.back().requires_grad_());
-  }
-  manual_seed(5);
-  const Tensor y = f(x);
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
-  const Tensor seed = tensor(values, y.shape(), {.dtype = y.dtype(), .device = device});
-  std::vector<Tensor> all = grad(std::span(&y, 1), wanted, {.allow_unused = true}, std::span(&seed, 1));
-  all.push_back(y);
-  return all;
-}
-
-/** Both sides sum in orders of their own, so that the tolerance is one of f32. */
-template <class F>
-void check_alike(const std::vector<Tensor>& operands, const F& f, double tolerance = 2e-4) {
-  const std::vector<Tensor> there = results_on(kDevice, operands, f), here = results_on(cpu, operands, f);
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    INFO("result " << i);
-    CHECK(distance(there[i].to(cpu), here[i]) < tolerance);
-  }
-}
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
-
-}  // namespace
+using namespace alike;
 
 TEST_CASE("norms over many blocks agree with the CPU's", "[gpu][large]") {
   NEED_DEVICE();
@@ -217,4 +166,43 @@ TEST_CASE("recurrent cells of many units agree with the CPU's", "[gpu][large]") 
     const LstmState next = lstm_cell(t[0], lstm_cell(t[0], {t[1], t[6]}, weights(t)), weights(t));
     return next.h + next.c;
   });
+}
+
+TEST_CASE("recurrent layers agree with the CPU's, whether cuDNN may compute them or not", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(10);
+  for (const bool any_bits : {false, true})
+    for (const std::int64_t hidden : {70, 128}) {
+      set_allow_nondeterministic(any_bits);
+      const auto operands = [&](std::int64_t gates) {
+        return std::vector<Tensor>{randn({9, 6, 128}),
+                                   randn({1, 6, hidden}) * 0.5,
+                                   randn({1, 6, hidden}) * 0.5,
+                                   randn({gates * hidden, 128}) * 0.1,
+                                   randn({gates * hidden, hidden}) * 0.1,
+                                   randn({gates * hidden}) * 0.1,
+                                   randn({gates * hidden}) * 0.1};
+      };
+      const auto weights = [](const std::vector<Tensor>& t) {
+        return std::vector{RecurrentWeights{t[3], t[4], t[5], t[6]}};
+      };
+      INFO("hidden " << hidden << " any bits " << any_bits);
+      check_alike(operands(1), [&](const std::vector<Tensor>& t) {
+        return rnn_tanh(t[0], t[1], weights(t)).output + rnn_relu(t[0], t[2], weights(t)).output;
+      });
+      check_alike(operands(3), [&](const std::vector<Tensor>& t) {
+        return gru(t[0], t[1], weights(t)).output + t[2] * 0;
+      });
+      const std::vector<Tensor> four = operands(4);
+      const auto layer = [&](const std::vector<Tensor>& t) {
+        return lstm(t[0], {t[1], t[2]}, weights(t)).output;
+      };
+      check_alike(four, layer);
+      for (const DType dtype : {f16, bf16}) {
+        std::vector<Tensor> narrow;
+        for (const Tensor& x : four) narrow.push_back(x.to(dtype));
+        check_alike(narrow, layer, dtype == f16 ? 2e-2 : 1.5e-1);
+      }
+    }
+  set_allow_nondeterministic(false);
 }

@@ -1,0 +1,241 @@
+// Recurrent layers by cuDNN: operands put where it wants them, results where the op wants them.
+#include "recurrent_library.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "../../tensor/numerics.h"
+#include "recurrent.h"
+#include "row.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using op::CellKind;
+using Backward = op::RecurrentLayerBackward;
+using Operand = Backward::Operand;
+using Parameter = Backward::Parameter;
+using Parameters = std::array<Tensor, 5>;
+
+bool fits_int(std::int64_t n) { return n > 0 && n <= std::numeric_limits<std::int32_t>::max(); }
+
+/** Whether cuDNN keeps the weights of such a layer on chip at all. Source: the conditions on shapes under which PyTorch asks for it. */
+bool may_persist(const dnn::Recurrent& r) {
+  return is_low(r.dtype) && r.hidden % 128 == 0 && r.hidden <= 1024 && r.features % 128 == 0 &&
+         r.size == r.hidden && r.lengths.empty();
+}
+
+/** What cuDNN takes a layer for, if it is one of those it is asked for at all: sequences all have a step, and a reversed layer's all steps. One step,
+ *  as of a cell, is two launches of our own. */
+std::optional<dnn::Recurrent> library_layer(const Tensor& x, const Tensor& w_ih, const Tensor& w_hh,
+                                            bool projects, const op::RecurrentAttrs& attrs) {
+  dnn::Recurrent layer{.kind = attrs.kind,
+                       .dtype = x.dtype(),
+                       .steps = x.shape()[0],
+                       .batch = x.shape()[1],
+                       .features = x.shape()[2],
+                       .hidden = w_ih.shape()[0] / op::gates_of(attrs.kind),
+                       .size = w_hh.shape()[1],
+                       .training = attrs.keep};
+  for (const std::int64_t n :
+       {layer.steps, layer.batch, layer.features, layer.hidden, layer.size, layer.steps * layer.batch})
+    if (!fits_int(n)) return std::nullopt;
+  if (layer.steps == 1) return std::nullopt;
+  if (projects && layer.size == layer.hidden) return std::nullopt;  // to the library no projection
+  for (const std::int64_t length : attrs.lengths) {
+    if (length == 0) return std::nullopt;
+    layer.lengths.push_back(static_cast<std::int32_t>(length));
+  }
+  if (std::all_of(attrs.lengths.begin(), attrs.lengths.end(),
+                  [&](std::int64_t n) { return n == layer.steps; }))
+    layer.lengths.clear();
+  if (attrs.reverse && !layer.lengths.empty()) return std::nullopt;
+  layer.persistent = may_persist(layer);
+  return layer;
+}
+
+/** Settles on the fastest way of the library's that was seen to be right, if there is one. */
+bool settle(dnn::Recurrent& layer, Device device) {
+  if (layer.persistent && library_agrees(layer, device)) return true;
+  layer.persistent = false;
+  return library_agrees(layer, device);
+}
+
+/** The work of both calls. */
+template <class C> class LibraryCall {
+ public:
+  LibraryCall(const dnn::Recurrent& layer, bool reverse, Device device)
+      : layer_(layer), reverse_(reverse), device_(device), stream_(current_stream(device)) {
+    if (const auto spaces = dnn::recurrent_spaces(layer, device)) {
+      spaces_ = *spaces;
+      usable_ = true;
+      work_ = workspace(spaces_.work, device);
+    }
+  }
+
+  bool usable() const { return usable_; }
+
+  bool forward(Inputs in, Outputs out) {
+    const Tensor weights = packed({in[3], in[4], in[5], in[6], in[7]});
+    const Tensor x = forwards(in[0]), h0 = row_major(in[1]), c0 = row_major(in[2]);
+    const Tensor y = reverse_ ? like(out[0]) : out[0];
+    const Tensor reserve = layer_.training ? empty_tensor({spaces_.reserve}, DType::u8, device_) : Tensor{};
+    if (!dnn::run(layer_, spaces_,
+                  {.x = x.raw_data(),
+                   .h0 = data(h0),
+                   .c0 = data(c0),
+                   .weights = weights.raw_data(),
+                   .y = y.raw_data(),
+                   .h = out[1].raw_data(),
+                   .c = is_lstm() ? out[2].raw_data() : nullptr,
+                   .work = data(work_),
+                   .reserve = data(reserve)},
+                  device_, stream_))
+      return false;
+    if (reverse_) turn(y, out[0]);
+    if (layer_.training) out[3] = reserve;
+    return true;
+  }
+
+  bool backward(Inputs in, Outputs out, const std::array<bool, 8>& wanted) {
+    const Tensor weights =
+        packed({in[Operand::kWih], in[Operand::kWhh], Tensor{}, Tensor{}, in[Operand::kWhr]});
+    const Tensor x = forwards(in[Operand::kX]), y = forwards(in[Operand::kY]),
+                 h0 = row_major(in[Operand::kH0]), c0 = row_major(in[Operand::kC0]);
+    const Tensor gy = in[Operand::kGy].defined() ? forwards(in[Operand::kGy]) : zeros_like(y),
+                 gh = row_major(in[Operand::kGh]), gc = row_major(in[Operand::kGc]);
+    // The library writes where it reads what it kept, and a graph may be walked again.
+    const Tensor reserve = copied(in[Operand::kKept]);
+    const bool wants_weights = std::any_of(wanted.begin() + 3, wanted.end(), [](bool w) { return w; });
+    const Tensor dx = wanted[0] && !reverse_ ? out[0] : like(x);
+    if (!layer_.lengths.empty()) clear(dx);  // where there are no steps
+    const Tensor dweights = wants_weights ? memory(spaces_.weights) : Tensor{};
+    if (wants_weights) clear(dweights);
+    if (!dnn::differentiate(layer_, spaces_,
+                            {.x = x.raw_data(),
+                             .h0 = data(h0),
+                             .c0 = data(c0),
+                             .weights = weights.raw_data(),
+                             .y = y.raw_data(),
+                             .work = data(work_),
+                             .reserve = reserve.raw_data()},
+                            {.gy = gy.raw_data(),
+                             .gh = data(gh),
+                             .gc = data(gc),
+                             .x = dx.raw_data(),
+                             .h0 = wanted[1] ? out[1].raw_data() : nullptr,
+                             .c0 = wanted[2] ? out[2].raw_data() : nullptr,
+                             .weights = data(dweights)},
+                            device_, stream_))
+      return false;
+    if (wanted[0] && reverse_) turn(dx, out[0]);
+    const auto places = op::parameter_places(in, wanted);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (const std::int64_t n = places[i].numel(); n > 0)
+        copy_bytes(at(out[3], places[i].offset), at_byte(dweights, *spaces_.places[i]), n);
+    return true;
+  }
+
+ private:
+  bool is_lstm() const { return layer_.kind == CellKind::lstm; }
+  static void* data(const Tensor& x) { return x.defined() ? x.raw_data() : nullptr; }
+  static char* at_byte(const Tensor& x, std::int64_t byte) { return static_cast<char*>(x.raw_data()) + byte; }
+  char* at(const Tensor& x, std::int64_t element) const {
+    return at_byte(x, element * static_cast<std::int64_t>(item_size(layer_.dtype)));
+  }
+  /** Work memory of so many bytes, as elements of the layer's dtype. */
+  Tensor memory(std::int64_t bytes) const {
+    return work_tensor({bytes / static_cast<std::int64_t>(item_size(layer_.dtype))}, layer_.dtype, device_);
+  }
+  Tensor like(const Tensor& x) const { return work_tensor(x.shape(), x.dtype(), device_); }
+
+  void copy_bytes(void* to, const void* from, std::int64_t elements) const {
+    runtime::copy(to, from, static_cast<std::size_t>(elements) * item_size(layer_.dtype), stream_);
+  }
+  void clear(const Tensor& x) const { move_rows<C>({{}, Array(x), x.numel(), 1}, stream_); }
+  Tensor zeros_like(const Tensor& x) const {
+    const Tensor zeros = like(x);
+    clear(zeros);
+    return zeros;
+  }
+  Tensor copied(const Tensor& x) const {
+    const Tensor copy = like(x);
+    runtime::copy(copy.raw_data(), x.raw_data(), static_cast<std::size_t>(x.numel()) * item_size(x.dtype()),
+                  stream_);
+    return copy;
+  }
+
+  /** The parameters where the library wants them; biases that are not there are 0. */
+  Tensor packed(const Parameters& parameters) const {
+    const Tensor weights = memory(spaces_.weights);
+    if (!parameters[Parameter::kDbih].defined() || !parameters[Parameter::kDbhh].defined()) clear(weights);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (const Tensor& x = parameters[i]; x.defined()) {
+        const Tensor rows = row_major(x);
+        copy_bytes(at_byte(weights, *spaces_.places[i]), rows.raw_data(), rows.numel());
+      }
+    return weights;
+  }
+
+  /** [T, N, ..] in the order in which time runs. */
+  Tensor forwards(const Tensor& given) const {
+    const Tensor x = row_major(given);
+    if (!reverse_) return x;
+    const Tensor turned = like(x);
+    turn(x, turned);
+    return turned;
+  }
+  void turn(const Tensor& from, const Tensor& to) const {
+    RowMove move{Array(from), Array(to), layer_.steps * layer_.batch, from.shape()[2]};
+    move.turned_batch = layer_.batch;
+    move_rows<C>(move, stream_);
+  }
+
+  const dnn::Recurrent& layer_;
+  bool reverse_, usable_ = false;
+  Device device_;
+  runtime::Stream stream_;
+  dnn::RecurrentSpaces spaces_;
+  Tensor work_;
+};
+
+}  // namespace
+
+bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+  bool done = false;
+  visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
+    LibraryCall<C> call(layer, attrs.reverse, in[0].device());
+    done = call.usable() && call.forward(in, out);
+  });
+  return done;
+}
+
+bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+  if (!allow_nondeterministic() && !dnn::recurrent_is_deterministic()) return false;
+  std::optional<dnn::Recurrent> layer = library_layer(in[0], in[3], in[4], in[7].defined(), attrs);
+  return layer && settle(*layer, in[0].device()) && run_by_library(*layer, in, out, attrs);
+}
+
+void recurrent_backward_by_library(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
+  const Tensor& x = in[Operand::kX];
+  std::optional<dnn::Recurrent> layer =
+      library_layer(x, in[Operand::kWih], in[Operand::kWhh], in[Operand::kWhr].defined(), attrs.forward);
+  if (!layer || !settle(*layer, x.device()) || !differentiate_by_library(*layer, in, out, attrs))
+    fail<CudaError>(
+        attrs.forward.name,
+        {.what = "cuDNN has no gradient of a layer that it ran",
+         .hint = "mezzo::set_allow_nondeterministic(false) leaves such layers to Mezzo's own kernels"});
+}
+
+bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                              const op::RecurrentLayerBackward::Attrs& attrs) {
+  bool done = false;
+  visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
+    LibraryCall<C> call(layer, attrs.forward.reverse, in[0].device());
+    done = call.usable() && call.backward(in, out, attrs.wanted);
+  });
+  return done;
+}
+
+}  // namespace mezzo::gpu
