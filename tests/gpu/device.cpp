@@ -103,6 +103,31 @@ TEST_CASE("gradients cross devices", "[gpu]") {
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 2, 4, 6});
 }
 
+TEST_CASE("a model that moves under its session takes optimizer states and masters along", "[gpu]") {
+  NEED_DEVICE();
+  for (const std::string level : {"O0", "O1", "O2"}) {
+    INFO(level);
+    manual_seed(1);
+    const Tensor x = counting({4, 6}) * 0.1;
+    const nn::Linear layer{6, 2};
+    optim::Adam optimizer(layer.parameters(), {.lr = 0.001});
+    auto session =
+        amp::initialize(layer, optimizer, {.opt_level = level, .loss_scale = 256.0, .verbosity = 0});
+    double last = 1e9;
+    for (const Device device : {cpu, kDevice, cpu}) {
+      layer.to(device);
+      for (int i = 0; i < 3; ++i) {
+        optimizer.zero_grad();
+        const Tensor y = layer(x.to(device)), loss = mean(y * y);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        CHECK(optimizer.step() == optim::StepResult::stepped);
+        CHECK(loss.item<double>() < last);
+        last = loss.item<double>();
+      }
+    }
+  }
+}
+
 TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {
   NEED_DEVICE();
   OpRow lonely = *find_op("abs");
