@@ -114,15 +114,15 @@ void Graph::capture(Device device, const std::function<void()>& step) {
                                  .hint = "call the step itself, or use gpu::CapturedStep, which does"});
   if (Capture::current())
     fail<StateError>(kCapture, {.what = "another step is being captured on this thread"});
-  const Backend* backend = find_backend(device.kind);
-  if (!backend || device.index >= backend->device_count())
-    fail<DeviceError>(kCapture, {.what = "no such device",
+  const Backend& backend = require_cuda(kCapture, str(device));
+  if (device.index < 0 || device.index >= backend.device_count())
+    fail<DeviceError>(kCapture, {.what = "no such CUDA device",
                                  .got = str(device),
-                                 .hint = backend ? backend->absence() : "this build has no CUDA"});
+                                 .expected = str("an index below ", backend.device_count())});
   state_.reset();
   forget_casts();
   auto state = std::make_unique<State>();
-  state->work = backend->begin_recording(device);
+  state->work = backend.begin_recording(device);
   CaptureScope scope(device);
   try {
     step();
