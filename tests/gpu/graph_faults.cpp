@@ -100,6 +100,61 @@ TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gp
                                     "the program's own");
 }
 
+TEST_CASE("what reads a device or the host in a capture is named as the program called it", "[gpu][graph]") {
+  const Tensor x = rand({4, 3}, {.device = kDevice}), mask = x > 0.5;
+  const Tensor places = zeros({4}, {.dtype = i64, .device = kDevice}), y = zeros({1}, {.device = kDevice});
+  const auto check = [&](const char* name, const std::function<void()>& call) {
+    gpu::Graph graph;
+    CHECK_THROWS_WITH_AS_TEXT(graph.capture(kDevice, call), StateError, str(name, ": "));
+    CHECK(!graph.is_captured());
+    graph.capture(kDevice, [&] { add_(y, ones({1}, {.device = kDevice})); });
+    graph.replay();
+  };
+  const std::vector<std::pair<const char*, std::function<void()>>> calls{
+      {"arange", [] { arange(3, {.device = kDevice}); }},
+      {"binary_cross_entropy", [&] { binary_cross_entropy(x, x); }},
+      {"clip_grad_norm",
+       [&] {
+         const Tensor leaf = x.clone().requires_grad_();
+         sum(leaf).backward();
+         optim::clip_grad_norm({leaf}, 1, {.error_if_nonfinite = true});
+       }},
+      {"ctc_loss",
+       [&] {
+         ctc_loss(x.unsqueeze(1), places.slice(0, 0, 1).unsqueeze(0), places.slice(0, 0, 1),
+                  places.slice(0, 0, 1));
+       }},
+      {"equal", [&] { (void)equal(x, x); }},
+      {"index", [&] { index(x, {mask}); }},
+      {"index_put_", [&] { index_put_(x, {mask}, y.view({})); }},
+      {"linspace", [] { linspace(0, 1, 3, {.device = kDevice}); }},
+      {"masked_select", [&] { masked_select(x, mask); }},
+      {"nonzero", [&] { nonzero(x); }},
+      {"one_hot", [&] { one_hot(places); }},
+      {"tensor",
+       [] {
+         tensor({1, 2}, {.device = kDevice});
+       }},
+      {"unique", [&] { unique(x); }},
+      {"amp::detect_nonfinite",
+       [&] {
+         const amp::detect_nonfinite watch;
+         x * 2;
+       }},
+      {"amp::trace",
+       [&] {
+         const amp::trace ledger;
+         const amp::autocast on;
+         matmul(x, x.t());
+       }},
+  };
+  for (const auto& [name, call] : calls) check(name, call);
+  CHECK(y.item<int>() == static_cast<int>(calls.size()));
+  gpu::Graph graph;
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture({DeviceKind::cuda, -1}, [] {}), DeviceError, "cuda:-1");
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture({DeviceKind::cuda, 63}, [] {}), DeviceError, "cuda:63");
+}
+
 TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
   for (const int n : {1, 2, 5})
     check_failure<OutOfMemory>(
