@@ -252,6 +252,55 @@ TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
   CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "an optimizer of the captured step has ended");
 }
 
+TEST_CASE("a state that is loaded reaches the replays, and a model that was moved ends them",
+          "[gpu][graph]") {
+  const auto train = [](bool capture) {
+    manual_seed(5);
+    Net net;
+    net.to(kDevice);
+    optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+    const auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
+    const auto step = as_steps(deferred_step(net, optimizer), capture);
+    std::vector<double> numbers;
+    std::optional<optim::StateDict> saved;
+    for (int i = 0; i < 9; ++i) {
+      if (i == 4) saved = optimizer.state_dict();
+      if (i == 6) {
+        optimizer.load_state_dict(*saved);
+        const std::vector<Tensor> others(20,
+                                         ones({20, 12}, {.device = kDevice}));  // in whatever memory is free
+      }
+      add_all(numbers, step(batch(8, false))[0]);
+    }
+    add_all(numbers, optimizer.state_dict());
+    if (!capture) return numbers;
+    net.to(cpu);
+    net.to(kDevice);
+    const Tensor in_its_place = zeros({6, 20}, {.device = kDevice});
+    CHECK_THROWS_WITH_AS_TEXT(step(batch(8, false)), StateError,
+                              "have other memory than when the step was captured");
+    CHECK(sum(abs(in_its_place)).item<float>() == 0);
+    return numbers;
+  };
+  CHECK(same(train(true), train(false)));
+}
+
+TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
+  std::optional<gpu::CapturedStep> step;
+  bool forgets = true;
+  step.emplace(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        if (forgets) step->reset();
+        return {in[0] * 2.0};
+      },
+      gpu::CapturedStepOptions{kDevice});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 4) forgets = false;
+    CHECK((*step)({full({3}, i)})[0].to_vector<int>()[2] == 2 * i);
+  }
+  CHECK(step->captures() == 1);
+}
+
 TEST_CASE("the CPU captures nothing, and a captured step runs there all the same", "[gpu][graph]") {
   gpu::Graph graph;
   CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported, "the CPU records no work");
@@ -265,5 +314,8 @@ TEST_CASE("the CPU captures nothing, and a captured step runs there all the same
   for (int i = 0; i < 3; ++i) CHECK(step({ones({2})})[0].to_vector<double>()[0] == 2);
   CHECK(calls == 3);
   CHECK(step.captures() == 0);
+  const gpu::CapturedStep other = std::move(step);
+  CHECK(step.captures() == 0);
+  CHECK_THROWS_WITH_AS_TEXT(step({ones({2})}), StateError, "it was moved from");
   CHECK_THROWS_WITH_AS_TEXT(gpu::CapturedStep(nullptr), ValueError, "no function");
 }
