@@ -6,6 +6,7 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -13,16 +14,11 @@ namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-bool has_device() { return !(Device::best() == cpu); }
-
 Tensor counting(const Shape& shape, DType dtype = f32) {
   return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (!has_device()) SKIP_TEST("no CUDA device")
 
 TEST_CASE("the device is found, and named by its index", "[gpu]") {
   NEED_DEVICE();

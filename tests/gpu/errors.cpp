@@ -6,6 +6,7 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -79,9 +80,6 @@ std::vector<Work> works() {
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 TEST_CASE(
     "wherever an op runs out of memory, the error has its type, nothing is lost and the next call is right",

@@ -77,6 +77,7 @@ void check_failure(const std::function<void(Training&)>& trouble, const std::str
 }  // namespace
 
 TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gpu][graph]") {
+  NEED_DEVICE();
   check_failure<StateError>([](Training& t) { (void)sum(t.net.first.weight()).item<float>(); },
                             "item: the device is read");
   check_failure<StateError>([](Training& t) { (void)t.net.first.weight().to_vector<double>(); },
@@ -101,6 +102,7 @@ TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gp
 }
 
 TEST_CASE("what reads a device or the host in a capture is named as the program called it", "[gpu][graph]") {
+  NEED_DEVICE();
   const Tensor x = rand({4, 3}, {.device = kDevice}), mask = x > 0.5;
   const Tensor places = zeros({4}, {.dtype = i64, .device = kDevice}), y = zeros({1}, {.device = kDevice});
   const auto check = [&](const char* name, const std::function<void()>& call) {
@@ -156,6 +158,7 @@ TEST_CASE("what reads a device or the host in a capture is named as the program 
 }
 
 TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
+  NEED_DEVICE();
   for (const int n : {1, 2, 5})
     check_failure<OutOfMemory>(
         [n](Training& t) {
@@ -166,6 +169,7 @@ TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
 }
 
 TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::CapturedStep step(
       [](const std::vector<Tensor>&) -> std::vector<Tensor> {
         (void)rand({3}, {.device = kDevice});
@@ -179,6 +183,7 @@ TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
 
 TEST_CASE("random numbers of a captured step go on from the generator, which goes on from them",
           "[gpu][graph]") {
+  NEED_DEVICE();
   const auto drawn = [](bool capture) {
     manual_seed(12);
     const auto step = as_steps(
@@ -200,6 +205,7 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
 }
 
 TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::Graph().capture(kDevice, [] {});  // what the device keeps for all captures is there from now on
   const Tensor x = ones({1000}, {.device = kDevice}), y = zeros({1000}, {.device = kDevice});
   empty_cache(kDevice);
@@ -223,6 +229,7 @@ TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph
 }
 
 TEST_CASE("a class out of range in a captured step is told when the device is waited for", "[gpu][graph]") {
+  NEED_DEVICE();
   const Tensor scores = zeros({2, 3}, {.device = kDevice});
   gpu::CapturedStep step(
       [&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {cross_entropy(scores, in[0])}; },
@@ -239,6 +246,7 @@ TEST_CASE("a class out of range in a captured step is told when the device is wa
 }
 
 TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
+  NEED_DEVICE();
   const Tensor p = ones({3}, {.device = kDevice}).requires_grad_();
   auto optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
   p.set_grad(ones({3}, {.device = kDevice}));
@@ -254,6 +262,7 @@ TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
 
 TEST_CASE("a state that is loaded reaches the replays, and a model that was moved ends them",
           "[gpu][graph]") {
+  NEED_DEVICE();
   const auto train = [](bool capture) {
     manual_seed(5);
     Net net;
@@ -286,6 +295,7 @@ TEST_CASE("a state that is loaded reaches the replays, and a model that was move
 }
 
 TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
+  NEED_DEVICE();
   std::optional<gpu::CapturedStep> step;
   bool forgets = true;
   step.emplace(
@@ -302,6 +312,7 @@ TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
 }
 
 TEST_CASE("the CPU captures nothing, and a captured step runs there all the same", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::Graph graph;
   CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported, "the CPU records no work");
   int calls = 0;

@@ -4,6 +4,7 @@
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -50,9 +51,6 @@ void check_alike(const std::vector<Tensor>& operands, const F& f, double toleran
     CHECK(distance(there[i].to(cpu), here[i]) < tolerance);
   }
 }
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 }  // namespace
 
