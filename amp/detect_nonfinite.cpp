@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../tensor/capture.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
 #include "finite.h"
@@ -59,6 +60,8 @@ void detect_nonfinite::leave_backward(const OpRow& row, Inputs gy, Inputs gradie
 
 void detect_nonfinite::judge(const std::string& op, Inputs in, Inputs out) {
   if (report_) return;
+  for (const Tensor& x : out)
+    if (x.defined()) Capture::refuse_crossing("amp::detect_nonfinite", x, cpu);
   const Unobserved quiet;
   last_ops_.push_back(op);
   if (last_ops_.size() > kRemembered) last_ops_.erase(last_ops_.begin());

@@ -2,6 +2,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/operators.h"
+#include "../autograd/rebind.h"
 
 namespace mezzo::amp {
 
@@ -23,6 +24,7 @@ Master& Masters::create(const Tensor& param, const Tensor& value) {
 }
 
 void Masters::reconcile(Master& entry) {
+  convert_(entry.master, entry.param.device());
   if (entry.written == entry.param.version()) return;
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);

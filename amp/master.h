@@ -27,7 +27,7 @@ class MZ_API Masters {
   Master* find(const Tensor& param);
   /** Gives a 16-bit parameter a master: `value` where given (its elements are taken over, not copied), else the parameter widened. */
   Master& create(const Tensor& param, const Tensor& value = {});
-  /** Where the parameter was written to since (clipped, loaded, averaged): elements that are still roundings of the master keep the master's
+  /** Moves the master to where the parameter is. Where the parameter was written to since (clipped, loaded, averaged): elements that are still roundings of the master keep the master's
    *  value, the others take the parameter's. */
   static void reconcile(Master& master);
   /** Ends all: parameters no longer count as having a master. */

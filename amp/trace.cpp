@@ -7,6 +7,7 @@
 
 #include "../autograd/hooks.h"
 #include "../autograd/ops.h"
+#include "../tensor/capture.h"
 #include "../tensor/text.h"
 #include "unobserved.h"
 
@@ -14,7 +15,10 @@ namespace mezzo::amp {
 
 namespace {
 
-std::int64_t count_true(const Tensor& mask) { return count_nonzero(mask).item<std::int64_t>(); }
+std::int64_t count_true(const Tensor& mask) {
+  Capture::refuse_crossing("amp::trace", mask, cpu);
+  return count_nonzero(mask).item<std::int64_t>();
+}
 
 void add(CastEntry& sum, const CastEntry& entry) {
   sum.count += entry.count;

@@ -15,6 +15,11 @@ Library::Library() : file_(str("libcublasLt.so.", CUBLAS_VER_MAJOR)) {
 #define MZ_LOAD(function) file_.load(function, #function);
   MZ_CUBLASLT_FUNCTIONS(MZ_LOAD)
 #undef MZ_LOAD
+  if (!usable()) return;
+  const std::size_t version = cublasLtGetVersion();
+  if (version / 10000 != CUBLAS_VER_MAJOR)
+    file_.refuse(str("cuBLASLt ", static_cast<std::int64_t>(version),
+                     " is not of the major version this was built with, ", CUBLAS_VER_MAJOR));
 }
 
 void check(cublasStatus_t status, const char* call, CallPlace place) {

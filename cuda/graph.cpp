@@ -114,15 +114,15 @@ void Graph::capture(Device device, const std::function<void()>& step) {
                                  .hint = "call the step itself, or use gpu::CapturedStep, which does"});
   if (Capture::current())
     fail<StateError>(kCapture, {.what = "another step is being captured on this thread"});
-  const Backend* backend = find_backend(device.kind);
-  if (!backend || device.index >= backend->device_count())
-    fail<DeviceError>(kCapture, {.what = "no such device",
+  const Backend& backend = require_cuda(kCapture, str(device));
+  if (device.index < 0 || device.index >= backend.device_count())
+    fail<DeviceError>(kCapture, {.what = "no such CUDA device",
                                  .got = str(device),
-                                 .hint = backend ? backend->absence() : "this build has no CUDA"});
+                                 .expected = str("an index below ", backend.device_count())});
   state_.reset();
   forget_casts();
   auto state = std::make_unique<State>();
-  state->work = backend->begin_recording(device);
+  state->work = backend.begin_recording(device);
   CaptureScope scope(device);
   try {
     step();
@@ -238,31 +238,43 @@ CapturedStep& CapturedStep::operator=(CapturedStep&& other) noexcept = default;
 CapturedStep::~CapturedStep() = default;
 
 std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) {
+  if (!state_)
+    fail<StateError>("CapturedStep", {.what = "it was moved from", .hint = "call the one that it moved to"});
   if (state_->device == cpu) return state_->run(inputs);
-  const auto [at, is_new] = state_->entries.try_emplace(key_of(inputs));
-  State::Entry& entry = at->second;
-  try {
-    if (is_new) return state_->run(inputs);
-    if (!entry.graph.is_captured()) {
-      std::optional<State::Entry> captured = state_->captured(inputs);
-      if (!captured) return state_->run(inputs);
-      entry = std::move(*captured);
-    }
-    state_->fill(entry.slots, inputs);
-    entry.graph.replay();
-  } catch (...) {
-    if (!entry.graph.is_captured()) state_->entries.erase(at);
-    throw;
+  // The function may call reset(): entries are looked for again behind it.
+  auto& entries = state_->entries;
+  const std::string key = key_of(inputs);
+  auto at = entries.find(key);
+  if (at == entries.end()) {
+    std::vector<Tensor> results = state_->run(inputs);
+    entries.try_emplace(key);
+    return results;
   }
-  return entry.results;
+  if (!at->second.graph.is_captured()) {
+    std::optional<State::Entry> captured;
+    try {
+      captured = state_->captured(inputs);
+      if (!captured) return state_->run(inputs);
+    } catch (...) {
+      entries.erase(key);
+      throw;
+    }
+    at = entries.insert_or_assign(key, std::move(*captured)).first;
+  }
+  state_->fill(at->second.slots, inputs);
+  at->second.graph.replay();
+  return at->second.results;
 }
 
 std::size_t CapturedStep::captures() const {
+  if (!state_) return 0;
   return static_cast<std::size_t>(
       std::count_if(state_->entries.begin(), state_->entries.end(),
                     [](const auto& entry) { return entry.second.graph.is_captured(); }));
 }
 
-void CapturedStep::reset() { state_->entries.clear(); }
+void CapturedStep::reset() {
+  if (state_) state_->entries.clear();
+}
 
 }  // namespace mezzo::gpu

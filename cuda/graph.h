@@ -15,7 +15,7 @@ namespace mezzo::gpu {
  *  Everything that a step does on the device is in it: forward and backward pass, unscaling, clipping, the update, the scale's move. What it does
  *  on the host (printing, reading values, choosing between branches) happens once, at the capture. Learning rates, counts of steps, loss scales
  *  and random numbers go on from replay to replay as if the step had run; a step that is captured gives the same bits as one that is run.
- *  Keep what the step uses as long as the graph, and use both on one thread. */
+ *  Keep what the step uses as long as the graph, and use both on one thread. A backward pass adds to the gradients that it met, or sets new ones. */
 class MZ_API Graph {
  public:
   /** An empty one. */

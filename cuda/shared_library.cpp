@@ -2,17 +2,23 @@
 
 #include <dlfcn.h>
 
+#include "../tensor/log.h"
 #include "../tensor/text.h"
 
 namespace mezzo::gpu {
 
 SharedLibrary::SharedLibrary(std::string file)
     : file_(std::move(file)), handle_(dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (!handle_) refuse(str(file_, " was not found; put its folder into LD_LIBRARY_PATH"));
+  if (handle_) return;
+  const char* why = dlerror();
+  refuse(str(file_, " cannot be loaded (", why ? why : "no reason given",
+             "); put its folder into LD_LIBRARY_PATH"));
 }
 
 void SharedLibrary::refuse(std::string reason) {
-  if (missing_.empty()) missing_ = std::move(reason);
+  if (!missing_.empty()) return;
+  missing_ = std::move(reason);
+  log_text(Severity::warning, str(missing_, "; its work is done by slower kernels"));
 }
 
 void* SharedLibrary::symbol(const char* name) {

@@ -19,7 +19,7 @@ class SharedLibrary {
   template <class Function> void load(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(symbol(name));
   }
-  /** Declares it unusable for a reason of the caller's, unless there is one already. */
+  /** Declares it unusable for a reason of the caller's, unless there is one already; the log says so, once. */
   void refuse(std::string reason);
 
  private:

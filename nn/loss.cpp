@@ -4,6 +4,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops.h"
+#include "../tensor/call_name.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text.h"
 
@@ -100,6 +101,7 @@ GaussianNLLLoss::GaussianNLLLoss(const GaussianNllLossOptions& options) : option
 }
 
 Tensor GaussianNLLLoss::forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
+  const CallName called("GaussianNLLLoss");
   const Tensor operands[] = {x, target, var};
   require_floating_operands("GaussianNLLLoss", operands);
   if (!(x.shape() == target.shape()))

@@ -5,6 +5,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/operators.h"
+#include "../tensor/call_name.h"
 #include "../tensor/text.h"
 #include "multi_tensor.h"
 
@@ -59,6 +60,7 @@ Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double 
 }  // namespace
 
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
+  const CallName called("clip_grad_norm");
   if (!(max_norm >= 0))
     fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);

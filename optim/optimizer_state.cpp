@@ -37,6 +37,16 @@ std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer,
 /** A copy outside the graph, on its device. */
 Tensor copy_of(const Tensor& x) { return x.detach().clone(); }
 
+/** A loaded state becomes the present one: in its memory where it fits, for captured steps work there. */
+void adopt(Tensor& state, Tensor& loaded) {
+  const bool fits = state.defined() && loaded.defined() && state.dtype() == loaded.dtype() &&
+                    state.device() == loaded.device() && lie_alike(state, loaded);
+  if (fits)
+    state.copy_(loaded);
+  else
+    state = std::move(loaded);
+}
+
 }  // namespace
 
 StateDict Optimizer::state_dict(const Names& names) const {
@@ -88,7 +98,7 @@ class StateLoad {
   void apply() {
     for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group, true);
     for (Staged& staged : slots_) {
-      staged.slot->state = std::move(staged.state);
+      for (std::size_t i = 0; i < staged.state.size(); ++i) adopt(staged.slot->state[i], staged.state[i]);
       staged.slot->steps = staged.steps;
       if (staged.master.defined()) staged.slot->master.copy_(staged.master);
     }

@@ -26,6 +26,45 @@ ClockKernels& clock_kernels(DeviceKind kind) {
   return kernels[static_cast<std::size_t>(kind)];
 }
 
+// ---- what a captured step works with ----------------------------------------------------------------------------------------
+
+namespace {
+
+/** Parameters, masters and states of an optimizer, by where they lie. */
+std::vector<const void*> places_of(const Optimizer& optimizer) {
+  std::vector<const void*> places;
+  const auto add = [&](const Tensor& x) { places.push_back(x.defined() ? x.raw_data() : nullptr); };
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const Slot& slot : optimizer.slots(group)) {
+      add(slot.param);
+      add(slot.master);
+      for (const Tensor& state : slot.state) add(state);
+    }
+  return places;
+}
+
+}  // namespace
+
+/** A captured step's view of an optimizer: replays work in the memory that it had then, which others may have been given since. */
+class StepClock::Places final : public CaptureGuest {
+ public:
+  explicit Places(std::shared_ptr<const StepClock> clock) : clock_(std::move(clock)) {}
+
+  void finish_capture() override { places_ = places_of(clock_->optimizer()); }
+  void before_replay() override {
+    if (places_of(clock_->optimizer()) == places_) return;
+    fail<StateError>(
+        "Graph.replay",
+        {.what = "an optimizer's parameters or states have other memory than when the step was captured",
+         .hint = "capture the step again after moving or converting a model, or dropping states"});
+  }
+  void after_replay() override {}
+
+ private:
+  std::shared_ptr<const StepClock> clock_;
+  std::vector<const void*> places_;
+};
+
 Optimizer& StepClock::optimizer() const {
   if (!optimizer_)
     fail<StateError>("Graph.replay", {.what = "an optimizer of the captured step has ended",
@@ -196,7 +235,10 @@ void StepClock::before_replay() {
 }
 
 void StepClock::join_capture() {
-  if (Capture* capture = Capture::current()) capture->join(shared_from_this());
+  Capture* const capture = Capture::current();
+  if (!capture) return;
+  capture->join(shared_from_this());
+  capture->join(std::make_shared<Places>(shared_from_this()));
 }
 
 void StepClock::abandon_capture() noexcept {

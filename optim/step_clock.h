@@ -56,6 +56,8 @@ class MZ_API StepClock final : public CaptureGuest, public std::enable_shared_fr
   void join_capture();
 
  private:
+  class Places;
+
   Optimizer& optimizer() const;
   std::vector<ParamClock> of_host() const;
   std::vector<double> rates_of_host() const;

@@ -87,7 +87,7 @@ Allocator& allocator_for(Device device) {
   const auto& slot = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)];
   if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
   if (device == cpu) return cpu_allocator();
-  find_backend(device.kind);  // the first use of a device starts its backend
+  if (device.kind == DeviceKind::cuda) require_cuda("allocate", str(device));  // the first use starts it
   if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
   fail<DeviceError>(
       "allocate",

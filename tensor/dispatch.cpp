@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "call_name.h"
 #include "ops/copy.h"
 #include "text.h"
 
@@ -31,8 +32,15 @@ bool any_requires_grad(Inputs in) {
   return false;
 }
 
-/** The device all operands live on; 0-dim CPU tensors may meet any device. */
-Device common_device(const OpRow& row, Inputs in) {
+[[noreturn]] void refuse_devices(const OpRow& row, const Tensor& a, const Tensor& b) {
+  fail<DeviceError>(CallName::outermost(row.traits.name), {.what = "operands are on different devices",
+                                                           .got = str(a) + " and " + str(b),
+                                                           .expected = "one device",
+                                                           .hint = "use x.to(device)"});
+}
+
+/** The device all operands live on; 0-dim CPU tensors may meet any device, unless they are overwritten (`self`). */
+Device common_device(const OpRow& row, Inputs in, const Tensor* self = nullptr) {
   if (row.traits.crosses_devices) return in[0].device();
   const Tensor* anchor = nullptr;
   for (const Tensor& x : in) {
@@ -43,11 +51,9 @@ Device common_device(const OpRow& row, Inputs in) {
     if (anchor->device() == cpu && anchor->dim() == 0)
       anchor = &x;
     else
-      fail<DeviceError>(row.traits.name, {.what = "operands are on different devices",
-                                          .got = str(*anchor) + " and " + str(x),
-                                          .expected = "one device",
-                                          .hint = "use x.to(device)"});
+      refuse_devices(row, *anchor, x);
   }
+  if (self && anchor && !(anchor->device() == self->device())) refuse_devices(row, *self, *anchor);
   return anchor ? anchor->device() : cpu;
 }
 
@@ -112,6 +118,11 @@ class Observed {
   const OpRow& row_;
 };
 
+/** What errors within an op call it; ops that only serve others leave that to those. */
+std::string_view name_for_errors(const OpRow& row) {
+  return row.traits.internal ? std::string_view() : row.traits.name;
+}
+
 /** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
  *  too: only as_strided makes others. */
 bool overlaps_itself(const Tensor& x) {
@@ -156,6 +167,7 @@ void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result)
 void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
   const Observed observed(hooks.trace, row);
+  const CallName called(name_for_errors(row));
   require_operands(row, in);
   if (hooks.cast) hooks.cast->cast(row, in, false);
   if (row.composite) {
@@ -174,12 +186,13 @@ void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const vo
 void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
   const Observed observed(hooks.trace, row);
+  const CallName called(name_for_errors(row));
   require_operands(row, in);
   Tensor self = in[0];
   if (hooks.cast) hooks.cast->cast(row, in, true);
   const OutSpecs specs = row.infer(row, in, attrs);
   check_in_place(row, self, specs.items[0]);
-  const Device device = common_device(row, in);
+  const Device device = common_device(row, in, &self);
   const KernelFn kernel = kernel_for(row, device);
   bring_numbers(row, in, device);
   // What has no gradient leaves constants behind: in the graph that is a fill.

@@ -1,5 +1,6 @@
 #include "tensor.h"
 
+#include "call_name.h"
 #include "capture.h"
 #include "dispatch.h"
 #include "ops/copy.h"
@@ -131,12 +132,12 @@ template <class T> T Tensor::item() const {
                               .got = str(*this),
                               .expected = "numel 1",
                               .hint = "use x.to_vector<T>()"});
-  Capture::refuse_crossing("item", *this, cpu);
+  Capture::refuse_crossing(CallName::outermost("item"), *this, cpu);
   return fetch_vector<T>(*this)[0];
 }
 
 template <class T> std::vector<T> Tensor::to_vector() const {
-  Capture::refuse_crossing("to_vector", *this, cpu);
+  Capture::refuse_crossing(CallName::outermost("to_vector"), *this, cpu);
   return fetch_vector<T>(*this);
 }
 

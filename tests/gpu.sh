@@ -7,7 +7,8 @@
 #     --results    where to write the report and the benchmark's JSON (gpu-results)
 #     --quick      no compute-sanitizer, which takes the longest
 # A build to carry: meson setup build-cuda -Dtests=enabled -Dcuda=enabled -Dgpu_arch=90 -Dcpu_arch=x86-64-v3
-# What is carried: build-cuda/libmezzo.so*, build-cuda/tests/test_*, build-cuda/samples/bench, tests/gpu.sh.
+# What is carried, stripped if it is to be small: build-cuda/libmezzo.so*, build-cuda/tests/test_*, build-cuda/samples/bench, tests/gpu.sh,
+# tests/golden/*.safetensors, tests/samples/curves.txt; none of the folders named *.p.
 set -uo pipefail
 
 build=build-cuda libraries='' results=gpu-results quick=no
@@ -37,6 +38,12 @@ loadable() { ldconfig -p 2>/dev/null | grep -q "libcudnn.so.9" && ldconfig -p | 
 [ -n "$libraries" ] || loadable || libraries=$(wheel_folders)
 export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
+MEZZO_TESTS=$(cd "$(dirname "$0")" && pwd)  # where the tests find what they compare with
+export MEZZO_TESTS
+for file in golden/layers.safetensors samples/curves.txt; do
+  [ -f "$MEZZO_TESTS/$file" ] || { echo "gpu.sh: $MEZZO_TESTS/$file is not there; carry tests/golden/ and tests/samples/curves.txt too" >&2; exit 2; }
+done
+
 mkdir -p "$results" || exit 2
 report=$results/report.txt
 passed=0 failed=0
@@ -56,7 +63,12 @@ run() {
 
 say "date: $(date -u +%Y-%m-%dT%H:%MZ)"
 say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader)"
-"$build/tests/test_gpu" '[describe]' 2>/dev/null | grep '^device: ' | tee -a "$report"
+described=$("$build/tests/test_gpu" '[describe]' 2>&1)
+if ! device=$(grep '^device: ' <<<"$described"); then
+  say "gpu.sh: this build cannot use the GPU: $("$build/samples/bench" --device cuda --nets mlp --quiet 2>&1 >/dev/null | tail -n 1)"
+  exit 1
+fi
+say "$device"
 
 run gpu "$build/tests/test_gpu"
 export MEZZO_TEST_DEVICE=cuda  # which cases run there: device_cases of meson.build

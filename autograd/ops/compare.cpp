@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include "../../tensor/call_name.h"
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
 #include "../grad_mode.h"
@@ -21,6 +22,7 @@ const Tensor& ge_(const Tensor& self, const Tensor& other) { return apply_in_pla
 
 bool equal(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape())) return false;
+  const CallName called("equal");
   const NoGrad no_grad;
   const Tensor same = eq(a, b).to(cpu);
   const bool* from = same.data<bool>();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../tensor/call_name.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
 
@@ -39,6 +40,7 @@ Tensor tensor(const std::vector<double>& values, const Shape& shape, const Tenso
   if (checked_numel(shape, "tensor") != static_cast<std::int64_t>(values.size()))
     fail<ShapeError>("tensor", {.what = "number of values does not fit the shape",
                                 .got = str(values.size(), " values for ", shape)});
+  const CallName called("tensor");
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Tensor x = empty_tensor(shape, DType::f64, cpu);
@@ -64,6 +66,7 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
     fail<ValueError>("arange", {.what = "the step does not lead to the end",
                                 .got = str("from ", start, " to ", end, " by ", step),
                                 .expected = "a finite number of steps"});
+  const CallName called("arange");
   std::vector<double> values;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
     values.push_back(start + static_cast<double>(i) * step);
@@ -76,6 +79,7 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
   if (steps < 0)
     fail<ValueError>("linspace",
                      {.what = "negative number of steps", .got = str(steps), .expected = "steps >= 0"});
+  const CallName called("linspace");
   std::vector<double> values;
   // Counted from the nearer end, so that both ends are exact.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;

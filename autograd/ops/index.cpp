@@ -2,6 +2,7 @@
 
 #include "../../tensor/ops/index.h"
 
+#include "../../tensor/call_name.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
@@ -45,6 +46,7 @@ void append_mask(const char* op, const Tensor& x, const Tensor& mask, int first,
 }
 
 Places find_places(const char* op, const Tensor& x, const std::vector<Tensor>& indices) {
+  const CallName called(op);
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   std::vector<Tensor> operands{x};
@@ -93,6 +95,7 @@ const Tensor& index_put_(const Tensor& self, const std::vector<Tensor>& indices,
 Tensor masked_select(const Tensor& x, const Tensor& mask) { return apply<op::MaskedSelect>(x, mask); }
 
 Tensor nonzero(const Tensor& x) {
+  const CallName called("nonzero");
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   return apply_with<op::Nonzero>({count_nonzero(x).item<std::int64_t>()}, x);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../../tensor/call_name.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/place.h"
@@ -28,6 +29,7 @@ std::int64_t needed_classes(const Tensor& x) {
     fail<ValueError>("one_hot", {.what = "the number of classes cannot be counted without a class",
                                  .got = str(x),
                                  .expected = "the number of classes"});
+  const CallName called("one_hot");
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   return std::max<std::int64_t>(0, max(x).item<std::int64_t>()) + 1;

@@ -90,12 +90,14 @@ int export_nets(const Options& o) {
 }
 
 int compare_levels(const Options& o) {
+  const std::string hardware = description(o.setting.device);
   if (!o.quiet)
-    std::cerr << mezzo::num_threads()
-              << " threads. On the CPU, 16-bit levels are emulated: they round as a GPU does, but are not "
-                 "faster.\n";
-  const BenchFacts facts{o.size, o.device, o.measure.warm_up, o.measure.steps,
-                         measure_roof(o.setting.device)};
+    std::cerr << hardware << ". "
+              << (o.setting.device == mezzo::cpu
+                      ? "16-bit levels are emulated here: they round as a GPU does, but are not faster.\n"
+                      : "Steps are run op by op, and each waits for its loss.\n");
+  const BenchFacts facts{
+      o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, measure_roof(o.setting.device)};
   std::vector<Measurement> results;
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
   for (const std::string& net : o.nets)
@@ -139,6 +141,8 @@ int main(int argc, char** argv) {
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
+    if ((options.ops || options.micro) && options.device != "cpu")
+      throw UsageError("--device " + options.device + ": single operations are measured on the CPU alone");
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
     apply(options.numerics);
     if (options.ops) return measure_ops(options);

@@ -10,7 +10,7 @@ namespace samples {
 
 /** What all runs of a report share. */
 struct BenchFacts {
-  std::string size, device;
+  std::string size, device, hardware;
   std::int64_t warm_up = 0, steps = 0;
   Roof roof;
 };

@@ -57,6 +57,7 @@ std::vector<std::string> peer_row(const ordered_json& run) {
 void write_json(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
   ordered_json report{{"size", facts.size},
                       {"device", facts.device},
+                      {"hardware", facts.hardware},
                       {"threads", mezzo::num_threads()},
                       {"allow_tf32", mezzo::allow_tf32()},
                       {"allow_nondeterministic", mezzo::allow_nondeterministic()},

@@ -124,7 +124,7 @@ void write_page(const std::string& path, const BenchFacts& facts, const std::vec
   std::map<std::string, std::vector<Measurement>> nets;
   for (const Measurement& m : results) nets[m.net].push_back(m);
   std::ostringstream page;
-  page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.device << ", "
+  page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.hardware << ", "
        << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which " << facts.warm_up
        << " to warm up. The floor is what a step's products take at "
        << fixed(facts.roof.flops_per_s * 1e-9, 0) << " GFLOP/s, or its memory traffic at "

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../backend.h"
+#include "../call_name.h"
 #include "../capture.h"
 #include "../dispatch.h"
 #include "../text.h"
@@ -58,7 +59,7 @@ OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
 }
 
 void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  Capture::refuse_crossing("to", in[0], attrs.device);
+  Capture::refuse_crossing(CallName::outermost("to"), in[0], attrs.device);
   transfer("to", in[0].detach().contiguous(out[0].memory_format()), out[0], {attrs.non_blocking});
 }
 
@@ -118,7 +119,7 @@ const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill
 
 const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) const {
   if (!source.defined() || source.device() == device()) return apply_in_place<op::Copy>({}, *this, source);
-  Capture::refuse_crossing("copy_", source, device());
+  Capture::refuse_crossing(CallName::outermost("copy_"), source, device());
   const bool as_it_is = source.dtype() == dtype() && lie_alike(source, *this);
   if (as_it_is) return apply_in_place<op::CopyAcross>(options, *this, source);
   // What comes from a device is wanted here at once.

@@ -30,7 +30,7 @@ const std::map<std::string, Stored>& stored_cases() {
     std::map<std::string, Stored> all;
     for (const char* family :
          {"index", "linear", "loss", "pointwise", "reduce", "sequence", "space", "window"})
-      for (const auto& [name, x] : load_tensors(str(kFolder, "/", family, ".safetensors")).tensors) {
+      for (const auto& [name, x] : load_tensors(str(folder(), "/", family, ".safetensors")).tensors) {
         const std::size_t colon = name.find(':');
         all[name.substr(0, colon)][name.substr(colon + 1)] = x;
       }

@@ -26,7 +26,7 @@ struct Stored {
 
 const Stored& stored() {
   static const Stored all = [] {
-    LoadedTensors loaded = load_tensors(str(kFolder, "/layers.safetensors"));
+    LoadedTensors loaded = load_tensors(str(folder(), "/layers.safetensors"));
     Stored out;
     for (auto& [name, x] : loaded.tensors) out.tensors[name] = x;
     out.keys = std::move(loaded.metadata);

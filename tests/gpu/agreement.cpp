@@ -2,6 +2,7 @@
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -23,9 +24,6 @@ bool same(const Tensor& on_device, const Tensor& on_cpu) {
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 TEST_CASE("reductions of any length and direction are exact for integers", "[gpu]") {
   NEED_DEVICE();

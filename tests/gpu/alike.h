@@ -1,5 +1,5 @@
 // The device beside the CPU: values and gradients of a function of tensors.
-// Sees: mezzo.h.
+// Sees: mezzo.h, need_device.h.
 // Read next: large.cpp, recurrent.cpp.
 #pragma once
 
@@ -8,9 +8,7 @@
 #include <limits>
 
 #include "../support/catch.h"
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
+#include "need_device.h"
 
 namespace alike {
 

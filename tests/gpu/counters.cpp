@@ -141,3 +141,17 @@ TEST_CASE(
       CHECK(back.synchronisations == 0);
     }
 }
+
+TEST_CASE("a step of many tensors is few launches and no wait", "[gpu][optim]") {
+  std::vector<Tensor> params;
+  for (const std::int64_t n : {3, 4096, 70001, 0})
+    params.push_back(rand({n}, {.device = kDevice}).requires_grad_());
+  optim::AdamW optimizer(params);
+  for (const Tensor& p : params) p.set_grad(ones_like(p));
+  optimizer.step();
+  const emulator::Counters cost = cost_of([&] { optimizer.step(); });
+  CHECK(cost.launches == 1);
+  CHECK(cost.copies == 0);
+  CHECK(cost.synchronisations == 0);
+  CHECK(cost.allocations == 0);
+}

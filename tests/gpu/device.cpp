@@ -6,6 +6,7 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -13,16 +14,11 @@ namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-bool has_device() { return !(Device::best() == cpu); }
-
 Tensor counting(const Shape& shape, DType dtype = f32) {
   return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (!has_device()) SKIP_TEST("no CUDA device")
 
 TEST_CASE("the device is found, and named by its index", "[gpu]") {
   NEED_DEVICE();
@@ -101,6 +97,31 @@ TEST_CASE("gradients cross devices", "[gpu]") {
   y.backward(ones({4}));
   CHECK(x.grad().device() == cpu);
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 2, 4, 6});
+}
+
+TEST_CASE("a model that moves under its session takes optimizer states and masters along", "[gpu]") {
+  NEED_DEVICE();
+  for (const std::string level : {"O0", "O1", "O2"}) {
+    INFO(level);
+    manual_seed(1);
+    const Tensor x = counting({4, 6}) * 0.1;
+    const nn::Linear layer{6, 2};
+    optim::Adam optimizer(layer.parameters(), {.lr = 0.001});
+    auto session =
+        amp::initialize(layer, optimizer, {.opt_level = level, .loss_scale = 256.0, .verbosity = 0});
+    double last = 1e9;
+    for (const Device device : {cpu, kDevice, cpu}) {
+      layer.to(device);
+      for (int i = 0; i < 3; ++i) {
+        optimizer.zero_grad();
+        const Tensor y = layer(x.to(device)), loss = mean(y * y);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        CHECK(optimizer.step() == optim::StepResult::stepped);
+        CHECK(loss.item<double>() < last);
+        last = loss.item<double>();
+      }
+    }
+  }
 }
 
 TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {

@@ -6,6 +6,7 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -79,9 +80,6 @@ std::vector<Work> works() {
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 TEST_CASE(
     "wherever an op runs out of memory, the error has its type, nothing is lost and the next call is right",
@@ -172,6 +170,9 @@ TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu
   CHECK_THROWS_WITH_AS_TEXT(cat({there, here}), DeviceError, both);
   CHECK_THROWS_WITH_AS_TEXT(where(there > 0, there, here), DeviceError, "f32[2,3]@cpu");
   CHECK_THROWS_WITH_AS_TEXT(index_select(there, 0, zeros({1}, {.dtype = i64})), DeviceError, "i64[1]@cpu");
+  const Tensor number = full({}, 2), far_number = number.to(kDevice);
+  CHECK_THROWS_WITH_AS_TEXT(add_(number, far_number), DeviceError, "f32[]@cpu and f32[]@cuda:0");
+  CHECK(number.item<int>() == 2);
   const Tensor leaf = there.clone().requires_grad_();
   const std::string other = "f32[2,3]@cpu for f32[2,3]@cuda:0";
   CHECK_THROWS_WITH_AS_TEXT((leaf * 2).backward(here), DeviceError, other);
@@ -180,4 +181,24 @@ TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu
   register_hook(hooked, [](const Tensor& g) { return g.to(cpu); });
   CHECK_THROWS_WITH_AS_TEXT((hooked * 2).backward(there), DeviceError, "hook: the hook returned");
   CHECK(there.to_vector<int>() == std::vector<int>(6, 1));
+}
+
+TEST_CASE("an error about devices is told in the name of what was called, not of an op within", "[gpu]") {
+  NEED_DEVICE();
+  const Tensor x = rand({4, 6}).to(kDevice), other = rand({4, 6}), classes = zeros({4}, {.dtype = i64});
+  const auto check = [](const char* name, const std::function<void()>& call) {
+    CHECK_THROWS_WITH_AS_TEXT((call(), 0), DeviceError, str(name, ": operands are on different devices"));
+  };
+  check("cross_entropy", [&] { cross_entropy(x, classes); });
+  check("mse_loss", [&] { mse_loss(x, other); });
+  check("nll_loss", [&] { nll_loss(x, classes); });
+  check("index", [&] { index(x, {classes}); });
+  check("index_put_", [&] { index_put_(x, {classes}, x); });
+  check("masked_select", [&] { masked_select(x, other > 0.5); });
+  check("stack", [&] { stack({x, other}); });
+  check("einsum", [&] { einsum("ij,kj->ik", {x, other}); });
+  check("equal", [&] { equal(x, other); });
+  check("mlp", [&] { mlp(x, {rand({3, 6}).to(kDevice), rand({2, 3})}); });
+  check("lstm", [&] { (void)nn::LSTM{6, 2}(rand({3, 2, 6}).to(kDevice)); });
+  check("add", [&] { x + other; });
 }

@@ -1,4 +1,4 @@
-// Captured training steps: the bits of steps that are run one by one, at every level and with either scaler, and what they cost.
+// Captured training steps: the bits of steps that are run one by one, at every level and with either scaler.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -100,6 +100,7 @@ std::vector<double> with_scaler(const Habits& habits, Way way, bool unscales) {
 }  // namespace
 
 TEST_CASE("captured steps of a session give the bits of steps that are run", "[gpu][graph]") {
+  NEED_DEVICE();
   const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
   for (const Habits& habits : {Habits{.level = level}, Habits{.level = level, .max_norm = 0.4, .drops = 0.3},
                                Habits{.level = level, .clips = true}}) {
@@ -111,6 +112,7 @@ TEST_CASE("captured steps of a session give the bits of steps that are run", "[g
 }
 
 TEST_CASE("captured steps with a GradScaler give the bits of steps that are run", "[gpu][graph]") {
+  NEED_DEVICE();
   for (const Habits& habits :
        {Habits{}, Habits{.max_norm = 0.4, .drops = 0.3}, Habits{.clips = true, .drops = 0.5}})
     for (const bool unscales : {false, true}) {
@@ -121,6 +123,7 @@ TEST_CASE("captured steps with a GradScaler give the bits of steps that are run"
 }
 
 TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu][graph]") {
+  NEED_DEVICE();
   const auto train = [](bool capture, std::size_t* captures) {
     manual_seed(5);
     Net net;
@@ -150,47 +153,8 @@ TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu]
   CHECK(captures == 2);
 }
 
-TEST_CASE("from the third step on a captured step waits for nothing and takes no memory",
-          "[gpu][graph][counters]") {
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
-  manual_seed(6);
-  Net net;
-  net.to(kDevice);
-  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
-  const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
-  const std::vector<Tensor> inputs = batch(8, false);
-  step(inputs);
-  step(inputs);
-  for (int i = 0; i < 3; ++i) {
-    const emulator::Counters cost = cost_of([&] { step(inputs); });
-    CHECK(cost.graph_launches == 1);
-    CHECK(cost.allocations == 0);
-    CHECK(cost.synchronisations == 0);
-  }
-}
-
-TEST_CASE("eager steps that nobody waits for take no memory after the second either",
-          "[gpu][graph][counters]") {
-  Net net;
-  net.to(kDevice);
-  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
-  amp::GradScaler scaler({.init_scale = 256});
-  const std::vector<Tensor> in = batch(8, false);
-  const auto step = [&] {
-    optimizer.zero_grad();
-    scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
-    scaler.step_deferred(optimizer, {.max_norm = 1.0});
-    scaler.update();
-  };
-  for (int i = 0; i < 3; ++i) step();
-  const emulator::Counters cost = cost_of(step);
-  CHECK(cost.allocations == 0);
-  CHECK(cost.synchronisations == 0);
-  CHECK(cost.copies == 0);
-}
-
 TEST_CASE("a divergence of captured steps is told within two polls", "[gpu][graph]") {
+  NEED_DEVICE();
   Net net;
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});

@@ -77,6 +77,7 @@ void check_failure(const std::function<void(Training&)>& trouble, const std::str
 }  // namespace
 
 TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gpu][graph]") {
+  NEED_DEVICE();
   check_failure<StateError>([](Training& t) { (void)sum(t.net.first.weight()).item<float>(); },
                             "item: the device is read");
   check_failure<StateError>([](Training& t) { (void)t.net.first.weight().to_vector<double>(); },
@@ -100,7 +101,64 @@ TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gp
                                     "the program's own");
 }
 
+TEST_CASE("what reads a device or the host in a capture is named as the program called it", "[gpu][graph]") {
+  NEED_DEVICE();
+  const Tensor x = rand({4, 3}, {.device = kDevice}), mask = x > 0.5;
+  const Tensor places = zeros({4}, {.dtype = i64, .device = kDevice}), y = zeros({1}, {.device = kDevice});
+  const auto check = [&](const char* name, const std::function<void()>& call) {
+    gpu::Graph graph;
+    CHECK_THROWS_WITH_AS_TEXT(graph.capture(kDevice, call), StateError, str(name, ": "));
+    CHECK(!graph.is_captured());
+    graph.capture(kDevice, [&] { add_(y, ones({1}, {.device = kDevice})); });
+    graph.replay();
+  };
+  const std::vector<std::pair<const char*, std::function<void()>>> calls{
+      {"arange", [] { arange(3, {.device = kDevice}); }},
+      {"binary_cross_entropy", [&] { binary_cross_entropy(x, x); }},
+      {"clip_grad_norm",
+       [&] {
+         const Tensor leaf = x.clone().requires_grad_();
+         sum(leaf).backward();
+         optim::clip_grad_norm({leaf}, 1, {.error_if_nonfinite = true});
+       }},
+      {"ctc_loss",
+       [&] {
+         ctc_loss(x.unsqueeze(1), places.slice(0, 0, 1).unsqueeze(0), places.slice(0, 0, 1),
+                  places.slice(0, 0, 1));
+       }},
+      {"equal", [&] { (void)equal(x, x); }},
+      {"index", [&] { index(x, {mask}); }},
+      {"index_put_", [&] { index_put_(x, {mask}, y.view({})); }},
+      {"linspace", [] { linspace(0, 1, 3, {.device = kDevice}); }},
+      {"masked_select", [&] { masked_select(x, mask); }},
+      {"nonzero", [&] { nonzero(x); }},
+      {"one_hot", [&] { one_hot(places); }},
+      {"tensor",
+       [] {
+         tensor({1, 2}, {.device = kDevice});
+       }},
+      {"unique", [&] { unique(x); }},
+      {"amp::detect_nonfinite",
+       [&] {
+         const amp::detect_nonfinite watch;
+         x * 2;
+       }},
+      {"amp::trace",
+       [&] {
+         const amp::trace ledger;
+         const amp::autocast on;
+         matmul(x, x.t());
+       }},
+  };
+  for (const auto& [name, call] : calls) check(name, call);
+  CHECK(y.item<int>() == static_cast<int>(calls.size()));
+  gpu::Graph graph;
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture({DeviceKind::cuda, -1}, [] {}), DeviceError, "cuda:-1");
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture({DeviceKind::cuda, 63}, [] {}), DeviceError, "cuda:63");
+}
+
 TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
+  NEED_DEVICE();
   for (const int n : {1, 2, 5})
     check_failure<OutOfMemory>(
         [n](Training& t) {
@@ -111,6 +169,7 @@ TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
 }
 
 TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::CapturedStep step(
       [](const std::vector<Tensor>&) -> std::vector<Tensor> {
         (void)rand({3}, {.device = kDevice});
@@ -124,6 +183,7 @@ TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
 
 TEST_CASE("random numbers of a captured step go on from the generator, which goes on from them",
           "[gpu][graph]") {
+  NEED_DEVICE();
   const auto drawn = [](bool capture) {
     manual_seed(12);
     const auto step = as_steps(
@@ -145,6 +205,7 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
 }
 
 TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::Graph().capture(kDevice, [] {});  // what the device keeps for all captures is there from now on
   const Tensor x = ones({1000}, {.device = kDevice}), y = zeros({1000}, {.device = kDevice});
   empty_cache(kDevice);
@@ -168,6 +229,7 @@ TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph
 }
 
 TEST_CASE("a class out of range in a captured step is told when the device is waited for", "[gpu][graph]") {
+  NEED_DEVICE();
   const Tensor scores = zeros({2, 3}, {.device = kDevice});
   gpu::CapturedStep step(
       [&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {cross_entropy(scores, in[0])}; },
@@ -184,6 +246,7 @@ TEST_CASE("a class out of range in a captured step is told when the device is wa
 }
 
 TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
+  NEED_DEVICE();
   const Tensor p = ones({3}, {.device = kDevice}).requires_grad_();
   auto optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
   p.set_grad(ones({3}, {.device = kDevice}));
@@ -197,7 +260,59 @@ TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
   CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "an optimizer of the captured step has ended");
 }
 
+TEST_CASE("a state that is loaded reaches the replays, and a model that was moved ends them",
+          "[gpu][graph]") {
+  NEED_DEVICE();
+  const auto train = [](bool capture) {
+    manual_seed(5);
+    Net net;
+    net.to(kDevice);
+    optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+    const auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
+    const auto step = as_steps(deferred_step(net, optimizer), capture);
+    std::vector<double> numbers;
+    std::optional<optim::StateDict> saved;
+    for (int i = 0; i < 9; ++i) {
+      if (i == 4) saved = optimizer.state_dict();
+      if (i == 6) {
+        optimizer.load_state_dict(*saved);
+        const std::vector<Tensor> others(20,
+                                         ones({20, 12}, {.device = kDevice}));  // in whatever memory is free
+      }
+      add_all(numbers, step(batch(8, false))[0]);
+    }
+    add_all(numbers, optimizer.state_dict());
+    if (!capture) return numbers;
+    net.to(cpu);
+    net.to(kDevice);
+    const Tensor in_its_place = zeros({6, 20}, {.device = kDevice});
+    CHECK_THROWS_WITH_AS_TEXT(step(batch(8, false)), StateError,
+                              "have other memory than when the step was captured");
+    CHECK(sum(abs(in_its_place)).item<float>() == 0);
+    return numbers;
+  };
+  CHECK(same(train(true), train(false)));
+}
+
+TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
+  NEED_DEVICE();
+  std::optional<gpu::CapturedStep> step;
+  bool forgets = true;
+  step.emplace(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        if (forgets) step->reset();
+        return {in[0] * 2.0};
+      },
+      gpu::CapturedStepOptions{kDevice});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 4) forgets = false;
+    CHECK((*step)({full({3}, i)})[0].to_vector<int>()[2] == 2 * i);
+  }
+  CHECK(step->captures() == 1);
+}
+
 TEST_CASE("the CPU captures nothing, and a captured step runs there all the same", "[gpu][graph]") {
+  NEED_DEVICE();
   gpu::Graph graph;
   CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported, "the CPU records no work");
   int calls = 0;
@@ -210,5 +325,8 @@ TEST_CASE("the CPU captures nothing, and a captured step runs there all the same
   for (int i = 0; i < 3; ++i) CHECK(step({ones({2})})[0].to_vector<double>()[0] == 2);
   CHECK(calls == 3);
   CHECK(step.captures() == 0);
+  const gpu::CapturedStep other = std::move(step);
+  CHECK(step.captures() == 0);
+  CHECK_THROWS_WITH_AS_TEXT(step({ones({2})}), StateError, "it was moved from");
   CHECK_THROWS_WITH_AS_TEXT(gpu::CapturedStep(nullptr), ValueError, "no function");
 }

@@ -1,4 +1,5 @@
-// How many kernels a captured training step runs, library calls included. Launch-bound nets gain from fewer of them and from nothing else.
+// What a training step costs the device: how many kernels a captured one runs, library calls included (launch-bound nets gain from fewer of them
+// and from nothing else), and that neither it nor a deferred one takes memory or waits.
 #include <mezzo.h>
 
 #include <initializer_list>
@@ -7,6 +8,7 @@
 #include "../../samples/nets/lenet.h"
 #include "../../samples/nets/mlp.h"
 #include "../support/catch.h"
+#include "cost.h"
 #include "training.h"
 
 using namespace captured;
@@ -56,4 +58,44 @@ TEST_CASE("a captured step of the MLP is few launches", "[gpu][graph][counters]"
 
 TEST_CASE("a captured step of LeNet is few launches", "[gpu][graph][counters]") {
   check_budgets<samples::LeNet>("LeNet", {{"O0", 23}, {"O1", 34}, {"O2", 27}, {"O5", 26}});
+}
+
+TEST_CASE("from the third step on a captured step waits for nothing and takes no memory",
+          "[gpu][graph][counters]") {
+  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  manual_seed(6);
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
+  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
+  const std::vector<Tensor> inputs = batch(8, false);
+  step(inputs);
+  step(inputs);
+  for (int i = 0; i < 3; ++i) {
+    const emulator::Counters cost = cost_of([&] { step(inputs); });
+    CHECK(cost.graph_launches == 1);
+    CHECK(cost.allocations == 0);
+    CHECK(cost.synchronisations == 0);
+  }
+}
+
+TEST_CASE("eager steps that nobody waits for take no memory after the second either",
+          "[gpu][graph][counters]") {
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  amp::GradScaler scaler({.init_scale = 256});
+  const std::vector<Tensor> in = batch(8, false);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
+    scaler.step_deferred(optimizer, {.max_norm = 1.0});
+    scaler.update();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const emulator::Counters cost = cost_of(step);
+  CHECK(cost.allocations == 0);
+  CHECK(cost.synchronisations == 0);
+  CHECK(cost.copies == 0);
 }

@@ -4,6 +4,7 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -40,9 +41,6 @@ template <class Results> bool both_same(const Results& on_device, const Results&
 const std::vector<Shape> kShapes{{1}, {33, 70}, {1024}, {1025}, {9000}, {3, 4097}, {2, 1300, 5}, {0, 4}};
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 TEST_CASE("lines of any length are sorted as on the CPU, ties and nan included", "[gpu][order]") {
   NEED_DEVICE();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "need_device.h"
 
 using namespace mezzo;
 
@@ -20,9 +21,6 @@ double only(const Tensor& x) {
 }
 
 }  // namespace
-
-#define NEED_DEVICE() \
-  if (Device::best() == cpu) SKIP_TEST("no CUDA device")
 
 TEST_CASE("pinned blocks that are let go at once arrive all the same", "[gpu][overlap]") {
   NEED_DEVICE();

@@ -1,5 +1,5 @@
 // A small training on a device, whose steps can be run one by one or captured: what the tests of graphs compare.
-// Sees: mezzo.h.
+// Sees: mezzo.h, need_device.h.
 // Read next: graph.cpp, graph_faults.cpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cost.h"
+#include "need_device.h"
 
 namespace captured {
 

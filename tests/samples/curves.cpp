@@ -7,6 +7,7 @@
 #include "../../samples/bench/measure.h"
 #include "../support/catch.h"
 #include "../support/device.h"
+#include "../support/test_data.h"
 #include "curves_path.h"
 
 using namespace samples;
@@ -18,7 +19,7 @@ using Curve = std::vector<double>;
 /** {net, level}: losses. */
 std::map<std::pair<std::string, std::string>, Curve> kept_curves() {
   std::map<std::pair<std::string, std::string>, Curve> curves;
-  std::ifstream file(kCurvesPath);
+  std::ifstream file(mezzo::testing::test_data(kCurvesPath, "samples/curves.txt"));
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string net, level;
