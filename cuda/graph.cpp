@@ -144,6 +144,7 @@ void Graph::replay() {
     fail<StateError>("Graph.replay", {.what = "nothing was captured", .hint = "call capture() first"});
   if (Capture::current())
     fail<StateError>("Graph.replay", {.what = "another step is being captured on this thread"});
+  state_->work->take_turn();
   for (const auto& guest : state_->guests) guest->before_replay();
   state_->work->replay();
   std::exception_ptr error;  // of one guest; the others learn of the replay all the same
@@ -248,6 +249,7 @@ std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) 
       if (!captured) return state_->run(inputs);
       entry = std::move(*captured);
     }
+    entry.graph.state_->work->take_turn();
     state_->fill(entry.slots, inputs);
     entry.graph.replay();
   } catch (...) {

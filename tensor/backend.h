@@ -33,7 +33,10 @@ class MZ_API RecordedWork {
   virtual void finish() = 0;
   /** Ends the recording; there is nothing to run. */
   virtual void abandon() noexcept = 0;
-  /** Puts the work into the device's stream. Errors: CudaError. */
+  /** What this thread puts into its current queue from here on comes after all earlier replays, and after what was done with their results where
+   *  they ran: before the memory is touched that the next replay reads. Errors: CudaError. */
+  virtual void take_turn() = 0;
+  /** Puts the work into the device's current queue, which has taken its turn. Errors: CudaError. */
   virtual void replay() = 0;
 };
 
