@@ -50,7 +50,8 @@ class MZ_API Backend {
   /** What a device is and what its ops use, in one line. */
   virtual std::string description(int index) const = 0;
   /** Copies bytes between two devices, of which one at least is of this kind. They have arrived in the CPU's memory, and may be overwritten where
-   *  they came from, when it returns; but for pinned memory with non_blocking. Errors: CudaError. */
+   *  they came from, when it returns; but for pinned memory with non_blocking. Between two of this kind nobody waits: the copy has its place in the
+   *  current queues of both. Errors: CudaError. */
   virtual void copy(const void* from, Device from_device, void* to, Device to_device, std::size_t bytes,
                     const CopyOptions& options) const = 0;
   /** Host memory that the devices copy from and to without a detour. */
