@@ -8,8 +8,10 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/node.h"
 #include "../optim/multi_tensor.h"
+#include "../tensor/capture.h"
 #include "../tensor/dispatch.h"
 #include "../tensor/ops/copy.h"
+#include "../tensor/queue_order.h"
 
 namespace mezzo::amp {
 
@@ -17,25 +19,37 @@ struct CastCache::State {
   struct Key {
     const TensorImpl* weight;
     DType dtype;
-    bool recorded;  // with gradients: its cast is a node of the graph
+    bool recorded;           // with gradients: its cast is a node of the graph
+    const Capture* capture;  // which captured step it is part of; null for none
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct HashKey {
     std::size_t operator()(const Key& key) const {
       return std::hash<const void*>()(key.weight) ^
-             (static_cast<std::size_t>(key.dtype) << 1 | (key.recorded ? 1u : 0u));
+             (static_cast<std::size_t>(key.dtype) << 1 | (key.recorded ? 1u : 0u)) ^
+             std::hash<const void*>()(key.capture);
     }
   };
   struct Entry {
     Tensor weight;
     std::uint32_t version;
     Tensor cast;
+    Queue writer;
+    std::vector<Queue> readers;  // others that come behind its writing
     bool is_new = false;
+
+    /** Makes it fit for this thread's queue. */
+    void share() {
+      const Queue reader = current_queue(cast.device());
+      if (reader == writer || std::find(readers.begin(), readers.end(), reader) != readers.end()) return;
+      share_with_current(cast, writer);
+      readers.push_back(reader);
+    }
   };
   using Entries = std::unordered_map<Key, Entry, HashKey>;
 
   static Key key_of(const Tensor& weight, DType dtype) {
-    return {weight.impl(), dtype, grad_enabled() && weight.requires_grad()};
+    return {weight.impl(), dtype, grad_enabled() && weight.requires_grad(), Capture::current()};
   }
 
   /** Nobody but this entry, and the node of its own cast, holds the weight. */
@@ -51,6 +65,7 @@ struct CastCache::State {
   struct Remembered {
     Tensor weight;
     DType dtype;
+    Queue queue;
   };
   std::vector<Remembered> remembered;  // of the devices; in the order of the latest round
   std::vector<Remembered> this_round;
@@ -87,22 +102,28 @@ Tensor CastCache::find(const Tensor& weight, DType dtype, bool* is_new) {
     state_->entries.erase(found);
     return {};
   }
+  found->second.share();
   const bool first_time = std::exchange(found->second.is_new, false);
   ++(first_time ? state_->misses : state_->hits);
   if (is_new) *is_new = first_time;
   return found->second.cast;
 }
 
-/** The weights that were cast with this one in the last round, itself first; itself alone where there are none. */
+/** The weights that were cast in this queue in the last round, as this one was, itself first; itself alone where there are none. Another queue's are left
+ *  alone: only there is known to come first what wrote them. */
 std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype) {
   std::vector<Tensor> weights{weight};
   const std::lock_guard lock(state_->mutex);
   if (!state_->remembers || weight.device() == cpu) return weights;
-  state_->this_round.push_back({weight, dtype});
-  const auto is_it = [&](const State::Remembered& r) { return r.weight.is_same(weight) && r.dtype == dtype; };
+  const Queue queue = current_queue(weight.device());
+  state_->this_round.push_back({weight, dtype, queue});
+  const auto is_it = [&](const State::Remembered& r) {
+    return r.weight.is_same(weight) && r.dtype == dtype && r.queue == queue;
+  };
   if (std::none_of(state_->remembered.begin(), state_->remembered.end(), is_it)) return weights;
   for (const State::Remembered& r : state_->remembered) {
-    if (is_it(r) || r.dtype != dtype || !(r.weight.device() == weight.device()) || !admits(r.weight, dtype))
+    if (is_it(r) || r.dtype != dtype || r.queue != queue || !(r.weight.device() == weight.device()) ||
+        !admits(r.weight, dtype))
       continue;
     if (!lie_alike(r.weight, r.weight) || state_->entries.count(State::key_of(r.weight, dtype)) > 0) continue;
     weights.push_back(r.weight);
@@ -152,8 +173,9 @@ void CastCache::insert(const Tensor& weight, DType dtype, const Tensor& cast) {
     state_->prune_at = std::max<std::size_t>(64, 2 * state_->entries.size());
   }
   cast.impl()->storage->set_category(MemoryCategory::cast_cache);
-  state_->entries.insert_or_assign(State::key_of(weight, dtype),
-                                   State::Entry{weight, weight.version(), cast});
+  state_->entries.insert_or_assign(
+      State::key_of(weight, dtype),
+      State::Entry{weight, weight.version(), cast, current_queue(cast.device()), {}});
 }
 
 void CastCache::clear() {

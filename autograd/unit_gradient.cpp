@@ -1,9 +1,9 @@
 #include "unit_gradient.h"
 
-#include <array>
 #include <vector>
 
 #include "../tensor/capture.h"
+#include "../tensor/queue_order.h"
 #include "grad_mode.h"
 #include "ops/create.h"
 
@@ -11,27 +11,35 @@ namespace mezzo {
 
 namespace {
 
+/** One for each queue that has asked: a queue's work comes behind its own writing of it. */
+struct Known {
+  Tensor one;
+  Queue queue;
+};
+
 /** Those of one thread; never destroyed, since tensors may outlive the thread's end. */
-std::vector<Tensor>& known() {
-  static thread_local auto& all = *new std::vector<Tensor>;
+std::vector<Known>& known() {
+  static thread_local auto& all = *new std::vector<Known>;
   return all;
 }
 
 }  // namespace
 
 Tensor unit_gradient(const Shape& shape, DType dtype, Device device) {
-  for (const Tensor& one : known())
-    if (one.dtype() == dtype && one.device() == device) return shape.rank() == 0 ? one : one.view(shape);
+  const Queue queue = current_queue(device);
+  for (const Known& k : known())
+    if (k.queue == queue && k.one.dtype() == dtype && k.one.device() == device)
+      return shape.rank() == 0 ? k.one : k.one.view(shape);
   const NoGrad no_grad;
   const Tensor one = full({}, 1, {.dtype = dtype, .device = device});
   // What is made within a captured step is that step's, and empty until it runs.
-  if (!Capture::current()) known().push_back(one);
+  if (!Capture::current()) known().push_back({one, queue});
   return shape.rank() == 0 ? one : one.view(shape);
 }
 
 bool is_unit_gradient(const Tensor& gradient) {
-  for (const Tensor& one : known())
-    if (gradient.raw_data() == one.raw_data() && gradient.device() == one.device()) return true;
+  for (const Known& k : known())
+    if (gradient.raw_data() == k.one.raw_data() && gradient.device() == k.one.device()) return true;
   return false;
 }
 

@@ -1,4 +1,4 @@
-// The 1 that a backward pass starts from: one per dtype and device, made once, and known again by the rules that can do without a product by it.
+// The 1 that a backward pass starts from: one per dtype, device and queue of a thread, made once, and known again by the rules that can do without a product by it.
 // Sees: tensor.
 // Read next: unit_gradient.cpp, engine.cpp (who starts from it), elementwise_rule.cpp (who knows it).
 #pragma once

@@ -14,6 +14,7 @@
 #include "../tensor/transfer.h"
 #include "blas_problem.h"
 #include "key.h"
+#include "lines.h"
 
 namespace mezzo::gpu::blas {
 
@@ -195,13 +196,13 @@ class DeviceState {
     return true;
   }
 
-  void* workspace(const Choice& choice, runtime::Stream stream) {
+  /** Undefined where none is needed. A captured step has its own: it may be replayed in another stream than that of its capture. */
+  Tensor room_for(const Choice& choice, runtime::Stream stream) {
+    if (choice.workspace == 0) return {};
+    if (Capture::current()) return workspace(static_cast<std::int64_t>(choice.workspace), device_);
     Tensor& memory = workspaces_[stream];
-    if (choice.workspace > 0 && !memory.defined()) {
-      const CategoryScope category(MemoryCategory::workspace);
-      memory = empty_tensor({static_cast<std::int64_t>(kWorkspaceBytes)}, DType::u8, device_);
-    }
-    return memory.defined() ? memory.raw_data() : nullptr;
+    if (!memory.defined()) memory = workspace(static_cast<std::int64_t>(kWorkspaceBytes), device_);
+    return memory;
   }
 
   void launch(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
@@ -210,10 +211,12 @@ class DeviceState {
     const void* alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
     const void* beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
     void* result = const_cast<void*>(g.c.data);
-    void* room = workspace(choice, stream);
+    const Tensor room = room_for(choice, stream);
     check(lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
                              g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
-                             room, room ? kWorkspaceBytes : 0, static_cast<cudaStream_t>(stream)),
+                             room.defined() ? room.raw_data() : nullptr,
+                             room.defined() ? static_cast<std::size_t>(room.numel()) : 0,
+                             static_cast<cudaStream_t>(stream)),
           "cublasLtMatmul");
   }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../tensor/caching_allocator.h"
+#include "../tensor/queue_order.h"
 #include "../tensor/text.h"
 #include "blas.h"
 #include "deferred.h"
@@ -105,6 +106,7 @@ class CudaBackend final : public Backend {
 
   void copy(const void* from, Device from_device, void* to, Device to_device, std::size_t bytes,
             const CopyOptions& options) const override {
+    if (from_device != cpu && to_device != cpu) return copy_across(from, from_device, to, to_device, bytes);
     const Device device = from_device == cpu ? to_device : from_device;
     const Queue queue = queues_.current(device);
     void* pinned = nullptr;
@@ -135,6 +137,16 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  /** In the current queue of the one, between what the other's holds by now and what is put into it from now on. */
+  void copy_across(const void* from, Device from_device, void* to, Device to_device,
+                   std::size_t bytes) const {
+    const QueueOf source{from_device, queues_.current(from_device)},
+        target{to_device, queues_.current(to_device)};
+    put_behind(queues_, source, target);
+    runtime::copy(to, from, bytes, queues_.stream(source.device, source.queue));
+    put_behind(queues_, target, source);
+  }
+
   int found_count_ = 0;
   std::string absence_;
   CudaQueues queues_;

@@ -144,6 +144,7 @@ void Graph::replay() {
     fail<StateError>("Graph.replay", {.what = "nothing was captured", .hint = "call capture() first"});
   if (Capture::current())
     fail<StateError>("Graph.replay", {.what = "another step is being captured on this thread"});
+  state_->work->take_turn();
   for (const auto& guest : state_->guests) guest->before_replay();
   state_->work->replay();
   std::exception_ptr error;  // of one guest; the others learn of the replay all the same
@@ -261,6 +262,7 @@ std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) 
     }
     at = entries.insert_or_assign(key, std::move(*captured)).first;
   }
+  at->second.graph.state_->work->take_turn();
   state_->fill(at->second.slots, inputs);
   at->second.graph.replay();
   return at->second.results;

@@ -36,6 +36,7 @@ class MZ_API Graph {
   void replay();
 
  private:
+  friend class CapturedStep;
   struct State;
   std::unique_ptr<State> state_;
 };

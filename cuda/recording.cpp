@@ -1,5 +1,6 @@
 #include "recording.h"
 
+#include "../tensor/queue_order.h"
 #include "deferred.h"
 #include "device.h"
 
@@ -10,7 +11,7 @@ namespace {
 class Recording final : public RecordedWork {
  public:
   explicit Recording(Device device)
-      : device_(device), queue_(queues().current(device)), stream_(current_stream(device)) {
+      : device_(device), queue_(queues().current(device)), stream_(current_stream(device)), latest_(queue_) {
     prepare_watch(device);
     runtime::begin_capture(stream_);
     queues().set_recorded(device_, stream_);
@@ -20,8 +21,9 @@ class Recording final : public RecordedWork {
     if (is_recording_) abandon();
     if (graph_) runtime::destroy_graph(graph_);
     // Work that is still under way goes on in these blocks; what gets them next comes behind it in the stream of the capture.
-    if (last_replay_) queues().hold(device_, queue_, last_replay_);
-    if (last_replay_) queues().drop_mark(last_replay_);
+    try {
+      if (latest_ != queue_) put_behind(queues(), {device_, queue_}, {device_, latest_});
+    } catch (const Error&) {}  // of a broken device, which runs nothing any more
     allocator_of(device_).release_pool(pool_);
   }
 
@@ -34,11 +36,14 @@ class Recording final : public RecordedWork {
     if (is_recording_) runtime::abandon_capture(stream_);
     stop();
   }
-  void replay() override {
+  // The latest user's queue is asked when another takes over, not after each replay: so what it has done with the results is waited for too.
+  void take_turn() override {
     const Queue queue = queues().current(device_);
-    if (queue != queue_ || last_replay_) follow(queue);
-    runtime::launch_graph(graph_, queues().stream(device_, queue));
-    if (last_replay_) queues().place(last_replay_, device_, queue);
+    if (queue != latest_) put_behind(queues(), {device_, queue}, {device_, latest_});
+    latest_ = queue;
+  }
+  void replay() override {
+    runtime::launch_graph(graph_, current_stream(device_));
     arm_watched(device_);
   }
 
@@ -48,15 +53,6 @@ class Recording final : public RecordedWork {
     queues().set_recorded(device_, nullptr);
     allocator_of(device_).end_pool();
   }
-  /** A replay in another stream than that of the capture comes after all earlier ones, which work in the same memory. */
-  void follow(Queue queue) {
-    if (!last_replay_) {
-      const Mark mark = queues().make_mark(device_, false);
-      queues().place(mark, device_, queue_);
-      last_replay_ = mark;
-    }
-    queues().hold(device_, queue, last_replay_);
-  }
 
   Device device_;
   Queue queue_;
@@ -64,7 +60,7 @@ class Recording final : public RecordedWork {
   BlockPool pool_;
   runtime::Graph graph_ = nullptr;
   bool is_recording_ = true;
-  Mark last_replay_ = nullptr;  // set once replays have left the stream of the capture
+  Queue latest_;  // where the memory was used last: that of the capture, or of a replay
 };
 
 }  // namespace

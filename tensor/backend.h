@@ -33,7 +33,10 @@ class MZ_API RecordedWork {
   virtual void finish() = 0;
   /** Ends the recording; there is nothing to run. */
   virtual void abandon() noexcept = 0;
-  /** Puts the work into the device's stream. Errors: CudaError. */
+  /** What this thread puts into its current queue from here on comes after all earlier replays, and after what was done with their results where
+   *  they ran: before the memory is touched that the next replay reads. Errors: CudaError. */
+  virtual void take_turn() = 0;
+  /** Puts the work into the device's current queue, which has taken its turn. Errors: CudaError. */
   virtual void replay() = 0;
 };
 
@@ -47,7 +50,8 @@ class MZ_API Backend {
   /** What a device is and what its ops use, in one line. */
   virtual std::string description(int index) const = 0;
   /** Copies bytes between two devices, of which one at least is of this kind. They have arrived in the CPU's memory, and may be overwritten where
-   *  they came from, when it returns; but for pinned memory with non_blocking. Errors: CudaError. */
+   *  they came from, when it returns; but for pinned memory with non_blocking. Between two of this kind nobody waits: the copy has its place in the
+   *  current queues of both. Errors: CudaError. */
   virtual void copy(const void* from, Device from_device, void* to, Device to_device, std::size_t bytes,
                     const CopyOptions& options) const = 0;
   /** Host memory that the devices copy from and to without a detour. */

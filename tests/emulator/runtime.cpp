@@ -1,4 +1,4 @@
-// The CUDA runtime of the emulated build: one device, whose work is done when the call that asks for it returns, but while a test wants it late.
+// The CUDA runtime of the emulated build: two devices, whose work is done when the call that asks for it returns, but while a test wants it late.
 #include "../../cuda/runtime.h"
 
 #include <cstring>
@@ -55,6 +55,16 @@ struct Recording {
   std::vector<std::function<void()>> work;
 };
 
+thread_local int in_use = 0;
+
+/** Kernels and events go to streams of the device in use, and to no others. */
+void require_in_use(const char* call, const Stream* stream) {
+  if (stream && device_of(stream) != in_use)
+    fail<CudaError>(call, {.what = "invalid resource handle",
+                           .got = str("a stream of device ", device_of(stream)),
+                           .expected = str("device ", in_use, ", which is in use")});
+}
+
 std::unique_ptr<Recording>& recording() {
   static std::unique_ptr<Recording> only;
   return only;
@@ -70,6 +80,7 @@ void do_or_keep(void* stream, std::function<void()> work) {
 }  // namespace
 
 void submit(WorkName name, std::function<void()> work) {
+  require_in_use("kernel launch", static_cast<const Stream*>(name.stream));
   do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
     if (open_log) open_log->names.push_back(text_of(name));
@@ -97,13 +108,13 @@ void refuse_in_capture(const char* call, Place place) {
 
 }  // namespace
 
-Discovery discover() { return {1, ""}; }
+Discovery discover() { return {2, ""}; }
 
 std::string description(int) { return str("a device emulated on the host, ", memory_size() >> 30, " GiB"); }
 
 int compute_capability(int) { return emulator::capability; }
 
-void use(int, Place) {}
+void use(int device, Place) { in_use = device; }
 
 void* allocate(int, std::size_t bytes, Place) {
   ++counters().allocations;
@@ -133,17 +144,17 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
     mark_used(block, block_bytes, bytes);
 }
 
-Stream create_stream(int, bool, Place) { return make_stream(); }
+Stream create_stream(int device, bool, Place) { return make_stream(device); }
 void destroy_stream(Stream stream) noexcept { drop_stream(stream_of(stream)); }
 void synchronize(Stream stream, Place place) {
   refuse_in_capture("cudaStreamSynchronize", place);
   ++counters().synchronisations;
   run_dry(stream_of(stream));
 }
-void synchronize_device(int, Place place) {
+void synchronize_device(int device, Place place) {
   refuse_in_capture("cudaDeviceSynchronize", place);
   ++counters().synchronisations;
-  run_all_dry();
+  run_device_dry(device);
 }
 bool is_idle(Stream stream, Place place) {
   refuse_in_capture("cudaStreamQuery", place);
@@ -177,7 +188,10 @@ void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place) {
 
 Event create_event(bool, Place) { return make_event(); }
 void destroy_event(Event event) noexcept { drop_event(event_of(event)); }
-void record(Event event, Stream stream, Place) { place(event_of(event), stream_of(stream)); }
+void record(Event event, Stream stream, Place) {
+  require_in_use("cudaEventRecord", stream_of(stream));
+  place(event_of(event), stream_of(stream));
+}
 void wait(Stream stream, Event event, Place) { hold(stream_of(stream), event_of(event)); }
 void synchronize_event(Event event, Place place) {
   refuse_in_capture("cudaEventSynchronize", place);

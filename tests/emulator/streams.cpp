@@ -32,6 +32,7 @@ std::vector<Stream*>& streams() {
 }  // namespace
 
 struct Stream {
+  int device = 0;
   std::deque<std::function<void()>> work;
 };
 
@@ -59,11 +60,13 @@ LateWork::~LateWork() {
 }
 bool LateWork::is_wanted() { return late > 0; }
 
-Stream* make_stream() {
+Stream* make_stream(int device) {
   const std::lock_guard lock(mutex);
-  streams().push_back(new Stream);
+  streams().push_back(new Stream{device, {}});
   return streams().back();
 }
+
+int device_of(const Stream* stream) { return stream->device; }
 
 void drop_stream(Stream* stream) {
   const std::lock_guard lock(mutex);
@@ -81,6 +84,12 @@ void put(Stream* stream, std::function<void()> work) {
 void run_dry(Stream* stream) {
   const std::lock_guard lock(mutex);
   while (stream && !stream->work.empty()) run_next(stream);
+}
+
+void run_device_dry(int device) {
+  const std::lock_guard lock(mutex);
+  for (Stream* stream : streams())
+    if (stream->device == device) run_dry(stream);
 }
 
 void run_all_dry() {

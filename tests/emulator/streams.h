@@ -1,4 +1,4 @@
-// Streams of the emulated device: each runs its work at once, or holds it back as long as a real device might.
+// Streams of the emulated devices: each runs its work at once, or holds it back as long as a real device might.
 // Sees: ../../tensor/macros.h.
 // Read next: streams.cpp, runtime.cpp.
 #pragma once
@@ -27,12 +27,15 @@ struct Stream;
 /** A point in one. */
 struct Event;
 
-Stream* make_stream();
+Stream* make_stream(int device);
+int device_of(const Stream* stream);
 void drop_stream(Stream* stream);
 /** Does the work, now or late. Null is a stream that never holds back. */
 void put(Stream* stream, std::function<void()> work);
 /** Does all that the stream holds back. */
 void run_dry(Stream* stream);
+/** The same for all streams of a device. */
+void run_device_dry(int device);
 void run_all_dry();
 bool is_dry(const Stream* stream);
 

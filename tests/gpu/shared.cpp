@@ -1,0 +1,135 @@
+// What streams share without their user's doing, on a device that does its work as late as it may: nobody can order what nobody sees, so it is in
+// order by itself.
+#include <mezzo.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "../emulator/streams.h"
+#include "../support/catch.h"
+#include "cost.h"
+
+using namespace mezzo;
+using emulator::LateWork;
+using gpu::Stream, gpu::StreamScope;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+
+/** On a thread that has kept nothing yet. */
+void on_fresh_thread(const std::function<void()>& body) { std::thread(body).join(); }
+
+Tensor leaf(double value) {
+  return full({5}, value, {.dtype = f32, .device = kDevice, .requires_grad = true});
+}
+
+}  // namespace
+
+TEST_CASE("a backward pass starts from a 1 that its own stream has written", "[gpu][stream][shared]") {
+  const Stream side(kDevice);
+  on_fresh_thread([&] {
+    const Tensor here = leaf(2), there = leaf(3);
+    gpu::synchronize(kDevice);
+    const LateWork late;
+    sum(here).backward();
+    const StreamScope scope(side);
+    sum(there).backward();
+    CHECK(values(there.grad()) == std::vector<double>(5, 1));
+  });
+}
+
+TEST_CASE("a step that is captured and replayed in other streams starts from a 1 all the same",
+          "[gpu][stream][shared][graph]") {
+  const Stream side(kDevice), third(kDevice);
+  on_fresh_thread([&] {
+    const Tensor here = leaf(2), there = leaf(3);
+    there.set_grad(zeros({5}, {.device = kDevice}));
+    gpu::synchronize(kDevice);
+    const LateWork late;
+    sum(here).backward();
+    gpu::Graph graph;
+    {
+      const StreamScope scope(side);
+      graph.capture(kDevice, [&] { sum(there).backward(); });
+    }
+    const StreamScope scope(third);
+    graph.replay();
+    CHECK(values(there.grad()) == std::vector<double>(5, 1));
+  });
+}
+
+TEST_CASE("a weight's cast is found in other streams as well, once it is written", "[gpu][stream][shared]") {
+  const Stream main = Stream::main(kDevice), side(kDevice);
+  const Tensor weight = full({307, 3}, 0.5, {.device = kDevice, .requires_grad = true}),
+               x = full({2, 307}, 2, {.device = kDevice});
+  gpu::synchronize(kDevice);
+  Tensor here, there;
+  const LateWork late;
+  {
+    const amp::autocast on({.dtype = f16});
+    here = matmul(x, weight);
+    const StreamScope scope(side);
+    for (int use = 0; use < 2; ++use) there = matmul(x, weight);
+  }
+  // The cast is let go before the side stream has read it; what is made next must not lie there.
+  here = {};
+  there = there.detach();
+  full({307, 3}, 7, {.dtype = f16, .device = kDevice});
+  main.synchronize();
+  const StreamScope scope(side);
+  CHECK(values(there) == std::vector<double>(6, 307));
+}
+
+TEST_CASE("weights are cast together where they were used in one stream", "[gpu][stream][shared]") {
+  const Stream side(kDevice);
+  const Tensor first = leaf(1), second = leaf(1);
+  amp::CastCache cache;
+  cache.remember_weights();
+  const auto cast = [&](const Tensor& weight) {
+    const Tensor found = cache.find(weight, f16);
+    return found.defined() ? found : cache.cast(weight, f16);
+  };
+  gpu::synchronize(kDevice);
+  const LateWork late;
+  for (const double value : {2, 3}) {
+    const NoGrad no_grad;
+    second.fill_(value);  // in the main stream, where alone it is read
+    {
+      const StreamScope scope(side);
+      cast(first);
+      side.synchronize();
+    }
+    CHECK(values(cast(second)) == std::vector<double>(5, value));
+    cache.clear();
+  }
+}
+
+TEST_CASE("a replay in another stream leaves what earlier ones read as it is until they have",
+          "[gpu][stream][shared][graph]") {
+  const Stream main = Stream::main(kDevice), side(kDevice);
+  const auto numbers = [&](const std::vector<Stream>& streams) {
+    manual_seed(3);
+    const Tensor sums = zeros({4, 5}, {.device = kDevice});
+    const Tensor x = ones({5}, {.device = kDevice});
+    gpu::CapturedStep step(
+        [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+          return {in[0] * x + rand({5}, {.device = kDevice})};
+        },
+        {.device = kDevice});
+    step({full({5}, -1)});
+    step({full({5}, -2)});
+    gpu::synchronize(kDevice);
+    const LateWork late;
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const StreamScope scope(streams[static_cast<std::size_t>(i) % streams.size()]);
+      sums[i].copy_(step({full({5}, static_cast<double>(10 * i))})[0]);
+    }
+    gpu::synchronize(kDevice);
+    return values(sums);
+  };
+  CHECK(numbers({main, side}) == numbers({main}));
+}
