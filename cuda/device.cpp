@@ -53,6 +53,7 @@ class DeviceReadback final : public Readback {
     try {
       data_ = pinned_.allocate(bytes_, kCategory);
       const Queue queue = queues_.current(device);
+      queues_.require_unrecorded_elsewhere(device, queue);
       pinned_.record_use(data_, device, queue);
       runtime::copy(data_, from, bytes_, queues_.stream(device, queue));
       queues_.place(mark_, device, queue);
@@ -107,6 +108,7 @@ class CudaBackend final : public Backend {
             const CopyOptions& options) const override {
     const Device device = from_device == cpu ? to_device : from_device;
     const Queue queue = queues_.current(device);
+    queues_.require_unrecorded_elsewhere(device, queue);
     void* pinned = nullptr;
     if (from_device == cpu) pinned = pinned_.block_of(from);
     if (to_device == cpu) pinned = pinned_.block_of(to);
@@ -153,6 +155,7 @@ void start_devices() { set_backend(DeviceKind::cuda, &the_backend()); }
 
 runtime::Stream current_stream(Device device) {
   const CudaQueues& all = queues();
+  all.require_unrecorded_elsewhere(device, all.current(device));
   return all.stream(device, all.current(device));
 }
 

@@ -12,8 +12,13 @@ class Recording final : public RecordedWork {
   explicit Recording(Device device)
       : device_(device), queue_(queues().current(device)), stream_(current_stream(device)) {
     prepare_watch(device);
-    runtime::begin_capture(stream_);
-    queues().set_recorded(device_, stream_);
+    queues().begin_recording(device, stream_);
+    try {
+      runtime::begin_capture(stream_);
+    } catch (...) {
+      queues().end_recording(device);
+      throw;
+    }
     allocator_of(device).begin_pool(pool_);
   }
   ~Recording() override {
@@ -26,8 +31,8 @@ class Recording final : public RecordedWork {
   }
 
   void finish() override {
-    stop();
     graph_ = runtime::end_capture(stream_);
+    stop();
     keep_watched(device_);
   }
   void abandon() noexcept override {
@@ -36,6 +41,7 @@ class Recording final : public RecordedWork {
   }
   void replay() override {
     const Queue queue = queues().current(device_);
+    queues().require_unrecorded_elsewhere(device_, queue);
     if (queue != queue_ || last_replay_) follow(queue);
     runtime::launch_graph(graph_, queues().stream(device_, queue));
     if (last_replay_) queues().place(last_replay_, device_, queue);
@@ -45,7 +51,7 @@ class Recording final : public RecordedWork {
  private:
   void stop() noexcept {
     is_recording_ = false;
-    queues().set_recorded(device_, nullptr);
+    queues().end_recording(device_);
     allocator_of(device_).end_pool();
   }
   /** A replay in another stream than that of the capture comes after all earlier ones, which work in the same memory. */

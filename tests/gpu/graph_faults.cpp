@@ -2,6 +2,7 @@
 #include <mezzo.h>
 
 #include <stdexcept>
+#include <thread>
 
 #include "../../tensor/capture.h"
 #include "../support/catch.h"
@@ -292,6 +293,52 @@ TEST_CASE("a state that is loaded reaches the replays, and a model that was move
     return numbers;
   };
   CHECK(same(train(true), train(false)));
+}
+
+TEST_CASE("another thread's work gets into no capture: it is refused in that stream, and goes on in others",
+          "[gpu][graph]") {
+  NEED_DEVICE();
+  const Tensor x = zeros({10}, {.device = kDevice});
+  const auto elsewhere = [](const std::function<void()>& work) {
+    std::string text;
+    std::thread([&] {
+      try {
+        work();
+      } catch (const StateError& e) {
+        text = e.what();
+      }
+    }).join();
+    return text;
+  };
+  const auto computes = [] { CHECK((ones({10}, {.device = kDevice}) * 3).to_vector<int>()[9] == 3); };
+  gpu::Graph graph, other;
+  other.capture(kDevice, [&] { add_(x, ones({10}, {.device = kDevice})); });
+  graph.capture(kDevice, [&] {
+    add_(x, ones({10}, {.device = kDevice}));
+    CHECK(elsewhere([] { (void)ones({10}, {.device = kDevice}); }) ==
+          "fill: another thread is capturing a step in this stream; work in a stream of your own, by "
+          "gpu::StreamScope, or wait until it has ended");
+    CHECK(elsewhere([&] { (void)x.to_vector<int>(); }).find("another thread is capturing") !=
+          std::string::npos);
+    CHECK(elsewhere([&] { other.replay(); }).find("another thread is capturing") != std::string::npos);
+    CHECK(elsewhere([] { gpu::synchronize(kDevice); }).find("another thread is capturing") !=
+          std::string::npos);
+    CHECK(elsewhere([&] {
+            const gpu::Stream own(kDevice);
+            const gpu::StreamScope scope(own);
+            computes();
+          }).empty());
+    CHECK(elsewhere([&] {
+            const gpu::Stream own(kDevice);
+            const gpu::StreamScope scope(own);
+            gpu::Graph().capture(kDevice, [] {});
+          }).find("Graph.capture: another thread is capturing a step on this device") == 0);
+    add_(x, ones({10}, {.device = kDevice}));
+  });
+  CHECK(elsewhere(computes).empty());
+  graph.replay();
+  other.replay();
+  CHECK(x.to_vector<int>() == std::vector<int>(10, 3));
 }
 
 TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
