@@ -189,8 +189,17 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
     manual_seed(12);
     const auto step = as_steps(
         [](const std::vector<Tensor>&) -> std::vector<Tensor> {
-          return {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
-                  dropout(ones({40}, {.device = kDevice}), {.p = 0.5})};
+          const auto attended = [](DType dtype) {
+            const Tensor x = ones({3, 40, 16}, {.dtype = dtype, .device = kDevice}).requires_grad_();
+            const Tensor y = scaled_dot_product_attention(x, x, x, {.dropout_p = 0.5});
+            y.backward(y.detach());
+            return std::vector<Tensor>{y.detach(), x.grad()};
+          };
+          std::vector<Tensor> drawn = attended(f32), low = attended(f16);
+          drawn.insert(drawn.end(), low.begin(), low.end());
+          drawn.insert(drawn.end(), {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
+                                     dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
+          return drawn;
         },
         capture);
     std::vector<double> numbers;
