@@ -54,6 +54,7 @@ class DeviceReadback final : public Readback {
     try {
       data_ = pinned_.allocate(bytes_, kCategory);
       const Queue queue = queues_.current(device);
+      queues_.require_unrecorded_elsewhere(device, queue);
       pinned_.record_use(data_, device, queue);
       runtime::copy(data_, from, bytes_, queues_.stream(device, queue));
       queues_.place(mark_, device, queue);
@@ -109,6 +110,7 @@ class CudaBackend final : public Backend {
     if (from_device != cpu && to_device != cpu) return copy_across(from, from_device, to, to_device, bytes);
     const Device device = from_device == cpu ? to_device : from_device;
     const Queue queue = queues_.current(device);
+    queues_.require_unrecorded_elsewhere(device, queue);
     void* pinned = nullptr;
     if (from_device == cpu) pinned = pinned_.block_of(from);
     if (to_device == cpu) pinned = pinned_.block_of(to);
@@ -165,6 +167,7 @@ void start_devices() { set_backend(DeviceKind::cuda, &the_backend()); }
 
 runtime::Stream current_stream(Device device) {
   const CudaQueues& all = queues();
+  all.require_unrecorded_elsewhere(device, all.current(device));
   return all.stream(device, all.current(device));
 }
 

@@ -1,5 +1,8 @@
 #include "queues.h"
 
+#include "../tensor/call_name.h"
+#include "../tensor/error.h"
+#include "../tensor/text.h"
 #include "deferred.h"
 
 namespace mezzo::gpu {
@@ -7,6 +10,9 @@ namespace mezzo::gpu {
 namespace {
 
 thread_local std::array<Queue, CudaQueues::kMostDevices> current_queues{};
+
+/** What this thread records. */
+thread_local runtime::Stream recorded_here = nullptr;
 
 Queue& current_of(Device device) { return current_queues[static_cast<std::size_t>(device.index)]; }
 
@@ -47,11 +53,17 @@ runtime::Stream CudaQueues::stream(Device device, Queue queue) const {
 bool CudaQueues::is_idle(Device device, Queue queue) const { return runtime::is_idle(stream(device, queue)); }
 
 void CudaQueues::synchronize(Device device, Queue queue) const {
+  require_unrecorded_elsewhere(device, queue);
   runtime::synchronize(stream(device, queue));
   raise_deferred(device);
 }
 
 void CudaQueues::synchronize(Device device) const {
+  const runtime::Stream recorded = of(device).recorded.load(std::memory_order_acquire);
+  if (recorded && recorded != recorded_here)
+    fail<StateError>("synchronize", {.what = "another thread is capturing a step on this device",
+                                     .got = str(device),
+                                     .hint = "wait for a stream, or until it has ended"});
   runtime::synchronize_device(device.index);
   raise_deferred(device);
 }
@@ -74,8 +86,26 @@ bool CudaQueues::is_recorded(Device device, Queue queue) const {
   return recorded && recorded == stream(device, queue);
 }
 
-void CudaQueues::set_recorded(Device device, runtime::Stream stream) const noexcept {
-  of(device).recorded.store(stream, std::memory_order_release);
+void CudaQueues::begin_recording(Device device, runtime::Stream stream) const {
+  runtime::Stream none = nullptr;
+  if (!of(device).recorded.compare_exchange_strong(none, stream, std::memory_order_acq_rel))
+    fail<StateError>("Graph.capture", {.what = "another thread is capturing a step on this device",
+                                       .got = str(device),
+                                       .hint = "capture one after the other"});
+  recorded_here = stream;
+}
+
+void CudaQueues::end_recording(Device device) const noexcept {
+  recorded_here = nullptr;
+  of(device).recorded.store(nullptr, std::memory_order_release);
+}
+
+void CudaQueues::require_unrecorded_elsewhere(Device device, Queue queue) const {
+  const runtime::Stream recorded = of(device).recorded.load(std::memory_order_acquire);
+  if (!recorded || recorded == recorded_here || recorded != stream(device, queue)) return;
+  fail<StateError>(CallName::outermost("stream"),
+                   {.what = "another thread is capturing a step in this stream",
+                    .hint = "work in a stream of your own, by gpu::StreamScope, or wait until it has ended"});
 }
 
 }  // namespace mezzo::gpu

@@ -39,8 +39,11 @@ class CudaQueues final : public Queues {
 
   /** The stream of a queue, made this thread's current device. */
   runtime::Stream stream(Device device, Queue queue) const;
-  /** What is put into the queue from now on is recorded; null ends that. */
-  void set_recorded(Device device, runtime::Stream stream) const noexcept;
+  /** What this thread puts into the stream is recorded until end_recording(). Errors: StateError where another thread records work of the device. */
+  void begin_recording(Device device, runtime::Stream stream) const;
+  void end_recording(Device device) const noexcept;
+  /** Errors: StateError where another thread records what is put into the queue: it would become a part of a step that it is none of. */
+  void require_unrecorded_elsewhere(Device device, Queue queue) const;
 
  private:
   /** Streams are made when they are first asked for and never destroyed: memory is kept by them. */

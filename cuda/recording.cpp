@@ -13,8 +13,13 @@ class Recording final : public RecordedWork {
   explicit Recording(Device device)
       : device_(device), queue_(queues().current(device)), stream_(current_stream(device)), latest_(queue_) {
     prepare_watch(device);
-    runtime::begin_capture(stream_);
-    queues().set_recorded(device_, stream_);
+    queues().begin_recording(device, stream_);
+    try {
+      runtime::begin_capture(stream_);
+    } catch (...) {
+      queues().end_recording(device);
+      throw;
+    }
     allocator_of(device).begin_pool(pool_);
   }
   ~Recording() override {
@@ -28,8 +33,8 @@ class Recording final : public RecordedWork {
   }
 
   void finish() override {
-    stop();
     graph_ = runtime::end_capture(stream_);
+    stop();
     keep_watched(device_);
   }
   void abandon() noexcept override {
@@ -39,6 +44,7 @@ class Recording final : public RecordedWork {
   // The latest user's queue is asked when another takes over, not after each replay: so what it has done with the results is waited for too.
   void take_turn() override {
     const Queue queue = queues().current(device_);
+    queues().require_unrecorded_elsewhere(device_, queue);
     if (queue != latest_) put_behind(queues(), {device_, queue}, {device_, latest_});
     latest_ = queue;
   }
@@ -50,7 +56,7 @@ class Recording final : public RecordedWork {
  private:
   void stop() noexcept {
     is_recording_ = false;
-    queues().set_recorded(device_, nullptr);
+    queues().end_recording(device_);
     allocator_of(device_).end_pool();
   }
 

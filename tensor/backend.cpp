@@ -25,7 +25,10 @@ const Backend* find_backend(DeviceKind kind) {
 const Backend& require_cuda(std::string_view op, const std::string& got) {
   const Backend* backend = find_backend(DeviceKind::cuda);
   if (!backend)
-    fail<DeviceError>(op, {.what = "this build has no CUDA kernels", .got = got, .expected = "\"cpu\""});
+    fail<DeviceError>(op, {.what = "this build has no CUDA kernels",
+                           .got = got,
+                           .expected = "\"cpu\"",
+                           .hint = "configure with -Dcuda=enabled"});
   if (backend->device_count() == 0)
     fail<DeviceError>(
         op, {.what = "no CUDA device can be used: " + backend->absence(), .got = got, .expected = "\"cpu\""});

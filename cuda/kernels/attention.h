@@ -114,7 +114,7 @@ struct AttentionCall {
   __device__ bool stays(std::int64_t entry, std::int64_t query, std::int64_t key) const {
     if (!drops) return true;
     const auto element = static_cast<std::uint64_t>((entry * queries + query) * keys + key);
-    return bernoulli(philox_block(stream, element / 4).word[element % 4], threshold);
+    return bernoulli(philox_block(stream.resolved(), element / 4).word[element % 4], threshold);
   }
   /** What dropout multiplies a probability with. */
   template <class C> __device__ C factor(std::int64_t entry, std::int64_t query, std::int64_t key) const {

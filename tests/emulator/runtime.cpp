@@ -52,6 +52,7 @@ namespace {
 
 /** Work in order. */
 struct Recording {
+  const void* stream = nullptr;
   std::vector<std::function<void()>> work;
 };
 
@@ -70,8 +71,11 @@ std::unique_ptr<Recording>& recording() {
   return only;
 }
 
+/** Whether what is put into the stream is kept instead of done. */
+bool records(const void* stream) { return recording() && recording()->stream == stream; }
+
 void do_or_keep(void* stream, std::function<void()> work) {
-  if (recording())
+  if (records(stream))
     recording()->work.push_back(std::move(work));
   else
     put(static_cast<Stream*>(stream), std::move(work));
@@ -99,9 +103,9 @@ namespace {
 emulator::Stream* stream_of(Stream handle) { return static_cast<emulator::Stream*>(handle); }
 emulator::Event* event_of(Event handle) { return static_cast<emulator::Event*>(handle); }
 
-/** What waits for a stream breaks its capture. */
-void refuse_in_capture(const char* call, Place place) {
-  if (recording())
+/** What waits for a stream breaks its capture; `breaks` is whether this call would. */
+void refuse_in_capture(const char* call, bool breaks, Place place) {
+  if (breaks)
     fail<CudaError>(call, {.what = "operation not permitted when stream is capturing",
                            .hint = str("called at ", place.file, ":", place.line)});
 }
@@ -147,17 +151,17 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
 Stream create_stream(int device, bool, Place) { return make_stream(device); }
 void destroy_stream(Stream stream) noexcept { drop_stream(stream_of(stream)); }
 void synchronize(Stream stream, Place place) {
-  refuse_in_capture("cudaStreamSynchronize", place);
+  refuse_in_capture("cudaStreamSynchronize", records(stream), place);
   ++counters().synchronisations;
   run_dry(stream_of(stream));
 }
 void synchronize_device(int device, Place place) {
-  refuse_in_capture("cudaDeviceSynchronize", place);
+  refuse_in_capture("cudaDeviceSynchronize", recording() != nullptr, place);
   ++counters().synchronisations;
   run_device_dry(device);
 }
 bool is_idle(Stream stream, Place place) {
-  refuse_in_capture("cudaStreamQuery", place);
+  refuse_in_capture("cudaStreamQuery", records(stream), place);
   return is_dry(stream_of(stream));
 }
 
@@ -175,7 +179,7 @@ bool is_pageable(const void* address) { return !is_device_memory(address) && !is
 
 // What is read from pageable memory is read at once, and what is written to it is there when the call returns.
 void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place) {
-  if (recording() || !LateWork::is_wanted() || (!is_pageable(from) && !is_pageable(to)))
+  if (records(stream) || !LateWork::is_wanted() || (!is_pageable(from) && !is_pageable(to)))
     return do_or_keep(stream, [=] { copy_now(to, from, bytes); });
   if (is_pageable(to)) {
     run_dry(stream_of(stream));
@@ -194,21 +198,22 @@ void record(Event event, Stream stream, Place) {
 }
 void wait(Stream stream, Event event, Place) { hold(stream_of(stream), event_of(event)); }
 void synchronize_event(Event event, Place place) {
-  refuse_in_capture("cudaEventSynchronize", place);
+  refuse_in_capture("cudaEventSynchronize", recording() != nullptr, place);
   ++counters().synchronisations;
   run_until(event_of(event));
 }
 bool reached(Event event, Place) { return is_reached(event_of(event)); }
 float elapsed(Event begin, Event end, Place) { return between(event_of(begin), event_of(end)); }
 
-void begin_capture(Stream, Place place) {
-  refuse_in_capture("cudaStreamBeginCapture", place);
+void begin_capture(Stream stream, Place place) {
+  refuse_in_capture("cudaStreamBeginCapture", recording() != nullptr, place);
   recording() = std::make_unique<Recording>();
+  recording()->stream = stream;
 }
 Graph end_capture(Stream, Place) { return recording().release(); }
 void abandon_capture(Stream) noexcept { recording().reset(); }
 void launch_graph(Graph graph, Stream stream, Place place) {
-  refuse_in_capture("cudaGraphLaunch", place);
+  refuse_in_capture("cudaGraphLaunch", records(stream), place);
   ++counters().graph_launches;
   put(stream_of(stream), [graph] {
     for (const auto& work : static_cast<Recording*>(graph)->work) work();

@@ -2,6 +2,7 @@
 #include <mezzo.h>
 
 #include <stdexcept>
+#include <thread>
 
 #include "../../tensor/capture.h"
 #include "../support/catch.h"
@@ -188,8 +189,17 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
     manual_seed(12);
     const auto step = as_steps(
         [](const std::vector<Tensor>&) -> std::vector<Tensor> {
-          return {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
-                  dropout(ones({40}, {.device = kDevice}), {.p = 0.5})};
+          const auto attended = [](DType dtype) {
+            const Tensor x = ones({3, 40, 16}, {.dtype = dtype, .device = kDevice}).requires_grad_();
+            const Tensor y = scaled_dot_product_attention(x, x, x, {.dropout_p = 0.5});
+            y.backward(y.detach());
+            return std::vector<Tensor>{y.detach(), x.grad()};
+          };
+          std::vector<Tensor> drawn = attended(f32), low = attended(f16);
+          drawn.insert(drawn.end(), low.begin(), low.end());
+          drawn.insert(drawn.end(), {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
+                                     dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
+          return drawn;
         },
         capture);
     std::vector<double> numbers;
@@ -292,6 +302,52 @@ TEST_CASE("a state that is loaded reaches the replays, and a model that was move
     return numbers;
   };
   CHECK(same(train(true), train(false)));
+}
+
+TEST_CASE("another thread's work gets into no capture: it is refused in that stream, and goes on in others",
+          "[gpu][graph]") {
+  NEED_DEVICE();
+  const Tensor x = zeros({10}, {.device = kDevice});
+  const auto elsewhere = [](const std::function<void()>& work) {
+    std::string text;
+    std::thread([&] {
+      try {
+        work();
+      } catch (const StateError& e) {
+        text = e.what();
+      }
+    }).join();
+    return text;
+  };
+  const auto computes = [] { CHECK((ones({10}, {.device = kDevice}) * 3).to_vector<int>()[9] == 3); };
+  gpu::Graph graph, other;
+  other.capture(kDevice, [&] { add_(x, ones({10}, {.device = kDevice})); });
+  graph.capture(kDevice, [&] {
+    add_(x, ones({10}, {.device = kDevice}));
+    CHECK(elsewhere([] { (void)ones({10}, {.device = kDevice}); }) ==
+          "fill: another thread is capturing a step in this stream; work in a stream of your own, by "
+          "gpu::StreamScope, or wait until it has ended");
+    CHECK(elsewhere([&] { (void)x.to_vector<int>(); }).find("another thread is capturing") !=
+          std::string::npos);
+    CHECK(elsewhere([&] { other.replay(); }).find("another thread is capturing") != std::string::npos);
+    CHECK(elsewhere([] { gpu::synchronize(kDevice); }).find("another thread is capturing") !=
+          std::string::npos);
+    CHECK(elsewhere([&] {
+            const gpu::Stream own(kDevice);
+            const gpu::StreamScope scope(own);
+            computes();
+          }).empty());
+    CHECK(elsewhere([&] {
+            const gpu::Stream own(kDevice);
+            const gpu::StreamScope scope(own);
+            gpu::Graph().capture(kDevice, [] {});
+          }).find("Graph.capture: another thread is capturing a step on this device") == 0);
+    add_(x, ones({10}, {.device = kDevice}));
+  });
+  CHECK(elsewhere(computes).empty());
+  graph.replay();
+  other.replay();
+  CHECK(x.to_vector<int>() == std::vector<int>(10, 3));
 }
 
 TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
