@@ -31,30 +31,18 @@ std::string described(const WitnessedTensor& seen) {
 
 }  // namespace
 
-detect_nonfinite::detect_nonfinite() : outer_(thread_hooks().trace) { thread_hooks().trace = this; }
-
-detect_nonfinite::~detect_nonfinite() { thread_hooks().trace = outer_; }
-
 void detect_nonfinite::trace(const OpRow& row, Inputs in, Outputs out) {
-  if (outer_) outer_->trace(row, in, out);
+  NestedTrace::trace(row, in, out);
   if (rules_ == 0) judge(std::string(row.traits.name), in, out);
 }
 
-void detect_nonfinite::enter_forward(const OpRow& row) {
-  if (outer_) outer_->enter_forward(row);
-}
-
-void detect_nonfinite::leave_forward(const OpRow& row) noexcept {
-  if (outer_) outer_->leave_forward(row);
-}
-
 void detect_nonfinite::enter_backward(const OpRow& row) {
-  if (outer_) outer_->enter_backward(row);
+  NestedTrace::enter_backward(row);
   ++rules_;
 }
 
 void detect_nonfinite::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
-  if (outer_) outer_->leave_backward(row, gy, gradients);
+  NestedTrace::leave_backward(row, gy, gradients);
   if (--rules_ == 0) judge(str(row.traits.name, " backward"), gy, gradients);
 }
 

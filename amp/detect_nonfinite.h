@@ -1,5 +1,5 @@
 // detect_nonfinite: finds the op that made the first infinity or NaN out of finite numbers, forward or backward.
-// Sees: tensor/dispatch.h.
+// Sees: tensor/nested_trace.h.
 // Read next: detect_nonfinite.cpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../tensor/dispatch.h"
+#include "../tensor/nested_trace.h"
 
 namespace mezzo::amp {
 
@@ -31,28 +31,20 @@ struct MZ_API NonfiniteReport {
 
 /** Looks at the result of every op of this thread until the end of the scope, forward and backward, casts among them, and logs the first report as an error.
  *  It only watches: values and errors stay as they are. Costs a pass over every operand and result, and on a device a synchronisation per op. */
-class MZ_API detect_nonfinite final : public TraceHook {
+class MZ_API detect_nonfinite final : public NestedTrace {
  public:
-  detect_nonfinite();
-  ~detect_nonfinite();
-  detect_nonfinite(const detect_nonfinite&) = delete;
-  detect_nonfinite& operator=(const detect_nonfinite&) = delete;
-
   /** Empty while nothing was found. */
   const std::optional<NonfiniteReport>& report() const { return report_; }
   /** Forgets the report, so that the next one is caught. */
   void reset() { report_.reset(); }
 
   void trace(const OpRow& row, Inputs in, Outputs out) override;
-  void enter_forward(const OpRow& row) override;
-  void leave_forward(const OpRow& row) noexcept override;
   void enter_backward(const OpRow& row) override;
   void leave_backward(const OpRow& row, Inputs gy, Inputs gradients) override;
 
  private:
   void judge(const std::string& op, Inputs in, Inputs out);
 
-  TraceHook* outer_;
   int rules_ = 0;  // backward rules that run now, one inside the other: what they call is judged as one
   std::vector<std::string> last_ops_;
   std::optional<NonfiniteReport> report_;

@@ -1,5 +1,7 @@
 #include "device_scale.h"
 
+#include <utility>
+
 #include "../autograd/ops/create.h"
 
 namespace mezzo::amp {
@@ -18,17 +20,29 @@ DeviceScale::DeviceScale(Device device)
       scale32_(lasting_number(DType::f32, device)),
       scale64_(lasting_number(DType::f64, device)) {}
 
-Tensor lowered_flag(Device device) {
+FoundInf lowered_flag(Device device) {
   const LastingMemory lasting;
-  return zeros({}, {.dtype = DType::f32, .device = device});
+  return {.flag = zeros({}, {.dtype = DType::f32, .device = device}),
+          .first = full({}, -1, {.dtype = DType::i64, .device = device})};
 }
 
-void DeviceScale::send(const ScaleState& state) {
-  const ScaleCell cell{.state = state};
-  const auto narrow = static_cast<float>(state.scale);
+bool is_raised(const FoundInf& found) { return found.flag.item<float>() != 0; }
+
+void lower(const FoundInf& found) {
+  found.flag.zero_();
+  found.first.fill_(-1);
+}
+
+optim::OverflowFlag of_device(const FoundInf& found) {
+  if (!found.flag.defined()) return {};
+  return {found.flag.data<float>(), static_cast<optim::BadValue::Word*>(found.first.raw_data())};
+}
+
+void DeviceScale::send(const ScaleCell& cell) {
+  const auto narrow = static_cast<float>(cell.state.scale);
   upload(cell_, &cell, sizeof cell);
   upload(scale32_, &narrow, sizeof narrow);
-  upload(scale64_, &state.scale, sizeof state.scale);
+  upload(scale64_, &cell.state.scale, sizeof cell.state.scale);
 }
 
 ScaleCell DeviceScale::read() const {
@@ -49,23 +63,29 @@ ScaleCall DeviceScale::call(const ScaleRule& rule) const {
 /** Shared with the graphs of captured steps, which send what the host has changed before they run. */
 class KeptScale::Home final : public CaptureGuest {
  public:
-  explicit Home(const ScaleState& initial) : state(initial) {}
+  explicit Home(const ScaleState& initial) : cell{.state = initial} {}
 
-  ScaleState state;
+  ScaleCell cell;
   std::optional<DeviceScale> device;
-  std::int64_t overflows = 0;
-  bool sent = false;   // the device has what the host has, or more
-  bool ahead = false;  // more
+  std::optional<ScaleNews> news;  // that nobody has taken
+  bool sent = false;              // the device has what the host has, or more
+  bool ahead = false;             // more
 
   void settle() {
     if (!ahead) return;
-    const ScaleCell cell = device->read();
-    state = cell.state;
-    overflows = cell.overflows;
+    const ScaleCell now = device->read();
+    if (!news) news = ScaleNews{.former = cell.state.scale};
+    news->now = now.state.scale;
+    news->checks += now.moves - cell.moves;
+    if (now.overflows != cell.overflows) {
+      news->overflowed = true;
+      news->culprit = now.culprit;
+    }
+    cell = now;
     ahead = false;
   }
   void send() {
-    if (!sent) device->send(state);
+    if (!sent) device->send(cell);
     sent = true;
   }
   void before_replay() override { send(); }
@@ -82,16 +102,19 @@ KeptScale& KeptScale::operator=(const KeptScale& other) {
 
 const ScaleState& KeptScale::state() const {
   home_->settle();
-  return home_->state;
+  return home_->cell.state;
 }
 
 ScaleState& KeptScale::change() {
   home_->settle();
   home_->sent = false;
-  return home_->state;
+  return home_->cell.state;
 }
 
-std::int64_t KeptScale::device_overflows() const { return home_->overflows; }
+std::optional<ScaleNews> KeptScale::take_news() const {
+  home_->settle();
+  return std::exchange(home_->news, std::nullopt);
+}
 
 bool KeptScale::is_ahead() const { return home_->ahead; }
 
@@ -100,7 +123,6 @@ const DeviceScale& KeptScale::on(Device device) {
     home_->settle();
     home_->device.emplace(device);
     home_->sent = false;
-    home_->overflows = 0;
   }
   if (Capture* capture = Capture::current())
     capture->join(home_);

@@ -8,12 +8,14 @@
 #include <memory>
 #include <optional>
 
+#include "../optim/multi_tensor.h"
 #include "../optim/scale_call.h"
 #include "../tensor/capture.h"
 #include "../tensor/transfer.h"
 
 namespace mezzo::amp {
 
+using optim::FoundInf;
 using optim::ScaleCall;
 using optim::ScaleCell;
 using optim::ScaleRule;
@@ -27,7 +29,7 @@ class MZ_API DeviceScale {
   Device device() const { return cell_.device(); }
   /** The scale as a number of the dtype: f32 or f64. */
   const Tensor& scale(DType dtype) const { return dtype == DType::f64 ? scale64_ : scale32_; }
-  void send(const ScaleState& state);
+  void send(const ScaleCell& cell);
   /** Waits for the device. */
   ScaleCell read() const;
   /** A call on this scale. */
@@ -38,8 +40,21 @@ class MZ_API DeviceScale {
   Tensor cell_, scale32_, scale64_;
 };
 
-/** A flag on a device, 0; where it is made in a captured step, at each replay. */
-Tensor lowered_flag(Device device);
+/** A flag on a device, 0, and nothing noted; where it is made in a captured step, at each replay. */
+FoundInf lowered_flag(Device device);
+/** Waits for the device. */
+bool is_raised(const FoundInf& found);
+void lower(const FoundInf& found);
+/** As a device has it; of none where it is undefined. */
+optim::OverflowFlag of_device(const FoundInf& found);
+
+/** What a device alone has done with a scale. */
+struct ScaleNews {
+  double former = 1, now = 1;
+  std::int64_t checks = 0;
+  bool overflowed = false;
+  optim::BadValue::Word culprit = optim::BadValue::kNone;  // of the latest overflow
+};
 
 /** A scale and its counters wherever they are up to date: on the host, or on a device that nobody has asked since. Copies are the host's. */
 class MZ_API KeptScale {
@@ -53,8 +68,8 @@ class MZ_API KeptScale {
   const ScaleState& state() const;
   /** The same, to be changed by the host. */
   ScaleState& change();
-  /** Overflows that the device alone has seen so far, as of the latest state(). */
-  std::int64_t device_overflows() const;
+  /** What the device has done since the last call; nothing where it has done nothing. Waits for it where it is ahead. */
+  std::optional<ScaleNews> take_news() const;
   /** The device has moved it since the host looked last. */
   bool is_ahead() const;
 

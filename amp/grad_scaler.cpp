@@ -56,7 +56,7 @@ ScaleState initial_state(const GradScalerOptions& o) {
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_((check(options), options)), kept_(initial_state(options)), seen_scale_(kept_.state().scale) {}
+    : options_((check(options), options)), kept_(initial_state(options)) {}
 
 GradScaler::GradScaler(const GradScaler& other)
     : options_((other.require_between_updates(), other.options_)),
@@ -125,7 +125,7 @@ namespace {
 /** What unscaling works on: each gradient in its own memory. Errors: DtypeError for an f16 one. */
 std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
   std::vector<optim::AxpbyTensors> work;
-  std::size_t position = 0;
+  std::uint32_t position = 0;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group)) {
       const Tensor grad = slot.param.grad();
@@ -138,7 +138,7 @@ std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
       if (grad.defined()) {
         const bool is_dense = lie_alike(grad, grad);
         const Tensor dense = is_dense ? grad.detach() : grad.detach().contiguous();
-        work.push_back({dense, {}, dense});
+        work.push_back({dense, {}, dense, position});
         if (!is_dense) slot.param.set_grad(dense);
       }
       ++position;
@@ -161,20 +161,26 @@ Tensor new_flag(Device device) { return zeros({}, {.dtype = f32, .device = devic
 
 }  // namespace
 
+/** Gives the work, so far known by positions, the numbers of its optimizer. */
+FoundInf GradScaler::numbered(std::vector<optim::AxpbyTensors>& work, const Flagged& flagged) {
+  for (optim::AxpbyTensors& item : work) item.number = gradient_number(flagged.number, item.number);
+  return flagged.flag;
+}
+
 void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  const std::vector<optim::AxpbyTensors> work = unscale_work(optimizer);
+  std::vector<optim::AxpbyTensors> work = unscale_work(optimizer);
   state.had_gradients = !work.empty();
   if (work.empty()) return;
   const Device device = work[0].x.device();
   if (defers()) {
-    state.flag = flag_for(optimizer, device);
+    state.flag = numbered(work, flag_for(optimizer, device));
     const double* scale = kept_.on(device).scale(f64).data<double>();
     return optim::axpby(work, optim::Factor::over(1, scale), 1, optim::CheckFinite::x, state.flag);
   }
   const Tensor flag = new_flag(device);
-  optim::axpby(work, 1 / scale_number(), 1, optim::CheckFinite::x, flag);
+  optim::axpby(work, 1 / scale_number(), 1, optim::CheckFinite::x, {flag, {}});
   note(flag, optimizer, state);
 }
 
@@ -184,16 +190,21 @@ void GradScaler::note(const Tensor& flag, const Optimizer& optimizer, PerOptimiz
 }
 
 void GradScaler::look_through(const Optimizer& optimizer, PerOptimizer& state) {
-  const std::vector<Tensor> grads = gradients_of(optimizer);
-  state.had_gradients = !grads.empty();
-  if (grads.empty()) return;
-  const Device device = grads[0].device();
+  std::vector<optim::AxpbyTensors> work;
+  std::uint32_t position = 0;
+  for (const Tensor& p : optimizer.params()) {
+    if (const Tensor grad = p.grad(); grad.defined()) work.push_back({grad, {}, {}, position});
+    ++position;
+  }
+  state.had_gradients = !work.empty();
+  if (work.empty()) return;
+  const Device device = work[0].x.device();
   if (defers()) {
-    state.flag = flag_for(optimizer, device);
-    return optim::check_finite(grads, state.flag);
+    state.flag = numbered(work, flag_for(optimizer, device));
+    return optim::check_finite(work, state.flag);
   }
   const Tensor flag = new_flag(device);
-  optim::check_finite(grads, flag);
+  optim::check_finite(work, {flag, {}});
   note(flag, optimizer, state);
 }
 
@@ -267,9 +278,10 @@ void GradScaler::update() {
   require_scaled(op);
   if (optimizers_.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
-  history_.tick();
+  if (!Capture::current()) history_.tick();
   if (defers()) {
     if (!kept_.is_ahead()) note_seen();
+    if (!culprit_.empty()) host_culprit_ = culprit_;
     update_on_device();
     return end_iteration();
   }
@@ -299,7 +311,6 @@ void GradScaler::update(double new_scale) {
   ScaleState& state = kept_.change();
   history_.note(state.scale, new_scale, ScaleReason::set);
   state.scale = static_cast<double>(static_cast<float>(new_scale));
-  seen_scale_ = state.scale;
   end_iteration();
 }
 

@@ -98,7 +98,8 @@ class MZ_API GradScaler {
   void set_backoff_factor(double factor);
   void set_growth_interval(int interval);
 
-  /** The latest 256 overflows, growths and changes from outside, oldest first; of deferred steps, what was seen of them now and then. */
+  /** The latest 256 overflows, growths and changes from outside, oldest first; of deferred steps, what was seen of them
+   *  now and then, with the gradient that overflowed last. */
   std::vector<ScaleEvent> events() const;
 
   /** Scale, factors, interval and counters; empty when disabled. Take it after update(). */
@@ -117,7 +118,7 @@ class MZ_API GradScaler {
     Stage stage = Stage::ready;
     bool found_inf = false;
     bool had_gradients = false;  // something was unscaled or stepped
-    Tensor flag = {};  // on a device that has not been asked yet: not 0 where a gradient is not finite
+    FoundInf flag = {};  // on a device that has not been asked yet: not 0 where a gradient is not finite
     std::shared_ptr<optim::StepClock> clock = {};  // of a deferred step, which update() counts
   };
 
@@ -139,7 +140,13 @@ class MZ_API GradScaler {
   double scale_number() const { return kept_.state().scale; }
   /** Scale and flags stay on the device: in a captured step, and from a deferred step to the next one that waits. */
   bool defers() const { return defers_ || Capture::current(); }
-  Tensor flag_for(const optim::Optimizer& optimizer, Device device);
+  /** An optimizer's flag, 0 between updates. */
+  struct Flagged {
+    FoundInf flag = {};
+    std::size_t number = 0;  // what the flag knows the optimizer by
+  };
+  const Flagged& flag_for(const optim::Optimizer& optimizer, Device device);
+  static FoundInf numbered(std::vector<optim::AxpbyTensors>& work, const Flagged& flagged);
   void read_flag(const optim::Optimizer& optimizer, PerOptimizer& state);
   void update_on_device();
   void watch(optim::Optimizer& optimizer);
@@ -147,20 +154,21 @@ class MZ_API GradScaler {
   void join_capture();
   void leave_captures();
   void note_seen() const;
+  std::string culprit_of(const ScaleNews& news) const;
 
   GradScalerOptions options_;
   mutable KeptScale kept_;
   bool defers_ = false;
-  std::unordered_map<const optim::Optimizer*, Tensor> flags_;  // 0 between updates
+  std::unordered_map<const optim::Optimizer*, Flagged> flags_;
+  std::vector<std::shared_ptr<optim::StepClock>> flagged_;  // of the optimizers that have had one, by number
   std::unordered_map<const optim::Optimizer*, SkipWatch> watches_;
   std::shared_ptr<Guest> guest_;      // of captured steps, once there is one
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // the same since the last update()
   std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
-  std::string culprit_;  // of the first overflow since the last update
+  std::string culprit_;       // of the first overflow since the last update
+  std::string host_culprit_;  // the same where the device did the update: of what it was told by the host
   mutable ScaleHistory history_;
-  mutable double seen_scale_ = 0;  // the scale of the latest event, while steps are deferred
-  mutable std::int64_t seen_overflows_ = 0;
 };
 
 }  // namespace mezzo::amp

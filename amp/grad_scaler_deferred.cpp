@@ -3,6 +3,7 @@
 
 #include "../autograd/ops/create.h"
 #include "grad_scaler_parts.h"
+#include "nonfinite_gradient.h"
 
 namespace mezzo::amp {
 
@@ -18,6 +19,7 @@ class GradScaler::Guest final : public CaptureGuest {
   void before_replay() override {}
   void after_replay() override {
     if (!scaler_) return;
+    scaler_->history_.tick();
     for (Optimizer* optimizer : optimizers) scaler_->watch(*optimizer);
   }
   void abandon_capture() noexcept override {
@@ -41,18 +43,21 @@ void GradScaler::join_capture() {
   capture->join(guest_);
 }
 
-Tensor GradScaler::flag_for(const Optimizer& optimizer, Device device) {
-  Tensor& flag = flags_[&optimizer];
-  if (!flag.defined() || flag.device() != device) flag = lowered_flag(device);
-  return flag;
+const GradScaler::Flagged& GradScaler::flag_for(const Optimizer& optimizer, Device device) {
+  Flagged& flagged = flags_[&optimizer];
+  if (!flagged.flag.flag.defined() || flagged.flag.flag.device() != device) {
+    flagged = {lowered_flag(device), flagged_.size()};
+    flagged_.push_back(optimizer.clock().shared_from_this());
+  }
+  return flagged;
 }
 
 /** What the device knows alone becomes the host's. */
 void GradScaler::read_flag(const Optimizer& optimizer, PerOptimizer& state) {
-  if (!state.flag.defined()) return;
-  const Tensor flag = std::exchange(state.flag, {});
-  note(flag, optimizer, state);
-  flag.zero_();
+  if (!state.flag.flag.defined()) return;
+  const FoundInf found = std::exchange(state.flag, {});
+  note(found.flag, optimizer, state);
+  lower(found);
 }
 
 void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& options) {
@@ -86,9 +91,11 @@ void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& o
     optimizers_[&optimizer] = state;
   }
   join_capture();
-  deferral.found_inf = state.flag.defined() ? state.flag : flag_for(optimizer, device);
-  if (!state.flag.defined()) deferral.found_inf.fill_(state.found_inf ? 1 : 0);  // unscale_ has told the host
-  state.flag = deferral.found_inf;
+  if (!state.flag.flag.defined()) {  // unscale_ has told the host
+    state.flag = flag_for(optimizer, device).flag;
+    state.flag.flag.fill_(state.found_inf ? 1 : 0);
+  }
+  deferral.found_inf = state.flag.flag;
   optimizer.step_deferred(options, deferral);
   state.stage = Stage::stepped;
   state.had_gradients = true;
@@ -115,16 +122,16 @@ StepResult GradScaler::last_verdict(Optimizer& optimizer) {
 void GradScaler::update_on_device() {
   std::optional<Device> device;
   for (const auto& [optimizer, state] : optimizers_)
-    if (state.flag.defined()) device = state.flag.device();
-  for (const auto& [optimizer, flag] : flags_)
-    if (!device) device = flag.device();
+    if (state.flag.flag.defined()) device = state.flag.flag.device();
+  for (const auto& [optimizer, flagged] : flags_)
+    if (!device) device = flagged.flag.flag.device();
   const DeviceScale& scale = kept_.on(device.value_or(cpu));
   std::size_t left = optimizers_.size();
   for (auto& [optimizer, state] : optimizers_) {
     ScaleCall call = scale.call(rule());
     if (state.clock)
       if (const auto owed = state.clock->take_owed()) call.clock = *owed;
-    if (state.flag.defined()) call.noted = call.lowered = state.flag.data<float>();
+    call.noted = call.lowered = of_device(state.flag);
     call.found = state.found_inf;
     call.any = state.had_gradients;
     call.moves = --left == 0;
@@ -134,15 +141,20 @@ void GradScaler::update_on_device() {
 
 /** The host looks at the scale: what it has not seen becomes one event. */
 void GradScaler::note_seen() const {
-  if (!kept_.is_ahead()) return void(seen_scale_ = scale_number());
-  const double former = seen_scale_, now = scale_number();
-  const bool overflowed = kept_.device_overflows() != seen_overflows_;
-  seen_overflows_ = kept_.device_overflows();
-  seen_scale_ = now;
-  if (overflowed)
-    history_.note(former, now, ScaleReason::overflow);
-  else if (now != former)
-    history_.note(former, now, ScaleReason::growth);
+  const std::optional<ScaleNews> news = kept_.take_news();
+  if (!news) return;
+  if (news->overflowed)
+    history_.note(news->former, news->now, ScaleReason::overflow, culprit_of(*news));
+  else if (news->now != news->former)
+    history_.note(news->former, news->now, ScaleReason::growth);
+}
+
+std::string GradScaler::culprit_of(const ScaleNews& news) const {
+  if (news.culprit == optim::BadValue::kNone) return host_culprit_;
+  const auto noted = optim::BadValue::of(news.culprit);
+  const std::size_t number = optimizer_of(noted);
+  const Optimizer* optimizer = number < flagged_.size() ? flagged_[number]->owner() : nullptr;
+  return optimizer ? nonfinite_gradient_text(*optimizer, noted) : "";
 }
 
 double GradScaler::get_scale() const {
@@ -163,7 +175,7 @@ bool GradScaler::found_inf(const Optimizer& optimizer) const {
   const auto found = optimizers_.find(&optimizer);
   if (found == optimizers_.end()) return false;
   const PerOptimizer& state = found->second;
-  return state.found_inf || (state.flag.defined() && state.flag.item<float>() != 0);
+  return state.found_inf || (state.flag.flag.defined() && is_raised(state.flag));
 }
 
 }  // namespace mezzo::amp

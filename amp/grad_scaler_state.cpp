@@ -58,7 +58,6 @@ void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
   options_ = values.options;
   for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
   kept_.change() = values.state;
-  seen_scale_ = values.state.scale;
   end_iteration();
 }
 

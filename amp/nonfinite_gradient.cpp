@@ -61,4 +61,53 @@ std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept 
   }
 }
 
+// ---- as devices note it -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kPositions = std::size_t{1} << 16;
+
+/** Index of an element by its place in memory, where a tensor's elements lie without gaps. */
+Shape place_in_memory(const Tensor& x, std::int64_t element) {
+  if (!lie_alike(x, x)) return place_in(x.shape(), element);
+  Shape place = x.shape();
+  for (int d = 0; d < place.rank(); ++d)
+    place[d] = x.shape()[d] == 1 ? 0 : element / x.strides()[d] % x.shape()[d];
+  return place;
+}
+
+double value_of(optim::BadValue::Kind kind) {
+  using Kind = optim::BadValue::Kind;
+  if (kind == Kind::nan) return std::nan("");
+  return kind == Kind::infinity ? HUGE_VAL : -HUGE_VAL;
+}
+
+}  // namespace
+
+std::uint32_t gradient_number(std::size_t optimizer, std::size_t position) {
+  const std::size_t number = position < kPositions ? optimizer * kPositions + position : std::size_t(-1);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(number, optim::BadValue::kMostNumber));
+}
+
+std::size_t optimizer_of(const optim::BadValue& noted) { return noted.number / kPositions; }
+
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
+                                    const optim::BadValue& noted) noexcept {
+  try {
+    std::size_t position = noted.number % kPositions, left = position;
+    for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+      const std::span<const optim::Slot> slots = optimizer.slots(group);
+      if (left >= slots.size()) {
+        left -= slots.size();
+        continue;
+      }
+      const Tensor& param = slots[left].param;
+      return NonfiniteGradient{name_in(optimizer, param, position), place_in_memory(param, noted.element),
+                               value_of(noted.kind)}
+          .text();
+    }
+  } catch (...) {}
+  return {};
+}
+
 }  // namespace mezzo::amp

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "../optim/bad_value.h"
 #include "../optim/optimizer.h"
 
 namespace mezzo::amp {
@@ -27,5 +28,14 @@ MZ_API std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Op
 
 /** Its text, or an empty one; also where memory is too short for the search: what is told about an error must not become one. */
 MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept;
+
+// ---- as devices note it -----------------------------------------------------------------------------------------------------
+
+/** What a BadValue knows the gradient of a parameter by, counted over all groups, of one of a scaler's optimizers. */
+std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
+/** Which of them it belongs to. */
+std::size_t optimizer_of(const optim::BadValue& noted);
+/** "inf at [3,17] of fc1.weight", by the optimizer's parameters as they are now; empty where it has none of that number. */
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer, const optim::BadValue& noted) noexcept;
 
 }  // namespace mezzo::amp

@@ -2,9 +2,11 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
+#include "../autograd/ops/pointwise.h"
 #include "../tensor/text.h"
 #include "conversion.h"
 #include "divergence.h"
+#include "nonfinite_gradient.h"
 #include "session.h"
 
 namespace mezzo::amp {
@@ -65,50 +67,71 @@ bool OptimizerLink::keeps_gradients_scaled() const {
   return optimizer_ && core_->properties.masters() && !optimizer_->materializes_master_grads();
 }
 
-void OptimizerLink::collect(Seen& seen, double scale, const optim::Factor& inverse,
-                            std::vector<UnscaleWork>& work) {
-  if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
-  const bool scaled = keeps_gradients_scaled();
-  const double out = scaled && held_.of_this_iteration ? std::min(scale, held_.scale) : scale;
-  each_slot([&](Slot& slot) {
-    if (!seen.insert(slot.param.impl()).second) return;
-    if (scaled)
-      collect_in_place(slot.param, out / scale, out / held_.scale, work);
-    else if (through_master(slot))
-      collect_for_master(slot, inverse, work);
-    else
-      collect_in_place(slot.param, inverse, 1, work);
-  });
-  if (scaled) next_held_ = {out, true};
+OptimizerLink::Merge OptimizerLink::merge_at(const ScopeScale& scale) const {
+  const bool joins = held_.of_this_iteration;
+  if (!scale.of_device.defined()) {
+    const double held = held_.read(), out = joins ? std::min(scale.of_host, held) : scale.of_host;
+    return {{out, {}, true}, out / scale.of_host, out / held};
+  }
+  // The scale moves before the step divides by it.
+  const Tensor have = scale.of_device.clone();
+  if (!joins && stash_.empty()) return {{1, have, true}, 1, 1};
+  const Tensor held =
+      held_.of_device.defined()
+          ? held_.of_device
+          : full({}, held_.of_host, {.dtype = DType::f64, .device = scale.of_device.device()});
+  const Tensor out = joins ? minimum(have, held) : have;
+  const auto over = [&](const Tensor& divisor) {
+    return optim::Factor::ratio(out.data<double>(), divisor.data<double>());
+  };
+  return {{1, out, true}, joins ? over(have) : 1, over(held), {have, held}};
 }
 
-void OptimizerLink::collect_for_master(const Slot& slot, const optim::Factor& inverse,
+void OptimizerLink::collect(Seen& seen, const ScopeScale& scale, std::vector<UnscaleWork>& work) {
+  if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
+  if (keeps_gradients_scaled()) merge_ = merge_at(scale);
+  std::size_t position = 0;
+  each_slot([&](Slot& slot) {
+    const std::uint32_t number = gradient_number(index_, position++);
+    if (!seen.insert(slot.param.impl()).second) return;
+    if (merge_)
+      collect_in_place(slot.param, number, merge_->of_new, merge_->of_old, work);
+    else if (through_master(slot))
+      collect_for_master(slot, number, scale.inverse, work);
+    else
+      collect_in_place(slot.param, number, scale.inverse, 1, work);
+  });
+}
+
+void OptimizerLink::collect_for_master(const Slot& slot, std::uint32_t number, const optim::Factor& inverse,
                                        std::vector<UnscaleWork>& work) {
   const Tensor grad = slot.param.grad();
   if (!grad.defined()) return;
   const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
-  work.push_back({{grad, former, out}, inverse, 1, true});
+  work.push_back({{grad, former, out, number}, inverse, 1, true});
   new_gradients_.emplace_back(slot.master, out);
 }
 
-void OptimizerLink::collect_in_place(const Tensor& param, const optim::Factor& new_factor, double old_factor,
+void OptimizerLink::collect_in_place(const Tensor& param, std::uint32_t number,
+                                     const optim::Factor& new_factor, const optim::Factor& old_factor,
                                      std::vector<UnscaleWork>& work) {
   const auto stashed = stash_.find(param.impl());
   const Tensor grad = param.grad(), former = stashed == stash_.end() ? Tensor{} : stashed->second;
   if (grad.defined()) {
     const Tensor out = dense(grad);
-    work.push_back({{out, former, out}, new_factor, old_factor, true});
+    work.push_back({{out, former, out, number}, new_factor, old_factor, true});
     new_gradients_.emplace_back(param, out);
   } else if (former.defined()) {
-    const Tensor out = old_factor == 1 ? former : dense(former);
-    if (old_factor != 1) work.push_back({{out, {}, out}, old_factor, 0, false});
+    const bool stays = old_factor == optim::Factor(1);
+    const Tensor out = stays ? former : dense(former);
+    if (!stays) work.push_back({{out, {}, out, number}, old_factor, 0, false});
     new_gradients_.emplace_back(param, out);
   }
 }
 
 void OptimizerLink::finish() {
   for (const auto& [tensor, grad] : new_gradients_) tensor.set_grad(grad);
-  held_ = next_held_.value_or(held_);
+  if (merge_) held_ = merge_->held;
   forget_results();
   stash_.clear();
 }
@@ -203,15 +226,23 @@ std::optional<StepResult> OptimizerLink::before_step(Optimizer&, optim::UpdateCa
   if (skip_) return skip();
   bring_masters_up_to_date();
   refuse_gradients_without_scope();
-  if (held_.of_this_iteration) call.inv_scale = 1 / held_.scale;
+  if (held_.of_this_iteration) call.inv_scale = held_.inverse();
   return std::nullopt;
 }
 
 // ---- deferred steps (AMP.md 12.3) -------------------------------------------------------------------------------------------
 
-const Tensor& OptimizerLink::skip_flag(Device device) {
-  if (!skip_flag_.defined() || skip_flag_.device() != device) skip_flag_ = lowered_flag(device);
+const FoundInf& OptimizerLink::skip_flag(Device device) {
+  const Tensor& flag = skip_flag_.flag;
+  if (!flag.defined() || flag.device() != device) skip_flag_ = lowered_flag(device);
   return skip_flag_;
+}
+
+/** Made in a captured step, they would be lowered at every replay. */
+void OptimizerLink::make_flags(Device device) {
+  skip_flag(device);
+  for (DeferredOverflow& waiting : core_->deferred)
+    if (!waiting.flag.flag.defined()) waiting.flag = lowered_flag(device);
 }
 
 /** A step that waits after scopes that did not. */
@@ -223,10 +254,10 @@ void OptimizerLink::read_flag() {
                       .hint = "call amp::step_deferred(optimizer), and amp::last_verdict after a replay"});
   core_->defers_steps = false;
   const int loss = *flagged;
-  const bool found = skip_flag_.item<float>() != 0;
+  const bool found = is_raised(skip_flag_);
   (void)core_->scalers[static_cast<std::size_t>(loss)].loss_scale();  // what it owes reads the flag too
   if (found) {
-    skip_flag_.zero_();
+    lower(skip_flag_);
     skip_next_step(loss);
   }
   flagged.reset();
@@ -239,17 +270,16 @@ void OptimizerLink::step_deferred(const optim::StepOptions& options) {
                               "the optimizer takes its first step");
     (void)optimizer.step(options);
     core_->defers_steps = core_->enabled() && !Capture::current();
-    // Made in a captured step, the flag would be cleared at every replay.
     if (core_->defers_steps && optimizer.num_groups() > 0 && !optimizer.slots(0).empty())
-      skip_flag(optimizer.slots(0)[0].param.device());
+      make_flags(optimizer.slots(0)[0].param.device());
     return;
   }
   const int loss = *flagged;
   LossScaler& scaler = core_->scalers[static_cast<std::size_t>(loss)];
   is_deferring_ = true;
   try {
-    optimizer.step_deferred(options,
-                            {.found_inf = skip_flag_, .skip_limit = core_->properties.max_consecutive_skips});
+    optimizer.step_deferred(
+        options, {.found_inf = skip_flag_.flag, .skip_limit = core_->properties.max_consecutive_skips});
   } catch (...) {
     is_deferring_ = false;
     throw;
@@ -257,7 +287,7 @@ void OptimizerLink::step_deferred(const optim::StepOptions& options) {
   is_deferring_ = false;
   ScaleCall call = scaler.take_owed();
   if (const auto owed = optimizer.clock().take_owed()) call.clock = *owed;
-  call.lowered = skip_flag_.data<float>();
+  call.lowered = of_device(skip_flag_);
   scaler.run(call);
   last_skip_ = loss;
   flagged.reset();
@@ -288,6 +318,8 @@ void OptimizerLink::capture_abandoned(Optimizer&) noexcept {
   flagged.reset();
   skip_.reset();
   stash_.clear();
+  forget_results();
+  held_ = {};
   pending.reset();
   unstepped = is_deferring_ = false;
   for (LossScaler& scaler : core_->scalers) scaler.drop_owed();

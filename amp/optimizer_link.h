@@ -21,9 +21,15 @@ using Seen = std::unordered_set<const TensorImpl*>;
 /** One tensor's part in unscaling: out = a x + b y. */
 struct UnscaleWork {
   optim::AxpbyTensors tensors;
-  optim::Factor a;
-  double b;
+  optim::Factor a, b;
   bool fresh;  // x is a new gradient, to be looked through for infinities and NaNs
+};
+
+/** What a scope's loss was multiplied by, where it is known, and what undoes it. */
+struct ScopeScale {
+  double of_host = 1;
+  Tensor of_device = {};  // f64, one element: the scale, where the host does not know it
+  optim::Factor inverse = 1;
 };
 
 class MZ_API OptimizerLink final : public optim::Attachment,
@@ -53,14 +59,14 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   void mark_seen(Seen& seen) const;
   /** Sets gradients aside, drops those of 16-bit parameters with masters; masters are up to date. */
   void prepare(Seen& seen);
-  /** Lists what undoing the scale of the new gradients has to do. `inverse` is 1 / scale, which the device alone may know. */
-  void collect(Seen& seen, double scale, const optim::Factor& inverse, std::vector<UnscaleWork>& work);
+  /** Lists what undoing the scale of the new gradients has to do. */
+  void collect(Seen& seen, const ScopeScale& scale, std::vector<UnscaleWork>& work);
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
   void finish();
   /** Forgets what collect() had in mind; gradients stay as they are. */
   void forget_results() {
     new_gradients_.clear();
-    next_held_.reset();
+    merge_.reset();
   }
   /** Drops new gradients and puts the old ones back. */
   void roll_back(Seen& seen);
@@ -73,7 +79,7 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   /** Masters get no gradients: those of the parameters stay scaled until the step (AMP.md 9.6). */
   bool keeps_gradients_scaled() const;
   /** On its device: not 0 where the next step is to be skipped. */
-  const Tensor& skip_flag(Device device);
+  const FoundInf& skip_flag(Device device);
   /** A scope may have raised it since the last step, for this loss. */
   std::optional<int> flagged;
   void step_deferred(const optim::StepOptions& options);
@@ -105,16 +111,17 @@ class MZ_API OptimizerLink final : public optim::Attachment,
 
  private:
   template <class F> void each_slot(const F& f) const;
-  void collect_for_master(const optim::Slot& slot, const optim::Factor& inverse,
+  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const optim::Factor& inverse,
                           std::vector<UnscaleWork>& work);
-  void collect_in_place(const Tensor& param, const optim::Factor& new_factor, double old_factor,
-                        std::vector<UnscaleWork>& work);
+  void collect_in_place(const Tensor& param, std::uint32_t number, const optim::Factor& new_factor,
+                        const optim::Factor& old_factor, std::vector<UnscaleWork>& work);
   /** A 16-bit parameter that is updated through its master. */
   static bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
   void refuse_unfit_step() const;
   void refuse_gradients_without_scope() const;
   optim::StepResult skip();
   void report_divergence();
+  void make_flags(Device device);
   void read_flag();
   void watch();
   void tell_of_skips(std::int64_t skips);
@@ -124,16 +131,29 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   std::size_t index_;
   std::optional<int> skip_;    // the loss whose overflow the next step is skipped for
   int last_skip_ = 0;          // the same, of the latest skip
-  Tensor skip_flag_;           // 0 between a deferred step and the next scope
+  FoundInf skip_flag_;         // 0 between a deferred step and the next scope
   bool is_deferring_ = false;  // amid a deferred step
   SkipWatch watch_;
   /** The scale of gradients that stay scaled. */
   struct Held {
-    double scale = 1;
+    double of_host = 1;
+    Tensor of_device = {};           // f64, one element: in place of the host's number
     bool of_this_iteration = false;  // a scope since the last step has set it
+
+    double read() const { return of_device.defined() ? of_device.item<double>() : of_host; }
+    optim::Factor inverse() const {
+      return of_device.defined() ? optim::Factor::over(1, of_device.data<double>()) : 1 / of_host;
+    }
   };
+  /** How new gradients join those that are held, and what they are held at then (AMP.md 9.6). */
+  struct Merge {
+    Held held;
+    optim::Factor of_new, of_old;
+    std::vector<Tensor> operands = {};  // of the factors
+  };
+  Merge merge_at(const ScopeScale& scale) const;
   Held held_;
-  std::optional<Held> next_held_;                         // what collect() has in mind for it
+  std::optional<Merge> merge_;                            // what collect() has in mind
   std::unordered_map<const TensorImpl*, Tensor> stash_;   // gradients from before the scope, by parameter
   std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
 };

@@ -39,8 +39,8 @@ class MZ_API ScaleHistory {
  public:
   static constexpr std::size_t kKept = 256;
 
-  /** Counts one check. */
-  void tick() { ++step_; }
+  /** Counts checks. */
+  void tick(std::int64_t checks = 1) { step_ += checks; }
   /** Keeps an event of the current step, in place of the oldest where there are kKept already. */
   void note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit = {});
   /** Oldest first. */

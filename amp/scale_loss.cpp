@@ -49,19 +49,16 @@ class OverflowFlags {
  public:
   OverflowFlags() = default;
   /** One that is there already. */
-  explicit OverflowFlags(const Tensor& flag) : flags_{flag} {}
-  const Tensor& of(Device device) {
-    for (const Tensor& flag : flags_)
-      if (flag.device() == device) return flag;
-    return flags_.emplace_back(zeros({}, {.dtype = f32, .device = device}));
+  explicit OverflowFlags(const FoundInf& flag) : flags_{flag} {}
+  FoundInf of(Device device) {
+    for (const FoundInf& found : flags_)
+      if (found.flag.device() == device) return found;
+    return flags_.emplace_back(FoundInf{zeros({}, {.dtype = f32, .device = device}), {}});
   }
-  bool any() const {
-    return std::any_of(flags_.begin(), flags_.end(),
-                       [](const Tensor& flag) { return flag.item<float>() != 0; });
-  }
+  bool any() const { return std::any_of(flags_.begin(), flags_.end(), is_raised); }
 
  private:
-  std::vector<Tensor> flags_;
+  std::vector<FoundInf> flags_;
 };
 
 }  // namespace
@@ -93,7 +90,7 @@ struct ScaledLoss::Scope {
   bool unscale();
   void unscale_on_device();
   void raise_skips(DeferredOverflow& waiting, Device device);
-  void run_unscale(double host_scale, const optim::Factor& inverse, OverflowFlags& flags);
+  void run_unscale(const ScopeScale& by, OverflowFlags& flags);
   std::string culprit() const;
   void act_on(bool overflow);
   void exit_by_exception();
@@ -172,7 +169,7 @@ void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, Overf
     for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
     const bool checked = first.fresh && looks_for_overflow;
     optim::axpby(items, first.a, first.b, checked ? optim::CheckFinite::x : optim::CheckFinite::none,
-                 checked || !Capture::current() ? flags.of(first.tensors.x.device()) : Tensor{});
+                 checked || !Capture::current() ? flags.of(first.tensors.x.device()) : FoundInf{});
     work.erase(work.begin(), rest);
   }
 }
@@ -180,16 +177,16 @@ void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, Overf
 }  // namespace
 
 /** Divides the gradients by the scale and merges them with the earlier ones. */
-void ScaledLoss::Scope::run_unscale(double host_scale, const optim::Factor& inverse, OverflowFlags& flags) {
+void ScaledLoss::Scope::run_unscale(const ScopeScale& by, OverflowFlags& flags) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Seen seen;
   std::vector<UnscaleWork> work;
-  for (const auto& link : links) link->collect(seen, host_scale, inverse, work);
+  for (const auto& link : links) link->collect(seen, by, work);
   const bool low = std::any_of(work.begin(), work.end(), [](const UnscaleWork& item) {
     return !(item.a == optim::Factor(1)) && item.fresh && is_low(item.tensors.out.dtype());
   });
-  if (low && !std::exchange(core->told_about_low_gradients, true))
+  if (low && !core->properties.masters() && !std::exchange(core->told_about_low_gradients, true))
     core->print(
         "scale_loss: unscaling 16-bit gradients in place; small ones may be lost, master_weights would keep "
         "them");
@@ -203,19 +200,13 @@ void ScaledLoss::Scope::run_unscale(double host_scale, const optim::Factor& inve
 /** True when a new gradient is seen not to be finite. */
 bool ScaledLoss::Scope::unscale() {
   OverflowFlags flags;
-  run_unscale(scale, 1 / scale, flags);
+  run_unscale({.of_host = scale, .inverse = 1 / scale}, flags);
   return flags.any();
 }
 
-/** Whether the scope can leave its answer on the device: a scale that moves by one, and gradients that are divided by it here. */
+/** Whether the scope can leave its answer on the device: with a scale that moves by one. */
 bool ScaledLoss::Scope::defers() const {
-  if (!core->defers() || !looks_for_overflow() || !scaler().dynamic()) return false;
-  const bool holds = std::any_of(links.begin(), links.end(),
-                                 [](const auto& link) { return link->keeps_gradients_scaled(); });
-  if (holds && Capture::current())
-    fail<Unsupported>(kOp, {.what = "gradients that stay scaled until the step cannot be captured",
-                            .hint = "make FusedSGD with materialize_master_grads = true"});
-  return !holds;
+  return core->defers() && looks_for_overflow() && scaler().dynamic();
 }
 
 /** What unscale() and act_on() do, on the device. One optimizer's check waits for its step, which does both in one launch. */
@@ -224,14 +215,14 @@ void ScaledLoss::Scope::unscale_on_device() {
     fail<Unsupported>(kOp, {.what = "scopes of one loss scaler are nested while steps are deferred",
                             .hint = "close one before the next begins, or give them loss_ids of their own"});
   const Device device = loss.device();
-  const double* divisor = scaler().on(device).scale(f64).data<double>();
+  const Tensor divisor = scaler().on(device).scale(f64);
   DeferredOverflow& waiting = deferred_overflow();
   const bool alone =
       links.size() == 1 && !options.delay_overflow_check && !waiting.on_device && !links[0]->flagged;
-  if (!waiting.flag.defined() && !alone) waiting.flag = lowered_flag(device);
-  const Tensor flag = alone ? links[0]->skip_flag(device) : waiting.flag;
+  if (!waiting.flag.flag.defined() && !alone) waiting.flag = lowered_flag(device);
+  const FoundInf flag = alone ? links[0]->skip_flag(device) : waiting.flag;
   OverflowFlags flags(flag);
-  run_unscale(1, optim::Factor::over(1, divisor), flags);
+  run_unscale({.of_device = divisor, .inverse = optim::Factor::over(1, divisor.data<double>())}, flags);
   if (alone) {
     links[0]->flagged = options.loss_id;
     return scaler().owe(flag);
@@ -247,16 +238,16 @@ void ScaledLoss::Scope::raise_skips(DeferredOverflow& waiting, Device device) {
   std::vector<float*> raised;
   for (const auto& remembered : waiting.optimizers)
     if (const auto link = remembered.lock()) {
-      raised.push_back(link->skip_flag(device).data<float>());
+      raised.push_back(link->skip_flag(device).flag.data<float>());
       if (!link->flagged) link->flagged = options.loss_id;
     }
   for (std::size_t done = 0; done == 0 || done < raised.size(); done += ScaleCall::kMostRaised) {
     ScaleCall call = scaler().call();
-    call.noted = waiting.flag.data<float>();
+    call.noted = of_device(waiting.flag);
     const std::size_t count = std::min<std::size_t>(raised.size() - done, ScaleCall::kMostRaised);
     std::copy_n(raised.begin() + static_cast<std::ptrdiff_t>(done), count, call.raised);
     call.moves = call.any = done + count >= raised.size();
-    if (call.moves) call.lowered = waiting.flag.data<float>();
+    if (call.moves) call.lowered = of_device(waiting.flag);
     if (call.moves) scaler().count_check();
     scaler().run(call);
   }
@@ -274,7 +265,10 @@ std::string ScaledLoss::Scope::culprit() const {
 /** Moves the scale and marks the steps to skip, or leaves that to the next checked exit. */
 void ScaledLoss::Scope::act_on(bool overflow) {
   DeferredOverflow& waiting = deferred_overflow();
-  if (std::exchange(waiting.on_device, false) && waiting.flag.item<float>() != 0) waiting.found = true;
+  if (std::exchange(waiting.on_device, false) && is_raised(waiting.flag)) {
+    const auto noted = static_cast<optim::BadValue::Word>(waiting.flag.first.item<std::int64_t>());
+    if (!std::exchange(waiting.found, true)) waiting.culprit = core->name_of(optim::BadValue::of(noted));
+  }
   if (options.delay_overflow_check) {
     if (overflow && !std::exchange(waiting.found, true)) waiting.culprit = culprit();
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());

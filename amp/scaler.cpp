@@ -30,12 +30,14 @@ void LossScaler::check(double scale, std::int64_t unskipped) {
 
 void LossScaler::set_loss_scale(double scale) {
   check(scale, 0);
+  note_seen();
   history_.note(state().scale, scale, ScaleReason::set);
   kept_.change().scale = scale;
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped) {
   check(scale, unskipped);
+  note_seen();
   history_.note(state().scale, scale, ScaleReason::restored);
   ScaleState& changed = kept_.change();
   changed.scale = scale;
@@ -43,6 +45,7 @@ void LossScaler::restore(double scale, std::int64_t unskipped) {
 }
 
 bool LossScaler::update(bool overflow, const std::string& culprit) {
+  note_seen();
   history_.tick();
   const double former = state().scale;
   ScaleState& moved = kept_.change();
@@ -56,13 +59,34 @@ bool LossScaler::update(bool overflow, const std::string& culprit) {
 
 // ---- deferred steps -------------------------------------------------------------------------------------------------------
 
+void LossScaler::run_owed() const {
+  if (owed_.flag.defined()) const_cast<LossScaler*>(this)->run(const_cast<LossScaler*>(this)->take_owed());
+}
+
 const ScaleState& LossScaler::state() const {
-  if (owed_.defined()) const_cast<LossScaler*>(this)->run(const_cast<LossScaler*>(this)->take_owed());
+  run_owed();
   return kept_.state();
 }
 
+void LossScaler::note_seen() const {
+  run_owed();
+  const std::optional<ScaleNews> news = kept_.take_news();
+  if (!news) return;
+  history_.tick(news->checks);
+  if (news->overflowed)
+    history_.note(news->former, news->now, ScaleReason::overflow,
+                  namer_ ? namer_(optim::BadValue::of(news->culprit)) : "");
+  else if (news->now != news->former)
+    history_.note(news->former, news->now, ScaleReason::growth);
+}
+
+std::vector<ScaleEvent> LossScaler::events() const {
+  note_seen();
+  return history_.events();
+}
+
 const DeviceScale& LossScaler::on(Device device) {
-  if (owed_.defined()) run(take_owed());
+  run_owed();
   device_ = device;
   return kept_.on(device);
 }
@@ -73,15 +97,15 @@ ScaleCall LossScaler::call() {
   return call;
 }
 
-void LossScaler::owe(const Tensor& flag) {
-  owed_ = flag;
+void LossScaler::owe(const FoundInf& found) {
+  owed_ = found;
   ++device_checks_;
 }
 
 ScaleCall LossScaler::take_owed() {
   ScaleCall next = call();
-  if (!owed_.defined()) return next;
-  next.noted = std::exchange(owed_, {}).data<float>();
+  if (!owed_.flag.defined()) return next;
+  next.noted = of_device(std::exchange(owed_, {}));
   next.any = next.moves = true;
   return next;
 }

@@ -4,6 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "device_scale.h"
 #include "properties.h"
@@ -35,13 +39,14 @@ class MZ_API LossScaler {
   /** Takes over saved values. Errors: ValueError; nothing has changed then. */
   void restore(double scale, std::int64_t unskipped);
   static void check(double scale, std::int64_t unskipped);
-  /** The latest 256 overflows, growths and changes from outside, oldest first; not those of deferred steps. */
-  std::vector<ScaleEvent> events() const { return history_.events(); }
+  /** The latest 256 overflows, growths and changes from outside, oldest first; of deferred steps, what was seen of them now and then, with the
+   *  gradient that overflowed last. Waits for the device after deferred steps. */
+  std::vector<ScaleEvent> events() const;
 
   // ---- deferred steps: the scale is on the device, and moves there ----------------------------------------------------------
   const DeviceScale& on(Device device);
   /** A check that moves the scale by a flag on its device, with the next call that is run, or at the latest when somebody asks for the scale. */
-  void owe(const Tensor& flag);
+  void owe(const FoundInf& found);
   /** The check that waits, or a call that moves nothing. */
   ScaleCall take_owed();
   void drop_owed() { owed_ = {}; }
@@ -50,18 +55,24 @@ class MZ_API LossScaler {
   ScaleCall call();
   /** One that moves the scale is about to be run. */
   void count_check() { ++device_checks_; }
+  /** Who tells which gradient is meant, for events(). */
+  void name_culprits(std::function<std::string(const optim::BadValue&)> namer) { namer_ = std::move(namer); }
   /** Checks on the device so far: two scopes between which none comes have met one scale. */
   std::int64_t device_checks() const { return device_checks_; }
 
  private:
   const ScaleState& state() const;
+  void run_owed() const;
+  /** What the device has done becomes an event. */
+  void note_seen() const;
 
   ScaleRule rule_;
   mutable KeptScale kept_;
-  Device device_ = cpu;  // where it is kept while steps are deferred
-  mutable Tensor owed_;  // the flag of a check that waits
+  Device device_ = cpu;    // where it is kept while steps are deferred
+  mutable FoundInf owed_;  // the flag of a check that waits
   std::int64_t device_checks_ = 0;
-  ScaleHistory history_;
+  mutable ScaleHistory history_;
+  std::function<std::string(const optim::BadValue&)> namer_;
 };
 
 }  // namespace mezzo::amp

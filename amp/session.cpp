@@ -7,6 +7,7 @@
 #include "../tensor/text.h"
 #include "conversion.h"
 #include "explain.h"
+#include "nonfinite_gradient.h"
 #include "optimizer_link.h"
 
 namespace mezzo::amp {
@@ -74,6 +75,11 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->cache.remember_weights();
   core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
   core->deferred.resize(core->scalers.size());
+  for (LossScaler& scaler : core->scalers)
+    scaler.name_culprits([weak = std::weak_ptr(core)](const optim::BadValue& noted) {
+      const auto alive = weak.lock();
+      return alive ? alive->name_of(noted) : "";
+    });
   return core;
 }
 
@@ -116,6 +122,13 @@ std::string SessionCore::name_of(const Tensor& param) const {
   for (const nn::Module& model : models)
     for (const nn::NamedTensor& entry : model.named_parameters())
       if (entry.tensor.is_same(param)) return entry.name;
+  return {};
+}
+
+std::string SessionCore::name_of(const optim::BadValue& noted) const {
+  for (const OptimizerLink* link : optimizers)
+    if (link->index() == optimizer_of(noted) && link->optimizer())
+      return nonfinite_gradient_text(*link->optimizer(), noted);
   return {};
 }
 

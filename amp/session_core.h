@@ -22,7 +22,7 @@ class OptimizerLink;
 struct DeferredOverflow {
   bool found = false;
   std::string culprit;     // of the first such overflow
-  Tensor flag;             // of scopes that leave their answer on the device: what they found
+  FoundInf flag;           // of scopes that leave their answer on the device: what they found
   bool on_device = false;  // and such a scope was told not to act on it
   std::vector<std::weak_ptr<OptimizerLink>> optimizers;
 };
@@ -46,6 +46,8 @@ struct MZ_API SessionCore final : CastingSession {
   void print(std::string_view text) const;
   /** Dotted name of a parameter in the session's models; empty when it is in none. */
   std::string name_of(const Tensor& param) const;
+  /** As NonfiniteGradient::text(), of what a device has noted of this session's optimizers. */
+  std::string name_of(const optim::BadValue& noted) const;
 };
 
 }  // namespace mezzo::amp

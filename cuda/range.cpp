@@ -23,36 +23,27 @@ Range::~Range() {
   if (backend_) backend_->pop_range();
 }
 
-emit_nvtx::emit_nvtx() : backend_(find_backend(DeviceKind::cuda)), outer_(thread_hooks().trace) {
-  if (backend_) thread_hooks().trace = this;
-}
-
-emit_nvtx::~emit_nvtx() {
-  if (backend_) thread_hooks().trace = outer_;
-}
-
-void emit_nvtx::trace(const OpRow& row, Inputs in, Outputs out) {
-  if (outer_) outer_->trace(row, in, out);
-}
+emit_nvtx::emit_nvtx()
+    : NestedTrace(find_backend(DeviceKind::cuda) != nullptr), backend_(find_backend(DeviceKind::cuda)) {}
 
 void emit_nvtx::enter_forward(const OpRow& row) {
-  if (outer_) outer_->enter_forward(row);
+  NestedTrace::enter_forward(row);
   backend_->push_range(name_of("fwd/", row).c_str());
 }
 
 void emit_nvtx::leave_forward(const OpRow& row) noexcept {
   backend_->pop_range();
-  if (outer_) outer_->leave_forward(row);
+  NestedTrace::leave_forward(row);
 }
 
 void emit_nvtx::enter_backward(const OpRow& row) {
-  if (outer_) outer_->enter_backward(row);
+  NestedTrace::enter_backward(row);
   backend_->push_range(name_of("bwd/", row).c_str());
 }
 
 void emit_nvtx::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
   backend_->pop_range();
-  if (outer_) outer_->leave_backward(row, gy, gradients);
+  NestedTrace::leave_backward(row, gy, gradients);
 }
 
 }  // namespace mezzo::gpu

@@ -1,11 +1,11 @@
 // Named stretches of time for NVIDIA's profilers: nsys and others show them above the kernels that run within.
 // Sees: ../tensor. No CUDA header.
-// Read next: range.cpp, ../tensor/dispatch.h (TraceHook).
+// Read next: range.cpp, ../tensor/nested_trace.h.
 #pragma once
 
 #include <string>
 
-#include "../tensor/dispatch.h"
+#include "../tensor/nested_trace.h"
 
 namespace mezzo {
 class Backend;
@@ -27,14 +27,10 @@ class MZ_API Range {
 
 /** Names every op of this thread until the end of the scope: "fwd/encoder.fc1/linear" while it runs, "bwd/encoder.fc1/linear" while its rule runs in
  *  a backward pass. Values and other observers stay as they are; a captured step shows the ranges of its capture only. */
-class MZ_API emit_nvtx final : public TraceHook {
+class MZ_API emit_nvtx final : public NestedTrace {
  public:
   emit_nvtx();
-  ~emit_nvtx();
-  emit_nvtx(const emit_nvtx&) = delete;
-  emit_nvtx& operator=(const emit_nvtx&) = delete;
 
-  void trace(const OpRow& row, Inputs in, Outputs out) override;
   void enter_forward(const OpRow& row) override;
   void leave_forward(const OpRow& row) noexcept override;
   void enter_backward(const OpRow& row) override;
@@ -42,7 +38,6 @@ class MZ_API emit_nvtx final : public TraceHook {
 
  private:
   const Backend* backend_;
-  TraceHook* outer_;
 };
 
 }  // namespace mezzo::gpu

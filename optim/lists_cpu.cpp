@@ -12,6 +12,8 @@ using namespace blocks;
 
 namespace {
 
+template <class V> bool is_finite(V x) { return x - x == 0; }
+
 template <class V> bool any_non_finite(const V* x, std::int64_t n) {
   using Bits = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
   constexpr Bits kInfinity = sizeof(V) == 4 ? Bits{0x7F800000u} : static_cast<Bits>(0x7FF0000000000000ull);
@@ -31,21 +33,34 @@ template <class V> void axpby_block(V a, const V* x, V b, const V* y, V* out, bo
     for (std::int64_t k = 0; k < n; ++k) out[k] = a * x[k];
 }
 
-template <class V> bool axpby_piece(const MultiItem& item, const Piece& piece, const AxpbyCall& call) {
-  const V a = static_cast<V>(call.a.value());
+/** The first of n elements, of which the first is number `begin`, where a checked operand is not finite; there is one. */
+template <class V>
+BadValue::Word first_bad(const MultiItem& item, std::int64_t begin, const V* x, const V* y, std::int64_t n) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    if (x && !is_finite(x[k])) return BadValue::word(item.index, begin + k, x[k]);
+    if (y && !is_finite(y[k])) return BadValue::word(item.index, begin + k, y[k]);
+  }
+  return BadValue::kNone;
+}
+
+/** The first bad value. */
+template <class V>
+BadValue::Word axpby_piece(const MultiItem& item, const Piece& piece, const AxpbyCall& call) {
+  const V a = static_cast<V>(call.a.value()), b = static_cast<V>(call.b.value());
   const bool has_y = item.data[kY] != nullptr;
   const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
   const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
   Block<V> operands[3];
-  bool bad = false;
+  BadValue::Word bad = BadValue::kNone;
   for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, piece.end - begin);
     const V* x = operands[kX].open(item, kX, begin, n, true);
     const V* y = operands[kY].open(item, kY, begin, n, true);
-    bad = bad || (check_x && any_non_finite(x, n)) || (check_y && any_non_finite(y, n));
+    if (bad == BadValue::kNone && ((check_x && any_non_finite(x, n)) || (check_y && any_non_finite(y, n))))
+      bad = first_bad(item, begin, check_x ? x : nullptr, check_y ? y : nullptr, n);
     if (!item.data[kOut]) continue;
     V* out = operands[kOut].open(item, kOut, begin, n, false);
-    axpby_block<V>(a, x, static_cast<V>(call.b), y, out, has_y, n);
+    axpby_block<V>(a, x, b, y, out, has_y, n);
     operands[kOut].store(n);
   }
   return bad;
@@ -55,12 +70,22 @@ void raise(float* flag) {
   if (flag) std::atomic_ref(*flag).store(1.0f, std::memory_order_relaxed);
 }
 
+void lower(BadValue::Word* least, BadValue::Word word) {
+  if (!least) return;
+  const std::atomic_ref noted(*least);
+  BadValue::Word now = noted.load(std::memory_order_relaxed);
+  while (word < now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
+}
+
 void axpby_all(std::span<const MultiItem> items, const AxpbyCall& call) {
   for_each_piece(items, 0.7, [&](const Piece& piece, std::size_t) {
     const MultiItem& item = items[piece.item];
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
-    const bool bad = wide ? axpby_piece<double>(item, piece, call) : axpby_piece<float>(item, piece, call);
-    if (bad) raise(call.found_inf);
+    const BadValue::Word bad =
+        wide ? axpby_piece<double>(item, piece, call) : axpby_piece<float>(item, piece, call);
+    if (bad == BadValue::kNone) return;
+    raise(call.found_inf);
+    lower(call.first, bad);
   });
 }
 

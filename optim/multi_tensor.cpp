@@ -143,17 +143,25 @@ std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
   return tuples;
 }
 
-void run_axpby(std::string_view op, std::span<const Tuple> tuples, const Factor& a, double b,
-               CheckFinite check, const Tensor& found_inf) {
+/** `items` without their results where `writes` is false. */
+void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool writes, const Factor& a,
+               const Factor& b, CheckFinite check, const FoundInf& found) {
+  std::vector<Tuple> tuples;
+  tuples.reserve(items.size());
+  for (const AxpbyTensors& t : items)
+    tuples.push_back(writes ? Tuple{{t.x, t.y, t.out}, 1u << 2} : Tuple{{t.x}, 0});
   for (const Tuple& tuple : tuples) {
     check_tuple(op, tuple);
-    require_same_device(op, found_inf, first_of(tuple).device());
+    require_same_device(op, found.flag, first_of(tuple).device());
+    require_same_device(op, found.first, first_of(tuple).device());
   }
   for (const Device device : devices_of(tuples))
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
-  float* flag = found_inf.defined() ? found_inf.data<float>() : nullptr;
-  for_each_device(tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, device});
+  float* flag = found.flag.defined() ? found.flag.data<float>() : nullptr;
+  auto* first = found.first.defined() ? static_cast<BadValue::Word*>(found.first.raw_data()) : nullptr;
+  for_each_device(tuples, [&](Packed& packed, Device device) {
+    for (MultiItem& item : packed.items) item.index = items[item.index].number;
+    list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, first, device});
   });
 }
 
@@ -182,16 +190,13 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
   });
 }
 
-void axpby(std::span<const AxpbyTensors> items, const Factor& a, double b, CheckFinite check,
-           const Tensor& found_inf) {
-  std::vector<Tuple> tuples;
-  tuples.reserve(items.size());
-  for (const AxpbyTensors& t : items) tuples.push_back({{t.x, t.y, t.out}, 1u << 2});
-  run_axpby("axpby", tuples, a, b, check, found_inf);
+void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
+           const FoundInf& found) {
+  run_axpby("axpby", items, true, a, b, check, found);
 }
 
-void check_finite(std::span<const Tensor> tensors, const Tensor& found_inf) {
-  run_axpby("check_finite", tuples_of(tensors), 1, 0, CheckFinite::x, found_inf);
+void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found) {
+  run_axpby("check_finite", items, false, 1, 0, CheckFinite::x, found);
 }
 
 // ---- norms ------------------------------------------------------------------------------------------------------------

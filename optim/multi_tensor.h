@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../tensor/tensor.h"
+#include "bad_value.h"
 #include "factor.h"
 
 namespace mezzo::optim {
@@ -20,7 +21,8 @@ struct MZ_API MultiItem {
   std::array<void*, kMaxLists> data{};  // null where the item has no tensor in that list
   std::array<DType, kMaxLists> dtype{};
   std::int64_t numel = 0;
-  std::size_t index = 0;  // place in the list that was given: items without elements are left out
+  std::size_t index =
+      0;  // place in the list that was given, or what its caller knows it by: items without elements are left out
 };
 
 /** Elements per unit of work, counted from each tensor's start: how work is cut depends on the sizes alone. */
@@ -74,16 +76,23 @@ enum class CheckFinite : std::uint8_t { none, x, y, either };
 /** One item of axpby; y may be undefined and then counts as absent, not as zero. `out` may be x or y. */
 struct MZ_API AxpbyTensors {
   Tensor x, y, out;
+  std::uint32_t number = 0;  // what a BadValue knows it by
+};
+
+/** Where it is noted, on the device of the tensors, that values are not finite; both may be undefined. */
+struct MZ_API FoundInf {
+  Tensor flag;   // f32, one element: becomes 1
+  Tensor first;  // i64, one element: becomes the first one's BadValue, unless that of an earlier one is less
 };
 
 /** out = a x + b y for every item, or a x without a y; in f32 (f64 where out is f64), products and sum rounded one by one, the result once
- *  into out. Where a checked value is not finite, 1 is stored to `found_inf` (f32, one element, may be undefined); the values are written
- *  all the same. A factor of 1 leaves every value as it is. Errors: ShapeError, DeviceError; nothing is written then. */
-MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, double b, CheckFinite check,
-                  const Tensor& found_inf);
+ *  into out. Where a checked value is not finite, that is noted in `found`; the values are written all the same. A factor of 1 leaves every
+ *  value as it is. Errors: ShapeError, DeviceError; nothing is written then. */
+MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
+                  const FoundInf& found);
 
-/** Stores 1 to `found_inf` (f32, one element) where a value is not finite; writes nothing else. Errors: DeviceError. */
-MZ_API void check_finite(std::span<const Tensor> tensors, const Tensor& found_inf);
+/** Notes in `found` where an x is not finite; writes nothing else. Errors: DeviceError. */
+MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found);
 
 struct NormOptions {
   double p = 2;           // p > 0; infinity gives the largest magnitude
@@ -111,10 +120,10 @@ MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& opt
 
 /** What the kernels of list arithmetic are called with. */
 struct AxpbyCall {
-  Factor a;
-  double b;
+  Factor a, b;
   CheckFinite check;
-  float* found_inf;  // may be null
+  float* found_inf;       // may be null
+  BadValue::Word* first;  // may be null
   Device device;
 };
 struct NormCall {

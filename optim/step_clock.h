@@ -24,6 +24,8 @@ class MZ_API StepClock final : public CaptureGuest, public std::enable_shared_fr
   explicit StepClock(Optimizer& optimizer) : optimizer_(&optimizer) {}
   /** The optimizer ends. */
   void detach() { optimizer_ = nullptr; }
+  /** Null once it has ended. */
+  const Optimizer* owner() const { return optimizer_; }
 
   /** Brings to the device what the host knows and the device does not; in a captured step, its replays will.
    *  Errors: CapturePostponed, OutOfMemory. */

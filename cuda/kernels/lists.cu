@@ -10,6 +10,7 @@ namespace mezzo::gpu {
 namespace {
 
 using optim::AxpbyCall;
+using optim::BadValue;
 using optim::CheckFinite;
 using optim::NormCall;
 
@@ -47,8 +48,8 @@ __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_consta
   const bool has_y = x.data[kY] != nullptr;
   const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
   const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
-  const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b);
-  bool bad = false;
+  const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b.value());
+  BadValue::Word bad = BadValue::kNone;  // the calling thread's first
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
     C xs[kListRun], ys[kListRun], out[kListRun];
     load_items<C>(x, kX, item.vectors, at, n, xs);
@@ -56,12 +57,18 @@ __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_consta
 #pragma unroll
     for (int k = 0; k < kListRun; ++k) {
       if (k >= n) continue;
-      bad = bad || (check_x && !finite(xs[k])) || (check_y && !finite(ys[k]));
+      const bool bad_x = check_x && !finite(xs[k]);
+      if (bad == BadValue::kNone && (bad_x || (check_y && !finite(ys[k]))))
+        bad = BadValue::word(x.index, at + k, bad_x ? xs[k] : ys[k]);
       out[k] = has_y ? a * xs[k] + b * ys[k] : a * xs[k];
     }
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
-  if (bad && call.found_inf) *call.found_inf = 1;  // all that write it write the same
+  if (bad == BadValue::kNone) return;
+  if (call.found_inf) *call.found_inf = 1;  // all that write it write the same
+  // Once an earlier one is noted, later ones need not queue up for the word.
+  if (call.first && bad < *static_cast<const volatile BadValue::Word*>(call.first))
+    atomicMin(call.first, bad);
 }
 
 void axpby(std::span<const MultiItem> items, const AxpbyCall& call) {

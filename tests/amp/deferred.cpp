@@ -177,7 +177,7 @@ TEST_CASE("a scaler remembers in which direction a deferred scale went", "[defer
   one.step(scaler, 1);
   one.step(scaler, kInf);
   CHECK(scaler.get_scale() == 4);
-  CHECK(scaler.events().back().text() == "step 2: 8 -> 4 (overflow)");
+  CHECK(scaler.events().back().text() == "step 2: 8 -> 4 (overflow, inf at [0] of parameter 0)");
   one.step(scaler, 1);
   one.step(scaler, 1);
   CHECK(scaler.get_scale() == 8);

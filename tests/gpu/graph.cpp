@@ -122,6 +122,101 @@ TEST_CASE("captured steps with a GradScaler give the bits of steps that are run"
     }
 }
 
+namespace {
+
+/** Trains with gradients that stay scaled until the step, from one scope an iteration or more. */
+std::vector<double> with_held_gradients(const std::string& level, int scopes, Way way) {
+  manual_seed(7);
+  Net net;
+  net.to(kDevice);
+  optim::FusedSGD optimizer(
+      net.parameters(),
+      {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01, .materialize_master_grads = false});
+  auto session = amp::initialize(net, optimizer, {.opt_level = level, .num_losses = 2, .verbosity = 0});
+  session.loss_scaler(0).set_loss_scale(3000);
+  session.loss_scaler(1).set_loss_scale(700);
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        Tensor loss;
+        for (int i = 0; i < scopes; ++i) {
+          loss = cross_entropy(net(in[0] * (1.0 + i)), in[1]);
+          amp::scale_loss(loss, optimizer, {.loss_id = i % 2},
+                          [](const Tensor& scaled) { scaled.backward(); });
+        }
+        if (way == Way::host)
+          optimizer.step({.max_norm = 5});
+        else
+          amp::step_deferred(optimizer, {.max_norm = 5});
+        return {loss};
+      },
+      way == Way::captured);
+  std::vector<double> numbers;
+  for (int i = 0; i < kSteps; ++i) {
+    const std::vector<Tensor> in = batch(8, i == 4 || i == 7 || i == 8);
+    std::vector<Tensor> results;
+    const emulator::Counters cost = cost_of([&] { results = step(in); });
+    if (way != Way::host && i > 2) CHECK(cost.synchronisations == 0);
+    add_all(numbers, results[0]);
+  }
+  for (const Tensor& p : net.parameters()) add_all(numbers, p);
+  add_all(numbers, optimizer.state_dict());
+  for (const int i : {0, 1}) numbers.push_back(session.loss_scaler(i).loss_scale());
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("gradients that stay scaled until the step are deferred and captured too", "[gpu][graph]") {
+  for (const int scopes : {1, 3}) {
+    INFO(scopes);
+    const std::vector<double> host = with_held_gradients("O2", scopes, Way::host);
+    CHECK(same(with_held_gradients("O2", scopes, Way::deferred), host));
+    CHECK(same(with_held_gradients("O2", scopes, Way::captured), host));
+  }
+}
+
+namespace {
+
+/** What is told of the scale after each step. */
+std::vector<std::string> events_of(Way way) {
+  manual_seed(8);
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        const Tensor loss = sum(net(in[0]) * in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        if (way == Way::host)
+          optimizer.step();
+        else
+          amp::step_deferred(optimizer);
+        return {};
+      },
+      way == Way::captured);
+  std::vector<std::string> texts;
+  for (int i = 0; i < kSteps; ++i) {
+    const Tensor factors = ones({8, 4});
+    if (i % 3 == 2) factors.select(1, i % 4).fill_(i % 2 == 0 ? HUGE_VAL : -HUGE_VAL);
+    step({batch(8, false)[0], factors.to(kDevice)});
+    const auto events = session.loss_scaler().events();
+    texts.push_back(events.empty() ? "" : events.back().text());
+  }
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("captured steps name the gradient that overflowed", "[gpu][graph]") {
+  const std::vector<std::string> host = events_of(Way::host);
+  CHECK(host.back().find(" of first.weight)") != std::string::npos);
+  CHECK(events_of(Way::deferred) == host);
+  CHECK(events_of(Way::captured) == host);
+}
+
 TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu][graph]") {
   NEED_DEVICE();
   const auto train = [](bool capture, std::size_t* captures) {

@@ -69,7 +69,7 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and 
   const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice),
                out = zeros({5000}, {.device = kDevice});
   const optim::AxpbyTensors item{dx, dy, out};
-  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::either, flag);
+  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::either, {flag, {}});
   CHECK(values(out) == values(0.5 * x + y * -2.0));
   CHECK(flag.item<float>() == 0);
   const auto expected = optim::norms(std::vector{x, h, zeros({0})}, {.inv_scale = 0.25});
@@ -80,8 +80,11 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and 
   CHECK(values(got.total)[0] == Approx(values(expected.total)[0]).epsilon(1e-12));
   CHECK(flag.item<float>() == 0);
   dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
-  optim::check_finite(std::vector{dh, dx}, flag);
+  const Tensor first = full({}, -1, {.dtype = i64, .device = kDevice});
+  optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}}, {flag, first});
   CHECK(flag.item<float>() == 1);
+  const auto bad = optim::BadValue::of(static_cast<optim::BadValue::Word>(first.item<std::int64_t>()));
+  CHECK((bad.number == 7 && bad.element == 4321 && bad.kind == optim::BadValue::Kind::infinity));
   flag.fill_(0);
   (void)optim::norms(std::vector{dh, dx}, {.found_inf = flag});
   CHECK(flag.item<float>() == 1);

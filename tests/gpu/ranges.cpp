@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../tensor/nested_trace.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -27,20 +28,29 @@ struct Net : nn::Model<Net> {
 };
 
 /** Counts what it is told. */
-struct Observer final : TraceHook {
+struct Observer final : NestedTrace {
   int depth = 0, entered = 0, traced = 0, backward = 0;
-  TraceHook* outer = std::exchange(thread_hooks().trace, this);
-  ~Observer() { thread_hooks().trace = outer; }
-  void trace(const OpRow&, Inputs, Outputs) override { ++traced; }
-  void enter_forward(const OpRow&) override {
+  void trace(const OpRow& row, Inputs in, Outputs out) override {
+    NestedTrace::trace(row, in, out);
+    ++traced;
+  }
+  void enter_forward(const OpRow& row) override {
+    NestedTrace::enter_forward(row);
     ++depth;
     ++entered;
   }
-  void leave_forward(const OpRow&) noexcept override { --depth; }
-  void enter_backward(const OpRow&) override { ++depth; }
-  void leave_backward(const OpRow&, Inputs, Inputs) override {
+  void leave_forward(const OpRow& row) noexcept override {
+    --depth;
+    NestedTrace::leave_forward(row);
+  }
+  void enter_backward(const OpRow& row) override {
+    NestedTrace::enter_backward(row);
+    ++depth;
+  }
+  void leave_backward(const OpRow& row, Inputs gy, Inputs gradients) override {
     --depth;
     ++backward;
+    NestedTrace::leave_backward(row, gy, gradients);
   }
 };
 
@@ -97,19 +107,21 @@ TEST_CASE("observers on either side of the ranges see what they saw before", "[g
     const Net net;  // whose gradients are not added to others
     sum(net(x)).backward();
   };
-  Observer alone;
-  work();
-  CHECK((alone.depth == 0 && alone.traced > 0 && alone.backward > 0 && alone.entered >= alone.traced));
-  thread_hooks().trace = nullptr;
   Observer outside;
+  work();
+  const int traced = outside.traced, backward = outside.backward;
+  CHECK((outside.depth == 0 && traced > 0 && backward > 0 && outside.entered >= traced));
   {
     const gpu::emit_nvtx ranges;
     const amp::detect_nonfinite watch;  // passes on to the ranges, and they to the observer
+    const Observer inside;
     const Names names = ranges_of(work);
     CHECK(std::count(names.begin(), names.end(), "bwd/relu") == 1);
     CHECK(std::count(names.begin(), names.end(), "fwd/relu") == 1);
+    CHECK((inside.depth == 0 && inside.traced == traced && inside.backward == backward));
   }
   CHECK(outside.depth == 0);
-  CHECK(outside.traced == alone.traced);
-  CHECK(outside.backward == alone.backward);
+  CHECK(outside.traced == 2 * traced);
+  CHECK(outside.backward == 2 * backward);
+  CHECK(thread_hooks().trace == &outside);
 }

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "../../tensor/nested_trace.h"
 #include "samples.h"
 
 namespace cases::joined {
@@ -28,12 +28,12 @@ inline bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b
 }
 
 /** The names of the ops that are called while it lives. */
-struct Names final : mezzo::TraceHook {
+struct Names final : mezzo::NestedTrace {
   std::vector<std::string> names;
-  Names() : outer(std::exchange(mezzo::thread_hooks().trace, this)) {}
-  ~Names() { mezzo::thread_hooks().trace = outer; }
-  void trace(const OpRow& row, Inputs, Outputs) override { names.emplace_back(row.traits.name); }
-  TraceHook* outer;
+  void trace(const OpRow& row, Inputs in, Outputs out) override {
+    NestedTrace::trace(row, in, out);
+    names.emplace_back(row.traits.name);
+  }
 };
 
 inline int count(const std::vector<std::string>& names, std::string_view name) {

@@ -275,9 +275,10 @@ TEST_CASE("norms of lists: of everything, of each, scaled, with a flag for what 
   CHECK(largest.each.to_vector<double>()[0] == 4);
   CHECK(std::isnan(largest.total.item<double>()));
   flag.fill_(0);
-  optim::check_finite(std::vector{x, empty, y}, flag);
+  optim::check_finite(std::vector<optim::AxpbyTensors>{{x, {}, {}}, {empty, {}, {}}, {y, {}, {}}},
+                      {flag, {}});
   CHECK(flag.item<float>() == 0);
-  optim::check_finite(std::vector{x, bad}, flag);
+  optim::check_finite(std::vector<optim::AxpbyTensors>{{x, {}, {}}, {bad, {}, {}}}, {flag, {}});
   CHECK(flag.item<float>() == 1);
   CHECK(bits(bad)[0] == 1);
 }

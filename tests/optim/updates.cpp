@@ -170,7 +170,7 @@ TEST_CASE("axpby writes everything and reports what is not finite") {
   const auto run = [&](optim::CheckFinite check) {
     const Tensor flag = zeros({});
     const optim::AxpbyTensors item{x, y, out};
-    optim::axpby({&item, 1}, 0.5, 2, check, flag);
+    optim::axpby({&item, 1}, 0.5, 2, check, {flag, {}});
     CHECK(out.to_vector<double>()[0] == 2.5);
     CHECK(out.to_vector<double>()[1] == inf);
     CHECK(std::isnan(out.to_vector<double>()[2]));
@@ -181,7 +181,7 @@ TEST_CASE("axpby writes everything and reports what is not finite") {
   CHECK(run(optim::CheckFinite::y) == 1);
   const Tensor clean = tensor(1.0), flag = zeros({});
   const optim::AxpbyTensors item{clean, {}, clean};
-  optim::axpby({&item, 1}, 3, 0, optim::CheckFinite::either, flag);
+  optim::axpby({&item, 1}, 3, 0, optim::CheckFinite::either, {flag, {}});
   CHECK(flag.item<float>() == 0);
   CHECK(clean.item<float>() == 3);
 }

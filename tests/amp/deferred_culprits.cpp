@@ -1,0 +1,152 @@
+// Deferred steps name the gradient that overflowed as steps that wait do, although the host has not looked at it.
+#include <cmath>
+#include <random>
+
+#include "../support/catch.h"
+#include "nets.h"
+
+using namespace nets;
+
+namespace {
+
+std::vector<Device> devices() {
+  return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
+}
+
+std::string latest(const std::vector<amp::ScaleEvent>& events) {
+  return events.empty() ? "" : events.back().text();
+}
+
+/** Parameters of which some get a bad gradient. */
+struct Recipients {
+  explicit Recipients(Device device) {
+    for (const Shape& shape : {Shape{3, 4}, Shape{70}, Shape{2, 3, 7}})
+      params.push_back(ones(shape).to(device).requires_grad_());
+    params.push_back(ones({2, 3, 5, 4}).to(MemoryFormat::channels_last).to(device).requires_grad_());
+  }
+  std::vector<Tensor> params;
+
+  /** A loss whose gradients are finite but for one element of some. */
+  Tensor loss(std::mt19937& chance, bool overflows) const {
+    Tensor loss = zeros({}, {.device = params[0].device()});
+    for (const Tensor& p : params) {
+      std::vector<double> factors(static_cast<std::size_t>(p.numel()), 0.5);
+      const std::size_t place = chance() % factors.size();
+      const double bad[] = {HUGE_VAL, -HUGE_VAL, std::nan("")};
+      if (overflows && chance() % 2 == 0) factors[place] = bad[chance() % 3];
+      loss = loss + sum(p * tensor(factors, p.shape()).to(p.memory_format()).to(p.device()));
+    }
+    return loss;
+  }
+};
+
+/** What a GradScaler tells of 20 steps of two optimizers, the first of which does not unscale itself. */
+std::vector<std::string> with_scaler(Device device, bool defers, unsigned seed) {
+  std::mt19937 chance(seed);
+  const Recipients first(device), second(device);
+  optim::SGD sgd(first.params, {.lr = 0.1});
+  optim::FusedAdam adam(second.params, {.lr = 0.1});
+  amp::GradScaler scaler({.growth_interval = 3, .max_consecutive_skips = 0});
+  std::vector<std::string> texts;
+  for (int step = 0; step < 20; ++step) {
+    sgd.zero_grad();
+    adam.zero_grad();
+    const bool overflows[] = {chance() % 4 == 0, chance() % 4 == 0};
+    scaler.scale(first.loss(chance, overflows[0]) + second.loss(chance, overflows[1])).backward();
+    for (optim::Optimizer* optimizer :
+         {static_cast<optim::Optimizer*>(&sgd), static_cast<optim::Optimizer*>(&adam)})
+      if (defers)
+        scaler.step_deferred(*optimizer);
+      else
+        (void)scaler.step(*optimizer);
+    scaler.update();
+    texts.push_back(latest(scaler.events()));
+  }
+  return texts;
+}
+
+enum class Scopes { one, of_both, delayed };
+
+/** What a session tells of the same; with `delayed`, every other scope leaves its check to the next, and which of the two is named is left open. */
+std::vector<std::string> with_session(Device device, bool defers, Scopes scopes, unsigned seed) {
+  std::mt19937 chance(seed);
+  struct Model : nn::Model<Model> {
+    Tensor forward(const Tensor& x) const { return x; }
+    void add_all(const Recipients& recipients, const std::string& name) {
+      for (std::size_t i = 0; i < recipients.params.size(); ++i)
+        add_parameter(name + std::to_string(i), recipients.params[i]);
+    }
+  } model;
+  const Recipients first(device), second(device);
+  model.add_all(first, "a");
+  model.add_all(second, "b");
+  optim::FusedSGD sgd(first.params, {.lr = 0.1});
+  optim::FusedAdam adam(second.params, {.lr = 0.1});
+  std::vector<optim::Optimizer*> both{&sgd, &adam};
+  if (scopes == Scopes::one) both.resize(1);
+  amp::Options options = quiet("O1");
+  options.max_consecutive_skips = 0;
+  auto session = amp::initialize(model, amp::OptimizerList(both), options);
+  std::vector<std::string> texts;
+  for (int step = 0; step < 20; ++step) {
+    for (optim::Optimizer* optimizer : both) optimizer->zero_grad();
+    for (const bool delays : {true, false}) {
+      if (delays && scopes != Scopes::delayed) continue;
+      Tensor loss = first.loss(chance, chance() % 4 == 0);
+      if (both.size() > 1) loss = loss + second.loss(chance, chance() % 4 == 0);
+      amp::scale_loss(loss, amp::OptimizerList(both), {.delay_overflow_check = delays},
+                      [](const Tensor& scaled) { scaled.backward(); });
+    }
+    for (optim::Optimizer* optimizer : both)
+      if (defers)
+        amp::step_deferred(*optimizer);
+      else
+        (void)optimizer->step();
+    std::string text = latest(session.loss_scaler().events());
+    if (scopes == Scopes::delayed && text.find(" of ") != std::string::npos)
+      text = text.substr(0, text.find(", ")) + " of one of them";
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("a GradScaler names what overflowed in deferred steps", "[deferred][history]") {
+  for (const Device device : devices())
+    for (unsigned seed = 1; seed <= 6; ++seed) {
+      INFO(str(device) << " seed " << seed);
+      CHECK(with_scaler(device, true, seed) == with_scaler(device, false, seed));
+    }
+}
+
+TEST_CASE("a session names what overflowed in deferred steps", "[deferred][history]") {
+  for (const Device device : devices())
+    for (const Scopes scopes : {Scopes::one, Scopes::of_both, Scopes::delayed})
+      for (unsigned seed = 1; seed <= 4; ++seed) {
+        INFO(str(device) << " seed " << seed << " scopes " << static_cast<int>(scopes));
+        CHECK(with_session(device, true, scopes, seed) == with_session(device, false, scopes, seed));
+      }
+}
+
+TEST_CASE("of steps that nobody has asked about the last overflow is named", "[deferred][history]") {
+  for (const Device device : devices()) {
+    const Tensor p = ones({2, 3}, {.device = device}).requires_grad_();
+    optim::FusedAdam optimizer({p}, {.lr = 0.1});
+    amp::GradScaler scaler({.init_scale = 64});
+    const auto step = [&](std::int64_t bad) {
+      optimizer.zero_grad();
+      const Tensor factor = ones({6}, {.device = device});
+      if (bad >= 0) factor.select(0, bad).fill_(HUGE_VAL);
+      scaler.scale(sum(p * factor.view({2, 3}))).backward();
+      scaler.step_deferred(optimizer);
+      scaler.update();
+    };
+    for (const int bad : {-1, 1, -1, 5, -1}) step(bad);
+    optimizer.zero_grad();  // what the host could look at is gone
+    REQUIRE(scaler.events().size() == 1);
+    CHECK(scaler.events()[0].text() == "step 5: 64 -> 16 (overflow, inf at [1,2] of parameter 0)");
+    step(-1);
+    CHECK(scaler.events().size() == 1);
+  }
+}
