@@ -1,7 +1,9 @@
-// Whether the emulated machine has cuDNN: without it the kernels of our own do all convolutions.
+// Whether the emulated machine has cuDNN: without it the kernels of our own do all convolutions and attention. And whether that is without faults.
 // Sees: ../../tensor/macros.h.
-// Read next: dnn.cpp.
+// Read next: dnn.cpp, dnn_attention.cpp.
 #pragma once
+
+#include <cstdint>
 
 #include "../../tensor/macros.h"
 
@@ -9,5 +11,15 @@ namespace mezzo::emulator {
 
 MZ_API bool has_dnn();
 MZ_API void set_has_dnn(bool has);
+
+/** What is wrong with the library's attention. */
+enum class AttentionFault : std::uint8_t {
+  none,
+  sees_one_more,  // causal: query i sees key i + 1
+  loses_nan,
+  varies,  // from run to run
+  fails,   // with an error
+};
+MZ_API void set_attention_fault(AttentionFault fault);
 
 }  // namespace mezzo::emulator
