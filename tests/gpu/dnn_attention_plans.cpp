@@ -1,8 +1,6 @@
 // What cuDNN makes of our attention, without a GPU: its fused engines are asked for plans for an H200 and for an A100 that are described to it.
 #include <mezzo.h>
 
-#include <dlfcn.h>
-
 #include "../../cuda/dnn_plan.h"
 #include "described.h"
 
@@ -12,13 +10,6 @@ using namespace mezzo::gpu::dnn;
 namespace {
 
 using Wanted = Attention::Wanted;
-
-/** The driver of the machine, else one that stands in for it: whichever is there first is the one that cuDNN finds. */
-bool has_driver() {
-  static const bool found =
-      dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) || dlopen(MZ_DRIVER_STAND_IN, RTLD_NOW | RTLD_GLOBAL);
-  return found;
-}
 
 /** Heads side by side in rows of `across` heads: 1 where each is by itself, 3 times the heads for thirds of one projection. */
 struct Case {
@@ -63,12 +54,8 @@ Attention attention(const Case& c, DType dtype, Wanted wanted) {
 
 }  // namespace
 
-#define NEED_PLANS() \
-  NEED_CUDNN();      \
-  if (!has_driver()) SKIP_TEST("no driver, nor one that stands in for it")
-
 TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and on Ampere", "[dnn]") {
-  NEED_PLANS();
+  NEED_CUDNN();
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     const Descriptor device = described::properties(gpu);
     for (const Case& c : kCases)
@@ -83,7 +70,7 @@ TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and
 }
 
 TEST_CASE("cuDNN has an engine for heads that share keys", "[dnn]") {
-  NEED_PLANS();
+  NEED_CUDNN();
   const Descriptor device = described::properties();
   for (const std::int64_t key_heads : {1, 2})
     CHECK(plan(attention({"", 2, 8, key_heads, 64, 80, 64, 64, true}, bf16, Wanted::y),
@@ -92,7 +79,7 @@ TEST_CASE("cuDNN has an engine for heads that share keys", "[dnn]") {
 
 TEST_CASE("the gradients of attention that cuDNN is asked for add nothing up in memory as it comes",
           "[dnn]") {
-  NEED_PLANS();
+  NEED_CUDNN();
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     INFO(gpu.name);
     const Descriptor device = described::properties(gpu);

@@ -1,4 +1,5 @@
-// A driver that only loads kernels, and runs none: engines of cuDNN that compile theirs want one even for a device that is only described to them.
+// A driver that loads kernels for any device and runs none: engines of cuDNN that compile theirs want one even for a device that is only described to
+// them, and a machine's own would want that device.
 #define MZ_EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace {
