@@ -92,8 +92,8 @@ Verdicts& verdicts() {
   return all;
 }
 
-/** The compute capability that the library's attention begins with; and that from which on its gradients need more than the right graph to give the
- *  same bits every time. */
+/** The compute capability that the library's attention begins with; and that from which on NVIDIA picks the engine of gradients by hand for the same
+ *  bits every time, where it leaves older ones to the graph. */
 constexpr int kAmpere = 80, kBlackwell = 100;
 
 }  // namespace

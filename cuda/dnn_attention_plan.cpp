@@ -1,7 +1,5 @@
 // Attention as a graph of cuDNN's operations: the patterns that its fused engines know, forward and backward. (Its single operation for all of
-// attention, CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, has no causal form before 9.21, and its counterpart for gradients is for newer GPUs.)
-#include <limits>
-
+// attention has no causal form before cuDNN 9.21, and 9.19 refuses its counterpart for gradients on Hopper and Ampere.)
 #include "dnn_plan.h"
 
 namespace mezzo::gpu::dnn {
