@@ -137,7 +137,7 @@ class Trial {
     Tensor gradients[] = {results(queries(problem_.features), problem_.dtype, device_),
                           results(keys(problem_.features), problem_.dtype, device_),
                           results(keys(problem_.values), problem_.dtype, device_),
-                          results({1, 1, 1, 1, 0}, DType::f32, device_)};
+                          room({1, 1, 1, 1, 0}, DType::f32, device_)};
     own_attention_backward(given, gradients, {.forward = attrs_});
     return {numbers_of(gradients[0]), numbers_of(gradients[1]), numbers_of(gradients[2])};
   }
