@@ -1,5 +1,6 @@
 #include "dnn.h"
 
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -36,6 +37,21 @@ Key key_of(const Convolution& c) {
   return key;
 }
 
+/** Operands of a plan: addresses by name. Those of the host are read before execution returns. */
+class Operands {
+ public:
+  void add(std::int64_t name, const void* address) {
+    names_.push_back(name);
+    addresses_.push_back(const_cast<void*>(address));
+  }
+  const std::vector<std::int64_t>& names() const { return names_; }
+  const std::vector<void*>& addresses() const { return addresses_; }
+
+ private:
+  std::vector<std::int64_t> names_;
+  std::vector<void*> addresses_;
+};
+
 /** Handle and plans of a device. */
 class DeviceState {
  public:
@@ -43,28 +59,23 @@ class DeviceState {
     check(Library::get().cudnnCreate(&handle_), "cudnnCreate");
   }
 
-  bool run(const Convolution& c, runtime::Stream stream) {
+  /** Runs the plan for a problem, which is made where its key is new. False where there is none. */
+  template <class Problem>
+  bool run(const Problem& problem, const Key& key, const Operands& operands, runtime::Stream stream) {
     const std::lock_guard lock(mutex_);
-    const auto [entry, fresh] = plans_.try_emplace(key_of(c));
-    if (fresh) entry->second = plan(c, {.handle = handle_});
+    const auto [entry, fresh] = plans_.try_emplace(key);
+    if (fresh) entry->second = plan(problem, {.handle = handle_});
     if (!entry->second) return false;
-    execute(*entry->second, c, stream);
+    execute(*entry->second, operands, stream);
     return true;
   }
 
  private:
-  void execute(const Plan& plan, const Convolution& c, runtime::Stream stream) {
-    std::vector<std::int64_t> names{kX, kWeight, kY};
-    std::vector<void*> arrays{const_cast<void*>(c.x.data), const_cast<void*>(c.weight),
-                              const_cast<void*>(c.y.data)};
-    if (c.bias) {
-      names.push_back(kBias);
-      arrays.push_back(const_cast<void*>(c.bias));
-    }
+  void execute(const Plan& plan, const Operands& operands, runtime::Stream stream) {
     const Tensor room = plan.workspace > 0 ? workspace(plan.workspace, device_) : Tensor{};
     Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names);
-    arguments.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, arrays);
+    arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, operands.names());
+    arguments.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, operands.addresses());
     arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, room.defined() ? room.raw_data() : nullptr);
     check(arguments.finalize() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendFinalize");
     const Library& library = Library::get();
@@ -92,8 +103,42 @@ DeviceState& state_of(Device device) {
 
 }  // namespace
 
-bool convolve(const Convolution& convolution, Device device, runtime::Stream stream) {
-  return Library::get().usable() && state_of(device).run(convolution, stream);
+bool convolve(const Convolution& c, Device device, runtime::Stream stream) {
+  if (!Library::get().usable()) return false;
+  Operands operands;
+  operands.add(kX, c.x.data);
+  operands.add(kWeight, c.weight);
+  operands.add(kY, c.y.data);
+  if (c.bias) operands.add(kBias, c.bias);
+  return state_of(device).run(c, key_of(c), operands, stream);
+}
+
+bool attend(const Attention& a, Device device, runtime::Stream stream) {
+  // Before that gradients of a number of keys that is no multiple of 128 could read beyond them in a captured step.
+  constexpr std::size_t kOldest = 91600;
+  const Library& library = Library::get();
+  if (!library.usable() || library.cudnnGetVersion() < kOldest) return false;
+  const float scale = static_cast<float>(a.scale), one = 1, masked = -std::numeric_limits<float>::infinity();
+  const bool gradients = a.wanted == Attention::Wanted::gradients;
+  Operands operands;
+  operands.add(kQ, a.q.data);
+  operands.add(kK, a.k.data);
+  operands.add(kV, a.v.data);
+  operands.add(kY, a.y);
+  operands.add(kLogSums, a.log_sums);
+  operands.add(kScale, &scale);
+  if (a.is_causal) operands.add(kMasked, &masked);
+  Tensor offsets;
+  if (gradients) {
+    offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
+    operands.add(kOffsets, offsets.raw_data());
+    operands.add(kG, a.g.data);
+    operands.add(kDq, a.dq);
+    operands.add(kDk, a.dk);
+    operands.add(kDv, a.dv);
+    operands.add(kOne, &one);
+  }
+  return state_of(device).run(a, a.kind(), operands, stream);
 }
 
 std::string description() {

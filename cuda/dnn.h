@@ -1,9 +1,10 @@
-// The convolution as cuDNN takes it: one struct, one call, so narrow that the emulated build puts its own behind it.
+// Convolution and attention as cuDNN takes them: a struct and a call each, so narrow that the emulated build puts its own behind them.
 // Sees: ../tensor/ops/conv_geometry.h, runtime.h.
-// Read next: dnn.cpp (on cuDNN), ../tests/emulator/dnn.cpp (on the host), kernels/conv.cu (who calls it).
+// Read next: dnn.cpp (on cuDNN), ../tests/emulator/dnn.cpp (on the host), kernels/conv.cu and attention_library.cpp (who call it).
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "../tensor/ops/conv_geometry.h"
 #include "runtime.h"
@@ -26,6 +27,37 @@ struct Convolution {
 /** Puts the convolution into the stream. False where there is no cuDNN or it has no engine for this: then nothing was done. Only engines that
  *  give the same bits every time unless allow_nondeterministic(), and for f32 no Tensor Cores unless allow_tf32(). Errors: CudaError. */
 bool convolve(const Convolution& convolution, Device device, runtime::Stream stream);
+
+/** y = softmax(scale q k^T) v for each head of each entry of a batch, with the logarithm of each row's sum of exponentials; or, with both given, the
+ *  gradients of q, k and v. f16 or bf16; sums in f32, but probabilities, and in the gradients those of the scores, are rounded to the dtype. */
+struct Attention {
+  /** Matrices by entry and head, whose rows are at multiples of 16 bytes; the elements of a row lie side by side. */
+  struct Rows {
+    const void* data = nullptr;
+    std::int64_t entry = 0, head = 0, row = 0;  // elements from one to the next
+  };
+  enum class Wanted : std::uint8_t { y, gradients };
+  Wanted wanted = Wanted::y;
+  DType dtype = DType::f16;
+  std::int64_t entries = 1, heads = 1;
+  std::int64_t key_heads =
+      1;  // of k and v: each is for as many neighbouring heads of q; for gradients all heads have their own
+  std::int64_t queries = 1, keys = 1, features = 8, values = 8;  // the last two: multiples of 8, at most 128
+  bool is_causal = false;                                        // query i sees keys 0..i
+  double scale = 1;
+  Rows q = {}, k = {}, v = {};
+  Rows g = {};  // of y, where gradients are wanted
+  // Without gaps, in the order entry, head, row.
+  const void* y = nullptr;
+  const void* log_sums = nullptr;  // f32, natural logarithms
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+
+  /** All that a plan for it depends on: neither addresses nor the scale. */
+  std::vector<std::int64_t> kind() const;
+};
+
+/** The same for attention. Errors: CudaError. */
+bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
 /** Version of the library that was loaded, or why there is none. */
 std::string description();

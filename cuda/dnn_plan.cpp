@@ -12,9 +12,6 @@ namespace {
 using op::Volume;
 using Sizes = std::vector<std::int64_t>;
 
-/** Beside its operands an engine may use so many bytes; one that wants more is passed over. */
-constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
-
 Sizes strides_of(MemoryFormat format, const Sizes& sizes) {
   const Strides strides = strides_in(format, sizes);
   return {strides.begin(), strides.end()};
@@ -34,25 +31,13 @@ Sizes sizes_of(const Convolution& c, std::int64_t first, std::int64_t second, co
   return sizes;
 }
 
-struct Array {
-  ArrayName name;
-  const void* data;
-  Sizes sizes;
-  cudnnDataType_t type;
-  bool intermediate = false;  // never written to memory
-};
-
-Descriptor described(const Array& array, MemoryFormat format) {
-  Descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, array.type);
-  d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, array.sizes);
-  d.set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(format, array.sizes));
-  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, array.intermediate ? std::int64_t{'i'} : array.name);
-  d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
-        array.intermediate ? 16 : std::min<std::int64_t>(alignment(array.data), 16));
-  d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, array.intermediate);
-  check(d.finalize() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendFinalize");
-  return d;
+Array array(std::int64_t name, const void* data, const Sizes& sizes, cudnnDataType_t type,
+            MemoryFormat format) {
+  return {.name = name,
+          .sizes = sizes,
+          .strides = strides_of(format, sizes),
+          .type = type,
+          .alignment = std::min<std::int64_t>(alignment(data), 16)};
 }
 
 cudnnDataType_t compute_type(const Convolution& c) {
@@ -88,7 +73,6 @@ Descriptor geometry_of(const Convolution& c) {
   d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, spatial_part(c, pad_behind(g)));
   d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, spatial_part(c, g.dilation));
   d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, spatial_part(c, g.stride));
-  check(d.finalize() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendFinalize");
   return d;
 }
 
@@ -112,140 +96,60 @@ constexpr OperationNames kOperations[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-/** The arrays and the one or two operations on them, as the library's descriptors. */
-class Graph {
- public:
-  explicit Graph(const Convolution& c) : format_(c.format) {
-    const cudnnDataType_t type = data_type(c.x.dtype);
-    const std::int64_t channels_of_group = c.x.channels / c.geometry.groups;
-    const std::size_t at_x = add({kX, c.x.data, sizes_of(c, c.x.batch, c.x.channels, c.geometry.in), type});
-    const std::size_t at_weight =
-        add({kWeight, c.weight, sizes_of(c, c.y.channels, channels_of_group, c.geometry.kernel), type});
-    const Array y{kY, c.y.data, sizes_of(c, c.y.batch, c.y.channels, c.geometry.out),
-                  c.bias ? compute_type(c) : type, c.bias != nullptr};
-    const std::size_t at_y = add(y);
-
-    parts_.push_back(geometry_of(c));
-    const Descriptor& geometry = parts_.back();
-    const OperationNames& names = kOperations[static_cast<std::size_t>(c.wanted)];
-    Descriptor operation(names.type);
-    operation.set(names.x, parts_[at_x]);
-    operation.set(names.weight, parts_[at_weight]);
-    operation.set(names.y, parts_[at_y]);
-    operation.set(names.geometry, geometry);
-    operation.set(names.alpha, 1.0f);
-    operation.set(names.beta, 0.0f);
-    add_operation(std::move(operation));
-    if (c.bias) add_bias(c, y, at_y, type);
-  }
-
-  /** All of it as one, or none where the library has nothing for it. */
-  std::optional<Descriptor> descriptor(const Target& target) {
-    if (!supported_) return std::nullopt;
-    Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    if (target.handle) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
-    graph.set_list(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
-    if (!graph.finalize()) return std::nullopt;
-    return graph;
-  }
-
- private:
-  std::size_t add(const Array& array) {
-    parts_.push_back(described(array, format_));
-    return parts_.size() - 1;
-  }
-
-  void add_operation(Descriptor operation) {
-    supported_ = supported_ && operation.finalize();
-    parts_.push_back(std::move(operation));
-    operations_.push_back(parts_.back().handle());
-  }
-
-  /** The result plus one number per channel, before it is rounded. */
-  void add_bias(const Convolution& c, Array result, std::size_t at_sum, cudnnDataType_t type) {
-    result.intermediate = false;
-    result.type = type;
-    Array bias{kBias, c.bias, Sizes(result.sizes.size(), 1), type};
-    bias.sizes[1] = result.sizes[1];
-    const std::size_t at_bias = add(bias), at_result = add(result);
-    parts_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    Descriptor& plus = parts_.back();
-    plus.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
-    plus.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type(c));
-    supported_ = supported_ && plus.finalize();
-    Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, plus);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, parts_[at_sum]);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, parts_[at_bias]);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, parts_[at_result]);
-    add_operation(std::move(operation));
-  }
-
-  MemoryFormat format_;
-  std::vector<Descriptor>
-      parts_;  // in the order of their making; the library keeps pointers to what they hold
-  std::vector<cudnnBackendDescriptor_t> operations_;
-  bool supported_ = true;
-};
-
-struct Notes {
-  bool allowed = true, tensor_cores = false;
-};
-
-Notes notes_of(const Descriptor& config, const Convolution& c) {
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  config.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  Notes notes;
-  for (const auto note : engine.get_all<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                                     CUDNN_NUMERICAL_NOTE_TYPE_COUNT))
-    switch (note) {
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: notes.tensor_cores = true; break;
-      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-        notes.allowed = notes.allowed && allow_nondeterministic();
-        break;
-      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: notes.allowed = false; break;
-      default: break;
-    }
-  if (c.x.dtype == DType::f32 && notes.tensor_cores && !allow_tf32()) notes.allowed = false;
-  return notes;
+/** The result plus one number per channel, before it is rounded. */
+void add_bias(Graph& graph, const Convolution& c, Graph::Part sum, Array result) {
+  Array bias = array(kBias, c.bias, Sizes(result.sizes.size(), 1), result.type, c.format);
+  bias.sizes[1] = result.sizes[1];
+  bias.strides = strides_of(c.format, bias.sizes);
+  const Graph::Part at_bias = graph.add(bias), at_result = graph.add(result);
+  Descriptor plus(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  plus.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
+  plus.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type(c));
+  const Graph::Part at_plus = graph.add(std::move(plus));
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, graph[at_plus]);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, graph[sum]);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, graph[at_bias]);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, graph[at_result]);
+  graph.add_operation(std::move(operation));
 }
 
-std::optional<Plan> plan_of(const Descriptor& config, const Target& target) {
-  Plan plan{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
-  if (target.handle) plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
-  if (target.properties) plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
-  plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  if (!plan.engine.finalize()) return std::nullopt;
-  plan.workspace = plan.engine.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  if (plan.workspace > kMostWorkspace) return std::nullopt;
-  return plan;
+/** The arrays and the one or two operations on them. */
+Graph graph_of(const Convolution& c) {
+  Graph graph;
+  const cudnnDataType_t type = data_type(c.x.dtype);
+  const std::int64_t channels_of_group = c.x.channels / c.geometry.groups;
+  const Array x = array(kX, c.x.data, sizes_of(c, c.x.batch, c.x.channels, c.geometry.in), type, c.format);
+  const Array weight = array(kWeight, c.weight,
+                             sizes_of(c, c.y.channels, channels_of_group, c.geometry.kernel), type, c.format);
+  const Array y = array(kY, c.y.data, sizes_of(c, c.y.batch, c.y.channels, c.geometry.out), type, c.format);
+  Array sum = y;  // what a bias is still to be added to
+  sum.name = 'i';
+  sum.type = compute_type(c);
+  sum.alignment = 16;
+  sum.place = Array::Place::engine;
+  const Graph::Part at_x = graph.add(x), at_weight = graph.add(weight), at_y = graph.add(c.bias ? sum : y),
+                    geometry = graph.add(geometry_of(c));
+  const OperationNames& names = kOperations[static_cast<std::size_t>(c.wanted)];
+  Descriptor operation(names.type);
+  operation.set(names.x, graph[at_x]);
+  operation.set(names.weight, graph[at_weight]);
+  operation.set(names.y, graph[at_y]);
+  operation.set(names.geometry, graph[geometry]);
+  operation.set(names.alpha, 1.0f);
+  operation.set(names.beta, 0.0f);
+  graph.add_operation(std::move(operation));
+  if (c.bias) add_bias(graph, c, at_y, y);
+  return graph;
 }
 
 }  // namespace
 
 std::optional<Plan> plan(const Convolution& c, const Target& target) {
   if (!sizes_follow(c.geometry)) return std::nullopt;
-  Graph graph(c);
-  const std::optional<Descriptor> operations = graph.descriptor(target);
-  if (!operations) return std::nullopt;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    Descriptor choices(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    choices.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *operations);
-    choices.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-    if (target.properties) choices.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
-    if (!choices.finalize()) continue;
-    for (const Descriptor& config :
-         choices.get_list(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
-      const Notes notes = notes_of(config, c);
-      if (!notes.allowed) continue;
-      if (std::optional<Plan> found = plan_of(config, target)) {
-        found->tensor_cores = notes.tensor_cores;
-        return found;
-      }
-    }
-  }
-  return std::nullopt;
+  return choose_engine(graph_of(c), target,
+                       {.repeats = !allow_nondeterministic(),
+                        .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()});
 }
 
 }  // namespace mezzo::gpu::dnn

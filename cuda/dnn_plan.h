@@ -1,32 +1,45 @@
-// A plan: the engine that cuDNN chose for a convolution, ready to run.
-// Sees: dnn.h, dnn_library.h.
-// Read next: dnn_plan.cpp, dnn.cpp (who keeps plans).
+// Plans for convolutions and attention: what they are as graphs of cuDNN's operations, and the engine for each.
+// Sees: dnn.h, dnn_graph.h.
+// Read next: dnn_plan.cpp, dnn_attention_plan.cpp, dnn.cpp (who keeps plans).
 #pragma once
 
 #include <optional>
 
 #include "dnn.h"
-#include "dnn_library.h"
+#include "dnn_graph.h"
 
 namespace mezzo::gpu::dnn {
 
-/** What a plan is for: the device of a handle, or one that is only described, for looking at plans where there is none. */
-struct Target {
-  cudnnHandle_t handle = nullptr;
-  const Descriptor* properties = nullptr;
-};
-
-/** The arrays of a plan by name. */
-enum ArrayName : std::int64_t { kX = 'x', kWeight = 'w', kY = 'y', kBias = 'b' };
-
-struct Plan {
-  Descriptor engine;  // an execution plan of the library's
-  std::int64_t workspace = 0;
-  bool tensor_cores = false;
+/** The arrays of plans by name. */
+enum ArrayName : std::int64_t {
+  kX = 'x',
+  kWeight = 'w',
+  kY = 'y',
+  kBias = 'b',
+  // Of attention.
+  kQ = 'q',
+  kK = 'k',
+  kV = 'v',
+  kLogSums = 'l',
+  kG = 'g',
+  kOffsets = 'o',  // written and read on the way to gradients: a number in f32 for each row
+  kDq = 'Q',
+  kDk = 'K',
+  kDv = 'V',
+  // On the host, in f32.
+  kScale = 's',
+  kMasked = 'm',  // the score of a key that is not to be seen
+  kOne = '1',
+  kFirstFree = 1000,  // for what lies between operations
 };
 
 /** The first engine of the library's own order that the process's switches allow (numerics.h): in precision, and whether it must give the same bits
  *  every time; none where it has none. */
 std::optional<Plan> plan(const Convolution& convolution, const Target& target);
+
+/** The same for attention. Its gradients hold those of the scores, 16 bits each: with more than 256 MiB of them, and a little for the rest, they are left
+ *  to our own kernels, which hold none. */
+inline constexpr std::int64_t kMostAttentionWorkspace = std::int64_t{257} << 20;
+std::optional<Plan> plan(const Attention& attention, const Target& target);
 
 }  // namespace mezzo::gpu::dnn

@@ -6,7 +6,7 @@ namespace mezzo {
 
 namespace {
 
-std::atomic<bool> tf32{false}, nondeterministic{false}, searches{false};
+std::atomic<bool> tf32{false}, nondeterministic{false}, searches{false}, cudnn_sdp{true};
 
 }  // namespace
 
@@ -18,5 +18,8 @@ void set_allow_nondeterministic(bool on) { nondeterministic.store(on, std::memor
 
 bool search_products() { return searches.load(std::memory_order_relaxed); }
 void set_search_products(bool on) { searches.store(on, std::memory_order_relaxed); }
+
+bool cudnn_sdp_enabled() { return cudnn_sdp.load(std::memory_order_relaxed); }
+void enable_cudnn_sdp(bool on) { cudnn_sdp.store(on, std::memory_order_relaxed); }
 
 }  // namespace mezzo

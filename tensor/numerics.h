@@ -1,6 +1,6 @@
 // Switches between speed and accuracy that hold for the whole process.
 // Sees: macros.h.
-// Read next: ../cuda/blas.cpp (who asks).
+// Read next: ../cuda/blas.cpp, ../cuda/attention_library.cpp (who ask).
 #pragma once
 
 #include "macros.h"
@@ -24,5 +24,14 @@ MZ_API void set_allow_nondeterministic(bool on);
  *  convolutions. */
 MZ_API bool search_products();
 MZ_API void set_search_products(bool on);
+
+/** Whether cuDNN serves scaled_dot_product_attention on a GPU (compute capability 8.0 on) where it can: f16 and bf16, without a mask and dropout, with
+ *  or without is_causal, at least 2 queries and 2 keys, rows of q and v whose sizes are multiples of 8 and at most 128 and which begin at multiples of
+ *  16 bytes; and the gradients, where q, k and v are not broadcast and one number of 16 bits for each score takes no more than 256 MiB. It rounds
+ *  probabilities, and in the gradients those of the scores, to the dtype, as PyTorch's fused kernels do; Mezzo's own kernels, which do the rest, round
+ *  results alone. For each new kind of call its answers are held against theirs once, which waits for the device; where they differ, it is logged
+ *  and that kind stays with ours. Captured steps use what was proved before. On at first, as in PyTorch. */
+MZ_API bool cudnn_sdp_enabled();
+MZ_API void enable_cudnn_sdp(bool on);
 
 }  // namespace mezzo

@@ -7,8 +7,8 @@
 #     --results    where to write the report and the benchmark's JSON (gpu-results)
 #     --quick      no compute-sanitizer, which takes the longest
 # A build to carry: meson setup build-cuda -Dtests=enabled -Dcuda=enabled -Dgpu_arch=90 -Dcpu_arch=x86-64-v3
-# What is carried, stripped if it is to be small: build-cuda/libmezzo.so*, build-cuda/tests/test_*, build-cuda/samples/bench, tests/gpu.sh,
-# tests/golden/*.safetensors, tests/samples/curves.txt; none of the folders named *.p.
+# What is carried, stripped if it is to be small: build-cuda/libmezzo.so*, build-cuda/tests/test_*, build-cuda/tests/gpu/libcuda.so.1 (which
+# test_dnn takes for the driver), build-cuda/samples/bench, tests/gpu.sh, tests/golden/*.safetensors, tests/samples/curves.txt; none of the folders named *.p.
 set -uo pipefail
 
 build=build-cuda libraries='' results=gpu-results quick=no

@@ -18,7 +18,8 @@ struct AttentionOptions {
 
 /** softmax(scale q k^T + mask) v over the last two dimensions; the others are a batch and broadcast. A query that may see no key gives 0.
  *  Shape: query [..., l, e], key [..., s, e], value [..., s, f] give [..., l, f].
- *  Precision: low; scores and softmax in f32 (f64) inside, one rounding. Scores are never held as a whole, backward included.
+ *  Precision: low; scores and softmax in f32 (f64) inside, one rounding. Scores are never held as a whole, backward included. What cuDNN serves on a GPU
+ *  rounds probabilities too, and holds up to 256 MiB of gradients of scores: see enable_cudnn_sdp.
  *  Gradient: of q, k, v and a floating mask, 0 for queries that see no key; dropout's mask is the forward's.
  *  Errors: ShapeError, DtypeError; ValueError for mask together with is_causal, and unless 0 <= dropout_p <= 1.
  *  Source: Vaswani et al., Attention is all you need (2017). */

@@ -1,8 +1,10 @@
-// The CUDA kernel of attention: keys pass by in tiles; each row of queries keeps its maximum, the sum of its exponentials, and its weighted values.
+// Attention: by cuDNN where it serves a call, else by kernels of our own. In that of this file keys pass by in tiles; each row of queries keeps its
+// maximum, the sum of its exponentials, and its weighted values.
 // Method: Milakov, Gimelshein, Online normalizer calculation for softmax (2018); Dao et al., FlashAttention (2022).
 #include "attention.h"
 
 #include "../attach.h"
+#include "../attention_library.h"
 #include "row.h"
 
 namespace mezzo::gpu {
@@ -93,7 +95,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   store_rows<C, T>(results, y, first_query, call.queries, first_column, call.values, entry * call.queries);
 }
 
-void attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
+}  // namespace
+
+void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   if (out[1].numel() == 0) return;
   const AttentionCall call(in[0], in[1], in[2], in[3], attrs);
   if (tensor_cores_serve(call, in[0].dtype(), in[0].device())) return attention_on_tensor_cores(call, out);
@@ -104,6 +108,12 @@ void attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
                {.blocks = call.entries * queries * columns, .threads = kAttentionThreads},
                current_stream(in[0].device()), call, queries, columns, Array(out[0]), out[1].data<C>());
       });
+}
+
+namespace {
+
+void attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
+  if (!attention_by_library(in, out, attrs)) own_attention(in, out, attrs);
 }
 
 }  // namespace

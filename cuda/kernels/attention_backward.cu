@@ -2,6 +2,7 @@
 // gradient and passes over everything that adds to them, so that nothing is added by two threads.
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
+#include "../attention_library.h"
 #include "attention.h"
 #include "row.h"
 
@@ -113,7 +114,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   store_rows<C, T>(results, to, own.row, rows.count, own.column, columns, entry * rows.count);
 }
 
-void attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
+}  // namespace
+
+void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
   const AttentionCall call(in[1], in[2], in[3], in[4], attrs.forward);
   const Tensor g = row_major(in[0]), y = row_major(in[5]), log_sums = row_major(in[6]);
   const Device device = g.device();
@@ -150,6 +153,12 @@ void attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Att
         const std::int64_t blocks = all.first_value_block + call.entries * all.key_tiles * all.value_tiles;
         launch(&gradients_kernel<C, T>, {.blocks = blocks, .threads = kAttentionThreads}, stream, all);
       });
+}
+
+namespace {
+
+void attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
+  if (!attention_backward_by_library(in, out, attrs)) own_attention_backward(in, out, attrs);
 }
 
 }  // namespace

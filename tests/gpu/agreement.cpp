@@ -1,6 +1,9 @@
 // What the device computes beside what the CPU computes, where the generated op tests do not reach: sizes of many blocks, random numbers.
 #include <mezzo.h>
 
+#include <string>
+#include <vector>
+
 #include "../support/catch.h"
 #include "need_device.h"
 
@@ -114,4 +117,38 @@ TEST_CASE("label sequences of many states and classes give the CPU's loss and gr
   };
   const std::vector<Tensor> there = run(kDevice), here = run(cpu);
   for (std::size_t i = 0; i < 2; ++i) CHECK(amax(abs(there[i] - here[i])).item<double>() < 1e-9);
+}
+
+TEST_CASE("attention of 16 bits is as near to the CPU's as its numbers are, and cuDNN's is found to be right",
+          "[gpu]") {
+  NEED_DEVICE();
+  std::vector<std::string> told;
+  const LogSink outer = set_log_sink([&](Severity, std::string_view line) { told.emplace_back(line); });
+  const auto run = [](DType dtype, Device device, bool is_causal) {
+    manual_seed(21);
+    // Heads beside each other, in thirds of one projection.
+    const Tensor x = randn({2, 130, 3 * 2 * 64}).to(bf16).to(f16).to(dtype).to(device).requires_grad_();
+    const auto heads = [&](int third) {
+      return x.slice(2, third * 2 * 64, (third + 1) * 2 * 64).reshape({2, 130, 2, 64}).transpose(1, 2);
+    };
+    const Tensor y =
+        scaled_dot_product_attention(heads(0), heads(1), heads(2), {.is_causal = is_causal}).transpose(1, 2);
+    const Tensor g = randn(y.shape()).to(bf16).to(f16).to(dtype).to(device);
+    y.backward(g);
+    return std::vector{y.detach().to(cpu).to(f64), x.grad().to(cpu).to(f64)};
+  };
+  for (const bool is_causal : {false, true}) {
+    const std::vector<Tensor> exact = run(f64, cpu, is_causal);
+    for (const DType dtype : {f16, bf16}) {
+      INFO(name(dtype) << (is_causal ? " causal" : ""));
+      const std::vector<Tensor> there = run(dtype, kDevice, is_causal);
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        const double unit = amax(abs(exact[i])).item<double>() * (dtype == f16 ? 0x1p-11 : 0x1p-8);
+        CHECK(amax(abs(there[i] - exact[i])).item<double>() < 2 * unit);
+      }
+    }
+  }
+  set_log_sink(outer);
+  for (const std::string& line : told) UNSCOPED_INFO(line);
+  CHECK(told.empty());
 }

@@ -1,66 +1,17 @@
-// Attention on Tensor Cores beside the kernels that serve where there are none, and beside f64.
+// Our own kernels of attention: those on Tensor Cores beside the kernels that serve where there are none, and beside f64.
 #include <mezzo.h>
 
-#include <cmath>
-#include <functional>
 #include <iostream>
 
-#include "../emulator/capability.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
+#include "attention.h"
 #include "emulation.h"
 
-using namespace mezzo;
+using namespace attention;
 using namespace emulation;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-/** The emulated device is as old as this until the end of the scope. */
-struct CapabilityScope {
-  explicit CapabilityScope(int capability) { emulator::set_compute_capability(capability); }
-  ~CapabilityScope() { emulator::set_compute_capability(90); }
-  CapabilityScope(const CapabilityScope&) = delete;
-  CapabilityScope& operator=(const CapabilityScope&) = delete;
-};
-constexpr int kWithoutTensorCores = 61;
-
-/** A call: operands in f64 with values that 16 bits hold, the gradient of its result, and what makes the result. */
-struct Call {
-  Tensor q, k, v, mask, g;
-  AttentionOptions options = {};
-  std::function<Tensor(const Tensor&)> layout = [](const Tensor& x) { return x; };
-};
-
-/** The result, and the gradients of q, k, v and of a floating mask, all in f64 on the CPU. */
-std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
-  const auto placed = [&](const Tensor& x) {
-    return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
-  };
-  std::vector<Tensor> operands{placed(call.q), placed(call.k), placed(call.v)};
-  AttentionOptions options = call.options;
-  if (call.mask.defined()) {
-    const bool floating = is_floating(call.mask.dtype());
-    options.mask = floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
-    if (floating) operands.push_back(options.mask);
-  }
-  manual_seed(5);
-  const Tensor y = scaled_dot_product_attention(operands[0], operands[1], operands[2], options);
-  const Tensor g = call.g.to(dtype).to(device);
-  std::vector<Tensor> all{y};
-  for (const Tensor& gradient : grad(TensorList(y), operands, {}, TensorList(g))) all.push_back(gradient);
-  for (Tensor& x : all) x = x.detach().to(cpu).to(f64);
-  return all;
-}
-
-/** The greatest difference, in units of the dtype's precision at the greatest number expected. */
-double error(const Tensor& got, const Tensor& expected, DType dtype) {
-  if (expected.numel() == 0) return got.shape() == expected.shape() ? 0 : INFINITY;
-  const double size = amax(abs(expected)).item<double>(), apart = amax(abs(got - expected)).item<double>();
-  const double precision = dtype == f16 ? 0x1p-11 : 0x1p-8;
-  return apart == 0 ? 0 : apart / (size * precision);
-}
 
 double worst_before[2] = {}, worst_now[2] = {};  // of results and of gradients
 
@@ -81,36 +32,9 @@ void check_accuracy(const Call& call) {
   }
 }
 
-struct Sizes {
-  std::int64_t queries, keys, features, values;
-};
 constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 70, 8, 8},   {17, 33, 17, 5},
                             {64, 64, 64, 64},  {65, 31, 8, 17}, {130, 75, 40, 33},
                             {5, 300, 128, 96}, {40, 35, 65, 1}, {33, 97, 16, 128}};
-
-/** Numbers that f16 and bf16 both hold. */
-Tensor drawn(const Shape& shape, double size = 1) { return (randn(shape) * size).to(bf16).to(f16).to(f64); }
-
-Call drawn_call(const Shape& batch, const Sizes& s, double size = 1) {
-  const auto shape = [&](std::int64_t rows, std::int64_t columns) {
-    Shape all = batch;
-    all.push_back(rows);
-    all.push_back(columns);
-    return all;
-  };
-  return {.q = drawn(shape(s.queries, s.features), size),
-          .k = drawn(shape(s.keys, s.features), size),
-          .v = drawn(shape(s.keys, s.values)),
-          .mask = {},
-          .g = drawn(shape(s.queries, s.values))};
-}
-
-/** Whether numbers are finite in the same places. */
-bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (isfinite(a[i]).to_vector<double>() != isfinite(b[i]).to_vector<double>()) return false;
-  return true;
-}
 
 /** The kernels that a call and its gradient launch, by file. */
 std::string kernels_of(DType dtype, std::int64_t features) {
@@ -125,6 +49,7 @@ std::string kernels_of(DType dtype, std::int64_t features) {
 }  // namespace
 
 TEST_CASE("attention runs on Tensor Cores where they can do it", "[gpu][attention]") {
+  const OwnKernels own;
   const std::string tensor = "attention_tensor attention_tensor_backward ",
                     plain = "attention attention_backward ";
   CHECK(kernels_of(f16, 8) == tensor);
@@ -138,6 +63,7 @@ TEST_CASE("attention runs on Tensor Cores where they can do it", "[gpu][attentio
 }
 
 TEST_CASE("attention on Tensor Cores is as exact as without", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(1);
   for (const Sizes& s : kSizes) {
     INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
@@ -159,6 +85,7 @@ TEST_CASE("attention on Tensor Cores is as exact as without", "[gpu][attention]"
 }
 
 TEST_CASE("attention on Tensor Cores takes any strides and broadcast operands", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(2);
   Call call = drawn_call({2, 3}, {37, 41, 24, 16});
   call.layout = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
@@ -175,6 +102,7 @@ TEST_CASE("attention on Tensor Cores takes any strides and broadcast operands", 
 }
 
 TEST_CASE("attention on Tensor Cores of nothing", "[gpu][attention]") {
+  const OwnKernels own;
   for (const Sizes& s : {Sizes{3, 0, 4, 4}, Sizes{0, 3, 4, 4}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}}) {
     INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
     Call call = drawn_call({2}, s);
@@ -188,6 +116,7 @@ TEST_CASE("attention on Tensor Cores of nothing", "[gpu][attention]") {
 }
 
 TEST_CASE("attention on Tensor Cores over scores of wide range and long rows", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(3);
   for (const double size : {0.01, 1.0, 8.0}) {
     INFO(size);
@@ -199,6 +128,7 @@ TEST_CASE("attention on Tensor Cores over scores of wide range and long rows", "
 }
 
 TEST_CASE("gradients of f16 attention overflow and vanish only at the end", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(4);
   const Sizes s{35, 50, 40, 24};
   Call call = drawn_call({}, s);
@@ -211,6 +141,7 @@ TEST_CASE("gradients of f16 attention overflow and vanish only at the end", "[gp
 }
 
 TEST_CASE("what is not finite shows as it does on the CPU", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(6);
   const Sizes s{35, 50, 40, 24};
   for (const double value : {double{INFINITY}, double{NAN}})
@@ -230,6 +161,7 @@ TEST_CASE("what is not finite shows as it does on the CPU", "[gpu][attention]") 
 }
 
 TEST_CASE("attention on Tensor Cores gives the same bits in every schedule", "[gpu][attention]") {
+  const OwnKernels own;
   manual_seed(7);
   for (const Sizes& s : {Sizes{70, 70, 40, 24}, Sizes{70, 70, 128, 100}}) {
     Call call = drawn_call({}, s);

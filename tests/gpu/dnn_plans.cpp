@@ -2,7 +2,7 @@
 #include <mezzo.h>
 
 #include "../../cuda/dnn_plan.h"
-#include "../support/catch.h"
+#include "described.h"
 
 using namespace mezzo;
 using namespace mezzo::gpu::dnn;
@@ -10,23 +10,6 @@ using namespace mezzo::gpu::dnn;
 namespace {
 
 using Wanted = Convolution::Wanted;
-
-/** What cuDNN asks of a device; the numbers are those of NVIDIA's data sheet and of the CUDA programming guide for compute capability 9.0. */
-constexpr std::string_view kH200 =
-    R"({"deviceName":"NVIDIA H200","deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"pciDeviceId":0,)"
-    R"("multiProcessorCount":132,"warpSize":32,"maxGridSize":[2147483647,65535,65535],)"
-    R"("maxBlockSize":[1024,1024,64],"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"maxCtasPerSM":32,)"
-    R"("regsPerBlock":65536,"maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
-    R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"l2CacheSize":62914560,)"
-    R"("totalGlobalMem":150754820096,"smClockRateKHz":1980000,"memClockRateKHz":3201000,)"
-    R"("isTccDriver":0,"supportCoopLaunch":1})";
-
-Descriptor device_properties() {
-  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(kH200.begin(), kH200.end()));
-  REQUIRE(device.finalize());
-  return device;
-}
 
 struct Case {
   const char* name;
@@ -64,13 +47,10 @@ Convolution convolution(const Case& c, DType dtype, Wanted wanted,
 
 }  // namespace
 
-#define NEED_CUDNN() \
-  if (!Library::get().usable()) SKIP_TEST(Library::get().missing())
-
 TEST_CASE("cuDNN has an engine for every convolution of the sample nets, both ways and with a bias",
           "[dnn]") {
   NEED_CUDNN();
-  const Descriptor device = device_properties();
+  const Descriptor device = described::properties();
   alignas(16) const char bias = 0;
   for (const DType dtype : {f16, bf16, f32})
     for (const Case& c : kCases) {
@@ -88,7 +68,7 @@ TEST_CASE("cuDNN has an engine for every convolution of the sample nets, both wa
 
 TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is allowed", "[dnn]") {
   NEED_CUDNN();
-  const Descriptor device = device_properties();
+  const Descriptor device = described::properties();
   const auto on_tensor_cores = [&](DType dtype) {
     const auto found = plan(convolution(kCases[2], dtype, Wanted::y), {.properties = &device});
     return found && found->tensor_cores;
@@ -103,7 +83,7 @@ TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is 
 
 TEST_CASE("operands need no more than the alignment of their elements", "[dnn]") {
   NEED_CUDNN();
-  const Descriptor device = device_properties();
+  const Descriptor device = described::properties();
   alignas(16) const char memory[16] = {};
   Convolution c = convolution(kCases[2], f16, Wanted::y);
   c.x.data = c.y.data = c.weight = c.bias = memory + 2;
@@ -112,7 +92,7 @@ TEST_CASE("operands need no more than the alignment of their elements", "[dnn]")
 
 TEST_CASE("a convolution whose result leaves out positions is left to our own kernel", "[dnn]") {
   NEED_CUDNN();
-  const Descriptor device = device_properties();
+  const Descriptor device = described::properties();
   Convolution c = convolution(kCases[2], f32, Wanted::y);
   c.geometry.out[2] = c.y.size[2] = 20;
   CHECK_FALSE(plan(c, {.properties = &device}));

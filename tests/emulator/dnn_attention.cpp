@@ -1,0 +1,200 @@
+// cuDNN's attention of the emulated build: computes on the host with probabilities rounded as the library's are, and refuses what it would refuse.
+#include <cmath>
+#include <vector>
+
+#include "../../cuda/dnn.h"
+#include "../../tensor/error.h"
+#include "../../tensor/half.h"
+#include "cuda.h"
+#include "dnn.h"
+#include "memory.h"
+
+namespace mezzo::gpu::dnn {
+
+namespace {
+
+using emulator::AttentionFault;
+using Wanted = Attention::Wanted;
+using Numbers = std::vector<float>;
+
+AttentionFault fault = AttentionFault::none;
+
+void require(bool holds, const char* what) {
+  if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
+}
+
+bool whole_pieces(std::int64_t elements) { return elements > 0 && elements % 8 == 0; }
+
+void require_on_device(const void* data, const char* what) {
+  require(emulator::is_device_memory(data) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0, what);
+}
+
+void check(const Attention::Rows& x) {
+  require_on_device(x.data, "an operand is not in pieces of device memory");
+  require(whole_pieces(x.entry) && whole_pieces(x.head) && whole_pieces(x.row), "rows are not in pieces");
+}
+
+void check(const Attention& a) {
+  require(is_low(a.dtype), "not of 16 bits");
+  require(whole_pieces(a.features) && a.features <= 128 && whole_pieces(a.values) && a.values <= 128,
+          "odd rows");
+  require(a.heads % a.key_heads == 0, "heads cannot share keys");
+  require(a.entries * a.heads * a.queries * a.keys > 0, "there is nothing to do");
+  check(a.q);
+  check(a.k);
+  check(a.v);
+  require_on_device(a.y, "no place for y");
+  require(emulator::is_device_memory(a.log_sums), "no place for the logarithms");
+  if (a.wanted == Wanted::y) return;
+  require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single one");
+  check(a.g);
+  for (const void* to : {a.dq, a.dk, a.dv}) require_on_device(to, "no place for a gradient");
+}
+
+float rounded(DType dtype, float x) {
+  return dtype == DType::f16 ? static_cast<float>(Half(x)) : static_cast<float>(BFloat16(x));
+}
+
+/** Elements [first, first + count) of 16 bits. */
+Numbers load(DType dtype, const void* data, std::int64_t first, std::int64_t count) {
+  Numbers x;
+  for (std::int64_t i = first; i < first + count; ++i)
+    x.push_back(dtype == DType::f16 ? static_cast<float>(static_cast<const Half*>(data)[i])
+                                    : static_cast<float>(static_cast<const BFloat16*>(data)[i]));
+  return x;
+}
+void store(DType dtype, const void* data, std::int64_t first, const Numbers& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(first) + i;
+    if (dtype == DType::f16)
+      static_cast<Half*>(const_cast<void*>(data))[at] = Half(x[i]);
+    else
+      static_cast<BFloat16*>(const_cast<void*>(data))[at] = BFloat16(x[i]);
+  }
+}
+
+float dot(const Numbers& a, const Numbers& b) {
+  float sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+void add(Numbers& sums, float factor, const Numbers& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) sums[i] += factor * x[i];
+}
+
+using Matrix = std::vector<Numbers>;
+Matrix zeros(std::int64_t rows, std::int64_t columns) {
+  return Matrix(static_cast<std::size_t>(rows), Numbers(static_cast<std::size_t>(columns), 0.0f));
+}
+
+/** One head of one entry. */
+class Head {
+ public:
+  Head(const Attention& a, std::int64_t entry, std::int64_t head) : a_(a), place_(entry * a.heads + head) {
+    const std::int64_t key_head = head / (a.heads / a.key_heads);
+    q_ = rows(a.q, entry, head, a.queries, a.features);
+    k_ = rows(a.k, entry, key_head, a.keys, a.features);
+    v_ = rows(a.v, entry, key_head, a.keys, a.values);
+    if (a.wanted == Wanted::gradients) g_ = rows(a.g, entry, head, a.queries, a.values);
+  }
+
+  void forward() const {
+    for (std::int64_t i = 0; i < a_.queries; ++i) {
+      const Numbers s = scores(i);
+      float greatest = -INFINITY, sum = 0;
+      for (const float x : s) greatest = x > greatest ? x : greatest;
+      for (const float x : s) sum += std::exp(x - greatest);
+      Numbers y(static_cast<std::size_t>(a_.values), 0.0f);
+      for (std::size_t j = 0; j < s.size(); ++j)
+        add(y, rounded(a_.dtype, std::exp(s[j] - greatest) / sum), v_[j]);
+      spoil(y);
+      store(a_.dtype, a_.y, (place_ * a_.queries + i) * a_.values, y);
+      static_cast<float*>(const_cast<void*>(a_.log_sums))[place_ * a_.queries + i] = greatest + std::log(sum);
+    }
+  }
+
+  void backward() const {
+    Matrix dk = zeros(a_.keys, a_.features), dv = zeros(a_.keys, a_.values);
+    for (std::int64_t i = 0; i < a_.queries; ++i) {
+      const std::int64_t row = place_ * a_.queries + i;
+      const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)], &q = q_[static_cast<std::size_t>(i)];
+      const float offset = dot(g, load(a_.dtype, a_.y, row * a_.values, a_.values));
+      Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
+      for (std::size_t j = 0; j < s.size(); ++j) {
+        const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
+        const float slope = rounded(a_.dtype, p * (dot(g, v_[j]) - offset) * static_cast<float>(a_.scale));
+        add(dv[j], rounded(a_.dtype, p), g);
+        add(dk[j], slope, q);
+        add(dq, slope, k_[j]);
+      }
+      spoil(dq);
+      store(a_.dtype, a_.dq, row * a_.features, dq);
+    }
+    for (std::int64_t j = 0; j < a_.keys; ++j) {
+      store(a_.dtype, a_.dk, (place_ * a_.keys + j) * a_.features, dk[static_cast<std::size_t>(j)]);
+      store(a_.dtype, a_.dv, (place_ * a_.keys + j) * a_.values, dv[static_cast<std::size_t>(j)]);
+    }
+  }
+
+ private:
+  Matrix rows(const Attention::Rows& x, std::int64_t entry, std::int64_t head, std::int64_t count,
+              std::int64_t columns) const {
+    Matrix all;
+    for (std::int64_t i = 0; i < count; ++i)
+      all.push_back(load(a_.dtype, x.data, entry * x.entry + head * x.head + i * x.row, columns));
+    return all;
+  }
+
+  Numbers scores(std::int64_t query) const {
+    const std::int64_t shift = fault == AttentionFault::sees_one_more ? 1 : 0;
+    Numbers s;
+    for (std::int64_t j = 0; j < a_.keys; ++j)
+      s.push_back(a_.is_causal && j > query + shift
+                      ? -INFINITY
+                      : dot(q_[static_cast<std::size_t>(query)], k_[static_cast<std::size_t>(j)]) *
+                            static_cast<float>(a_.scale));
+    return s;
+  }
+
+  void spoil(Numbers& x) const {
+    static int runs = 0;
+    for (float& number : x) {
+      if (fault == AttentionFault::loses_nan && std::isnan(number)) number = 0;
+      if (fault == AttentionFault::varies && ++runs % 3 == 0) number *= 1.004f;
+    }
+  }
+
+  const Attention& a_;
+  std::int64_t place_;
+  Matrix q_, k_, v_, g_;
+};
+
+void compute(const Attention& a) {
+  const emulator::MemoryScope scope;
+  for (std::int64_t entry = 0; entry < a.entries; ++entry)
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const Head one(a, entry, head);
+      if (a.wanted == Wanted::y)
+        one.forward();
+      else
+        one.backward();
+    }
+}
+
+}  // namespace
+
+bool attend(const Attention& a, Device, runtime::Stream stream) {
+  check(a);
+  if (!emulator::has_dnn()) return false;
+  require(fault != AttentionFault::fails, "as the test wants it");
+  emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
+  return true;
+}
+
+}  // namespace mezzo::gpu::dnn
+
+namespace mezzo::emulator {
+
+void set_attention_fault(AttentionFault fault) { gpu::dnn::fault = fault; }
+
+}  // namespace mezzo::emulator

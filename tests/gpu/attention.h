@@ -1,0 +1,103 @@
+// Calls of attention on the emulated device, and how near their numbers are to those of f64 on the CPU.
+// Sees: mezzo.h, ../emulator/capability.h.
+// Read next: attention.cpp (our own kernels), attention_library.cpp (cuDNN).
+#pragma once
+
+#include <mezzo.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "../emulator/capability.h"
+
+namespace attention {
+
+using namespace mezzo;
+
+inline const Device kDevice{DeviceKind::cuda, 0};
+
+/** The emulated device is as old as this until the end of the scope. */
+struct CapabilityScope {
+  explicit CapabilityScope(int capability) { emulator::set_compute_capability(capability); }
+  ~CapabilityScope() { emulator::set_compute_capability(90); }
+  CapabilityScope(const CapabilityScope&) = delete;
+  CapabilityScope& operator=(const CapabilityScope&) = delete;
+};
+inline constexpr int kWithoutTensorCores = 61;
+
+/** cuDNN serves no attention until the end of the scope. */
+struct OwnKernels {
+  OwnKernels() { enable_cudnn_sdp(false); }
+  ~OwnKernels() { enable_cudnn_sdp(true); }
+  OwnKernels(const OwnKernels&) = delete;
+  OwnKernels& operator=(const OwnKernels&) = delete;
+};
+
+/** A call: operands in f64 with values that 16 bits hold, the gradient of its result, and what makes the result. */
+struct Call {
+  Tensor q, k, v, mask, g;
+  AttentionOptions options = {};
+  std::function<Tensor(const Tensor&)> layout = [](const Tensor& x) { return x; };
+};
+
+/** The result, and the gradients of q, k, v and of a floating mask, all in f64 on the CPU. */
+inline std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
+  const auto placed = [&](const Tensor& x) {
+    return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
+  };
+  std::vector<Tensor> operands{placed(call.q), placed(call.k), placed(call.v)};
+  AttentionOptions options = call.options;
+  if (call.mask.defined()) {
+    const bool floating = is_floating(call.mask.dtype());
+    options.mask = floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
+    if (floating) operands.push_back(options.mask);
+  }
+  manual_seed(5);
+  const Tensor y = scaled_dot_product_attention(operands[0], operands[1], operands[2], options);
+  const Tensor g = call.layout(call.g.to(dtype).to(device));
+  std::vector<Tensor> all{y};
+  for (const Tensor& gradient : grad(TensorList(y), operands, {}, TensorList(g))) all.push_back(gradient);
+  for (Tensor& x : all) x = x.detach().to(cpu).to(f64);
+  return all;
+}
+
+/** The greatest difference, in units of the dtype's precision at the greatest number expected. */
+inline double error(const Tensor& got, const Tensor& expected, DType dtype) {
+  if (expected.numel() == 0) return got.shape() == expected.shape() ? 0 : INFINITY;
+  const double size = amax(abs(expected)).item<double>(), apart = amax(abs(got - expected)).item<double>();
+  const double precision = dtype == f16 ? 0x1p-11 : 0x1p-8;
+  return apart == 0 ? 0 : apart / (size * precision);
+}
+
+struct Sizes {
+  std::int64_t queries, keys, features, values;
+};
+
+/** Numbers that f16 and bf16 both hold. */
+inline Tensor drawn(const Shape& shape, double size = 1) {
+  return (randn(shape) * size).to(bf16).to(f16).to(f64);
+}
+
+inline Call drawn_call(const Shape& batch, const Sizes& s, double size = 1) {
+  const auto shape = [&](std::int64_t rows, std::int64_t columns) {
+    Shape all = batch;
+    all.push_back(rows);
+    all.push_back(columns);
+    return all;
+  };
+  return {.q = drawn(shape(s.queries, s.features), size),
+          .k = drawn(shape(s.keys, s.features), size),
+          .v = drawn(shape(s.keys, s.values)),
+          .mask = {},
+          .g = drawn(shape(s.queries, s.values))};
+}
+
+/** Whether numbers are finite in the same places. */
+inline bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (isfinite(a[i]).to_vector<double>() != isfinite(b[i]).to_vector<double>()) return false;
+  return true;
+}
+
+}  // namespace attention

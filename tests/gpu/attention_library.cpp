@@ -1,0 +1,250 @@
+// Attention by cuDNN: which calls it serves, that its numbers are those of the CPU, and that an answer that is not is found out.
+#include <mezzo.h>
+
+#include <algorithm>
+#include <string>
+
+#include "../../tensor/capture.h"
+#include "../emulator/counters.h"
+#include "../emulator/dnn.h"
+#include "../support/catch.h"
+#include "attention.h"
+
+using namespace attention;
+
+namespace {
+
+using emulator::AttentionFault;
+
+/** What a call and its gradients run: "library", and "own" for our kernels. What is run to prove the library comes before. */
+std::string served_by(const Call& call, DType dtype = f16) {
+  results(call, dtype, kDevice);
+  const emulator::LaunchLog log;
+  results(call, dtype, kDevice);
+  std::string all;
+  for (const std::string& name : log.names) {
+    if (name.rfind("cuDNN attention", 0) == 0) all += "library ";
+    if (name.rfind("attention_tensor", 0) == 0 || name.rfind("attention.", 0) == 0 ||
+        name.rfind("attention_backward.", 0) == 0)
+      all += "own ";
+  }
+  return all;
+}
+const std::string kBoth = "library library ", kForward = "library own ";
+/** Offsets are a kernel of their own. */
+bool is_own(const std::string& served) {
+  return served.find("library") == std::string::npos && !served.empty();
+}
+
+/** Results and gradients are as near to f64 as numbers of 16 bits on the way allow. */
+void check_numbers(const Call& call, DType dtype) {
+  const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, dtype, kDevice);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    INFO(name(dtype) << " result " << i);
+    CHECK(error(got[i], exact[i], dtype) <= 2);
+  }
+}
+
+Tensor heads_beside_each_other(const Tensor& x) { return x.transpose(-3, -2).contiguous().transpose(-3, -2); }
+/** As if sliced from one projection to q, k and v. */
+Tensor third_of_rows(const Tensor& x) {
+  const Tensor rows = x.transpose(-3, -2).contiguous();  // ..., l, h, e
+  const Tensor wide = cat({rows, rows, rows}, -2);
+  return wide.slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
+}
+
+/** Lines of the log until the end of the scope. */
+struct Log {
+  std::vector<std::string> lines;
+  LogSink outer = set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
+  ~Log() { set_log_sink(outer); }
+};
+
+}  // namespace
+
+TEST_CASE("cuDNN serves attention and its gradients in any layout of rows it can load",
+          "[gpu][attention][dnn]") {
+  manual_seed(11);
+  for (const DType dtype : {f16, bf16})
+    for (const bool is_causal : {false, true})
+      for (const Sizes& s : {Sizes{10, 12, 8, 16}, Sizes{20, 7, 24, 8}, Sizes{2, 2, 128, 128}}) {
+        INFO(name(dtype) << " " << is_causal << " " << s.queries << " " << s.keys);
+        Call call = drawn_call({2, 3}, s);
+        call.options.is_causal = is_causal;
+        CHECK(served_by(call, dtype) == kBoth);
+        check_numbers(call, dtype);
+        for (const auto& layout : {heads_beside_each_other, third_of_rows}) {
+          call.layout = layout;
+          CHECK(served_by(call, dtype) == kBoth);
+          check_numbers(call, dtype);
+        }
+      }
+  for (const Shape& batch : {Shape{}, Shape{4}, Shape{2, 1, 3}, Shape{2, 2, 3}}) {
+    INFO(str(batch));
+    Call call = drawn_call(batch, {9, 11, 16, 8});
+    call.options = {.is_causal = true, .scale = 0.3};
+    CHECK(served_by(call) == kBoth);
+    check_numbers(call, f16);
+  }
+}
+
+TEST_CASE("heads that share keys are served by cuDNN, their gradients by our own kernels",
+          "[gpu][attention][dnn]") {
+  manual_seed(12);
+  const auto sharing = [](const Shape& keys, const Shape& batch) {
+    Call call = drawn_call(batch, {9, 11, 16, 8});
+    const Call shared = drawn_call(keys, {9, 11, 16, 8});
+    call.k = shared.k, call.v = shared.v;
+    return call;
+  };
+  for (const auto& [keys, batch] : {std::pair{Shape{2, 1}, Shape{2, 3}}, std::pair{Shape{}, Shape{3}},
+                                    std::pair{Shape{2, 2, 1}, Shape{2, 2, 3}}}) {
+    INFO(str(keys));
+    const Call call = sharing(keys, batch);
+    CHECK(served_by(call).rfind(kForward, 0) == 0);
+    check_numbers(call, f16);
+    check_numbers(call, bf16);
+  }
+  // Heads of their own, but one batch for all; and keys that are shared otherwise than values.
+  CHECK(is_own(served_by(sharing({1, 3}, {2, 3}))));
+  Call uneven = sharing({2, 1}, {2, 3});
+  uneven.v = drawn({2, 3, 11, 8});
+  CHECK(is_own(served_by(uneven)));
+}
+
+TEST_CASE("what cuDNN cannot do, or not as we do it, is left to our own kernels", "[gpu][attention][dnn]") {
+  manual_seed(13);
+  const Sizes s{10, 12, 16, 8};
+  const auto changed = [&](const std::function<void(Call&)>& change) {
+    Call call = drawn_call({2, 3}, s);
+    change(call);
+    return served_by(call);
+  };
+  CHECK(changed([](Call&) {}) == kBoth);
+  CHECK(is_own(changed([](Call& c) { c.mask = rand({10, 12}) > 0.5; })));
+  CHECK(is_own(changed([](Call& c) { c.mask = drawn({10, 12}); })));
+  CHECK(is_own(changed([](Call& c) { c.options.dropout_p = 0.1; })));
+  CHECK(is_own(served_by(drawn_call({2}, s), f32)));
+  for (const Sizes& other : {Sizes{10, 12, 12, 8}, Sizes{10, 12, 16, 7}, Sizes{10, 12, 136, 8},
+                             Sizes{1, 12, 16, 8}, Sizes{10, 1, 16, 8}}) {
+    INFO(other.queries << " " << other.keys << " " << other.features << " " << other.values);
+    CHECK(is_own(served_by(drawn_call({2}, other))));
+    check_numbers(drawn_call({2}, other), f16);
+  }
+  for (const Sizes& nothing : {Sizes{0, 12, 16, 8}, Sizes{10, 0, 16, 8}, Sizes{10, 12, 16, 0}})
+    CHECK(served_by(drawn_call({2}, nothing)).find("library") == std::string::npos);
+  CHECK(served_by(drawn_call({0}, s)).empty());
+  // Rows that begin between pieces of 16 bytes, and elements that do not lie side by side.
+  CHECK(is_own(changed([](Call& c) {
+    c.layout = [](const Tensor& x) { return cat({x, x}, 3).slice(3, 1, x.size(3) + 1); };
+  })));
+  CHECK(is_own(changed([](Call& c) {
+    c.layout = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
+  })));
+  {
+    const OwnKernels own;
+    CHECK(is_own(changed([](Call&) {})));
+  }
+  {
+    const CapabilityScope turing(75);
+    CHECK(is_own(changed([](Call&) {})));
+  }
+  {
+    const CapabilityScope blackwell(100);
+    CHECK(changed([](Call&) {}).rfind(kForward, 0) == 0);
+  }
+  emulator::set_has_dnn(false);
+  CHECK(is_own(changed([](Call&) {})));
+  emulator::set_has_dnn(true);
+  CHECK(changed([](Call&) {}) == kBoth);
+}
+
+TEST_CASE("a library whose attention is wrong is found out, told of and not asked again",
+          "[gpu][attention][dnn]") {
+  manual_seed(14);
+  std::int64_t queries = 21;  // a kind that nobody has asked for
+  for (const AttentionFault fault : {AttentionFault::sees_one_more, AttentionFault::loses_nan,
+                                     AttentionFault::varies, AttentionFault::fails}) {
+    INFO(static_cast<int>(fault));
+    Call call = drawn_call({2}, {queries++, 26, 32, 40});
+    call.options.is_causal = true;
+    std::vector<Tensor> own;
+    {
+      const OwnKernels scope;
+      own = results(call, bf16, kDevice);
+    }
+    const Log log;
+    emulator::set_attention_fault(fault);
+    const std::vector<Tensor> got = results(call, bf16, kDevice);
+    emulator::set_attention_fault(AttentionFault::none);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(got[i].to_vector<double>() == own[i].to_vector<double>());
+    REQUIRE(log.lines.size() == 2);
+    const std::string what = fault == AttentionFault::fails ? "end with an error (" : "differ from those of";
+    CHECK(log.lines[0].find("cuDNN's results for bf16 [1, 2, ") != std::string::npos);
+    CHECK(log.lines[1].find("cuDNN's gradients for bf16 [1, 2, ") != std::string::npos);
+    for (const std::string& line : log.lines) CHECK(line.find(what) != std::string::npos);
+    CHECK(is_own(served_by(call, bf16)));
+    CHECK(log.lines.size() == 2);
+  }
+}
+
+TEST_CASE("what is not a number shows in attention by cuDNN", "[gpu][attention][dnn]") {
+  manual_seed(15);
+  for (const double value : {double{INFINITY}, double{NAN}})
+    for (const int operand : {0, 1, 2, 3}) {
+      Call call = drawn_call({}, {35, 50, 40, 24});
+      REQUIRE(served_by(call) == kBoth);
+      Tensor& x = operand == 0 ? call.q : operand == 1 ? call.k : operand == 2 ? call.v : call.g;
+      x.select(0, 20).fill_(value);
+      INFO(value << " in operand " << operand);
+      CHECK(alike(results(call, f16, kDevice), results(call, f16, cpu)));
+      CHECK(alike(results(call, bf16, kDevice), results(call, bf16, cpu)));
+    }
+}
+
+namespace {
+
+/** A step whose only work is attention of 16-bit halves; of other sizes while it is captured, where wanted. */
+gpu::CapturedStep::Function attention_step(std::int64_t captured_queries) {
+  return [captured_queries](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    const bool shorter = captured_queries > 0 && Capture::current();
+    const Tensor q = (shorter ? in[0].slice(1, 0, captured_queries) : in[0]).detach().requires_grad_();
+    const Tensor y = scaled_dot_product_attention(q, in[1], in[1], {.is_causal = true});
+    return {y.detach(), grad(TensorList(sum(y)), TensorList(q))[0]};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a captured step has the bits of one that is not, with what was proved before",
+          "[gpu][attention][dnn][graph]") {
+  manual_seed(16);
+  const std::vector<Tensor> in{drawn({2, 18, 16}).to(f16).to(kDevice),
+                               drawn({2, 19, 16}).to(f16).to(kDevice)};
+  const auto step = attention_step(0);
+  const std::vector<Tensor> eager = step(in);
+  gpu::CapturedStep captured(step, {kDevice});
+  for (int i = 0; i < 4; ++i) {
+    const emulator::LaunchLog log;
+    const std::vector<Tensor> now = captured(in);
+    for (std::size_t r = 0; r < eager.size(); ++r)
+      CHECK(now[r].to_vector<double>() == eager[r].to_vector<double>());
+    CHECK(std::count(log.names.begin(), log.names.end(), "cuDNN attention") == 2);
+  }
+  gpu::CapturedStep unproved(attention_step(13), {kDevice});
+  for (int i = 0; i < 4; ++i) {
+    const emulator::LaunchLog log;
+    unproved(in);
+    const auto library = std::count(log.names.begin(), log.names.end(), "cuDNN attention");
+    CHECK(library == (i == 0 ? 2 : 0));
+  }
+}
+
+TEST_CASE("lengths that keep changing do not each get a plan", "[gpu][attention][dnn]") {
+  manual_seed(17);
+  int served = 0;
+  for (std::int64_t keys = 2; keys < 30; ++keys)
+    if (served_by(drawn_call({}, {3, keys, 56, 48})) == kBoth) ++served;
+  CHECK(served == 16);
+}

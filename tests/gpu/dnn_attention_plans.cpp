@@ -1,0 +1,95 @@
+// What cuDNN makes of our attention, without a GPU: its fused engines are asked for plans for an H200 and for an A100 that are described to it.
+#include <mezzo.h>
+
+#include "../../cuda/dnn_plan.h"
+#include "described.h"
+
+using namespace mezzo;
+using namespace mezzo::gpu::dnn;
+
+namespace {
+
+using Wanted = Attention::Wanted;
+
+/** Heads side by side in rows of `across` heads: 1 where each is by itself, 3 times the heads for thirds of one projection. */
+struct Case {
+  const char* name;
+  std::int64_t entries, heads, key_heads, queries, keys, features, values;
+  bool is_causal;
+  std::int64_t across = 1;
+};
+const Case kGpt{"gpt", 8, 12, 12, 1024, 1024, 64, 64, true, 36};
+const std::vector<Case> kCases{
+    kGpt,
+    {"wide heads", 2, 16, 16, 2048, 2048, 128, 128, true},
+    {"small", 2, 4, 4, 32, 32, 8, 8, false},
+    {"odd lengths", 3, 5, 5, 37, 41, 64, 64, false, 5},
+    {"more keys", 2, 2, 2, 33, 70, 40, 24, true},
+    {"more queries", 2, 2, 2, 70, 33, 24, 40, true},
+    {"two of each", 1, 1, 1, 2, 2, 16, 16, true},
+};
+
+Attention attention(const Case& c, DType dtype, Wanted wanted) {
+  const auto rows = [&](std::int64_t heads, std::int64_t count, std::int64_t columns) {
+    Attention::Rows x{.row = c.across * columns};
+    x.head = c.across == 1 ? count * columns : columns;
+    x.entry = c.across == 1 ? heads * x.head : count * x.row;
+    return x;
+  };
+  return {.wanted = wanted,
+          .dtype = dtype,
+          .entries = c.entries,
+          .heads = c.heads,
+          .key_heads = c.key_heads,
+          .queries = c.queries,
+          .keys = c.keys,
+          .features = c.features,
+          .values = c.values,
+          .is_causal = c.is_causal,
+          .q = rows(c.heads, c.queries, c.features),
+          .k = rows(c.key_heads, c.keys, c.features),
+          .v = rows(c.key_heads, c.keys, c.values),
+          .g = rows(c.heads, c.queries, c.values)};
+}
+
+}  // namespace
+
+TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and on Ampere", "[dnn]") {
+  NEED_CUDNN();
+  for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
+    const Descriptor device = described::properties(gpu);
+    for (const Case& c : kCases)
+      for (const Wanted wanted : {Wanted::y, Wanted::gradients}) {
+        INFO(gpu.name << " " << c.name << (wanted == Wanted::y ? "" : ", gradients"));
+        const auto found = plan(attention(c, &c == &kCases[3] ? bf16 : f16, wanted), {.properties = &device});
+        REQUIRE(found);
+        CHECK(found->tensor_cores);
+        if (wanted == Wanted::y) CHECK(found->workspace < 4096);
+      }
+  }
+}
+
+TEST_CASE("cuDNN has an engine for heads that share keys", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = described::properties();
+  for (const std::int64_t key_heads : {1, 2})
+    CHECK(plan(attention({"", 2, 8, key_heads, 64, 80, 64, 64, true}, bf16, Wanted::y),
+               {.properties = &device}));
+}
+
+TEST_CASE("the gradients of attention that cuDNN is asked for add nothing up in memory as it comes",
+          "[dnn]") {
+  NEED_CUDNN();
+  for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
+    INFO(gpu.name);
+    const Descriptor device = described::properties(gpu);
+    const auto found = plan(attention(kGpt, f16, Wanted::gradients), {.properties = &device});
+    REQUIRE(found);
+    // A place for each score's gradient: that is what the sums of q's gradients are then a product of.
+    CHECK(found->workspace >= kGpt.entries * kGpt.heads * kGpt.queries * kGpt.keys * 2);
+    Case large = kGpt;
+    large.queries = large.keys = 4096;
+    CHECK_FALSE(plan(attention(large, f16, Wanted::gradients), {.properties = &device}));
+    CHECK(plan(attention(large, f16, Wanted::y), {.properties = &device}));
+  }
+}
