@@ -154,10 +154,7 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
   std::vector<double> numbers;
   for (int i = 0; i < kSteps; ++i) {
     const std::vector<Tensor> in = batch(8, i == 4 || i == 7 || i == 8);
-    std::vector<Tensor> results;
-    const emulator::Counters cost = cost_of([&] { results = step(in); });
-    if (way != Way::host && i > 2) CHECK(cost.synchronisations == 0);
-    add_all(numbers, results[0]);
+    add_all(numbers, step(in)[0]);
   }
   for (const Tensor& p : net.parameters()) add_all(numbers, p);
   add_all(numbers, optimizer.state_dict());

@@ -195,11 +195,11 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
             y.backward(y.detach());
             return std::vector<Tensor>{y.detach(), x.grad()};
           };
-          std::vector<Tensor> drawn = attended(f32), low = attended(f16);
-          drawn.insert(drawn.end(), low.begin(), low.end());
-          drawn.insert(drawn.end(), {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
-                                     dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
-          return drawn;
+          std::vector<Tensor> all = attended(f32), low = attended(f16);
+          all.insert(all.end(), low.begin(), low.end());
+          all.insert(all.end(), {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
+                                 dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
+          return all;
         },
         capture);
     std::vector<double> numbers;

@@ -99,3 +99,18 @@ TEST_CASE("eager steps that nobody waits for take no memory after the second eit
   CHECK(cost.synchronisations == 0);
   CHECK(cost.copies == 0);
 }
+
+TEST_CASE("steps with gradients that stay scaled wait for nothing", "[gpu][graph][counters]") {
+  Net net;
+  net.to(kDevice);
+  optim::FusedSGD optimizer(net.parameters(),
+                            {.lr = 0.05, .momentum = 0.9, .materialize_master_grads = false});
+  const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
+  const auto run = deferred_step(net, optimizer);
+  gpu::CapturedStep captured(run, {kDevice});
+  const std::vector<Tensor> in = batch(8, false);
+  for (int i = 0; i < 3; ++i) run(in);
+  CHECK(cost_of([&] { run(in); }).synchronisations == 0);
+  for (int i = 0; i < 3; ++i) captured(in);
+  CHECK(cost_of([&] { captured(in); }).synchronisations == 0);
+}
