@@ -22,6 +22,7 @@ struct Watch {
   std::vector<WatchedRange> ranges;
   std::vector<runtime::Stream> armed;  // whose kernels may have noted something
   std::size_t kept = 0;                // the first ranges, whose words are in captured steps
+  int captures = 0;                    // how many of these there are
   // When each range was first watched since the last wait; 0: not since. Where several were broken, the call that came first is the one to tell of.
   std::array<std::size_t, kWords> turns{};
   std::size_t last_turn = 0;
@@ -68,6 +69,9 @@ void reset(Watch& watch, Device device) {
 
 }  // namespace
 
+namespace {
+
+/** The words, clean, before their first use. */
 void prepare_watch(Device device) {
   const std::lock_guard lock(mutex);
   Watch& watch = watch_of(device);
@@ -77,9 +81,34 @@ void prepare_watch(Device device) {
   reset(watch, device);
 }
 
+/** Takes back the words that no captured step has, once what was noted in them has come out. */
+void make_room(Device device) {
+  runtime::synchronize_device(device.index);
+  raise_deferred(device);
+  const std::lock_guard lock(mutex);
+  watch_of(device).ranges.resize(watch_of(device).kept);
+}
+
+}  // namespace
+
+void prepare_capture(Device device) {
+  prepare_watch(device);
+  const bool is_full = [&] {
+    const std::lock_guard lock(mutex);
+    return watch_of(device).ranges.size() > kWords / 2;
+  }();
+  if (is_full) make_room(device);
+}
+
 void keep_watched(Device device) {
   const std::lock_guard lock(mutex);
   watch_of(device).kept = watch_of(device).ranges.size();
+  ++watch_of(device).captures;
+}
+
+void release_watched(Device device) noexcept {
+  const std::lock_guard lock(mutex);
+  if (--watch_of(device).captures == 0) watch_of(device).kept = 0;
 }
 
 void arm_watched(Device device) {
@@ -108,12 +137,7 @@ DeferredWord* watch(Device device, const WatchedRange& range) {
                      {.what = "too many kinds of indices are watched on this device",
                       .expected = str("at most ", kWords, " in captured steps"),
                       .hint = "capture fewer steps, or indices of fewer shapes"});
-  runtime::synchronize_device(device.index);
-  raise_deferred(device);
-  {
-    const std::lock_guard lock(mutex);
-    watch_of(device).ranges.resize(watch_of(device).kept);
-  }
+  make_room(device);
   return watch(device, range);
 }
 

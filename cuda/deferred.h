@@ -31,10 +31,11 @@ using WatchedRange = std::variant<ClassRange, op::IndexRange>;
 DeferredWord* watch(Device device, const WatchedRange& range);
 
 // For captured steps, which watch at each replay what they watched when they were captured:
-/** Makes ready all that watch() needs within a capture. */
-void prepare_watch(Device device);
-/** What is watched by now keeps its words. */
+/** Makes ready all that watch() needs within a capture. Errors: as raise_deferred. */
+void prepare_capture(Device device);
+/** What is watched by now keeps its words, until as many captures have been given up again. */
 void keep_watched(Device device);
+void release_watched(Device device) noexcept;
 /** A replay may have noted something. */
 void arm_watched(Device device);
 

@@ -12,7 +12,7 @@ class Recording final : public RecordedWork {
  public:
   explicit Recording(Device device)
       : device_(device), queue_(queues().current(device)), stream_(current_stream(device)), latest_(queue_) {
-    prepare_watch(device);
+    prepare_capture(device);
     queues().begin_recording(device, stream_);
     try {
       runtime::begin_capture(stream_);
@@ -24,7 +24,10 @@ class Recording final : public RecordedWork {
   }
   ~Recording() override {
     if (is_recording_) abandon();
-    if (graph_) runtime::destroy_graph(graph_);
+    if (graph_) {
+      runtime::destroy_graph(graph_);
+      release_watched(device_);
+    }
     // Work that is still under way goes on in these blocks; what gets them next comes behind it in the stream of the capture.
     try {
       if (latest_ != queue_) put_behind(queues(), {device_, queue_}, {device_, latest_});

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "call_name.h"
 #include "capture.h"
 #include "text.h"
 
@@ -24,10 +25,16 @@ class CopiedBytes final : public Readback {
 
 }  // namespace
 
+void refuse_upload_in_capture(Device to) {
+  if (Capture::current() && to == Capture::current()->device())
+    fail<StateError>(CallName::outermost("upload"),
+                     {.what = "lengths or counts of the host are read while a step is being captured",
+                      .expected = "work that stays on the device",
+                      .hint = "do it before the step, and pass the result as an input"});
+}
+
 void upload(const Tensor& to, const void* from, std::size_t bytes, const CopyOptions& options) {
-  if (Capture::current() && to.device() == Capture::current()->device())
-    fail<StateError>("upload",
-                     {.what = "host memory is read while a step is being captured", .got = str(to)});
+  refuse_upload_in_capture(to.device());
   if (to.device() == cpu)
     std::memcpy(to.raw_data(), from, bytes);
   else

@@ -14,6 +14,9 @@ namespace mezzo {
 /** Overwrites a contiguous tensor's first bytes, in the order of its device's work; `from` is free again on return, but as options say.
  *  Errors: CudaError. */
 MZ_API void upload(const Tensor& to, const void* from, std::size_t bytes, const CopyOptions& options = {});
+/** For what a library uploads on its own. Errors: StateError where a step is being captured on the device, as of upload(): replays would read memory of
+ *  the host that is gone. */
+MZ_API void refuse_upload_in_capture(Device to);
 /** Reads its first bytes; waits for the device. Errors: CudaError, and what waits as a deferred error. */
 MZ_API void download(const Tensor& from, void* to, std::size_t bytes);
 /** Begins to read them, and waits for nobody. Errors: CudaError, OutOfMemory. */

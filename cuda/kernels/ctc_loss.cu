@@ -2,6 +2,7 @@
 #include "../../tensor/ops/ctc_loss.h"
 
 #include "../../tensor/cpu/ctc_alignments.h"
+#include "../../tensor/transfer.h"
 #include "../attach.h"
 #include "lines.h"
 #include "row.h"
@@ -136,8 +137,7 @@ struct Held {
     for (const std::int64_t length : attrs.target_lengths) states = std::max(states, 2 * length + 1);
     const std::int64_t bytes = static_cast<std::int64_t>(numbers.size() * sizeof(std::int64_t));
     lengths = workspace(bytes, device);
-    runtime::copy(lengths.raw_data(), numbers.data(), static_cast<std::size_t>(bytes),
-                  current_stream(device));
+    upload(lengths, numbers.data(), static_cast<std::size_t>(bytes));
     const std::int64_t kept = keeps_all ? std::max<std::int64_t>(1, time) : 2;
     sums = workspace(samples * kept * states * static_cast<std::int64_t>(sizeof(double)), device);
     batch = {Array(x),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../tensor/ops/sequence_plan.h"
+#include "../../tensor/transfer.h"
 #include "../product.h"
 #include "lines.h"
 #include "move.h"
@@ -27,7 +28,7 @@ struct Sequences : op::SequencePlan {
       for (std::int64_t i = 0; i < active(time); ++i) table.push_back(tensor_row(time, i));
     const auto bytes = static_cast<std::int64_t>(table.size() * sizeof(std::int64_t));
     table_ = workspace(bytes, device);
-    runtime::copy(table_.raw_data(), table.data(), static_cast<std::size_t>(bytes), current_stream(device));
+    upload(table_, table.data(), static_cast<std::size_t>(bytes));
     order = static_cast<const std::int64_t*>(table_.raw_data());
     tensor_rows = order + batch;
   }

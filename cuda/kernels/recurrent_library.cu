@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../../tensor/numerics.h"
+#include "../../tensor/transfer.h"
 #include "recurrent.h"
 #include "row.h"
 
@@ -67,6 +68,7 @@ template <class C> class LibraryCall {
  public:
   LibraryCall(const dnn::Recurrent& layer, bool reverse, Device device)
       : layer_(layer), reverse_(reverse), device_(device), stream_(current_stream(device)) {
+    if (!layer.lengths.empty()) refuse_upload_in_capture(device);
     if (const auto spaces = dnn::recurrent_spaces(layer, device)) {
       spaces_ = *spaces;
       usable_ = true;
