@@ -147,9 +147,9 @@ Graph graph_of(const Convolution& c) {
 
 std::optional<Plan> plan(const Convolution& c, const Target& target) {
   if (!sizes_follow(c.geometry)) return std::nullopt;
-  return choose_engine(graph_of(c), target,
-                       {.repeats = !allow_nondeterministic(),
-                        .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()});
+  return choose_engine(
+      graph_of(c), target,
+      {.repeats = !allow_nondeterministic(), .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()});
 }
 
 }  // namespace mezzo::gpu::dnn
