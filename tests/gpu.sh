@@ -91,7 +91,8 @@ else
   say "compute-sanitizer: not run"
 fi
 
-run bench "$build/samples/bench" --device cuda --json "$results/bench.json"
-cat "$results/bench.log"
+run bench_micro "$build/samples/bench" --micro --device cuda --size full
+run bench "$build/samples/bench" --device cuda --size full --json "$results/bench.json"
+cat "$results/bench_micro.log" "$results/bench.log"
 say "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -50,7 +50,7 @@ configure $build "${options[@]}" "${cuda_options[@]}" || exit
 build_and_test $build -- "${selection[@]}" "$@"
 if [ $build = build ] && [ $# -eq 0 ]; then
   configure build-emulated "${options[@]}" -Db_lundef=false -Dgpu_emulation=sanitized || exit
-  build_and_test build-emulated tests/test_{amp,gpu,ops,samples} -- --suite gpu
+  build_and_test build-emulated tests/test_{amp,gpu,ops,samples} samples/bench -- --suite gpu
 fi
 tallied=yes
 "$PYTHON" tests/tally.py "${logs[@]}"

@@ -4,6 +4,7 @@
 //   bench --export DIR                    the nets' initial weights and data, for bench_torch.py
 //   bench --peer FILE.json                what bench_torch.py has measured: both sides and their ratio
 //   bench --micro                         the cost of single operations against what the project wants
+//   bench --micro --device cuda --size full   the same for a GPU: bandwidth, products, captured steps
 //   bench --ops                           the time of operations forward and backward, for ../compare_torch_ops.py
 #include <mezzo.h>
 
@@ -16,6 +17,7 @@
 #include "../common/report_file.h"
 #include "../common/run_options.h"
 #include "../common/table.h"
+#include "gpu_micro.h"
 #include "micro.h"
 #include "ops.h"
 #include "report.h"
@@ -114,9 +116,10 @@ int compare_levels(const Options& o) {
   return 0;
 }
 
-int measure_operations() {
+int measure_operations(const Options& o) {
+  const mezzo::Device device = parse_device(o.device);
   Table table{{"operation", "figure", "unit", "target"}, {}};
-  for (const MicroResult& r : run_micro())
+  for (const MicroResult& r : device == mezzo::cpu ? run_micro() : run_gpu_micro(device, parse_size(o.size)))
     table.rows.push_back({r.what, fixed(r.value, 2), r.unit, r.target});
   print(std::cout, table);
   return 0;
@@ -141,12 +144,12 @@ int main(int argc, char** argv) {
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
-    if ((options.ops || options.micro) && options.device != "cpu")
-      throw UsageError("--device " + options.device + ": single operations are measured on the CPU alone");
+    if (options.ops && options.device != "cpu")
+      throw UsageError("--device " + options.device + ": --ops measures on the CPU alone");
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
     apply(options.numerics);
     if (options.ops) return measure_ops(options);
-    if (options.micro) return measure_operations();
+    if (options.micro) return measure_operations(options);
     if (!options.peer.empty()) {
       print(std::cout, peer_table(options.peer));
       return 0;

@@ -82,18 +82,32 @@ double update_bytes(const optim::Optimizer& optimizer) {
 
 Roof measure_roof(Device device) {
   const NoGrad no_grad;
-  constexpr std::int64_t kSide = 1024, kLong = 1 << 24;
+  constexpr std::int64_t kLong = 1 << 24, kMostSide = 8192;
   const TensorOptions there{.device = device};
-  const Tensor a = ones({kSide, kSide}, there), x = ones({kLong}, there), y = ones({kLong}, there);
-  // The last element is read on the host, so that a device has finished.
-  const auto best = [](auto&& f) {
+  // Calls in a row, so that waiting for a device counts for little.
+  const auto best = [&](auto&& f) {
+    constexpr double kWanted = 5e-3;
+    const auto batch_of = [&](int calls) {
+      for (int i = 0; i < calls; ++i) f();
+      if (device != cpu) gpu::synchronize(device);
+    };
+    batch_of(1);
+    const int calls = static_cast<int>(std::clamp(kWanted / seconds([&] { batch_of(1); }), 1.0, 100.0));
     double least = 1e30;
-    for (int i = 0; i < 5; ++i)
-      least = std::min(least, seconds([&] { f().flatten()[-1].template item<float>(); }));
+    for (int i = 0; i < 5; ++i) least = std::min(least, seconds([&] { batch_of(calls); }) / calls);
     return least;
   };
-  return {2.0 * kSide * kSide * kSide / best([&] { return matmul(a, a); }),
-          3.0 * sizeof(float) * kLong / best([&] { return add(x, y); })};
+  // A product that is done in no time does not fill a device.
+  std::int64_t side = 512;
+  double product = 0;
+  while (product < 1e-3 && side < kMostSide) {
+    side *= 2;
+    const Tensor a = ones({side, side}, there);
+    product = best([&] { return matmul(a, a); });
+  }
+  const auto n = static_cast<double>(side);
+  const Tensor x = ones({kLong}, there), y = ones({kLong}, there);
+  return {2 * n * n * n / product, 3.0 * sizeof(float) * kLong / best([&] { return add(x, y); })};
 }
 
 Floor floor_of(const Work& work, const Roof& roof) {

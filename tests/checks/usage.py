@@ -35,7 +35,7 @@ def cases(folder):
         (1, 'cannot create', [resnet, '--depth', '50', '--quiet', '--save', other / 'checkpoints']),
         (1, 'cannot open', [dcgan, '--quiet', '--judge', folder / 'missing']),
         (2, 'nothing to time', [bench, '--nets', 'mlp', '--steps', '3']),
-        (2, 'on the CPU alone', [bench, '--micro', '--device', 'cuda']),
+        (2, 'on the CPU alone', [bench, '--ops', '--device', 'cuda']),
         (1, 'cuda:63', [bench, '--device', 'cuda:63']),
         (2, 'the letter O', [bench, '--levels', '01']),
         (2, 'unknown level', [mnist, '--opt-level', 'O9']),
