@@ -17,9 +17,9 @@ struct Known {
   Queue queue;
 };
 
-/** Those of one thread; never destroyed, since tensors may outlive the thread's end. */
+/** Those of one thread, which take their memory with them when it ends. */
 std::vector<Known>& known() {
-  static thread_local auto& all = *new std::vector<Known>;
+  static thread_local std::vector<Known> all;
   return all;
 }
 

@@ -6,6 +6,9 @@
 #include "../../tensor/call_name.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
+#include "operators.h"
+#include "reduce.h"
+#include "selection.h"
 
 namespace mezzo {
 
@@ -14,6 +17,12 @@ Tensor finished(const Tensor& x, const TensorOptions& options) {
   if (options.requires_grad) x.requires_grad_();
   return x;
 }
+
+/** 0, 1, 2, ... in f64, counted on the device itself: nothing comes from the host, so that captured steps count too. */
+Tensor counted(std::int64_t n, Device device) {
+  return (cumsum(ones({n}, {.dtype = DType::i64, .device = device}), 0) - 1).to(DType::f64);
+}
+
 }  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
@@ -67,9 +76,11 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
                                 .got = str("from ", start, " to ", end, " by ", step),
                                 .expected = "a finite number of steps"});
   const CallName called("arange");
+  const auto n = static_cast<std::int64_t>(count);
+  if (options.device != cpu)
+    return finished((counted(n, options.device) * step + start).to(options.dtype), options);
   std::vector<double> values;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
-    values.push_back(start + static_cast<double>(i) * step);
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(start + static_cast<double>(i) * step);
   return tensor(values, options);
 }
 
@@ -80,9 +91,15 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
     fail<ValueError>("linspace",
                      {.what = "negative number of steps", .got = str(steps), .expected = "steps >= 0"});
   const CallName called("linspace");
-  std::vector<double> values;
   // Counted from the nearer end, so that both ends are exact.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  if (options.device != cpu) {
+    const Tensor i = counted(steps, options.device);
+    const Tensor values = where(i * 2 < static_cast<double>(steps), i * step + start,
+                                (i - static_cast<double>(steps - 1)) * step + end);
+    return finished(values.to(options.dtype), options);
+  }
+  std::vector<double> values;
   for (std::int64_t i = 0; i < steps; ++i)
     values.push_back(2 * i < steps ? start + static_cast<double>(i) * step
                                    : end - static_cast<double>(steps - 1 - i) * step);

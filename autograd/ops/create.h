@@ -30,11 +30,11 @@ MZ_API Tensor ones_like(const Tensor& x);
 MZ_API Tensor empty_like(const Tensor& x);
 
 MZ_API Tensor full_like(const Tensor& x, double value);
-/** start, start + step, ... below end, 1-D. Errors: ValueError unless step leads from start towards end. */
+/** start, start + step, ... below end, 1-D; computed in f64 and rounded once, on a GPU by itself, so that captured steps may call it. Errors: ValueError unless step leads from start towards end. */
 MZ_API Tensor arange(double start, double end, double step = 1, const TensorOptions& options = {});
 /** 0, 1, ... below end. */
 MZ_API Tensor arange(double end, const TensorOptions& options = {});
-/** `steps` values from start to end, both included, equally spaced. Errors: ValueError for steps < 0. */
+/** `steps` values from start to end, both included, equally spaced; computed as arange's. Errors: ValueError for steps < 0. */
 MZ_API Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options = {});
 /** Ones on the diagonal of an n x n (or n x m) matrix, zeros elsewhere. */
 MZ_API Tensor eye(std::int64_t n, const TensorOptions& options = {});

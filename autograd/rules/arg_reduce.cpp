@@ -2,6 +2,7 @@
 #include "../../tensor/ops/arg_reduce.h"
 
 #include "../../tensor/dispatch.h"
+#include "../ops/create.h"
 #include "../ops/operators.h"
 #include "reduce_support.h"
 
@@ -13,9 +14,7 @@ namespace {
 Tensor positions(const Shape& shape, int dim, Device device) {
   Shape line = Shape::filled(shape.rank(), 1);
   line[dim] = shape[dim];
-  const Tensor index = empty_tensor(line, DType::i64, mezzo::cpu);
-  for (std::int64_t i = 0; i < shape[dim]; ++i) index.data<std::int64_t>()[i] = i;
-  return index.to(device);
+  return arange(static_cast<double>(shape[dim]), {.dtype = DType::i64, .device = device}).view(line);
 }
 
 /** All of it goes to the chosen element. */

@@ -71,7 +71,7 @@ Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor&
   const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
   const Tensor w = along_classes(
       weight.defined() ? wide(weight.detach()) : ones({shape[class_dim(shape)]}, options), shape);
-  const Tensor numbers = along_classes(arange(classes, {.dtype = DType::i64}).to(x.device()), shape);
+  const Tensor numbers = along_classes(arange(classes, {.dtype = DType::i64, .device = x.device()}), shape);
   const Tensor chosen = where(target == numbers, w * (1 - attrs.label_smoothing), operand(0));
   return where(counted, chosen + w * (attrs.label_smoothing / classes), operand(0));
 }

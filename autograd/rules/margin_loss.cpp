@@ -91,7 +91,7 @@ std::vector<Tensor> MultiMarginLoss::composite(Inputs in, const Attrs& attrs) {
       apply_all<ClassWeights>({traits.name, classes, kIgnoreNone, compute_dtype(x.dtype())}, target, in[2]);
   const Tensor wide_x = wide(x), at_target = index.unsqueeze(dim);
   const Tensor excess = relu(wide_x - gather(wide_x, dim, at_target) + attrs.margin);
-  const Tensor numbers = arange(static_cast<double>(classes), {.dtype = DType::i64}).to(x.device());
+  const Tensor numbers = arange(static_cast<double>(classes), {.dtype = DType::i64, .device = x.device()});
   const Tensor others = where(at_target == numbers, operand(0), attrs.p == 1 ? excess : excess * excess);
   const Tensor terms = sum(others, dim) / classes * weight;
   return {reduce_terms(terms, attrs.reduction, x.dtype())};

@@ -152,3 +152,18 @@ TEST_CASE("attention of 16 bits is as near to the CPU's as its numbers are, and 
   for (const std::string& line : told) UNSCOPED_INFO(line);
   CHECK(told.empty());
 }
+
+TEST_CASE("numbers in a row are the same bits on both sides, at both ends and between", "[gpu]") {
+  NEED_DEVICE();
+  for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8}) {
+    INFO(name(dtype));
+    const TensorOptions here{.dtype = dtype}, there{.dtype = dtype, .device = kDevice};
+    for (const std::int64_t n : {0, 1, 2, 7, 100}) {
+      CHECK(same(arange(static_cast<double>(n), there), arange(static_cast<double>(n), here)));
+      CHECK(same(linspace(0.3, 91.7, n, there), linspace(0.3, 91.7, n, here)));
+    }
+    CHECK(same(arange(0.1, 30, 0.7, there), arange(0.1, 30, 0.7, here)));
+    CHECK(same(arange(50, 3, -1.9, there), arange(50, 3, -1.9, here)));
+  }
+  CHECK(arange(3, {.device = kDevice, .requires_grad = true}).is_leaf());
+}

@@ -165,6 +165,7 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
 }  // namespace
 
 TEST_CASE("gradients that stay scaled until the step are deferred and captured too", "[gpu][graph]") {
+  NEED_DEVICE();
   for (const int scopes : {1, 3}) {
     INFO(scopes);
     const std::vector<double> host = with_held_gradients("O2", scopes, Way::host);
@@ -208,6 +209,7 @@ std::vector<std::string> events_of(Way way) {
 }  // namespace
 
 TEST_CASE("captured steps name the gradient that overflowed", "[gpu][graph]") {
+  NEED_DEVICE();
   const std::vector<std::string> host = events_of(Way::host);
   CHECK(host.back().find(" of first.weight)") != std::string::npos);
   CHECK(events_of(Way::deferred) == host);

@@ -114,7 +114,6 @@ TEST_CASE("what reads a device or the host in a capture is named as the program 
     graph.replay();
   };
   const std::vector<std::pair<const char*, std::function<void()>>> calls{
-      {"arange", [] { arange(3, {.device = kDevice}); }},
       {"binary_cross_entropy", [&] { binary_cross_entropy(x, x); }},
       {"clip_grad_norm",
        [&] {
@@ -130,7 +129,6 @@ TEST_CASE("what reads a device or the host in a capture is named as the program 
       {"equal", [&] { (void)equal(x, x); }},
       {"index", [&] { index(x, {mask}); }},
       {"index_put_", [&] { index_put_(x, {mask}, y.view({})); }},
-      {"linspace", [] { linspace(0, 1, 3, {.device = kDevice}); }},
       {"masked_select", [&] { masked_select(x, mask); }},
       {"nonzero", [&] { nonzero(x); }},
       {"one_hot", [&] { one_hot(places); }},

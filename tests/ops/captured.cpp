@@ -9,26 +9,11 @@ using namespace cases;
 
 namespace {
 
-/** Ops that read on the host what others leave on the device, the shape of their result or whether their operands are good; those that take
- *  lengths from the host, the recurrent ones for packed sequences; and those that, or whose gradients, number places on the host. */
-const std::set<std::string> kNotCaptured{"affine_grid",
-                                         "binary_cross_entropy",
-                                         "diag",
-                                         "einsum",
-                                         "gru",
-                                         "index",
-                                         "local_response_norm",
-                                         "lstm",
-                                         "masked_scatter",
-                                         "masked_select",
-                                         "max",
-                                         "min",
-                                         "multi_margin_loss",
-                                         "nonzero",
-                                         "rnn_relu",
-                                         "rnn_tanh",
-                                         "unique",
-                                         "windows"};
+/** Ops that read on the host what others leave on the device, the shape of their result or whether their operands are good; and those that take
+ *  lengths from the host, the recurrent ones for packed sequences. */
+const std::set<std::string> kNotCaptured{
+    "binary_cross_entropy", "gru",     "index",    "lstm",     "masked_scatter",
+    "masked_select",        "nonzero", "rnn_relu", "rnn_tanh", "unique"};
 
 /** The op's results and, where it has any here, the gradients of its operands. */
 std::vector<Tensor> results_and_gradients(const Case& c, const std::vector<Tensor>& operands,
