@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "blas_problem.h"
 #include "key.h"
 #include "lines.h"
+#include "per_device.h"
 
 namespace mezzo::gpu::blas {
 
@@ -228,22 +228,11 @@ class DeviceState {
   std::unordered_map<runtime::Stream, Tensor> workspaces_;  // products of one stream run in order
 };
 
-DeviceState& state_of(const Library& lt, Device device) {
-  static std::mutex mutex;
-  static auto& all =
-      *new std::vector<std::unique_ptr<DeviceState>>;  // never destroyed: tensors may outlive main
-  const std::lock_guard lock(mutex);
-  const auto index = static_cast<std::size_t>(device.index);
-  if (all.size() <= index) all.resize(index + 1);
-  if (!all[index]) all[index] = std::make_unique<DeviceState>(lt, device);
-  return *all[index];
-}
-
 }  // namespace
 
 bool gemm(const Gemm& gemm, Device device, runtime::Stream stream) {
   const Library& lt = Library::get();
-  return lt.usable() && state_of(lt, device).run(gemm, stream);
+  return lt.usable() && per_device<DeviceState>(device, lt, device).run(gemm, stream);
 }
 
 std::string description() {

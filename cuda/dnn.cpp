@@ -1,7 +1,6 @@
 #include "dnn.h"
 
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -10,6 +9,7 @@
 #include "dnn_plan.h"
 #include "key.h"
 #include "lines.h"
+#include "per_device.h"
 
 namespace mezzo::gpu::dnn {
 
@@ -90,17 +90,6 @@ class DeviceState {
   std::unordered_map<Key, std::optional<Plan>, KeyHash> plans_;
 };
 
-DeviceState& state_of(Device device) {
-  static std::mutex mutex;
-  static auto& all =
-      *new std::vector<std::unique_ptr<DeviceState>>;  // never destroyed: tensors may outlive main
-  const std::lock_guard lock(mutex);
-  const auto index = static_cast<std::size_t>(device.index);
-  if (all.size() <= index) all.resize(index + 1);
-  if (!all[index]) all[index] = std::make_unique<DeviceState>(device);
-  return *all[index];
-}
-
 }  // namespace
 
 bool convolve(const Convolution& c, Device device, runtime::Stream stream) {
@@ -110,7 +99,7 @@ bool convolve(const Convolution& c, Device device, runtime::Stream stream) {
   operands.add(kWeight, c.weight);
   operands.add(kY, c.y.data);
   if (c.bias) operands.add(kBias, c.bias);
-  return state_of(device).run(c, key_of(c), operands, stream);
+  return per_device<DeviceState>(device, device).run(c, key_of(c), operands, stream);
 }
 
 bool attend(const Attention& a, Device device, runtime::Stream stream) {
@@ -138,7 +127,7 @@ bool attend(const Attention& a, Device device, runtime::Stream stream) {
     operands.add(kDv, a.dv);
     operands.add(kOne, &one);
   }
-  return state_of(device).run(a, a.kind(), operands, stream);
+  return per_device<DeviceState>(device, device).run(a, a.kind(), operands, stream);
 }
 
 std::string description() {

@@ -1,13 +1,13 @@
 #include "dnn_recurrent.h"
 
 #include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <string_view>
 
 #include "../tensor/numerics.h"
 #include "device.h"
 #include "dnn_library.h"
+#include "per_device.h"
 
 namespace mezzo::gpu::dnn {
 
@@ -107,17 +107,6 @@ class Session {
     return f(handle_);
   }
 
-  static Session& of(Device device) {
-    static std::mutex mutex;
-    static auto& all =
-        *new std::vector<std::unique_ptr<Session>>;  // never destroyed: tensors may outlive main
-    const std::lock_guard lock(mutex);
-    const auto index = static_cast<std::size_t>(device.index);
-    if (all.size() <= index) all.resize(index + 1);
-    if (!all[index]) all[index] = std::make_unique<Session>();
-    return *all[index];
-  }
-
  private:
   cudnnHandle_t handle_ = nullptr;
   std::mutex mutex_;
@@ -181,7 +170,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device devic
   if (!library.usable()) return std::nullopt;
   const Description described(r);
   if (!described.usable()) return std::nullopt;
-  return Session::of(device).with(
+  return per_device<Session>(device).with(
       current_stream(device), [&](cudnnHandle_t handle) -> std::optional<RecurrentSpaces> {
         std::size_t weights = 0, work = 0, reserve = 0;
         if (!supported(library.cudnnGetRNNWeightSpaceSize(handle, described.layer, &weights),
@@ -205,7 +194,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device devic
 bool run(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a, Device device,
          runtime::Stream stream) {
   const Description d(r);
-  return Session::of(device).with(stream, [&](cudnnHandle_t handle) {
+  return per_device<Session>(device).with(stream, [&](cudnnHandle_t handle) {
     return supported(Library::get().cudnnRNNForward(
                          handle, d.layer, r.training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE,
                          nullptr, d.x, a.x, d.y, a.y, d.h, a.h0, a.h, d.c, a.c0, a.c, bytes(s.weights),
@@ -218,7 +207,7 @@ bool differentiate(const Recurrent& r, const RecurrentSpaces& s, const Recurrent
                    const RecurrentGradients& g, Device device, runtime::Stream stream) {
   const Description d(r);
   const Library& library = Library::get();
-  return Session::of(device).with(stream, [&](cudnnHandle_t handle) {
+  return per_device<Session>(device).with(stream, [&](cudnnHandle_t handle) {
     if (!supported(
             library.cudnnRNNBackwardData_v8(handle, d.layer, nullptr, d.y, a.y, g.gy, d.x, g.x, d.h, a.h0,
                                             g.gh, g.h0, d.c, a.c0, g.gc, g.c0, bytes(s.weights), a.weights,

@@ -2,7 +2,9 @@
 //
 // Nothing in a wrong answer says that it is one: parameters in another place, or a NaN that a comparison swallows and so hides from the loss scaler,
 // leave plausible numbers. A layer of the same kind and sizes but few steps is therefore run both ways once.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -62,9 +64,9 @@ template <class C> class Comparison {
   }
 
   bool agree() {
-    std::array<Tensor, 4> ours = results(op::RecurrentLayer::infer(forward_, attrs_)), theirs = ours;
+    const OutSpecs specs = op::RecurrentLayer::infer(forward_, attrs_);
+    std::array<Tensor, 4> ours = results(specs), theirs = results(specs);
     recurrent_by_kernels(forward_, ours, attrs_);
-    theirs = results(op::RecurrentLayer::infer(forward_, attrs_));
     if (!run_by_library(layer_, forward_, theirs, attrs_)) return false;
     for (std::size_t i = 0; i < kForwardResults; ++i)
       if (!close(ours[i], theirs[i])) return false;
@@ -107,21 +109,15 @@ template <class C> class Comparison {
     return true;
   }
 
-  /** One number of the first sequence is NaN, in the last step but one or the only one. */
+  /** The first number of the first sequence is NaN: then all that its first step gives has to be. */
   bool nan_comes_through() {
     std::vector<C> x = values(forward_[0]);
     x[0] = std::numeric_limits<C>::quiet_NaN();
     forward_[0] = narrowed(x, forward_[0].shape());
     std::array<Tensor, 4> y = results(op::RecurrentLayer::infer(forward_, attrs_));
     if (!run_by_library(layer_, forward_, y, attrs_)) return false;
-    for (const C value : first(values(y[0]), layer_.size))
-      if (!std::isnan(value)) return false;
-    return true;
-  }
-
-  static std::vector<C> first(std::vector<C> all, std::int64_t n) {
-    all.resize(static_cast<std::size_t>(n));
-    return all;
+    const std::vector<C> got = values(y[0]);
+    return std::all_of(got.begin(), got.begin() + layer_.size, [](C value) { return std::isnan(value); });
   }
 
   /** Between -scale and scale; other numbers at each call. */
