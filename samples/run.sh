@@ -5,5 +5,5 @@ set -euo pipefail
 
 need_for_build
 configure build
-ninja -C build samples/bench >&2
+build build samples/bench
 exec build/samples/bench "$@"

@@ -72,16 +72,39 @@ need_for_build() {
   find_meson || { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
 }
 
-# configure DIR [OPTION...]: sets the build directory up, or changes the options it was last configured with here.
+# ccache reuses what was compiled in another directory, and with a precompiled header that has not changed.
+export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+
+# disk_is_full: whether less than 200 MB are left where the build lies; says so.
+disk_is_full() {
+  [ "$(df --output=avail -k . | tail -n 1)" -lt 200000 ] || return
+  say "The disk that holds $PWD is full. Free 3 GB (rm -r build* frees those of earlier builds) and run this again."
+}
+
+# configure DIR [OPTION...]: sets the build directory up, or changes the options it was last configured with here. A directory that another
+# compiler than CXX was configured for, or whose setup was interrupted, is set up anew.
 configure() {
-  local dir=$1 record=$1/.configured
+  local dir=$1 record=$1/.configured anew=
   shift
-  if [ ! -f "$dir/build.ninja" ]; then
-    "$MESON" setup "$dir" "$@" >&2 || return
-  elif [ $# -gt 0 ] && [ "$*" != "$(cat "$record" 2>/dev/null)" ]; then
-    "$MESON" setup --reconfigure "$dir" "$@" >&2 || return
-  else
-    return 0
+  if [ -n "${CXX:-}" ] && [ -f "$dir/build.ninja" ] && ! grep -q "\"$CXX\"" "$dir/meson-info/intro-compilers.json" 2>/dev/null; then
+    say "$dir/ was configured for another compiler than $CXX; setting it up anew"
+    anew=--wipe
+  elif [ -f "$dir/build.ninja" ] && [ -f "$dir/meson-private/coredata.dat" ]; then
+    [ $# -eq 0 ] || [ "$*" = "$(cat "$record" 2>/dev/null)" ] && return 0
+    anew=--reconfigure
+  elif [ -d "$dir/meson-private" ]; then
+    rm -rf "$dir/meson-private" "$dir/meson-info"
+  fi
+  if ! "$MESON" setup $anew "$dir" "$@" >&2; then
+    disk_is_full || say "Configuring $dir/ failed (above). If it was made for something else, remove it (rm -r $dir) and run this again."
+    return 1
   fi
   printf '%s' "$*" >"$record"
+}
+
+# build DIR [TARGET...]: builds the targets, all without any. The compiler's own errors stand above what is said here.
+build() {
+  ninja -C "$@" >&2 && return
+  disk_is_full || say "The build in $1/ failed: the first error is above. If it is about the state of $1/, remove it and run this again."
+  return 1
 }

@@ -78,7 +78,7 @@ run samples_on_cuda "$build/tests/test_samples" '[curves]'
 unset MEZZO_TEST_DEVICE
 for program in "$build"/tests/test_*; do
   name=${program##*/test_}
-  case $name in gpu | *.p) continue ;; esac
+  case $name in gpu | *_emulated | *.p) continue ;; esac
   [ -x "$program" ] && [ -f "$program" ] && run "$name" "$program"
 done
 

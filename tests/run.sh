@@ -1,56 +1,63 @@
 #!/usr/bin/env bash
-# Builds and runs every test that needs no GPU; the last line is "N passed, N failed".
-#   tests/run.sh                       all tests and checks, then those of the emulated GPU, built in build-emulated/; there the kernels
-#                                      and the emulator are under AddressSanitizer and UBSan
-#   tests/run.sh --sanitize            all tests with everything under them, built in build-asan/
-#   tests/run.sh [--sanitize] NAME...  the named tests alone ("meson test -C build --list" names them)
-# With CI=true warnings are errors and a check that cannot run has failed.
+# Builds and runs the tests that need no GPU; the last line is "N passed, N failed", the one before says where the time went.
+#   tests/run.sh              what every change must pass: all tests on the CPU, those of the GPU kernels on an emulated device, the quick checks
+#   tests/run.sh --all        what CI runs: with warnings as errors, the kernels compiled by nvcc where it is there, the emulated device under
+#                             AddressSanitizer and UBSan, and the checks that take minutes (tests/meson.build, suite "strict")
+#   tests/run.sh --sanitize   all tests with everything under AddressSanitizer and UBSan, built in build-asan/
+#   tests/run.sh [--all | --sanitize] NAME...   the named tests alone, and what they need ("meson test -C build --list" names them)
+# CI=true means --all; a check that cannot run has failed then.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 
 # Whatever ends the script before there is a tally is one failure.
 tallied=no
-trap '[ $tallied = yes ] || { echo "0 passed, 1 failed"; exit 1; }' EXIT
+end() { [ $tallied = yes ] || { echo "0 passed, 1 failed"; exit 1; }; }
+trap end EXIT
+trap 'say "Interrupted; run this again to go on from here."; exit 130' INT TERM
+
+all=${CI:-false} sanitize=false
+while [ $# -gt 0 ]; do
+  case $1 in
+    --all) all=true ;;
+    --sanitize) sanitize=true ;;
+    --*) say "run.sh: unknown option $1; known: --all, --sanitize, and names of tests"; tallied=yes; exit 2 ;;
+    *) break ;;
+  esac
+  shift
+done
+
+need_for_build catch2 python3
+if [ "$all" = true ]; then need clang clang-format; fi
+find_python
 
 build=build
-options=(-Dtests=enabled)
-selection=()
-cuda_options=()
-[ "${CI:-}" = true ] && options+=(-Dwerror=true)
-if [ "${1:-}" = --sanitize ]; then
-  shift
+options=(-Dtests=enabled -Dgpu_emulation=enabled)
+selection=(--no-suite strict)
+if [ $sanitize = true ]; then
   build=build-asan
   options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dgpu_emulation=enabled)
   selection=(--suite cpu --suite gpu --timeout-multiplier 5)
+elif [ "$all" = true ]; then
+  # without a GPU to run them, the kernels are compiled for one architecture
+  cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && echo enabled || echo auto)
+  options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90)
+  selection=()
 fi
 
-need_for_build catch2 clang clang-format python3
-find_python
-# A change lands only if the CUDA kernels compile; without a GPU to run them, for one architecture.
-if [ "${CI:-}" = true ] && [ $build = build ] && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null; then
-  cuda_options=(-Dcuda=enabled -Dgpu_arch=90)
+start=$SECONDS
+configure $build "${options[@]}" || exit
+log=$build/meson-logs/testlog.json
+rm -f "$log"
+if [ $# -eq 0 ]; then
+  build $build || exit
+  built=$SECONDS
+  "$MESON" test -C $build --no-rebuild --print-errorlogs "${selection[@]}"
+else
+  names=$("$PYTHON" tests/tests_named.py $build "$@") || exit
+  built=$SECONDS
+  # shellcheck disable=SC2086
+  "$MESON" test -C $build --print-errorlogs $names
 fi
-# Both builds compile most files in the same way; told to forget in which directory, ccache compiles them once.
-export CCACHE_NOHASHDIR=1
-
-# build_and_test DIR TARGETS... -- ARGUMENTS...: builds the targets (all without any) and runs meson test with the arguments
-logs=()
-build_and_test() {
-  local dir=$1 targets=()
-  shift
-  while [ "$1" != -- ]; do targets+=("$1"); shift; done
-  shift
-  ninja -C "$dir" "${targets[@]}" || exit
-  rm -f "$dir/meson-logs/testlog.json"
-  logs+=("$dir/meson-logs/testlog.json")
-  "$MESON" test -C "$dir" --no-rebuild --print-errorlogs "$@"
-}
-
-configure $build "${options[@]}" "${cuda_options[@]}" || exit
-build_and_test $build -- "${selection[@]}" "$@"
-if [ $build = build ] && [ $# -eq 0 ]; then
-  configure build-emulated "${options[@]}" -Db_lundef=false -Dgpu_emulation=sanitized || exit
-  build_and_test build-emulated tests/test_{amp,gpu,ops,samples} samples/bench -- --suite gpu
-fi
+[ -f "$log" ] || { disk_is_full; exit 1; }
 tallied=yes
-"$PYTHON" tests/tally.py "${logs[@]}"
+"$PYTHON" tests/tally.py --build-seconds $((built - start)) "$log"

@@ -1,8 +1,8 @@
-"""Adds up the tests of meson runs: tally.py build/meson-logs/testlog.json...
+"""Adds up the tests of meson runs: tally.py [--build-seconds N] build/meson-logs/testlog.json...
 
 Every test program ends with "N passed, N failed" on stdout or stderr. One that crashed, timed out or printed no such line
 is one failure; skipped ones are listed and count as neither. What failed comes last, with the end of what it printed, so that
-whoever sees the end of a log alone sees it; then the total, alone on its line.
+whoever sees the end of a log alone sees it; then where the time went, and the total, alone on its line.
 Exit status: 1 if anything failed or nothing passed.
 """
 import json
@@ -35,7 +35,23 @@ def report_failures(failures):
         print(f'failed: {test["name"]} ({test["result"]})')
 
 
-def main(*paths):
+def where_the_time_went(build_seconds, tests):
+    """One line. Tests and checks run side by side, so their seconds are sums over all of them."""
+    def seconds(chosen):
+        return sum(test['duration'] for test in chosen)
+
+    def is_check(test):
+        return test['name'].split(' / ')[0].endswith((':check', ':strict'))
+
+    checks = [test for test in tests if is_check(test)]
+    slowest = sorted(tests, key=lambda test: test['duration'], reverse=True)[:5]
+    return (f'time: build {build_seconds} s; tests {seconds(tests) - seconds(checks):.0f} s and checks {seconds(checks):.0f} s, '
+            f'added up over processes; slowest: ' + ', '.join(f'{test["name"].split(" / ")[-1]} {test["duration"]:.0f} s' for test in slowest))
+
+
+def main(*words):
+    build_seconds = words[1] if words[:1] == ('--build-seconds',) else None
+    paths = words[2:] if build_seconds else words
     passed = failed = 0
     failures = []
     tests = []
@@ -60,6 +76,8 @@ def main(*paths):
     if passed == 0 and failed == 0:
         print('nothing ran, which counts as a failure')
         failed = 1
+    if build_seconds and tests:
+        print(where_the_time_went(build_seconds, tests))
     print(f'{passed} passed, {failed} failed', flush=True)
     return 1 if failed or not passed else 0
 

@@ -1,5 +1,7 @@
 #include "gzip.h"
 
+#include <mezzo_features.h>
+
 #include <algorithm>
 #include <limits>
 

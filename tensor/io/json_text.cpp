@@ -1,6 +1,8 @@
 // The one place of the library that sees the JSON parser.
 #include "json_text.h"
 
+#include <mezzo_features.h>
+
 #include <iterator>
 
 #include "../text.h"

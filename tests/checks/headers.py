@@ -1,12 +1,13 @@
-"""Compiles every public header alone with warnings as errors; it may reach the standard library and public headers only.
+"""Compiles every public header with warnings as errors; it may reach the standard library and public headers only.
 
-Usage: headers.py COMPILER HEADER...
+Usage: headers.py --alone COMPILER HEADER...      each alone, which proves that it includes what it uses
+       headers.py --rooms COMPILER HEADER...      those of a folder together, the last first: quick, and finds most of what the other finds
 """
 import sys
 import tempfile
 from pathlib import Path
 
-from check import WARNINGS, in_parallel, must, run, verdict
+from check import ROOT, WARNINGS, in_parallel, must, run, verdict
 
 # Public headers may use these and what these include; what the compiler has no header for is left out.
 STANDARD = '''algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes
@@ -28,22 +29,34 @@ def standard_files(compiler):
     return reached(must([compiler, '-std=c++20', '-Wno-deprecated', '-M', '-x', 'c++', '-'], input=lines))
 
 
-def main(compiler, headers):
+def groups_of(how, headers):
+    """The headers that are compiled together."""
+    if how == '--alone':
+        return [[header] for header in headers]
+    folders = {}
+    for header in sorted(headers, reverse=True):
+        folders.setdefault(Path(header).resolve().relative_to(ROOT).parts[0], []).append(header)
+    return list(folders.values())
+
+
+def main(how, compiler, headers):
     allowed = standard_files(compiler) | {str(Path(header).resolve()) for header in headers}
 
-    def complaint(header):
+    def complaint(group):
         with tempfile.TemporaryDirectory() as folder:
-            alone = Path(folder) / 'alone.cpp'
-            rule = Path(folder) / 'alone.d'
-            alone.write_text(f'#include "{header}"\n', encoding='utf-8')
-            done = run([compiler, *WARNINGS, '-fsyntax-only', '-MD', '-MF', rule, alone])
+            source = Path(folder) / 'source.cpp'
+            rule = Path(folder) / 'source.d'
+            source.write_text(''.join(f'#include "{header}"\n' for header in group), encoding='utf-8')
+            done = run([compiler, *WARNINGS, '-fsyntax-only', '-MD', '-MF', rule, source])
+            names = group[0] if len(group) == 1 else f'{group[0]} and {len(group) - 1} beside it'
             if done.returncode != 0:
-                return f'{header} does not compile alone with {compiler}:\n{done.stdout}'
-            strangers = reached(rule.read_text(encoding='utf-8')) - allowed - {str(alone.resolve())}
-            return f'{header} reaches {", ".join(sorted(strangers))}, which is not installed' if strangers else ''
+                return f'{names} does not compile with {compiler}:\n{done.stdout}'
+            strangers = reached(rule.read_text(encoding='utf-8')) - allowed - {str(source.resolve())}
+            return f'{names} reaches {", ".join(sorted(strangers))}, which is not installed' if strangers else ''
 
-    failures = list(filter(None, in_parallel(complaint, headers)))
-    verdict(len(headers) - len(failures), failures)
+    groups = groups_of(how, headers)
+    failures = list(filter(None, in_parallel(complaint, groups)))
+    verdict(len(groups) - len(failures), failures)
 
 
-main(sys.argv[1], sys.argv[2:])
+main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -51,14 +51,15 @@ def complaints_about(path, text):
             yield f'<{name}> in a header costs every program too much'
     if path.suffix == '.h':
         yield from complaints_about_opening(text)
+        # nobody includes those; and g++ warns about the line in a header that it precompiles
+        if 'precompiled' not in str(path) and '#pragma once' not in text:
+            yield 'lacks #pragma once'
 
 
 def complaints_about_opening(text):
     """A header opens with what it is, what it sees and what to read next, in this order; more may follow."""
     if not re.match(r'// .*\n(//.*\n)*// Sees: .*\n(//.*\n)*// Read next: ', text):
         yield 'must open with comment lines: what it is, "Sees: ...", "Read next: ..."'
-    if '#pragma once' not in text:
-        yield 'lacks #pragma once'
 
 
 def main():

@@ -53,13 +53,13 @@ def main(program, readme, renew=''):
     if not has_cuda:
         written = written.replace(CUDA_KERNEL, '| cpu |')
     if renew and not has_cuda:
-        failures.append('this build has no CUDA kernels; renew the table by one that has: meson setup build-emulated -Dgpu_emulation=enabled')
+        failures.append('this program has no CUDA kernels; renew the table by ops_emulated of a build with -Dgpu_emulation=enabled')
     elif renew:
         readme.write_text(f'{before}{START}\n{table}\n{END}{after}', encoding='utf-8')
     elif written != f'\n{table}\n':
         failures.append('the op table of the README is not that of the registry; renew it by a build that has CUDA kernels, for example\n'
-                        'meson setup build-emulated -Dgpu_emulation=enabled && ninja -C build-emulated samples/ops && '
-                        'python3 tests/checks/op_table.py build-emulated/samples/ops README.md --renew')
+                        'meson setup build -Dgpu_emulation=enabled && ninja -C build samples/ops_emulated && '
+                        'python3 tests/checks/op_table.py build/samples/ops_emulated README.md --renew')
     if run([program, '--nonsense']).returncode != 2:
         failures.append('ops --nonsense must end with status 2')
     verdict(3 if not failures else 0, failures)

@@ -1,42 +1,54 @@
-"""Builds a user's program with Mezzo as its Meson subproject, unoptimised and static: what is tested is how it is put together.
+"""Builds a user's program with Mezzo as its Meson subproject. What is tested is how it is put together: that it configures, that the program
+compiles with the include folders it is given, that every source is in the list, and that the static library links. The sources themselves were
+compiled by the build, so their objects are taken from there.
 
-Usage: subproject.py SCRATCH_DIR MESON      (the scratch folder is kept, so that a second run builds only what changed)
+Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR COMPILER...      (the compiler that the build uses)
 """
+import os
 import shutil
+import stat
 import sys
 from pathlib import Path
 
 from check import ROOMS, ROOT, must, verdict
 
 PARTS = (*ROOMS, '.package', 'mezzo.h', 'meson.build', 'meson_options.txt')
+# A compiler that takes the object of one of our sources from the build. A source that the build has no object of is compiled.
+REUSING_COMPILER = '''#!/bin/sh
+for word; do
+  case $previous in -o) object=$word ;; esac
+  previous=$word
+done
+case $object in
+  subprojects/mezzo/lib*.a.p/*.o | subprojects/mezzo/lib*.so*.p/*.o)
+    made={build}/${{object#subprojects/mezzo/}}
+    [ -f "$made" ] && exec cp "$made" "$object" ;;
+esac
+exec {compiler} "$@"
+'''
 
 
-def copy_if_newer(source, target):
-    target = Path(target)
-    if not target.exists() or target.stat().st_mtime < Path(source).stat().st_mtime:
-        shutil.copy2(source, target)
+def program(path, text):
+    path.write_text(text, encoding='utf-8')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
 
 
-def copy(parts, source, target):
-    """Copies files and folders, leaving alone what is up to date, so that it is not built again."""
-    target.mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        if (source / part).is_dir():
-            shutil.copytree(source / part, target / part, copy_function=copy_if_newer, dirs_exist_ok=True)
-        else:
-            copy_if_newer(source / part, target / part)
-
-
-def main(scratch, meson):
-    project = Path(scratch) / 'project'
-    build = Path(scratch) / 'build'
-    copy(('main.cpp', 'meson.build'), ROOT / 'tests' / 'consumer', project)
-    copy(PARTS, ROOT, project / 'subprojects' / 'mezzo')
-    if not (build / 'build.ninja').exists():
-        must([meson, 'setup', build, project, '--wrap-mode=nodownload', '-Dbuildtype=plain', '-Ddefault_library=static',
-              '-Dmezzo:default_library=static', '-Dmezzo:cuda=disabled'])
-    must(['ninja', '-C', build, 'consumer'])
-    said = must([build / 'consumer'])
+def main(scratch, meson, build, *compiler):
+    scratch = Path(scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
+    project = scratch / 'project'
+    shutil.copytree(ROOT / 'tests' / 'consumer', project, ignore=shutil.ignore_patterns('CMakeLists.txt'))
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
+        (project / 'subprojects' / 'mezzo').mkdir(parents=True, exist_ok=True)
+        copy(ROOT / part, project / 'subprojects' / 'mezzo' / part)
+    reusing = program(scratch / 'compiler', REUSING_COMPILER.format(build=build, compiler=' '.join(compiler)))
+    environment = os.environ | {'CXX': str(reusing), 'CCACHE_DISABLE': '1'}
+    must([meson, 'setup', scratch / 'build', project, '--wrap-mode=nodownload', '-Ddefault_library=static',
+          '-Dmezzo:default_library=static', '-Dmezzo:cuda=disabled', '-Db_pch=false'], env=environment)
+    must(['ninja', '-C', scratch / 'build', 'consumer'], env=environment)
+    said = must([scratch / 'build' / 'consumer'])
     verdict(1 if 'works' in said else 0, [] if 'works' in said else [f'the program printed {said!r}'])
 
 

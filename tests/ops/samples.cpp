@@ -1,10 +1,12 @@
 #include "samples.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <stdexcept>
 
 namespace cases {
 
@@ -80,7 +82,30 @@ void try_case(const Case& c, Depth depth) {
   if (!first.empty()) grad(first, wanted, {.allow_unused = true}, again);
 }
 
+struct Shard {
+  unsigned number = 1, count = 1;
+};
+
+const Shard& shard() {
+  static const Shard mine = [] {
+    Shard s;
+    const char* text = std::getenv("MEZZO_TEST_SHARD");
+    if (text && (std::sscanf(text, "%u/%u", &s.number, &s.count) != 2 || s.number < 1 || s.number > s.count))
+      throw std::runtime_error(std::string("MEZZO_TEST_SHARD: got ") + text +
+                               ", expected k/n with 1 <= k <= n");
+    return s;
+  }();
+  return mine;
+}
+
 }  // namespace
+
+bool in_shard(const Case& c) {
+  const auto number = static_cast<std::size_t>(&c - all_cases().data());
+  return number % shard().count == shard().number - 1;
+}
+
+std::size_t shard_count() { return shard().count; }
 
 bool runs_here(const Case& c, Depth depth) {
   static std::map<std::pair<const Case*, Depth>, bool> known;

@@ -16,6 +16,12 @@ enum class Depth { values, gradients, second_gradients };
 /** Whether the case can be run on the test device: everywhere on the CPU; elsewhere where no kernel is missing, its gradients' included. */
 bool runs_here(const Case& c, Depth depth);
 
+/** Whether this process runs the case: all of them, or every n-th where the environment's MEZZO_TEST_SHARD is k/n. */
+bool in_shard(const Case& c);
+
+/** How many processes share the cases: n of MEZZO_TEST_SHARD. */
+std::size_t shard_count();
+
 /** The memory layouts an operand is tried in; values are the same in all. */
 enum class Layout { contiguous, transposed, offset_and_step, channels_last };
 
