@@ -198,10 +198,10 @@ class Executor {
     for (Meeting& m : meetings_) m.arrived = 0;
     at_barrier_ = 0;
     runnable_ = count_;
+    warp_runnable_.assign(meetings_.size(), kWarp);
+    if (count_ % kWarp != 0) warp_runnable_.back() = count_ % kWarp;
     done_ = 0;
     cursor_ = 0;
-    idle_.clear();
-    for (const auto& worker : workers_) idle_.push_back(worker.get());
     fault_.clear();
     while (done_ < count_ && fault_.empty()) {
       if (runnable_ == 0) {
@@ -210,7 +210,8 @@ class Executor {
       }
       resume(pick());
     }
-    if (fault_.empty()) return;
+    if (fault_.empty()) return;  // and every worker is idle again
+    idle_.clear();
     workers_.clear();  // some were left in the middle of the kernel
     throw Fault("kernel: " + fault_);
   }
@@ -236,22 +237,26 @@ class Executor {
       const unsigned lane = order_[cursor_];
       const Lane::State state = lanes_[lane].state;
       if (state == Lane::State::fresh || state == Lane::State::ready) return lane;
-      if (greedy_ && cursor_ % kWarp == 0 && resting(cursor_ / kWarp)) cursor_ += kWarp - 1;
+      if (greedy_ && cursor_ % kWarp == 0 && warp_runnable_[cursor_ / kWarp] == 0)
+        cursor_ = last_of_warp(cursor_);
     }
   }
 
-  /** No lane of the warp can go on. */
-  bool resting(unsigned warp) const {
-    const unsigned end = std::min(count_, (warp + 1) * kWarp);
-    for (unsigned i = warp * kWarp; i < end; ++i)
-      if (lanes_[i].state == Lane::State::fresh || lanes_[i].state == Lane::State::ready) return false;
-    return end == (warp + 1) * kWarp;
+  unsigned last_of_warp(unsigned lane) const { return std::min(count_, (lane / kWarp + 1) * kWarp) - 1; }
+
+  /** Counts a lane that can go on, or (-1) no longer can. */
+  void count_runnable(unsigned lane, int change) {
+    runnable_ += static_cast<unsigned>(change);
+    warp_runnable_[lane / kWarp] += static_cast<unsigned>(change);
   }
 
   void enter(unsigned lane) {
     current_ = lane;
     const Index3 size = here.block_size;
-    here.thread = {lane % size.x, lane / size.x % size.y, lane / (size.x * size.y)};
+    if (size.x == count_)  // most blocks are a line, and divisions took a tenth of the time
+      here.thread = {lane, 0, 0};
+    else
+      here.thread = {lane % size.x, lane / size.x % size.y, lane / (size.x * size.y)};
   }
 
   /** From the host's stack: a lane runs until it waits or its fiber finds nothing fresh to do. */
@@ -280,7 +285,7 @@ class Executor {
       body_(argument_);
       lanes_[lane].state = Lane::State::done;
       lanes_[lane].worker = nullptr;
-      --runnable_;
+      count_runnable(lane, -1);
       if (++done_ == count_ || runnable_ == 0) break;
       lane = pick();
       if (lanes_[lane].state != Lane::State::fresh) break;
@@ -295,13 +300,13 @@ class Executor {
   void block_current() {
     lanes_[current_].state = Lane::State::waiting;
     lanes_[current_].worker = running_;
-    --runnable_;
+    count_runnable(current_, -1);
     running_->fiber.switch_to(host_);
   }
 
   void wake(unsigned lane) {
     lanes_[lane].state = Lane::State::ready;
-    ++runnable_;
+    count_runnable(lane, 1);
   }
 
   /** Ends the block, whose fault_ is told, from one of its fibers. What still lives on the fiber's stack is never destroyed. */
@@ -316,7 +321,7 @@ class Executor {
   void* argument_ = nullptr;
   std::size_t dynamic_bytes_ = 0, shared_bytes_ = 0;
   unsigned count_ = 0, current_ = 0, runnable_ = 0, done_ = 0, cursor_ = 0;
-  std::vector<unsigned> order_;
+  std::vector<unsigned> order_, warp_runnable_;
   std::vector<Lane> lanes_;
   std::vector<Meeting> meetings_;
   std::vector<Slot> slots_;
