@@ -48,16 +48,15 @@ start=$SECONDS
 configure $build "${options[@]}" || exit
 log=$build/meson-logs/testlog.json
 rm -f "$log"
-if [ $# -eq 0 ]; then
-  build $build || exit
-  built=$SECONDS
-  "$MESON" test -C $build --no-rebuild --print-errorlogs "${selection[@]}"
-else
-  names=$("$PYTHON" tests/tests_named.py $build "$@") || exit
-  built=$SECONDS
-  # shellcheck disable=SC2086
-  "$MESON" test -C $build --print-errorlogs $names
+targets=''
+if [ $# -gt 0 ]; then
+  chosen=$("$PYTHON" tests/tests_named.py $build "$@") || exit
+  { read -r -a selection; read -r targets; } <<<"$chosen"
 fi
+# shellcheck disable=SC2086
+[ $# -gt 0 ] && [ -z "$targets" ] || build $build $targets || exit
+built=$SECONDS
+"$MESON" test -C $build --no-rebuild --print-errorlogs "${selection[@]}"
 [ -f "$log" ] || { disk_is_full; exit 1; }
 tallied=yes
 "$PYTHON" tests/tally.py --build-seconds $((built - start)) "$log"

@@ -1,6 +1,8 @@
-"""Prints the tests of a build directory that the words name, one a line: NAME itself, or the shards NAME_1, NAME_2, ... of a long one.
+"""Prints the tests of a build directory that the words name, in one line, and in a second line the targets that these tests need.
 
-Usage: tests_named.py BUILD_DIR NAME...      (exit status 2 for a name that no test has)
+A word is the name of a test, or that of the shards NAME_1, NAME_2, ... of a long one.
+
+Usage: tests_named.py BUILD_DIR WORD...      (exit status 2 for a word that names no test)
 """
 import difflib
 import json
@@ -10,16 +12,24 @@ from pathlib import Path
 
 
 def main(build, *words):
-    tests = json.loads((Path(build) / 'meson-info' / 'intro-tests.json').read_text(encoding='utf-8'))
-    names = [test['name'] for test in tests]
+    def read(kind):
+        return json.loads((Path(build) / 'meson-info' / f'intro-{kind}.json').read_text(encoding='utf-8'))
+
+    tests = read('tests')
+    chosen = []
     for word in words:
-        found = [name for name in names if re.fullmatch(re.escape(word) + r'(_\d+)?', name)]
+        found = [test for test in tests if re.fullmatch(re.escape(word) + r'(_\d+)?', test['name'])]
         if not found:
-            near = difflib.get_close_matches(word, names, 3)
-            hint = f'; did you mean {" or ".join(near)}?' if near else f'; meson test -C {build} --list names them'
-            print(f'run.sh: no test is called {word}{hint}', file=sys.stderr)
+            near = difflib.get_close_matches(word, [test['name'] for test in tests], 3)
+            hint = f'did you mean {" or ".join(near)}?' if near else f'meson test -C {build} --list names them'
+            print(f'run.sh: no test is called {word}; {hint}', file=sys.stderr)
             sys.exit(2)
-        print('\n'.join(found))
+        chosen += found
+    files = {target['id']: target['filename'] for target in read('targets')}
+    here = Path(build).resolve()
+    needed = {str(Path(file).relative_to(here)) for test in chosen for target in test['depends'] for file in files[target]}
+    print(' '.join(test['name'] for test in chosen))
+    print(' '.join(sorted(needed)))
 
 
 main(*sys.argv[1:])
