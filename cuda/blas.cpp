@@ -150,28 +150,40 @@ class DeviceState {
     return choice;
   }
 
-  /** Runs each candidate on the operands, into memory of its own: the result may be an addend too. */
+  /** Two timed events. */
+  struct Stopwatch {
+    Stopwatch() = default;
+    ~Stopwatch() {
+      runtime::destroy_event(end);
+      runtime::destroy_event(begin);
+    }
+    Stopwatch(const Stopwatch&) = delete;
+    Stopwatch& operator=(const Stopwatch&) = delete;
+
+    const runtime::Event begin = runtime::create_event(true), end = runtime::create_event(true);
+  };
+
+  /** Runs each candidate on the operands, into memory of its own: the result may be an addend too. One that the library refuses to run is passed over;
+   *  without any other the choice is of none. */
   Choice fastest(const Gemm& g, const Problem& problem, runtime::Stream stream) {
     const std::int64_t elements = (g.batch - 1) * g.c.batch_stride + (g.m - 1) * g.c.stride + g.n;
     const Tensor room = empty_tensor({elements}, g.result, device_);
     Gemm trial = g;
     trial.c.data = room.raw_data();
-    const runtime::Event begin = runtime::create_event(), end = runtime::create_event();
+    const Stopwatch watch;
     Choice best;
     float least = 0;
     for (Choice& choice : candidates(lt_, handle_, problem, g, kCandidates)) {
-      launch(problem, trial, choice, stream);
-      runtime::record(begin, stream);
+      if (start(problem, trial, choice, stream) != CUBLAS_STATUS_SUCCESS) continue;
+      runtime::record(watch.begin, stream);
       for (int i = 0; i < kTrials; ++i) launch(problem, trial, choice, stream);
-      runtime::record(end, stream);
-      runtime::synchronize_event(end);
-      const float time = runtime::elapsed(begin, end);
+      runtime::record(watch.end, stream);
+      runtime::synchronize_event(watch.end);
+      const float time = runtime::elapsed(watch.begin, watch.end);
       if (best.found && time >= least) continue;
       best = choice;
       least = time;
     }
-    runtime::destroy_event(begin);
-    runtime::destroy_event(end);
     best.searched = true;
     return best;
   }
@@ -206,18 +218,21 @@ class DeviceState {
   }
 
   void launch(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
+    check(start(p, g, choice, stream), "cublasLtMatmul");
+  }
+
+  cublasStatus_t start(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
     const float alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
     const bool wide = g.dtype == DType::f64;
     const void* alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
     const void* beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
     void* result = const_cast<void*>(g.c.data);
     const Tensor room = room_for(choice, stream);
-    check(lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
-                             g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
-                             room.defined() ? room.raw_data() : nullptr,
-                             room.defined() ? static_cast<std::size_t>(room.numel()) : 0,
-                             static_cast<cudaStream_t>(stream)),
-          "cublasLtMatmul");
+    return lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
+                              g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
+                              room.defined() ? room.raw_data() : nullptr,
+                              room.defined() ? static_cast<std::size_t>(room.numel()) : 0,
+                              static_cast<cudaStream_t>(stream));
   }
 
   const Library& lt_;

@@ -190,7 +190,7 @@ void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place) {
       [to, staged = std::vector<char>(first, first + bytes)] { copy_now(to, staged.data(), staged.size()); });
 }
 
-Event create_event(bool, Place) { return make_event(); }
+Event create_event(bool timed, Place) { return make_event(timed); }
 void destroy_event(Event event) noexcept { drop_event(event_of(event)); }
 void record(Event event, Stream stream, Place) {
   require_in_use("cudaEventRecord", stream_of(stream));
@@ -203,7 +203,14 @@ void synchronize_event(Event event, Place place) {
   run_until(event_of(event));
 }
 bool reached(Event event, Place) { return is_reached(event_of(event)); }
-float elapsed(Event begin, Event end, Place) { return between(event_of(begin), event_of(end)); }
+float elapsed(Event begin, Event end, Place place) {
+  for (const Event event : {begin, end})
+    if (!is_timed(event_of(event)))
+      fail<CudaError>("cudaEventElapsedTime", {.what = "invalid resource handle",
+                                               .got = "an event that was created without timing",
+                                               .hint = str("called at ", place.file, ":", place.line)});
+  return between(event_of(begin), event_of(end));
+}
 
 void begin_capture(Stream stream, Place place) {
   refuse_in_capture("cudaStreamBeginCapture", recording() != nullptr, place);

@@ -37,6 +37,7 @@ struct Stream {
 };
 
 struct Event {
+  bool timed = false;
   std::shared_ptr<Point> point;
 };
 
@@ -99,7 +100,7 @@ void run_all_dry() {
 
 bool is_dry(const Stream* stream) { return !stream || stream->work.empty(); }
 
-Event* make_event() { return new Event; }
+Event* make_event(bool timed) { return new Event{.timed = timed, .point = {}}; }
 void drop_event(Event* event) { delete event; }
 
 void place(Event* event, Stream* stream) {
@@ -116,6 +117,8 @@ void hold(Stream* stream, Event* event) {
   if (!event->point) return;
   put(stream, [point = event->point] { run_until(*point); });
 }
+
+bool is_timed(const Event* event) { return event->timed; }
 
 bool is_reached(const Event* event) { return !event->point || event->point->is_reached; }
 

@@ -39,14 +39,15 @@ void run_device_dry(int device);
 void run_all_dry();
 bool is_dry(const Stream* stream);
 
-Event* make_event();
+Event* make_event(bool timed);
 void drop_event(Event* event);
 void place(Event* event, Stream* stream);
 /** The stream's further work waits for the event as it is placed now. */
 void hold(Stream* stream, Event* event);
 bool is_reached(const Event* event);
 void run_until(Event* event);
-/** Milliseconds between two events that were reached. */
+bool is_timed(const Event* event);
+/** Milliseconds between two timed events that were reached. */
 float between(const Event* begin, const Event* end);
 
 }  // namespace mezzo::emulator

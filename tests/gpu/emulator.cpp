@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "../../cuda/kernel.h"
 #include "../../tensor/address_sanitizer.h"
+#include "../../tensor/backend.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "emulation.h"
@@ -240,4 +243,27 @@ TEST_CASE("the host cannot touch device memory", "[emulator]") {
   int status = 0;
   waitpid(child, &status, 0);
   CHECK((!WIFEXITED(status) || WEXITSTATUS(status) != 0));
+}
+
+TEST_CASE("only timed events can be timed, as with the driver", "[emulator]") {
+  const Queues& queues = find_backend(DeviceKind::cuda)->queues();
+  const auto time_between = [&](bool first_is_timed, bool second_is_timed) {
+    const Mark begin = queues.make_mark(kDevice, first_is_timed);
+    const Mark end = queues.make_mark(kDevice, second_is_timed);
+    for (const Mark mark : {begin, end}) queues.place(mark, kDevice, queues.current(kDevice));
+    queues.wait_for(end);
+    std::string error;
+    try {
+      const float milliseconds = queues.between(begin, end);
+      CHECK(milliseconds >= 0);
+    } catch (const CudaError& e) {
+      error = e.what();
+    }
+    queues.drop_mark(begin);
+    queues.drop_mark(end);
+    return error;
+  };
+  CHECK(time_between(true, true).empty());
+  for (const auto& [first, second] : {std::pair{false, true}, {true, false}, {false, false}})
+    CHECK(time_between(first, second).find("created without timing") != std::string::npos);
 }
