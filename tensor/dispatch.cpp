@@ -143,6 +143,25 @@ bool same_view(const Tensor& a, const Tensor& b) {
   return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
+/** True when a gradient that will be recorded is computed from what operand i holds now. */
+bool is_saved(const OpRow& row, Inputs in, std::size_t i) {
+  const Needs operand = input(static_cast<int>(i));
+  for (std::size_t j = 0; j < in.size(); ++j)
+    if (in[j].defined() && in[j].requires_grad() && row.traits.needs[j].has(operand)) return true;
+  return false;
+}
+
+/** Replaces operands that share memory with `self`, which is about to be overwritten, by copies. Only an elementwise
+ *  op reads the very same view in place: it reads each element before it writes it. What a gradient is computed from
+ *  is copied there too, because backward has to see the elements as they were. */
+void copy_overlapping_operands(const OpRow& row, std::span<Tensor> in, const Tensor& self, bool recording) {
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (!in[i].defined() || in[i].impl()->storage != self.impl()->storage) continue;
+    const bool stays = row.elementwise && same_view(in[i], self) && !(recording && is_saved(row, in, i));
+    if (!stays) in[i] = in[i].clone();
+  }
+}
+
 void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result) {
   const std::string op = str(row.traits.name, "_");
   if (!(result.shape == self.shape()))
@@ -198,9 +217,7 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   // What has no gradient leaves constants behind: in the graph that is a fill.
   const bool constant = !row.traits.differentiable;
   const bool recording = hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
-  // The kernel reads and writes self element by element; an operand that overlaps it in any other way is read from a copy.
-  for (Tensor& x : in.subspan(1))
-    if (x.defined() && x.impl()->storage == self.impl()->storage && !same_view(x, self)) x = x.clone();
+  copy_overlapping_operands(row, in, self, recording);
   if (recording) in[0] = begin_in_place(row, self);
   kernel(row, in, {&self, 1}, attrs);
   self.impl()->storage->bump_version();
