@@ -4,6 +4,7 @@
 
 #include "call_name.h"
 #include "ops/copy.h"
+#include "ops/view.h"
 #include "text.h"
 
 namespace mezzo {
@@ -123,22 +124,6 @@ std::string_view name_for_errors(const OpRow& row) {
   return row.traits.internal ? std::string_view() : row.traits.name;
 }
 
-/** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
- *  too: only as_strided makes others. */
-bool overlaps_itself(const Tensor& x) {
-  if (lie_alike(x, x) || x.numel() == 0) return false;
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
-  for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] > 1) steps.emplace_back(x.strides()[i], x.shape()[i]);
-  std::sort(steps.begin(), steps.end());
-  std::int64_t reach = 0;  // of the dimensions with smaller strides
-  for (const auto& step : steps) {
-    if (step.first <= reach) return true;
-    reach += step.first * (step.second - 1);
-  }
-  return false;
-}
-
 bool same_view(const Tensor& a, const Tensor& b) {
   return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
 }
@@ -175,7 +160,7 @@ void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result)
                           .got = str(self),
                           .expected = "a floating tensor",
                           .hint = str("use ", row.traits.name, "(...)")});
-  if (overlaps_itself(self))
+  if (!lie_alike(self, self) && op::overlaps_itself(self.shape(), self.strides()))
     fail<ValueError>(op, {.what = "several elements of the tensor share one place in memory",
                           .got = str(self, " with strides ", self.strides()),
                           .hint = "use x.clone() first"});
