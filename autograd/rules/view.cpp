@@ -64,8 +64,8 @@ std::int64_t reach(const Shape& shape, const Strides& strides) {
   return last;
 }
 
-/** `size` elements of memory, zero but for those where a view with these strides and offset has its elements: there is
- *  the sum of the elements of g that lie there. */
+/** `size` elements of memory, zero but for the places where a view with these strides and offset has its
+ *  elements: each holds the sum of the elements of g that lie there. */
 Tensor memory_of(Tensor g, Strides strides, std::int64_t offset, std::int64_t size) {
   const Tensor flat = zeros({size}, {.dtype = g.dtype(), .device = g.device()});
   for (int i = g.dim() - 1; i >= 0; --i) {
