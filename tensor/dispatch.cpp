@@ -136,9 +136,9 @@ bool is_saved(const OpRow& row, Inputs in, std::size_t i) {
   return false;
 }
 
-/** Replaces operands that share memory with `self`, which is about to be overwritten, by copies. Only an elementwise
- *  op reads the very same view in place: it reads each element before it writes it. What a gradient is computed from
- *  is copied there too, because backward has to see the elements as they were. */
+/** Replaces operands that share memory with `self`, which is about to be overwritten, by copies. Only an
+ *  elementwise op reads the very same view in place: it reads each element before it writes it. There
+ *  too, what a gradient is computed from is copied: backward has to see the elements as they were. */
 void copy_overlapping_operands(const OpRow& row, std::span<Tensor> in, const Tensor& self, bool recording) {
   for (std::size_t i = 1; i < in.size(); ++i) {
     if (!in[i].defined() || in[i].impl()->storage != self.impl()->storage) continue;

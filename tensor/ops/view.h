@@ -132,8 +132,8 @@ struct Windows {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** True when two elements of a view are one place in memory, as after expand or among sliding windows. Strides that do
- *  not nest count as such too: only as_strided makes others. */
+/** True when two elements of a view are one place in memory, as after expand or among windows.
+ *  Strides that do not nest count as such too: only as_strided makes others. */
 bool overlaps_itself(const Shape& shape, const Strides& strides);
 
 using ViewOps = type_list<AsStrided, Diagonal, Expand, Permute, Select, Slice, View, Windows>;

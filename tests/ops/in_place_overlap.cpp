@@ -1,5 +1,5 @@
-// Generated test of in-place ops whose other operands share memory with the tensor they overwrite: values and gradients
-// are those of the same call on copies, and the gradients are those of finite differences.
+// Generated test of in-place ops whose other operands share memory with the tensor they overwrite: values
+// and gradients are those of the same call on copies, and the gradients those of finite differences.
 #include <cmath>
 #include <set>
 
@@ -161,8 +161,8 @@ struct Trial {
 
   std::vector<Tensor> leaves() const { return source.leaves(base_shape(form, overlap)); }
 
-  /** A number computed from the base after the op wrote to it. `other` stands for the overlapping operand; the operand itself, or a copy of it,
-   *  where that is undefined. */
+  /** A number computed from the base after the op wrote to it. `other` stands for the overlapping
+   *  operand; undefined: the operand itself, or a copy of it. */
   Tensor result(const std::vector<Tensor>& x, bool copies, const Tensor& other = {}) const {
     const Tensor base = source.base(x);
     const Tensor self = overlap == Overlap::shifted ? base.narrow(0, 1, form.shape[0]) : base;
@@ -244,7 +244,7 @@ TEST_CASE("every in-place op of several operands is tried on overlapping ones", 
   for (const Form& form : forms()) tried.insert(form.op);
   for (const OpRow* row : all_ops()) {
     const OpTraits& traits = row->traits;
-    // A mask has a dtype of its own, so it shares no memory; neither do operands on different devices.
+    // A mask has a dtype of its own and shares no memory; nor do operands on different devices.
     const bool can_overlap = traits.inputs - (traits.mask == MaskOperand::none ? 0 : 1) > 1;
     if (!traits.in_place || traits.internal || traits.crosses_devices || !can_overlap) continue;
     INFO(traits.name << " is in no form");

@@ -1,5 +1,6 @@
-// Gradients through views, over every view op: by finite differences, and of a view whose base is overwritten after it
-// was taken. Places in memory that a view shows several times, and bases that are not row-major, are among them.
+// Gradients through views, over every view op: by finite differences, and of a view whose base is
+// overwritten after it was taken. Among them are views that show a place in memory several times, and
+// bases that are not row-major.
 #include <set>
 
 #include "../support/catch.h"
@@ -71,7 +72,8 @@ const Layout kViewLayouts[] = {
 Tensor leaf() {
   std::vector<double> values;
   for (int i = 0; i < 24; ++i) values.push_back(0.25 + (i * 7) % 24 * 0.125);
-  return tensor(values, {2, 3, 2, 2}, {.dtype = f64, .device = test_device(), .requires_grad = true});
+  const TensorOptions options{.dtype = f64, .device = test_device(), .requires_grad = true};
+  return tensor(values, {2, 3, 2, 2}, options);
 }
 
 Tensor weighted(const Tensor& y) {
