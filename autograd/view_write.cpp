@@ -1,6 +1,7 @@
 #include "view_write.h"
 
 #include "../tensor/dispatch.h"
+#include "../tensor/ops/copy.h"
 #include "../tensor/ops/view.h"
 #include "op_node.h"
 
@@ -8,12 +9,16 @@ namespace mezzo {
 
 namespace {
 
+/** The view as an as_strided of its base. */
+op::AsStrided::Attrs geometry_in(const Tensor& base, const Tensor& view) {
+  return {view.shape(), view.strides(), view.impl()->offset - base.impl()->offset, base.strides()};
+}
+
 /** Gradient of a base after some of its elements were rewritten: those elements' gradient goes through the write, the others' to the old base. */
 class ViewWriteNode final : public Node {
  public:
   ViewWriteNode(const Tensor& base, const Tensor& view, Ref<Node> write)
-      : geometry_{view.shape(), view.strides(), view.impl()->offset - base.impl()->offset},
-        write_(std::move(write)) {
+      : geometry_(geometry_in(base, view)), write_(std::move(write)) {
     // The write's first operand was the view; its gradient returns to the base as a whole.
     follow(gradient_edge(base));
     for (std::size_t i = 1; i < write_->next().size(); ++i) follow(write_->next()[i]);
@@ -22,7 +27,8 @@ class ViewWriteNode final : public Node {
   Grads apply(Grads gy) override {
     if (!gy[0].defined()) return Grads(next().size());
     // Written in recorded ops, this write through a view among them: differentiable as often as the write itself.
-    Tensor g = gy[0].clone();
+    // Row-major as the base is, for the view's strides are the base's.
+    Tensor g = apply_with<op::Clone>({MemoryFormat::contiguous}, gy[0]);
     const Tensor under_view = apply_with<op::AsStrided>(geometry_, g);
     Grads through = write_->apply({under_view.clone()});
     if (through[0].defined())
@@ -43,7 +49,7 @@ class ViewWriteNode final : public Node {
 /** The view as a fresh as_strided of its base. */
 void derive_edge_from_base(const Tensor& view, GradState& state) {
   const Tensor base = state.view_base;
-  const op::AsStrided::Attrs attrs{view.shape(), view.strides(), view.impl()->offset - base.impl()->offset};
+  const op::AsStrided::Attrs attrs = geometry_in(base, view);
   Tensor in[] = {base};
   Tensor out[] = {view};
   set_grad_fn(view, make_ref<OpNode>(row<op::AsStrided>, Inputs(in), Outputs(out), &attrs), 0);

@@ -15,7 +15,6 @@ namespace mezzo::gpu {
 
 namespace {
 
-using cpu_kernels::apart;
 using cpu_kernels::at_least_1d;
 using op::IndexedDims;
 
@@ -41,7 +40,7 @@ void index_select(Inputs in, Outputs out, const op::IndexSelect::Attrs& attrs) {
 }
 
 void index_add(Inputs in, Outputs out, const op::IndexAdd::Attrs& attrs) {
-  const Tensor src = at_least_1d(apart(in[2], out[0]));
+  const Tensor src = at_least_1d(in[2]);
   start_from(in[0], out[0]);
   const RowIndex index("index_add", out[0], in[1], attrs.dim);
   add_rows(Rows::plain(src, index.dim, 1), index.names, index.names.size, Rows::indexed(index.x, index.dims),
@@ -49,7 +48,7 @@ void index_add(Inputs in, Outputs out, const op::IndexAdd::Attrs& attrs) {
 }
 
 void index_copy(Inputs in, Outputs out, const op::IndexCopy::Attrs& attrs) {
-  const Tensor src = at_least_1d(apart(in[2], out[0]));
+  const Tensor src = at_least_1d(in[2]);
   start_from(in[0], out[0]);
   const RowIndex index("index_copy", out[0], in[1], attrs.dim);
   put_rows(Rows::plain(src, index.dim, 1), index.names, index.names.size, Rows::indexed(index.x, index.dims));
@@ -87,7 +86,7 @@ void index(Inputs in, Outputs out, const op::Index::Attrs& attrs) {
 void index_put(Inputs in, Outputs out, const op::IndexPut::Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const IndexedDims dims(attrs.dims, out[0].dim());
-  const Tensor source = apart(in[2], out[0]);
+  const Tensor source = in[2].detach();
   start_from(in[0], out[0]);
   const Names names = positions_in("index_put", out[0], in[1], dims);
   const Shape place = dims.result(out[0].shape(), in[1].shape());
@@ -130,7 +129,7 @@ ElementIndex named_elements(const char* op, const Tensor& out, const Tensor& ind
 }
 
 void scatter(Inputs in, Outputs out, const op::Scatter::Attrs& attrs) {
-  const Tensor src = at_least_1d(apart(in[2], out[0]));
+  const Tensor src = at_least_1d(in[2]);
   start_from(in[0], out[0]);
   if (in[1].numel() == 0) return;
   const ElementIndex at = named_elements("scatter", out[0], in[1], attrs.dim);
@@ -138,7 +137,7 @@ void scatter(Inputs in, Outputs out, const op::Scatter::Attrs& attrs) {
 }
 
 void scatter_add(Inputs in, Outputs out, const op::ScatterAdd::Attrs& attrs) {
-  const Tensor src = at_least_1d(apart(in[2], out[0]));
+  const Tensor src = at_least_1d(in[2]);
   start_from(in[0], out[0]);
   if (in[1].numel() == 0) return;
   const ElementIndex at = named_elements("scatter_add", out[0], in[1], attrs.dim);

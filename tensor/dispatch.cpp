@@ -4,6 +4,7 @@
 
 #include "call_name.h"
 #include "ops/copy.h"
+#include "ops/view.h"
 #include "text.h"
 
 namespace mezzo {
@@ -123,24 +124,27 @@ std::string_view name_for_errors(const OpRow& row) {
   return row.traits.internal ? std::string_view() : row.traits.name;
 }
 
-/** True when two elements of the tensor are one place in memory, as after expand or among sliding windows. Strides that do not nest count as such
- *  too: only as_strided makes others. */
-bool overlaps_itself(const Tensor& x) {
-  if (lie_alike(x, x) || x.numel() == 0) return false;
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
-  for (int i = 0; i < x.dim(); ++i)
-    if (x.shape()[i] > 1) steps.emplace_back(x.strides()[i], x.shape()[i]);
-  std::sort(steps.begin(), steps.end());
-  std::int64_t reach = 0;  // of the dimensions with smaller strides
-  for (const auto& step : steps) {
-    if (step.first <= reach) return true;
-    reach += step.first * (step.second - 1);
-  }
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+/** True when a gradient that will be recorded is computed from what operand i holds now. */
+bool is_saved(const OpRow& row, Inputs in, std::size_t i) {
+  const Needs operand = input(static_cast<int>(i));
+  for (std::size_t j = 0; j < in.size(); ++j)
+    if (in[j].defined() && in[j].requires_grad() && row.traits.needs[j].has(operand)) return true;
   return false;
 }
 
-bool same_view(const Tensor& a, const Tensor& b) {
-  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
+/** Replaces operands that share memory with `self`, which is about to be overwritten, by copies. Only an
+ *  elementwise op reads the very same view in place: it reads each element before it writes it. There
+ *  too, what a gradient is computed from is copied: backward has to see the elements as they were. */
+void copy_overlapping_operands(const OpRow& row, std::span<Tensor> in, const Tensor& self, bool recording) {
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (!in[i].defined() || in[i].impl()->storage != self.impl()->storage) continue;
+    const bool stays = row.elementwise && same_view(in[i], self) && !(recording && is_saved(row, in, i));
+    if (!stays) in[i] = in[i].clone();
+  }
 }
 
 void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result) {
@@ -156,7 +160,7 @@ void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result)
                           .got = str(self),
                           .expected = "a floating tensor",
                           .hint = str("use ", row.traits.name, "(...)")});
-  if (overlaps_itself(self))
+  if (!lie_alike(self, self) && op::overlaps_itself(self.shape(), self.strides()))
     fail<ValueError>(op, {.what = "several elements of the tensor share one place in memory",
                           .got = str(self, " with strides ", self.strides()),
                           .hint = "use x.clone() first"});
@@ -198,9 +202,7 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   // What has no gradient leaves constants behind: in the graph that is a fill.
   const bool constant = !row.traits.differentiable;
   const bool recording = hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
-  // The kernel reads and writes self element by element; an operand that overlaps it in any other way is read from a copy.
-  for (Tensor& x : in.subspan(1))
-    if (x.defined() && x.impl()->storage == self.impl()->storage && !same_view(x, self)) x = x.clone();
+  copy_overlapping_operands(row, in, self, recording);
   if (recording) in[0] = begin_in_place(row, self);
   kernel(row, in, {&self, 1}, attrs);
   self.impl()->storage->bump_version();

@@ -2,6 +2,7 @@
 
 #include "call_name.h"
 #include "capture.h"
+#include "convert_value.h"
 #include "dispatch.h"
 #include "ops/copy.h"
 #include "text.h"
@@ -119,8 +120,8 @@ template <class T> std::vector<T> fetch_vector(const Tensor& x) {
   out.reserve(static_cast<std::size_t>(x.numel()));
   const Tensor host = fetch(x, through_float ? DType::f64 : DType::i64);
   for (std::int64_t i = 0; i < x.numel(); ++i)
-    out.push_back(through_float ? static_cast<T>(host.data<double>()[i])
-                                : static_cast<T>(host.data<std::int64_t>()[i]));
+    out.push_back(through_float ? converted<T>(host.data<double>()[i])
+                                : converted<T>(host.data<std::int64_t>()[i]));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "../../tensor/elementwise_row.h"
 #include "../../tensor/ops/glu.h"
 #include "../../tensor/ops/prelu.h"
+#include "common_dtype.h"
 
 namespace mezzo {
 
@@ -20,7 +21,7 @@ Tensor elu(const Tensor& x, const EluOptions& options) { return apply_with<op::E
 Tensor gelu(const Tensor& x, const GeluOptions& options) { return apply_with<op::Gelu>({form(options)}, x); }
 Tensor glu(const Tensor& x, const GluOptions& options) { return apply_with<op::Glu>({options.dim}, x); }
 Tensor hardshrink(const Tensor& x, const ShrinkOptions& options) {
-  return apply_with<op::Hardshrink>({options.lambda}, x);
+  return apply_with<op::Hardshrink>({in_dtype_of(x, options.lambda)}, x);
 }
 Tensor hardsigmoid(const Tensor& x) { return apply<op::Hardsigmoid>(x); }
 Tensor hardswish(const Tensor& x) { return apply<op::Hardswish>(x); }
@@ -61,7 +62,7 @@ const Tensor& gelu_(const Tensor& self, const GeluOptions& options) {
   return apply_in_place<op::Gelu>({form(options)}, self);
 }
 const Tensor& hardshrink_(const Tensor& self, const ShrinkOptions& options) {
-  return apply_in_place<op::Hardshrink>({options.lambda}, self);
+  return apply_in_place<op::Hardshrink>({in_dtype_of(self, options.lambda)}, self);
 }
 const Tensor& hardsigmoid_(const Tensor& self) { return apply_in_place<op::Hardsigmoid>({}, self); }
 const Tensor& hardswish_(const Tensor& self) { return apply_in_place<op::Hardswish>({}, self); }

@@ -50,7 +50,7 @@ MZ_API Tensor gelu(const Tensor& x, const GeluOptions& options = {});
 /** a * sigmoid(b) with a, b the halves of x along dim. Shape: dim is halved. Gradient: sigmoid(b), a sigmoid'(b).
  *  Errors: ShapeError when the size is odd, IndexError. Source: Dauphin et al., Language modeling with gated conv nets (2017). */
 MZ_API Tensor glu(const Tensor& x, const GluOptions& options = {});
-/** abs(x) > lambda ? x : 0. Gradient: 1 where x is kept. */
+/** abs(x) > lambda ? x : 0, lambda taken in x's dtype. Gradient: 1 where x is kept. */
 MZ_API Tensor hardshrink(const Tensor& x, const ShrinkOptions& options = {});
 /** x / 6 + 1/2 limited to [0, 1]. Gradient: 1/6 where -3 < x < 3. */
 MZ_API Tensor hardsigmoid(const Tensor& x);

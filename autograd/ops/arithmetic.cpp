@@ -2,8 +2,18 @@
 
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
+#include "common_dtype.h"
 
 namespace mezzo {
+
+namespace {
+
+/** Op on operands rounded to the dtype that they promote to. */
+template <class Op> Tensor apply_with_steps(const Tensor& a, const Tensor& b) {
+  return apply<Op>(in_common_dtype(a, b), in_common_dtype(b, a));
+}
+
+}  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b, const AddOptions& options) {
   return apply_with<op::Add>({options.alpha}, a, b);
@@ -16,17 +26,17 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOpti
 }
 Tensor atan2(const Tensor& y, const Tensor& x) { return apply<op::Atan2>(y, x); }
 Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options) {
-  if (options.rounding == Rounding::floor) return apply<op::FloorDivide>(a, b);
-  if (options.rounding == Rounding::trunc) return apply<op::TruncDivide>(a, b);
+  if (options.rounding == Rounding::floor) return floor_divide(a, b);
+  if (options.rounding == Rounding::trunc) return apply_with_steps<op::TruncDivide>(a, b);
   return apply<op::Div>(a, b);
 }
-Tensor floor_divide(const Tensor& a, const Tensor& b) { return apply<op::FloorDivide>(a, b); }
-Tensor fmod(const Tensor& a, const Tensor& b) { return apply<op::Fmod>(a, b); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return apply_with_steps<op::FloorDivide>(a, b); }
+Tensor fmod(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Fmod>(a, b); }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w) { return apply<op::Lerp>(a, b, w); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return apply<op::Maximum>(a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return apply<op::Minimum>(a, b); }
 Tensor mul(const Tensor& a, const Tensor& b) { return apply<op::Mul>(a, b); }
-Tensor remainder(const Tensor& a, const Tensor& b) { return apply<op::Remainder>(a, b); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Remainder>(a, b); }
 Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options) {
   return apply_with<op::Rsub>({options.alpha}, a, b);
 }
@@ -45,15 +55,16 @@ const Tensor& addcmul_(const Tensor& self, const Tensor& a, const Tensor& b, con
 }
 const Tensor& atan2_(const Tensor& self, const Tensor& x) { return apply_in_place<op::Atan2>({}, self, x); }
 const Tensor& div_(const Tensor& self, const Tensor& other, const DivOptions& options) {
-  if (options.rounding == Rounding::floor) return apply_in_place<op::FloorDivide>({}, self, other);
-  if (options.rounding == Rounding::trunc) return apply_in_place<op::TruncDivide>({}, self, other);
+  if (options.rounding == Rounding::floor) return floor_divide_(self, other);
+  if (options.rounding == Rounding::trunc)
+    return apply_in_place<op::TruncDivide>({}, self, in_common_dtype(other, self));
   return apply_in_place<op::Div>({}, self, other);
 }
 const Tensor& floor_divide_(const Tensor& self, const Tensor& other) {
-  return apply_in_place<op::FloorDivide>({}, self, other);
+  return apply_in_place<op::FloorDivide>({}, self, in_common_dtype(other, self));
 }
 const Tensor& fmod_(const Tensor& self, const Tensor& other) {
-  return apply_in_place<op::Fmod>({}, self, other);
+  return apply_in_place<op::Fmod>({}, self, in_common_dtype(other, self));
 }
 const Tensor& lerp_(const Tensor& self, const Tensor& b, const Tensor& w) {
   return apply_in_place<op::Lerp>({}, self, b, w);
@@ -62,7 +73,7 @@ const Tensor& mul_(const Tensor& self, const Tensor& other) {
   return apply_in_place<op::Mul>({}, self, other);
 }
 const Tensor& remainder_(const Tensor& self, const Tensor& other) {
-  return apply_in_place<op::Remainder>({}, self, other);
+  return apply_in_place<op::Remainder>({}, self, in_common_dtype(other, self));
 }
 const Tensor& sub_(const Tensor& self, const Tensor& other, const AddOptions& options) {
   return apply_in_place<op::Sub>({options.alpha}, self, other);

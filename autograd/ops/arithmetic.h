@@ -3,7 +3,8 @@
 // Read next: operators.h; ../../tensor/elementwise/arithmetic.h (the formulas).
 //
 // Operands promote by category (bool < integer < floating), within it to the widest tensor that has dimensions; 0-dim tensors and C++ numbers
-// decide nothing within their category. In place the result has self's dtype, the arithmetic the promoted one.
+// decide nothing within their category. Functions with steps (fmod, comparisons, ...) round them to
+// the promoted dtype. In place the result has self's dtype, the arithmetic the promoted one.
 #pragma once
 
 #include "number.h"

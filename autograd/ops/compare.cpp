@@ -4,21 +4,25 @@
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
 #include "../grad_mode.h"
+#include "common_dtype.h"
 
 namespace mezzo {
 
-Tensor eq(const Tensor& a, const Tensor& b) { return apply<op::Eq>(a, b); }
-Tensor ne(const Tensor& a, const Tensor& b) { return apply<op::Ne>(a, b); }
-Tensor lt(const Tensor& a, const Tensor& b) { return apply<op::Lt>(a, b); }
-Tensor le(const Tensor& a, const Tensor& b) { return apply<op::Le>(a, b); }
-Tensor gt(const Tensor& a, const Tensor& b) { return apply<op::Gt>(a, b); }
-Tensor ge(const Tensor& a, const Tensor& b) { return apply<op::Ge>(a, b); }
-const Tensor& eq_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Eq>({}, self, other); }
-const Tensor& ne_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Ne>({}, self, other); }
-const Tensor& lt_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Lt>({}, self, other); }
-const Tensor& le_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Le>({}, self, other); }
-const Tensor& gt_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Gt>({}, self, other); }
-const Tensor& ge_(const Tensor& self, const Tensor& other) { return apply_in_place<op::Ge>({}, self, other); }
+// Comparisons and their in-place forms.
+#define MZ_COMPARISON(function, Op)                                        \
+  Tensor function(const Tensor& a, const Tensor& b) {                      \
+    return apply<op::Op>(in_common_dtype(a, b), in_common_dtype(b, a));    \
+  }                                                                        \
+  const Tensor& function##_(const Tensor& self, const Tensor& other) {     \
+    return apply_in_place<op::Op>({}, self, in_common_dtype(other, self)); \
+  }
+MZ_COMPARISON(eq, Eq)
+MZ_COMPARISON(ne, Ne)
+MZ_COMPARISON(lt, Lt)
+MZ_COMPARISON(le, Le)
+MZ_COMPARISON(gt, Gt)
+MZ_COMPARISON(ge, Ge)
+#undef MZ_COMPARISON
 
 bool equal(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape())) return false;

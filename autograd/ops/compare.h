@@ -7,7 +7,8 @@
 
 namespace mezzo {
 
-/** Comparisons with bool results; nan compares false, `ne` true. Precision: widest. In place: 0 or 1 in self's dtype. */
+/** Comparisons with bool results; nan compares false, `ne` true. In place: 0 or 1 in self's dtype.
+ *  Precision: widest, both sides rounded to it: full({1}, 0.1, f16) == 0.1 holds. */
 MZ_API Tensor eq(const Tensor& a, const Tensor& b);
 MZ_API Tensor ne(const Tensor& a, const Tensor& b);
 MZ_API Tensor lt(const Tensor& a, const Tensor& b);

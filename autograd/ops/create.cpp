@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../../tensor/call_name.h"
 #include "../../tensor/text.h"
@@ -18,10 +19,31 @@ Tensor finished(const Tensor& x, const TensorOptions& options) {
   return x;
 }
 
-/** 0, 1, 2, ... in f64, counted on the device itself: nothing comes from the host, so that captured steps count too. */
+/** 0, 1, 2, ... in i64, counted on the device: nothing comes from the host, so captured steps may. */
 Tensor counted(std::int64_t n, Device device) {
-  return (cumsum(ones({n}, {.dtype = DType::i64, .device = device}), 0) - 1).to(DType::f64);
+  return cumsum(ones({n}, {.dtype = DType::i64, .device = device}), 0) - 1;
 }
+
+/** The values in row-major order, converted and moved to where the options say. */
+template <class T>
+Tensor from_values(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
+  if (checked_numel(shape, "tensor") != static_cast<std::int64_t>(values.size()))
+    fail<ShapeError>("tensor", {.what = "number of values does not fit the shape",
+                                .got = str(values.size(), " values for ", shape)});
+  const CallName called("tensor");
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  Tensor x = empty_tensor(shape, dtype_of<T>(), cpu);
+  std::copy(values.begin(), values.end(), x.data<T>());
+  x = x.to(options.dtype).to(options.device);
+  return finished(options.pin_memory ? x.pin_memory() : x, options);
+}
+
+/** Whether integers reach the dtype from i64: rounded once, with all digits. For narrower integers they
+ *  go through f64, which saturates. */
+bool holds_integers(DType dtype) { return dtype == DType::i64 || is_floating(dtype); }
+
+bool fits_i64(double value) { return value == std::trunc(value) && std::fabs(value) < 0x1p63; }
 
 }  // namespace
 
@@ -46,16 +68,13 @@ Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 
 Tensor tensor(const std::vector<double>& values, const Shape& shape, const TensorOptions& options) {
-  if (checked_numel(shape, "tensor") != static_cast<std::int64_t>(values.size()))
-    fail<ShapeError>("tensor", {.what = "number of values does not fit the shape",
-                                .got = str(values.size(), " values for ", shape)});
-  const CallName called("tensor");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  Tensor x = empty_tensor(shape, DType::f64, cpu);
-  for (std::size_t i = 0; i < values.size(); ++i) x.data<double>()[i] = values[i];
-  x = x.to(options.dtype).to(options.device);
-  return finished(options.pin_memory ? x.pin_memory() : x, options);
+  return from_values(values, shape, options);
+}
+
+Tensor detail::tensor_of_integers(const std::vector<std::int64_t>& values, const Shape& shape,
+                                  const TensorOptions& options) {
+  if (holds_integers(options.dtype)) return from_values(values, shape, options);
+  return from_values(std::vector<double>(values.begin(), values.end()), shape, options);
 }
 
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
@@ -69,16 +88,61 @@ Tensor full_like(const Tensor& x, double value) {
   return full;
 }
 
+namespace {
+
+[[noreturn]] void refuse_range(const std::string& range) {
+  fail<ValueError>(
+      "arange",
+      {.what = "the step does not lead to the end", .got = range, .expected = "a finite number of steps"});
+}
+
+/** How many steps lead from start to end, end excluded. */
+std::int64_t count_steps(std::int64_t start, std::int64_t end, std::int64_t step) {
+  const bool leads = step > 0 ? start <= end : step < 0 && start >= end;
+  if (!leads) refuse_range(str("from ", start, " to ", end, " by ", step));
+  const auto first = static_cast<std::uint64_t>(start), last = static_cast<std::uint64_t>(end),
+             size = static_cast<std::uint64_t>(step);
+  const std::uint64_t distance = step > 0 ? last - first : first - last, pace = step > 0 ? size : 0 - size;
+  const std::uint64_t count = distance / pace + (distance % pace != 0 ? 1 : 0);
+  if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    fail<SizeError>("arange", {.what = "number of elements overflows", .got = str(count)});
+  return static_cast<std::int64_t>(count);
+}
+
+}  // namespace
+
+Tensor detail::arange_integers(std::int64_t start, std::int64_t end, std::int64_t step,
+                               const TensorOptions& options) {
+  if (!holds_integers(options.dtype))
+    return arange(static_cast<double>(start), static_cast<double>(end), static_cast<double>(step), options);
+  const std::int64_t n = count_steps(start, end, step);
+  const CallName called("arange");
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  if (options.device != cpu)
+    return finished((counted(n, options.device) * step + start).to(options.dtype), options);
+  const Tensor x = empty_tensor({n}, DType::i64, cpu);
+  std::int64_t* value = x.data<std::int64_t>();
+  // Unsigned: i * step alone may leave the range.
+  for (std::int64_t i = 0; i < n; ++i)
+    value[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                         static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+  const Tensor result = x.to(options.dtype);
+  return finished(options.pin_memory ? result.pin_memory() : result, options);
+}
+
 Tensor arange(double start, double end, double step, const TensorOptions& options) {
+  const bool whole = fits_i64(start) && fits_i64(end) && fits_i64(step);
+  if (options.dtype == DType::i64 && whole)
+    return detail::arange_integers(static_cast<std::int64_t>(start), static_cast<std::int64_t>(end),
+                                   static_cast<std::int64_t>(step), options);
   const double count = std::ceil((end - start) / step);
   if (step == 0 || !std::isfinite(count) || count < 0)
-    fail<ValueError>("arange", {.what = "the step does not lead to the end",
-                                .got = str("from ", start, " to ", end, " by ", step),
-                                .expected = "a finite number of steps"});
+    refuse_range(str("from ", start, " to ", end, " by ", step));
   const CallName called("arange");
   const auto n = static_cast<std::int64_t>(count);
   if (options.device != cpu)
-    return finished((counted(n, options.device) * step + start).to(options.dtype), options);
+    return finished((counted(n, options.device).to(DType::f64) * step + start).to(options.dtype), options);
   std::vector<double> values;
   for (std::int64_t i = 0; i < n; ++i) values.push_back(start + static_cast<double>(i) * step);
   return tensor(values, options);
@@ -94,7 +158,7 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
   // Counted from the nearer end, so that both ends are exact.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   if (options.device != cpu) {
-    const Tensor i = counted(steps, options.device);
+    const Tensor i = counted(steps, options.device).to(DType::f64);
     const Tensor values = where(i * 2 < static_cast<double>(steps), i * step + start,
                                 (i - static_cast<double>(steps - 1)) * step + end);
     return finished(values.to(options.dtype), options);

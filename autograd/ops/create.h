@@ -11,6 +11,10 @@
 
 namespace mezzo {
 
+/** An integer type whose values all fit i64. */
+template <class T>
+concept Integer = std::is_integral_v<T> &&(std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
+
 struct TensorOptions {
   DType dtype = DType::f32;
   Device device = cpu;
@@ -34,6 +38,21 @@ MZ_API Tensor full_like(const Tensor& x, double value);
 MZ_API Tensor arange(double start, double end, double step = 1, const TensorOptions& options = {});
 /** 0, 1, ... below end. */
 MZ_API Tensor arange(double end, const TensorOptions& options = {});
+namespace detail {
+MZ_API Tensor arange_integers(std::int64_t start, std::int64_t end, std::int64_t step,
+                              const TensorOptions& options);
+MZ_API Tensor tensor_of_integers(const std::vector<std::int64_t>& values, const Shape& shape,
+                                 const TensorOptions& options);
+}  // namespace detail
+
+/** The same from integers, computed in i64 and rounded once. */
+template <Integer A, Integer B, Integer S = int>
+Tensor arange(A start, B end, S step = 1, const TensorOptions& options = {}) {
+  return detail::arange_integers(start, end, step, options);
+}
+template <Integer E> Tensor arange(E end, const TensorOptions& options = {}) {
+  return detail::arange_integers(0, end, 1, options);
+}
 /** `steps` values from start to end, both included, equally spaced; computed as arange's. Errors: ValueError for steps < 0. */
 MZ_API Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options = {});
 /** Ones on the diagonal of an n x n (or n x m) matrix, zeros elsewhere. */
@@ -45,11 +64,23 @@ MZ_API Tensor tensor(const std::vector<double>& values, const TensorOptions& opt
 /** The given values in row-major order under `shape`. Errors: ShapeError when the counts differ. */
 MZ_API Tensor tensor(const std::vector<double>& values, const Shape& shape,
                      const TensorOptions& options = {});
+/** The same from integers, which keep all their digits in an i64 tensor. */
+template <Integer T> Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {}) {
+  return detail::tensor_of_integers({values.begin(), values.end()},
+                                    {static_cast<std::int64_t>(values.size())}, options);
+}
+template <Integer T>
+Tensor tensor(std::initializer_list<T> values, const Shape& shape, const TensorOptions& options = {}) {
+  return detail::tensor_of_integers({values.begin(), values.end()}, shape, options);
+}
 /** A 0-dim tensor. A template, so that one value in braces stays the 1-D tensor it looks like: tensor({2.5}) has shape [1]. */
 template <class Number>
 requires std::is_arithmetic_v<Number>
 inline Tensor tensor(Number value, const TensorOptions& options = {}) {
-  return tensor({static_cast<double>(value)}, Shape{}, options);
+  if constexpr (Integer<Number>)
+    return detail::tensor_of_integers({value}, Shape{}, options);
+  else
+    return tensor(std::vector<double>{static_cast<double>(value)}, Shape{}, options);
 }
 
 }  // namespace mezzo

@@ -41,7 +41,8 @@ struct IndexPutOptions {
 /** x with `values`, broadcast, at the places that index(x, indices) reads. Without accumulate, of several writes to one place the last in index
  *  order stays; with it they are summed in f32 (f64, integers in i64) and rounded once.
  *  Precision: widest of x and values; in place self's dtype.
- *  Gradient: g with those places 0 (accumulate: g); for values, g at the places.   Errors: as index, and ShapeError for the values. */
+ *  Gradient: g with those places 0 (accumulate: g); for values, g at the places, 0 where a later one
+ *  overwrote them.   Errors: as index, and ShapeError for the values. */
 MZ_API Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                         const IndexPutOptions& options = {});
 MZ_API const Tensor& index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,

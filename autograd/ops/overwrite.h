@@ -11,12 +11,14 @@ namespace mezzo {
 /** x with the rows of src written to the rows along `dim` that a 1-D (or 0-dim) index names; of several writes to one row the last in index
  *  order stays.
  *  Shape: src is x's, with the index's size along dim. src has x's dtype. index: i64 or i32, 0..size-1.
- *  Precision: follows x, exact.   Gradient: g with those rows 0; for src, the rows of g.   Errors: ShapeError, DtypeError, IndexError. */
+ *  Precision: follows x, exact.   Gradient: g with those rows 0; for src, the rows of g, 0 where a
+ *  later row overwrote one.   Errors: ShapeError, DtypeError, IndexError. */
 MZ_API Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
 MZ_API const Tensor& index_copy_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                  const Tensor& src);
 
-/** The same with one value, a number or a 0-dim tensor, taken in x's dtype. Gradient: for the value, the sum of g over all named rows. */
+/** The same with one value, a number or a 0-dim tensor, taken in x's dtype. Gradient: for the value,
+ *  the sum of g over the named rows, each counted once. */
 MZ_API Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& value);
 MZ_API const Tensor& index_fill_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                  const Tensor& value);

@@ -44,6 +44,12 @@ void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t b
                       .expected = mode == PadMode::reflect ? str("less than ", n) : str("at most ", n)});
 }
 
+[[noreturn]] void refuse_removal(const Tensor& x, int dim, const std::vector<std::int64_t>& padding) {
+  fail<ShapeError>("pad", {.what = "more elements are removed than there are",
+                           .got = str(text(padding), " for ", x),
+                           .expected = str("at most ", x.shape()[dim], " in dimension ", dim)});
+}
+
 }  // namespace
 
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadOptions& options) {
@@ -53,6 +59,7 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadO
     fail<ShapeError>("pad", {.what = "paddings come in pairs, at most one pair for each dimension",
                              .got = str(text(padding), " for ", x),
                              .expected = str("2, 4, ... up to ", 2 * x.dim(), " numbers")});
+  Tensor source = x;
   op::PlaceAttrs attrs;
   attrs.value = options.value;
   for (int d = 0; d < x.dim(); ++d) {
@@ -60,20 +67,25 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadO
     dim.size = x.shape()[d];
     const int pair = x.dim() - 1 - d;
     if (pair >= given / 2) continue;
-    const std::int64_t before = padding[static_cast<std::size_t>(2 * pair)],
-                       behind = padding[static_cast<std::size_t>(2 * pair + 1)];
-    require_reach(x, d, before, behind, options.mode);
+    std::int64_t before = padding[static_cast<std::size_t>(2 * pair)],
+                 behind = padding[static_cast<std::size_t>(2 * pair + 1)];
+    if (options.mode == PadMode::circular) {
+      // As in PyTorch, elements are removed before the circle is closed.
+      const std::int64_t front = std::min<std::int64_t>(before, 0), back = std::min<std::int64_t>(behind, 0);
+      if (front < -dim.size || back < -dim.size - front) refuse_removal(x, d, padding);
+      if (front < 0 || back < 0) source = source.narrow(d, -front, dim.size + front + back);
+      before -= front;
+      behind -= back;
+    }
+    require_reach(source, d, before, behind, options.mode);
     dim = {place_mode(options.mode), before, 0};
-    const bool overflows = __builtin_add_overflow(x.shape()[d], before, &dim.size) ||
+    const bool overflows = __builtin_add_overflow(source.shape()[d], before, &dim.size) ||
                            __builtin_add_overflow(dim.size, behind, &dim.size);
     if (overflows)
       fail<SizeError>("pad", {.what = "a size overflows", .got = str(text(padding), " for ", x)});
-    if (dim.size < 0)
-      fail<ShapeError>("pad", {.what = "more elements are removed than there are",
-                               .got = str(text(padding), " for ", x),
-                               .expected = str("at most ", x.shape()[d], " in dimension ", d)});
+    if (dim.size < 0) refuse_removal(x, d, padding);
   }
-  return apply_with<op::Pad>(attrs, x);
+  return apply_with<op::Pad>(attrs, source);
 }
 
 }  // namespace mezzo

@@ -18,7 +18,7 @@ struct PadOptions {
 };
 
 /** x with padding[0] elements before and padding[1] behind its last dimension, padding[2] and padding[3] around the one before it, and so on; a
- *  negative number removes elements.
+ *  negative number removes elements, before a circle is closed.
  *  Shape: sizes grow by both numbers.   Precision: follows x, exact.
  *  Gradient: each element's is the sum over the places where it stands, in f32 (f64), rounded once.
  *  Errors: ShapeError for an odd number of paddings, more than two per dimension, a negative size, a reflection that reaches beyond the

@@ -6,6 +6,7 @@
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
 #include "../../tensor/text.h"
+#include "common_dtype.h"
 
 namespace mezzo {
 
@@ -13,7 +14,7 @@ namespace {
 
 /** A limit as operand; an absent one as the end of x's range, which limits nothing. */
 Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
-  if (given.defined()) return given;
+  if (given.defined()) return given.impl()->is_scalar ? in_common_dtype(given, x) : given;
   if (is_floating(x.dtype())) return operand(lower ? -HUGE_VAL : HUGE_VAL);
   using Range = std::numeric_limits<std::int64_t>;
   return operand(lower ? Range::min() : Range::max());

@@ -9,7 +9,7 @@
 
 namespace mezzo {
 
-/** Limits that are numbers; at least one. */
+/** Limits that are numbers, taken in x's dtype; at least one. */
 struct ClampOptions {
   std::optional<double> min = {};
   std::optional<double> max = {};

@@ -5,6 +5,7 @@
 #include "../ops/create.h"
 #include "../ops/index.h"
 #include "../ops/operators.h"
+#include "last_write.h"
 
 namespace mezzo::op {
 
@@ -42,6 +43,13 @@ Grads IndexPut::backward(const Saved& saved, const Grads& gy) {
   if (saved.wants(0) && !attrs.accumulate)
     gradients[0] = apply_with<IndexPut>(attrs, gy[0], saved.inputs[1], zeros_of({}, gy[0]));
   if (saved.wants(2)) gradients[2] = apply_with<Index>({attrs.dims}, gy[0], saved.inputs[1]);
+  if (saved.wants(2) && !attrs.accumulate) {
+    const Shape& shape = saved.shape(0);
+    const IndexedDims dims(attrs.dims, shape.rank());
+    std::int64_t places = 1;
+    for (const std::int64_t d : dims.indexed) places *= shape[d];
+    gradients[2] = without_overwritten(gradients[2], saved.inputs[1], dims.before.rank(), places);
+  }
   return gradients;
 }
 

@@ -13,14 +13,20 @@
 #include "../ops/overwrite.h"
 #include "../ops/reduce.h"
 #include "../ops/sort.h"
+#include "last_write.h"
 
 namespace mezzo::op {
 
 Grads IndexCopy::backward(const Saved& saved, const Grads& gy) {
-  const std::int64_t dim = saved.attrs<IndexCopy>().dim;
+  const int rank = saved.shape(0).rank();
+  const int dim = wrap_dim(saved.attrs<IndexCopy>().dim, rank, "index_copy");
   Grads gradients(3);
   if (saved.wants(0)) gradients[0] = index_fill(gy[0], dim, saved.inputs[1], 0.0);
-  if (saved.wants(2)) gradients[2] = index_select(gy[0], dim, saved.inputs[1]);
+  if (saved.wants(2)) {
+    const std::int64_t places = rank == 0 ? 1 : saved.shape(0)[dim];
+    const Tensor& index = saved.inputs[1];
+    gradients[2] = without_overwritten(index_select(gy[0], dim, index), index, dim, places);
+  }
   return gradients;
 }
 

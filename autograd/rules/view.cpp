@@ -1,12 +1,15 @@
 // Gradients of the view ops: the inverse view, or a scatter into zeros.
 #include "../../tensor/ops/view.h"
 
+#include <algorithm>
+
 #include "../../tensor/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/create.h"
 #include "../ops/index.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
+#include "wide.h"
 
 namespace mezzo::op {
 
@@ -52,8 +55,55 @@ Grads Windows::backward(const Saved& saved, const Grads& gy) {
       index_add(whole, attrs.dim, places, g.movedim(-1, attrs.dim + 1).flatten(attrs.dim, attrs.dim + 1))};
 }
 
+namespace {
+
+/** How far the last element of a view lies behind its first. */
+std::int64_t reach(const Shape& shape, const Strides& strides) {
+  std::int64_t last = 0;
+  for (int i = 0; i < shape.rank(); ++i) last += (shape[i] - 1) * strides[i];
+  return last;
+}
+
+/** `size` elements of memory, zero but for the places where a view with these strides and offset has its
+ *  elements: each holds the sum of the elements of g that lie there. */
+Tensor memory_of(Tensor g, Strides strides, std::int64_t offset, std::int64_t size) {
+  const Tensor flat = zeros({size}, {.dtype = g.dtype(), .device = g.device()});
+  for (int i = g.dim() - 1; i >= 0; --i) {
+    if (strides[i] != 0) continue;
+    g = sum(g, i);
+    strides.erase(i);
+  }
+  if (!overlaps_itself(g.shape(), strides)) {
+    flat.as_strided(g.shape(), strides, offset).copy_(g);
+    return flat;
+  }
+  const TensorOptions integers{.dtype = DType::i64, .device = g.device()};
+  Tensor places = full({}, static_cast<double>(offset), integers);
+  for (int i = 0; i < g.dim(); ++i)
+    places = places.unsqueeze(-1) + arange(static_cast<double>(g.shape()[i]), integers) * strides[i];
+  return index_add(flat, 0, places.flatten(), g.reshape({g.numel()}));
+}
+
+}  // namespace
+
+// The gradient is laid out in memory as the view was, then read as the operand was.
 Grads AsStrided::backward(const Saved& saved, const Grads& gy) {
-  return {scattered<AsStrided>(saved, gy[0])};
+  const Attrs& view = saved.attrs<AsStrided>();
+  const Shape& shape = saved.shape(0);
+  const Strides& strides = view.base_strides;
+  const bool adds = overlaps_itself(view.shape, view.strides);
+  const Tensor g = adds ? wide(gy[0]) : gy[0];  // sums are rounded once
+  if (g.numel() == 0 || checked_numel(shape, "as_strided") == 0)
+    return {zeros(shape, {.dtype = g.dtype(), .device = g.device()})};
+  const std::int64_t first = std::min<std::int64_t>(view.offset, 0);
+  const std::int64_t last = std::max(reach(shape, strides), view.offset + reach(view.shape, view.strides));
+  const std::int64_t size = last - first + 1;
+  const auto read = [&](const Tensor& memory) { return memory.as_strided(shape, strides, -first); };
+  const Tensor gx = read(memory_of(g, view.strides, view.offset - first, size));
+  if (!overlaps_itself(shape, strides)) return {gx};
+  // Elements of the operand that are one place in memory share its gradient.
+  const Tensor ones = full(shape, 1, {.device = g.device()});
+  return {gx / read(memory_of(ones, strides, -first, size))};
 }
 
 }  // namespace mezzo::op

@@ -12,7 +12,6 @@ namespace mezzo::op {
 
 namespace {
 
-using cpu_kernels::apart;
 using cpu_kernels::at_least_1d;
 using cpu_kernels::checked_indices;
 using cpu_kernels::copy_values;
@@ -106,7 +105,7 @@ void Scatter::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (in[1].numel() == 0) return start_from(in[0], out[0]);
   const Operands operands("scatter", out[0], in[1], attrs.dim);
   start_from(in[0], out[0]);
-  const Tensor src = at_least_1d(apart(in[2], out[0]));
+  const Tensor src = at_least_1d(in[2]);
   const Shape& shape = operands.index.shape();
   const Lines at_x(operands.x, shape, operands.dim), at_src(src, shape, operands.dim);
   visit_word(src.dtype(), [&]<class Word>(std::type_identity<Word>) {
@@ -122,7 +121,7 @@ void ScatterAdd::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   Operands operands("scatter_add", out[0], in[1], attrs.dim);
   const Tensor valued[] = {in[0], in[2]};
   const DType compute = compute_dtype(promoted_dtype(valued));
-  const Tensor src = at_least_1d(apart(in[2], out[0])).to(compute);
+  const Tensor src = at_least_1d(in[2]).to(compute);
   // Sums of narrower types run in a wide copy of the whole result, rounded once at the end.
   const bool direct = operands.x.dtype() == compute;
   const Tensor total = direct ? operands.x : empty_tensor(operands.x.shape(), compute, mezzo::cpu);

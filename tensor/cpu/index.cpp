@@ -10,7 +10,6 @@ namespace mezzo::op {
 
 namespace {
 
-using cpu_kernels::apart;
 using cpu_kernels::at_least_1d;
 using cpu_kernels::Blocks;
 using cpu_kernels::RowGroups;
@@ -44,7 +43,7 @@ void IndexSelect::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 void IndexAdd::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "index_add");
-  const Tensor x = at_least_1d(out[0]), src = at_least_1d(apart(in[2], out[0]));
+  const Tensor x = at_least_1d(out[0]), src = at_least_1d(in[2]);
   const Tensor rows =
       at_least_1d(cpu_kernels::checked_indices(in[1], {"index_add", in[0], dim, x.shape()[dim]}));
   start_from(in[0], out[0]);
@@ -83,7 +82,7 @@ void IndexPut::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor& x = out[0];
   const IndexedDims dims(attrs.dims, x.dim());
   const Tensor positions = checked_positions("index_put", in[0], in[1], dims);
-  const Tensor source = apart(in[2], out[0]);
+  const Tensor source = in[2].detach();
   start_from(in[0], x);
   if (positions.numel() == 0 || x.numel() == 0) return;
   const Shape place = dims.result(x.shape(), positions.shape());

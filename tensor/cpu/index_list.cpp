@@ -52,11 +52,6 @@ Tensor at_least_1d(const Tensor& x) {
   return x.dim() == 0 ? alias(x, {1}, {1}, x.impl()->offset) : x.detach();
 }
 
-Tensor apart(const Tensor& source, const Tensor& written) {
-  const bool shared = source.impl()->storage == written.impl()->storage;
-  return shared ? source.detach().clone() : source.detach();
-}
-
 void copy_values(const Tensor& from, const Tensor& to) {
   const Tensor operands[] = {to, from};
   Tensor result = to;

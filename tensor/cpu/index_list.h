@@ -27,9 +27,6 @@ Tensor wrapped_indices(const Tensor& index, const IndexTarget& target);
 /** A tensor of rank 0 as one of rank 1, any other as it is; outside the graph. */
 Tensor at_least_1d(const Tensor& x);
 
-/** `source`, or a copy of it where it shares memory with the tensor about to be written; outside the graph. */
-Tensor apart(const Tensor& source, const Tensor& written);
-
 /** to = from, converted. Part of a kernel: counts no version of its own. */
 void copy_values(const Tensor& from, const Tensor& to);
 

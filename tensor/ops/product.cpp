@@ -15,12 +15,6 @@ Tensor with_unit_dim(const Tensor& x, int at) {
   return alias(x, shape, strides, x.impl()->offset);
 }
 
-/** In place, a factor may be the very tensor that is overwritten; then it is read from a copy. */
-Tensor factor(const Tensor& x, const Tensor& result) {
-  const CastScope no_casts(nullptr);
-  return x.impl()->storage == result.impl()->storage ? x.detach().clone() : x.detach();
-}
-
 Product added(const Tensor& a, const Tensor& b, const Tensor& c, const AddmmAttrs& attrs,
               const Tensor& addend) {
   return {a, b, c, attrs.alpha, attrs.beta, attrs.beta == 0 ? Tensor{} : addend};
@@ -60,28 +54,26 @@ Product product_of(std::type_identity<Linear>, Inputs in, Outputs out, const NoA
 }
 
 Product product_of(std::type_identity<Addmm>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
-  return added(factor(in[1], out[0]), factor(in[2], out[0]), out[0], attrs, in[0]);
+  return added(in[1], in[2], out[0], attrs, in[0]);
 }
 
 Product product_of(std::type_identity<Baddbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
-  return added(factor(in[1], out[0]), factor(in[2], out[0]), out[0], attrs, in[0]);
+  return added(in[1], in[2], out[0], attrs, in[0]);
 }
 
 Product product_of(std::type_identity<Addmv>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
   const Tensor addend = in[0].dim() == 0 ? in[0] : with_unit_dim(in[0], 1);
-  return added(factor(in[1], out[0]), with_unit_dim(factor(in[2], out[0]), 1), with_unit_dim(out[0], 1),
-               attrs, addend);
+  return added(in[1], with_unit_dim(in[2], 1), with_unit_dim(out[0], 1), attrs, addend);
 }
 
 Product product_of(std::type_identity<Addr>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
-  return added(with_unit_dim(factor(in[1], out[0]), 1), with_unit_dim(factor(in[2], out[0]), 0), out[0],
-               attrs, in[0]);
+  return added(with_unit_dim(in[1], 1), with_unit_dim(in[2], 0), out[0], attrs, in[0]);
 }
 
 /** The sum over the list is part of the inner dimension: the matrices of A side by side, those of B one below the other. */
 Product product_of(std::type_identity<Addbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
   const CastScope no_casts(nullptr);
-  const Tensor a = factor(in[1], out[0]), b = factor(in[2], out[0]);
+  const Tensor a = in[1].detach(), b = in[2].detach();
   const std::int64_t inner = a.size(0) * a.size(2);
   return added(a.permute({1, 0, 2}).reshape({a.size(1), inner}), b.reshape({inner, b.size(2)}), out[0], attrs,
                in[0]);

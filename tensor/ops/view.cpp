@@ -113,6 +113,21 @@ Tensor AsStrided::view(const Tensor& x, const Attrs& attrs) {
   return alias(x, attrs.shape, attrs.strides, x.impl()->offset + attrs.offset);
 }
 
+bool overlaps_itself(const Shape& shape, const Strides& strides) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 0) return false;
+    if (shape[i] > 1) steps.emplace_back(strides[i], shape[i]);
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto& step : steps) {
+    if (step.first <= reach) return true;
+    reach += step.first * (step.second - 1);
+  }
+  return false;
+}
+
 }  // namespace op
 
 // ---- methods --------------------------------------------------------------------------------------------------------
@@ -340,7 +355,7 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
                      {.what = "the view leaves the storage",
                       .got = str(shape, " with strides ", strides, " and offset ", offset, " of ", *this),
                       .expected = str("elements up to ", elements - 1)});
-  return apply_with<op::AsStrided>({shape, strides, offset}, *this);
+  return apply_with<op::AsStrided>({shape, strides, offset, this->strides()}, *this);
 }
 
 }  // namespace mezzo

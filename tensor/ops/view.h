@@ -93,6 +93,7 @@ struct AsStrided {
     Shape shape;
     Strides strides;
     std::int64_t offset = 0;  // from the operand's first element
+    Strides base_strides;     // the operand's
   };
   static Tensor view(const Tensor& x, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -130,6 +131,10 @@ struct Windows {
   static Tensor view(const Tensor& x, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
+
+/** True when two elements of a view are one place in memory, as after expand or among windows.
+ *  Strides that do not nest count as such too: only as_strided makes others. */
+bool overlaps_itself(const Shape& shape, const Strides& strides);
 
 using ViewOps = type_list<AsStrided, Diagonal, Expand, Permute, Select, Slice, View, Windows>;
 

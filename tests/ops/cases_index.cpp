@@ -251,12 +251,18 @@ const Registrar elements([] {
             .oracle = scatter_along(0, true),
             .operands = {{}, indices(0, 0), {}},
             .shapes = {{Shape{}, Shape{}, Shape{}}, {{3}, {0}, {0}}, {{3}, {0}, {2}}}});
-  const Array order{{2, 3}, {2, 0, 3, 1, 3, 0}};
+  const Array order{{2, 3}, {2, 0, 3, 1, 3, 0}}, repeated{{2, 3}, {2, 0, 2, 1, 1, 1}};
   add_case({.op = "scatter",
             .call = CALL(scatter(x[0], 1, ints({2, 0, 3, 1, 3, 0}, {2, 3}), x[1])),
             .oracle = with_index(scatter_along(1, false), order),
             .operands = {{}, {}},
             .shapes = {{{2, 4}, {2, 3}}, {{3, 5}, {4, 3}}}});
+  add_case({.op = "scatter",
+            .variant = "several elements to one place",
+            .call = CALL(scatter(x[0], 1, ints({2, 0, 2, 1, 1, 1}, {2, 3}), x[1])),
+            .oracle = with_index(scatter_along(1, false), repeated),
+            .operands = {{}, {}},
+            .shapes = {{{2, 4}, {2, 3}}, {{3, 3}, {4, 3}}}});
   add_case({.op = "scatter",
             .variant = "one value",
             .call = CALL(scatter(x[0], 1, x[1], 0.5)),
@@ -331,6 +337,20 @@ const Registrar rows([] {
                 },
             .operands = {{}, {}},
             .shapes = {{{3, 4}, {3, 2}}, {{3, 3}, {2}}, {{2, 5}, {2, 1}}, {{2, 5}, Shape{}}}});
+  add_case({.op = "index_put",
+            .variant = "several rows to one place",
+            .call = CALL(index_put(x[0], {Tensor{}, ints({1, 0, -1, 1}, {2, 2})}, x[1])),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  constexpr std::int64_t places[] = {1, 0, 2, 1};
+                  Array y = x[0];  // of shape [2,3,2]
+                  for (std::int64_t i = 0; i < 16; ++i)
+                    y.values[static_cast<std::size_t>((i / 8 * 3 + places[i / 2 % 4]) * 2 + i % 2)] =
+                        broadcast_at(x[1], {2, 2, 2, 2}, i);
+                  return std::vector<Array>{y};
+                },
+            .operands = {{}, {}},
+            .shapes = {{{2, 3, 2}, {2, 2, 2, 2}}, {{2, 3, 2}, {2, 1}}}});
   add_case({.op = "masked_select",
             .call = CALL(masked_select(x[0], x[1])),
             .oracle = where_true,

@@ -104,6 +104,24 @@ const Registrar additions([] {
                   return std::vector<Array>{overwritten(x[0], {Shape{}, {3.5}}, 0, {1, 1})};
                 },
             .shapes = {{{2}}, {{3, 2}}}});
+  add_case({.op = "index_copy",
+            .variant = "several rows to one place",
+            .call = CALL(index_copy(x[0], 1, ints({2, 0, 2, 2}), x[1])),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  return std::vector<Array>{overwritten(x[0], x[1], 1, {2, 0, 2, 2})};
+                },
+            .operands = {{}, {}},
+            .shapes = {{{2, 3}, {2, 4}}, {{2, 3, 2}, {2, 4, 2}}}});
+  add_case({.op = "index_fill",
+            .variant = "a tensor, twice at one place",
+            .call = CALL(index_fill(x[0], 0, ints({1, 0, 1}), x[1])),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  return std::vector<Array>{overwritten(x[0], x[1], 0, {1, 0, 1})};
+                },
+            .operands = {{}, {}},
+            .shapes = {{{3}, Shape{}}, {{2, 3}, Shape{}}}});
   add_case({.op = "masked_scatter",
             .call = CALL(masked_scatter(x[0], x[1], x[2])),
             .oracle =

@@ -23,20 +23,34 @@ std::int64_t walked(std::int64_t o, std::int64_t n, PadMode mode) {
   return i;
 }
 
+/** The place that one of the padded dimension shows. Negative paddings remove elements before a circle is
+ *  closed. */
+std::int64_t source_of(std::int64_t place, std::int64_t n, std::int64_t before, std::int64_t behind,
+                       PadMode mode) {
+  if (mode != PadMode::circular) return walked(place - before, n, mode);
+  std::vector<std::int64_t> left;
+  for (std::int64_t i = std::max<std::int64_t>(-before, 0); i < n + std::min<std::int64_t>(behind, 0); ++i)
+    left.push_back(i);
+  const std::int64_t first = std::max<std::int64_t>(before, 0);
+  const std::int64_t at = walked(place - first, static_cast<std::int64_t>(left.size()), mode);
+  return at < 0 ? at : left[static_cast<std::size_t>(at)];
+}
+
 /** The last dimension first, as in the call. */
 Oracle padded(const Place& padding, PadMode mode, double value = 0) {
   return [=](const std::vector<Array>& x) {
     Shape shape = x[0].shape;
     const int rank = shape.rank();
-    Place before(shape.size());
+    Place before(shape.size()), behind(shape.size());
     for (std::size_t p = 0; p < padding.size() / 2; ++p) {
       shape[rank - 1 - static_cast<int>(p)] += padding[2 * p] + padding[2 * p + 1];
       before[shape.size() - 1 - p] = padding[2 * p];
+      behind[shape.size() - 1 - p] = padding[2 * p + 1];
     }
     Array y = moved(x[0], shape, [&](std::int64_t i) {
       Place place = place_of(shape, i);
       for (std::size_t d = 0; d < place.size(); ++d) {
-        place[d] = walked(place[d] - before[d], x[0].shape[static_cast<int>(d)], mode);
+        place[d] = source_of(place[d], x[0].shape[static_cast<int>(d)], before[d], behind[d], mode);
         if (place[d] < 0) return std::int64_t{-1};
       }
       return position_of(x[0].shape, place);
@@ -45,7 +59,7 @@ Oracle padded(const Place& padding, PadMode mode, double value = 0) {
     for (std::size_t i = 0; i < y.values.size(); ++i) {
       const Place place = place_of(shape, static_cast<std::int64_t>(i));
       for (std::size_t d = 0; d < place.size(); ++d)
-        if (walked(place[d] - before[d], x[0].shape[static_cast<int>(d)], mode) < 0) y.values[i] = value;
+        if (source_of(place[d], x[0].shape[static_cast<int>(d)], before[d], behind[d], mode) < 0) y.values[i] = value;
     }
     return std::vector<Array>{y};
   };
@@ -143,6 +157,9 @@ const Registrar additions([] {
   add_pad("replicate", {2, 1, 0, 6}, {.mode = PadMode::replicate}, images);
   add_pad("replicate crops", {-1, 4}, {.mode = PadMode::replicate}, {{{4}}, {{2, 2}}});
   add_pad("circular", {3, 1, 4, 2}, {.mode = PadMode::circular}, images);
+  add_pad("circular, elements removed", {2, -1, -2, 1}, {.mode = PadMode::circular}, images);
+  add_pad("reflect, elements removed", {2, -1, -2, 1}, {.mode = PadMode::reflect}, images);
+  add_pad("replicate, elements removed", {2, -1, -2, 1}, {.mode = PadMode::replicate}, images);
 
   add_case({.op = "flip",
             .call = CALL(flip(x[0], {0, -1})),
