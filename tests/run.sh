@@ -4,7 +4,8 @@
 #                                      and the emulator are under AddressSanitizer and UBSan
 #   tests/run.sh --sanitize            all tests with everything under them, built in build-asan/
 #   tests/run.sh [--sanitize] NAME...  the named tests alone ("meson test -C build --list" names them)
-# With CI=true warnings are errors and a check that cannot run has failed.
+# With CI=true warnings are errors, a check that cannot run has failed, and the argument fuzzer
+#   runs once more, with the ops under UBSan.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 
@@ -41,9 +42,10 @@ build_and_test() {
   while [ "$1" != -- ]; do targets+=("$1"); shift; done
   shift
   ninja -C "$dir" "${targets[@]}" || exit
-  rm -f "$dir/meson-logs/testlog.json"
-  logs+=("$dir/meson-logs/testlog.json")
-  "$MESON" test -C "$dir" --no-rebuild --print-errorlogs "$@"
+  local name=testlog-${#logs[@]}
+  rm -f "$dir/meson-logs/$name.json"
+  logs+=("$dir/meson-logs/$name.json")
+  "$MESON" test -C "$dir" --no-rebuild --print-errorlogs --logbase "$name" "$@"
 }
 
 configure $build "${options[@]}" "${cuda_options[@]}" || exit
@@ -51,6 +53,7 @@ build_and_test $build -- "${selection[@]}" "$@"
 if [ $build = build ] && [ $# -eq 0 ]; then
   configure build-emulated "${options[@]}" -Db_lundef=false -Dgpu_emulation=sanitized || exit
   build_and_test build-emulated tests/test_{amp,gpu,ops,samples} samples/bench -- --suite gpu
+  [ "${CI:-}" = true ] && build_and_test $build tests/fuzz_sanitized -- --suite sanitized
 fi
 tallied=yes
 "$PYTHON" tests/tally.py "${logs[@]}"
