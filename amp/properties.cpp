@@ -107,6 +107,9 @@ void adopt_bounds(Properties& p, const Options& options) {
 void adopt_counts(Properties& p, const Options& options) {
   if (options.num_losses < 1)
     refuse("num_losses", "there must be a loss", str(options.num_losses), "at least 1");
+  constexpr int kMostLosses = 1 << 16;  // each has a scaler in memory and in checkpoints
+  if (options.num_losses > kMostLosses)
+    refuse("num_losses", "too many losses", str(options.num_losses), str("at most ", kMostLosses));
   p.num_losses = options.num_losses;
   p.verbosity = options.verbosity;
   adopt_bounds(p, options);

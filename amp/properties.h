@@ -72,7 +72,7 @@ struct Options {
   std::optional<bool> master_weights = {};
   std::optional<LossScale> loss_scale = {};
   std::optional<DType> cast_model_outputs = {};  // empty: f32 where the model's inputs are cast
-  int num_losses = 1;                            // number of loss scalers
+  int num_losses = 1;                            // number of loss scalers, up to 65536
   int verbosity = 1;                             // 0 silent, 1 normal, 2 every cast
   std::optional<double> min_loss_scale = {};     // dynamic scaling only
   double max_loss_scale = 0x1p24;                // dynamic scaling only

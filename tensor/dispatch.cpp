@@ -5,6 +5,7 @@
 #include "call_name.h"
 #include "ops/copy.h"
 #include "ops/view.h"
+#include "out_of_memory.h"
 #include "text.h"
 
 namespace mezzo {
@@ -166,9 +167,7 @@ void check_in_place(const OpRow& row, const Tensor& self, const OutSpec& result)
                           .hint = "use x.clone() first"});
 }
 
-}  // namespace
-
-void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+void run_op(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
   const Observed observed(hooks.trace, row);
   const CallName called(name_for_errors(row));
@@ -187,7 +186,7 @@ void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const vo
   if (hooks.trace) hooks.trace->trace(row, in, out);
 }
 
-void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
+void run_op_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
   const Observed observed(hooks.trace, row);
   const CallName called(name_for_errors(row));
@@ -212,6 +211,16 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   else if (recording)
     record(row, in, {&self, 1}, attrs);
   if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
+}
+
+}  // namespace
+
+void run(const OpRow& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  or_out_of_memory(row.traits.name, [&] { run_op(row, in, out, attrs); });
+}
+
+void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
+  or_out_of_memory(row.traits.name, [&] { run_op_in_place(row, in, attrs); });
 }
 
 // ---- layout of results ---------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <stop_token>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +23,7 @@
 #endif
 
 #include "error.h"
+#include "log.h"
 
 namespace mezzo {
 
@@ -181,7 +182,19 @@ class Pool {
     while (workers_.size() > wanted) workers_.pop_back();
     try {
       while (workers_.size() < wanted) workers_.push_back(std::make_unique<Worker>(*this));
-    } catch (const std::system_error&) {}
+      is_short_ = false;
+    } catch (const std::exception&) {  // of the system or of memory
+      if (!std::exchange(is_short_, true)) report_shortage(wanted + 1);
+    }
+  }
+
+  /** Once, until all threads are there again: every region asks anew. */
+  void report_shortage(std::size_t wanted) const {
+    char line[160];
+    std::snprintf(line, sizeof line,
+                  "parallel: a thread cannot be created; got %zu, expected %zu; the work goes on with those",
+                  workers_.size() + 1, wanted);
+    log_text(Severity::warning, line);
   }
 
   /** Shares are in panel order, so the first failure found is the lowest. */
@@ -200,6 +213,7 @@ class Pool {
   FloatMode mode_;
   std::atomic<int> unfinished_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
+  bool is_short_ = false;  // of workers; reported
 };
 
 /** Owns the process's pool. After exit has begun there is none, and in a forked child, where its threads do not exist, a new one. */

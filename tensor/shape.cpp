@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checked_size.h"
 #include "text.h"
 
 namespace mezzo {
@@ -56,7 +57,7 @@ std::int64_t checked_numel(const Shape& shape, const char* op) {
       fail<ValueError>(op, {.what = "negative size", .got = str(shape), .expected = "sizes >= 0"});
     if (size == 0)
       empty = true;
-    else if (__builtin_mul_overflow(product, size, &product) || product > (std::int64_t{1} << 59))
+    else if (__builtin_mul_overflow(product, size, &product) || product > kMaxElements)
       fail<SizeError>(
           op,
           {.what = "number of elements overflows", .got = str(shape), .expected = "at most 2^59 elements"});

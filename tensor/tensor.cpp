@@ -16,8 +16,7 @@ void detail::refuse_undefined() {
 }
 
 void TensorImpl::refresh() {
-  numel = 1;
-  for (const std::int64_t size : shape) numel *= size;
+  numel = checked_numel(shape, "view");
   contiguous = true;
   std::int64_t step = 1;
   for (int i = shape.rank() - 1; i >= 0 && numel != 0; --i) {

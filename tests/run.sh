@@ -33,6 +33,7 @@ find_python
 build=build
 options=(-Dtests=enabled -Dgpu_emulation=enabled)
 selection=(--no-suite strict)
+targets=all
 if [ $sanitize = true ]; then
   build=build-asan
   options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dgpu_emulation=enabled)
@@ -42,13 +43,13 @@ elif [ "$all" = true ]; then
   cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && echo enabled || echo auto)
   options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90)
   selection=()
+  targets='all strict_programs'
 fi
 
 start=$SECONDS
 configure $build "${options[@]}" || exit
 log=$build/meson-logs/testlog.json
 rm -f "$log"
-targets=''
 if [ $# -gt 0 ]; then
   chosen=$("$PYTHON" tests/tests_named.py $build "$@") || exit
   { read -r -a selection; read -r targets; } <<<"$chosen"

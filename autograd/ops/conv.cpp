@@ -1,5 +1,8 @@
 #include "conv.h"
 
+#include <algorithm>
+
+#include "../../tensor/checked_size.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/conv.h"
 #include "../../tensor/text.h"
@@ -17,7 +20,8 @@ void pad_same(op::ConvAttrs& attrs, const Tensor& weight, const char* op) {
                        {.what = "padding \"same\" needs stride 1", .got = str("stride ", attrs.stride[d])});
     // A weight of another rank is refused by the op itself.
     if (weight.dim() != attrs.dims + 2) continue;
-    const std::int64_t total = attrs.dilation[d] * (weight.shape()[2 + i] - 1);
+    const std::int64_t taps = std::max<std::int64_t>(weight.shape()[2 + i], 1);  // 0 is the op's to refuse
+    const std::int64_t total = checked_product({attrs.dilation[d], taps - 1}, op);
     attrs.pad_begin[d] = total / 2;
     attrs.pad_end[d] = total - total / 2;
   }

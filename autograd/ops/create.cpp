@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../../tensor/call_name.h"
+#include "../../tensor/checked_size.h"
 #include "../../tensor/text.h"
 #include "../grad_mode.h"
 #include "operators.h"
@@ -44,6 +45,23 @@ Tensor from_values(const std::vector<T>& values, const Shape& shape, const Tenso
 bool holds_integers(DType dtype) { return dtype == DType::i64 || is_floating(dtype); }
 
 bool fits_i64(double value) { return value == std::trunc(value) && std::fabs(value) < 0x1p63; }
+
+/** value(0), ..., value(n - 1) on the CPU, each rounded once to the dtype. Needs a block of 4096 values
+ *  beside the result. */
+template <class F> Tensor computed(std::int64_t n, const TensorOptions& options, F&& value) {
+  using T = decltype(value(n));
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const Tensor x = empty_tensor({n}, options.dtype, cpu, options.pin_memory);
+  constexpr std::int64_t kBlock = 4096;
+  const Tensor block = empty_tensor({std::min(n, kBlock)}, dtype_of<T>(), cpu);
+  for (std::int64_t first = 0; first < n; first += kBlock) {
+    const std::int64_t length = std::min(n - first, kBlock);
+    for (std::int64_t i = 0; i < length; ++i) block.data<T>()[i] = value(first + i);
+    x.narrow(0, first, length).copy_(block.narrow(0, 0, length));
+  }
+  return finished(x, options);
+}
 
 }  // namespace
 
@@ -121,14 +139,11 @@ Tensor detail::arange_integers(std::int64_t start, std::int64_t end, std::int64_
   const CastScope no_casts(nullptr);
   if (options.device != cpu)
     return finished((counted(n, options.device) * step + start).to(options.dtype), options);
-  const Tensor x = empty_tensor({n}, DType::i64, cpu);
-  std::int64_t* value = x.data<std::int64_t>();
   // Unsigned: i * step alone may leave the range.
-  for (std::int64_t i = 0; i < n; ++i)
-    value[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                         static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
-  const Tensor result = x.to(options.dtype);
-  return finished(options.pin_memory ? result.pin_memory() : result, options);
+  return computed(n, options, [&](std::int64_t i) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                     static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+  });
 }
 
 Tensor arange(double start, double end, double step, const TensorOptions& options) {
@@ -139,13 +154,13 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
   const double count = std::ceil((end - start) / step);
   if (step == 0 || !std::isfinite(count) || count < 0)
     refuse_range(str("from ", start, " to ", end, " by ", step));
+  if (count > static_cast<double>(kMaxElements))
+    fail<SizeError>("arange", {.what = "too many steps", .got = str(count), .expected = "at most 2^59"});
   const CallName called("arange");
   const auto n = static_cast<std::int64_t>(count);
   if (options.device != cpu)
     return finished((counted(n, options.device).to(DType::f64) * step + start).to(options.dtype), options);
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < n; ++i) values.push_back(start + static_cast<double>(i) * step);
-  return tensor(values, options);
+  return computed(n, options, [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
 }
 
 Tensor arange(double end, const TensorOptions& options) { return arange(0, end, 1, options); }
@@ -163,11 +178,10 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
                                 (i - static_cast<double>(steps - 1)) * step + end);
     return finished(values.to(options.dtype), options);
   }
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < steps; ++i)
-    values.push_back(2 * i < steps ? start + static_cast<double>(i) * step
-                                   : end - static_cast<double>(steps - 1 - i) * step);
-  return tensor(values, options);
+  return computed(steps, options, [&](std::int64_t i) {
+    return 2 * i < steps ? start + static_cast<double>(i) * step
+                         : end - static_cast<double>(steps - 1 - i) * step;
+  });
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options) {

@@ -1,7 +1,9 @@
 #include "random.h"
 
 #include <cmath>
+#include <numeric>
 
+#include "../../tensor/call_name.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/random.h"
 #include "../../tensor/ops/require.h"
@@ -86,8 +88,10 @@ Tensor randn_like(const Tensor& x) { return randn(x.shape(), {.dtype = x.dtype()
 
 Tensor randperm(std::int64_t n) {
   require(n >= 0, "randperm", "negative length", str(n), "n >= 0");
-  const Tensor order = arange(0, static_cast<double>(n), 1, {.dtype = i64});
+  const CallName called("randperm");
+  const Tensor order = empty_tensor({n}, DType::i64, cpu);
   std::int64_t* data = order.data<std::int64_t>();
+  std::iota(data, data + n, std::int64_t{0});
   const PhiloxStream stream = default_generator().next_stream();
   // Fisher and Yates: place i takes one of those not yet placed.
   for (std::int64_t i = 0; i + 1 < n; ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../../tensor/call_name.h"
+#include "../../tensor/checked_size.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/place.h"
@@ -32,7 +33,7 @@ std::int64_t needed_classes(const Tensor& x) {
   const CallName called("one_hot");
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  return std::max<std::int64_t>(0, max(x).item<std::int64_t>()) + 1;
+  return checked_size(WideSize{std::max<std::int64_t>(0, max(x).item<std::int64_t>())} + 1, "one_hot");
 }
 
 }  // namespace

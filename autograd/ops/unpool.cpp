@@ -1,5 +1,6 @@
 #include "unpool.h"
 
+#include "../../tensor/checked_size.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/unpool.h"
@@ -42,7 +43,10 @@ Tensor unpooled(const Tensor& x, const Tensor& indices, const WindowSizes& kerne
   if (options.output_size.given())
     attrs.sizes = aligned<N>(options.output_size, kOp, "output_size", 1);
   else
-    for (std::size_t d = 3 - N; d < 3; ++d) attrs.sizes[d] = (in[d] - 1) * s[d] - 2 * p[d] + k[d];
+    for (std::size_t d = 3 - N; d < 3; ++d) {
+      const WideSize size = (WideSize{in[d]} - 1) * s[d] - 2 * WideSize{p[d]} + k[d];
+      attrs.sizes[d] = size < 1 ? 0 : checked_size(size, kOp);
+    }
   for (const std::int64_t size : attrs.sizes)
     if (size < 1)
       fail<ShapeError>(

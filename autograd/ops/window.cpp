@@ -1,9 +1,16 @@
 #include "window.h"
 
+#include <limits>
+
 #include "../../tensor/error.h"
 #include "../../tensor/text.h"
 
 namespace mezzo {
+
+namespace {
+// With no larger number the arithmetic on windows, that of the kernels included, cannot overflow.
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+}  // namespace
 
 WindowSizes::WindowSizes(std::initializer_list<std::int64_t> values)
     : count_(static_cast<int>(values.size())) {
@@ -21,8 +28,14 @@ op::Extent WindowSizes::expanded(int dims, std::string_view op, std::string_view
                           .got = str(count_),
                           .expected = dims == 1 ? "1" : str("1 or ", dims)});
   op::Extent out{};
-  for (int i = 0; i < dims; ++i)
-    out[static_cast<std::size_t>(i)] = values_[static_cast<std::size_t>(count_ == 1 ? 0 : i)];
+  for (int i = 0; i < dims; ++i) {
+    const std::int64_t value = values_[static_cast<std::size_t>(count_ == 1 ? 0 : i)];
+    if (value > kMost)
+      fail<ValueError>(
+          op,
+          {.what = str(option, " is out of range"), .got = str(value), .expected = str("at most ", kMost)});
+    out[static_cast<std::size_t>(i)] = value;
+  }
   return out;
 }
 

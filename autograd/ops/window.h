@@ -21,7 +21,7 @@ class MZ_API WindowSizes {
   WindowSizes(std::initializer_list<std::int64_t> values);
 
   bool given() const { return count_ > 0; }
-  /** The numbers of `dims` dimensions. Errors: ValueError naming op and option when there are neither 1 nor `dims` of them. */
+  /** One number per dimension. Errors: ValueError unless 1 or `dims` were given, below 2^31 each. */
   op::Extent expanded(int dims, std::string_view op, std::string_view option) const;
 
  private:

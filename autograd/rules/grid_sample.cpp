@@ -1,6 +1,7 @@
 // Gradients of grid_sample, and affine_grid as a matrix product.
 #include "../../tensor/ops/grid_sample.h"
 
+#include "../../tensor/checked_size.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text.h"
@@ -47,7 +48,7 @@ std::vector<Tensor> AffineGrid::composite(Inputs in, const Attrs& attrs) {
                        {.what = "an empty size", .got = str(attrs.size), .expected = "sizes of 1 or more"});
     places.push_back(size);
     grid.push_back(size);
-    count *= size;
+    count = checked_product({count, size}, "affine_grid");
   }
   grid.push_back(dims);
   // Every place as (x, y, ..., 1): the last column of the map is added as it is.

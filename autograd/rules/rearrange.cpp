@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "../../tensor/checked_size.h"
 #include "../../tensor/text.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
@@ -50,7 +51,7 @@ std::vector<Tensor> Diag::composite(Inputs in, const Attrs& attrs) {
     fail<SizeError>("diag", {.what = "the diagonal lies too far out", .got = str(attrs.diagonal)});
   const std::int64_t shift = std::abs(attrs.diagonal), n = x.shape()[0] + shift;
   const std::int64_t first = attrs.diagonal < 0 ? shift * n : shift;
-  const Tensor whole = zeros({n * n}, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor whole = zeros({checked_product({n, n}, "diag")}, {.dtype = x.dtype(), .device = x.device()});
   const Tensor places =
       arange(static_cast<double>(x.shape()[0]), {.dtype = DType::i64, .device = x.device()}) * (n + 1) +
       first;
@@ -61,12 +62,15 @@ std::vector<Tensor> PixelShuffle::composite(Inputs in, const Attrs& attrs) {
   const Tensor images = as_images("pixel_shuffle", in[0], attrs.factor);
   const std::int64_t r = attrs.factor, n = images.shape()[0], c = images.shape()[1], h = images.shape()[2],
                      w = images.shape()[3];
-  if (c % (r * r) != 0)
+  const std::int64_t pixels = checked_product({r, r}, "pixel_shuffle");
+  if (c % pixels != 0)
     fail<ShapeError>("pixel_shuffle", {.what = "the channels do not divide into pixels",
                                        .got = str(in[0], " by a factor of ", r),
-                                       .expected = str("channels divisible by ", r * r)});
-  const Tensor split = images.view({n, c / (r * r), r, r, h, w});
-  return {split.permute({0, 1, 4, 2, 5, 3}).reshape(with_image(in[0], c / (r * r), h * r, w * r))};
+                                       .expected = str("channels divisible by ", pixels)});
+  const std::int64_t height = checked_product({h, r}, "pixel_shuffle"),
+                     width = checked_product({w, r}, "pixel_shuffle");
+  const Tensor split = images.view({n, c / pixels, r, r, h, w});
+  return {split.permute({0, 1, 4, 2, 5, 3}).reshape(with_image(in[0], c / pixels, height, width))};
 }
 
 std::vector<Tensor> PixelUnshuffle::composite(Inputs in, const Attrs& attrs) {
@@ -77,8 +81,9 @@ std::vector<Tensor> PixelUnshuffle::composite(Inputs in, const Attrs& attrs) {
     fail<ShapeError>("pixel_unshuffle", {.what = "the image does not divide into blocks",
                                          .got = str(in[0], " by a factor of ", r),
                                          .expected = str("height and width divisible by ", r)});
+  const std::int64_t channels = checked_product({c, r, r}, "pixel_unshuffle");
   const Tensor split = images.reshape({n, c, h / r, r, w / r, r});
-  return {split.permute({0, 1, 3, 5, 2, 4}).reshape(with_image(in[0], c * r * r, h / r, w / r))};
+  return {split.permute({0, 1, 3, 5, 2, 4}).reshape(with_image(in[0], channels, h / r, w / r))};
 }
 
 std::vector<Tensor> Trace::composite(Inputs in, const NoAttrs&) {

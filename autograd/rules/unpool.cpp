@@ -1,6 +1,7 @@
 // lp_pool and max_unpool in other ops.
 #include "../../tensor/ops/unpool.h"
 
+#include "../../tensor/checked_size.h"
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/require.h"
@@ -19,7 +20,8 @@ template <int N> std::vector<Tensor> LpPool<N>::composite(Inputs in, const Attrs
                      {.what = "p is out of range", .got = str(attrs.p), .expected = "more than 0"});
   const PoolSizes& k = attrs.windows.kernel;
   const Tensor means = apply_with<AvgPool<N>>(attrs.windows, pow(wide(in[0]), attrs.p));
-  const Tensor sums = means * (k[0] * k[1] * k[2]);
+  const double places = static_cast<double>(k[0]) * static_cast<double>(k[1]) * static_cast<double>(k[2]);
+  const Tensor sums = means * places;
   // The root has no slope at 0; a window of zeros has gradient 0.
   const Tensor nothing = sums == 0;
   const Tensor roots = pow(where(nothing, 1.0, sums), 1 / attrs.p);
@@ -42,7 +44,7 @@ template <int N> std::vector<Tensor> MaxUnpool<N>::composite(Inputs in, const At
   }
   for (int d = 0; d < N; ++d) {
     shape.push_back(attrs.sizes[static_cast<std::size_t>(3 - N + d)]);
-    room *= shape.back();
+    room = checked_product({room, shape.back()}, traits.name);
   }
   const std::int64_t values = planes == 0 ? 0 : x.numel() / planes;
   const Tensor whole = zeros({planes, room}, {.dtype = x.dtype(), .device = x.device()});

@@ -3,9 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <vector>
 
+#include "../../tensor/io/byte_reader.h"
 #include "../../tensor/text.h"
 
 namespace mezzo::data {
@@ -17,50 +18,48 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPlane = 32 * 32, kPixels = 3 * kPlane, kRecord = 1 + kPixels;
 constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f}, kDeviation{0.2470f, 0.2435f, 0.2616f};
 
-std::vector<unsigned char> bytes_of(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  std::vector<unsigned char> bytes(error ? 0 : static_cast<std::size_t>(size));
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (error || !file) fail<IoError>(str("cifar10(", path.string(), ")"), {.what = "the file cannot be read"});
-  return bytes;
-}
-
-void check(const fs::path& path, const std::vector<unsigned char>& bytes) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
+/** The number of records in a file. */
+std::int64_t records_in(const io::ByteReader& file) {
+  const auto size = static_cast<std::int64_t>(file.size());
   if (size == 0 || size % kRecord != 0)
-    fail<FormatError>(str("cifar10(", path.string(), ")"), {.what = "not whole records",
-                                                            .got = str(size, " bytes"),
-                                                            .expected = str("a multiple of ", kRecord)});
-  for (std::int64_t at = 0; at < size; at += kRecord)
-    if (const int label = bytes[static_cast<std::size_t>(at)]; label > 9)
-      fail<FormatError>(str("cifar10(", path.string(), ")"),
-                        {.what = str("offset ", at, ": no label"), .got = str(label), .expected = "0..9"});
+    fail<FormatError>(file.subject(), {.what = "not whole records",
+                                       .got = str(size, " bytes"),
+                                       .expected = str("a multiple of ", kRecord)});
+  return size / kRecord;
 }
 
-/** The records of one file behind each other. */
-Dataset read(const std::vector<fs::path>& paths, const CifarOptions& options, const std::string& notice) {
-  std::vector<unsigned char> bytes;
-  for (const fs::path& path : paths) {
-    const std::vector<unsigned char> more = bytes_of(path);
-    check(path, more);
-    bytes.insert(bytes.end(), more.begin(), more.end());
+/** One record to an image and its label. */
+void read_record(const io::ByteReader& file, std::int64_t record, bool normalise, float* image,
+                 std::int64_t* label) {
+  unsigned char bytes[kRecord];
+  const std::int64_t at = record * kRecord;
+  file.read(static_cast<std::uint64_t>(at), bytes, sizeof bytes);
+  *label = bytes[0];
+  if (*label > 9)
+    fail<FormatError>(file.subject(),
+                      {.what = str("offset ", at, ": no label"), .got = str(*label), .expected = "0..9"});
+  for (std::int64_t p = 0; p < kPixels; ++p) {
+    const auto channel = static_cast<std::size_t>(p / kPlane);
+    const float v = static_cast<float>(bytes[1 + p]) / 255.0f;
+    image[p] = normalise ? (v - kMean[channel]) / kDeviation[channel] : v;
   }
-  const std::int64_t count = static_cast<std::int64_t>(bytes.size()) / kRecord;
+}
+
+/** The records of all files behind each other, without a copy of the files beside them. */
+Dataset read(const std::vector<fs::path>& paths, const CifarOptions& options, const std::string& notice) {
+  std::vector<std::unique_ptr<io::ByteReader>> files;
+  std::int64_t count = 0;
+  for (const fs::path& path : paths) {
+    files.push_back(std::make_unique<io::ByteReader>("cifar10", path.string()));
+    count += records_in(*files.back());
+  }
   const Tensor x = empty_tensor({count, 3, 32, 32}, DType::f32, cpu),
                y = empty_tensor({count}, DType::i64, cpu);
-  auto* labels = y.data<std::int64_t>();
-  auto* to = x.data<float>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const unsigned char* from = bytes.data() + i * kRecord;
-    labels[i] = *from++;
-    for (std::int64_t p = 0; p < kPixels; ++p, ++to) {
-      const auto channel = static_cast<std::size_t>(p / kPlane);
-      const float v = static_cast<float>(from[p]) / 255.0f;
-      *to = options.normalise ? (v - kMean[channel]) / kDeviation[channel] : v;
-    }
-  }
+  auto* image = x.data<float>();
+  auto* label = y.data<std::int64_t>();
+  for (const auto& file : files)
+    for (std::int64_t r = 0; r < records_in(*file); ++r, image += kPixels, ++label)
+      read_record(*file, r, options.normalise, image, label);
   return {x, y, notice};
 }
 

@@ -7,6 +7,7 @@
 #include "../parallel.h"
 #include "convert.h"
 #include "index_list.h"
+#include "order.h"
 #include "word.h"
 
 namespace mezzo::cpu_kernels {
@@ -214,7 +215,7 @@ void add_piece(const Blocks& from, std::size_t outer, const Blocks& to, std::int
   for (const std::int64_t row : members) {
     const C* value =
         read<C>(from, from.outer[outer] + from.rows[static_cast<std::size_t>(row)], k, n, buffer);
-    for (std::int64_t i = 0; i < n; ++i) sum[i] += alpha * value[i];
+    for (std::int64_t i = 0; i < n; ++i) sum[i] = kPlus(sum[i], kTimes(alpha, value[i]));
   }
   if (how.average)
     for (std::int64_t i = 0; i < n; ++i) sum[i] /= static_cast<C>(members.size());

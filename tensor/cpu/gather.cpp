@@ -6,6 +6,7 @@
 #include "../dispatch.h"
 #include "../parallel.h"
 #include "index_list.h"
+#include "order.h"
 #include "word.h"
 
 namespace mezzo::op {
@@ -83,7 +84,7 @@ template <class C> void add_at(const Operands& operands, const Tensor& total, co
   const Lines at_total(total, operands.index.shape(), operands.dim),
       at_src(src, operands.index.shape(), operands.dim);
   for_each_index(operands.index, operands.dim, total.data<C>(), at_total, src.data<C>(), at_src,
-                 [](C& sum, const C& value) { sum += value; });
+                 [](C& sum, const C& value) { sum = cpu_kernels::kPlus(sum, value); });
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ template <class C> void backward(Inputs in, Outputs out) {
   });
 
   for (std::size_t r = 0; r < count; ++r) sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];
-  add_rows_pairwise(sums.data(), s.samples, s.channels);
+  if (count > 0) add_rows_pairwise(sums.data(), s.samples, s.channels);
   for (std::int64_t c = 0; c < s.channels; ++c) {
     const GradientSums<C> total = count > 0 ? sums[static_cast<std::size_t>(c)] : GradientSums<C>{};
     out[1].data<C>()[c] = total.gx;

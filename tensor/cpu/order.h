@@ -33,13 +33,19 @@ struct Less {
 inline constexpr Less kLess;
 
 struct Plus {
-  template <class C> MZ_HD constexpr C operator()(C a, C b) const { return static_cast<C>(a + b); }
+  template <class C> MZ_HD constexpr C operator()(C a, C b) const {
+    if constexpr (std::is_integral_v<C>)  // wraps around instead of overflowing
+      return static_cast<C>(static_cast<std::make_unsigned_t<C>>(a) +
+                            static_cast<std::make_unsigned_t<C>>(b));
+    else
+      return a + b;
+  }
 };
 inline constexpr Plus kPlus;
 
 struct Times {
   template <class C> MZ_HD constexpr C operator()(C a, C b) const {
-    if constexpr (std::is_integral_v<C>)  // wraps around instead of overflowing
+    if constexpr (std::is_integral_v<C>)  // as Plus
       return static_cast<C>(static_cast<std::make_unsigned_t<C>>(a) *
                             static_cast<std::make_unsigned_t<C>>(b));
     else

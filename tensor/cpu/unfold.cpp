@@ -6,6 +6,7 @@
 #include "../dispatch.h"
 #include "../parallel.h"
 #include "block_io.h"
+#include "order.h"
 #include "word.h"
 #include "workspace.h"
 
@@ -48,7 +49,8 @@ template <class C> void fold_row(const UnfoldAttrs& attrs, std::int64_t place, c
   const std::int64_t width = attrs.blocks(1), step = attrs.stride[1];
   for (std::int64_t i = down.begin; i < down.end; ++i) {
     C* const line = plane + (down.first + i * attrs.stride[0]) * attrs.sizes[1] + across.first;
-    for (std::int64_t j = across.begin; j < across.end; ++j) line[j * step] += row[i * width + j];
+    for (std::int64_t j = across.begin; j < across.end; ++j)
+      line[j * step] = kPlus(line[j * step], row[i * width + j]);
   }
 }
 

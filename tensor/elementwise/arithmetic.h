@@ -238,7 +238,7 @@ struct Remainder {
     return with_sign_of(b, Fmod::forward(a, b));
   }
   template <class V> MZ_HD static V with_sign_of(const V& b, const V& rest) {
-    return select((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest);
+    return select((rest != 0) & ((rest < 0) != (b < 0)), plus(rest, b), rest);
   }
   static bool is_short(float a, float b) { return is_short_quotient(a, b); }
   static float forward_short(float a, float b) { return with_sign_of(b, fmod_short(a, b)); }

@@ -6,14 +6,14 @@ namespace mezzo::op {
 
 namespace {
 
-/** A factor like 0.5 means nothing in integer arithmetic. */
+/** A factor like 0.5 or 1e30 means nothing in integer arithmetic. */
 void check_factor(Inputs in, const OpTraits& traits, const char* attribute, double value) {
-  if (value == std::trunc(value)) return;
+  if (value == std::trunc(value) && std::abs(value) < 0x1p63) return;
   for (const Tensor& x : in)
     if (is_floating(x.dtype())) return;
   fail<ValueError>(traits.name, {.what = str(attribute, " is not an integer, but the operands are"),
                                  .got = str(attribute, " ", value, " for ", str(in)),
-                                 .expected = "an integer",
+                                 .expected = "an integer of 64 bits",
                                  .hint = "use x.to(f32)"});
 }
 

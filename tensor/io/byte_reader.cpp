@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "../error.h"
+#include "../out_of_memory.h"
 #include "../text.h"
 
 namespace mezzo::io {
@@ -82,7 +83,8 @@ void ByteReader::read(std::uint64_t offset, void* to, std::uint64_t n) const {
 
 std::vector<std::byte> ByteReader::bytes(std::uint64_t offset, std::uint64_t n) const {
   require(offset, n);
-  std::vector<std::byte> out(static_cast<std::size_t>(n));
+  std::vector<std::byte> out;
+  or_out_of_memory(subject_, [&] { out.resize(static_cast<std::size_t>(n)); });
   read(offset, out.data(), n);
   return out;
 }

@@ -34,7 +34,7 @@ class MZ_API ByteReader {
 
   /** Copies n bytes from `offset` on. Errors: FormatError where the file does not have them, IoError where reading fails. */
   void read(std::uint64_t offset, void* to, std::uint64_t n) const;
-  /** n bytes from `offset` on. Errors: as read, checked before the memory is allocated. */
+  /** n bytes from `offset` on. Errors: as read, checked before the memory is allocated; OutOfMemory. */
   std::vector<std::byte> bytes(std::uint64_t offset, std::uint64_t n) const;
   std::uint64_t little_u64(std::uint64_t offset) const;
   std::uint32_t big_u32(std::uint64_t offset) const;

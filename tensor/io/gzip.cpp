@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../error.h"
+#include "../out_of_memory.h"
 #include "../text.h"
 
 #if MZ_HAS_ZLIB
@@ -22,15 +23,18 @@ bool is_gzip(std::span<const std::byte> bytes) {
 
 struct GzipReader::Stream {
   std::string subject;
-  std::span<const std::byte> compressed;
   z_stream z{};
   bool member_ended = false;  // between two members, or at the end
 
-  std::uint64_t position() const { return compressed.size() - rest_ - z.avail_in; }
+  std::uint64_t position() const { return next_ - z.avail_in; }
 
   Stream(std::string what, std::span<const std::byte> bytes)
-      : subject(std::move(what)), compressed(bytes), rest_(bytes.size()) {
-    if (!is_gzip(bytes))
+      : Stream(std::move(what), std::make_unique<ByteReader>("gzip", "memory", bytes)) {}
+  Stream(std::string what, std::unique_ptr<ByteReader> memory) : Stream(std::move(what), *memory) {
+    memory_ = std::move(memory);
+  }
+  Stream(std::string what, const ByteReader& file) : subject(std::move(what)), compressed_(file) {
+    if (!begins_member(0))
       fail<FormatError>(subject,
                         {.what = "no gzip data", .got = "another beginning at byte 0", .expected = "1f 8b"});
     // 16 + the largest window: gzip framing, with its checksum and length checked by zlib.
@@ -41,23 +45,22 @@ struct GzipReader::Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /** zlib counts in 32 bits, so the input is handed over in pieces. */
   void feed() {
-    if (z.avail_in > 0 || rest_ == 0) return;
-    const std::size_t n = std::min<std::size_t>(rest_, std::size_t{1} << 30);
-    z.next_in =
-        reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.data() + (compressed.size() - rest_)));
+    if (z.avail_in > 0 || next_ == compressed_.size()) return;
+    const std::uint64_t n = std::min<std::uint64_t>(compressed_.size() - next_, sizeof piece_);
+    compressed_.read(next_, piece_, n);
+    z.next_in = piece_;
     z.avail_in = static_cast<uInt>(n);
-    rest_ -= n;
+    next_ += n;
   }
 
   /** Goes on to the next member; false at the end of the input. */
   bool next_member() {
     const std::uint64_t at = position();
-    if (at == compressed.size()) return false;
-    if (!is_gzip(compressed.subspan(static_cast<std::size_t>(at))))
+    if (at == compressed_.size()) return false;
+    if (!begins_member(at))
       fail<FormatError>(subject, {.what = "something follows the gzip data",
-                                  .got = str(compressed.size() - at, " bytes from byte ", at, " on"),
+                                  .got = str(compressed_.size() - at, " bytes from byte ", at, " on"),
                                   .hint = "the file is damaged"});
     ::inflateReset(&z);
     member_ended = false;
@@ -68,7 +71,7 @@ struct GzipReader::Stream {
     if (code == Z_MEM_ERROR) fail<OutOfMemory>(subject, {.what = "no memory for inflating"});
     if (code == Z_BUF_ERROR)
       fail<FormatError>(subject, {.what = "the gzip data ends too early",
-                                  .got = str("its end at byte ", compressed.size()),
+                                  .got = str("its end at byte ", compressed_.size()),
                                   .hint = "the file is truncated"});
     fail<FormatError>(subject,
                       {.what = "the gzip data is damaged",
@@ -76,7 +79,16 @@ struct GzipReader::Stream {
   }
 
  private:
-  std::size_t rest_ = 0;  // bytes not yet handed to zlib
+  bool begins_member(std::uint64_t at) const {
+    std::byte start[2] = {};
+    compressed_.read(at, start, std::min<std::uint64_t>(2, compressed_.size() - at));
+    return is_gzip(start);
+  }
+
+  std::unique_ptr<ByteReader> memory_;  // what compressed_ is, where it is no file
+  const ByteReader& compressed_;
+  std::uint64_t next_ = 0;  // the first byte not yet handed to zlib
+  Bytef piece_[std::size_t{1} << 16];
 };
 
 std::size_t GzipReader::read(void* to, std::size_t n) {
@@ -101,7 +113,7 @@ std::size_t GzipReader::read(void* to, std::size_t n) {
 #else
 
 struct GzipReader::Stream {
-  Stream(const std::string& subject, std::span<const std::byte>) {
+  template <class Source> Stream(const std::string& subject, const Source&) {
     fail<Unsupported>(subject, {.what = "this build cannot read gzip",
                                 .hint = "configure with -Dzlib=enabled, or unpack the file"});
   }
@@ -114,6 +126,8 @@ std::size_t GzipReader::read(void*, std::size_t) { return 0; }
 GzipReader::GzipReader(std::string subject, std::span<const std::byte> compressed)
     : stream_(std::make_unique<Stream>(std::move(subject), compressed)) {}
 
+GzipReader::GzipReader(const ByteReader& file) : stream_(std::make_unique<Stream>(file.subject(), file)) {}
+
 GzipReader::~GzipReader() = default;
 
 std::vector<std::byte> gunzip(const std::string& subject, std::span<const std::byte> compressed,
@@ -122,7 +136,7 @@ std::vector<std::byte> gunzip(const std::string& subject, std::span<const std::b
   std::vector<std::byte> out;
   while (true) {
     const std::size_t had = out.size(), room = std::max<std::size_t>(std::size_t{1} << 16, had);
-    out.resize(had + room);
+    or_out_of_memory(subject, [&] { out.resize(had + room); });
     const std::size_t got = reader.read(out.data() + had, room);
     out.resize(had + got);
     if (out.size() > most)

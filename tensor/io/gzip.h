@@ -1,5 +1,5 @@
-// Reading gzip: inflates bytes in memory piece by piece, so that nobody allocates more than was asked for.
-// Sees: the standard library only; zlib stays inside gzip.cpp.
+// Reading gzip: inflates a file or bytes in memory piece by piece; memory is needed for what is asked for alone.
+// Sees: byte_reader.h; zlib stays inside gzip.cpp.
 // Read next: gzip.cpp, idx.cpp (its user).
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../macros.h"
+#include "byte_reader.h"
 
 namespace mezzo::io {
 
@@ -23,6 +23,8 @@ class MZ_API GzipReader {
   /** `compressed` outlives the reader; `subject` is what errors are about. Errors: FormatError unless it begins as gzip; Unsupported in a
    *  build without zlib. */
   GzipReader(std::string subject, std::span<const std::byte> compressed);
+  /** As above. Pieces of the file are read as they are needed; it outlives the reader. */
+  explicit GzipReader(const ByteReader& file);
   ~GzipReader();
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;

@@ -25,8 +25,7 @@ class Content {
     std::byte start[2] = {};
     if (file.size() >= 2) file.read(0, start, 2);
     if (!io::is_gzip(start)) return;
-    compressed_ = file.bytes(0, file.size());
-    gzip_ = std::make_unique<GzipReader>(file.subject(), compressed_);
+    gzip_ = std::make_unique<GzipReader>(file);
   }
 
   /** The most bytes there can be. */
@@ -77,7 +76,6 @@ class Content {
   }
 
   const ByteReader& file_;
-  std::vector<std::byte> compressed_;
   std::unique_ptr<GzipReader> gzip_;
   std::uint64_t position_ = 0;
 };

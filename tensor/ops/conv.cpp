@@ -1,6 +1,7 @@
 // Shape rules of the convolutions.
 #include "conv.h"
 
+#include "../checked_size.h"
 #include "../text.h"
 #include "require.h"
 
@@ -86,18 +87,19 @@ OutSpecs ConvFunctions::infer(Inputs in, const Attrs& attrs) {
   require_attrs(op, attrs);
   require_ranks(op, in, attrs.dims);
   const Shape &x = in[0].shape(), &w = in[1].shape();
-  require_operands(op, in, attrs, w[1] * attrs.groups, w[0]);
+  require_operands(op, in, attrs, checked_product({w[1], attrs.groups}, op), w[0]);
   Extent sizes{};
   for (int i = 0; i < attrs.dims; ++i) {
     const auto d = static_cast<std::size_t>(i);
-    const std::int64_t padded = x[x.rank() - attrs.dims + i] + attrs.pad_begin[d] + attrs.pad_end[d];
-    const std::int64_t reach = attrs.dilation[d] * (w[2 + i] - 1) + 1;
-    if (w[2 + i] < 1 || padded < reach)
-      fail<ShapeError>(op, {.what = "the kernel does not fit the padded input",
-                            .got = operands(in),
-                            .expected = str("at least ", reach, " along spatial dimension ", i,
-                                            ", padding included (", padded, " are there)")});
-    sizes[d] = attrs.sizes[d] >= 0 ? attrs.sizes[d] : (padded - reach) / attrs.stride[d] + 1;
+    const WindowMove window{w[2 + i], attrs.stride[d], attrs.dilation[d]};
+    const WideSize padded = WideSize{x[x.rank() - attrs.dims + i]} + attrs.pad_begin[d] + attrs.pad_end[d];
+    if (w[2 + i] < 1 || padded < window.reach())
+      fail<ShapeError>(
+          op, {.what = "the kernel does not fit the padded input",
+               .got = operands(in),
+               .expected = str("at least ", saturated_size(window.reach()), " along spatial dimension ", i,
+                               ", padding included (", saturated_size(padded), " are there)")});
+    sizes[d] = attrs.sizes[d] >= 0 ? attrs.sizes[d] : checked_size(window.places(padded), op);
   }
   return {{.shape = result_shape(in[0], attrs.dims, w[0], sizes),
            .dtype = require_one_floating_dtype(op, in),
@@ -109,7 +111,8 @@ OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
   require_attrs(op, attrs);
   require_ranks(op, in, attrs.dims);
   const Shape &x = in[0].shape(), &w = in[1].shape();
-  require_operands(op, in, attrs, w[0], w[1] * attrs.groups);
+  const std::int64_t out_channels = checked_product({w[1], attrs.groups}, op);
+  require_operands(op, in, attrs, w[0], out_channels);
   Extent sizes{};
   for (int i = 0; i < attrs.dims; ++i) {
     const auto d = static_cast<std::size_t>(i);
@@ -122,15 +125,17 @@ OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
                             .got = text(attrs.output_padding, attrs.dims),
                             .expected = str("less than the larger of stride ", text(attrs.stride, attrs.dims),
                                             " and dilation ", text(attrs.dilation, attrs.dims))});
-    sizes[d] = (x[x.rank() - attrs.dims + i] - 1) * attrs.stride[d] - attrs.pad_begin[d] - attrs.pad_end[d] +
-               attrs.dilation[d] * (w[2 + i] - 1) + attrs.output_padding[d] + 1;
-    if (w[2 + i] < 1 || sizes[d] < 1)
-      fail<ShapeError>(op,
-                       {.what = "the result would be empty",
-                        .got = operands(in),
-                        .expected = str("a positive size along spatial dimension ", i, ", not ", sizes[d])});
+    const WideSize size = (WideSize{x[x.rank() - attrs.dims + i]} - 1) * attrs.stride[d] -
+                          attrs.pad_begin[d] - attrs.pad_end[d] +
+                          WideSize{attrs.dilation[d]} * (w[2 + i] - 1) + attrs.output_padding[d] + 1;
+    if (w[2 + i] < 1 || size < 1)
+      fail<ShapeError>(op, {.what = "the result would be empty",
+                            .got = operands(in),
+                            .expected = str("a positive size along spatial dimension ", i, ", not ",
+                                            saturated_size(size))});
+    sizes[d] = checked_size(size, op);
   }
-  return {{.shape = result_shape(in[0], attrs.dims, w[1] * attrs.groups, sizes),
+  return {{.shape = result_shape(in[0], attrs.dims, out_channels, sizes),
            .dtype = require_one_floating_dtype(op, in),
            .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }

@@ -74,8 +74,8 @@ OutSpecs IndexAdd::infer(Inputs in, const Attrs& attrs) {
                                    .got = str(str(in[0]), " and source ", str(in[2])),
                                    .expected = "one dtype",
                                    .hint = "use src.to(dtype)"});
-  const bool fractional = !is_floating(in[0].dtype()) && attrs.alpha != std::trunc(attrs.alpha);
-  if (fractional)
+  const bool is_whole = attrs.alpha == std::trunc(attrs.alpha) && std::abs(attrs.alpha) < 0x1p63;
+  if (!is_floating(in[0].dtype()) && !is_whole)
     fail<ValueError>("index_add", {.what = "alpha must be a whole number for integers",
                                    .got = str(attrs.alpha),
                                    .expected = str("a whole number for ", in[0])});

@@ -1,6 +1,7 @@
 // Shape rules of the joining ops.
 #include "join.h"
 
+#include "../checked_size.h"
 #include "../dispatch.h"
 #include "../text.h"
 
@@ -39,7 +40,7 @@ OutSpecs Cat::infer(Inputs in, const Attrs& attrs) {
   for (const Tensor& x : in) {
     if (cat_skips(x.shape())) continue;
     require_fit(in, *first, x, dim);
-    shape[dim] += x.shape()[dim];
+    shape[dim] = checked_size(WideSize{shape[dim]} + x.shape()[dim], "cat");
   }
   return {{shape, promoted_dtype(in)}};
 }

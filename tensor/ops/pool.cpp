@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../checked_size.h"
 #include "../text.h"
 #include "require.h"
 
@@ -61,8 +62,11 @@ void require_windows(std::string_view op, const PoolAttrs& attrs) {
 }
 
 /** Number of windows along one axis; 0 or less when not one fits. */
-std::int64_t window_count(const PoolAttrs& attrs, std::size_t a, std::int64_t in) {
-  if (attrs.adaptive) return attrs.output[a];
+std::int64_t window_count(std::string_view op, const PoolAttrs& attrs, std::size_t a, std::int64_t in) {
+  if (attrs.adaptive) {
+    checked_product({in, attrs.output[a]}, op);  // pool_span multiplies them
+    return attrs.output[a];
+  }
   const std::int64_t stride = attrs.stride[a], padding = attrs.padding[a];
   const std::int64_t room = in + 2 * padding - attrs.dilation[a] * (attrs.kernel[a] - 1) - 1;
   if (!attrs.ceil_mode) return room < 0 ? 0 : room / stride + 1;
@@ -75,15 +79,16 @@ std::int64_t window_count(const PoolAttrs& attrs, std::size_t a, std::int64_t in
 /** With dilation a window may step over all of a small input. */
 void require_elements(std::string_view op, const PoolAttrs& attrs, int axis, std::int64_t in,
                       std::int64_t count) {
-  if (attrs.adaptive || attrs.dilation[static_cast<std::size_t>(axis)] == 1) return;
-  for (std::int64_t o = 0; o < count; ++o) {
+  const auto a = static_cast<std::size_t>(axis);
+  if (attrs.adaptive || attrs.dilation[a] == 1) return;
+  // Those that start in the padding before it: all others start at an element.
+  for (std::int64_t o = 0; o < std::min(count, ceil_div(attrs.padding[a], attrs.stride[a])); ++o) {
     const PoolSpan span = pool_span(attrs, axis, in, o);
     if (span.begin >= span.end)
-      fail<ShapeError>(
-          op, {.what = str("window ", o, " meets nothing but padding"),
-               .got = str("input size ", in, ", kernel ", attrs.kernel[static_cast<std::size_t>(axis)],
-                          " at dilation ", attrs.dilation[static_cast<std::size_t>(axis)]),
-               .hint = "use less padding or dilation"});
+      fail<ShapeError>(op, {.what = str("window ", o, " meets nothing but padding"),
+                            .got = str("input size ", in, ", kernel ", attrs.kernel[a], " at dilation ",
+                                       attrs.dilation[a]),
+                            .hint = "use less padding or dilation"});
   }
 }
 
@@ -95,7 +100,7 @@ Shape pooled_shape(std::string_view op, int rank, const Tensor& x, const PoolAtt
   for (int i = 0; i < rank; ++i) {
     const int axis = 3 - rank + i, dim = x.dim() - rank + i;
     const auto a = static_cast<std::size_t>(axis);
-    const std::int64_t in = x.shape()[dim], count = window_count(attrs, a, in);
+    const std::int64_t in = x.shape()[dim], count = window_count(op, attrs, a, in);
     if (count < 1)
       fail<ShapeError>(
           op, {.what = "the window is larger than the padded input",

@@ -1,6 +1,7 @@
 // Shape rules of the recurrent layers.
 #include "recurrent.h"
 
+#include "../checked_size.h"
 #include "../text.h"
 #include "require.h"
 
@@ -54,10 +55,10 @@ OutSpecs RecurrentLayer::infer(Inputs in, const Attrs& attrs) {
   require_lengths(op, attrs.lengths, x.shape());
   const DType dtype = require_one_floating_dtype(op, in);
   const bool lstm = attrs.kind == CellKind::lstm;
-  std::int64_t rows = attrs.lengths.empty() ? steps * batch : 0;
+  std::int64_t rows = attrs.lengths.empty() ? checked_product({steps, batch}, op) : 0;
   for (const std::int64_t length : attrs.lengths) rows += length;
   // The gates; beside them an LSTM's c, and the part of a GRU's n that r multiplies.
-  const std::int64_t kept = attrs.keep ? rows * hidden * (gates == 1 ? 1 : gates + 1) : 0;
+  const std::int64_t kept = attrs.keep ? checked_product({rows, hidden, gates == 1 ? 1 : gates + 1}, op) : 0;
   return {{{steps, batch, size}, dtype},
           {{batch, size}, dtype},
           {lstm ? Shape{batch, hidden} : Shape{0}, dtype},

@@ -1,6 +1,7 @@
 // Shape rules of unfold and fold.
 #include "unfold.h"
 
+#include "../checked_size.h"
 #include "../text.h"
 
 namespace mezzo::op {
@@ -44,8 +45,8 @@ OutSpecs Unfold::infer(Inputs in, const Attrs& attrs) {
   require_a_block("unfold", attrs);
   Shape shape;
   if (lead == 1) shape.push_back(x.shape()[0]);
-  shape.push_back(x.shape()[lead] * attrs.places());
-  shape.push_back(attrs.blocks(0) * attrs.blocks(1));
+  shape.push_back(checked_product({x.shape()[lead], attrs.kernel[0], attrs.kernel[1]}, "unfold"));
+  shape.push_back(checked_product({attrs.blocks(0), attrs.blocks(1)}, "unfold"));
   return {{shape, x.dtype()}};
 }
 
@@ -55,7 +56,7 @@ OutSpecs Fold::infer(Inputs in, const Attrs& attrs) {
   require_at_least("fold", "output size", attrs.sizes, 1);
   require_a_block("fold", attrs);
   const int lead = x.dim() - 2;
-  const std::int64_t columns = attrs.blocks(0) * attrs.blocks(1);
+  const std::int64_t columns = checked_product({attrs.blocks(0), attrs.blocks(1)}, "fold");
   const bool fits =
       (lead == 0 || lead == 1) && x.shape()[lead] % attrs.places() == 0 && x.shape()[lead + 1] == columns;
   if (!fits)

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "../checked_size.h"
 #include "../dispatch.h"
+#include "../out_of_memory.h"
 #include "../text.h"
 
 namespace mezzo {
@@ -58,6 +60,7 @@ Shape complete_shape(const Tensor& x, const Shape& wanted, const char* op) {
     fail<ShapeError>(op, {.what = "element counts differ",
                           .got = str(x, " as ", wanted),
                           .expected = str(x.numel(), " elements")});
+  checked_numel(shape, op);  // a size of 0 hides the others from the product above
   return shape;
 }
 
@@ -97,7 +100,7 @@ Tensor Slice::view(const Tensor& x, const Attrs& attrs) {
   Shape shape = x.shape();
   Strides strides = x.strides();
   shape[attrs.dim] = attrs.length;
-  strides[attrs.dim] *= attrs.step;
+  if (attrs.length > 1) strides[attrs.dim] *= attrs.step;  // of one element the step may be any number
   return alias(x, shape, strides, x.impl()->offset + attrs.start * x.strides()[attrs.dim]);
 }
 
@@ -140,6 +143,13 @@ Shape identity_order(int rank) {
   Shape order;
   for (int i = 0; i < rank; ++i) order.push_back(i);
   return order;
+}
+
+/** An empty list that as many views fit in, so that too many of them fail before the first is made. */
+std::vector<Tensor> room_for(const char* op, std::int64_t views) {
+  std::vector<Tensor> list;
+  or_out_of_memory(op, [&] { list.reserve(static_cast<std::size_t>(views)); });
+  return list;
 }
 
 void require_dimensions(const Tensor& x, const char* op) {
@@ -282,7 +292,7 @@ Tensor Tensor::slice(std::int64_t dim, std::int64_t start, std::int64_t end, std
     return std::clamp<std::int64_t>(i < 0 ? i + size : i, 0, size);
   };
   const std::int64_t first = clamped(start), last = std::max(first, clamped(end));
-  return apply_with<op::Slice>({d, first, (last - first + step - 1) / step, step}, *this);
+  return apply_with<op::Slice>({d, first, ceil_div(last - first, step), step}, *this);
 }
 
 Tensor Tensor::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
@@ -313,7 +323,7 @@ std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
   const int d = wrap_dim(dim, this->dim(), "split");
   if (size <= 0)
     fail<ValueError>("split", {.what = "size must be positive", .got = str(size), .expected = "size > 0"});
-  std::vector<Tensor> pieces;
+  std::vector<Tensor> pieces = room_for("split", ceil_div(shape()[d], size));
   for (std::int64_t start = 0; start == 0 || start < shape()[d]; start += size)
     pieces.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
   return pieces;
@@ -325,12 +335,12 @@ std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
     fail<ValueError>(
         "chunk", {.what = "number of chunks must be positive", .got = str(chunks), .expected = "chunks > 0"});
   const std::int64_t length = size(dim);
-  return split(std::max<std::int64_t>((length + chunks - 1) / chunks, 1), dim);
+  return split(std::max<std::int64_t>(ceil_div(length, chunks), 1), dim);
 }
 
 std::vector<Tensor> Tensor::unbind(std::int64_t dim) const {
   require_dimensions(*this, "unbind");
-  std::vector<Tensor> pieces;
+  std::vector<Tensor> pieces = room_for("unbind", size(dim));
   for (std::int64_t i = 0; i < size(dim); ++i) pieces.push_back(select(dim, i));
   return pieces;
 }
@@ -340,17 +350,18 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
     fail<ShapeError>("as_strided", {.what = "sizes and strides differ in number",
                                     .got = str(shape, " with strides ", strides)});
   const auto elements = static_cast<std::int64_t>(self().storage->bytes() / item_size(dtype()));
-  std::int64_t last = 0;
-  bool outside = __builtin_add_overflow(self().offset, offset, &last) || last < 0;
+  WideSize last = WideSize{self().offset} + offset;
+  const bool before = last < 0;
   for (int i = 0; i < shape.rank(); ++i) {
     if (strides[i] < 0)
       fail<ValueError>("as_strided",
                        {.what = "negative stride", .got = str(strides), .expected = "strides >= 0"});
-    std::int64_t reach = 0;
-    outside = __builtin_mul_overflow(std::max<std::int64_t>(shape[i], 1) - 1, strides[i], &reach) ||
-              __builtin_add_overflow(last, reach, &last) || outside;
+    last += (WideSize{std::max<std::int64_t>(shape[i], 1)} - 1) * strides[i];
   }
-  if (checked_numel(shape, "as_strided") > 0 && (outside || last >= elements))
+  // Without elements nothing is read, but offsets into the view are computed all the same.
+  const bool outside = checked_numel(shape, "as_strided") > 0 ? before || last >= elements
+                                                              : last < -kMaxElements || last > kMaxElements;
+  if (outside)
     fail<IndexError>("as_strided",
                      {.what = "the view leaves the storage",
                       .got = str(shape, " with strides ", strides, " and offset ", offset, " of ", *this),

@@ -34,7 +34,7 @@ Tensor Windows::view(const Tensor& x, const Attrs& attrs) {
   shape.push_back(attrs.size);
   strides.push_back(strides[attrs.dim]);
   shape[attrs.dim] = (shape[attrs.dim] - attrs.size) / attrs.step + 1;
-  strides[attrs.dim] *= attrs.step;
+  if (shape[attrs.dim] > 1) strides[attrs.dim] *= attrs.step;  // one window may step any distance
   return alias(x, shape, strides, x.impl()->offset);
 }
 

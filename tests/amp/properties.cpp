@@ -1,5 +1,7 @@
 #include <mezzo.h>
 
+#include <limits>
+
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -141,6 +143,7 @@ TEST_CASE("the other options") {
   refused([](amp::Options& o) { o.cast_model_outputs = f64; });
   refused([](amp::Options& o) { o.cast_model_outputs = i64; });
   refused([](amp::Options& o) { o.num_losses = 0; });
+  refused([](amp::Options& o) { o.num_losses = std::numeric_limits<int>::max(); });
   refused([](amp::Options& o) { o.min_loss_scale = 0; });
   refused([](amp::Options& o) { o.min_loss_scale = std::nan(""); });
   refused([](amp::Options& o) { o.max_loss_scale = HUGE_VAL; });

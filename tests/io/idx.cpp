@@ -188,6 +188,15 @@ TEST_CASE("every truncation of a gzipped file is refused", "[idx]") {
   }
 }
 
+TEST_CASE("a gzip file is read in pieces, however long it is", "[idx]") {
+  const files::Directory directory;
+  const std::string path = directory / "images";
+  files::write(path, gzip(images()));
+  // Sparse: no memory holds it all, and its zeros are no gzip data.
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 42);
+  CHECK_THROWS_AS(load_idx_images(path), FormatError);
+}
+
 TEST_CASE("gunzip caps what it unpacks", "[idx]") {
   const std::string zipped = gzip(pixels(1000));
   const auto unpack = [&](std::uint64_t most) {

@@ -35,6 +35,17 @@ TEST_CASE("cifar10 reads records of labels and planes") {
   CHECK(normalised.train.x()[0][2][5][5].item<float>() == (1.0f - 0.4465f) / 0.2616f);
 }
 
+TEST_CASE("cifar10 holds no copy of the files, and says when memory does not suffice") {
+  const files::Directory folder;
+  const std::string one = record(1, 2, 3, 4);
+  files::write(folder / "test_batch.bin", one);
+  files::write(folder / "data_batch_1.bin", one);
+  // Sparse: as many records as make more memory than there is.
+  const std::uintmax_t records = std::uintmax_t{1} << 31;
+  std::filesystem::resize_file(folder / "data_batch_1.bin", records * one.size());
+  CHECK_THROWS_AS(data::cifar10(folder.path()), OutOfMemory);
+}
+
 TEST_CASE("cifar10 refuses what is not its files") {
   const files::Directory folder;
   CHECK(error_of<IoError>([&] { data::cifar10(folder.path()); }).find("data_batch_1.bin") !=

@@ -1,4 +1,6 @@
 // Bad calls of reductions, windows, norms and losses.
+#include <limits>
+
 #include "../support/catch.h"
 #include "bad_calls.h"
 
@@ -6,6 +8,9 @@ using namespace cases;
 using namespace mezzo;
 
 namespace {
+
+constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max(),
+                       kHuge32 = std::numeric_limits<std::int32_t>::max();
 
 const std::vector<BadCallRow> kReductions{
     BAD(IndexError, sum(m, 2)),
@@ -77,6 +82,11 @@ const std::vector<BadCallRow> kWindows{
     BAD(ValueError, conv2d(image, kernel, {}, {.stride = 2, .padding = "same"})),
     BAD(ValueError, conv2d(image, kernel, {}, {.dilation = 0})),
     BAD(ShapeError, conv2d(image, kernel, {}, {.dilation = 9})),
+    BAD(ValueError, conv2d(image, kernel, {}, {.dilation = kHuge})),
+    BAD(ValueError, conv2d(image, kernel, {}, {.padding = kHuge})),
+    BAD(ValueError, conv2d(image, kernel, {}, {.stride = kHuge})),
+    BAD(ShapeError, conv2d(image, kernel, {}, {.dilation = kHuge32})),
+    BAD(SizeError, conv2d(image, kernel, {}, {.groups = kHuge})),
     BAD(ValueError, conv2d(image, kernel, {}, {.groups = 0})),
     BAD(ShapeError, conv2d(image, kernel, {}, {.groups = 2})),
     BAD(DtypeError, conv2d(image, kernel.to(f16))),
@@ -88,6 +98,13 @@ const std::vector<BadCallRow> kWindows{
     BAD(ValueError, conv_transpose2d(image, kernel, {}, {.output_padding = 1})),
     BAD(ValueError, conv_transpose2d(image, kernel, {}, {.stride = 0})),
     BAD(ShapeError, conv_transpose2d(image, kernel, {}, {.padding = 9})),
+    BAD(ValueError, conv_transpose2d(image, kernel, {}, {.stride = kHuge})),
+    BAD(ValueError, conv_transpose2d(image, kernel, {}, {.dilation = kHuge})),
+    BAD(SizeError, conv_transpose2d(image, kernel, {}, {.stride = kHuge32})),
+    BAD(SizeError, pixel_shuffle(t, kHuge32)),
+    BAD(SizeError, pixel_shuffle(t, kHuge)),
+    BAD(ShapeError, pixel_unshuffle(t, kHuge)),
+    BAD(SizeError, diag(v, kHuge)),
     BAD(ShapeError, conv_transpose1d(image, kernel)),
     BAD(ValueError, max_pool2d(image, 0)),
     BAD(ValueError, max_pool2d(image, {1, 2, 3})),

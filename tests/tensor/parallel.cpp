@@ -1,6 +1,7 @@
 // The thread pool: every panel once, the same cut for any number of threads, exceptions, nesting, inherited float mode.
 #include "../../tensor/parallel.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "../../tensor/address_sanitizer.h"
 #include "../../tensor/error.h"
+#include "../../tensor/log.h"
 #include "../support/catch.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -204,3 +207,32 @@ TEST_CASE("a forked child has threads of its own", "[parallel]") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
 }
+
+#if !defined(MZ_ADDRESS_SANITIZER) && !defined(MZ_THREAD_SANITIZER)  // they need the address space
+namespace {
+
+/** In a process without room for more stacks than are left from other tests: the warnings of two regions. */
+int lines_without_threads() {
+  int lines = 0;
+  std::atomic<int> runs = 0;
+  set_log_sink([&](Severity severity, std::string_view line) {
+    lines += severity == Severity::warning && line.find("expected 500") != std::string_view::npos;
+  });
+  const rlimit none{1, 1};
+  setrlimit(RLIMIT_AS, &none);
+  set_num_threads(500);
+  for (int region = 0; region < 2; ++region) parallel_for(10, [&](std::int64_t) { ++runs; });
+  return runs == 20 ? lines : -1;
+}
+
+}  // namespace
+
+TEST_CASE("without more threads the work goes on, and the log says so once", "[parallel]") {
+  const pid_t child = fork();
+  if (child == 0) _exit(lines_without_threads());
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+}
+#endif

@@ -1,6 +1,8 @@
 // Views: shapes, strides, sharing, and the errors of the shape methods.
 #include <mezzo.h>
 
+#include <limits>
+
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -128,4 +130,24 @@ TEST_CASE("access is checked", "[tensor]") {
   CHECK_THROWS_WITH_AS_TEXT(x.data<double>(), DtypeError, "the tensor holds another type");
   CHECK_THROWS_WITH_AS_TEXT(x.item<float>(), ShapeError, "only a tensor of one element has an item");
   CHECK(x.t().to_vector<float>() == std::vector<float>{0, 2, 1, 3});
+}
+
+TEST_CASE("steps, pieces and windows may be as large as numbers are", "[view]") {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  const Tensor x = arange(5);
+  for (const std::int64_t step : {kHuge, kHuge - 1, kHuge - 4}) {
+    CHECK(x.slice(0, 0, 4, step).shape() == Shape{1});
+    CHECK(x.slice(0, 2, kHuge, step).to_vector<double>() == std::vector<double>{2});
+    CHECK(x.unfold(0, 3, step).shape() == Shape{1, 3});
+  }
+  CHECK(x.slice(0, std::numeric_limits<std::int64_t>::min(), kHuge).shape() == Shape{5});
+  CHECK(x.chunk(kHuge).size() == 5);
+  CHECK(x.split(kHuge).size() == 1);
+}
+
+TEST_CASE("a shape whose sizes multiply to more than can be counted is refused, zeros or not", "[view]") {
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  CHECK_THROWS_AS(zeros({0}).view({0, kMany, kMany}), SizeError);
+  CHECK_THROWS_AS(zeros({1}).expand({kMany}).unfold(0, kMany / 2, 1), SizeError);
+  CHECK_THROWS_AS(zeros({0}).as_strided({0, kMany}, {1, kMany}), IndexError);
 }
