@@ -7,6 +7,7 @@
 #include "../tensor/ops/copy.h"
 #include "../tensor/text.h"
 #include "grad_mode.h"
+#include "leaf_lock.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
 #include "unit_gradient.h"
@@ -170,14 +171,15 @@ class Walk {
     if (needed) {
       bool feeds = accumulate_;
       for (const Edge& edge : node.next()) feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
-      if (feeds && accumulate_ && !create_graph_) pass_on_conversions(node);
+      if (feeds && accumulate_ && !retain_graph_) pass_on_conversions(node);
       if (feeds) gx = node.apply(std::move(gy));
       if (feeds && !retain_graph_) node.release_saved();
     }
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
   }
 
-  /** A gradient that is only converted to a narrower dtype next, and that nobody looks at in between, may be rounded to that at once. */
+  /** A gradient that is only converted to a narrower dtype next, and that nobody looks at in between,
+   *  may be rounded to that at once. Not in graphs that are kept: several threads may run their nodes. */
   void pass_on_conversions(Node& node) {
     if (thread_hooks().trace) return;
     for (std::size_t i = 0; i < node.next().size(); ++i) {
@@ -206,6 +208,7 @@ class Walk {
       task.gathered[0] = g;
       return capture(leaf.impl(), task.gathered);
     }
+    const auto lock = locked(state);
     accumulate(leaf, state, std::move(g));
     for (const auto& hook : state.accumulated_hooks) hook(leaf);
   }

@@ -11,7 +11,8 @@ namespace mezzo {
  *  must keep its shape, dtype and device. Hooks run in order of registration. Errors: StateError when x requires no gradient. */
 MZ_API void register_hook(const Tensor& x, GradHook hook);
 
-/** Calls `hook` with the leaf after a backward has accumulated into its gradient. Errors: StateError unless x is a leaf that requires one. */
+/** Calls `hook` with the leaf after a backward has accumulated into its gradient, on one thread at a
+ *  time. Errors: StateError unless x is a leaf that requires a gradient. */
 MZ_API void register_post_accumulate_grad_hook(const Tensor& leaf,
                                                std::function<void(const Tensor& leaf)> hook);
 

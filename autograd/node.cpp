@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "leaf_lock.h"
+
 namespace mezzo {
 
 namespace {
@@ -48,6 +50,9 @@ void Node::run_hooks(Grads& gy) const {
     if (Tensor replaced = h.hook(g); replaced.defined()) g = replaced;
   }
 }
+
+GradState::GradState() = default;
+GradState::~GradState() = default;
 
 GradState* find_grad_state(const Tensor& x) {
   (void)x.requires_grad();  // an error for an undefined tensor

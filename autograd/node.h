@@ -77,11 +77,17 @@ class MZ_API Node : public RefCounted {
   std::vector<OutputHook> hooks_;
 };
 
+struct LeafLock;
+
 /** A tensor's place in the graph, and its gradient. */
 struct GradState final : AutogradState {
+  GradState();
+  ~GradState() override;
+
   Ref<Node> grad_fn;  // absent for leaves
   std::uint32_t output = 0;
   Tensor grad;
+  std::unique_ptr<LeafLock> lock;  // of a leaf's grad
   std::shared_ptr<Tensor>
       retained;  // the gradient of a non-leaf that asked to keep it; shared with the hook that fills it
   std::vector<GradHook> hooks;  // leaves only; others keep theirs at the node

@@ -66,10 +66,14 @@ OpNode::~OpNode() = default;
 
 /** A wider dtype would keep digits that the operand's dtype does not have. */
 void OpNode::prefer_gradient(std::size_t operand, DType dtype) {
-  if (item_size(dtype) < item_size(metas_[operand].dtype)) metas_[operand].gradient = dtype;
+  if (item_size(dtype) >= item_size(metas_[operand].dtype)) return;
+  metas_[operand].gradient = dtype;
+  has_preferences_ = true;
 }
 
 void OpNode::forget_preferences() {
+  if (!has_preferences_) return;
+  has_preferences_ = false;
   for (TensorMeta& meta : metas_) meta.gradient = meta.dtype;
 }
 

@@ -68,7 +68,7 @@ class OpNode final : public Node {
   std::vector<SavedTensor> inputs_, outputs_;
   Ref<RecomputedRegion> region_;  // where a saved tensor is computed again
   std::string module_path_;
-  bool released_ = false;
+  bool released_ = false, has_preferences_ = false;
 };
 
 }  // namespace mezzo

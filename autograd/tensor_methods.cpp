@@ -2,8 +2,17 @@
 #include "../tensor/text.h"
 #include "engine.h"
 #include "grad_mode.h"
+#include "leaf_lock.h"
 
 namespace mezzo {
+
+namespace {
+
+void make_lock(GradState& state) {
+  if (!state.lock) state.lock = std::make_unique<LeafLock>();
+}
+
+}  // namespace
 
 const Tensor& Tensor::requires_grad_(bool on) const {
   if (!is_leaf() && !on)
@@ -15,6 +24,8 @@ const Tensor& Tensor::requires_grad_(bool on) const {
     fail<DtypeError>(
         "requires_grad_",
         {.what = "only floating tensors have gradients", .got = str(*this), .expected = "a floating dtype"});
+  // Made here, by one thread: recording and going backward, which several may do, find it.
+  if (on && is_leaf()) make_lock(grad_state(*this));
   self().requires_grad = on;
   return *this;
 }
@@ -27,6 +38,7 @@ bool Tensor::is_leaf() const {
 Tensor Tensor::grad() const {
   const GradState* state = find_grad_state(*this);
   if (!state) return {};
+  const auto lock = locked(*state);
   return state->retained ? *state->retained : state->grad;
 }
 
@@ -42,10 +54,10 @@ void Tensor::set_grad(const Tensor& grad) const {
     fail<DeviceError>("set_grad", {.what = "a gradient is on the device of its tensor",
                                    .got = str(grad, " for ", *this),
                                    .hint = "use g.to(device)"});
-  if (grad.defined())
-    grad_state(*this).grad = grad;
-  else if (GradState* state = find_grad_state(*this))
-    state->grad = {};
+  if (!grad.defined() && !find_grad_state(*this)) return;
+  GradState& state = grad_state(*this);
+  const auto lock = locked(state);
+  state.grad = grad;
 }
 
 const Tensor& Tensor::retain_grad() const {

@@ -91,6 +91,7 @@ double judge(const CharGpt& net, const Tensor& text) {
 }
 
 int train(const Options& o) {
+  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected a character to go on from");
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   Config config = kConfigs.at(o.config);
@@ -99,6 +100,7 @@ int train(const Options& o) {
   config.net.vocabulary = text.vocabulary();
   config.net.dropout = o.dropout;
   text.require(config.net.block + 1);
+  const Tensor prompt = text.encode(o.prompt);  // throws for characters that the text lacks
   const Tensor train_text = text.train().to(device), test_text = text.test().to(device);
 
   CharGpt net(config.net);
@@ -141,9 +143,9 @@ int train(const Options& o) {
   const double nats = judge(net, test_text);
   note_nats(run, nats);
   const RunFigures figures = run.finish();
-  std::cout << text.decode(write(net, text.encode(o.prompt), o.length, o.temperature)) << "\n"
+  std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
             << text_result("char_gpt", o.run.level, figures, nats);
-  return 0;
+  return run.exit_status();
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ std::vector<std::int64_t> write(const CharLstm& net, const Tensor& prompt, std::
 }
 
 int train(const Options& o) {
+  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected a character to go on from");
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   text.require(o.stretch + 2);
@@ -104,6 +105,7 @@ int train(const Options& o) {
   if (stretches == 0)
     throw UsageError(str("--batch ", o.batch, " and --stretch ", o.stretch, " need a longer text: it has ",
                          text.train().numel(), " characters to train on"));
+  const Tensor prompt = text.encode(o.prompt);  // throws for characters that the text lacks
 
   CharLstm net({.vocabulary = text.vocabulary(), .width = o.width, .layers = o.layers, .dropout = o.dropout});
   Memory memory({o.layers, o.batch, o.width});
@@ -146,9 +148,9 @@ int train(const Options& o) {
   const double nats = judge(net, text.test().to(device), o.stretch);
   note_nats(run, nats);
   const RunFigures figures = run.finish();
-  std::cout << text.decode(write(net, text.encode(o.prompt), o.length, o.temperature)) << "\n"
+  std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
             << text_result("char_lstm", o.run.level, figures, nats);
-  return 0;
+  return run.exit_status();
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/arguments.h"
+#include "common/program.h"
+
 using namespace mezzo;
 
 /** A bell: exp(-x^2). Its derivative is -2 x exp(-x^2), so both operand and result are kept for it. */
@@ -28,7 +31,8 @@ int failed(const char* what, bool holds) {
   return holds ? 0 : 1;
 }
 
-int main() {
+/** The exit status: 1 where something does not hold. */
+int check_bell() {
   const auto f = [](const std::vector<Tensor>& x) { return std::vector{bell(x[0])}; };
   const Tensor x = tensor({-1.5, -0.3, 0, 0.8, 2}, {.dtype = f64, .requires_grad = true});
   const Tensor half = x.detach().to(f16);
@@ -39,5 +43,11 @@ int main() {
   const amp::autocast on;
   failures += failed("and is computed in f32 under autocast, as its tag says",
                      bell(half).dtype() == f32 && equal(bell(half), bell(half.to(f32))));
-  return failures;
+  return failures > 0 ? 1 : 0;
+}
+
+int main(int argc, char** argv) {
+  samples::Arguments arguments("custom_op", "Checks an op that is defined outside of the library.");
+  if (const auto status = arguments.parse(argc, argv)) return *status;
+  return samples::run_program("custom_op", check_bell);
 }

@@ -88,7 +88,6 @@ int train(const Options& o) {
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const data::Split digits = load_digits(o.data, o.train, 1, seed);
-  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   if (!o.out.empty()) std::filesystem::create_directories(o.out);
 
   DcganGenerator generator(o.noise, o.width);
@@ -116,6 +115,7 @@ int train(const Options& o) {
            .session = session,
            .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
+  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   double generator_loss = 0;
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
@@ -153,7 +153,7 @@ int train(const Options& o) {
             << title << " " << o.run.level << ": loss " << fixed(figures.recent_loss, 6) << ", generator "
             << fixed(generator_loss, 6) << ", " << figures.steps << " steps, " << figures.skipped_steps
             << " skipped\n";
-  return 0;
+  return run.exit_status();
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ template <class Net> int train(const Options& o, const data::Split& digits, cons
   // Whatever the next step depends on is named once; with it a run can be saved, and resumed bit for bit.
   Run run(o.net, o.run, {.model = net, .optimizer = optimizer, .session = session, .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
+  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
@@ -75,13 +76,12 @@ template <class Net> int train(const Options& o, const data::Split& digits, cons
   const double share_right = accuracy(net, digits.test);
   run.note("accuracy", share_right);
   print_result(o, run.finish(), share_right);
-  return 0;
+  return run.exit_status();
 }
 
 int load_and_train(const Options& o) {
   const Device device = prepare(o.run);
   const data::Split digits = load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));
-  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   if (o.batch > digits.train.size())
     throw UsageError(str("--batch ", o.batch, " is larger than the data: ", digits.train.size(), " digits"));
   return o.net == "mlp" ? train<Mlp>(o, digits, device) : train<LeNet>(o, digits, device);

@@ -51,7 +51,6 @@ int train(const Options& o) {
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const bool digits = o.data.empty();
   const data::Split images = digits ? load_digits(o.mnist, o.train, o.test, seed) : data::cifar10(o.data);
-  if (!o.run.quiet) std::cerr << images.train.notice() << "\n";
 
   ResNet net({.depth = o.depth == "50" ? 50 : 18,
               .small_images = o.stem == "small",
@@ -72,6 +71,7 @@ int train(const Options& o) {
   Run run(title, o.run,
           {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule, .loader = batches},
           {.total_steps = total, .samples = o.batch});
+  if (!o.run.quiet) std::cerr << images.train.notice() << "\n";
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
@@ -96,7 +96,7 @@ int train(const Options& o) {
             << title << " " << o.run.level << ": test accuracy " << fixed(100 * share_right, 2) << " %, loss "
             << fixed(figures.recent_loss, 6) << ", " << figures.steps << " steps, " << figures.skipped_steps
             << " skipped, loss scale " << fixed(figures.loss_scale, 0) << "\n";
-  return 0;
+  return run.exit_status();
 }
 
 }  // namespace

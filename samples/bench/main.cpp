@@ -93,13 +93,13 @@ int export_nets(const Options& o) {
 
 int compare_levels(const Options& o) {
   const std::string hardware = description(o.setting.device);
+  const Roof roof = measure_roof(o.setting.device);
+  const BenchFacts facts{o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, roof};
   if (!o.quiet)
     std::cerr << hardware << ". "
               << (o.setting.device == mezzo::cpu
                       ? "16-bit levels are emulated here: they round as a GPU does, but are not faster.\n"
                       : "Steps are run op by op, and each waits for its loss.\n");
-  const BenchFacts facts{
-      o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, measure_roof(o.setting.device)};
   std::vector<Measurement> results;
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
   for (const std::string& net : o.nets)

@@ -1,6 +1,7 @@
 // The bench's JSON: what it writes, and what bench_torch.py has written.
 #include <nlohmann/json.hpp>
 
+#include "../common/file.h"
 #include "../common/report_file.h"
 #include "report.h"
 
@@ -74,7 +75,7 @@ void write_json(const std::string& path, const BenchFacts& facts, const std::vec
 Table peer_table(const std::string& path) {
   Table table{
       {"net", "level", "threads", "batch", "mezzo ms", "torch ms", "torch/mezzo", "of blocks", "wanted"}, {}};
-  const std::string text = read_report(path);
+  const std::string text = read_file("report", path);
   try {
     const ordered_json report = ordered_json::parse(text);
     for (const ordered_json& run : report.at("runs")) table.rows.push_back(peer_row(run));

@@ -2,8 +2,26 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
+
+#include "program.h"
 
 namespace samples {
+
+namespace {
+
+using Check = std::function<std::string(const std::string&)>;
+
+/** Refuses NaN too, which CLI::Range and CLI::PositiveNumber let pass. */
+Check number_in(double low, double high, const std::string& range) {
+  return [=](const std::string& text) -> std::string {
+    double value = 0;
+    const bool fits = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+    return fits ? "" : "Value " + text + " is not " + range;
+  };
+}
+
+}  // namespace
 
 struct Arguments::Impl {
   CLI::App app;
@@ -20,12 +38,19 @@ void Arguments::option(const std::string& name, std::string& value, const std::s
 }
 
 void Arguments::option(const std::string& name, double& value, const std::string& help) {
-  impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::PositiveNumber);
+  using Limits = std::numeric_limits<double>;
+  const std::string range = "a finite number above 0";
+  impl_->app.add_option("--" + name, value, help)
+      ->capture_default_str()
+      ->check(number_in(Limits::denorm_min(), Limits::max(), range), "POSITIVE");
 }
 
 void Arguments::option(const std::string& name, double& value, double low, double high,
                        const std::string& help) {
-  impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::Range(low, high));
+  const std::string range = CLI::Range(low, high).get_description();
+  impl_->app.add_option("--" + name, value, help)
+      ->capture_default_str()
+      ->check(number_in(low, high, range), range);
 }
 
 void Arguments::option(const std::string& name, std::vector<std::string>& value, const std::string& help) {
@@ -51,11 +76,12 @@ std::optional<int> Arguments::parse(int argc, char** argv) {
     impl_->app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    std::cout << impl_->app.help();
-    return 0;
+    return run_program(impl_->program, [&] {
+      std::cout << impl_->app.help();
+      return 0;
+    });
   } catch (const CLI::ParseError& e) {
-    std::cerr << impl_->program << ": " << e.what() << "; try " << impl_->program << " --help\n";
-    return 2;
+    return run_program(impl_->program, [&]() -> int { throw UsageError(e.what()); });
   }
 }
 

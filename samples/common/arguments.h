@@ -18,7 +18,7 @@ class Arguments {
 
   /** Adds "--name"; the variable holds the default and receives the value. */
   void option(const std::string& name, std::string& value, const std::string& help);
-  /** A number above 0. */
+  /** A finite number above 0. */
   void option(const std::string& name, double& value, const std::string& help);
   /** A number in [low, high]. */
   void option(const std::string& name, double& value, double low, double high, const std::string& help);
@@ -31,7 +31,8 @@ class Arguments {
               const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
 
-  /** Reads the command line. A value is the status to exit with: 0 after --help, 2 after wrong usage, which is explained in one line on stderr. */
+  /** Reads the command line. A value is the status to exit with: 0 after --help, 2 after wrong
+   *  usage, which is explained in one line on stderr. */
   std::optional<int> parse(int argc, char** argv);
 
  private:

@@ -1,7 +1,6 @@
-// The JSON reports of the sample programs, and how JSON files are written and read.
+// The JSON reports of the sample programs, and how JSON files are written.
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "figure.h"
@@ -28,13 +27,6 @@ void write_report(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
   require(file, path);
-}
-
-std::string read_report(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file cannot be read"});
-  return text;
 }
 
 void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures) {

@@ -1,11 +1,15 @@
 // run_program: the frame of a sample's main: failures become one line on stderr and exit status 1.
-// Sees: the standard library.
+// Sees: mezzo.h.
 // Read next: ../mnist.cpp.
 #pragma once
 
+#include <mezzo.h>
+
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 
 namespace samples {
 
@@ -14,15 +18,25 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/** Errors: IoError where not all of what was printed could be written, as on a full disk. */
+inline void require_printed() {
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    mezzo::fail<mezzo::IoError>("the results", {.what = "could not be written to standard output"});
+}
+
 /** Calls body() -> exit status. */
-template <class F> int run_program(const char* program, F&& body) {
+template <class F> int run_program(const std::string& program, F&& body) {
   try {
-    return body();
+    const int status = body();
+    require_printed();
+    return status;
   } catch (const UsageError& e) {
-    std::cerr << program << ": " << e.what() << "; try " << program << " --help\n";
+    const std::string hint = "try " + program + " --help";
+    std::cerr << mezzo::error_text(program, {.what = e.what(), .hint = hint}) << "\n";
     return 2;
   } catch (const std::exception& e) {
-    std::cerr << program << ": " << e.what() << "\n";
+    std::cerr << mezzo::error_text(program, {.what = e.what()}) << "\n";
     return 1;
   }
 }

@@ -11,7 +11,5 @@ namespace samples {
 void check_writable(const std::string& path);
 /** Errors: IoError naming the path. */
 void write_report(const std::string& path, const std::string& text);
-/** Errors: IoError naming the path. */
-std::string read_report(const std::string& path);
 
 }  // namespace samples

@@ -15,12 +15,17 @@ namespace {
 
 constexpr std::size_t kRecent = 20;
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal that asked for an end
 
-/** The first Ctrl-C asks for an end after this step; a second one, for whoever cannot wait, ends the process. */
-void on_interrupt(int signal) {
-  interrupted = 1;
-  std::signal(signal, SIG_DFL);
+/** SIGINT is Ctrl-C; SIGTERM is what schedulers send some time before they kill. */
+void handle_signals(void (*handler)(int)) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, handler);
+}
+
+/** The first signal asks for an end after this step; a second one ends the process. */
+void on_signal(int signal) {
+  interrupted = signal;
+  handle_signals(SIG_DFL);
 }
 
 std::int64_t steps_in_all(const RunOptions& options, std::int64_t total) {
@@ -38,11 +43,11 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
   if (!options.resume.empty()) resume(options.resume);
   progress_.start_at(figures_.steps);
   interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
+  handle_signals(on_signal);
   start_clock();
 }
 
-Run::~Run() { std::signal(SIGINT, SIG_DFL); }
+Run::~Run() { handle_signals(SIG_DFL); }
 
 bool Run::finished() const { return interrupted != 0 || figures_.steps >= extent_.total_steps; }
 
@@ -99,11 +104,19 @@ RunFigures Run::finish() {
   save();
   const RunFigures result = figures();
   if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
-  if (interrupted != 0)
+  if (was_interrupted())
     progress_.line("interrupted after step " + std::to_string(figures_.steps) +
                    (options_.save.empty() ? "" : "; --resume " + options_.save + " goes on from there"));
   return result;
 }
+
+/** A signal that comes behind the last step changes nothing. */
+bool Run::was_interrupted() const {
+  const bool done = figures_.steps >= extent_.total_steps;
+  return interrupted != 0 && !done;
+}
+
+int Run::exit_status() const { return was_interrupted() ? 128 + interrupted : 0; }
 
 double Run::recent_loss() const {
   if (recent_.empty()) return 0;

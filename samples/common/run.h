@@ -1,4 +1,5 @@
-// Run: what a training loop has around its steps: resuming, progress, Ctrl-C, checkpoints, and the figures for a report.
+// Run: what a training loop has around its steps: resuming, progress, signals that end it,
+// checkpoints, and the figures for a report.
 // Sees: mezzo.h, progress.h, run_options.h.
 // Read next: ../mnist.cpp (its use), run.cpp.
 #pragma once
@@ -35,6 +36,7 @@ struct RunFigures {
  *      run.step_done(loss, optimizer.step());
  *    }
  *    run.finish();
+ *    return run.exit_status();
  *  Made last, when all that is trained exists: where the options say so it resumes from a checkpoint. */
 class Run {
  public:
@@ -49,7 +51,7 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /** Whether no more steps are to be made: they were all made, or the user pressed Ctrl-C. */
+  /** Whether no more steps are to be made: all were, or SIGINT (Ctrl-C) or SIGTERM came. */
   bool finished() const;
   /** Takes note of one step; saves where one is due. False where the run is finished: leave the loop then. */
   bool step_done(double loss, mezzo::optim::StepResult result);
@@ -63,6 +65,8 @@ class Run {
   void note(const std::string& name, double value);
   /** Saves, writes the report, and says so where the run was interrupted. */
   RunFigures finish();
+  /** 0; 128 + signal where a signal ended the run before its last step. */
+  int exit_status() const;
 
   /** "loss 0.1234  scale 65536  skipped 1". */
   std::string status() const;
@@ -72,6 +76,7 @@ class Run {
   /** The next step's time and casts count from here: what stands between steps is not theirs. */
   void start_clock();
   void resume(const std::string& path);
+  bool was_interrupted() const;
   double recent_loss() const;
 
   std::string title_;

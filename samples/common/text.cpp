@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <utility>
+
+#include "file.h"
 
 namespace samples {
 
@@ -67,13 +67,7 @@ Text::Text(std::string_view content, std::string notice) : notice_(std::move(not
 }
 
 Text Text::from_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content;
-  std::error_code error;
-  if (file && !std::filesystem::is_directory(path, error))
-    content.assign(std::istreambuf_iterator<char>(file), {});
-  else
-    fail<IoError>("text(" + path + ")", {.what = file ? "is a directory, not a file" : "cannot be read"});
+  const std::string content = read_file("text", path);
   if (content.empty()) fail<ValueError>("text(" + path + ")", {.what = "the file is empty"});
   return {content, "text from " + path};
 }
@@ -88,7 +82,8 @@ Tensor Text::encode(std::string_view text) const {
     const std::size_t place = bytes_.find(text[i]);
     if (place == std::string::npos)
       fail<ValueError>("encode", {.what = "a character that the text does not have",
-                                  .got = "\"" + std::string(1, text[i]) + "\""});
+                                  .got = "\"" + std::string(1, text[i]) + "\"",
+                                  .hint = "choose another --prompt"});
     numbers.data<std::int64_t>()[i] = static_cast<std::int64_t>(place);
   }
   return numbers;

@@ -13,6 +13,32 @@ namespace mezzo::io {
 
 namespace {
 
+/** Where a string, number or blank begins that has more than `most` bytes; npos for none. */
+std::size_t find_long_token(std::string_view text, std::size_t most) {
+  std::size_t begin = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i - begin > most) return begin;
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+      begin = i;
+    } else if (!in_string && std::string_view("{}[]:,").find(text[i]) != std::string_view::npos) {
+      begin = i;
+    }
+  }
+  return text.size() - begin > most ? begin : std::string_view::npos;
+}
+
+void require_short_tokens(const ByteReader& file, std::string_view text, std::uint64_t start) {
+  if (text.size() <= kMostTokenBytes) return;
+  if (const std::size_t at = find_long_token(text, kMostTokenBytes); at != std::string_view::npos)
+    fail<FormatError>(file.subject(), {.what = "a string, number or blank is too long",
+                                       .got = str("one at byte ", start + at),
+                                       .expected = str("at most ", kMostTokenBytes, " bytes")});
+}
+
 void require_distinct_names(const ByteReader& file, const FileHeader& header) {
   std::vector<const std::string*> names;
   names.reserve(header.entries.size());
@@ -93,9 +119,10 @@ FileHeader read_header(const ByteReader& file) {
   FileHeader header;
   header.buffer = kPrefix + length;
   const std::vector<std::byte> text = file.bytes(kPrefix, length);
+  const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+  require_short_tokens(file, json, kPrefix);
   HeaderListener listener(header);
-  parse_json(file, {reinterpret_cast<const char*>(text.data()), text.size()}, kPrefix, "the header",
-             listener);
+  parse_json(file, json, kPrefix, "the header", listener);
   require_distinct_names(file, header);
   for (const FileEntry& entry : header.entries) require_right_size(file, entry);
   require_full_buffer(file, header);

@@ -37,6 +37,10 @@ inline constexpr std::array<FileDType, 10> kFileDTypes{{{"I64", 8, DType::i64},
 
 inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 inline constexpr std::uint64_t kMostMetadataBytes = std::uint64_t{1} << 20;
+// These keep the memory for a header below twice its size, whatever is in it.
+inline constexpr std::uint64_t kMostTensors = std::uint64_t{1} << 17;
+inline constexpr std::uint64_t kMostNameBytes = std::uint64_t{1} << 25;   // of all names together
+inline constexpr std::uint64_t kMostTokenBytes = std::uint64_t{1} << 23;  // of a string, number...
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 /** One tensor of a file. */

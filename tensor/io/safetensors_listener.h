@@ -152,6 +152,13 @@ class HeaderListener final : public JsonListener {
   bool start_name(const std::string& text) {
     name_ = text;
     if (text != kMetadataKey) {
+      if (header_.entries.size() == kMostTensors)
+        return refuse("the file holds too many tensors", str("more than ", kMostTensors),
+                      str("at most ", kMostTensors));
+      name_bytes_ += text.size();
+      if (name_bytes_ > kMostNameBytes)
+        return refuse("the names are too long", str("more than ", kMostNameBytes, " bytes"),
+                      str("at most ", kMostNameBytes, " in all"));
       header_.entries.emplace_back().name = text;
       place_ = Place::entry;
       return true;
@@ -176,7 +183,7 @@ class HeaderListener final : public JsonListener {
   unsigned seen_ = 0;  // bit i: field i of the entry
   int count_ = 0;
   bool has_metadata_ = false;
-  std::uint64_t metadata_bytes_ = 0;
+  std::uint64_t metadata_bytes_ = 0, name_bytes_ = 0;
 };
 
 }  // namespace mezzo::io

@@ -34,8 +34,19 @@ void require_text(const std::string& subject, std::string_view what, const std::
                      {.what = str(what, " is not UTF-8"), .got = str("a bad byte at position ", at)});
 }
 
+/** Errors: ValueError for more than `most`. */
+void limit(const std::string& subject, std::uint64_t most, std::uint64_t got, const char* unit,
+           const char* what) {
+  if (got <= most) return;
+  const std::string expected = str("at most ", most);
+  fail<ValueError>(subject, {.what = what, .got = str(got, unit), .expected = expected});
+}
+
 void require_valid(const std::string& subject, const NamedTensors& tensors, const TensorMetadata& metadata) {
+  limit(subject, io::kMostTensors, tensors.size(), " tensors", "there are too many tensors");
+  std::uint64_t name_bytes = 0;
   for (const auto& [name, x] : tensors) {
+    name_bytes += name.size();
     require_text(subject, "a name", name);
     if (name == io::kMetadataKey)
       fail<ValueError>(
@@ -50,10 +61,8 @@ void require_valid(const std::string& subject, const NamedTensors& tensors, cons
     require_text(subject, "a metadata value", value);
     bytes += key.size() + value.size();
   }
-  if (bytes > io::kMostMetadataBytes)
-    fail<ValueError>(subject, {.what = "the metadata is too large",
-                               .got = str(bytes, " bytes"),
-                               .expected = str("at most ", io::kMostMetadataBytes)});
+  limit(subject, io::kMostNameBytes, name_bytes, " bytes", "the names are too long");
+  limit(subject, io::kMostMetadataBytes, bytes, " bytes", "the metadata is too large");
 }
 
 /** The entries in the order of the file. Errors: ValueError for a name that occurs twice. */
@@ -108,10 +117,7 @@ void io::write_tensors(const std::string& subject, const NamedTensors& tensors,
   require_valid(subject, tensors, metadata);
   const std::vector<const Entry*> order = in_file_order(subject, tensors);
   const std::string text = header_text(order, metadata);
-  if (text.size() > io::kMostHeaderBytes)
-    fail<ValueError>(subject, {.what = "names and metadata are too large",
-                               .got = str("a header of ", text.size(), " bytes"),
-                               .expected = str("at most ", io::kMostHeaderBytes)});
+  limit(subject, io::kMostHeaderBytes, text.size(), " bytes", "the header is too large");
   const CastScope no_casts(nullptr);
   const ByteSink sink = ready();
   std::string length;

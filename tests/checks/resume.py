@@ -40,13 +40,14 @@ def last_line_of(program, *options):
     return done.stdout.splitlines()[-1] if done.returncode == 0 else f'status {done.returncode}: {done.stderr}'
 
 
-def interrupt(folder):
-    """Ctrl-C within an epoch: saves and ends with status 0."""
-    with subprocess.Popen([mnist, *SETTINGS, '--opt-level', 'O2', '--save', folder, '--save-every', '5'], stdout=subprocess.DEVNULL) as run:
+def interrupt(folder, how):
+    """Ctrl-C, or what schedulers send, within an epoch: saves and ends with status 128 + signal."""
+    command = [mnist, *SETTINGS, '--opt-level', 'O2', '--save', folder, '--save-every', '5']
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
         while run.poll() is None and not list(Path(folder).glob('step-??????')):
             time.sleep(0.002)
-        run.send_signal(signal.SIGINT)
-        return run.wait() == 0
+        run.send_signal(how)
+        return run.wait() == 128 + how
 
 
 def run_out_of_disk(folder):
@@ -80,13 +81,15 @@ for level in ('O0', 'O1', 'O2', 'O5'):
         failures.append(f'{level}: {whole}\nresumed: {resumed}\nresumed at its end: {again}\nkilled: {killed}')
 
 whole = last_line('O2')
-with tempfile.TemporaryDirectory() as folder:
-    interrupted, unharmed = interrupt(folder), run_out_of_disk(folder)
-    resumed = last_line('O2', '--resume', folder)
-if interrupted and unharmed and resumed == whole:
-    passed += 1
-else:
-    failures.append(f'interrupted: {interrupted}, whole after a full disk: {unharmed}\n{whole}\nresumed: {resumed}')
+for how in (signal.SIGINT, signal.SIGTERM):
+    with tempfile.TemporaryDirectory() as folder:
+        interrupted, unharmed = interrupt(folder, how), run_out_of_disk(folder)
+        resumed = last_line('O2', '--resume', folder)
+    if interrupted and unharmed and resumed == whole:
+        passed += 1
+    else:
+        failures.append(f'{how.name}: {interrupted}, whole after a full disk: {unharmed}\n{whole}\n'
+                        f'resumed: {resumed}')
 
 for program, options in OTHERS.items():
     with tempfile.TemporaryDirectory() as folder:

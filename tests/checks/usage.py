@@ -6,7 +6,9 @@ from pathlib import Path
 
 from check import verdict
 
-bench, char_gpt, char_lstm, dcgan, mnist, resnet = (Path(sys.argv[1]) / name for name in ('bench', 'char_gpt', 'char_lstm', 'dcgan', 'mnist', 'resnet'))
+programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'mnist', 'ops', 'resnet')
+bench, char_gpt, char_lstm, custom_op, dcgan, mnist, ops, resnet = (
+    Path(sys.argv[1]) / name for name in programs)
 
 
 def cases(folder):
@@ -19,9 +21,14 @@ def cases(folder):
     other.write_bytes(b'no directory')
     short = folder / 'short'
     short.write_text('to be or not to be, that is the question')
+    no_newline = folder / 'no newline'
+    no_newline.write_text('abcdefgh ' * 1000)
     saved = folder / 'saved'
-    tiny = ['--steps', '1', '--length', '0', '--quiet']
-    done = subprocess.run([str(char_gpt), '--config', 'tiny', '--save', saved, *tiny], capture_output=True, timeout=120, check=False)
+    tiny = ['--steps', '1', '--length', '0']
+    smallest, none = ['--config', 'tiny', *tiny], ['--train', '64', '--epochs', '0']
+    hours, narrow = ['--nets', 'resnet50', '--size', 'full'], ['--width', '4', *tiny]
+    command = [str(char_gpt), *smallest, '--save', saved, '--quiet']
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return [
         (2, '--nets', [bench, '--nets', 'transformer']),
@@ -29,11 +36,22 @@ def cases(folder):
         (1, 'cannot be read', [bench, '--peer', folder / 'missing']),
         (1, 'parse error', [bench, '--peer', short]),
         # What can be refused is refused before the training, not after it: these would train for hours.
-        (1, 'could not be written', [bench, '--nets', 'resnet50', '--size', 'full', '--quiet', '--json', folder / 'no/such']),
-        (1, 'could not be written', [bench, '--nets', 'resnet50', '--size', 'full', '--quiet', '--html', folder / 'no/such']),
-        (1, 'could not be written', [resnet, '--depth', '50', '--quiet', '--json', folder / 'no/such']),
-        (1, 'cannot create', [resnet, '--depth', '50', '--quiet', '--save', other / 'checkpoints']),
-        (1, 'cannot open', [dcgan, '--quiet', '--judge', folder / 'missing']),
+        (1, 'could not be written', [bench, *hours, '--json', folder / 'no/such']),
+        (1, 'could not be written', [bench, *hours, '--html', folder / 'no/such']),
+        (1, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
+        (1, 'cannot create', [resnet, '--depth', '50', '--save', other / 'checkpoints']),
+        (1, 'cannot open', [dcgan, '--judge', folder / 'missing']),
+        (1, '"\\n"; choose another --prompt', [char_gpt, *smallest, '--data', no_newline]),
+        (1, '"\\n"; choose another --prompt', [char_lstm, *narrow, '--data', no_newline]),
+        (2, '--prompt', [char_gpt, *smallest, '--prompt', '']),
+        (2, '--prompt', [char_lstm, *narrow, '--prompt', '']),
+        # What never ends is no file.
+        (1, 'no regular file', [char_gpt, '--data', '/dev/zero']),
+        (1, 'no regular file', [bench, '--peer', '/dev/zero']),
+        # An error is one line, whatever it quotes.
+        (2, 'O\\n1\\x1b[2J', [mnist, '--opt-level', 'O\n1\x1b[2J']),
+        (2, '--a\\nb', [mnist, '--a\nb']),
+        (1, 'no\\r\\n\\u009bwhere', [char_gpt, '--data', 'no\r\n\u009bwhere']),
         (2, 'nothing to time', [bench, '--nets', 'mlp', '--steps', '3']),
         (2, 'on the CPU alone', [bench, '--ops', '--device', 'cuda']),
         (1, 'cuda:63', [bench, '--device', 'cuda:63']),
@@ -42,13 +60,20 @@ def cases(folder):
         (2, '--epochs', [mnist, '--epochs', 'many']),
         (2, '--batch', [mnist, '--batch', '0']),
         (2, '--lr', [mnist, '--lr', '-1']),
+        (2, '--lr', [mnist, '--lr', '0']),
+        (2, '--lr', [mnist, *none, '--lr', 'nan']),
+        (2, '--lr', [mnist, *none, '--lr', 'inf']),
+        (2, '--temperature', [char_gpt, *smallest, '--temperature', 'nan']),
+        (2, '--dropout', [char_gpt, *smallest, '--dropout', 'nan']),
+        (2, '--nonsense', [custom_op, '--nonsense']),
+        (2, 'nonsense', [custom_op, 'nonsense']),
         (2, '--nonsense', [mnist, '--nonsense']),
         (2, 'unknown device', [mnist, '--device', 'tpu']),
         (1, 'MNIST is not here', [mnist, '--data', folder / 'nowhere']),
         (1, 't10k-images', [mnist, '--data', damaged]),
-        (1, 'cannot read the directory', [mnist, '--resume', folder / 'missing', '--train', '64', '--quiet']),
-        (1, 'Not a directory', [mnist, '--resume', other, '--train', '64', '--quiet']),
-        (1, 'there is no checkpoint', [mnist, '--resume', folder, '--train', '64', '--quiet']),
+        (1, 'cannot read the directory', [mnist, '--resume', folder / 'missing', '--train', '64']),
+        (1, 'Not a directory', [mnist, '--resume', other, '--train', '64']),
+        (1, 'there is no checkpoint', [mnist, '--resume', folder, '--train', '64']),
         (1, 'cannot be read', [char_gpt, '--data', folder / 'missing']),
         (1, 'is a directory', [char_lstm, '--data', folder]),
         (1, 'too short', [char_gpt, '--config', 'tiny', '--data', short]),
@@ -58,25 +83,49 @@ def cases(folder):
         (1, 'the values do not fit', [char_gpt, '--config', 'small', '--resume', saved, *tiny]),
         (1, 'does not fit this training', [char_lstm, '--width', '4', '--resume', saved, *tiny]),
         (1, 'data_batch_1.bin', [resnet, '--data', folder]),
-        (1, 'drop_last', [resnet, '--train', '16', '--test', '8', '--batch', '32', '--quiet']),
-        (1, 'drop_last', [dcgan, '--train', '16', '--batch', '32', '--quiet']),
-        (2, 'larger than the data', [mnist, '--train', '16', '--batch', '32', '--quiet']),
+        (1, 'drop_last', [resnet, '--train', '16', '--test', '8', '--batch', '32']),
+        (1, 'drop_last', [dcgan, '--train', '16', '--batch', '32']),
+        (2, 'larger than the data', [mnist, '--train', '16', '--batch', '32']),
         (2, '--dropout', [char_gpt, '--dropout', '1.5']),
         (2, '--depth', [resnet, '--depth', '34']),
         (0, '', [char_gpt, '--help']),
         (0, '', [mnist, '--help']),
+        (0, '', [custom_op, '--help']),
     ]
 
 
-passed, failures = 0, []
-with tempfile.TemporaryDirectory() as name:
-    for status, part, command in cases(Path(name)):
-        command = [str(word) for word in command]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        lines = [line for line in done.stderr.splitlines() if line]
-        told = done.returncode == status and (status == 0 or (len(lines) == 1 and part in lines[0]))
-        if told:
-            passed += 1
-        else:
-            failures.append(f'{" ".join(command)}\nstatus {done.returncode}, expected {status}; said:\n{done.stderr}')
-verdict(passed, failures)
+def without_place_for_results(folder):
+    """Commands for a standard output that refuses their results: (part of the line, command)"""
+    run = ['--epochs', '0', '--train', '64', '--test', '8', '--quiet']
+    return [(part, command) for part, command in (
+        ('mnist: the results', [mnist, '--help']),
+        ('mnist: the results', [mnist, *run]),
+        ('resnet: the results', [resnet, '--width', '4', '--batch', '8', *run]),
+        ('char_gpt: the results', [char_gpt, '--config', 'tiny', '--steps', '1', '--quiet']),
+        ('bench: the results', [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet']),
+        ('custom_op: the results', [custom_op]),
+        ('ops: the results', [ops]),
+    )]
+
+
+def failure(command, status, part, output=subprocess.PIPE):
+    """None where the command ends with the status and, unless that is 0, one line with the part."""
+    command = [str(word) for word in command]
+    try:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True,
+                              timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return f'{" ".join(command)}\ndid not end; expected status {status} and {part!r}'
+    lines = done.stderr.split('\n')[:-1]
+    if done.returncode == status and (status == 0 or (len(lines) == 1 and part in lines[0])):
+        return None
+    return (f'{" ".join(command)}\nstatus {done.returncode}, expected {status} and {part!r}; '
+            f'said:\n{done.stderr}')
+
+
+with tempfile.TemporaryDirectory() as name, open('/dev/full', 'w', encoding='utf-8') as full:
+    found = [failure(command, status, part) for status, part, command in cases(Path(name))]
+    found += [failure(command, 1, part, full)
+              for part, command in without_place_for_results(Path(name))]
+failures = [text for text in found if text]
+verdict(len(found) - len(failures), failures)

@@ -159,4 +159,8 @@ TEST_CASE("saving refuses what a reader would refuse, and writes nothing", "[saf
             .find("a metadata value is not UTF-8; got a bad byte at position 2") != std::string::npos);
   CHECK(refused({{"a", x}}, {{"k", std::string((1 << 20) + 1, 'x')}}).find("the metadata is too large") !=
         std::string::npos);
+  CHECK(refused(NamedTensors((1 << 17) + 1, {"a", x})).find("there are too many tensors") !=
+        std::string::npos);
+  const std::string long_name((1 << 25) + 1, 'a');
+  CHECK(refused({{long_name, x}}).find("the names are too long") != std::string::npos);
 }

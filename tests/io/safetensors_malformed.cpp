@@ -26,6 +26,14 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
   return safetensors("{" + entry("a", dtype, shape, offsets) + "}", std::string(buffer, '\1'));
 }
 
+/** A header of empty tensors whose names begin with `name`. */
+std::string empty_tensors(int count, const std::string& name) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i)
+    text += (i == 0 ? "" : ",") + entry(name + std::to_string(i), "\"U8\"", "[0]", "[0,0]");
+  return text + "}";
+}
+
 const std::string kGood = "{" + entry("a") + "}", kFour = "\1\0\1\0"s;
 
 std::vector<Malformed> framing() {
@@ -184,6 +192,14 @@ std::vector<Malformed> layout() {
       {"metadata twice", metadata("{},\"__metadata__\":{}"), "__metadata__ occurs twice"},
       {"metadata like an entry", metadata("{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}"),
        "is no string"},
+      {"too long a blank", safetensors(std::string((1 << 23) + 1, ' ') + kGood, kFour),
+       "a string, number or blank is too long; got one at byte 8"},
+      {"too long a string", safetensors("{\"" + std::string(1 << 23, 'a') + "\":1}"),
+       "is too long; got one at byte 9"},
+      {"too many tensors", safetensors(empty_tensors((1 << 17) + 1, "")),
+       "the file holds too many tensors; got more than 131072"},
+      {"too long names", safetensors(empty_tensors(33, std::string(1 << 20, 'n'))),
+       "the names are too long; got more than 33554432 bytes"},
       {"too much metadata", metadata("{\"a\":\"" + std::string(1 << 20, 'x') + "\"}"),
        "the metadata is too large"},
   };

@@ -13,6 +13,12 @@ TEST_CASE("error texts leave out what is empty") {
         "load(m.safetensors): size is wrong; got 4, expected 8; damaged");
 }
 
+TEST_CASE("error texts are one line, whatever they quote") {
+  const std::string got = "\t\"\x1b[2J\x7f\xc2\x9b\xc3\xa9\r\"";
+  CHECK(error_text("load(a\nb)", {.what = "no file", .got = got}) ==
+        "load(a\\nb): no file; got \\t\"\\x1b[2J\\x7f\\u009b\xc3\xa9\\r\"");
+}
+
 TEST_CASE("error texts name the module that is executing") {
   const ModulePathScope root("");
   const ModulePathScope net("net");

@@ -18,14 +18,7 @@
 #include "../../tensor/error.h"
 #include "../../tensor/log.h"
 #include "../support/catch.h"
-
-#if defined(__SANITIZE_THREAD__)
-#  define MZ_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#  if __has_feature(thread_sanitizer)
-#    define MZ_THREAD_SANITIZER 1
-#  endif
-#endif
+#include "thread_sanitizer.h"
 
 using namespace mezzo;
 
@@ -191,7 +184,7 @@ TEST_CASE("a wrong number of threads is refused", "[parallel]") {
 }
 
 TEST_CASE("a forked child has threads of its own", "[parallel]") {
-#ifdef MZ_THREAD_SANITIZER
+#if MZ_THREAD_SANITIZER
   SKIP_TEST("ThreadSanitizer does not allow threads in a forked child");
 #endif
   const Threads scope(3);

@@ -1,0 +1,86 @@
+// What a hostile header costs: a process that reads one of 76 MB takes less than twice that.
+#include <mezzo.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+
+#include "../../tensor/address_sanitizer.h"
+#include "../support/catch.h"
+#include "files.h"
+
+using namespace mezzo;
+
+namespace {
+
+constexpr std::size_t kSize = 76'000'000;
+const std::string kEntry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+
+/** An object of as many members as fit. */
+std::string members(const std::function<std::string(std::size_t)>& member) {
+  std::string text = "{";
+  for (std::size_t i = 0; text.size() < kSize; ++i) text += (i == 0 ? "" : ",") + member(i);
+  return text + "}";
+}
+
+std::string tensors_named(const std::string& name) {
+  return members([&](std::size_t i) { return "\"" + name + std::to_string(i) + "\":" + kEntry; });
+}
+
+/** Bytes that a process grows by in reading the file, whether it is refused or not. */
+std::int64_t growth(const std::string& path) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto peak = [] {
+      rusage use{};
+      ::getrusage(RUSAGE_SELF, &use);
+      return std::int64_t{use.ru_maxrss} * 1024;
+    };
+    const std::int64_t before = peak();
+    try {
+      (void)load_tensors(path);
+    } catch (const FormatError&) {}
+    const std::int64_t grown = peak() - before;
+    const bool told = ::write(ends[1], &grown, sizeof grown) == sizeof grown;
+    ::_exit(told ? 0 : 1);
+  }
+  std::int64_t grown = -1;
+  ::close(ends[1]);
+  const bool read = ::read(ends[0], &grown, sizeof grown) == sizeof grown;
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return read ? grown : -1;
+}
+
+}  // namespace
+
+TEST_CASE("a hostile header of 76 MB costs less than twice its size", "[safetensors]") {
+#ifdef MZ_ADDRESS_SANITIZER
+  SKIP_TEST("AddressSanitizer's own memory is counted too");
+#endif
+  const std::string many(kSize, 'a');
+  const auto header = GENERATE_COPY(
+      as<std::function<std::string()>>{}, [&] { return tensors_named(""); },
+      [&] { return tensors_named(std::string(500, 'n')); },
+      [&] { return tensors_named(std::string(200, 'n')); },
+      [&] { return "{\"" + many + "\":" + kEntry + "}"; },
+      [&] { return R"({"a":{"dtype":"U8","shape":[1)" + std::string(kSize, '1') + "]}}"; },
+      [&] { return R"({"a":{"dtype":"U8","shape":[0.)" + std::string(kSize, '1') + "]}}"; },
+      [&] { return R"({"a":{"dtype":")" + many + "\"}}"; },
+      [&] { return R"({"__metadata__":{"a":")" + many + "\"}}"; },
+      [&] { return std::string(kSize, ' ') + "{}"; });
+  const files::Directory folder = files::Directory::fast();
+  std::int64_t size = 0;
+  {
+    const std::string file = files::safetensors(header());
+    size = static_cast<std::int64_t>(file.size());
+    files::write(folder / "hostile", file);
+  }
+  const std::int64_t grown = growth(folder / "hostile");
+  CHECK(grown >= 0);
+  CHECK(grown < 2 * size);
+}

@@ -1,0 +1,15 @@
+// Whether this is a build under ThreadSanitizer: MZ_THREAD_SANITIZER is 1 or 0.
+// Sees: nothing.
+// Read next: unlocked_allocator.cpp.
+#pragma once
+
+#if defined(__SANITIZE_THREAD__)
+#  define MZ_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#  if __has_feature(thread_sanitizer)
+#    define MZ_THREAD_SANITIZER 1
+#  endif
+#endif
+#ifndef MZ_THREAD_SANITIZER
+#  define MZ_THREAD_SANITIZER 0
+#endif
