@@ -43,7 +43,6 @@ elif [ "$all" = true ]; then
   cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && echo enabled || echo auto)
   options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90)
   selection=()
-  targets='all strict_programs'
 fi
 
 start=$SECONDS

@@ -29,6 +29,14 @@ std::string tensors_named(const std::string& name) {
   return members([&](std::size_t i) { return "\"" + name + std::to_string(i) + "\":" + kEntry; });
 }
 
+/** kSize times the character between two texts. */
+std::string filled(const char* before, char c, const char* after) {
+  std::string text = before;
+  text.append(kSize, c);
+  text += after;
+  return text;
+}
+
 /** Bytes that a process grows by in reading the file, whether it is refused or not. */
 std::int64_t growth(const std::string& path) {
   int ends[2];
@@ -62,17 +70,16 @@ TEST_CASE("a hostile header of 76 MB costs less than twice its size", "[safetens
 #ifdef MZ_ADDRESS_SANITIZER
   SKIP_TEST("AddressSanitizer's own memory is counted too");
 #endif
-  const std::string many(kSize, 'a');
   const auto header = GENERATE_COPY(
       as<std::function<std::string()>>{}, [&] { return tensors_named(""); },
       [&] { return tensors_named(std::string(500, 'n')); },
       [&] { return tensors_named(std::string(200, 'n')); },
-      [&] { return "{\"" + many + "\":" + kEntry + "}"; },
-      [&] { return R"({"a":{"dtype":"U8","shape":[1)" + std::string(kSize, '1') + "]}}"; },
-      [&] { return R"({"a":{"dtype":"U8","shape":[0.)" + std::string(kSize, '1') + "]}}"; },
-      [&] { return R"({"a":{"dtype":")" + many + "\"}}"; },
-      [&] { return R"({"__metadata__":{"a":")" + many + "\"}}"; },
-      [&] { return std::string(kSize, ' ') + "{}"; });
+      [&] { return filled("{\"", 'a', "\":") + kEntry + "}"; },
+      [&] { return filled(R"({"a":{"dtype":"U8","shape":[1)", '1', "]}}"); },
+      [&] { return filled(R"({"a":{"dtype":"U8","shape":[0.)", '1', "]}}"); },
+      [&] { return filled(R"({"a":{"dtype":")", 'a', "\"}}"); },
+      [&] { return filled(R"({"__metadata__":{"a":")", 'a', "\"}}"); },
+      [&] { return filled("", ' ', "{}"); });
   const files::Directory folder = files::Directory::fast();
   std::int64_t size = 0;
   {
