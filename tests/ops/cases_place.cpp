@@ -59,7 +59,8 @@ Oracle padded(const Place& padding, PadMode mode, double value = 0) {
     for (std::size_t i = 0; i < y.values.size(); ++i) {
       const Place place = place_of(shape, static_cast<std::int64_t>(i));
       for (std::size_t d = 0; d < place.size(); ++d)
-        if (source_of(place[d], x[0].shape[static_cast<int>(d)], before[d], behind[d], mode) < 0) y.values[i] = value;
+        if (source_of(place[d], x[0].shape[static_cast<int>(d)], before[d], behind[d], mode) < 0)
+          y.values[i] = value;
     }
     return std::vector<Array>{y};
   };
