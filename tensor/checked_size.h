@@ -44,7 +44,10 @@ struct WindowMove {
   WideSize reach() const { return WideSize{dilation} * (kernel - 1) + 1; }
   /** Number of its places among `padded` elements; 0 where it does not fit even once. */
   WideSize places(WideSize padded) const {
-    return padded < reach() ? WideSize{0} : (padded - reach()) / stride + 1;
+    const WideSize room = padded - reach();
+    if (room < 0) return 0;
+    const bool is_short = room <= kMaxElements;  // then a division of 64 bits does, which is faster
+    return is_short ? static_cast<std::int64_t>(room) / stride + 1 : room / stride + 1;
   }
 };
 
