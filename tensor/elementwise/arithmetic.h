@@ -109,13 +109,16 @@ struct Atan2 {
                                    .in_place = true};
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return atan2(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
-    const V squares = a * a + b * b;
-    const auto origin = squares == 0;
-    const V quotient = g / select(origin, num<V>(1), squares);
+    // Divided by the larger of both, squares neither overflow nor vanish.
+    const V size_a = select(a < 0, V(-a), a), size_b = select(b < 0, V(-b), b);
+    const V larger = constant(V(select(size_a > size_b, size_a, size_b)));
+    const V size = select((larger > 0) & (larger < INFINITY), larger, 1);
+    const V y = a / size, x = b / size, squares = y * y + x * x;
+    const V quotient = g / select(squares == 0, num<V>(1), squares) / size;
     if constexpr (I == 0)
-      return select(origin, num<V>(0), quotient * b);
+      return select(squares == 0, num<V>(0), quotient * x);
     else
-      return select(origin, num<V>(0), -quotient * a);
+      return select(squares == 0, num<V>(0), -quotient * y);
   }
 };
 
@@ -163,7 +166,7 @@ struct Fmod {
     if constexpr (I == 0)
       return g;
     else
-      return -g * trunc(V(a / b));
+      return -g * constant(V(trunc(V(a / b))));
   }
 };
 
@@ -246,7 +249,7 @@ struct Remainder {
     if constexpr (I == 0)
       return g;
     else
-      return -g * floor(V(a / b));
+      return -g * constant(V(floor(V(a / b))));
   }
 };
 
