@@ -156,7 +156,7 @@ struct Hardtanh {
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
     const auto low = num<V>(attrs.low), high = num<V>(attrs.high);
-    return select((x > low) & (x < high), g, 0);
+    return select((x <= low) | (x >= high), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 
@@ -218,7 +218,9 @@ struct PreluGate {
 struct Relu {
   static constexpr OpTraits traits = integer_activation("relu", "max(x, 0)", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), V(0), x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return select(y > 0, g, 0); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return select(y <= 0, num<V>(0), g);  // nan passes, as in PyTorch
+  }
 };
 
 struct Relu6 {
@@ -227,7 +229,7 @@ struct Relu6 {
     return select(x <= V(0), V(0), select(x > V(6), V(6), x));
   }
   template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
-    return select((y > 0) & (y < 6), g, 0);
+    return select((y <= 0) | (y >= 6), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 
@@ -325,7 +327,7 @@ struct Threshold {
     return select(x <= num<V>(attrs.threshold), num<V>(attrs.value), x);
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
-    return select(x > num<V>(attrs.threshold), g, 0);
+    return select(x <= num<V>(attrs.threshold), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 
