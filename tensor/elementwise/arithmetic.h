@@ -32,8 +32,16 @@ constexpr OpTraits division(std::string_view name, std::string_view summary, Nee
   return traits;
 }
 
+/** As binary; bools stay bools. */
+constexpr OpTraits boolean_binary(std::string_view name, std::string_view summary, Needs for_a = kNothing,
+                                  Needs for_b = kNothing) {
+  OpTraits traits = binary(name, summary, for_a, for_b);
+  traits.booleans = true;
+  return traits;
+}
+
 struct Add {
-  static constexpr OpTraits traits = binary("add", "a + alpha * b");
+  static constexpr OpTraits traits = boolean_binary("add", "a + alpha * b");
   struct Attrs {
     double alpha = 1;
   };
@@ -193,9 +201,8 @@ struct Lerp {
 
 struct Maximum {
   static constexpr OpTraits traits = [] {
-    OpTraits t = binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t = boolean_binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
     t.in_place = false;
-    t.booleans = true;
     return t;
   }();
   template <class V> MZ_HD static V forward(const V& a, const V& b) {
@@ -209,9 +216,9 @@ struct Maximum {
 
 struct Minimum {
   static constexpr OpTraits traits = [] {
-    OpTraits t = binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t =
+        boolean_binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
     t.in_place = false;
-    t.booleans = true;
     return t;
   }();
   template <class V> MZ_HD static V forward(const V& a, const V& b) {
@@ -224,7 +231,7 @@ struct Minimum {
 };
 
 struct Mul {
-  static constexpr OpTraits traits = binary("mul", "product of elements", input(1), input(0));
+  static constexpr OpTraits traits = boolean_binary("mul", "product of elements", input(1), input(0));
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return times(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     if constexpr (I == 0)
