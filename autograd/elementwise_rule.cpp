@@ -1,14 +1,18 @@
 #include "elementwise_rule.h"
 
 #include "../tensor/elementwise/arithmetic.h"
+#include "../tensor/elementwise_row.h"
 #include "unit_gradient.h"
 
 namespace mezzo::detail {
 
-Tensor formula_operand(const Tensor& x, const Tensor& gy, bool is_mask) {
-  if (!x.defined() || is_mask || (is_floating(x.dtype()) && !x.impl()->is_scalar)) return x;
-  const DType arithmetic = compute_dtype(gy.dtype());
-  return x.dtype() == arithmetic ? x.clone() : x.to(arithmetic);
+Tensor formula_operand(const Tensor& x, DType arithmetic) {
+  if (!x.defined()) return x;
+  return x.impl()->is_scalar && x.dtype() == arithmetic ? x.clone() : x.to(arithmetic);
+}
+
+DType formula_arithmetic(const Saved& saved, const Tensor& gy) {
+  return gradient_arithmetic(saved.inputs) == DType::f64 ? DType::f64 : compute_dtype(gy.dtype());
 }
 
 namespace {
@@ -38,14 +42,13 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   in[count + 1] = gy;
   const Inputs operands(in.data(), count + 2);
   const MemoryFormat format = kept_format(saved.row.traits.channels_last, operands, gy.shape());
+  const DType arithmetic = gradient_arithmetic(operands);
   for (std::size_t i = 0; i < count; ++i) {
     if (!saved.wanted[i]) continue;
     // A gradient still to be summed over broadcast dimensions stays in the arithmetic's type: one rounding in all.
-    const TensorMeta& meta = saved.metas[i];
-    const bool broadcast = !(meta.shape == gy.shape());
+    const bool broadcast = !(saved.metas[i].shape == gy.shape());
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
-    out[i] =
-        empty_tensor(gy.shape(), broadcast ? compute_dtype(meta.dtype) : dtype, gy.device(), false, format);
+    out[i] = empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
   }
   const DerivativeFn kernel = saved.row.derivative[static_cast<std::size_t>(gy.device().kind)];
   kernel(saved.row, operands, {out.data(), count}, saved.attrs_address);

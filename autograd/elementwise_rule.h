@@ -30,21 +30,28 @@ namespace detail {
 /** Runs the row's gradient kernel: one pass over memory for all wanted gradients. */
 MZ_API Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy);
 
-/** An operand for the formula at V = Tensor. C++ numbers and integers become tensors of the arithmetic's type: what is computed from them
- *  alone (1 - w) would be rounded to the default dtype otherwise. */
-MZ_API Tensor formula_operand(const Tensor& x, const Tensor& gy, bool is_mask);
+/** x in the arithmetic of the formula at V = Tensor, so that the formula rounds once, at its end, as the
+ *  fused kernel does. C++ numbers become tensors of that type too; what is undefined stays so. */
+MZ_API Tensor formula_operand(const Tensor& x, DType arithmetic);
+
+/** The arithmetic of the op's gradients: f32 or f64. */
+MZ_API DType formula_arithmetic(const Saved& saved, const Tensor& gy);
 
 template <class Op, std::size_t... I>
 Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::index_sequence<I...>) {
   Grads gradients(sizeof...(I));
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(saved.attrs_address);
-  const std::array<Tensor, sizeof...(I)> x{
-      formula_operand(saved.inputs[I], gy, Op::traits.is_mask(static_cast<int>(I)))...};
+  const DType arithmetic = formula_arithmetic(saved, gy);
+  const auto operand = [&](std::size_t i) {
+    const Tensor& x = saved.inputs[i];
+    return Op::traits.is_mask(static_cast<int>(i)) ? x : formula_operand(x, arithmetic);
+  };
+  const std::array<Tensor, sizeof...(I)> x{operand(I)...};
+  const Tensor y = formula_operand(saved.outputs[0], arithmetic), g = formula_operand(gy, arithmetic);
   const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
     if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
       if (saved.wants(static_cast<int>(J)))
-        gradients[J] =
-            elementwise_gradient<Op, static_cast<int>(J), Tensor>(gy, saved.outputs[0], attrs, x[I]...);
+        gradients[J] = elementwise_gradient<Op, static_cast<int>(J), Tensor>(g, y, attrs, x[I]...);
   };
   (one(std::integral_constant<std::size_t, I>{}), ...);
   return gradients;

@@ -32,6 +32,15 @@ Needs needs_of(const OpRow& row, std::span<const bool> wanted) {
   return needs;
 }
 
+/** Ops that promote their operands have gradients in the promoted dtype: what was saved is promoted
+ *  again. A 0-dim gradient would yield to the dtype of what it is multiplied with otherwise.
+ *  Elementwise rules promote by themselves, in their kernels. */
+void promote_inputs(const OpRow& row, const Grads& gy, std::span<Tensor> inputs) {
+  if (row.traits.precision != Precision::widest || row.elementwise || !gy[0].defined()) return;
+  for (Tensor& x : inputs)
+    if (x.defined() && is_floating(x.dtype())) x = x.to(promote(x.dtype(), gy[0].dtype()));
+}
+
 }  // namespace
 
 OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
@@ -169,7 +178,9 @@ Grads OpNode::apply(Grads gy) {
   bool any = false;
   for (const Tensor& g : gy) any = any || g.defined();
   if (!any) return Grads(metas_.size());
-  const std::vector<Tensor> inputs = unpack_inputs(), outputs = unpack_outputs();
+  std::vector<Tensor> inputs = unpack_inputs();
+  promote_inputs(row_, gy, inputs);
+  const std::vector<Tensor> outputs = unpack_outputs();
   const Saved saved{row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
   TraceHook* trace = thread_hooks().trace;
   return trace ? run_traced_rule(*trace, saved, gy) : run_rule(saved, gy);

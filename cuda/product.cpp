@@ -60,7 +60,8 @@ bool is_bias(const ProductPlan& plan) {
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
   const DType dtype = plan.a.dtype, result = plan.c.dtype;
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
-  if (plan.b.dtype != dtype || (result != dtype && !widens) || (adds && plan.addend.dtype != result))
+  if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens) ||
+      (adds && plan.addend.dtype != result))
     return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;

@@ -46,10 +46,10 @@ MZ_HD inline Gaussian<float> gaussian(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float exponent = -0.72134752f * (a * a);  // of 2
-  const float limited_exponent = exponent < -125.0f ? -125.0f : exponent;
+  const float limited_exponent = exponent < -150.0f ? -150.0f : exponent;
   const Whole n = nearest_whole(limited_exponent);
-  const float power = (1.0f + exp2_rest(limited_exponent - n.value)) * power_of_two(n.bits);
-  const float bell = exponent < -125.0f ? 0.0f : power;
+  // The first power of two is a normal number; the second rounds once to a subnormal one, or to 0.
+  const float bell = (1.0f + exp2_rest(limited_exponent - n.value)) * power_of_two(n.bits + 24u) * 0x1p-24f;
   // The probability beyond a, over the bell, is smooth in t.
   const float t = 1.0f / multiply_add(0.3f, a, 1.0f);
   const float beyond = bell * polynomial(t, -0x1.04c0d8p-11f, 0x1.05324ep-3f, 0x1.18e7c6p-4f, 0x1.26190ap-2f,

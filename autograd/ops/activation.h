@@ -56,7 +56,8 @@ MZ_API Tensor hardshrink(const Tensor& x, const ShrinkOptions& options = {});
 MZ_API Tensor hardsigmoid(const Tensor& x);
 /** x * hardsigmoid(x). Gradient: 0 up to -3, 1 from 3 on, x/3 + 1/2 between. */
 MZ_API Tensor hardswish(const Tensor& x);
-/** x limited to [min, max]. Gradient: 1 where min < x < max. Errors: ValueError when min > max. */
+/** x limited to [min, max]. Gradient: 1 where min < x < max, and at nan as in PyTorch.
+ *  Errors: ValueError when min > max. */
 MZ_API Tensor hardtanh(const Tensor& x, const HardtanhOptions& options = {});
 /** x > 0 ? x : negative_slope * x. Gradient: 1 or negative_slope. */
 MZ_API Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options = {});
@@ -68,9 +69,10 @@ MZ_API Tensor mish(const Tensor& x);
  *  Precision: low.   Gradient: g or weight * g for x; g * x summed over x <= 0 for the weight.
  *  Errors: ShapeError, DtypeError unless both have one floating dtype. Source: He et al., Delving deep into rectifiers (2015). */
 MZ_API Tensor prelu(const Tensor& x, const Tensor& weight);
-/** max(x, 0); integers stay. Gradient: 1 where x > 0, else 0; nan propagates. */
+/** max(x, 0); integers stay; nan propagates.
+ *  Gradient: 0 where x <= 0, else 1: at nan too, as in PyTorch. */
 MZ_API Tensor relu(const Tensor& x);
-/** x limited to [0, 6]; integers stay. Gradient: 1 where 0 < x < 6. */
+/** x limited to [0, 6]; integers stay. Gradient: 1 where 0 < x < 6, and at nan as in PyTorch. */
 MZ_API Tensor relu6(const Tensor& x);
 /** lambda (x > 0 ? x : alpha expm1(x)) with lambda 1.0507..., alpha 1.6732.... Gradient: lambda, or lambda alpha exp(x).
  *  Source: Klambauer et al., Self-normalizing neural networks (2017). */
@@ -90,7 +92,8 @@ MZ_API Tensor softsign(const Tensor& x);
 MZ_API Tensor tanh(const Tensor& x);
 /** x - tanh(x). Gradient: tanh(x)^2. */
 MZ_API Tensor tanhshrink(const Tensor& x);
-/** x > threshold ? x : value. Gradient: 1 where x > threshold. */
+/** x <= threshold ? value : x.
+ *  Gradient: 0 where x <= threshold, else 1: at nan too, as in PyTorch. */
 MZ_API Tensor threshold(const Tensor& x, double threshold, double value);
 
 MZ_API const Tensor& celu_(const Tensor& self, const EluOptions& options = {});

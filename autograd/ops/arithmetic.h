@@ -26,12 +26,14 @@ struct AddcOptions {
   double value = 1;  // factor of the product or quotient
 };
 
-/** a + alpha * b. Precision: widest. Gradient: 1, alpha.
- *  Errors: ShapeError; DtypeError for bools; ValueError when alpha has a fraction and both are integers. */
+/** a + alpha * b; of bools whether either holds. Precision: widest. Gradient: 1, alpha.
+ *  Errors: ShapeError; ValueError when alpha has a fraction and both are integers, or is neither 0
+ *  nor 1 and both are bool. */
 MZ_API Tensor add(const Tensor& a, const Tensor& b, const AddOptions& options = {});
 /** x + value * a / b, rounded once. Precision: widest. Gradient: 1, value/b, -value a/b^2. Errors: ShapeError, DtypeError for integers. */
 MZ_API Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOptions& options = {});
-/** x + value * a * b, rounded once. Precision: widest. Gradient: 1, value b, value a. Errors: as add. */
+/** x + value * a * b, rounded once. Precision: widest. Gradient: 1, value b, value a.
+ *  Errors: as sub. */
 MZ_API Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOptions& options = {});
 /** Angle of the point (x, y), in radians, in [-pi, pi]. Precision: widest. Gradient: x/(x^2 + y^2), -y/(x^2 + y^2), 0 at the origin. */
 MZ_API Tensor atan2(const Tensor& y, const Tensor& x);
@@ -48,13 +50,16 @@ MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);
 MZ_API Tensor maximum(const Tensor& a, const Tensor& b);
 /** The smaller of a and b; nan where either is. Precision: widest. Gradient: 1 for the smaller, 1/2 each where they are equal. */
 MZ_API Tensor minimum(const Tensor& a, const Tensor& b);
-/** Product of elements. Precision: widest. Gradient: b, a. Errors: ShapeError, DtypeError for bools. */
+/** Product of elements; of bools whether both hold. Precision: widest. Gradient: b, a.
+ *  Errors: ShapeError. */
 MZ_API Tensor mul(const Tensor& a, const Tensor& b);
 /** What floor(a / b) * b leaves of a: it has the sign of b. Precision: widest. Gradient: 1, -floor(a/b). Errors: as floor_divide. */
 MZ_API Tensor remainder(const Tensor& a, const Tensor& b);
-/** b - alpha * a. Precision: widest. Gradient: -alpha, 1. Errors: as add. */
+/** b - alpha * a. Precision: widest. Gradient: -alpha, 1. Errors: as sub. */
 MZ_API Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options = {});
-/** a - alpha * b. Precision: widest. Gradient: 1, -alpha. Errors: as add. */
+/** a - alpha * b. Precision: widest. Gradient: 1, -alpha.
+ *  Errors: ShapeError; DtypeError for bools; ValueError when alpha has a fraction and both are
+ *  integers. */
 MZ_API Tensor sub(const Tensor& a, const Tensor& b, const AddOptions& options = {});
 
 MZ_API const Tensor& add_(const Tensor& self, const Tensor& other, const AddOptions& options = {});

@@ -35,13 +35,15 @@ MZ_API Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& option
  *  Factors are multiplied from left to right.
  *  Shape: sizes under one letter are equal or 1.   Precision: low; one product of two factors accumulates in f32 and rounds once, anything
  *  longer runs in f32 as a whole.   Gradient: by calculus.
- *  Errors: ValueError for an equation that cannot be read, ShapeError, DtypeError unless all have one floating dtype. */
+ *  Errors: ValueError for an equation that cannot be read, ShapeError, DtypeError unless all
+ *  have one dtype, not bool; integers stay. */
 MZ_API Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
 /** Product of two or more matrices in the order that takes the fewest multiplications. The first may be a row and the last a column given as
  *  vectors; that dimension is then gone from the result.
  *  Precision: low, each product as mm.   Gradient: of the chain of mm.
- *  Errors: ValueError for fewer than two, ShapeError, DtypeError unless all have one floating dtype.
+ *  Errors: ValueError for fewer than two, ShapeError, DtypeError unless all have one dtype, not
+ *  bool; integers stay.
  *  Source: Cormen et al., Introduction to Algorithms (matrix-chain multiplication). */
 MZ_API Tensor multi_dot(const std::vector<Tensor>& tensors);
 
@@ -60,7 +62,8 @@ struct TensordotDims {
 /** Sum of products over pairs of dimensions; the result has the other dimensions of a, then those of b. 0 pairs give the outer product.
  *  Shape: paired sizes are equal.   Precision: widest: runs in the promoted dtype, with or without autocast; f32 accumulation, one rounding.
  *  Gradient: tensordots of g with the other factor.
- *  Errors: ValueError, IndexError and ShapeError for dimensions that do not pair up, DtypeError for integers. */
+ *  Errors: ValueError, IndexError and ShapeError for dimensions that do not pair up, DtypeError for
+ *  bools and for integers of different dtypes; integers stay. */
 MZ_API Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims = {});
 
 }  // namespace mezzo

@@ -16,7 +16,8 @@ struct GridSampleOptions {
 
 /** x sampled at the places of a grid, in -1..1 from end to end of each dimension.
  *  Shape: x [n,c,h,w] and grid [n,h',w',2] of (x,y), or x [n,c,d,h,w] and grid [n,d',h',w',3] of (x,y,z); returns [n,c,...grid's sizes].
- *  Places outside are what padding_mode says; those that are not finite count as outside.
+ *  Places outside are what padding_mode says; those that are not finite count as outside, and their
+ *  gradient is finite. PyTorch 2.15 is no model here: it gives nan, or reads outside of x and crashes.
  *  Precision: widest of both; f32 (f64) inside, one rounding.
  *  Gradient: to x by the weights, in a fixed order; to the grid by their slopes, 0 where a place was moved to the border and in mode nearest.
  *  First order only.   Errors: ShapeError, DtypeError.   Source: Jaderberg et al., arXiv:1506.02025. */

@@ -1,6 +1,8 @@
 // Matrix products, linear layers, inner products.
 // Sees: tensor.
 // Read next: ../../tensor/ops/matmul.h, ../../tensor/ops/addmm.h.
+//
+// All but mlp take integers too, as in PyTorch: sums are modulo 2^bits. Bools are refused.
 #pragma once
 
 #include <vector>
@@ -15,7 +17,7 @@ namespace mezzo {
  *  Shape: [..., m, k] and [..., k, n] give [..., m, n]; an inner size of 0 gives zeros.
  *  Precision: low; f16, bf16 and f32 accumulate in f32 over the whole inner dimension, one rounding.
  *  Gradient: g B^T and A^T g, summed over broadcast dimensions before the rounding.
- *  Errors: ShapeError; DtypeError unless both have one floating dtype. */
+ *  Errors: ShapeError; DtypeError unless both have one dtype of numbers. */
 MZ_API Tensor matmul(const Tensor& a, const Tensor& b);
 
 /** Product of two matrices. Shape: [m, k] and [k, n] give [m, n]. Precision, gradient and errors as matmul. */
@@ -28,7 +30,7 @@ MZ_API Tensor mv(const Tensor& a, const Tensor& v);
 /** x W^T + bias over the last dimension of x; the bias is added before the rounding.
  *  Shape: x [..., in], weight [out, in], bias [out] or what broadcasts to the result [..., out]; an undefined bias adds nothing.
  *  Precision: low, as matmul.   Gradient: g W for x, g^T x for the weight, the sum of g for the bias.
- *  Errors: ShapeError; DtypeError unless all have one floating dtype. */
+ *  Errors: ShapeError; DtypeError unless all have one dtype of numbers. */
 MZ_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 /** What follows the layers of an mlp. apex.mlp activates the last one too. */
@@ -42,7 +44,8 @@ struct MlpOptions {
  *  rounded before.
  *  Shape: x [..., in], each weight [out, in of it], biases as many as weights, each [out] or undefined, or none at all.
  *  Precision: low, all operands together (apex registers its mlp as a half function).   Gradient: as of its parts.
- *  Errors: ValueError without a weight or with another number of biases; ShapeError, DtypeError as linear().
+ *  Errors: ValueError without a weight or with another number of biases; ShapeError; DtypeError unless
+ *  all have one floating dtype.
  *  Source: apex.mlp; apex.fused_dense.FusedDenseGeluDense. */
 MZ_API Tensor mlp(const Tensor& x, const std::vector<Tensor>& weights, const std::vector<Tensor>& biases = {},
                   const MlpOptions& options = {});
@@ -56,7 +59,7 @@ MZ_API Tensor vecdot(const Tensor& a, const Tensor& b);
 /** Outer product of two vectors. Shape: [n] and [m] give [n, m]. Precision: low. Errors: ShapeError, DtypeError. */
 MZ_API Tensor outer(const Tensor& u, const Tensor& v);
 
-/** Factors of the added tensor and of the product. */
+/** Factors of the added tensor and of the product; of integers integers, else ValueError. */
 struct AddmmOptions {
   double beta =
       1;  // 0: the added tensor is not read, so its nan and inf do not spread, and its gradient is 0

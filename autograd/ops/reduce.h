@@ -84,8 +84,8 @@ MZ_API const Tensor& cumprod_(const Tensor& self, std::int64_t dim);
  *  Errors: IndexError. The in-place form keeps self's dtype. */
 MZ_API Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
 MZ_API const Tensor& cumsum_(const Tensor& self, std::int64_t dim);
-/** log(sum(exp(x))) over `dims`, without overflow. Precision: full. Gradient: g * exp(x - y). Empty: -inf.
- *  Errors: IndexError; DtypeError for integers. Source: Goodfellow, Bengio, Courville, Deep Learning, 4.1. */
+/** log(sum(exp(x))) over `dims`, without overflow; integers and bools give f32.
+ *  Precision: full. Gradient: g * exp(x - y). Empty: -inf. Errors: IndexError. Source: Goodfellow, Bengio, Courville, Deep Learning, 4.1. */
 MZ_API Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options = {});
 /** The greatest of all elements: amax over all dimensions. */
 MZ_API Tensor max(const Tensor& x);

@@ -19,7 +19,8 @@ MZ_API Tensor frac(const Tensor& x);
 MZ_API Tensor neg(const Tensor& x);
 /** Nearest integer, halves to the even one. Precision: follows the input. Gradient: 0. */
 MZ_API Tensor round(const Tensor& x);
-/** -1, 0 or 1; nan stays. Precision: follows the input. Gradient: 0. */
+/** -1, 0 or 1; nan stays, as in NumPy. PyTorch gives 0 for it, which would hide an overflow from the
+ *  loss scaler. Precision: follows the input. Gradient: 0. */
 MZ_API Tensor sign(const Tensor& x);
 /** x without its fraction: rounded towards 0. Precision: follows the input. Gradient: 0. */
 MZ_API Tensor trunc(const Tensor& x);

@@ -37,18 +37,26 @@ Tensor in_dtype_of(const Tensor& x, const Tensor& value) {
   return is_floating(value.dtype()) && !is_floating(x.dtype()) ? value.to(x.dtype()) : value;
 }
 
+/** What x gets of the gradient where it is exactly the limit. */
+double share_at(const Tensor& limit) {
+  if (!limit.defined()) return 1;
+  return limit.impl()->is_scalar ? 0 : 0.5;
+}
+
+op::Clamp::Attrs shares(const Tensor& min, const Tensor& max) { return {share_at(min), share_at(max)}; }
+
 }  // namespace
 
 Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
   require_limit(min, max);
-  return apply<op::Clamp>(x, limit(x, min, true), limit(x, max, false));
+  return apply_with<op::Clamp>(shares(min, max), x, limit(x, min, true), limit(x, max, false));
 }
 Tensor clamp(const Tensor& x, const ClampOptions& options) {
   return clamp(x, number(options.min), number(options.max));
 }
 const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
   require_limit(min, max);
-  return apply_in_place<op::Clamp>({}, self, limit(self, min, true), limit(self, max, false));
+  return apply_in_place<op::Clamp>(shares(min, max), self, limit(self, min, true), limit(self, max, false));
 }
 const Tensor& clamp_(const Tensor& self, const ClampOptions& options) {
   return clamp_(self, number(options.min), number(options.max));

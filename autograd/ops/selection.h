@@ -16,9 +16,13 @@ struct ClampOptions {
 };
 
 /** x limited to [min, max], max everywhere where min > max; nan stays. Integers stay when the limits are integers.
- *  Precision: follows the input. Gradient: 1 where min <= x <= max. Errors: ValueError without a limit. */
+ *  Precision: follows the input.
+ *  Gradient: 1 where min < x < max, else 0: at the limits and at nan too, as in PyTorch 2.15.
+ *  Errors: ValueError without a limit. */
 MZ_API Tensor clamp(const Tensor& x, const ClampOptions& options);
-/** The same with limits that broadcast to x; an undefined one is no limit. A limit gets the gradient where it binds.
+/** The same with limits that broadcast to x; an undefined one is no limit. A limit gets the gradient
+ *  where it binds; where x is exactly a limit both get half of it, where x is both limits x gets all
+ *  of it: as in PyTorch 2.15.
  *  Errors: ValueError without a limit; ShapeError; DtypeError when floating dtypes differ. */
 MZ_API Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max);
 MZ_API const Tensor& clamp_(const Tensor& self, const ClampOptions& options);

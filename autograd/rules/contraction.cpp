@@ -79,7 +79,7 @@ void require_chain(std::string_view op, Inputs in, bool vectors) {
       fail<ShapeError>(op, {.what = str("inner sizes of operands ", i, " and ", i + 1, " differ"),
                             .got = str(in),
                             .expected = "equal sizes where they meet"});
-  require_one_floating_dtype(op, in);
+  require_one_number_dtype(op, in);
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ std::vector<Tensor> Tensordot::composite(Inputs in, const Attrs& attrs) {
   if (!in[1].defined())
     fail<ValueError>("tensordot", {.what = "operand 1 is undefined", .expected = "a tensor"});
   const DType dtype = promoted_dtype(in);
-  if (!is_floating(dtype)) require_one_floating_dtype("tensordot", in);
+  if (!is_floating(dtype)) require_one_number_dtype("tensordot", in);
   const auto dims = paired_dims(in, attrs);
   const Sides a(in[0], dims[0]), b(in[1], dims[1]);
   std::int64_t inner = 1;
@@ -214,7 +214,7 @@ void require_bilinear(Inputs in) {
 std::vector<Tensor> Bilinear::composite(Inputs in, const NoAttrs&) {
   require_bilinear(in);
   const DType dtype = promoted_dtype(in);
-  if (!is_floating(dtype)) require_one_floating_dtype("bilinear", in);
+  if (!is_floating(dtype)) require_one_number_dtype("bilinear", in);
   const DType compute = compute_dtype(dtype);
   const Tensor x1 = in[0].to(compute), x2 = in[1].to(compute), w = in[2].to(compute);
   const Tensor bias = in[3].defined() ? in[3].to(compute) : Tensor{};

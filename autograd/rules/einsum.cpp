@@ -185,7 +185,7 @@ bool is_one_product(const std::vector<Factor>& factors, const Labels& output) {
 
 std::vector<Tensor> Einsum::composite(Inputs in, const Attrs& attrs) {
   const LabelledOperands labels = label_operands(attrs.equation, in);
-  const DType dtype = require_one_floating_dtype("einsum", in);
+  const DType dtype = require_one_number_dtype("einsum", in);
   std::vector<Factor> factors;
   for (std::size_t k = 0; k < in.size(); ++k) factors.push_back(without_repeats({in[k], labels.terms[k]}));
   if (!is_one_product(factors, labels.output))

@@ -2,6 +2,7 @@
 #include "../../tensor/ops/linear_chain.h"
 
 #include "../../tensor/dispatch.h"
+#include "../../tensor/ops/require.h"
 #include "../elementwise_rule.h"
 #include "../grad_mode.h"
 #include "../ops/activation.h"
@@ -9,6 +10,7 @@
 #include "../ops/matmul.h"
 #include "../ops/selection.h"
 #include "matmul.h"
+#include "wide.h"
 
 namespace mezzo::op {
 
@@ -30,10 +32,10 @@ Tensor activated(const Tensor& x, MlpActivation activation) {
   return x;
 }
 
-/** g through gelu at the sums, in public ops. */
+/** g through gelu at the sums, in public ops; rounded once. */
 Tensor through_gelu(const Tensor& g, const Tensor& sums, MlpActivation activation) {
-  return elementwise_gradient<Gelu, 0, Tensor>(g, Tensor{}, gelu_attrs(activation),
-                                               mezzo::detail::formula_operand(sums, g, false));
+  return elementwise_gradient<Gelu, 0, Tensor>(wide(g), Tensor{}, gelu_attrs(activation), wide(sums))
+      .to(g.dtype());
 }
 
 /** The gradient of a link's sums: what came to them, and what came to its result from readers other than the next link. */
@@ -47,6 +49,7 @@ Tensor gradient_of_sums(const Saved& saved, const Grads& gy) {
 }  // namespace
 
 std::vector<Tensor> Mlp::composite(Inputs in, const Attrs& attrs) {
+  require_one_floating_dtype(traits.name, in);
   const MlpActivation rides = riding(attrs.activation);
   Tensor h = in[0], kept;
   for (std::size_t i = 1; i + 1 < in.size(); i += 2) {
@@ -75,7 +78,7 @@ Grads LinearLink::backward(const Saved& saved, const Grads& gy) {
   } else if (saved.wants(0) && gates && !grad_enabled()) {
     grads[0] = apply_with<LinearInputGrad>({before}, g, w, x, kept);
   } else if (saved.wants(0)) {
-    grads[0] = gates ? where(gt(x, 0.0), matmul(g, w), 0.0) : matmul(g, w);
+    grads[0] = gates ? where(le(x, 0.0), operand(0.0), matmul(g, w)) : matmul(g, w);
   }
   // In a graph of gradients x has more readers than the one that gates: these get at it through a relu, which changes nothing else.
   linear_parameter_grads(saved, gates && grad_enabled() && x.defined() ? relu(x) : x, g, grads);

@@ -83,10 +83,10 @@ void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) 
 struct ReluGate {
   static constexpr bool kReadsX = true;
   Array y, g_residual;
-  double zero = 0;  // what is not above it was rounded to 0, or is below
+  double zero = 0;  // what is up to it was rounded to 0, or is below
 
   template <class C> __device__ C operator()(C g, C normal, std::int64_t place) const {
-    if (!y.data) return normal > static_cast<C>(zero) ? g : C(0);
+    if (!y.data) return normal <= static_cast<C>(zero) ? C(0) : g;
     const C result = y.load<C>(place);
     return op::Relu::gradient<C>(g, result, result);
   }

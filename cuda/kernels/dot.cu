@@ -1,5 +1,6 @@
 // The CUDA kernels of the inner products: reductions whose elements are products.
 #include "../../tensor/dispatch.h"
+#include "../../tensor/elementwise/formula.h"
 #include "../../tensor/ops/matmul.h"
 #include "../attach.h"
 #include "reduce.h"
@@ -14,7 +15,7 @@ template <class C> struct Total {
   Array out;
 
   __device__ State identity() const { return C(0); }
-  __device__ State combine(State a, State b) const { return a + b; }
+  __device__ State combine(State a, State b) const { return op::plus(a, b); }
   __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s); }
 };
 
@@ -29,8 +30,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
                      at_y = walk.has_result ? place_of(y.kept, walk.result) : 0;
   C sum = 0;
   walk.for_each([&](std::int64_t i) {
-    sum += load_element<C>(x.data, x.dtype, at_x + place_of(x.reduced, i)) *
-           load_element<C>(y.data, y.dtype, at_y + place_of(y.reduced, i));
+    sum = op::plus(sum, op::times(load_element<C>(x.data, x.dtype, at_x + place_of(x.reduced, i)),
+                                  load_element<C>(y.data, y.dtype, at_y + place_of(y.reduced, i))));
   });
   walk.finish(r, sums, sum, partial);
 }
@@ -43,7 +44,7 @@ void inner_products(Inputs in, Outputs out, const NoAttrs&) {
   const Tensor a = in[0].detach().expand(shape), b = in[1].detach().expand(shape);
   const std::uint32_t last = 1u << (shape.rank() - 1);
   Reduction x = reduction_of(a, last), y = reduction_of(b, last);
-  visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
+  visit_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Total<C> r{Array(out[0])};
     reduce_by(x, r, out[0].device(), [&](const Grid& grid, C* partial) {
       launch(&dot_kernel<C>, grid, current_stream(out[0].device()), x, y, r, partial);

@@ -48,11 +48,11 @@ struct GemmProblem {
   }
   template <class C>
   __device__ void store(const Entry& at, std::int64_t row, std::int64_t column, C sum) const {
-    C value = static_cast<C>(alpha) * sum;
+    C value = op::times(static_cast<C>(alpha), sum);
     if (beta != 0)
-      value = value +
-              static_cast<C>(beta) * load_element<C>(addend.data, addend.dtype,
-                                                     at.addend + row * addend.row + column * addend.column);
+      value = op::plus(value, op::times(static_cast<C>(beta), load_element<C>(addend.data, addend.dtype,
+                                                                              at.addend + row * addend.row +
+                                                                                  column * addend.column)));
     store_element<C>(c.data, c.dtype, at.c + row * c.row + column * c.column, value);
   }
 };
@@ -89,8 +89,7 @@ GemmProblem problem_of(const op::ProductPlan& plan) {
 
 void gemm(const op::ProductPlan& plan, Device device) {
   const GemmProblem problem = problem_of(plan);
-  visit_floating_compute(plan.c.dtype,
-                         [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
+  visit_compute(plan.c.dtype, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 }  // namespace mezzo::gpu

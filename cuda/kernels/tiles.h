@@ -12,7 +12,9 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
+#include "../../tensor/elementwise/formula.h"
 #include "../../tensor/tensor.h"
 #include "../device.h"
 #include "../lines.h"
@@ -24,6 +26,14 @@ inline constexpr int kTile = 64, kTileDepth = 16, kTileSide = 16, kTileOwn = kTi
 inline constexpr int kTileThreads = kTileSide * kTileSide;
 inline constexpr int kTileLoads = kTile * kTileDepth / kTileThreads;
 inline constexpr int kTilePitch = kTile + 1;  // so that the lanes of a store fall on different banks
+
+/** a * b + c: of floats rounded once, of integers modulo 2^64. */
+template <class C> __device__ inline C multiplied_and_added(C a, C b, C c) {
+  if constexpr (std::is_integral_v<C>)
+    return op::plus(op::times(a, b), c);
+  else
+    return fma(a, b, c);
+}
 
 /** How a problem is cut: terms per part, parts, and where partial sums go when there are several. */
 struct TileCut {
@@ -96,7 +106,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
       for (int i = 0; i < kTileOwn; ++i)
 #pragma unroll
-        for (int j = 0; j < kTileOwn; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
+        for (int j = 0; j < kTileOwn; ++j) sums[i][j] = multiplied_and_added(a[i], b[j], sums[i][j]);
     }
     __syncthreads();
   }
@@ -125,7 +135,7 @@ __global__ void __launch_bounds__(kTileThreads)
   if (index >= results) return;
   const C* partials = static_cast<const C*>(cut.partials) + index;
   C sum = partials[0];
-  for (std::int64_t part = 1; part < cut.parts; ++part) sum = sum + partials[part * results];
+  for (std::int64_t part = 1; part < cut.parts; ++part) sum = op::plus(sum, partials[part * results]);
   const std::int64_t of_entry = index % (problem.m * problem.n);
   problem.template store<C>(problem.entry(index / (problem.m * problem.n)), of_entry / problem.n,
                             of_entry % problem.n, sum);

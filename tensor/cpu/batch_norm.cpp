@@ -162,8 +162,8 @@ void backward(const BackwardOperands<C>& in, Outputs out, bool training, const G
 /** Lets g pass where relu let pass what was made of x. */
 template <class C> struct ReluGate {
   Normalising<C> norm;
-  C zero;  // what is not above it was rounded to 0, or is below
-  C operator()(C g, C x, std::int64_t c) const { return norm(x, c) > zero ? g : C(0); }
+  C zero;  // what is up to it was rounded to 0, or is below
+  C operator()(C g, C x, std::int64_t c) const { return norm(x, c) <= zero ? C(0) : g; }
 };
 
 template <class C> void relu_backward(Inputs in, Outputs out, bool training) {

@@ -1,5 +1,6 @@
 // Kernels of the inner products: long vectors in fixed chunks whose partial sums combine pairwise.
 #include "../dispatch.h"
+#include "../elementwise/formula.h"
 #include "../ops/matmul.h"
 #include "../parallel.h"
 #include "../row_major.h"
@@ -28,6 +29,13 @@ template <class T, class X> T dot_run(const X* x, const X* y, std::int64_t n) {
   T total = 0;
   for (int lane = 0; lane < S::kWidth; ++lane) total += all[lane];
   for (; i < n; ++i) total += static_cast<T>(x[i]) * static_cast<T>(y[i]);
+  return total;
+}
+
+/** Sum of products modulo 2^64. */
+std::int64_t integer_dot(const std::int64_t* x, const std::int64_t* y, std::int64_t n) {
+  std::int64_t total = 0;
+  for (std::int64_t i = 0; i < n; ++i) total = plus(total, times(x[i], y[i]));
   return total;
 }
 
@@ -83,6 +91,10 @@ void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
   const CastScope no_casts(nullptr);
   const DType compute = compute_dtype(out[0].dtype());
   const Tensor x = in[0].detach().to(compute).contiguous(), y = in[1].detach().to(compute).contiguous();
+  if (compute == DType::i64) {
+    const std::int64_t sum = integer_dot(x.data<std::int64_t>(), y.data<std::int64_t>(), x.numel());
+    return cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
+  }
   visit_floating(compute, [&]<class X, class T>(std::type_identity<X>, T) {
     if constexpr (std::is_same_v<X, T>) {
       const T sum = dot<T>(x.data<X>(), y.data<X>(), x.numel());
@@ -93,22 +105,38 @@ void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
 
 void Vecdot::cpu(Inputs in, Outputs out, const NoAttrs&) {
   const CastScope no_casts(nullptr);
-  const Tensor x = with_dense_rows(in[0]), y = with_dense_rows(in[1]);
+  const bool integers = is_integer(out[0].dtype());
+  const auto rows_of = [&](const Tensor& x) { return with_dense_rows(integers ? x.to(DType::i64) : x); };
+  const Tensor x = rows_of(in[0]), y = rows_of(in[1]);
   const Shape& result = out[0].shape();
   const Strides xs = row_strides(x, result), ys = row_strides(y, result);
   const std::int64_t n = x.shape().back();
-  visit_floating(out[0].dtype(), [&]<class X, class T>(std::type_identity<X>, T) {
-    X* to = out[0].data<X>();
-    const auto row = [&](std::int64_t index) {
+  const auto for_each_row = [&](auto&& row) {
+    const auto at = [&](std::int64_t index) {
       std::int64_t rest = index, at_x = 0, at_y = 0;
       for (int i = result.rank() - 1; i >= 0; --i) {
         at_x += rest % result[i] * xs[i];
         at_y += rest % result[i] * ys[i];
         rest /= result[i];
       }
-      to[index] = static_cast<X>(dot<T>(x.data<X>() + at_x, y.data<X>() + at_y, n));
+      row(index, at_x, at_y);
     };
-    parallel_for(out[0].numel(), row, static_cast<double>(out[0].numel()) * static_cast<double>(n) * 0.1);
+    parallel_for(out[0].numel(), at, static_cast<double>(out[0].numel()) * static_cast<double>(n) * 0.1);
+  };
+  if (integers) {
+    const std::int64_t *from_x = x.data<std::int64_t>(), *from_y = y.data<std::int64_t>();
+    return for_each_row([&](std::int64_t index, std::int64_t at_x, std::int64_t at_y) {
+      const std::int64_t sum = integer_dot(from_x + at_x, from_y + at_y, n);
+      const auto bytes = index * static_cast<std::int64_t>(item_size(out[0].dtype()));
+      cpu_kernels::convert(DType::i64, &sum, out[0].dtype(), static_cast<char*>(out[0].raw_data()) + bytes,
+                           1);
+    });
+  }
+  visit_floating(out[0].dtype(), [&]<class X, class T>(std::type_identity<X>, T) {
+    X* to = out[0].data<X>();
+    for_each_row([&](std::int64_t index, std::int64_t at_x, std::int64_t at_y) {
+      to[index] = static_cast<X>(dot<T>(x.data<X>() + at_x, y.data<X>() + at_y, n));
+    });
   });
 }
 

@@ -1,7 +1,10 @@
 // Kernels of the matrix products: batches run one by one, or are handed out to threads.
+#include <algorithm>
+
 #include "../ops/linear_chain.h"
 #include "../parallel.h"
 #include "gemm.h"
+#include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
@@ -32,8 +35,38 @@ struct Entry {
   }
 };
 
+/** The product of integers, modulo 2^bits of their type. */
+template <class T> void integer_product(const ProductPlan& plan, const Entry& at) {
+  const T *a = static_cast<const T*>(plan.a.data) + at.a, *b = static_cast<const T*>(plan.b.data) + at.b;
+  const T* addend = plan.beta == 0 ? nullptr : static_cast<const T*>(plan.addend.data) + at.addend;
+  T* c = static_cast<T*>(plan.c.data) + at.c;
+  const auto alpha = static_cast<std::int64_t>(plan.alpha), beta = static_cast<std::int64_t>(plan.beta);
+  const auto row = [&](std::int64_t i) {
+    const Workspace<std::int64_t> sums(plan.n);
+    std::int64_t* sum = sums.data();
+    std::fill_n(sum, plan.n, std::int64_t{0});
+    for (std::int64_t t = 0; t < plan.k; ++t) {
+      const std::int64_t factor = a[i * plan.a.row + t * plan.a.column];
+      const T* line = b + t * plan.b.row;
+      for (std::int64_t j = 0; j < plan.n; ++j)
+        sum[j] = op::plus(sum[j], op::times<std::int64_t>(factor, line[j * plan.b.column]));
+    }
+    for (std::int64_t j = 0; j < plan.n; ++j) {
+      std::int64_t value = op::times(alpha, sum[j]);
+      if (addend)
+        value = op::plus(value,
+                         op::times<std::int64_t>(beta, addend[i * plan.addend.row + j * plan.addend.column]));
+      c[i * plan.c.row + j * plan.c.column] = static_cast<T>(value);
+    }
+  };
+  parallel_for(plan.m, row, static_cast<double>(plan.m * plan.n) * static_cast<double>(plan.k) * 0.5);
+}
+
 void run_entry(const ProductPlan& plan, std::int64_t index) {
   const Entry at(plan, index);
+  if (plan.c.dtype == DType::u8) return integer_product<std::uint8_t>(plan, at);
+  if (plan.c.dtype == DType::i32) return integer_product<std::int32_t>(plan, at);
+  if (plan.c.dtype == DType::i64) return integer_product<std::int64_t>(plan, at);
   const Matrix c = matrix_at(plan.c, at.c);
   gemm(plan.m, plan.n, plan.k, matrix_at(plan.a, at.a), matrix_at(plan.b, at.b),
        {const_cast<void*>(c.data), c.dtype, c.row, c.column},

@@ -65,17 +65,25 @@ struct Gelu {
     if (attrs.form == Form::tanh) return x * sigmoid(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x)));
     return x * gaussian(x).below;
   }
+  /** The derivative of the tanh form at x <= 0, where sigmoid(u) and its derivatives keep their
+   *  digits. At -24 all of them are 0, in f64 too; further on powers of x would overflow. */
+  template <class V> MZ_HD static V left_slope(const V& any) {
+    const V x = select(any < -24, num<V>(-24), any), square = x * x;
+    const V s = sigmoid(V(num<V>(kSlope) * (x + num<V>(kCubic) * (square * x))));
+    return s + x * s * (1 - s) * (num<V>(kSlope) * (1 + num<V>(3 * kCubic) * square));
+  }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
     if (attrs.form == Form::tanh) {
-      const V s = sigmoid(V(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x))));
-      return g * (s + x * s * (1 - s) * (num<V>(kSlope) * (1 + num<V>(3 * kCubic) * (x * x))));
+      // The slopes at x and -x add up to 1.
+      const V left = left_slope(V(select(x > 0, V(-x), x)));
+      return g * select(x > 0, V(1 - left), left);
     }
     if constexpr (Scalar<V>) {
       const Gaussian<V> here = gaussian(x);
       return g * (here.below + x * (num<V>(kDensity) * here.bell));
     } else {
-      const V below = num<V>(0.5) * (1 + erf(V(x * num<V>(kSqrtHalf))));
-      return g * (below + x * (num<V>(kDensity) * exp(V(num<V>(-0.5) * x * x))));
+      const V b = bounded(x, 40), below = num<V>(0.5) * erfc(V(b * num<V>(-kSqrtHalf)));
+      return g * (below + b * (num<V>(kDensity) * exp(V(num<V>(-0.5) * b * b))));
     }
   }
 };
@@ -148,7 +156,7 @@ struct Hardtanh {
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
     const auto low = num<V>(attrs.low), high = num<V>(attrs.high);
-    return select((x > low) & (x < high), g, 0);
+    return select((x <= low) | (x >= high), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 
@@ -184,8 +192,8 @@ struct Mish {
     const V w = odds(x);
     return x * (w / (w + 2));
   }
-  template <class V> MZ_HD static V derivative(const V& x, const V&) {
-    const V w = odds(x), t = w / (w + 2);
+  template <class V> MZ_HD static V derivative(const V& any, const V&) {
+    const V x = bounded(V(select(any > 20, num<V>(20), any)), 800), w = odds(x), t = w / (w + 2);
     return t + x * sigmoid(x) * (1 + t) * (2 / (w + 2));
   }
 };
@@ -210,7 +218,9 @@ struct PreluGate {
 struct Relu {
   static constexpr OpTraits traits = integer_activation("relu", "max(x, 0)", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), V(0), x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return select(y > 0, g, 0); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return select(y <= 0, num<V>(0), g);  // nan passes, as in PyTorch
+  }
 };
 
 struct Relu6 {
@@ -219,7 +229,7 @@ struct Relu6 {
     return select(x <= V(0), V(0), select(x > V(6), V(6), x));
   }
   template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
-    return select((y > 0) & (y < 6), g, 0);
+    return select((y <= 0) | (y >= 6), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 
@@ -244,8 +254,8 @@ struct Silu {
   static constexpr OpTraits traits = activation("silu", "x * sigmoid(x)");
   template <class V> MZ_HD static V forward(const V& x) { return x * sigmoid(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) {
-    const V s = sigmoid(x);
-    return s * (1 + x * (1 - s));
+    const V b = bounded(x, 800), s = sigmoid(b);
+    return s * (1 + b * (1 - s));
   }
 };
 
@@ -317,7 +327,7 @@ struct Threshold {
     return select(x <= num<V>(attrs.threshold), num<V>(attrs.value), x);
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
-    return select(x > num<V>(attrs.threshold), g, 0);
+    return select(x <= num<V>(attrs.threshold), num<V>(0), g);  // nan passes, as in PyTorch
   }
 };
 

@@ -32,8 +32,16 @@ constexpr OpTraits division(std::string_view name, std::string_view summary, Nee
   return traits;
 }
 
+/** As binary; bools stay bools. */
+constexpr OpTraits boolean_binary(std::string_view name, std::string_view summary, Needs for_a = kNothing,
+                                  Needs for_b = kNothing) {
+  OpTraits traits = binary(name, summary, for_a, for_b);
+  traits.booleans = true;
+  return traits;
+}
+
 struct Add {
-  static constexpr OpTraits traits = binary("add", "a + alpha * b");
+  static constexpr OpTraits traits = boolean_binary("add", "a + alpha * b");
   struct Attrs {
     double alpha = 1;
   };
@@ -109,13 +117,16 @@ struct Atan2 {
                                    .in_place = true};
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return atan2(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
-    const V squares = a * a + b * b;
-    const auto origin = squares == 0;
-    const V quotient = g / select(origin, num<V>(1), squares);
+    // Divided by the larger of both, squares neither overflow nor vanish.
+    const V size_a = select(a < 0, V(-a), a), size_b = select(b < 0, V(-b), b);
+    const V larger = constant(V(select(size_a > size_b, size_a, size_b)));
+    const V size = select((larger > 0) & (larger < INFINITY), larger, 1);
+    const V y = a / size, x = b / size, squares = y * y + x * x;
+    const V quotient = g / select(squares == 0, num<V>(1), squares) / size;
     if constexpr (I == 0)
-      return select(origin, num<V>(0), quotient * b);
+      return select(squares == 0, num<V>(0), quotient * x);
     else
-      return select(origin, num<V>(0), -quotient * a);
+      return select(squares == 0, num<V>(0), -quotient * y);
   }
 };
 
@@ -163,7 +174,7 @@ struct Fmod {
     if constexpr (I == 0)
       return g;
     else
-      return -g * trunc(V(a / b));
+      return -g * constant(V(trunc(V(a / b))));
   }
 };
 
@@ -190,9 +201,8 @@ struct Lerp {
 
 struct Maximum {
   static constexpr OpTraits traits = [] {
-    OpTraits t = binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t = boolean_binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
     t.in_place = false;
-    t.booleans = true;
     return t;
   }();
   template <class V> MZ_HD static V forward(const V& a, const V& b) {
@@ -206,9 +216,9 @@ struct Maximum {
 
 struct Minimum {
   static constexpr OpTraits traits = [] {
-    OpTraits t = binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t =
+        boolean_binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
     t.in_place = false;
-    t.booleans = true;
     return t;
   }();
   template <class V> MZ_HD static V forward(const V& a, const V& b) {
@@ -221,7 +231,7 @@ struct Minimum {
 };
 
 struct Mul {
-  static constexpr OpTraits traits = binary("mul", "product of elements", input(1), input(0));
+  static constexpr OpTraits traits = boolean_binary("mul", "product of elements", input(1), input(0));
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return times(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     if constexpr (I == 0)
@@ -246,7 +256,7 @@ struct Remainder {
     if constexpr (I == 0)
       return g;
     else
-      return -g * floor(V(a / b));
+      return -g * constant(V(floor(V(a / b))));
   }
 };
 

@@ -1,4 +1,5 @@
 // What the elementwise ops refuse beyond the rules common to all.
+#include "../dispatch.h"
 #include "../elementwise.h"
 #include "../text.h"
 
@@ -19,7 +20,13 @@ void check_factor(Inputs in, const OpTraits& traits, const char* attribute, doub
 
 }  // namespace
 
-void Add::check(Inputs in, const Attrs& attrs) { check_factor(in, traits, "alpha", attrs.alpha); }
+void Add::check(Inputs in, const Attrs& attrs) {
+  check_factor(in, traits, "alpha", attrs.alpha);
+  if (promoted_dtype(in) == DType::boolean && attrs.alpha != 0 && attrs.alpha != 1)
+    fail<ValueError>(traits.name, {.what = "alpha is no bool, but the operands are",
+                                   .got = str("alpha ", attrs.alpha, " for ", str(in)),
+                                   .expected = "0 or 1"});
+}
 
 void Addcmul::check(Inputs in, const Attrs& attrs) { check_factor(in, traits, "value", attrs.value); }
 

@@ -37,6 +37,23 @@ template <Scalar V> MZ_HD constexpr V select(bool condition, V a, std::type_iden
   return condition ? a : b;
 }
 
+/** x, for formulas in which exponentials of x are 0 or 1 beyond `size`: at V = Tensor finite values
+ *  are limited to [-size, size], so that derivatives do not multiply 0 by an overflow. */
+template <class V> MZ_HD V bounded(const V& x, double size) {
+  if constexpr (Scalar<V>)
+    return static_cast<void>(size), x;
+  else
+    return select((x > size) & (x < INFINITY), size, select((x < -size) & (x > -INFINITY), -size, x));
+}
+
+/** x, through which no gradient goes. */
+template <class V> MZ_HD V constant(const V& x) {
+  if constexpr (Scalar<V>)
+    return x;
+  else
+    return x.detach();
+}
+
 /** The gradient of steps: for tensors the public function of the same name. */
 template <Scalar V> MZ_HD constexpr V zeros_like(const V&) { return V(0); }
 

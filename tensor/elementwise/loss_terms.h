@@ -77,7 +77,8 @@ struct SmoothAbsoluteError {
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     const auto beta = num<V>(attrs.beta);
     const V up = detail::towards<I>(g), d = x - t;
-    return select(d >= beta, up, select(d <= -beta, V(-up), V(up * d / beta)));
+    const V inner = select((d >= beta) | (d <= -beta), num<V>(0), d);
+    return select(d >= beta, up, select(d <= -beta, V(-up), V(up * inner / beta)));
   }
 };
 
@@ -94,7 +95,8 @@ struct HuberError {
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     const auto delta = num<V>(attrs.delta);
     const V up = detail::towards<I>(g), d = x - t;
-    return select(d > delta, V(up * delta), select(d < -delta, V(up * -delta), V(up * d)));
+    const V inner = select((d > delta) | (d < -delta), num<V>(0), d);
+    return select(d > delta, V(up * delta), select(d < -delta, V(up * -delta), V(up * inner)));
   }
 };
 

@@ -16,20 +16,33 @@ struct Clamp {
                                              input(0) | input(1) | input(2)},
                                    .in_place = true,
                                    .integers = Integers::keep};
-  struct Attrs {};
+  /** The share of the gradient that x gets where it is exactly a limit: 0 for a number, 1/2 for a
+   *  tensor, 1 where the limit only stands for none. */
+  struct Attrs {
+    double at_low = 1, at_high = 1;
+  };
   static void check(Inputs in, const Attrs& attrs);
   template <class V> MZ_HD static V forward(const V& x, const V& low, const V& high, const Attrs&) {
     const V raised = select((x < low) | (low != low), low, x);
     return select((raised > high) | (high != high), high, raised);
   }
   template <int I, class V>
-  MZ_HD static V gradient(const V& g, const V& x, const V& low, const V& high, const Attrs&) {
-    if constexpr (I == 0)
-      return select((x >= low) & (x <= high), g, 0);
-    else if constexpr (I == 1)
-      return select((x < low) & (low <= high), g, 0);
-    else
-      return select((x > high) | (low > high), g, 0);
+  MZ_HD static V gradient(const V& g, const V& x, const V& low, const V& high, const Attrs& attrs) {
+    const auto ties_low = (x == low) & (x < high), ties_high = (x == high) & (x > low);
+    if constexpr (I == 0) {
+      // Between two equal tensors x keeps all of it.
+      const double at_both = attrs.at_low * attrs.at_high > 0 ? 1 : 0;
+      const V tied = select(ties_low, V(num<V>(attrs.at_low) * g),
+                            select(ties_high, V(num<V>(attrs.at_high) * g),
+                                   select((x == low) & (x == high), V(num<V>(at_both) * g), 0)));
+      return select((x > low) & (x < high), g, tied);
+    } else if constexpr (I == 1) {
+      const V tied = select(ties_low, V(num<V>(1 - attrs.at_low) * g), 0);
+      return select((x < low) & (low <= high), g, tied);
+    } else {
+      const V tied = select(ties_high, V(num<V>(1 - attrs.at_high) * g), 0);
+      return select((x > high) | (low > high), g, tied);
+    }
   }
 };
 

@@ -1,6 +1,8 @@
 // Shape rules of the added matrix products.
 #include "addmm.h"
 
+#include <cmath>
+
 #include "../text.h"
 #include "require.h"
 
@@ -26,39 +28,45 @@ void require_factors(const char* op, Inputs in, int rank_a, int rank_b) {
                           .expected = str("the last size of the first factor, ", a.back())});
 }
 
-OutSpecs added(const char* op, Inputs in, const Shape& result) {
+OutSpecs added(const char* op, Inputs in, const Shape& result, const AddmmAttrs& attrs) {
   if (!is_expandable(in[0].shape(), result))
     fail<ShapeError>(op, {.what = "the added tensor does not broadcast to the product",
                           .got = str(in),
                           .expected = str("what broadcasts to ", result)});
-  return {{result, require_one_floating_dtype(op, in)}};
+  const DType dtype = require_one_number_dtype(op, in);
+  if (!is_floating(dtype) && (attrs.beta != std::trunc(attrs.beta) || attrs.alpha != std::trunc(attrs.alpha)))
+    fail<ValueError>(op, {.what = "a factor is not an integer, but the operands are",
+                          .got = str("beta ", attrs.beta, ", alpha ", attrs.alpha, " for ", str(in)),
+                          .expected = "integers",
+                          .hint = "use x.to(f32)"});
+  return {{result, dtype}};
 }
 
 }  // namespace
 
-OutSpecs Addbmm::infer(Inputs in, const Attrs&) {
+OutSpecs Addbmm::infer(Inputs in, const Attrs& attrs) {
   require_factors("addbmm", in, 3, 3);
-  return added("addbmm", in, {in[1].shape()[1], in[2].shape()[2]});
+  return added("addbmm", in, {in[1].shape()[1], in[2].shape()[2]}, attrs);
 }
 
-OutSpecs Addmm::infer(Inputs in, const Attrs&) {
+OutSpecs Addmm::infer(Inputs in, const Attrs& attrs) {
   require_factors("addmm", in, 2, 2);
-  return added("addmm", in, {in[1].shape()[0], in[2].shape()[1]});
+  return added("addmm", in, {in[1].shape()[0], in[2].shape()[1]}, attrs);
 }
 
-OutSpecs Addmv::infer(Inputs in, const Attrs&) {
+OutSpecs Addmv::infer(Inputs in, const Attrs& attrs) {
   require_factors("addmv", in, 2, 1);
-  return added("addmv", in, {in[1].shape()[0]});
+  return added("addmv", in, {in[1].shape()[0]}, attrs);
 }
 
-OutSpecs Addr::infer(Inputs in, const Attrs&) {
+OutSpecs Addr::infer(Inputs in, const Attrs& attrs) {
   require_factors("addr", in, 1, 1);
-  return added("addr", in, {in[1].shape()[0], in[2].shape()[0]});
+  return added("addr", in, {in[1].shape()[0], in[2].shape()[0]}, attrs);
 }
 
-OutSpecs Baddbmm::infer(Inputs in, const Attrs&) {
+OutSpecs Baddbmm::infer(Inputs in, const Attrs& attrs) {
   require_factors("baddbmm", in, 3, 3);
-  return added("baddbmm", in, {in[1].shape()[0], in[1].shape()[1], in[2].shape()[2]});
+  return added("baddbmm", in, {in[1].shape()[0], in[1].shape()[1], in[2].shape()[2]}, attrs);
 }
 
 }  // namespace mezzo::op

@@ -19,7 +19,8 @@ struct Addbmm {
                                    .summary = "beta C + alpha times the sum of all A_b B_b",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -32,7 +33,8 @@ struct Addmm {
                                    .summary = "beta C + alpha A B",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -45,7 +47,8 @@ struct Addmv {
                                    .summary = "beta c + alpha A v",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -59,7 +62,8 @@ struct Addr {
                                    .summary = "beta C + alpha u v^T",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
@@ -72,7 +76,8 @@ struct Baddbmm {
                                    .summary = "beta C_b + alpha A_b B_b for each pair of matrices",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

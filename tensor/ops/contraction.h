@@ -16,7 +16,8 @@ struct Bilinear {
   static constexpr OpTraits traits{.name = "bilinear",
                                    .precision = Precision::widest,
                                    .summary = "x1^T W x2 + b for each matrix of the weight",
-                                   .inputs = 4};
+                                   .inputs = 4,
+                                   .integers = Integers::keep};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
@@ -25,7 +26,8 @@ struct ChainMatmul {
   static constexpr OpTraits traits{.name = "chain_matmul",
                                    .precision = Precision::low,
                                    .summary = "product of a list of matrices",
-                                   .inputs = kVariadic};
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
@@ -34,7 +36,8 @@ struct Einsum {
   static constexpr OpTraits traits{.name = "einsum",
                                    .precision = Precision::low,
                                    .summary = "sum of products over labelled dimensions",
-                                   .inputs = kVariadic};
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep};
   struct Attrs {
     std::string equation;
   };
@@ -46,7 +49,8 @@ struct MultiDot {
   static constexpr OpTraits traits{.name = "multi_dot",
                                    .precision = Precision::low,
                                    .summary = "product of a list of matrices in the cheapest order",
-                                   .inputs = kVariadic};
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
@@ -55,7 +59,8 @@ struct Tensordot {
   static constexpr OpTraits traits{.name = "tensordot",
                                    .precision = Precision::widest,
                                    .summary = "sum of products over pairs of dimensions",
-                                   .inputs = 2};
+                                   .inputs = 2,
+                                   .integers = Integers::keep};
   struct Attrs {
     std::optional<std::int64_t> count = {};
     std::vector<std::int64_t> a = {}, b = {};

@@ -30,7 +30,7 @@ OutSpecs Mm::infer(Inputs in, const NoAttrs&) {
   require_rank("mm", in, 0, 2, "a matrix");
   require_rank("mm", in, 1, 2, "a matrix");
   require_inner("mm", in, in[0].shape()[1], in[1].shape()[0]);
-  return {{{in[0].shape()[0], in[1].shape()[1]}, require_one_floating_dtype("mm", in)}};
+  return {{{in[0].shape()[0], in[1].shape()[1]}, require_one_number_dtype("mm", in)}};
 }
 
 OutSpecs Bmm::infer(Inputs in, const NoAttrs&) {
@@ -42,14 +42,14 @@ OutSpecs Bmm::infer(Inputs in, const NoAttrs&) {
                              .expected = "equal first sizes",
                              .hint = "matmul broadcasts"});
   require_inner("bmm", in, in[0].shape()[2], in[1].shape()[1]);
-  return {{{in[0].shape()[0], in[0].shape()[1], in[1].shape()[2]}, require_one_floating_dtype("bmm", in)}};
+  return {{{in[0].shape()[0], in[0].shape()[1], in[1].shape()[2]}, require_one_number_dtype("bmm", in)}};
 }
 
 OutSpecs Mv::infer(Inputs in, const NoAttrs&) {
   require_rank("mv", in, 0, 2, "a matrix");
   require_rank("mv", in, 1, 1, "a vector");
   require_inner("mv", in, in[0].shape()[1], in[1].shape()[0]);
-  return {{{in[0].shape()[0]}, require_one_floating_dtype("mv", in)}};
+  return {{{in[0].shape()[0]}, require_one_number_dtype("mv", in)}};
 }
 
 OutSpecs MatMul::infer(Inputs in, const Attrs&) {
@@ -60,7 +60,7 @@ OutSpecs MatMul::infer(Inputs in, const Attrs&) {
                                 .expected = "at least one dimension each",
                                 .hint = "use a * b"});
   require_inner("matmul", in, a.back(), b.rank() == 1 ? b[0] : b[b.rank() - 2]);
-  const DType dtype = require_one_floating_dtype("matmul", in);
+  const DType dtype = require_one_number_dtype("matmul", in);
   const auto batch_of = [](const Shape& x) {
     Shape batch = x;
     for (int i = 0; i < 2 && batch.rank() > 0; ++i) batch.erase(batch.rank() - 1);
@@ -92,7 +92,7 @@ OutSpecs Linear::infer(Inputs in, const NoAttrs&) {
     fail<ShapeError>("linear", {.what = "the bias does not fit the result",
                                 .got = str("bias ", b, " for a result of shape ", shape),
                                 .expected = str("[", w.shape()[0], "] or what broadcasts to the result")});
-  return {{shape, require_one_floating_dtype("linear", in)}};
+  return {{shape, require_one_number_dtype("linear", in)}};
 }
 
 OutSpecs Dot::infer(Inputs in, const NoAttrs&) {
@@ -100,7 +100,7 @@ OutSpecs Dot::infer(Inputs in, const NoAttrs&) {
   require_rank("dot", in, 1, 1, "a vector");
   require_inner("dot", in, in[0].shape()[0], in[1].shape()[0]);
   const DType dtype = promoted_dtype(in);
-  if (!is_floating(dtype)) require_one_floating_dtype("dot", in);
+  if (!is_floating(dtype)) require_one_number_dtype("dot", in);
   return {{{}, dtype}};
 }
 
@@ -113,7 +113,7 @@ OutSpecs Vecdot::infer(Inputs in, const NoAttrs&) {
   require_inner("vecdot", in, in[0].shape().back(), in[1].shape().back());
   Shape shape = broadcast_shapes(in[0].shape(), in[1].shape(), "vecdot");
   shape.erase(shape.rank() - 1);
-  return {{shape, require_one_floating_dtype("vecdot", in)}};
+  return {{shape, require_one_number_dtype("vecdot", in)}};
 }
 
 }  // namespace mezzo::op

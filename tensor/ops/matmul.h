@@ -13,7 +13,8 @@ struct Bmm {
                                    .precision = Precision::low,
                                    .summary = "products of two equally long lists of matrices",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -25,7 +26,8 @@ struct Dot {
                                    .precision = Precision::widest,
                                    .summary = "inner product of two vectors",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -37,7 +39,8 @@ struct Linear {
                                    .precision = Precision::low,
                                    .summary = "x W^T + b over the last dimension",
                                    .inputs = 3,
-                                   .needs = {input(1), input(0), kNothing}};
+                                   .needs = {input(1), input(0), kNothing},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -49,7 +52,8 @@ struct MatMul {
                                    .precision = Precision::low,
                                    .summary = "matrix product, batches broadcast",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   struct Attrs {
     double alpha = 1;  // of the gradients of addmm and its kin: one rounding for product and factor together
   };
@@ -64,7 +68,8 @@ struct Mm {
                                    .precision = Precision::low,
                                    .summary = "product of two matrices",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -76,7 +81,8 @@ struct Mv {
                                    .precision = Precision::low,
                                    .summary = "product of a matrix and a vector",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -88,7 +94,8 @@ struct Vecdot {
                                    .precision = Precision::low,
                                    .summary = "inner products along the last dimension",
                                    .inputs = 2,
-                                   .needs = {input(1), input(0)}};
+                                   .needs = {input(1), input(0)},
+                                   .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);
   static Grads backward(const Saved& saved, const Grads& gy);

@@ -16,14 +16,17 @@ std::string texts_of_defined(Inputs in) {
 /** What to convert to: the narrowest floating dtype present, as a cast would; f64 operands have to come down. */
 std::string cure(Inputs in) {
   DType narrowest = DType::f64;
-  bool has_f64 = false, has_floating = false;
+  bool has_f64 = false, has_floating = false, has_others = false;
   for (const Tensor& x : in) {
-    if (!x.defined() || !is_floating(x.dtype())) continue;
+    if (!x.defined()) continue;
+    has_others = has_others || !is_floating(x.dtype());
+    if (!is_floating(x.dtype())) continue;
     has_floating = true;
     has_f64 = has_f64 || x.dtype() == DType::f64;
     if (x.dtype() < narrowest) narrowest = x.dtype();
   }
   if (!has_floating) return "use x.to(f32)";
+  if (has_others) return str("use x.to(", narrowest, ")");
   if (has_f64) return str("f64 is never cast automatically: use x.to(", narrowest, ")");
   return str("run under amp or use x.to(", narrowest, ")");
 }
@@ -34,24 +37,34 @@ void require_defined(std::string_view op, const Tensor& x) {
   if (!x.defined()) fail<ValueError>(op, {.what = "operand 0 is undefined", .expected = "a tensor"});
 }
 
-DType require_one_floating_dtype(std::string_view op, Inputs in) {
+namespace {
+
+DType require_one_dtype(std::string_view op, Inputs in, bool takes_integers) {
   const Tensor* first = nullptr;
   for (const Tensor& x : in) {
     if (!x.defined()) continue;
-    if (!is_floating(x.dtype()))
+    if (!is_floating(x.dtype()) && !(takes_integers && is_integer(x.dtype())))
       fail<DtypeError>(op, {.what = str("not defined for ", x.dtype()),
                             .got = texts_of_defined(in),
-                            .expected = "floating operands",
+                            .expected = takes_integers ? "numbers" : "floating operands",
                             .hint = cure(in)});
     if (!first) first = &x;
     if (x.dtype() == first->dtype()) continue;
     fail<DtypeError>(op, {.what = "dtypes differ and casts are off",
                           .got = texts_of_defined(in),
                           .expected = "one dtype",
-                          .hint = cure(in)});
+                          .hint = is_floating(promote(x.dtype(), first->dtype()))
+                                      ? cure(in)
+                                      : str("use x.to(", promote(x.dtype(), first->dtype()), ")")});
   }
   return first->dtype();
 }
+
+}  // namespace
+
+DType require_one_floating_dtype(std::string_view op, Inputs in) { return require_one_dtype(op, in, false); }
+
+DType require_one_number_dtype(std::string_view op, Inputs in) { return require_one_dtype(op, in, true); }
 
 void require_floating_operands(std::string_view op, Inputs in) {
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -15,6 +15,9 @@ MZ_API void require_defined(std::string_view op, const Tensor& x);
 /** The one floating dtype that all defined operands share. Errors: DtypeError naming them, with the cure. */
 MZ_API DType require_one_floating_dtype(std::string_view op, Inputs in);
 
+/** The same where integers are taken too; bools are not. */
+MZ_API DType require_one_number_dtype(std::string_view op, Inputs in);
+
 /** Errors: ValueError where an operand is undefined, DtypeError where one is not floating; naming `op`. */
 MZ_API void require_floating_operands(std::string_view op, Inputs in);
 

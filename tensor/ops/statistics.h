@@ -7,12 +7,14 @@
 
 namespace mezzo::op {
 
-/** log(sum(exp(x))), shifted by the maximum where that is finite. Floating only. */
+/** log(sum(exp(x))), shifted by the maximum where that is finite; integers and bools give f32. */
 struct LogSumExp {
   static constexpr OpTraits traits{.name = "logsumexp",
                                    .precision = Precision::full,
                                    .summary = "logarithm of the sum of exponentials",
-                                   .needs = {input(0) | output(0)}};
+                                   .needs = {input(0) | output(0)},
+                                   .integers = Integers::keep,
+                                   .booleans = true};
   using Attrs = ReduceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

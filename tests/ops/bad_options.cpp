@@ -41,7 +41,7 @@ const std::vector<BadCallRow> kReductions{
     BAD(IndexError, cumsum(m, 2)),
     BAD(IndexError, cumprod(m, -3)),
     BAD(IndexError, logsumexp(m, 2)),
-    BAD(DtypeError, logsumexp(i, 0)),
+    BAD(DtypeError, log_softmax(i, 0)),
     BAD(IndexError, softmax(m, 2)),
     BAD(IndexError, log_softmax(m, -3)),
     BAD(IndexError, softmin(m, 4)),
