@@ -25,7 +25,7 @@ std::string cure(Inputs in) {
   }
   if (!has_floating) return "use x.to(f32)";
   if (has_f64) return str("f64 is never cast automatically: use x.to(", narrowest, ")");
-  return str("run under amp or use x.to(", narrowest, ")");
+  return str("use x.to(", narrowest, "), or amp::autocast around the call");
 }
 
 }  // namespace
@@ -45,10 +45,9 @@ DType require_one_floating_dtype(std::string_view op, Inputs in) {
                             .hint = cure(in)});
     if (!first) first = &x;
     if (x.dtype() == first->dtype()) continue;
-    fail<DtypeError>(op, {.what = "dtypes differ and casts are off",
-                          .got = texts_of_defined(in),
-                          .expected = "one dtype",
-                          .hint = cure(in)});
+    fail<DtypeError>(
+        op,
+        {.what = "dtypes differ", .got = texts_of_defined(in), .expected = "one dtype", .hint = cure(in)});
   }
   return first->dtype();
 }
