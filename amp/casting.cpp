@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "../tensor/guard_list.h"
 #include "../tensor/log.h"
 #include "../tensor/text.h"
 #include "custom_function.h"
@@ -94,13 +95,7 @@ void ThreadCasts::open(GuardFrame& frame) {
 }
 
 void ThreadCasts::close(GuardFrame& frame) noexcept {
-  if (guard_ == &frame) {
-    guard_ = frame.outer;
-  } else {
-    log_text(Severity::error, "autocast: guards must close in reverse order of opening");
-    for (GuardFrame* inner = guard_; inner; inner = inner->outer)
-      if (inner->outer == &frame) inner->outer = frame.outer;
-  }
+  close_guard(guard_, frame, &GuardFrame::outer, "autocast: guards must close in reverse order of opening");
   quietly([&] {
     if (!guard_) region_cache_.clear();
     refresh();

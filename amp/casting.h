@@ -92,6 +92,8 @@ struct CastReason {
 
 /** Writes down casts; see trace.h. */
 struct MZ_API CastLedger {
+  CastLedger* outer = nullptr;  // the one that was the thread's before
+
   virtual void note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) = 0;
 
  protected:

@@ -90,6 +90,7 @@ struct LoadedCheckpoint {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   CheckpointMetadata metadata = {};
+  std::vector<std::string> passed_over = {};  // why better ones were not taken, as logged
 };
 
 /** Saves a training as DIRECTORY/step-NNNNNN, makes DIRECTORY/latest name it, and returns its path. DIRECTORY is made where it is missing.
@@ -105,8 +106,10 @@ MZ_API std::string save_checkpoint(const std::string& directory, const Training&
                                    const SaveCheckpointOptions& options = {});
 
 /** Puts a saved training back: the models, optimizers, sessions and the rest that `training` names go on as if they had never stopped, with
- *  identical bits. `path` is a step's directory, or one of steps: then the one that `latest` names is taken, and where it is damaged the log says
- *  so and the newest good one is. Build and initialise everything as it was before; gradients, scaled ones and skips that wait are dropped.
+ *  identical bits. `path` is a step's directory, or one of steps: then the one that `latest` names
+ *  is taken. Links are followed. Where it is missing or damaged, or `latest` names none, the newest
+ *  good one before it is taken; the log and `passed_over` of the result say so. Build and
+ *  initialise everything as it was before; gradients, scaled ones and skips that wait are dropped.
  *  Errors: ValueError that lists all that differs: names, shapes, types, optimizers, losses, data set, level (unless allowed: then the log
  *  says what was converted or dropped); FormatError and IoError naming file and reason for a damaged checkpoint, or where there is none;
  *  StateError inside an open scope; Unsupported in a build without JSON. Nothing has changed then. */

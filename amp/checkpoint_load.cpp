@@ -23,7 +23,7 @@ constexpr std::string_view kOp = "load_checkpoint";
 NamedTensors read_file(const std::string& path, const std::string& name, const io::FileFacts& expected) {
   const io::ByteReader file(std::string(kOp), path + "/" + name);
   const auto text = [](const io::FileFacts& facts) {
-    return str(facts.bytes, " bytes with checksum ", facts.crc);
+    return str(facts.bytes, " bytes with checksum ", crc_text(facts.crc));
   };
   io::FileFacts facts{.bytes = file.size()};
   if (facts.bytes == expected.bytes) facts = io::facts_of(file);
@@ -49,10 +49,16 @@ bool is_step(const std::string& path) {
          ::lstat(str(path, "/", io::kStateFile).c_str(), &facts) == 0;
 }
 
-/** The best step of a directory that is whole; the log says which were not. */
-ReadCheckpoint read_best(const std::string& directory) {
+/** The best step of a directory that is whole; the log and `passed_over` say which were not. */
+ReadCheckpoint read_best(const std::string& directory, std::vector<std::string>& passed_over) {
+  const auto pass_over = [&](std::string text) {
+    log_text(Severity::warning, text);
+    passed_over.push_back(std::move(text));
+  };
+  const io::StepList steps = io::steps_best_first(kOp, directory);
+  if (!steps.latest_error.empty()) pass_over(steps.latest_error + "; the newest checkpoint is tried");
   std::string first;
-  for (const std::string& step : io::steps_best_first(kOp, directory)) {
+  for (const std::string& step : steps.best_first) {
     std::string text;
     try {
       return read_step(directory + "/" + step);
@@ -61,7 +67,7 @@ ReadCheckpoint read_best(const std::string& directory) {
     } catch (const FormatError& error) {
       text = error.what();
     }
-    log_text(Severity::warning, text + "; the next older checkpoint is tried");
+    pass_over(text + "; the next older checkpoint is tried");
     if (first.empty()) first = text;
   }
   const std::string subject = str(kOp, "(", directory, ")");
@@ -123,11 +129,13 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
   require_valid_parts(kOp, training);
   for (const auto& session : training.session) require_no_scope(kOp, session.object->core());
   const std::string place = without_slash(path);
-  ReadCheckpoint saved = is_step(place) ? read_step(place) : read_best(place);
+  std::vector<std::string> passed_over;
+  ReadCheckpoint saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
   const Fit fit = fit_to(training, saved, options);
   for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
   apply(training, saved, fit);
-  return {saved.path, saved.state.step, saved.state.epoch, std::move(saved.state.metadata)};
+  return {saved.path, saved.state.step, saved.state.epoch, std::move(saved.state.metadata),
+          std::move(passed_over)};
 }
 
 }  // namespace mezzo::amp

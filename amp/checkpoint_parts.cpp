@@ -78,8 +78,8 @@ void require_sessions(std::string_view op, const Training& training) {
                             .hint = kHint});
   }
   for (const auto& model : training.model)
-    for (const nn::NamedModule& entry : model.object->named_modules())
-      if (const void* owner = entry.module.attached_to(); owner && !takes_part(training, owner))
+    for (const nn::Module& module : model.object->modules())
+      if (const void* owner = module.attached_to(); owner && !takes_part(training, owner))
         fail<ValueError>(op, {.what = "a model belongs to a session that takes no part",
                               .got = std::string(model.object->kind()),
                               .hint = kHint});

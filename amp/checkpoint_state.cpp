@@ -24,13 +24,6 @@ constexpr int kDepth = 5;  // objects in each other: sessions, one of them, its 
 
 // ---- checksums --------------------------------------------------------------------------------------------------------
 
-std::string crc_text(std::uint32_t crc) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string text;
-  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[crc >> shift & 15];
-  return text;
-}
-
 std::uint32_t read_crc(const JsonField& field) {
   const std::string& text = field.text();
   std::uint32_t crc = 0;
@@ -192,6 +185,13 @@ void read_files(const JsonField& field, CheckpointState& state) {
 }
 
 }  // namespace
+
+std::string crc_text(std::uint32_t crc) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string text;
+  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[crc >> shift & 15];
+  return text;
+}
 
 std::string state_text(const CheckpointState& s) {
   const JsonValue::Object members{{"schema", JsonValue::whole(kSchema)},

@@ -54,6 +54,8 @@ CheckpointState state_of(const Training& training);
 std::map<std::string, std::string> options_of(const Session& session);
 SavedLoader saved_loader(const data::Batches& loader);
 
+/** A checksum as state.json has it: 8 hexadecimal digits. */
+std::string crc_text(std::uint32_t crc);
 /** The text of state.json; it ends with a checksum of itself. */
 std::string state_text(const CheckpointState& state);
 /** Errors: FormatError naming file, place and reason; Unsupported in a build without JSON. */

@@ -25,8 +25,8 @@ Conversion::Conversion(std::span<const nn::Module> models, const Properties& pro
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   for (const nn::Module& model : models)
-    for (const nn::NamedModule& entry : model.named_modules())
-      plan_module(entry.module, *dtype, properties.keep_batchnorm_fp32.value_or(false));
+    for (const nn::Module& module : model.modules())
+      plan_module(module, *dtype, properties.keep_batchnorm_fp32.value_or(false));
 }
 
 void Conversion::plan_module(const nn::Module& module, DType dtype, bool keep_batchnorm) {
@@ -145,9 +145,9 @@ void attach_models(const std::shared_ptr<SessionCore>& core) {
   const auto rule = in ? std::make_shared<const Fp32State>(core) : nullptr;
   for (const nn::Module& model : core->models) {
     model.set_call_wrapper(wrapper);
-    for (const nn::NamedModule& entry : model.named_modules()) {
-      entry.module.set_state_rule(rule);
-      entry.module.set_attached_to(core.get());
+    for (const nn::Module& module : model.modules()) {
+      module.set_state_rule(rule);
+      module.set_attached_to(core.get());
     }
   }
 }
@@ -155,9 +155,9 @@ void attach_models(const std::shared_ptr<SessionCore>& core) {
 void detach_models(SessionCore& core) {
   for (const nn::Module& model : core.models) {
     model.set_call_wrapper(nullptr);
-    for (const nn::NamedModule& entry : model.named_modules()) {
-      entry.module.set_state_rule(nullptr);
-      entry.module.set_attached_to(nullptr);
+    for (const nn::Module& module : model.modules()) {
+      module.set_state_rule(nullptr);
+      module.set_attached_to(nullptr);
     }
   }
   core.models.clear();

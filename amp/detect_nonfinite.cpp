@@ -43,7 +43,7 @@ void detect_nonfinite::enter_backward(const OpRow& row) {
 
 void detect_nonfinite::leave_backward(const OpRow& row, Inputs gy, Inputs gradients) {
   NestedTrace::leave_backward(row, gy, gradients);
-  if (--rules_ == 0) judge(str(row.traits.name, " backward"), gy, gradients);
+  if (rules_ > 0 && --rules_ == 0) judge(str(row.traits.name, " backward"), gy, gradients);
 }
 
 void detect_nonfinite::judge(const std::string& op, Inputs in, Inputs out) {

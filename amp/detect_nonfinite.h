@@ -33,6 +33,8 @@ struct MZ_API NonfiniteReport {
  *  It only watches: values and errors stay as they are. Costs a pass over every operand and result, and on a device a synchronisation per op. */
 class MZ_API detect_nonfinite final : public NestedTrace {
  public:
+  detect_nonfinite() : NestedTrace("detect_nonfinite: guards must close in reverse order of opening") {}
+
   /** Empty while nothing was found. */
   const std::optional<NonfiniteReport>& report() const { return report_; }
   /** Forgets the report, so that the next one is caught. */

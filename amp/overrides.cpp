@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../tensor/error.h"
+#include "../tensor/guard_list.h"
 #include "../tensor/near_names.h"
 #include "../tensor/registry.h"
 #include "../tensor/text.h"
@@ -26,7 +27,7 @@ Registrations& registrations() {
   return instance;
 }
 
-thread_local const policy_override* innermost = nullptr;
+thread_local policy_override* innermost = nullptr;
 
 const OpRow& public_op(std::string_view function, std::string_view name) {
   const OpRow* row = find_op(name);
@@ -76,7 +77,10 @@ policy_override::policy_override(std::initializer_list<std::pair<std::string_vie
   innermost = this;
 }
 
-policy_override::~policy_override() { innermost = outer_; }
+policy_override::~policy_override() {
+  close_guard(innermost, *this, &policy_override::outer_,
+              "policy_override: guards must close in reverse order of opening");
+}
 
 Precision effective_tag(const OpRow& row) {
   for (const policy_override* scope = innermost; scope; scope = scope->outer_)

@@ -35,7 +35,7 @@ class MZ_API policy_override {
  private:
   friend MZ_API Precision effective_tag(const OpRow& row);
   std::vector<std::pair<const OpRow*, Precision>> tags_;
-  const policy_override* outer_;
+  policy_override* outer_;
 };
 
 /** The tag that counts for an op on this thread now: of the innermost override that names it, else registered, else its own. */

@@ -58,7 +58,7 @@ bool checked_keep(const Level& level, const KeepBatchNorm& value) {
   const bool on = value.on().value_or(value.text() == "True");
   if (level.patch_functions)
     refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "it left out",
-           "batch norm runs in f32 there");
+           "the model stays f32 there, batch norm too");
   return on;
 }
 

@@ -29,16 +29,22 @@ void refuse_twice(const std::vector<T*>& objects, const auto& identity, std::str
       fail<ValueError>(kOp, {.what = str("one ", what, " was passed twice")});
 }
 
+/** ", through its part blocks.0"; nothing for the model itself. */
+std::string part_text(const nn::Module& model, const nn::Module& part) {
+  for (const nn::NamedModule& entry : model.named_modules())
+    if (entry.module.is_same(part) && !entry.name.empty()) return ", through its part " + entry.name;
+  return {};
+}
+
 void check_models(const ModelList& models, const Properties& properties) {
   refuse_twice(
       models, [](const nn::Module& m) { return &m.state(); }, "model");
   for (const nn::Module* model : models)
-    for (const nn::NamedModule& entry : model->named_modules())
-      if (entry.module.attached_to())
-        fail<StateError>(
-            kOp, {.what = "a model belongs to another live session",
-                  .got = str(model->kind(), entry.name.empty() ? "" : ", through its part ", entry.name),
-                  .hint = "close that session first"});
+    for (const nn::Module& module : model->modules())
+      if (module.attached_to())
+        fail<StateError>(kOp, {.what = "a model belongs to another live session",
+                               .got = str(model->kind(), part_text(*model, module)),
+                               .hint = "close that session first"});
   for (const nn::Module* model : models)
     if (model->is_parallel_wrapper())
       fail<ValueError>(kOp, {.what = "a model is a parallel wrapper",

@@ -4,10 +4,12 @@
 #include <map>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "../autograd/hooks.h"
 #include "../autograd/ops.h"
 #include "../tensor/capture.h"
+#include "../tensor/guard_list.h"
 #include "../tensor/text.h"
 #include "unobserved.h"
 
@@ -91,11 +93,12 @@ struct trace::Book {
   static void watch_gradient(const std::shared_ptr<Book>& self, const Kind& kind, const Tensor& to);
 };
 
-trace::trace() : book_(std::make_shared<Book>()), outer_(ThreadCasts::here().ledger) {
-  ThreadCasts::here().ledger = this;
-}
+trace::trace() : book_(std::make_shared<Book>()) { outer = std::exchange(ThreadCasts::here().ledger, this); }
 
-trace::~trace() { ThreadCasts::here().ledger = outer_; }
+trace::~trace() {
+  close_guard<CastLedger>(ThreadCasts::here().ledger, *this, &CastLedger::outer,
+                          "trace: guards must close in reverse order of opening");
+}
 
 void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) {
   const Kind kind{current_module_path(),  std::string(reason.op), std::string(reason.rule),
@@ -107,7 +110,7 @@ void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to,
     book_->add(kind, from, to);
     if (to.requires_grad()) Book::watch_gradient(book_, kind, to);
   }
-  if (outer_) outer_->note(reason, from, to, cached);
+  if (outer) outer->note(reason, from, to, cached);
 }
 
 /** The gradient of a cast's result is cast back to the dtype the cast came from. */

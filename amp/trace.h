@@ -55,7 +55,6 @@ class MZ_API trace final : public CastLedger {
  private:
   struct Book;
   std::shared_ptr<Book> book_;
-  CastLedger* outer_;
 };
 
 }  // namespace mezzo::amp

@@ -61,7 +61,12 @@ void Tensor::set_grad(const Tensor& grad) const {
 }
 
 const Tensor& Tensor::retain_grad() const {
-  if (is_leaf()) return *this;
+  if (!requires_grad())
+    fail<StateError>("retain_grad", {.what = "the tensor requires no gradient",
+                                     .got = str(*this),
+                                     .expected = "the result of recorded operations",
+                                     .hint = "set requires_grad_() on a leaf it depends on"});
+  if (is_leaf()) return *this;  // keeps it anyway
   GradState& state = grad_state(*this);
   if (state.retained) return *this;
   state.retained = std::make_shared<Tensor>();

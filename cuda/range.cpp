@@ -24,7 +24,9 @@ Range::~Range() {
 }
 
 emit_nvtx::emit_nvtx()
-    : NestedTrace(find_backend(DeviceKind::cuda) != nullptr), backend_(find_backend(DeviceKind::cuda)) {}
+    : NestedTrace("emit_nvtx: guards must close in reverse order of opening",
+                  find_backend(DeviceKind::cuda) != nullptr),
+      backend_(find_backend(DeviceKind::cuda)) {}
 
 void emit_nvtx::enter_forward(const OpRow& row) {
   NestedTrace::enter_forward(row);

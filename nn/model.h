@@ -92,6 +92,7 @@ auto wrapped_forward(Self& self, CallWrapper& wrapper, std::index_sequence<I...>
 }
 
 template <class Self, class... Args> auto call(Self& self, const ModuleState& state, Args&&... args) {
+  if (state.replaced) check_not_replaced(state);
   const ModulePathScope path(state.name);
   if (state.call_wrapper)
     return wrapped_forward(self, *state.call_wrapper, std::index_sequence_for<Args...>{},
@@ -111,7 +112,19 @@ template <class Self, class... Args> auto call(Self& self, const ModuleState& st
  *  forward may have any signature. Errors thrown inside it name the path of the modules executing. */
 template <class Derived> class Model : public Module {
  public:
-  Model() : Module(detail::type_name<Derived>()) {}
+  Model() : Module(detail::type_name<Derived>()) { enter_object(object_size()); }
+  Model(const Model& other) : Module(other) {
+    place_.type = other.place_.type;
+    enter_object();
+  }
+  ~Model() { leave_object(); }
+  Model& operator=(const Model& other) & {
+    if (this == &other) return *this;
+    Module::operator=(other);
+    if (!place_.type) place_.type = other.place_.type;
+    enter_object();
+    return *this;
+  }
 
   /** Calls forward, between the casts of what mixed precision has attached. */
   template <class... Args>
@@ -123,6 +136,14 @@ template <class Derived> class Model : public Module {
   requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>) auto operator()(
       Args&&... args) {
     return detail::call(static_cast<Derived&>(*this), state(), std::forward<Args>(args)...);
+  }
+
+ private:
+  /** Bytes from the handle to the end of the net's object. */
+  std::size_t object_size() const {
+    const auto* begin = reinterpret_cast<const std::byte*>(static_cast<const Module*>(this));
+    const auto* end = reinterpret_cast<const std::byte*>(static_cast<const Derived*>(this)) + sizeof(Derived);
+    return static_cast<std::size_t>(end - begin);
   }
 };
 

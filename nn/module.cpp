@@ -8,17 +8,9 @@
 
 namespace mezzo::nn {
 
-namespace {
+using detail::NameKind;
 
-bool taken(const ModuleState& state, std::string_view name) {
-  const auto named = [&](const auto& entry) { return entry.name == name; };
-  for (const auto* list : {&state.parameters, &state.buffers})
-    for (const NamedTensor& entry : *list)
-      if (named(entry)) return true;
-  for (const NamedModule& child : state.children)
-    if (named(child)) return true;
-  return false;
-}
+namespace {
 
 void check_defined(const Tensor& value, const char* call, std::string_view name) {
   if (!value.defined())
@@ -32,7 +24,7 @@ void check_name(const ModuleState& state, const char* call, std::string_view nam
   if (name.empty() || name.find('.') != std::string_view::npos)
     fail<ValueError>(
         call, {.what = "a name is not empty and holds no dot", .got = str("\"", name, "\" in ", kind)});
-  if (taken(state, name))
+  if (state.names.find(name))
     fail<ValueError>(call, {.what = "the name is taken", .got = str("\"", name, "\" in ", kind)});
 }
 
@@ -46,19 +38,35 @@ std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> Mo
   return out;
 }
 
-Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::*list, const char* call,
+/** The module that a dotted path leads to from `root`; null where there is none. */
+const Module* find_module(const Module& root, std::string_view path) {
+  const Module* module = &root;
+  while (module && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    const ModuleState& state = module->state();
+    const std::size_t* child = state.names.find(NameKind::child, path.substr(0, dot));
+    module = child ? &state.children[*child].module : nullptr;
+    path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
+  }
+  return module;
+}
+
+Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::*list, NameKind kind,
             std::string_view path) {
-  Tensor found;
+  const std::size_t dot = path.rfind('.');
+  const bool has_owner = dot != std::string_view::npos;
+  if (const Module* owner = find_module(root, has_owner ? path.substr(0, dot) : std::string_view())) {
+    const ModuleState& state = owner->state();
+    if (const std::size_t* at = state.names.find(kind, path.substr(has_owner ? dot + 1 : 0)))
+      return (state.*list)[*at].tensor;
+  }
   std::vector<std::string> names;
-  detail::walk_tensors(root, list, [&](const std::string& name, const Module&, const NamedTensor& entry) {
-    if (name == path) found = entry.tensor;
-    names.push_back(name);
-  });
-  if (!found.defined())
-    fail<ValueError>(call, {.what = str(root.kind(), " has nothing of this name"),
-                            .got = str("\"", path, "\""),
-                            .hint = did_you_mean(path, names)});
-  return found;
+  detail::walk_tensors(
+      root, list, [&](const std::string& name, const Module&, const NamedTensor&) { names.push_back(name); });
+  fail<ValueError>(kind == NameKind::parameter ? "parameter" : "buffer",
+                   {.what = str(root.kind(), " has nothing of this name"),
+                    .got = str("\"", path, "\""),
+                    .hint = did_you_mean(path, names)});
 }
 
 }  // namespace
@@ -88,15 +96,59 @@ const std::shared_ptr<const StateRule>& Module::state_rule() const { return stat
 void Module::set_attached_to(const void* owner) const { state_->attached_to = owner; }
 const void* Module::attached_to() const { return state_->attached_to; }
 
+void Module::set_container() { state_->container = true; }
+
+void Module::check_no_container(const char* call) const {
+  if (state_->container)
+    fail<StateError>(call, {.what = "a container changes its members itself",
+                            .got = str("a handle of type Module to a ", kind()),
+                            .hint = str("call ", call, "() of the ", kind())});
+}
+
+void Module::refuse_cycle(const char* call, std::string_view name, const Module& member) const {
+  bool contained = member.is_same(*this);
+  // A module that nobody has registered is part of none.
+  if (!contained && state_->registrations.load(std::memory_order_relaxed) > 0)
+    for (const Module& below : detail::postorder(member)) contained |= below.is_same(*this);
+  if (contained)
+    fail<ValueError>(call, {.what = "a module cannot be part of itself",
+                            .got = str(member.kind(), " \"", name, "\" that contains this ", kind())});
+}
+
 void Module::add_child(std::string_view name, const Module& member) {
   check_name(*state_, "add", name);
-  detail::walk(member, [&](const std::string&, const Module& below) {
-    if (below.is_same(*this))
-      fail<ValueError>("add", {.what = "a module cannot be part of itself",
-                               .got = str(member.kind(), " \"", name, "\" that contains this ", kind())});
-  });
+  refuse_cycle("add", name, member);
   state_->children.push_back({std::string(name), member});
-  if (member.state_->name.empty()) member.state_->name = name;
+  state_->names.add(name, NameKind::child, state_->children.size() - 1);
+  member.count_as_child(name);
+}
+
+void Module::count_as_child(std::string_view name) const {
+  if (state_->name.empty()) state_->name = name;
+  state_->registrations.fetch_add(1, std::memory_order_relaxed);
+  state_->replaced = false;
+}
+
+ModuleState::~ModuleState() {
+  for (const NamedModule& child : children)
+    child.module.state().registrations.fetch_sub(1, std::memory_order_relaxed);
+  if (!members) return;
+  const std::lock_guard lock(members->mutex);
+  members->module = nullptr;
+}
+
+void destroy(ModuleState* module) {
+  static thread_local ModuleState* pending = nullptr;
+  static thread_local bool draining = false;
+  module->next_destroyed = std::exchange(pending, module);
+  if (draining) return;
+  draining = true;
+  while (pending) {
+    const ModuleState* next = pending;
+    pending = pending->next_destroyed;
+    delete next;
+  }
+  draining = false;
 }
 
 Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
@@ -110,6 +162,7 @@ Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
   value.impl()->is_parameter = true;
   value.impl()->storage->set_category(MemoryCategory::weights);
   state_->parameters.push_back({std::string(name), value});
+  state_->names.add(name, NameKind::parameter, state_->parameters.size() - 1);
   return value;
 }
 
@@ -118,18 +171,17 @@ Tensor Module::add_buffer(std::string_view name, const Tensor& value) {
   check_defined(value, "add_buffer", name);
   value.impl()->storage->set_category(MemoryCategory::weights);
   state_->buffers.push_back({std::string(name), value});
+  state_->names.add(name, NameKind::buffer, state_->buffers.size() - 1);
   return value;
 }
 
 void Module::keep_f32(std::string_view name) {
-  for (auto* list : {&state_->parameters, &state_->buffers})
-    for (NamedTensor& entry : *list)
-      if (entry.name == name) {
-        entry.keep_f32 = true;
-        return;
-      }
-  fail<ValueError>("keep_f32", {.what = str(kind(), " has no tensor of this name of its own"),
-                                .got = str("\"", name, "\"")});
+  const detail::NameIndex::Entry* entry = state_->names.find(name);
+  if (!entry || entry->kind == NameKind::child)
+    fail<ValueError>("keep_f32", {.what = str(kind(), " has no tensor of this name of its own"),
+                                  .got = str("\"", name, "\"")});
+  auto& list = entry->kind == NameKind::parameter ? state_->parameters : state_->buffers;
+  list[entry->index].keep_f32 = true;
 }
 
 const Module& Module::train(bool on) const {
@@ -142,15 +194,18 @@ std::vector<NamedTensor> Module::named_buffers() const { return collect(*this, &
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
-  for (NamedTensor& entry : named_parameters()) out.push_back(std::move(entry.tensor));
+  std::unordered_set<const TensorImpl*> seen;
+  for (const Module& module : modules())
+    for (const NamedTensor& entry : module.own_parameters())
+      if (seen.insert(entry.tensor.impl()).second) out.push_back(entry.tensor);
   return out;
 }
 
 Tensor Module::parameter(std::string_view path) const {
-  return find(*this, &ModuleState::parameters, "parameter", path);
+  return find(*this, &ModuleState::parameters, NameKind::parameter, path);
 }
 Tensor Module::buffer(std::string_view path) const {
-  return find(*this, &ModuleState::buffers, "buffer", path);
+  return find(*this, &ModuleState::buffers, NameKind::buffer, path);
 }
 
 std::int64_t Module::num_parameters() const {
@@ -161,6 +216,12 @@ std::int64_t Module::num_parameters() const {
 
 std::vector<NamedModule> Module::children() const { return state_->children; }
 
+std::vector<Module> Module::modules() const {
+  std::vector<Module> out;
+  detail::walk(*this, [&](const std::string&, const Module& module) { out.push_back(module); });
+  return out;
+}
+
 std::vector<NamedModule> Module::named_modules() const {
   std::vector<NamedModule> out;
   detail::walk(*this, [&](const std::string& path, const Module& module) { out.push_back({path, module}); });
@@ -168,14 +229,40 @@ std::vector<NamedModule> Module::named_modules() const {
 }
 
 Module Module::child(std::string_view path) const {
+  if (const Module* found = find_module(*this, path)) return *found;
   std::vector<std::string> names;
-  for (const NamedModule& entry : named_modules()) {
-    if (entry.name == path) return entry.module;
-    names.push_back(entry.name);
-  }
+  for (const NamedModule& entry : named_modules()) names.push_back(entry.name);
   fail<ValueError>("child", {.what = str(kind(), " has no module of this name"),
                              .got = str("\"", path, "\""),
                              .hint = did_you_mean(path, names)});
+}
+
+void detail::refuse_member(std::string_view op, const Module& module, std::string_view name) {
+  std::vector<std::string> names;
+  for (const NamedModule& child : module.children()) names.push_back(child.name);
+  fail<ValueError>(op, {.what = "there is no member of this name",
+                        .got = str("\"", name, "\""),
+                        .hint = did_you_mean(name, names)});
+}
+
+std::vector<Module> detail::postorder(const Module& root) {
+  struct Level {
+    const Module* module;
+    std::size_t next_child;
+  };
+  std::unordered_set<const ModuleState*> seen{&root.state()};
+  std::vector<Module> out;
+  std::vector<Level> levels{{&root, 0}};
+  while (!levels.empty()) {
+    Level& level = levels.back();
+    const std::vector<NamedModule>& children = level.module->state().children;
+    if (level.next_child == children.size()) {
+      out.push_back(*level.module);
+      levels.pop_back();
+    } else if (const Module& child = children[level.next_child++].module; seen.insert(&child.state()).second)
+      levels.push_back({&child, 0});
+  }
+  return out;
 }
 
 namespace {

@@ -78,6 +78,7 @@ template <class Derived, int kLeastRank, int kMostRank>
 Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x,
                                                                  const Tensor& residual) const {
   if (!this->call_wrapper() && detail::batch_norm_relu_may_join() && fits_with_relu(x, residual)) {
+    detail::check_not_replaced(this->state());
     const ModulePathScope path(this->state().name);
     return mezzo::batch_norm_relu(x, options_for(x), residual);
   }

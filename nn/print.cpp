@@ -38,6 +38,8 @@ std::string tensors_text(const ModuleState& state) {
   return text;
 }
 
+constexpr std::size_t kDeepest = 64;  // levels that are printed
+
 void describe(const Module& module, const std::string& name, std::size_t depth, std::vector<Line>& lines) {
   const ModuleState& state = module.state();
   std::string left(2 * depth, ' ');
@@ -45,6 +47,10 @@ void describe(const Module& module, const std::string& name, std::size_t depth, 
   left += module.kind();
   if (!state.summary.empty() || state.children.empty()) left += "(" + state.summary + ")";
   lines.push_back({left + tensors_text(state), module.num_parameters()});
+  if (depth == kDeepest && !state.children.empty()) {
+    lines.push_back({std::string(2 * depth + 2, ' ') + "...", 0});
+    return;
+  }
   for (const NamedModule& child : state.children) describe(child.module, child.name, depth + 1, lines);
 }
 

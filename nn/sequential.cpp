@@ -1,14 +1,37 @@
 #include "sequential.h"
 
 #include "../tensor/dispatch.h"
-#include "../tensor/near_names.h"
 #include "../tensor/text.h"
 #include "joining.h"
 #include "linear.h"
 
 namespace mezzo::nn {
 
-Sequential::Sequential() : calls_(std::make_shared<std::vector<std::unique_ptr<Call>>>()) {}
+/** Destroys calls one after another, never recursively: containers may be nested to any depth. */
+struct Sequential::Calls {
+  Calls() = default;
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  ~Calls() {
+    static thread_local Call* pending = nullptr;
+    static thread_local bool draining = false;
+    for (std::unique_ptr<Call>& call : list) {
+      call->next_destroyed = pending;
+      pending = call.release();
+    }
+    if (draining) return;
+    draining = true;
+    while (pending) {
+      const std::unique_ptr<Call> next(pending);
+      pending = next->next_destroyed;
+    }
+    draining = false;
+  }
+
+  std::vector<std::unique_ptr<Call>> list;
+};
+
+Sequential::Sequential() : calls_(std::make_shared<Calls>()) { set_container(); }
 
 namespace {
 
@@ -26,7 +49,7 @@ std::vector<Linear> Sequential::chain_from(std::size_t index, const Tensor& x) c
   if (!x.defined() || x.dim() == 0) return layers;
   std::int64_t features = x.size(-1);
   for (; index < size(); index += 2) {
-    const Linear* layer = (*calls_)[index]->linear();
+    const Linear* layer = calls_->list[index]->linear();
     if (!layer || layer->call_wrapper() || !fits(*layer, features, x.dtype())) break;
     layers.push_back(*layer);
     features = layer->weight().size(0);
@@ -36,14 +59,14 @@ std::vector<Linear> Sequential::chain_from(std::size_t index, const Tensor& x) c
 }
 
 bool Sequential::relu_follows(std::size_t index) const {
-  return index + 1 < size() && (*calls_)[index + 1]->is_relu();
+  return index + 1 < size() && calls_->list[index + 1]->is_relu();
 }
 
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor y = x;
   const bool joins_linear = detail::mlp_may_join(), joins_norm = detail::batch_norm_relu_may_join();
   for (std::size_t i = 0; i < size();) {
-    Call& call = *(*calls_)[i];
+    Call& call = *calls_->list[i];
     const std::vector<Linear> layers = joins_linear ? chain_from(i, y) : std::vector<Linear>{};
     if (layers.size() > 1) {
       y = mlp(y, layers);
@@ -59,7 +82,7 @@ Tensor Sequential::forward(const Tensor& x) const {
   return y;
 }
 
-std::size_t Sequential::size() const { return calls_->size(); }
+std::size_t Sequential::size() const { return calls_->list.size(); }
 
 Module Sequential::operator[](std::int64_t index) const {
   if (index < 0 || index >= static_cast<std::int64_t>(size()))
@@ -70,14 +93,16 @@ Module Sequential::operator[](std::int64_t index) const {
 }
 
 std::string Sequential::next_name() const { return str(size()); }
-void Sequential::append(std::unique_ptr<Call> call) { calls_->push_back(std::move(call)); }
 
-void detail::refuse_member(const Module& module, std::string_view name) {
-  std::vector<std::string> names;
-  for (const NamedModule& child : module.children()) names.push_back(child.name);
-  fail<ValueError>(module.kind(), {.what = "there is no member of this name",
-                                   .got = str("\"", name, "\""),
-                                   .hint = did_you_mean(name, names)});
+void Sequential::reserve_call() {
+  std::vector<std::unique_ptr<Call>>& list = calls_->list;
+  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
+}
+
+void Sequential::append(std::unique_ptr<Call> call) { calls_->list.push_back(std::move(call)); }
+
+void Sequential::set_call(std::string_view name, std::unique_ptr<Call> call) {
+  calls_->list[*state().names.find(detail::NameKind::child, name)] = std::move(call);
 }
 
 }  // namespace mezzo::nn

@@ -3,6 +3,7 @@
 // Read next: sequential.cpp.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -42,8 +43,26 @@ class MZ_API Sequential : public Model<Sequential> {
   Tensor forward(const Tensor& x) const;
 
   /** Appends a member under the next number. Every handle to this module sees it. */
-  template <TensorToTensor M> void push_back(M member) {
-    append(std::make_unique<Holder<M>>(add(next_name(), std::move(member))));
+  template <TensorToTensor M> void push_back(M member) { add(next_name(), std::move(member)); }
+  /** Appends a member under a name of its own and returns it. Errors: as Module::add. */
+  template <detail::IsModule M>
+  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> add(std::string_view name,
+                                                                             M&& member) {
+    auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
+    reserve_call();
+    auto added = add_member(name, std::forward<M>(member));
+    append(std::move(call));
+    return added;
+  }
+  /** Puts another member, of any type, in the place of the one of this name. Errors: as
+   *  Module::replace. */
+  template <detail::IsModule M>
+  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> replace(std::string_view name,
+                                                                                 M&& member) {
+    auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
+    auto replaced = replace_member(name, std::forward<M>(member));
+    set_call(name, std::move(call));
+    return replaced;
   }
 
   std::size_t size() const;
@@ -54,6 +73,7 @@ class MZ_API Sequential : public Model<Sequential> {
   /** Calls a module whose type was forgotten. */
   struct Call {
     virtual ~Call() = default;
+    Call* next_destroyed = nullptr;
     virtual Tensor operator()(const Tensor& x) = 0;
     virtual const Linear* linear() const { return nullptr; }
     virtual bool is_batch_norm() const { return false; }
@@ -78,27 +98,44 @@ class MZ_API Sequential : public Model<Sequential> {
     bool is_relu() const override { return std::same_as<M, ReLU> && !module.call_wrapper(); }
     M module;
   };
+  struct Calls;
 
   /** The layers of the mlp that begins with a member; one alone where there is none. */
   std::vector<Linear> chain_from(std::size_t index, const Tensor& x) const;
   bool relu_follows(std::size_t index) const;
   std::string next_name() const;
+  void reserve_call();
   void append(std::unique_ptr<Call> call);
+  void set_call(std::string_view name, std::unique_ptr<Call> call);
 
-  std::shared_ptr<std::vector<std::unique_ptr<Call>>> calls_;  // shared, as the list of children is
+  std::shared_ptr<Calls> calls_;  // shared, as the list of children is
 };
 
-/** A list of modules of one type, named 0, 1, ...; what calls them is up to the module that holds it. */
+/** A list of modules of one type, named 0, 1, ...; what calls them is up to the module that holds
+ *  it. Its elements can be swapped; replace() changes one. */
 template <std::derived_from<Module> M> class ModuleList : public Model<ModuleList<M>> {
  public:
-  ModuleList() = default;
-  explicit ModuleList(std::vector<M> members) {
+  ModuleList() { this->set_container(); }
+  explicit ModuleList(std::vector<M> members) : ModuleList() {
     for (M& member : members) push_back(std::move(member));
   }
 
-  void push_back(M member) {
-    members_->push_back(this->add(std::to_string(members_->size()), std::move(member)));
+  void push_back(M member) { add(std::to_string(members_->size()), std::move(member)); }
+  /** Appends a member under a name of its own and returns it. Errors: as Module::add. */
+  M add(std::string_view name, M member) {
+    members_->push_back(member);
+    try {
+      this->add_member(name, member);
+    } catch (...) {
+      members_->pop_back();
+      throw;
+    }
+    this->pin(name, members_->back());
+    return member;
   }
+  /** Puts another member in the place of the one of this name and returns it. Errors: as
+   *  Module::replace. */
+  M replace(std::string_view name, M member) { return this->replace_member(name, std::move(member)); }
 
   std::size_t size() const { return members_->size(); }
   /** A member; unchecked, as a vector's. */
@@ -107,47 +144,55 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
   auto end() const { return members_->end(); }
 
  private:
-  std::shared_ptr<std::vector<M>> members_ = std::make_shared<std::vector<M>>();
+  std::shared_ptr<std::deque<M>> members_ = std::make_shared<std::deque<M>>();  // never move
 };
 
-namespace detail {
-/** Errors: ValueError with those of the children's names that are near. */
-[[noreturn]] MZ_API void refuse_member(const Module& module, std::string_view name);
-}  // namespace detail
-
-/** Modules of one type under names, in the order they were put in; what calls them is up to the module that holds it. */
+/** Modules of one type under names, in the order they were put in; what calls them is up to the
+ *  module that holds it. Its elements can be swapped; replace() changes one. */
 template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDict<M>> {
  public:
   using Entry = std::pair<std::string, M>;
 
-  ModuleDict() = default;
-  explicit ModuleDict(std::vector<Entry> members) {
+  ModuleDict() { this->set_container(); }
+  explicit ModuleDict(std::vector<Entry> members) : ModuleDict() {
     for (Entry& member : members) insert(member.first, std::move(member.second));
   }
 
   /** Errors: ValueError for a name that is empty, dotted or taken. */
-  void insert(std::string_view name, M member) {
-    members_->emplace_back(std::string(name), this->add(name, std::move(member)));
+  void insert(std::string_view name, M member) { add(name, std::move(member)); }
+  /** The same, returning the member. Errors: as Module::add. */
+  M add(std::string_view name, M member) {
+    members_->emplace_back(std::string(name), member);
+    try {
+      this->add_member(name, member);
+    } catch (...) {
+      members_->pop_back();
+      throw;
+    }
+    this->pin(name, members_->back().second);
+    return member;
   }
+  /** Puts another member in the place of the one of this name and returns it. Errors: as
+   *  Module::replace. */
+  M replace(std::string_view name, M member) { return this->replace_member(name, std::move(member)); }
 
   std::size_t size() const { return members_->size(); }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /** A member. Errors: ValueError with the nearest names. */
   M& operator[](std::string_view name) const {
     if (M* member = find(name)) return *member;
-    detail::refuse_member(*this, name);
+    detail::refuse_member(this->kind(), *this, name);
   }
   auto begin() const { return members_->begin(); }
   auto end() const { return members_->end(); }
 
  private:
   M* find(std::string_view name) const {
-    for (Entry& member : *members_)
-      if (member.first == name) return &member.second;
-    return nullptr;
+    const std::size_t* at = this->state().names.find(detail::NameKind::child, name);
+    return at ? &(*members_)[*at].second : nullptr;
   }
 
-  std::shared_ptr<std::vector<Entry>> members_ = std::make_shared<std::vector<Entry>>();
+  std::shared_ptr<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();  // never move
 };
 
 }  // namespace mezzo::nn

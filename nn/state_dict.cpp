@@ -1,39 +1,45 @@
 #include "state_dict.h"
 
-#include <algorithm>
-#include <unordered_set>
-
 #include "../tensor/near_names.h"
 #include "../tensor/text.h"
 
 namespace mezzo::nn {
 
 StateDict::StateDict(std::vector<Entry> entries) : entries_(std::move(entries)) {
-  std::unordered_set<std::string_view> seen;
-  for (const Entry& entry : entries_)
-    if (!seen.insert(entry.first).second)
-      fail<ValueError>("StateDict", {.what = "a name occurs twice", .got = str("\"", entry.first, "\"")});
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (const std::string& name = entries_[i].first; !positions_.emplace(name, i).second)
+      fail<ValueError>("StateDict", {.what = "a name occurs twice", .got = str("\"", name, "\"")});
 }
 
 StateDict::StateDict(std::initializer_list<Entry> entries) : StateDict(std::vector<Entry>(entries)) {}
 
 void StateDict::set(std::string_view name, const Tensor& value) {
-  for (Entry& entry : entries_)
-    if (entry.first == name) {
-      entry.second = value;
-      return;
-    }
+  if (const auto it = positions_.find(name); it != positions_.end()) {
+    entries_[it->second].second = value;
+    return;
+  }
   entries_.emplace_back(name, value);
+  try {
+    positions_.emplace(name, entries_.size() - 1);
+  } catch (...) {
+    entries_.pop_back();
+    throw;
+  }
 }
 
 bool StateDict::erase(std::string_view name) {
-  return std::erase_if(entries_, [&](const Entry& entry) { return entry.first == name; }) > 0;
+  const auto it = positions_.find(name);
+  if (it == positions_.end()) return false;
+  const std::size_t position = it->second;
+  positions_.erase(it);
+  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(position));
+  for (auto& [other, at] : positions_) at -= at > position;
+  return true;
 }
 
 Tensor StateDict::find(std::string_view name) const {
-  for (const Entry& entry : entries_)
-    if (entry.first == name) return entry.second;
-  return {};
+  const auto it = positions_.find(name);
+  return it == positions_.end() ? Tensor{} : entries_[it->second].second;
 }
 
 Tensor StateDict::operator[](std::string_view name) const {

@@ -6,14 +6,16 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../tensor/tensor.h"
+#include "name_index.h"
 
 namespace mezzo::nn {
 
-/** Tensors by name, in order. Copies share the tensors. */
+/** Tensors by name, in order; a name is found in constant time. Copies share the tensors. */
 class MZ_API StateDict {
  public:
   using Entry = std::pair<std::string, Tensor>;
@@ -41,6 +43,7 @@ class MZ_API StateDict {
 
  private:
   std::vector<Entry> entries_;
+  std::unordered_map<std::string, std::size_t, detail::NameHash, std::equal_to<>> positions_;  // in entries_
 };
 
 struct LoadOptions {

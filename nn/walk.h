@@ -5,6 +5,8 @@
 
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "module.h"
 
@@ -14,19 +16,32 @@ inline std::string dotted(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-template <class F>
-void walk(const Module& module, const std::string& path, std::unordered_set<const ModuleState*>& seen,
-          F& visit) {
-  if (!seen.insert(&module.state()).second) return;
-  visit(path, module);
-  for (const NamedModule& child : module.state().children)
-    walk(child.module, dotted(path, child.name), seen, visit);
-}
-
-/** Calls visit(dotted name, module) for `root` and everything below. */
+/** Calls visit(dotted name, module) for `root` and everything below. Takes no stack: a tree may be
+ *  of any depth. */
 template <class F> void walk(const Module& root, F visit) {
-  std::unordered_set<const ModuleState*> seen;
-  walk(root, {}, seen, visit);
+  struct Level {
+    const Module* module;
+    std::size_t next_child, path_length;
+  };
+  std::unordered_set<const ModuleState*> seen{&root.state()};
+  std::string path;
+  visit(std::as_const(path), root);
+  std::vector<Level> levels{{&root, 0, 0}};
+  while (!levels.empty()) {
+    Level& level = levels.back();
+    const std::vector<NamedModule>& children = level.module->state().children;
+    path.resize(level.path_length);
+    if (level.next_child == children.size()) {
+      levels.pop_back();
+      continue;
+    }
+    const NamedModule& child = children[level.next_child++];
+    if (!seen.insert(&child.module.state()).second) continue;
+    if (!path.empty()) path += '.';
+    path += child.name;
+    visit(std::as_const(path), child.module);
+    levels.push_back({&child.module, 0, path.size()});
+  }
 }
 
 /** Calls visit(dotted name, owner, named tensor) for every tensor of the given list, under every name it was registered by. */

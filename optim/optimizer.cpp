@@ -231,11 +231,13 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
     if (!anyone_wants_gradient()) return StepResult::no_grads;
-    fail<StateError>(str(type_name(), ".step"),
-                     {.what = "no parameter has a gradient",
-                      .got = str("0 gradients for parameters: ", params().size()),
-                      .expected = "a backward pass before the step",
-                      .hint = "call loss.backward() after zero_grad() and before step()"});
+    fail<StateError>(
+        str(type_name(), ".step"),
+        {.what = "no parameter has a gradient",
+         .got = str("0 gradients for parameters: ", params().size()),
+         .expected = "a backward pass before the step",
+         .hint = attachment_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
+                             : "call loss.backward() after zero_grad() and before step()"});
   }
   call.inv_scale.number *= options.inv_scale;
   call.write_back = options.inv_scale != 1;

@@ -41,8 +41,9 @@ struct ScaleState {
       return;
     }
     tolerance = rule.tolerance;
-    ++unskipped;
-    if (!rule.dynamic || unskipped != rule.window) return;
+    if (unskipped < INT64_MAX) ++unskipped;
+    if (!rule.dynamic || unskipped < rule.window)
+      return;  // more than the window where it was loaded or shortened
     unskipped = 0;
     const double higher = kept(rule, scale * rule.growth);
     const bool fits = higher <= rule.most && higher - higher == 0;

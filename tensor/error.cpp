@@ -1,5 +1,8 @@
 #include "error.h"
 
+#include "executing.h"
+#include "stack_space.h"
+
 namespace mezzo {
 
 namespace {
@@ -45,10 +48,16 @@ std::string without_controls(std::string_view text) {
 }  // namespace
 
 ModulePathScope::ModulePathScope(std::string_view name) : name_(name), outer_(innermost_scope) {
+  // The path is left out: it is as long as the stack is deep.
+  if (!stack_has_room())
+    throw StateError(
+        "call: modules are nested too deeply for this thread's stack; raise its limit (ulimit -s)");
   innermost_scope = this;
 }
 
 ModulePathScope::~ModulePathScope() { innermost_scope = outer_; }
+
+bool module_is_executing() { return innermost_scope != nullptr; }
 
 std::string current_module_path() {
   std::string path;

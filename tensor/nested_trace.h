@@ -7,7 +7,9 @@
 
 namespace mezzo {
 
-/** This thread's observer until its end, with the one that was it before behind it. They end in the reverse order of their beginning. */
+/** This thread's observer until its end, with the one that was it before behind it. They end in the
+ *  reverse order of their beginning; one that does not is taken out from between the others, and
+ *  the log says so. */
 class MZ_API NestedTrace : public TraceHook {
  public:
   NestedTrace(const NestedTrace&) = delete;
@@ -30,16 +32,19 @@ class MZ_API NestedTrace : public TraceHook {
   }
 
  protected:
-  /** `observes`: false makes it one that is never called. */
-  explicit NestedTrace(bool observes = true) : outer_(thread_hooks().trace) {
+  /** `out_of_order`: what the log says when it ends before one that began later. `observes`: false
+   *  makes it one that is never called. */
+  explicit NestedTrace(const char* out_of_order = "observers must end in reverse order of beginning",
+                       bool observes = true)
+      : outer_(thread_hooks().trace), out_of_order_(out_of_order), observes_(observes) {
     if (observes) thread_hooks().trace = this;
   }
-  ~NestedTrace() {
-    if (thread_hooks().trace == this) thread_hooks().trace = outer_;
-  }
+  ~NestedTrace();
 
  private:
   TraceHook* outer_;
+  const char* out_of_order_;
+  bool observes_;
 };
 
 }  // namespace mezzo

@@ -127,7 +127,8 @@ template <class T> std::vector<T> fetch_vector(const Tensor& x) {
 }  // namespace
 
 template <class T> T Tensor::item() const {
-  if (!defined() || numel() != 1)
+  if (!defined()) fail<ValueError>("item", {.what = "the tensor is undefined", .expected = "one element"});
+  if (numel() != 1)
     fail<ShapeError>("item", {.what = "only a tensor of one element has an item",
                               .got = str(*this),
                               .expected = "numel 1",

@@ -31,7 +31,10 @@ std::vector<Tensor> Stack::composite(Inputs in, const Attrs& attrs) {
   std::vector<Tensor> layers;
   layers.reserve(in.size());
   for (const Tensor& x : in) {
-    if (!x.defined() || !(x.shape() == in[0].shape()))
+    if (!x.defined())
+      fail<ValueError>("stack",
+                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+    if (!(x.shape() == in[0].shape()))
       fail<ShapeError>("stack", {.what = "shapes differ",
                                  .got = str(str(in[0]), " and ", str(x), " as operand ", &x - in.data()),
                                  .expected = "equal shapes"});

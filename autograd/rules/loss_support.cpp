@@ -29,7 +29,8 @@ void warn_once(const std::string& line) {
 }  // namespace
 
 void require_floating(std::string_view op, const Tensor& x) {
-  if (!x.defined() || !is_floating(x.dtype()))
+  if (!x.defined()) fail<ValueError>(op, {.what = "an operand is undefined", .expected = "a tensor"});
+  if (!is_floating(x.dtype()))
     fail<DtypeError>(op, {.what = "losses are floating only",
                           .got = str(x),
                           .expected = "a floating dtype",

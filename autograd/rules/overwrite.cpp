@@ -37,9 +37,13 @@ std::vector<Tensor> IndexFill::composite(Inputs in, const Attrs& attrs) {
 
 std::vector<Tensor> MaskedScatter::composite(Inputs in, const NoAttrs&) {
   const Tensor &x = in[0], &mask = in[1], &source = in[2];
-  if (!mask.defined() || mask.dtype() != DType::boolean)
+  if (!mask.defined())
+    fail<ValueError>(traits.name, {.what = "the mask is undefined", .expected = "a tensor"});
+  if (!source.defined())
+    fail<ValueError>(traits.name, {.what = "the source is undefined", .expected = "a tensor"});
+  if (mask.dtype() != DType::boolean)
     fail<DtypeError>(traits.name, {.what = "the mask must be bool", .got = str(mask), .expected = "bool"});
-  if (!source.defined() || source.dtype() != x.dtype())
+  if (source.dtype() != x.dtype())
     fail<DtypeError>(traits.name, {.what = "the source must have the tensor's dtype",
                                    .got = str(str(x), " and source ", str(source)),
                                    .expected = "one dtype",

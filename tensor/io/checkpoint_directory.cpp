@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "../error.h"
 #include "../log.h"
@@ -16,6 +18,7 @@
 #include "atomic_directory.h"
 #include "atomic_file.h"
 #include "byte_reader.h"
+#include "utf8.h"
 
 namespace mezzo::io {
 
@@ -29,18 +32,71 @@ constexpr std::size_t kDigits = 6;  // at least
   fail<IoError>(str(operation, "(", path, ")"), {.what = what, .got = std::strerror(error)});
 }
 
-/** What `latest` names, if it names a step at all. */
-std::optional<std::int64_t> latest_number(std::string_view operation, const std::string& directory) {
+/** What `latest` says. */
+struct Latest {
+  std::optional<std::int64_t> step;  // of this directory
+  bool elsewhere = false;            // it is a link to another directory
+  std::string error;                 // it is there, and says nothing that can be followed
+};
+
+/** The path with all links followed; empty where something is missing. */
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
+  return found ? found.get() : "";
+}
+
+/** A link to a directory, as others make it. */
+Latest latest_of_link(const std::string& directory, const std::string& target) {
+  Latest latest;
+  latest.step = step_number(target.substr(target.rfind('/') + 1));
+  if (latest.step && real_path(str(directory, "/", step_name(*latest.step))) != target) latest.step = {};
+  latest.elsewhere = !latest.step;
+  return latest;
+}
+
+Latest read_latest(std::string_view operation, const std::string& directory) {
+  const std::string path = str(directory, "/", kLatest);
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0 && errno == ENOENT) return {};
+  if (const std::string target = real_path(path); is_directory(target))
+    return latest_of_link(directory, target);
+  Latest latest;
   try {
-    const ByteReader file(std::string(operation), str(directory, "/", kLatest));
+    const ByteReader file(std::string(operation), path);
     constexpr std::uint64_t kMost = 64;
     const std::vector<std::byte> bytes = file.bytes(0, std::min(file.size(), kMost));
     std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (text.ends_with('\n')) text.remove_suffix(1);
-    return step_number(text);
-  } catch (const Error&) {
-    return std::nullopt;
+    latest.step = step_number(text);
+    if (!latest.step)
+      latest.error = error_text(
+          str(operation, "(", path, ")"),
+          {.what = "this names no checkpoint", .got = quote(text), .expected = "a name like step-000001"});
+  } catch (const Error& error) {
+    latest.error = error.what();
   }
+  return latest;
+}
+
+/** The numbers of the entries that have the name of a step. */
+std::vector<std::int64_t> step_numbers(std::string_view operation, const std::string& directory,
+                                       bool own_directories_only) {
+  std::vector<std::string> names;
+  if (const int error = list_directory(directory, names))
+    fail_with(operation, directory, "cannot read the directory", error);
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : names)
+    if (const auto step = step_number(name);
+        step && (!own_directories_only || is_directory(directory + "/" + name)))
+      steps.push_back(*step);
+  return steps;
+}
+
+/** Best first, see steps_best_first. */
+void order_steps(std::vector<std::int64_t>& steps, const std::optional<std::int64_t>& latest) {
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  if (latest)
+    std::stable_partition(steps.begin(), steps.end(), [&](std::int64_t step) { return step <= *latest; });
 }
 
 }  // namespace
@@ -89,24 +145,24 @@ DirectoryLock::DirectoryLock(std::string_view operation, const std::string& dire
 
 DirectoryLock::~DirectoryLock() { ::close(file_); }
 
-std::vector<std::string> steps_best_first(std::string_view operation, const std::string& directory) {
-  std::vector<std::string> names;
-  if (const int error = list_directory(directory, names))
-    fail_with(operation, directory, "cannot read the directory", error);
-  std::vector<std::int64_t> steps;
-  for (const std::string& name : names)
-    if (const auto step = step_number(name); step && is_directory(directory + "/" + name))
-      steps.push_back(*step);
-  std::sort(steps.begin(), steps.end(), std::greater<>());
-  if (const auto latest = latest_number(operation, directory))
-    std::stable_partition(steps.begin(), steps.end(), [&](std::int64_t step) { return step <= *latest; });
-  std::vector<std::string> out;
-  for (const std::int64_t step : steps) out.push_back(step_name(step));
-  return out;
+StepList steps_best_first(std::string_view operation, const std::string& directory) {
+  std::vector<std::int64_t> steps = step_numbers(operation, directory, false);
+  Latest latest = read_latest(operation, directory);
+  if (latest.step && std::find(steps.begin(), steps.end(), *latest.step) == steps.end())
+    steps.push_back(*latest.step);
+  order_steps(steps, latest.step);
+  StepList list{.best_first = {}, .latest_error = std::move(latest.error)};
+  if (latest.elsewhere) list.best_first.emplace_back(kLatest);
+  for (const std::int64_t step : steps) list.best_first.push_back(step_name(step));
+  return list;
 }
 
 void set_latest(std::string_view operation, const std::string& directory, const std::string& step) {
-  AtomicFile file(operation, str(directory, "/", kLatest));
+  const std::string path = str(directory, "/", kLatest);
+  // A link to a directory, as others make it, gives way; meanwhile the newest step is the latest.
+  if (is_directory(real_path(path)) && !is_directory(path))
+    (void)system_call("unlink", [&] { return ::unlink(path.c_str()); });
+  AtomicFile file(operation, path);
   file.write(step + "\n");
   file.commit();
 }
@@ -137,15 +193,16 @@ bool remove_step(const std::string& path) {
 }  // namespace
 
 void prune_steps(std::string_view operation, const std::string& directory, std::int64_t keep) {
-  std::vector<std::string> steps;
+  std::vector<std::int64_t> steps;
   try {
-    steps = steps_best_first(operation, directory);
+    steps = step_numbers(operation, directory, true);
   } catch (const IoError& error) {
     log_text(Severity::warning, error.what());
     return;
   }
+  order_steps(steps, read_latest(operation, directory).step);
   for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i)
-    if (const std::string path = directory + "/" + steps[i]; !remove_step(path))
+    if (const std::string path = directory + "/" + step_name(steps[i]); !remove_step(path))
       log_text(Severity::warning, str(operation, "(", path, "): an old checkpoint could not be removed"));
 }
 

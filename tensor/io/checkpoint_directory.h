@@ -43,9 +43,18 @@ class MZ_API DirectoryLock {
   bool held_ = false;
 };
 
-/** Names of the steps in a directory, best first: the one that `latest` names, those before it from the newest on, those after it (which belong to
- *  a run that was left) from the newest on; without `latest`, all from the newest on. Errors: IoError where the directory cannot be read. */
-MZ_API std::vector<std::string> steps_best_first(std::string_view operation, const std::string& directory);
+/** The checkpoints that a directory should hold. */
+struct StepList {
+  std::vector<std::string> best_first;  // names; what is there may be missing or damaged
+  std::string latest_error;  // why `latest` could not be followed; empty where it was, or is absent
+};
+
+/** What to load from a directory, best first: the step that `latest` names, those before it from
+ *  the newest on, those after it (which belong to a run that was left) from the newest on; without
+ *  `latest`, all from the newest on. Links are followed: a step may be one, and `latest` may be one
+ *  to a step, here or elsewhere.
+ *  Errors: IoError where the directory cannot be read. */
+MZ_API StepList steps_best_first(std::string_view operation, const std::string& directory);
 /** Makes `latest` name a step. Errors: IoError; the old one stays. */
 MZ_API void set_latest(std::string_view operation, const std::string& directory, const std::string& step);
 /** Removes what writers that were killed have left. For who holds the lock. */

@@ -21,7 +21,9 @@ void require_padding_row(const char* op, std::int64_t padding_idx, std::int64_t 
 
 OutSpecs Embedding::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("embedding", in[0]);
-  if (!in[1].defined() || in[1].dim() != 2)
+  if (!in[1].defined())
+    fail<ValueError>("embedding", {.what = "the table is undefined", .expected = "weight [num, dim]"});
+  if (in[1].dim() != 2)
     fail<ShapeError>(
         "embedding",
         {.what = "the table must be a matrix", .got = str(in[1]), .expected = "weight [num, dim]"});

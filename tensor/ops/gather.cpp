@@ -7,7 +7,8 @@
 namespace mezzo::op {
 
 void require_index_dtype(std::string_view op, const Tensor& index) {
-  const bool fits = index.defined() && (index.dtype() == DType::i64 || index.dtype() == DType::i32);
+  if (!index.defined()) fail<ValueError>(op, {.what = "the index is undefined", .expected = "a tensor"});
+  const bool fits = index.dtype() == DType::i64 || index.dtype() == DType::i32;
   if (!fits)
     fail<DtypeError>(op, {.what = "indices must be integers",
                           .got = str(index),
@@ -42,7 +43,8 @@ void require_index_fits(const char* op, const Tensor& x, const Tensor& index, in
 }
 
 void require_source_fits(const char* op, const Tensor& index, const Tensor& src) {
-  bool fits = src.defined() && src.dim() == index.dim();
+  if (!src.defined()) fail<ValueError>(op, {.what = "the source is undefined", .expected = "a tensor"});
+  bool fits = src.dim() == index.dim();
   for (int i = 0; fits && i < index.dim(); ++i) fits = index.shape()[i] <= src.shape()[i];
   if (!fits)
     fail<ShapeError>(op, {.what = "the source does not cover the index",

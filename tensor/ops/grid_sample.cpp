@@ -9,7 +9,10 @@ namespace mezzo::op {
 OutSpecs GridSample::infer(Inputs in, const Attrs& attrs) {
   const Tensor &x = in[0], &grid = in[1];
   for (const Tensor& operand : in)
-    if (!operand.defined() || !is_floating(operand.dtype()))
+    if (!operand.defined())
+      fail<ValueError>("grid_sample", {.what = str("operand ", &operand - in.data(), " is undefined"),
+                                       .expected = "a tensor"});
+    else if (!is_floating(operand.dtype()))
       fail<DtypeError>("grid_sample",
                        {.what = "not defined for integers", .got = str(in), .expected = "floating operands"});
   const int dims = x.dim() - 2;

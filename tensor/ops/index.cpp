@@ -62,8 +62,10 @@ OutSpecs IndexSelect::infer(Inputs in, const Attrs& attrs) {
 OutSpecs IndexAdd::infer(Inputs in, const Attrs& attrs) {
   require_rows_index("index_add", in[1]);
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "index_add");
-  const bool fits = in[2].defined() && in[2].shape() == with_rows(in[0], dim, in[1].numel()) &&
-                    (in[0].dim() > 0 || in[1].numel() == 1);
+  if (!in[2].defined())
+    fail<ValueError>("index_add", {.what = "the source is undefined", .expected = "a tensor"});
+  const bool fits =
+      in[2].shape() == with_rows(in[0], dim, in[1].numel()) && (in[0].dim() > 0 || in[1].numel() == 1);
   if (!fits)
     fail<ShapeError>("index_add",
                      {.what = "the source does not fit",
@@ -99,7 +101,9 @@ OutSpecs Index::infer(Inputs in, const Attrs& attrs) {
 OutSpecs IndexPut::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("index_put", in[1]);
   const Shape place = IndexedDims(attrs.dims, in[0].dim()).result(in[0].shape(), in[1].shape());
-  if (!in[2].defined() || !is_expandable(in[2].shape(), place))
+  if (!in[2].defined())
+    fail<ValueError>("index_put", {.what = "the values are undefined", .expected = "a tensor"});
+  if (!is_expandable(in[2].shape(), place))
     fail<ShapeError>("index_put",
                      {.what = "the values do not broadcast to the indexed place",
                       .got = str("values ", in[2], " for a place of shape ", place, " in ", in[0]),

@@ -26,7 +26,10 @@ OutSpecs Cat::infer(Inputs in, const Attrs& attrs) {
     fail<ValueError>("cat", {.what = "the list of tensors is empty", .expected = "one or more"});
   const Tensor* first = nullptr;
   for (const Tensor& x : in) {
-    if (!x.defined() || x.dim() == 0)
+    if (!x.defined())
+      fail<ValueError>("cat",
+                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+    if (x.dim() == 0)
       fail<ShapeError>("cat", {.what = "a 0-dim tensor cannot be joined along a dimension",
                                .got = str(str(x), " as operand ", &x - in.data()),
                                .expected = "at least one dimension",

@@ -16,7 +16,9 @@ OutSpecs IndexCopy::infer(Inputs in, const Attrs& attrs) {
         {.what = "the index has too many dimensions", .got = str(index), .expected = "1 dimension, or none"});
   Shape rows = x.shape();
   if (x.dim() > 0) rows[dim] = index.numel();
-  const bool fits = src.defined() && src.shape() == rows && (x.dim() > 0 || index.numel() == 1);
+  if (!src.defined())
+    fail<ValueError>("index_copy", {.what = "the source is undefined", .expected = "a tensor"});
+  const bool fits = src.shape() == rows && (x.dim() > 0 || index.numel() == 1);
   if (!fits)
     fail<ShapeError>("index_copy",
                      {.what = "the source does not fit",
@@ -34,7 +36,9 @@ Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const
                    const Tensor& value) {
   require_index_dtype(op, index);
   const int d = wrap_dim(dim, x.dim(), std::string(op).c_str());
-  if (!value.defined() || value.dim() != 0)
+  if (!value.defined())
+    fail<ValueError>(op, {.what = "the value is undefined", .expected = "a number or a 0-dim tensor"});
+  if (value.dim() != 0)
     fail<ShapeError>(op, {.what = "the value must be a single one",
                           .got = str(value),
                           .expected = "a number or a 0-dim tensor"});

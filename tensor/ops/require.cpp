@@ -28,7 +28,7 @@ std::string cure(Inputs in) {
   if (!has_floating) return "use x.to(f32)";
   if (has_others) return str("use x.to(", narrowest, ")");
   if (has_f64) return str("f64 is never cast automatically: use x.to(", narrowest, ")");
-  return str("run under amp or use x.to(", narrowest, ")");
+  return str("use x.to(", narrowest, "), or amp::autocast around the call");
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ DType require_one_dtype(std::string_view op, Inputs in, bool takes_integers) {
                             .hint = cure(in)});
     if (!first) first = &x;
     if (x.dtype() == first->dtype()) continue;
-    fail<DtypeError>(op, {.what = "dtypes differ and casts are off",
+    fail<DtypeError>(op, {.what = "dtypes differ",
                           .got = texts_of_defined(in),
                           .expected = "one dtype",
                           .hint = is_floating(promote(x.dtype(), first->dtype()))

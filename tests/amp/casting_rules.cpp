@@ -112,6 +112,8 @@ TEST_CASE("f64 beside f32 is an error that says why", "[casting]") {
   const autocast on;
   CHECK_THROWS_WITH_AS_TEXT(matmul(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))), DtypeError,
                             "f64 is never cast automatically");
+  CHECK_THROWS_WITH_AS_TEXT(mm(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))), DtypeError,
+                            "mm: dtypes differ; got f64");
 }
 
 TEST_CASE("promotion is the same inside and outside of regions", "[casting]") {

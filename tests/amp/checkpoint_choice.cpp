@@ -1,4 +1,5 @@
 // Which checkpoint of a directory is taken, and which are removed.
+#include "../../tensor/io/checkpoint_directory.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "trainings.h"
@@ -107,4 +108,87 @@ TEST_CASE("a step that holds files of others is not replaced", "[checkpoint]") {
   files::write(path, "a file");
   CHECK_THROWS_WITH_AS_TEXT(amp::save_checkpoint(directory.path(), run.parts()), IoError, "no directory");
   CHECK(files::read(path) == "a file");
+}
+
+TEST_CASE("links are followed, and what is passed over is told", "[checkpoint]") {
+  namespace fs = std::filesystem;
+  const files::Directory directory = files::Directory::fast();
+  const std::string run_path = directory / "run", latest = directory / "run/latest";
+  Run run({.surface = "O0"});
+  for (int i = 0; i < 3; ++i) {
+    run.step();
+    amp::save_checkpoint(run_path, run.parts());
+  }
+  nets::LogCapture log;
+  const auto load = [&] {
+    log.lines.clear();
+    amp::LoadedCheckpoint loaded = amp::load_checkpoint(run_path, run.parts());
+    CHECK(loaded.passed_over == log.lines);
+    run.resumed(loaded);
+    return loaded;
+  };
+  const auto says = [&](const std::string& part) {
+    return log.lines.size() == 1 && log.lines[0].find(part) != std::string::npos;
+  };
+  CHECK(load().step == 3);
+  CHECK(log.lines.empty());
+
+  // A step that is a link.
+  fs::rename(directory / "run/step-000003", directory / "kept");
+  CHECK(load().step == 2);
+  CHECK(says("step-000003/state.json): cannot open the file; got No such file or directory; the next older"));
+  fs::create_directory_symlink("../kept", directory / "run/step-000003");
+  CHECK(load().step == 3);
+  CHECK(log.lines.empty());
+  fs::remove(directory / "run/step-000003");
+  fs::create_directory_symlink("../gone", directory / "run/step-000003");
+  CHECK(load().step == 2);
+  CHECK(says("the next older checkpoint is tried"));
+  fs::remove(directory / "run/step-000003");
+  files::write(directory / "run/step-000003", "a file");
+  CHECK(load().step == 2);
+  CHECK(says("Not a directory"));
+  fs::remove(directory / "run/step-000003");
+  fs::rename(directory / "kept", directory / "run/step-000003");
+
+  // A latest that is a link: to a file, a step here, a step elsewhere, nothing.
+  fs::rename(latest, directory / "pointer");
+  files::write(directory / "pointer", "step-000002\n");
+  fs::create_symlink("../pointer", latest);
+  CHECK(load().step == 2);
+  fs::remove(latest);
+  fs::create_directory_symlink("step-000001", latest);
+  const amp::LoadedCheckpoint first = load();
+  CHECK(first.step == 1);
+  CHECK(first.path == directory / "run/step-000001");
+  CHECK(log.lines.empty());
+  fs::remove(latest);
+  run.step();
+  amp::save_checkpoint(directory / "other", run.parts());
+  const std::int64_t other_step = run.done;
+  fs::create_directory_symlink(directory / ("other/" + io::step_name(other_step)), latest);
+  CHECK(load().step == other_step);
+  CHECK(log.lines.empty());
+  fs::remove(latest);
+  fs::create_symlink("nothing", latest);
+  CHECK(load().step == 3);
+  CHECK(says("latest): cannot open the file"));
+  fs::remove(latest);
+  fs::create_directory_symlink("step-000001", latest);
+  run.step();
+  amp::save_checkpoint(run_path, run.parts());  // replaces the link, not what it leads to
+  CHECK_FALSE(fs::is_symlink(latest));
+  CHECK(fs::exists(directory / "run/step-000001/state.json"));
+  CHECK(load().step == 4);
+
+  // A latest that names nothing to load.
+  files::write(latest, "step-000009\n");
+  CHECK(load().step == 4);
+  CHECK(says("step-000009/state.json): cannot open the file"));
+  files::write(latest, "the best one\n");
+  CHECK(load().step == 4);
+  CHECK(says("latest): this names no checkpoint; got \"the best one\""));
+  fs::remove(latest);
+  CHECK(load().step == 4);
+  CHECK(log.lines.empty());
 }

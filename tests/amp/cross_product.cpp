@@ -52,10 +52,11 @@ TEST_CASE("levels x loss scales x batch norm x optimizers: trains, twice the sam
                      << kind.name);
           const amp::Options options = options_of(level, scale, batch_norm);
           if (casts_ops(level) && batch_norm.value) {
-            CHECK_THROWS_WITH_AS_TEXT(train(options, kind.make), ValueError,
-                                      str("amp::initialize: keep_batchnorm_fp32: ", level,
-                                          " casts ops and leaves the model in f32; got ", batch_norm.name,
-                                          ", expected it left out; batch norm runs in f32 there"));
+            CHECK_THROWS_WITH_AS_TEXT(
+                train(options, kind.make), ValueError,
+                str("amp::initialize: keep_batchnorm_fp32: ", level,
+                    " casts ops and leaves the model in f32; got ", batch_norm.name,
+                    ", expected it left out; the model stays f32 there, batch norm too"));
             ++refused;
             continue;
           }

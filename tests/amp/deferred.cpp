@@ -188,6 +188,26 @@ TEST_CASE("a scaler remembers in which direction a deferred scale went", "[defer
   scaler.update(100);
 }
 
+TEST_CASE("a scale grows too where its counter is beyond the interval, on the device as well", "[deferred]") {
+  for (const Device device : devices()) {
+    Recipient one(device);
+    amp::GradScaler scaler({.init_scale = 8, .growth_interval = 100});
+    for (int i = 0; i < 3; ++i) one.step(scaler, 1);
+    CHECK(scaler.get_scale() == 8);
+    scaler.set_growth_interval(2);
+    one.step(scaler, 1);
+    CHECK(scaler.get_scale() == 16);
+    auto state = scaler.state_dict();
+    CHECK(state.at("_growth_tracker") == 0);
+    state["_growth_tracker"] = 7;
+    amp::GradScaler loaded({.init_scale = 8, .growth_interval = 100});
+    loaded.load_state_dict(state);
+    Recipient other(device);
+    other.step(loaded, 1);
+    CHECK(loaded.get_scale() == 32);
+  }
+}
+
 TEST_CASE("deferred steps refuse what steps that wait refuse", "[deferred]") {
   Recipient one(cpu);
   amp::GradScaler scaler;

@@ -284,7 +284,8 @@ TEST_CASE("casts at the door are recorded, and follow every copy of the handle",
   CHECK(x.grad().dtype() == f32);
   CHECK(net.first.weight.grad().dtype() == f16);
   // Only at the door of what was given to initialize.
-  CHECK_THROWS_WITH_AS_TEXT(net.first(input()), DtypeError, "run under amp or use x.to(f16)");
+  CHECK_THROWS_WITH_AS_TEXT(net.first(input()), DtypeError,
+                            "use x.to(f16), or amp::autocast around the call");
   CHECK_THROWS_AS(net.forward(input()), DtypeError);
 }
 

@@ -91,7 +91,10 @@ TEST_CASE("a backward outside scale_loss is noticed", "[masters]") {
   loss_of(net).backward();
   CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "SGD.step: backward ran outside scale_loss");
   optimizer.zero_grad();
-  CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "no parameter has a gradient");
+  CHECK_THROWS_WITH_AS_TEXT(
+      optimizer.step(), StateError,
+      "no parameter has a gradient; got 0 gradients for parameters: 5, expected a backward "
+      "pass before the step; run it inside amp::scale_loss");
 }
 
 TEST_CASE("what is clipped are the masters' gradients", "[masters]") {

@@ -45,6 +45,23 @@ TEST_CASE("the scale halves on overflow and doubles after a window without") {
   CHECK(scaler.unskipped() == 0);
 }
 
+TEST_CASE("a scale grows too where its counter was loaded beyond the window") {
+  for (const std::int64_t counter : {std::int64_t{1999}, std::int64_t{2000}, std::int64_t{1} << 40,
+                                     std::numeric_limits<std::int64_t>::max()}) {
+    amp::LossScaler scaler = dynamic();
+    scaler.restore(1024, counter);
+    CHECK_FALSE(scaler.update(false));
+    CHECK(scaler.loss_scale() == 2048);
+    CHECK(scaler.unskipped() == 0);
+  }
+  const nn::Linear net{2, 2};
+  auto session = amp::initialize(net, {.opt_level = "O1", .verbosity = 0});
+  auto state = session.state_dict();
+  state["loss_scaler0"]["unskipped"] = 5000;
+  session.load_state_dict(state);
+  CHECK(session.loss_scaler(0).unskipped() == 5000);
+}
+
 TEST_CASE("the scale stays within its bounds and above the smallest normal float") {
   amp::LossScaler low = dynamic(), bounded = dynamic(64.0), high = dynamic({}, 100000);
   for (int i = 0; i < 200; ++i) {

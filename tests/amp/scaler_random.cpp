@@ -51,7 +51,7 @@ struct LossModel {
       return true;
     }
     unskipped += 1;
-    if (dynamic && unskipped == 2000) {
+    if (dynamic && unskipped >= 2000) {
       scale = 2 * scale < max ? 2 * scale : max;
       unskipped = 0;
     }
@@ -75,7 +75,7 @@ struct GradModel {
     } else if (anything) {
       tolerance = o.hysteresis;
       tracker += 1;
-      if (tracker != o.growth_interval) return;
+      if (tracker < o.growth_interval) return;
       tracker = 0;
       const float higher = static_cast<float>(static_cast<double>(scale) * o.growth_factor);
       if (higher < std::numeric_limits<float>::infinity() && (!o.max_scale || higher <= *o.max_scale))
@@ -107,7 +107,8 @@ void live_as_loss_scaler(unsigned seed) {
     if (chance.one_in(5000)) scaler.set_loss_scale(model.scale = chance.pick({1e-40, 3, 0x1p16, 1e9}));
     if (chance.one_in(300)) {
       amp::LossScaler restored(properties);
-      restored.restore(scaler.loss_scale(), scaler.unskipped());
+      if (chance.one_in(4)) model.unskipped += 3000;  // of a longer window
+      restored.restore(scaler.loss_scale(), model.unskipped);
       scaler = restored;
     }
   }
@@ -199,13 +200,15 @@ class GradLife {
   void meddle() {
     if (chance_.one_in(4)) scaler_.set_growth_factor(model_.o.growth_factor = chance_.pick({2, 3}));
     if (chance_.one_in(4)) scaler_.set_backoff_factor(model_.o.backoff_factor = chance_.pick({0.5, 0.7}));
-    if (chance_.one_in(4) && model_.tracker == 0)
+    if (chance_.one_in(4))
       scaler_.set_growth_interval(model_.o.growth_interval = static_cast<int>(chance_.pick({1, 5, 900})));
     if (chance_.one_in(2)) {
       scaler_ = amp::GradScaler(scaler_);
     } else {
       amp::GradScaler restored(model_.o);
-      restored.load_state_dict(scaler_.state_dict());
+      std::map<std::string, double> state = scaler_.state_dict();
+      if (chance_.one_in(4)) state["_growth_tracker"] = model_.tracker += 3000;
+      restored.load_state_dict(state);
       scaler_ = restored;
       scaler_.scale(ones({}, kThere));
     }

@@ -71,7 +71,7 @@ struct Model {
     if (overflow && dynamic) {
       loss.scale = loss.scale / 2 < 0x1p-126 ? 0x1p-126 : loss.scale / 2;
       loss.unskipped = 0;
-    } else if (++loss.unskipped == 2000 && dynamic) {
+    } else if (++loss.unskipped >= 2000 && dynamic) {
       loss.scale = loss.scale * 2 > 0x1p24 ? 0x1p24 : loss.scale * 2;
       loss.unskipped = 0;
     }

@@ -1,5 +1,8 @@
 // The cast ledger and the hunt for the first value that is not finite (AMP.md 14).
+#include <algorithm>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "../support/catch.h"
 #include "nets.h"
@@ -196,4 +199,81 @@ TEST_CASE("detect_nonfinite looks at casts and at the backward pass", "[trace]")
     CHECK_FALSE(guard.report().has_value());
     CHECK(Quiet::text.empty());
   }
+}
+
+TEST_CASE("observers that close in the wrong order are reported, and those left go on", "[trace]") {
+  const Quiet quiet;
+  const auto reports = [&] {
+    const std::string text = std::exchange(Quiet::text, {});
+    return std::count(text.begin(), text.end(), '\n') == 1 &&
+           text.find("guards must close in reverse order of opening") != std::string::npos;
+  };
+  const auto overflow = [] { (void)exp(full({1}, 1000)); };
+  const auto cast = [] {
+    const amp::autocast on;
+    (void)mm(ones({2, 2}), ones({2, 2}));
+  };
+  {
+    auto outer = std::make_unique<amp::detect_nonfinite>();
+    auto middle = std::make_unique<amp::detect_nonfinite>();
+    auto inner = std::make_unique<amp::detect_nonfinite>();
+    middle.reset();
+    CHECK(reports());
+    outer.reset();
+    CHECK(reports());
+    overflow();
+    CHECK(inner->report().has_value());
+    CHECK(thread_hooks().trace == inner.get());
+    inner.reset();
+    CHECK(thread_hooks().trace == nullptr);
+    Quiet::text.clear();  // what inner had found
+    overflow();
+    CHECK(Quiet::text.empty());
+  }
+  {
+    auto outer = std::make_unique<amp::trace>();
+    auto middle = std::make_unique<amp::trace>();
+    auto inner = std::make_unique<amp::trace>();
+    middle.reset();
+    CHECK(reports());
+    cast();
+    CHECK(outer->total().count == 2);
+    outer.reset();
+    CHECK(reports());
+    cast();
+    CHECK(inner->total().count == 4);
+    inner.reset();
+    cast();
+  }
+  {
+    const Tensor x = ones({1, 4}, {.dtype = f16});
+    const auto dtype = [&] {
+      const amp::autocast on;
+      return softmax(x, 1).dtype();
+    };
+    using Tags = std::initializer_list<std::pair<std::string_view, Precision>>;
+    auto outer = std::make_unique<amp::policy_override>(Tags{{"softmax", Precision::match}});
+    auto inner = std::make_unique<amp::policy_override>(Tags{{"exp", Precision::match}});
+    CHECK(dtype() == f16);
+    outer.reset();
+    CHECK(reports());
+    CHECK(dtype() == f32);
+    inner.reset();
+    CHECK(dtype() == f32);
+  }
+  CHECK(Quiet::text.empty());
+}
+
+TEST_CASE("a guard that opens within a backward rule sees what comes after it", "[trace]") {
+  const Quiet quiet;
+  std::unique_ptr<amp::detect_nonfinite> guard;
+  const Tensor x = ones({2}, {.requires_grad = true}), y = x * 2;
+  register_hook(y, [&](const Tensor&) {
+    guard = std::make_unique<amp::detect_nonfinite>();
+    return Tensor{};
+  });
+  sum(y).backward();
+  (void)exp(full({1}, 1000));
+  REQUIRE(guard->report().has_value());
+  CHECK(guard->report()->op == "exp");
 }

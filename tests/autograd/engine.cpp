@@ -247,6 +247,20 @@ TEST_CASE("retain_grad keeps the gradient of a non-leaf", "[engine]") {
   CHECK(y.grad().item<double>() == 3);
 }
 
+TEST_CASE("retain_grad of what requires no gradient is an error", "[engine]") {
+  CHECK_THROWS_WITH_AS_TEXT(ones({2}).retain_grad(), StateError,
+                            "retain_grad: the tensor requires no gradient; got f32[2]@cpu");
+  const Tensor x = leaf({2});
+  CHECK_THROWS_AS((x * x).detach().retain_grad(), StateError);
+  {
+    const NoGrad no_grad;
+    CHECK_THROWS_AS((x * x).retain_grad(), StateError);
+  }
+  CHECK_NOTHROW(x.retain_grad());  // a leaf keeps its gradient anyway
+  sum(x * 3).backward();
+  CHECK(values(x.grad()) == std::vector<double>{3, 3});
+}
+
 TEST_CASE("NoGrad and detach leave the graph", "[engine]") {
   const Tensor x = leaf({2});
   {

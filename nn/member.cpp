@@ -1,0 +1,214 @@
+// Tells assignments that change a net's member from those that rebind any other handle.
+//
+// A handle is a member when it lies inside the object of the net whose add() registered it. The
+// net's state keeps the address of its object that was constructed, copied to or assigned last:
+// bases come before members in all three, so a member finds its net's new address when its own turn
+// comes.
+#include "member.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "../tensor/executing.h"
+#include "../tensor/text.h"
+#include "module.h"
+
+namespace mezzo::nn {
+
+using detail::HandleKind;
+using detail::HandlePlace;
+using detail::HandleType;
+using detail::MemberTable;
+
+namespace {
+
+/** The distance of a handle from that of the net in whose object it lies; 0 where it lies
+ *  elsewhere. */
+std::ptrdiff_t offset_in(const ModuleState& owner, const Module* handle) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(owner.object.load(std::memory_order_relaxed));
+  const auto at = reinterpret_cast<std::uintptr_t>(handle);
+  return begin != 0 && at > begin && at - begin < owner.object_size ? static_cast<std::ptrdiff_t>(at - begin)
+                                                                    : 0;
+}
+
+bool is_child(const ModuleState& owner, const Module& module) {
+  return std::any_of(owner.children.begin(), owner.children.end(),
+                     [&](const NamedModule& child) { return child.module.is_same(module); });
+}
+
+/** Whether only the modules that registered it hold this module besides the one handle. */
+bool is_last_handle(const Module& handle) {
+  return handle.state().owners() == handle.state().registrations.load(std::memory_order_relaxed) + 1;
+}
+
+std::size_t child_index(const Module& owner, std::string_view name) {
+  return *owner.state().names.find(detail::NameKind::child, name);
+}
+
+const Ref<MemberTable>& table_of(const Module& owner) {
+  ModuleState& state = owner.state();
+  if (!state.members) {
+    state.members = make_ref<MemberTable>();
+    state.members->module = &state;
+  }
+  return state.members;
+}
+
+[[noreturn]] void refuse_assignment(const Module& member, const Module& other) {
+  const std::string& name = member.name();
+  fail<StateError>("operator=",
+                   {.what = "parameters() and save() would keep the registered member",
+                    .got = str("another ", other.kind(), " for \"", name, "\" ", member.kind()),
+                    .hint = str("use replace(\"", name, "\", ...) of the module that registered it")});
+}
+
+}  // namespace
+
+void Module::enter_object(std::size_t size) const {
+  state_->object_size = size;
+  enter_object();
+}
+
+void Module::enter_object() const { state_->object.store(this, std::memory_order_relaxed); }
+
+void Module::leave_object() const {
+  const void* self = this;
+  if (state_->object.load(std::memory_order_relaxed) == self)
+    state_->object.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
+}
+
+void Module::hand_over(const Module& owner, std::string_view name, const HandleType& type) {
+  leave_place();
+  place_ = {.kind = HandleKind::returning,
+            .table = table_of(owner),
+            .offset = 0,
+            .child = child_index(owner, name),
+            .type = &type};
+}
+
+void Module::settle(const Module& owner, std::string_view name, const HandleType& type) {
+  if (place_.kind == HandleKind::member) return;
+  if (const std::ptrdiff_t offset = offset_in(owner.state(), this); offset != 0) {
+    join(table_of(owner), offset, child_index(owner, name));
+    place_.type = &type;
+  }
+}
+
+void Module::pin_to(const Module& owner, std::string_view name, const HandleType& type) {
+  join(table_of(owner), 0, child_index(owner, name));
+  place_.type = &type;
+}
+
+void Module::join(const Ref<MemberTable>& table, std::ptrdiff_t offset, std::size_t child) {
+  {
+    const std::lock_guard lock(table->mutex);
+    table->handles.insert(this);
+  }
+  if (!(table == place_.table)) leave_place();
+  place_.kind = HandleKind::member;
+  place_.table = table;
+  place_.offset = offset;
+  place_.child = child;
+}
+
+void Module::leave_place() {
+  if (place_.kind == HandleKind::member) {
+    const std::lock_guard lock(place_.table->mutex);
+    place_.table->handles.erase(this);
+  }
+  place_.kind = HandleKind::plain;
+  place_.table.reset();
+}
+
+std::ptrdiff_t Module::member_offset_from(const Module& other) const {
+  const HandlePlace& from = other.place_;
+  if (!from.table) return 0;
+  const std::lock_guard lock(from.table->mutex);
+  const std::ptrdiff_t offset = from.table->module ? offset_in(*from.table->module, this) : 0;
+  return from.kind != HandleKind::member || offset == from.offset ? offset : 0;
+}
+
+void Module::take_place(const Module& other) {
+  const HandlePlace& from = other.place_;
+  if (const std::ptrdiff_t offset = member_offset_from(other); offset != 0) {
+    join(from.table, offset, from.child);
+    return;
+  }
+  leave_place();
+  if (from.kind == HandleKind::plain) return;
+  place_.kind = from.kind == HandleKind::returning ? HandleKind::result : HandleKind::copied;
+  if (place_.kind != HandleKind::result) return;
+  place_.table = from.table;
+  place_.child = from.child;
+}
+
+bool Module::may_become(const Module& other) const {
+  if (is_same(other)) return true;
+  if (place_.kind == HandleKind::copied)  // in a container of the net's, say
+    return !is_last_handle(*this) || other.state_->registrations.load(std::memory_order_relaxed) > 0;
+  if (place_.kind != HandleKind::member) return true;
+  const bool with_its_net = other.place_.kind == HandleKind::member && member_offset_from(other) != 0;
+  if (with_its_net) return true;
+  const std::lock_guard lock(place_.table->mutex);
+  const ModuleState* owner = place_.table->module;
+  // Members of one net may be swapped: each is still held by another handle when it is assigned
+  // over.
+  return !owner || (is_child(*owner, other) && !(is_child(*owner, *this) && is_last_handle(*this)));
+}
+
+Module& Module::operator=(const Module& other) & {
+  if (this == &other) return *this;
+  if (!may_become(other)) refuse_assignment(*this, other);
+  if (place_.kind != HandleKind::member || member_offset_from(other) != 0) take_place(other);
+  state_ = other.state_;
+  return *this;
+}
+
+std::vector<Module*> Module::members_called(std::string_view name, const Module& child) const {
+  std::vector<Module*> out;
+  if (!state_->members) return out;
+  const bool once = child.state_->registrations.load(std::memory_order_relaxed) == 1;
+  const std::size_t index = child_index(*this, name);
+  const std::lock_guard lock(state_->members->mutex);
+  for (Module* handle : state_->members->handles)
+    if (handle->is_same(child) && (once || handle->place_.child == index)) out.push_back(handle);
+  return out;
+}
+
+void Module::replace_child(std::string_view name, const Module& member, const HandleType& type) {
+  const std::size_t* at = state_->names.find(detail::NameKind::child, name);
+  if (!at) detail::refuse_member("replace", *this, name);
+  Module& child = state_->children[*at].module;
+  if (child.is_same(member)) return;
+  refuse_cycle("replace", name, member);
+  if (child.attached_to())
+    fail<StateError>("replace", {.what = "mixed precision is attached to the old module",
+                                 .got = str("\"", name, "\" ", child.kind(), " under a session"),
+                                 .hint = "replace before amp::initialize, or close the session"});
+  const std::vector<Module*> handles = members_called(name, child);
+  for (const Module* handle : handles)
+    if (const HandleType* held = handle->place_.type; held && (!held->assign || *held->type != *type.type))
+      fail<ValueError>("replace", {.what = "the member is a handle of another type",
+                                   .got = str("a ", member.kind(), " for \"", name, "\""),
+                                   .expected = str("a ", child.kind())});
+  const Module old = child;
+  child.state_ = member.state_;
+  member.count_as_child(name);
+  old.state_->replaced = old.state_->registrations.fetch_sub(1, std::memory_order_relaxed) == 1;
+  for (Module* handle : handles) {
+    if (handle->place_.type)
+      type.assign(*handle, member);
+    else
+      handle->state_ = member.state_;
+  }
+}
+
+void detail::check_not_replaced(const ModuleState& module) {
+  if (module.replaced && module_is_executing())
+    fail<StateError>(short_name(module.type),
+                     {.what = "a net calls a module that replace() took out of it",
+                      .got = str("the old \"", module.name, "\""),
+                      .hint = "give the result of replace() to this handle too, or add() the old module"});
+}
+
+}  // namespace mezzo::nn

@@ -1,0 +1,113 @@
+// Trees of modules that are very deep, and modules with very many names.
+#include <chrono>
+#include <thread>
+
+#include "support.h"
+
+using namespace mezzo;
+
+namespace {
+
+constexpr int kDepth = 100000;
+
+/** A layer inside `depth` containers, each with a name of one letter. */
+nn::Sequential nest(int depth) {
+  nn::Sequential net{nn::Linear{2, 2}};
+  for (int i = 0; i < depth; ++i) {
+    nn::Sequential around;
+    around.push_back(net);
+    net = around;
+  }
+  return net;
+}
+
+/** The same from outside inwards. */
+nn::Sequential nest_from_outside(int depth) {
+  nn::Sequential net, inner = net;
+  for (int i = 0; i < depth; ++i) {
+    nn::Sequential next;
+    inner.push_back(next);
+    inner = next;
+  }
+  inner.push_back(nn::Linear{2, 2});
+  return net;
+}
+
+}  // namespace
+
+TEST_CASE("a tree of modules may be of any depth") {
+  for (const nn::Sequential& net : {nest(kDepth), nest_from_outside(kDepth)}) {
+    CHECK(net.parameters().size() == 2);
+    CHECK(net.num_parameters() == 6);
+    const nn::StateDict values = net.state_dict();
+    REQUIRE(values.size() == 2);
+    const std::string name = values.names()[0];
+    CHECK(name.size() == 2 * (kDepth + 1) + std::string("weight").size());
+    CHECK(net.parameter(name).is_same(net.parameters()[0]));
+    net.load_state_dict(values);
+    net.eval().to(f64).freeze();
+    CHECK(net.parameters()[1].dtype() == f64);
+    int modules = 0;
+    net.apply([&](const nn::Module& module) { modules += !module.training(); });
+    CHECK(modules == kDepth + 2);
+    CHECK(net.modules().size() == kDepth + 2);
+    CHECK(net.modules()[0].is_same(net));
+    CHECK(str(net).size() < 100000);
+  }
+  struct Bare : nn::Model<Bare> {};
+  Bare top, bottom = top;
+  for (int i = 0; i < kDepth; ++i) bottom = bottom.add("a", Bare{});
+  CHECK_THROWS_AS(bottom.add("top", top), ValueError);
+}
+
+TEST_CASE("calling a tree that is too deep for the stack is an error") {
+  const nn::Sequential net = nest(200 * 1000);
+  const Tensor x = ones({1, 2});
+  CHECK(error_of<StateError>([&] { net(x); }).find("nested too deeply for this thread's stack") !=
+        std::string::npos);
+  std::thread([&] { CHECK_THROWS_AS(net(x), StateError); }).join();
+  CHECK(current_module_path().empty());
+  CHECK(nest(100)(x).shape() == Shape{1, 2});
+}
+
+TEST_CASE("mixed precision takes a tree of any depth") {
+  const nn::Sequential net = nest(kDepth);
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
+  CHECK(net.parameters()[0].dtype() == f16);
+  session.close();
+  CHECK(net.parameters()[0].dtype() == f32);
+}
+
+TEST_CASE("the time a name takes does not grow with the number of names") {
+  // 16 times as many names: 16 times the time if each is found at once, 256 times if all are
+  // searched.
+  const auto seconds = [](std::int64_t layers) {
+    const auto begin = std::chrono::steady_clock::now();
+    const nn::LSTM net(1, 1, {.num_layers = layers});
+    const nn::StateDict values = net.state_dict();
+    Tensor found;
+    for (const nn::NamedTensor& entry : net.own_parameters()) {
+      found = net.parameter(entry.name);
+      found = values[entry.name];
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  seconds(100);
+  const double few = seconds(500), many = seconds(8000);
+  INFO(few << " s and " << many << " s");
+  CHECK(many < 80 * few);
+}
+
+TEST_CASE("entries of a state dict keep their places when others go") {
+  nn::StateDict values({{"a", ones({1})}, {"b", ones({2})}, {"c", ones({3})}});
+  CHECK(values.erase("a"));
+  CHECK_FALSE(values.erase("a"));
+  CHECK(values["b"].numel() == 2);
+  CHECK(values["c"].numel() == 3);
+  values.set("a", ones({4}));
+  values.set("c", ones({5}));
+  CHECK(values.names() == std::vector<std::string>{"b", "c", "a"});
+  CHECK(values["c"].numel() == 5);
+  CHECK(values.find("d").defined() == false);
+}
