@@ -4,11 +4,13 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "../tensor/pending_writes.h"
 #include "../tensor/tensor.h"
 
 namespace mezzo::nn {
@@ -51,6 +53,23 @@ struct LoadOptions {
 struct LoadReport {
   std::vector<std::string> missing;     // in the module alone: kept their values
   std::vector<std::string> unexpected;  // in the given values alone: ignored
+};
+
+class StateRule;
+
+/** A load that was checked and converted: commit() makes it and needs no memory. */
+class MZ_API StagedLoad {
+ public:
+  /** `value` will be written into `tensor`, by the rule where there is one. Errors: OutOfMemory. */
+  void add(const Tensor& tensor, const std::shared_ptr<const StateRule>& rule, const Tensor& value);
+  void commit() const;
+
+  /** What each tensor will hold. */
+  const PendingWrites& writes() const { return writes_; }
+
+ private:
+  PendingWrites writes_;
+  std::vector<std::pair<std::shared_ptr<const StateRule>, Tensor>> ruled_;
 };
 
 }  // namespace mezzo::nn

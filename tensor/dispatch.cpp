@@ -4,6 +4,7 @@
 
 #include "call_name.h"
 #include "ops/copy.h"
+#include "recorded_write.h"
 #include "text.h"
 
 namespace mezzo {
@@ -201,14 +202,19 @@ void run_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) {
   // The kernel reads and writes self element by element; an operand that overlaps it in any other way is read from a copy.
   for (Tensor& x : in.subspan(1))
     if (x.defined() && x.impl()->storage == self.impl()->storage && !same_view(x, self)) x = x.clone();
-  if (recording) in[0] = begin_in_place(row, self);
-  kernel(row, in, {&self, 1}, attrs);
-  self.impl()->storage->bump_version();
-  constexpr op::Fill::Attrs filled;
-  if (recording && constant)
-    record(mezzo::row<op::Fill>, in.first(1), {&self, 1}, &filled);
-  else if (recording)
-    record(row, in, {&self, 1}, attrs);
+  if (recording) {
+    in[0] = begin_in_place(row, self);
+    auto write = [&] { kernel(row, in, {&self, 1}, attrs); };
+    const auto call = [](void* data) { (*static_cast<decltype(write)*>(data))(); };
+    constexpr op::Fill::Attrs filled;
+    if (constant)
+      recorded_write(mezzo::row<op::Fill>, in.first(1), self, &filled, call, &write);
+    else
+      recorded_write(row, in, self, attrs, call, &write);
+  } else {
+    kernel(row, in, {&self, 1}, attrs);
+    self.impl()->storage->bump_version();
+  }
   if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
 }
 
