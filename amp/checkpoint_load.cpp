@@ -1,6 +1,9 @@
 // load_checkpoint: finds a step and reads it whole, compares it with the training, and only then changes something.
 #include <sys/stat.h>
 
+#include <deque>
+#include <functional>
+
 #include "../autograd/grad_mode.h"
 #include "../nn/serialize.h"
 #include "../tensor/io/checkpoint_directory.h"
@@ -78,43 +81,85 @@ ReadCheckpoint read_best(const std::string& directory, std::vector<std::string>&
 
 // ---- putting back ---------------------------------------------------------------------------------------------------------
 
-/** A parameter that had a master when it was saved gets one now, were it frozen: its 16-bit value alone would lose the low bits. */
-void create_saved_masters(const Training& training, const Fit& fit) {
-  const optim::Names names = parameter_names(training.model);
-  std::map<const TensorImpl*, std::string_view> name_of;
-  for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
-  for (const auto& optimizer : training.optimizer) {
-    const auto link = OptimizerLink::of(*optimizer.object);
-    if (!link || !link->core()->enabled() || !link->core()->properties.masters()) continue;
-    link->bring_masters_up_to_date();
-    const optim::StateDict& saved = fit.optimizers.at(optimizer.name);
-    for (std::size_t group = 0; group < optimizer.object->num_groups(); ++group)
-      for (optim::Slot& slot : optimizer.object->slots(group)) {
+/** Masters that a load brings along, taken away again where it fails. */
+class SavedMasters {
+ public:
+  SavedMasters(const Training& training, const Fit& fit, const optim::Names& names) {
+    std::map<const TensorImpl*, std::string_view> name_of;
+    for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
+    for (const auto& optimizer : training.optimizer) {
+      const auto link = OptimizerLink::of(*optimizer.object);
+      if (link && link->core()->enabled() && link->core()->properties.masters())
+        create(*link, fit.optimizers.at(optimizer.name), name_of);
+    }
+  }
+  ~SavedMasters() {
+    if (kept_) return;
+    for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) change->undo();
+  }
+  SavedMasters(const SavedMasters&) = delete;
+  SavedMasters& operator=(const SavedMasters&) = delete;
+
+  void keep() { kept_ = true; }
+
+ private:
+  /** A parameter that had a master when it was saved gets one now, were it frozen: its 16-bit value
+   *  alone would lose the low bits. */
+  void create(OptimizerLink& link, const optim::StateDict& saved,
+              const std::map<const TensorImpl*, std::string_view>& name_of) {
+    MasterChanges& changes = changes_.emplace_back(link.core()->masters);
+    for (std::size_t group = 0; group < link.optimizer()->num_groups(); ++group) {
+      const auto slots = link.optimizer()->slots(group);
+      link.create_masters(slots, changes);
+      for (optim::Slot& slot : slots) {
         const auto name = name_of.find(slot.param.impl());
         if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
-        if (saved.tensors.count(str(name->second, ".master")) > 0) link->create_master(slot);
+        if (saved.tensors.count(str(name->second, ".master")) > 0) link.create_master(slot, changes);
       }
+    }
+    changes.commit();
   }
-}
 
-/** Models before optimizers: a saved master counts where it rounds to the parameter. Schedules before optimizers: both set learning rates, and
- *  the optimizer's is the one that was in use. */
-void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit) {
-  for (const auto& session : training.session) forget_iteration(session.object->core());
-  for (const auto& optimizer : training.optimizer) optimizer.object->zero_grad();
-  create_saved_masters(training, fit);
-  const optim::Names names = parameter_names(training.model);
-  for (const auto& model : training.model) (void)model.object->load_state_dict(fit.models.at(model.name));
+  std::deque<MasterChanges> changes_;
+  bool kept_ = false;
+};
+
+/** The whole load, ready: what it returns needs no memory. Models before optimizers: a saved master
+ *  counts where it rounds to the parameter. Schedules before optimizers: both set learning rates,
+ *  and the optimizer's is the one that was in use. */
+std::vector<std::function<void()>> staged(const Training& training, const ReadCheckpoint& saved,
+                                          const Fit& fit, const optim::Names& names) {
+  std::vector<std::function<void()>> steps;
+  std::vector<std::pair<Tensor, Tensor>> incoming;
+  for (const auto& model : training.model) {
+    const auto load =
+        std::make_shared<nn::StagedLoad>(model.object->stage_state_dict(fit.models.at(model.name)));
+    incoming.insert(incoming.end(), load->writes().all().begin(), load->writes().all().end());
+    steps.emplace_back([load] { load->commit(); });
+  }
   for (const auto& schedule : training.schedule)
-    schedule.object->load_state_dict({.tensors = {}, .scalars = saved.state.schedules.at(schedule.name)});
+    steps.push_back(schedule.object->stage_state_dict(
+        {.tensors = {}, .scalars = saved.state.schedules.at(schedule.name)}));
   for (const auto& optimizer : training.optimizer)
-    optimizer.object->load_state_dict(fit.optimizers.at(optimizer.name), names);
+    steps.push_back(optimizer.object->stage_state_dict(fit.optimizers.at(optimizer.name), names, incoming));
   for (const auto& session : training.session)
     if (const auto found = fit.sessions.find(session.name); found != fit.sessions.end())
-      session.object->load_state_dict(found->second);
+      steps.push_back(session.object->stage_state_dict(found->second));
   for (const auto& scaler : training.scaler)
     if (const auto found = fit.scalers.find(scaler.name); found != fit.scalers.end())
-      scaler.object->load_state_dict(found->second);
+      steps.push_back(scaler.object->stage_state_dict(found->second));
+  return steps;
+}
+
+void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit) {
+  const optim::Names names = parameter_names(training.model);
+  SavedMasters masters(training, fit, names);
+  const std::vector<std::function<void()>> steps = staged(training, saved, fit, names);
+  // Nothing below takes memory.
+  masters.keep();
+  for (const auto& session : training.session) forget_iteration(session.object->core());
+  for (const auto& optimizer : training.optimizer) optimizer.object->zero_grad();
+  for (const auto& step : steps) step();
   for (const auto& loader : training.loader)
     loader.object->resume(saved.state.loaders.at(loader.name).position);
   for (const auto& generator : training.generator)
@@ -134,7 +179,7 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
   const Fit fit = fit_to(training, saved, options);
   for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
   apply(training, saved, fit);
-  return {saved.path, saved.state.step, saved.state.epoch, std::move(saved.state.metadata),
+  return {std::move(saved.path), saved.state.step, saved.state.epoch, std::move(saved.state.metadata),
           std::move(passed_over)};
 }
 

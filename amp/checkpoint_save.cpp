@@ -65,7 +65,8 @@ std::string save_checkpoint(const std::string& directory, const Training& traini
   require_valid_parts(kOp, training);
   require_whole_iteration(training);
   const std::string parent = without_slash(directory);
-  const std::string step = io::step_name(training.step), path = parent + "/" + step;
+  const std::string step = io::step_name(training.step);
+  std::string path = parent + "/" + step;
   CheckpointState state = state_of(training);
   // The models first: what they show is in step with the masters, which the optimizers show next.
   const NamedTensors weights = model_tensors(training);

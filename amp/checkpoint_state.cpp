@@ -15,6 +15,7 @@ namespace mezzo::amp {
 
 using io::JsonField;
 using io::JsonValue;
+using io::object;
 
 namespace {
 
@@ -54,7 +55,7 @@ void read(const JsonField& field, SavedNumbers& to) { to = read_numbers<SavedNum
 void read(const JsonField& field, std::string& to) { to = field.text(); }
 
 JsonValue json_of(const SavedOptimizer& optimizer) {
-  return JsonValue::Object{{"type", optimizer.type}, {"state", json_of(optimizer.numbers)}};
+  return object("type", optimizer.type, "state", json_of(optimizer.numbers));
 }
 
 void read(const JsonField& field, SavedOptimizer& to) {
@@ -67,7 +68,7 @@ JsonValue json_of(const SavedSession& session) {
   JsonValue::Object options, scalers;
   for (const auto& [name, text] : session.options) options.emplace_back(name, text);
   for (const auto& [name, fields] : session.scalers) scalers.emplace_back(name, json_of_numbers(fields));
-  return JsonValue::Object{{"options", std::move(options)}, {"scalers", std::move(scalers)}};
+  return object("options", std::move(options), "scalers", std::move(scalers));
 }
 
 void read(const JsonField& field, SavedSession& to) {
@@ -78,13 +79,11 @@ void read(const JsonField& field, SavedSession& to) {
 }
 
 JsonValue json_of(const SavedLoader& loader) {
-  return JsonValue::Object{{"seed", JsonValue::whole(loader.position.seed)},
-                           {"epoch", JsonValue::whole(loader.position.epoch)},
-                           {"sample", JsonValue::whole(static_cast<std::uint64_t>(loader.position.sample))},
-                           {"samples", JsonValue::whole(static_cast<std::uint64_t>(loader.samples))},
-                           {"batch", JsonValue::whole(static_cast<std::uint64_t>(loader.batch))},
-                           {"shuffle", loader.shuffle},
-                           {"drop_last", loader.drop_last}};
+  const auto count = [](std::int64_t n) { return JsonValue::whole(static_cast<std::uint64_t>(n)); };
+  return object("seed", JsonValue::whole(loader.position.seed), "epoch",
+                JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample), "samples",
+                count(loader.samples), "batch", count(loader.batch), "shuffle", loader.shuffle, "drop_last",
+                loader.drop_last);
 }
 
 void read(const JsonField& field, SavedLoader& to) {
@@ -97,8 +96,7 @@ void read(const JsonField& field, SavedLoader& to) {
 }
 
 JsonValue json_of(const Generator& generator) {
-  return JsonValue::Object{{"seed", JsonValue::whole(generator.seed)},
-                           {"draw", JsonValue::whole(generator.draw)}};
+  return object("seed", JsonValue::whole(generator.seed), "draw", JsonValue::whole(generator.draw));
 }
 
 void read(const JsonField& field, Generator& to) {
@@ -107,7 +105,7 @@ void read(const JsonField& field, Generator& to) {
 }
 
 JsonValue json_of(const io::FileFacts& facts) {
-  return JsonValue::Object{{"bytes", JsonValue::whole(facts.bytes)}, {"crc32c", crc_text(facts.crc)}};
+  return object("bytes", JsonValue::whole(facts.bytes), "crc32c", crc_text(facts.crc));
 }
 
 void read(const JsonField& field, io::FileFacts& to) {
@@ -117,12 +115,12 @@ void read(const JsonField& field, io::FileFacts& to) {
 
 /** Each value under a word for its kind, as a number in text would else be taken for text. */
 JsonValue json_of(const CheckpointMetadata::mapped_type& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return JsonValue::Object{{"text", *text}};
-  if (const auto* number = std::get_if<double>(&value)) return JsonValue::Object{{"number", *number}};
+  if (const auto* text = std::get_if<std::string>(&value)) return object("text", *text);
+  if (const auto* number = std::get_if<double>(&value)) return object("number", *number);
   const std::int64_t whole = std::get<std::int64_t>(value);
   const auto magnitude =
       whole < 0 ? ~static_cast<std::uint64_t>(whole) + 1 : static_cast<std::uint64_t>(whole);
-  return JsonValue::Object{{whole < 0 ? "minus" : "whole", JsonValue::whole(magnitude)}};
+  return object(whole < 0 ? "minus" : "whole", JsonValue::whole(magnitude));
 }
 
 void read(const JsonField& field, CheckpointMetadata::mapped_type& to) {
@@ -194,22 +192,24 @@ std::string crc_text(std::uint32_t crc) {
 }
 
 std::string state_text(const CheckpointState& s) {
-  const JsonValue::Object members{{"schema", JsonValue::whole(kSchema)},
-                                  {"library", std::string(version())},
-                                  {"world_size", JsonValue::whole(1)},
-                                  {"step", JsonValue::whole(static_cast<std::uint64_t>(s.step))},
-                                  {"epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch))},
-                                  {"metadata", json_of_all(s.metadata)},
-                                  {"models", json_of_all(s.models)},
-                                  {"optimizers", json_of_all(s.optimizers)},
-                                  {"sessions", json_of_all(s.sessions)},
-                                  {"scalers", json_of_all(s.scalers)},
-                                  {"schedules", json_of_all(s.schedules)},
-                                  {"loaders", json_of_all(s.loaders)},
-                                  {"default_generator", json_of(s.default_generator)},
-                                  {"generators", json_of_all(s.generators)},
-                                  {"files", json_of_all(s.files)}};
-  std::string text = io::json_text(members);
+  JsonValue::Object members;
+  const auto put = [&](const char* name, JsonValue value) { members.emplace_back(name, std::move(value)); };
+  put("schema", JsonValue::whole(kSchema));
+  put("library", std::string(version()));
+  put("world_size", JsonValue::whole(1));
+  put("step", JsonValue::whole(static_cast<std::uint64_t>(s.step)));
+  put("epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
+  put("metadata", json_of_all(s.metadata));
+  put("models", json_of_all(s.models));
+  put("optimizers", json_of_all(s.optimizers));
+  put("sessions", json_of_all(s.sessions));
+  put("scalers", json_of_all(s.scalers));
+  put("schedules", json_of_all(s.schedules));
+  put("loaders", json_of_all(s.loaders));
+  put("default_generator", json_of(s.default_generator));
+  put("generators", json_of_all(s.generators));
+  put("files", json_of_all(s.files));
+  std::string text = io::json_text(std::move(members));
   text.resize(text.size() - 2);  // the end of the object
   const std::uint32_t crc = io::crc32c(std::as_bytes(std::span(text)));
   text += str(kSelf, crc_text(crc), kEnd);

@@ -1,6 +1,7 @@
 #include "conversion.h"
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/node.h"
 #include "../autograd/rebind.h"
 #include "../tensor/text.h"
 
@@ -41,14 +42,22 @@ void Conversion::plan_tensor(const Tensor& leaf, DType dtype) {
   if (!index_.emplace(leaf.impl(), changes_.size()).second) return;
   const Tensor original = leaf.detach(), grad = leaf.grad();
   changes_.push_back(
-      {leaf, original, original.to(dtype), grad.defined() ? grad.detach().to(dtype) : Tensor{}});
+      {leaf, original, original.to(dtype), grad, grad.defined() ? grad.detach().to(dtype) : Tensor{}});
 }
 
-void Conversion::apply(SessionCore& core) {
+void Conversion::apply(SessionCore& core) const {
+  core.lowered.reserve(changes_.size());
   for (const Change& change : changes_) {
     rebind(change.leaf, change.converted);
     change.leaf.set_grad(change.converted_grad);
     if (is_low(change.leaf.dtype())) core.lowered.push_back(change.leaf);
+  }
+}
+
+void Conversion::undo() const {
+  for (const Change& change : changes_) {
+    rebind(change.leaf, change.original);
+    change.leaf.set_grad(change.grad);
   }
 }
 
@@ -59,21 +68,25 @@ Tensor Conversion::original(const Tensor& param) const {
   return original.dtype() == f32 ? original : Tensor{};
 }
 
-void restore_tensors(SessionCore& core) {
+Restoration::Restoration(SessionCore& core) : core_(core) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   for (const Tensor& leaf : core.lowered) {
     if (!is_low(leaf.dtype())) continue;  // the user has converted it since
-    if (Master* entry = core.masters.find(leaf)) {
-      Masters::reconcile(*entry);
-      const Tensor grad = entry->master.grad();
-      rebind(leaf, entry->master.detach());
-      leaf.set_grad(grad);
-    } else {
-      convert_(leaf, f32);
-    }
+    const Master* entry = core.masters.find(leaf);
+    const Tensor grad = entry ? entry->master.grad() : leaf.grad();
+    if (grad.defined()) (void)grad_state(leaf);  // room for it
+    originals_.push_back({leaf, entry ? Masters::reconciled(*entry) : leaf.detach().to(f32),
+                          grad.defined() ? grad.detach().to(leaf.device()).to(f32) : Tensor{}});
   }
-  core.lowered.clear();
+}
+
+void Restoration::apply() const {
+  for (const Original& original : originals_) {
+    rebind(original.leaf, original.value);
+    original.leaf.set_grad(original.grad);
+  }
+  core_.lowered.clear();
 }
 
 // ---- calls and states (AMP.md 4.2, 4.3) -----------------------------------------------------------------------------------
@@ -112,21 +125,20 @@ class Fp32State final : public nn::StateRule {
 
   Tensor save(const Tensor& tensor) const override {
     if (!is_low(tensor.dtype())) return tensor;
-    Master* entry = core_->masters.find(tensor);
-    if (!entry) return tensor.detach().to(f32);
-    Masters::reconcile(*entry);
-    return entry->master.detach();
+    const Master* entry = core_->masters.find(tensor);
+    return entry ? Masters::reconciled(*entry) : tensor.detach().to(f32);
   }
 
-  void load(const Tensor& tensor, const Tensor& value) const override {
-    Master* entry = core_->masters.find(tensor);
-    if (!entry) {
-      tensor.detach().copy_(value);
-      return;
-    }
-    entry->master.detach().copy_(value);
-    tensor.detach().copy_(entry->master.detach());
-    entry->in_step();
+  void stage(const Tensor& tensor, const Tensor& value, PendingWrites& writes) const override {
+    const Master* entry = core_->masters.find(tensor);
+    if (!entry) return writes.add(tensor, value);
+    const Tensor wide = value.to(f32);
+    writes.add(entry->master, wide);
+    writes.add(tensor, wide);
+  }
+
+  void loaded(const Tensor& tensor) const noexcept override {
+    if (Master* entry = core_->masters.find(tensor)) entry->in_step();
   }
 
  private:
@@ -143,23 +155,23 @@ void attach_models(const std::shared_ptr<SessionCore>& core) {
                                                         : std::nullopt;
   const auto wrapper = std::make_shared<ModelCasts>(core, in, out);
   const auto rule = in ? std::make_shared<const Fp32State>(core) : nullptr;
-  for (const nn::Module& model : core->models) {
-    model.set_call_wrapper(wrapper);
-    for (const nn::Module& module : model.modules()) {
-      module.set_state_rule(rule);
-      module.set_attached_to(core.get());
-    }
+  for (const nn::Module& model : core->models)
+    for (const nn::Module& module : model.modules()) core->modules.push_back(module);
+  for (const nn::Module& model : core->models) model.set_call_wrapper(wrapper);
+  for (const nn::Module& module : core->modules) {
+    module.set_state_rule(rule);
+    module.set_attached_to(core.get());
   }
 }
 
-void detach_models(SessionCore& core) {
-  for (const nn::Module& model : core.models) {
-    model.set_call_wrapper(nullptr);
-    for (const nn::Module& module : model.modules()) {
-      module.set_state_rule(nullptr);
-      module.set_attached_to(nullptr);
-    }
+void detach_models(SessionCore& core) noexcept {
+  // What they hold may be all that keeps the core.
+  for (const nn::Module& model : core.models) model.set_call_wrapper(nullptr);
+  for (const nn::Module& module : core.modules) {
+    module.set_state_rule(nullptr);
+    module.set_attached_to(nullptr);
   }
+  core.modules.clear();
   core.models.clear();
 }
 

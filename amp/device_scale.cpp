@@ -26,7 +26,11 @@ FoundInf lowered_flag(Device device) {
           .first = full({}, -1, {.dtype = DType::i64, .device = device})};
 }
 
-bool is_raised(const FoundInf& found) { return found.flag.item<float>() != 0; }
+bool is_raised(const FoundInf& found) {
+  float flag = 0;
+  download(found.flag, &flag, sizeof flag);
+  return flag != 0;
+}
 
 void lower(const FoundInf& found) {
   found.flag.zero_();

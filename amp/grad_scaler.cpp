@@ -184,8 +184,9 @@ void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
   note(flag, optimizer, state);
 }
 
+/** Needs no memory: the gradients have moved already. */
 void GradScaler::note(const Tensor& flag, const Optimizer& optimizer, PerOptimizer& state) {
-  state.found_inf = flag.item<float>() != 0;
+  state.found_inf = is_raised({flag, {}});
   if (state.found_inf && culprit_.empty()) culprit_ = nonfinite_gradient_text(optimizer);
 }
 
@@ -223,9 +224,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
     fail<StateError>(op, {.what = "unscale_ was called already since the last update"});
   if (state.stage == Stage::stepped)
     fail<StateError>(op, {.what = "unscale_ comes after step", .hint = "call update() first"});
+  Entry entry(*this, optimizer);
   unscale(optimizer, state);
   state.stage = Stage::unscaled;
-  optimizers_[&optimizer] = state;
+  entry.set(state);
 }
 
 void refuse_second_step(std::string_view op) {
@@ -241,6 +243,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   if (Capture::current())
     fail<StateError>(op, {.what = "its answer is known to nobody while a step is being captured",
                           .hint = "call step_deferred(), and last_verdict() after a replay"});
+  Entry entry(*this, optimizer);
   defers_ = false;
   read_flag(optimizer, state);
   optim::StepOptions fused = options;
@@ -250,8 +253,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   } else if (state.stage == Stage::ready) {
     unscale(optimizer, state);
     state.stage = Stage::unscaled;
-    optimizers_[&optimizer] =
-        state;  // so that a step that throws is not unscaled again when it is tried again
+    entry.set(state);  // so that a step that throws is not unscaled again when it is tried again
   }
   StepResult result = StepResult::no_grads;
   if (state.found_inf)
@@ -260,7 +262,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
     result = optimizer.step(fused);
   state.stage = Stage::stepped;
   state.had_gradients = state.had_gradients || result == StepResult::stepped;
-  optimizers_[&optimizer] = state;
+  entry.set(state);
   if (result == StepResult::skipped) {
     optimizer.note_skip();
     const int limit = options_.max_consecutive_skips;
@@ -278,6 +280,7 @@ void GradScaler::update() {
   require_scaled(op);
   if (optimizers_.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
+  history_.make_room();
   if (!Capture::current()) history_.tick();
   if (defers()) {
     if (!kept_.is_ahead()) note_seen();
@@ -295,7 +298,7 @@ void GradScaler::update() {
   const double former = state.scale;
   if (found || any) state.move(rule(), found);
   if (found)
-    history_.note(former, state.scale, ScaleReason::overflow, culprit_);
+    history_.note(former, state.scale, ScaleReason::overflow, std::move(culprit_));
   else if (state.scale != former)
     history_.note(former, state.scale, ScaleReason::growth);
   end_iteration();
@@ -305,6 +308,7 @@ void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   require_scaled("GradScaler.update");
   require_scale("new_scale", new_scale);
+  history_.make_room();
   history_.tick();
   note_seen();
   for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);

@@ -109,6 +109,8 @@ class MZ_API GradScaler {
   void load_state_dict(const std::map<std::string, double>& saved);
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const std::map<std::string, double>& saved) const;
+  /** The load, checked and prepared: the function that it returns makes it and needs no memory. */
+  std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
   /** Whether a loss was scaled, or gradients were unscaled, since the last update(): state_dict() does not hold that. */
   bool amid_iteration() const { return scaled_since_update_ || !optimizers_.empty(); }
 
@@ -133,6 +135,7 @@ class MZ_API GradScaler {
   void require_scaled(std::string_view op) const;
   void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
   void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
+  class Entry;
   void look_through(const optim::Optimizer& optimizer, PerOptimizer& state);
   void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
   PerOptimizer state_of(std::string_view op, const optim::Optimizer& optimizer) const;

@@ -79,8 +79,10 @@ void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& o
     if (defers_ && !Capture::current()) flag_for(optimizer, gradients[0].device());
     return;
   }
-  defers_ = true;
   const Device device = gradients_of(optimizer)[0].device();
+  Entry entry(*this, optimizer);
+  (void)watches_[&optimizer];  // memory for all that follows the step
+  defers_ = true;
   optim::Deferral deferral{.skip_limit = options_.max_consecutive_skips};
   if (state.stage == Stage::ready && optimizer.unscales_itself()) {
     look_through(optimizer, state);
@@ -88,7 +90,7 @@ void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& o
   } else if (state.stage == Stage::ready) {
     unscale(optimizer, state);
     state.stage = Stage::unscaled;
-    optimizers_[&optimizer] = state;
+    entry.set(state);
   }
   join_capture();
   if (!state.flag.flag.defined()) {  // unscale_ has told the host
@@ -100,7 +102,7 @@ void GradScaler::step_deferred(Optimizer& optimizer, const optim::StepOptions& o
   state.stage = Stage::stepped;
   state.had_gradients = true;
   state.clock = optimizer.clock().shared_from_this();
-  optimizers_[&optimizer] = state;
+  entry.set(state);
   if (Capture::current())
     guest_->optimizers.insert(&optimizer);
   else
@@ -141,6 +143,7 @@ void GradScaler::update_on_device() {
 
 /** The host looks at the scale: what it has not seen becomes one event. */
 void GradScaler::note_seen() const {
+  history_.make_room();
   const std::optional<ScaleNews> news = kept_.take_news();
   if (!news) return;
   if (news->overflowed)

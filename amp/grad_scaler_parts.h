@@ -21,4 +21,25 @@ void check(const GradScalerOptions& options);
 /** Those that are there. */
 std::vector<Tensor> gradients_of(const optim::Optimizer& optimizer);
 
+/** An optimizer's entry, made before gradients move and taken away again unless it was set. */
+class GradScaler::Entry {
+ public:
+  Entry(GradScaler& scaler, const optim::Optimizer& optimizer)
+      : scaler_(scaler), key_(&optimizer), is_new_(scaler.optimizers_.try_emplace(key_).second) {}
+  ~Entry() {
+    if (is_new_) scaler_.optimizers_.erase(key_);
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  void set(const PerOptimizer& state) {
+    scaler_.optimizers_.find(key_)->second = state;
+    is_new_ = false;
+  }
+
+ private:
+  GradScaler& scaler_;
+  const optim::Optimizer* key_;
+  bool is_new_;
+};
+
 }  // namespace mezzo::amp

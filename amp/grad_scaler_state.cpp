@@ -51,14 +51,19 @@ void GradScaler::check_state_dict(const std::map<std::string, double>& saved) co
   if (options_.enabled) (void)checked(saved);
 }
 
-void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
-  if (!options_.enabled) return;
+std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
+  if (!options_.enabled) return [] {};
   const Saved values = checked(saved);
-  history_.note(scale_number(), values.state.scale, ScaleReason::restored);
-  options_ = values.options;
-  for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
-  kept_.change() = values.state;
-  end_iteration();
+  history_.make_room();
+  return [this, values] {
+    history_.note(scale_number(), values.state.scale, ScaleReason::restored);
+    options_ = values.options;
+    for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
+    kept_.change() = values.state;
+    end_iteration();
+  };
 }
+
+void GradScaler::load_state_dict(const std::map<std::string, double>& saved) { stage_state_dict(saved)(); }
 
 }  // namespace mezzo::amp

@@ -11,31 +11,71 @@ Master* Masters::find(const Tensor& param) {
   return found == masters_.end() ? nullptr : &found->second;
 }
 
-Master& Masters::create(const Tensor& param, const Tensor& value) {
+Tensor Masters::reconciled(const Master& entry) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  const Tensor master = value.defined() ? value.detach() : param.detach().to(f32);
-  master.requires_grad_();
-  master.impl()->storage->set_category(MemoryCategory::masters);
-  Master& entry = masters_.insert_or_assign(param.impl(), Master{param, master}).first->second;
-  entry.in_step();
-  param.impl()->twin = Twin::low;
-  return entry;
+  const Tensor low = entry.param.detach(), master = entry.master.detach().to(low.device());
+  if (entry.written == entry.param.version()) return master;
+  return where(master.to(low.dtype()) == low, master, low.to(f32));
 }
 
-void Masters::reconcile(Master& entry) {
-  convert_(entry.master, entry.param.device());
-  if (entry.written == entry.param.version()) return;
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  const Tensor low = entry.param.detach(), master = entry.master.detach();
-  master.copy_(where(master.to(low.dtype()) == low, master, low.to(f32)));
-  entry.in_step();
+void Masters::erase(const Tensor& param) {
+  const auto found = masters_.find(param.impl());
+  if (found == masters_.end()) return;
+  param.impl()->twin = found->second.master.impl()->twin = Twin::none;
+  masters_.erase(found);
 }
 
 void Masters::clear() {
   for (auto& [impl, entry] : masters_) entry.param.impl()->twin = entry.master.impl()->twin = Twin::none;
   masters_.clear();
+}
+
+// ---- changes -------------------------------------------------------------------------------------
+
+Tensor MasterChanges::create(const Tensor& param, const Tensor& value) {
+  if (const Master* had = masters_.find(param)) return had->master;
+  if (const auto found = made_.find(param.impl()); found != made_.end()) return found->second.master;
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  const Tensor master = value.defined() ? value.detach() : param.detach().to(f32);
+  master.requires_grad_();
+  created_.push_back(param);
+  made_.emplace(param.impl(), Master{param, master});
+  return master;
+}
+
+void MasterChanges::reconcile(const Tensor& param) {
+  Master* entry = masters_.find(param);
+  if (!entry) return;
+  const bool moves = !(entry->master.device() == param.device());
+  if (!moves && entry->written == param.version()) return;
+  if (moves) convert_(entry->master, param.device());  // in a step of its own, since its value stays
+  if (entry->written == param.version()) return;
+  written_.push_back(entry);
+  writes_.add(entry->master, Masters::reconciled(*entry));
+}
+
+void MasterChanges::commit() {
+  // Nothing below takes memory: the nodes of the map are made, and room for them is.
+  masters_.masters_.reserve(masters_.masters_.size() + made_.size());
+  writes_.commit();
+  for (Master* entry : written_) entry->in_step();
+  for (auto& [impl, entry] : made_) {
+    entry.master.impl()->storage->set_category(MemoryCategory::masters);
+    entry.in_step();
+    entry.param.impl()->twin = Twin::low;
+  }
+  masters_.masters_.merge(made_);
+  for (const Pointer& pointer : pointers_) {
+    *pointer.slot = pointer.master;
+    pointer.master.impl()->twin = pointer.twin;
+  }
+}
+
+void MasterChanges::undo() {
+  for (const Pointer& pointer : pointers_) *pointer.slot = {};
+  for (const Tensor& param : created_) masters_.erase(param);
 }
 
 }  // namespace mezzo::amp

@@ -1,6 +1,7 @@
 #include "optimizer_link.h"
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/node.h"
 #include "../autograd/ops/create.h"
 #include "../autograd/ops/pointwise.h"
 #include "../tensor/text.h"
@@ -43,8 +44,13 @@ void OptimizerLink::prepare(Seen& seen) {
     // Earlier contributions of a 16-bit parameter already live in its master's gradient; where there is none, those of this iteration stay.
     const bool stays = !through_master(slot) || (keeps_gradients_scaled() && held_.of_this_iteration);
     if (stays) stash_.emplace(slot.param.impl(), grad);
-    slot.param.set_grad({});
+    entered_.push_back(slot.param);
   });
+}
+
+void OptimizerLink::enter() {
+  for (const Tensor& param : entered_) param.set_grad({});
+  entered_.clear();
 }
 
 namespace {
@@ -88,7 +94,11 @@ OptimizerLink::Merge OptimizerLink::merge_at(const ScopeScale& scale) const {
 }
 
 void OptimizerLink::collect(Seen& seen, const ScopeScale& scale, std::vector<UnscaleWork>& work) {
-  if (core_->properties.masters()) each_slot([&](Slot& slot) { create_masters({&slot, 1}); });
+  if (core_->properties.masters()) {
+    MasterChanges changes(core_->masters);
+    each_slot([&](Slot& slot) { create_masters({&slot, 1}, changes); });
+    changes.commit();
+  }
   if (keeps_gradients_scaled()) merge_ = merge_at(scale);
   std::size_t position = 0;
   each_slot([&](Slot& slot) {
@@ -109,6 +119,7 @@ void OptimizerLink::collect_for_master(const Slot& slot, std::uint32_t number, c
   if (!grad.defined()) return;
   const Tensor former = slot.master.grad(), out = former.defined() ? former : new_gradient(slot.master);
   work.push_back({{grad, former, out, number}, inverse, 1, true});
+  (void)grad_state(slot.master);  // room for it
   new_gradients_.emplace_back(slot.master, out);
 }
 
@@ -148,31 +159,35 @@ void OptimizerLink::roll_back(Seen& seen) {
 
 // ---- masters ----------------------------------------------------------------------------------------------------------------
 
-void OptimizerLink::create_masters(std::span<Slot> slots, const Conversion* conversion) {
+void OptimizerLink::create_masters(std::span<Slot> slots, MasterChanges& changes,
+                                   const Conversion* conversion) const {
   if (!core_->properties.masters()) return;
   for (Slot& slot : slots) {
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    create_master(slot, conversion);
+    create_master(slot, changes, conversion);
   }
 }
 
-void OptimizerLink::create_master(Slot& slot, const Conversion* conversion) {
-  Master* master = core_->masters.find(slot.param);
-  if (!master)
-    master = &core_->masters.create(slot.param, conversion ? conversion->original(slot.param) : Tensor{});
-  slot.master = master->master;
-  slot.master.impl()->twin = keeps_gradients_scaled() ? Twin::bare_master : Twin::none;
+void OptimizerLink::create_master(Slot& slot, MasterChanges& changes, const Conversion* conversion) const {
+  const Tensor value = conversion ? conversion->original(slot.param) : Tensor{};
+  changes.point(slot.master, changes.create(slot.param, value),
+                keeps_gradients_scaled() ? Twin::bare_master : Twin::none);
+}
+
+void OptimizerLink::bring_masters_up_to_date(MasterChanges& changes) const {
+  if (!core_->properties.masters()) return;
+  each_slot([&](Slot& slot) {
+    create_masters({&slot, 1}, changes);
+    if (through_master(slot)) changes.reconcile(slot.param);
+  });
 }
 
 void OptimizerLink::bring_masters_up_to_date() {
-  if (!core_->properties.masters()) return;
-  each_slot([&](Slot& slot) {
-    create_masters({&slot, 1});
-    if (!through_master(slot)) return;
-    if (Master* master = core_->masters.find(slot.param)) Masters::reconcile(*master);
-  });
+  MasterChanges changes(core_->masters);
+  bring_masters_up_to_date(changes);
+  changes.commit();
 }
 
 void OptimizerLink::drop_masters_gradients() {
@@ -341,12 +356,14 @@ StepResult last_verdict(Optimizer& optimizer) {
 }
 
 StepResult OptimizerLink::skip() {
+  const std::string notice =
+      str("Gradient overflow.  Skipping step, loss scaler ", *skip_, " reducing loss scale to ",
+          scale_text(core_->scalers[static_cast<std::size_t>(*skip_)].loss_scale()));
   last_skip_ = *skip_;
   skip_.reset();
   held_.of_this_iteration = false;
   drop_masters_gradients();
-  core_->print(str("Gradient overflow.  Skipping step, loss scaler ", last_skip_, " reducing loss scale to ",
-                   scale_text(core_->scalers[static_cast<std::size_t>(last_skip_)].loss_scale())));
+  core_->print(notice);
   return StepResult::skipped;
 }
 
@@ -384,7 +401,11 @@ void OptimizerLink::forget_iteration() {
   if (optimizer_) optimizer_->zero_grad();
 }
 
-void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) { create_masters(slots); }
+void OptimizerLink::before_add(Optimizer&, std::span<Slot> slots) {
+  MasterChanges changes(core_->masters);
+  create_masters(slots, changes);
+  changes.commit();
+}
 
 void OptimizerLink::after_load(Optimizer&) {}
 

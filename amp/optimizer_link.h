@@ -57,8 +57,16 @@ class MZ_API OptimizerLink final : public optim::Attachment,
 
   /** Adds the parameters to `seen`. */
   void mark_seen(Seen& seen) const;
-  /** Sets gradients aside, drops those of 16-bit parameters with masters; masters are up to date. */
+  /** Sets gradients aside, but for those of 16-bit parameters with masters; masters are up
+   *  to date. */
   void prepare(Seen& seen);
+  /** Removes from the parameters what prepare() has seen. Needs no memory. */
+  void enter();
+  /** Forgets what prepare() has set aside. */
+  void forget_stash() {
+    entered_.clear();
+    stash_.clear();
+  }
   /** Lists what undoing the scale of the new gradients has to do. */
   void collect(Seen& seen, const ScopeScale& scale, std::vector<UnscaleWork>& work);
   /** Makes the results of unscaling the masters' gradients, forgets the stash. */
@@ -89,10 +97,14 @@ class MZ_API OptimizerLink final : public optim::Attachment,
 
   // ---- masters ---------------------------------------------------------------------------------------------------------------
   /** Gives masters to the 16-bit parameters of `slots` that want or have gradients. `conversion` knows values from before it, if given. */
-  void create_masters(std::span<optim::Slot> slots, const class Conversion* conversion = nullptr);
+  void create_masters(std::span<optim::Slot> slots, MasterChanges& changes,
+                      const class Conversion* conversion = nullptr) const;
   /** Gives a 16-bit parameter its master, wanted or not. */
-  void create_master(optim::Slot& slot, const class Conversion* conversion = nullptr);
-  /** The same for all slots, and for parameters written to since: everything is in step afterwards. */
+  void create_master(optim::Slot& slot, MasterChanges& changes,
+                     const class Conversion* conversion = nullptr) const;
+  /** The same for all slots, and for parameters written to since: everything is in step after the
+   *  changes are committed. */
+  void bring_masters_up_to_date(MasterChanges& changes) const;
   void bring_masters_up_to_date();
   void drop_masters_gradients();
   /** Notes that all parameters are roundings of their masters now. */
@@ -154,6 +166,7 @@ class MZ_API OptimizerLink final : public optim::Attachment,
   Merge merge_at(const ScopeScale& scale) const;
   Held held_;
   std::optional<Merge> merge_;                            // what collect() has in mind
+  std::vector<Tensor> entered_;                           // parameters with gradients that a scope removes
   std::unordered_map<const TensorImpl*, Tensor> stash_;   // gradients from before the scope, by parameter
   std::vector<std::pair<Tensor, Tensor>> new_gradients_;  // parameter or master, its unscaled gradient
 };

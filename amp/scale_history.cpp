@@ -1,5 +1,7 @@
 #include "scale_history.h"
 
+#include <utility>
+
 #include "../tensor/text.h"
 
 namespace mezzo::amp {
@@ -19,9 +21,9 @@ std::string ScaleEvent::text() const {
              culprit.empty() ? "" : ", ", culprit, ")");
 }
 
-void ScaleHistory::note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit) {
+void ScaleHistory::note(double old_scale, double new_scale, ScaleReason reason, std::string culprit) {
   if (events_.size() == kKept) events_.erase(events_.begin());
-  events_.push_back({step_, old_scale, new_scale, reason, culprit});
+  events_.push_back({step_, old_scale, new_scale, reason, std::move(culprit)});
 }
 
 }  // namespace mezzo::amp

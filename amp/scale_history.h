@@ -41,8 +41,10 @@ class MZ_API ScaleHistory {
 
   /** Counts checks. */
   void tick(std::int64_t checks = 1) { step_ += checks; }
+  /** Takes memory for the next event. */
+  void make_room() { events_.reserve(kKept); }
   /** Keeps an event of the current step, in place of the oldest where there are kKept already. */
-  void note(double old_scale, double new_scale, ScaleReason reason, const std::string& culprit = {});
+  void note(double old_scale, double new_scale, ScaleReason reason, std::string culprit = {});
   /** Oldest first. */
   const std::vector<ScaleEvent>& events() const { return events_; }
 

@@ -82,6 +82,7 @@ struct ScaledLoss::Scope {
   void check() const;
   bool needs_no_scaling() const;
   void enter(const Tensor& unscaled);
+  void set_gradients_aside();
   void leave();
   void exit();
   /** A static scale that skips nothing need not know: its flags are never read. */
@@ -135,15 +136,29 @@ void ScaledLoss::Scope::enter(const Tensor& unscaled) {
   for (const auto& link : links)
     if (link->optimizer()) link->optimizer()->clock().join_capture();
   if (!inert) {
-    for (const auto& link : links) link->bring_masters_up_to_date();  // all that can fail comes first
+    MasterChanges changes(core->masters);
+    for (const auto& link : links) link->bring_masters_up_to_date(changes);
+    changes.commit();
+    set_gradients_aside();
+  }
+  for (const auto& link : links) link->in_scope = true;
+  ++core->open_scopes;
+}
+
+/** All or none. */
+void ScaledLoss::Scope::set_gradients_aside() {
+  try {
     Seen seen;
     for (const auto& link : links)
       if (link->pending) link->mark_seen(seen);
     for (const auto& link : links)
       if (!link->pending) link->prepare(seen);
+  } catch (...) {
+    for (const auto& link : links)
+      if (!link->pending) link->forget_stash();
+    throw;
   }
-  for (const auto& link : links) link->in_scope = true;
-  ++core->open_scopes;
+  for (const auto& link : links) link->enter();
 }
 
 void ScaledLoss::Scope::leave() {
@@ -274,10 +289,10 @@ void ScaledLoss::Scope::act_on(bool overflow) {
     if (overflow) waiting.optimizers.insert(waiting.optimizers.end(), links.begin(), links.end());
     return;
   }
-  const std::string first = waiting.found ? waiting.culprit : overflow ? culprit() : "";
+  std::string first = waiting.found ? std::move(waiting.culprit) : overflow ? culprit() : "";
   overflow = overflow || waiting.found;
   const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
-  const bool skip = scaler().update(overflow, first) || of_static;
+  const bool skip = scaler().update(overflow, std::move(first)) || of_static;
   if (skip) {
     for (const auto& link : links) link->skip_next_step(options.loss_id);
     for (const auto& remembered : waiting.optimizers)
@@ -292,6 +307,9 @@ void ScaledLoss::Scope::exit() {
     for (const auto& link : links) link->pending = OptimizerLink::Pending{options.loss_id, scale};
   } else if (!inert) {
     try {
+      // Once gradients are unscaled, nothing may fail.
+      scaler().make_room();
+      deferred_overflow().optimizers.reserve(deferred_overflow().optimizers.size() + links.size());
       if (deferred)
         unscale_on_device();
       else

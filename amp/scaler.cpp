@@ -30,13 +30,17 @@ void LossScaler::check(double scale, std::int64_t unskipped) {
 
 void LossScaler::set_loss_scale(double scale) {
   check(scale, 0);
+  make_room();
   note_seen();
   history_.note(state().scale, scale, ScaleReason::set);
   kept_.change().scale = scale;
 }
 
+void LossScaler::make_room() const { history_.make_room(); }
+
 void LossScaler::restore(double scale, std::int64_t unskipped) {
   check(scale, unskipped);
+  make_room();
   note_seen();
   history_.note(state().scale, scale, ScaleReason::restored);
   ScaleState& changed = kept_.change();
@@ -44,14 +48,15 @@ void LossScaler::restore(double scale, std::int64_t unskipped) {
   changed.unskipped = unskipped;
 }
 
-bool LossScaler::update(bool overflow, const std::string& culprit) {
+bool LossScaler::update(bool overflow, std::string culprit) {
+  make_room();
   note_seen();
   history_.tick();
   const double former = state().scale;
   ScaleState& moved = kept_.change();
   moved.move(rule_, overflow);
   if (overflow)
-    history_.note(former, moved.scale, ScaleReason::overflow, culprit);
+    history_.note(former, moved.scale, ScaleReason::overflow, std::move(culprit));
   else if (moved.scale != former)
     history_.note(former, moved.scale, ScaleReason::growth);
   return rule_.dynamic && overflow;
@@ -70,6 +75,7 @@ const ScaleState& LossScaler::state() const {
 
 void LossScaler::note_seen() const {
   run_owed();
+  history_.make_room();
   const std::optional<ScaleNews> news = kept_.take_news();
   if (!news) return;
   history_.tick(news->checks);

@@ -35,7 +35,9 @@ class MZ_API LossScaler {
   void set_loss_scale(double scale);
   /** Takes note of one check; true when the step must be skipped. Static scalers only count, and never ask for a skip. `culprit` says which
    *  gradient overflowed, for events(). */
-  bool update(bool overflow, const std::string& culprit = {});
+  bool update(bool overflow, std::string culprit = {});
+  /** Takes memory for what the next restore() or update() writes down. */
+  void make_room() const;
   /** Takes over saved values. Errors: ValueError; nothing has changed then. */
   void restore(double scale, std::int64_t unskipped);
   static void check(double scale, std::int64_t unskipped);

@@ -92,13 +92,20 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
 void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
                     const Conversion& conversion) {
   const auto link = std::make_shared<OptimizerLink>(core, optimizer);
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-    link->create_masters(optimizer.slots(group), &conversion);
-    for (optim::Slot& slot : optimizer.slots(group))
-      if (slot.master.defined()) slot.param.set_grad({});
-  }
   core->optimizers.push_back(link.get());
   optimizer.attach(link);
+  MasterChanges changes(core->masters);
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    link->create_masters(optimizer.slots(group), changes, &conversion);
+  changes.commit();
+}
+
+/** A 16-bit parameter with a master starts without a gradient. */
+void drop_gradients(const OptimizerList& optimizers) {
+  for (optim::Optimizer* optimizer : optimizers)
+    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
+      for (const optim::Slot& slot : optimizer->slots(group))
+        if (slot.master.defined()) slot.param.set_grad({});
 }
 
 void require_closed_scopes(const SessionCore& core) {
@@ -107,15 +114,23 @@ void require_closed_scopes(const SessionCore& core) {
                      {.what = "a scale_loss scope is open", .hint = "close the scope first"});
 }
 
-void end(SessionCore& core) {
-  if (!core.live.exchange(false)) return;
+/** Takes off all that a session attached. Needs no memory. */
+void detach(SessionCore& core) {
+  core.live = false;
   core.cache.clear();
   ThreadCasts::here().deactivate(core);
-  restore_tensors(core);
   detach_models(core);
-  const std::vector<OptimizerLink*> links = core.optimizers;
-  for (OptimizerLink* link : links) link->optimizer()->attach(nullptr);
+  while (!core.optimizers.empty())  // each leaves the list
+    core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
+}
+
+/** Errors: OutOfMemory; the session goes on then. */
+void end(SessionCore& core) {
+  if (!core.live) return;
+  const Restoration restoration(core);
+  restoration.apply();
+  detach(core);
 }
 
 }  // namespace
@@ -156,9 +171,11 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers, con
       if (!optimizer->attachment()) link_optimizer(core, *optimizer, conversion);
     ThreadCasts::here().activate(core);
   } catch (...) {
-    end(*core);
+    detach(*core);
+    conversion.undo();
     throw;
   }
+  drop_gradients(optimizers);
   return Session(core);
 }
 
@@ -277,17 +294,24 @@ std::map<std::size_t, SavedScaler> checked_entries(const StateDict& saved) {
   return entries;
 }
 
-void restore_scalers(SessionCore& core, const StateDict& saved) {
-  const std::map<std::size_t, SavedScaler> entries = checked_entries(saved);
+/** The load of saved scalers, which needs no memory any more. */
+std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) {
+  std::map<std::size_t, SavedScaler> entries = checked_entries(saved);
   const std::size_t count = core.scalers.size();
+  std::vector<std::string> notices;
   if (entries.size() != count)
-    core.print(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
-                   " loss_scalers are used"));
+    notices.push_back(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
+                          " loss_scalers are used"));
   for (const auto& [index, entry] : entries)
     if (index < count)
-      core.scalers[index].restore(entry.loss_scale, entry.unskipped);
+      core.scalers[index].make_room();
     else
-      core.print(str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
+      notices.push_back(str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
+  return [&core, entries = std::move(entries), notices = std::move(notices)] {
+    for (const std::string& notice : notices) core.print(notice);
+    for (const auto& [index, entry] : entries)
+      if (index < core.scalers.size()) core.scalers[index].restore(entry.loss_scale, entry.unskipped);
+  };
 }
 
 SessionCore& current_core() {
@@ -301,10 +325,13 @@ SessionCore& current_core() {
 }  // namespace
 
 StateDict Session::state_dict() const { return saved_scalers(core()); }
-void Session::load_state_dict(const StateDict& saved) { restore_scalers(core(), saved); }
+void Session::load_state_dict(const StateDict& saved) { staged_scalers(core(), saved)(); }
+std::function<void()> Session::stage_state_dict(const StateDict& saved) const {
+  return staged_scalers(core(), saved);
+}
 void Session::check_state_dict(const StateDict& saved) const { (void)checked_entries(saved); }
 StateDict state_dict() { return saved_scalers(current_core()); }
-void load_state_dict(const StateDict& saved) { restore_scalers(current_core(), saved); }
+void load_state_dict(const StateDict& saved) { staged_scalers(current_core(), saved)(); }
 
 std::string Session::explain() const { return amp::explain(core()); }
 

@@ -3,6 +3,7 @@
 // Read next: policy.h (the levels), scale_loss.h (the other half of a training step), session.cpp.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -64,6 +65,8 @@ class MZ_API Session {
   std::string explain() const;
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const StateDict& saved) const;
+  /** The load, checked and prepared: the function that it returns makes it and needs no memory. */
+  std::function<void()> stage_state_dict(const StateDict& saved) const;
   /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
   void close();
 

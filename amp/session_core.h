@@ -32,6 +32,7 @@ struct MZ_API SessionCore final : CastingSession {
   std::vector<LossScaler> scalers;
   std::vector<DeferredOverflow> deferred;  // one per scaler
   std::vector<nn::Module> models;
+  std::vector<nn::Module> modules;         // the models and all that is in them, as it was attached
   std::vector<Tensor> lowered;             // parameters and buffers this session made 16-bit
   std::vector<OptimizerLink*> optimizers;  // attached now
   Masters masters;

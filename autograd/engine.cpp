@@ -58,6 +58,7 @@ class Walk {
     const CastScope no_casts(nullptr);
     for (std::size_t i = 0; i < roots_.size(); ++i) deliver(roots_[i], std::move(gradients[i]));
     run();
+    commit();
   }
 
   std::vector<Tensor> captured() {
@@ -209,23 +210,56 @@ class Walk {
       return capture(leaf.impl(), task.gathered);
     }
     const auto lock = locked(state);
-    accumulate(leaf, state, std::move(g));
+    Finished finished = prepared(leaf, state, std::move(g));
+    if (state.accumulated_hooks.empty()) {
+      finished_.push_back(std::move(finished));
+      return;
+    }
+    accumulate(finished, state);
     for (const auto& hook : state.accumulated_hooks) hook(leaf);
   }
 
-  /** The first gradient lies as its leaf does, without gaps: who updates many at a time takes both for flat arrays. */
-  void accumulate(const Tensor& leaf, GradState& state, Tensor g) {
-    if (state.grad.defined()) {
-      if (create_graph_)
-        state.grad = add(state.grad, g);
-      else
-        add_(state.grad, g);
-      return;
+  /** A leaf and what its gradient gains. */
+  struct Finished {
+    Tensor leaf, gradient;
+    Tensor former = {}, sum = {};  // where the gradient that is there is replaced: by what
+  };
+
+  /** Takes the memory for accumulating. The first gradient lies as its leaf does, without gaps: who
+   *  updates many at a time takes both for flat arrays. */
+  Finished prepared(const Tensor& leaf, const GradState& state, Tensor g) {
+    if (!state.grad.defined()) {
+      const bool fits = lie_alike(g, leaf) || (!lie_alike(leaf, leaf) && g.is_contiguous());
+      const bool may_keep = create_graph_ || (exclusively_owned(g) && fits);
+      return {leaf, may_keep ? std::move(g) : apply_with<op::Clone>({leaf.memory_format()}, g)};
     }
-    const bool fits = lie_alike(g, leaf) || (!lie_alike(leaf, leaf) && g.is_contiguous());
-    const bool may_keep = create_graph_ || (exclusively_owned(g) && fits);
-    state.grad = may_keep ? std::move(g) : apply_with<op::Clone>({leaf.memory_format()}, g);
-    state.grad.impl()->storage->set_category(MemoryCategory::gradients);
+    if (create_graph_) return {leaf, g, state.grad, add(state.grad, g)};
+    return {leaf, lie_alike(g, state.grad) ? std::move(g) : g.contiguous(state.grad.memory_format())};
+  }
+
+  /** Needs no memory, unless the gradient that is there has gaps, or someone else has set it
+   *  since. */
+  void accumulate(const Finished& finished, GradState& state) {
+    const bool is_first = !state.grad.defined();
+    if (is_first)
+      state.grad = finished.gradient;
+    else if (finished.sum.defined() && state.grad.is_same(finished.former))
+      state.grad = finished.sum;
+    else if (create_graph_)
+      state.grad = add(state.grad, finished.gradient);
+    else
+      add_(state.grad, finished.gradient);
+    if (is_first) state.grad.impl()->storage->set_category(MemoryCategory::gradients);
+  }
+
+  /** Gradients reach the leaves once all are there: a backward pass that runs out of memory changes
+   *  none of them. */
+  void commit() {
+    for (const Finished& finished : finished_) {
+      GradState& state = grad_state(finished.leaf);
+      const auto lock = locked(state);
+      accumulate(finished, state);
+    }
   }
 
   const bool retain_graph_, create_graph_, accumulate_;
@@ -234,6 +268,7 @@ class Walk {
   std::uint64_t oldest_ = 0;
   std::unordered_map<const void*, Task> tasks_;
   std::vector<Task*> ready_;
+  std::vector<Finished> finished_;
 };
 
 Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op, bool shares) {

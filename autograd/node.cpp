@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include <utility>
 #include <vector>
 
 #include "leaf_lock.h"
@@ -17,15 +18,17 @@ std::uint64_t& next_sequence() {
 }  // namespace
 
 void destroy(Node* node) {
-  // Deleting a node drops its edges and saved tensors, which may end further nodes: those queue up here instead of nesting.
-  static thread_local std::vector<Node*> queue;
+  // Deleting a node drops its edges and saved tensors, which may end further nodes: those queue up
+  // here instead of nesting, linked through themselves, since this must not fail for want of
+  // memory.
+  static thread_local Node* queue = nullptr;
   static thread_local bool draining = false;
-  queue.push_back(node);
+  node->next_ended_ = std::exchange(queue, node);
   if (draining) return;
   draining = true;
-  while (!queue.empty()) {
-    Node* last = queue.back();
-    queue.pop_back();
+  while (queue) {
+    Node* last = queue;
+    queue = last->next_ended_;
     delete last;
   }
   draining = false;

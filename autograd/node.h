@@ -72,7 +72,10 @@ class MZ_API Node : public RefCounted {
     std::uint32_t output;
     GradHook hook;
   };
+  MZ_API friend void destroy(Node* node);
+
   std::uint64_t sequence_;
+  Node* next_ended_ = nullptr;  // among those that wait to be destroyed
   std::vector<Edge> next_;
   std::vector<OutputHook> hooks_;
 };

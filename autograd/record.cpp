@@ -1,5 +1,6 @@
 // What dispatch calls to hang an op's outputs into the graph, views and in-place writes included.
 #include "../tensor/ops/view.h"
+#include "../tensor/recorded_write.h"
 #include "../tensor/text.h"
 #include "grad_mode.h"
 #include "op_node.h"
@@ -27,6 +28,52 @@ void record(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
       write_through_view(out[i], node);
     else
       set_grad_fn(out[i], node, static_cast<std::uint32_t>(i));
+  }
+}
+
+namespace {
+
+/** A tensor's place in the graph. Putting it back needs no memory. */
+struct Place {
+  Tensor tensor;
+  Ref<Node> grad_fn = {};
+  std::uint32_t output = 0, view_version = 0;
+  bool requires_grad = false;
+
+  explicit Place(const Tensor& x) : tensor(x) {
+    if (!x.defined()) return;
+    requires_grad = x.requires_grad();
+    const GradState& state = grad_state(x);
+    grad_fn = state.grad_fn;
+    output = state.output;
+    view_version = state.view_version;
+  }
+
+  void put_back() {
+    if (!tensor.defined()) return;
+    tensor.impl()->requires_grad = requires_grad;
+    GradState& state = *find_grad_state(tensor);
+    state.grad_fn = std::move(grad_fn);
+    state.output = output;
+    state.view_version = view_version;
+  }
+};
+
+}  // namespace
+
+void recorded_write(const OpRow& row, Inputs in, Tensor& self, const void* attrs, void (*write)(void* data),
+                    void* data) {
+  Place own(self), base(grad_state(self).view_base);
+  Storage& storage = *self.impl()->storage;
+  storage.bump_version();  // what is kept of the result is of the version to come
+  try {
+    record(row, in, {&self, 1}, attrs);
+    write(data);
+  } catch (...) {
+    own.put_back();
+    base.put_back();
+    storage.take_back_version();
+    throw;
   }
 }
 

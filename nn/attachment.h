@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "../tensor/pending_writes.h"
 #include "../tensor/tensor.h"
 
 namespace mezzo::nn {
@@ -32,9 +33,11 @@ class MZ_API StateRule {
 
   /** The value a state_dict shows for `tensor`. The caller copies it. */
   virtual Tensor save(const Tensor& tensor) const = 0;
-  /** Writes `value` (same shape, any floating dtype, same device) into `tensor` and what stands behind it. Must not throw but for want of
-   *  memory: the whole load was checked before. */
-  virtual void load(const Tensor& tensor, const Tensor& value) const = 0;
+  /** Adds what a load of `value` (same shape, any floating dtype) writes into `tensor` and what
+   *  stands behind it. Throws nothing but for want of memory: the whole load was checked before. */
+  virtual void stage(const Tensor& tensor, const Tensor& value, PendingWrites& writes) const = 0;
+  /** The staged load of `tensor` was written. */
+  virtual void loaded(const Tensor& tensor) const noexcept = 0;
 };
 
 }  // namespace mezzo::nn

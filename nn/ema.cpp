@@ -6,6 +6,7 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
 #include "../autograd/ops/operators.h"
+#include "../tensor/log.h"
 #include "../tensor/text.h"
 #include "arguments.h"
 #include "load.h"
@@ -33,6 +34,7 @@ struct ExponentialMovingAverage::State {
   std::vector<Average> averages = {};
   std::int64_t updates = 0;
   bool swapped = false;
+  StagedLoad weights = {};  // while swapped: what brings the model's own back without memory
 
   /** What is averaged: each tensor once, under its first name. */
   std::vector<detail::Slot> slots() const {
@@ -57,6 +59,23 @@ struct ExponentialMovingAverage::State {
                                .got = str(out.size(), " tensors"),
                                .expected = str("the same ", averages.size())});
     return out;
+  }
+
+  /** Makes the way back ready. */
+  void stage_weights(const std::vector<detail::Slot>& slots) {
+    StagedLoad staged;
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      staged.add(slots[i].tensor, slots[i].rule, averages[i].weight);
+    weights = std::move(staged);
+  }
+
+  /** Needs no memory, unless the model was converted or moved while swapped. */
+  void swap_back() {
+    if (!weights.writes().fit()) stage_weights(fitting_slots());
+    weights.commit();
+    weights = {};
+    for (Average& average : averages) average.weight = {};
+    swapped = false;
   }
 
   void require_unswapped(const char* what) const {
@@ -91,11 +110,13 @@ void ExponentialMovingAverage::update() {
   const auto n = static_cast<double>(state_->updates);
   const EmaOptions& options = state_->options;
   const double keep = options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay;
+  PendingWrites writes;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    Tensor& average = state_->averages[i].value;
+    const Tensor& average = state_->averages[i].value;
     const Tensor value = slots[i].saved_value().to(average.dtype()).to(average.device());
-    average += (value - average) * (1 - keep);
+    writes.add(average, average + (value - average) * (1 - keep));
   }
+  writes.commit();
   ++state_->updates;
 }
 
@@ -103,21 +124,16 @@ void ExponentialMovingAverage::swap() {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   const std::vector<detail::Slot> slots = state_->fitting_slots();
-  // All copies first: running out of memory changes nothing.
-  std::vector<Tensor> next;
+  if (state_->swapped) return state_->swap_back();
+  StagedLoad averages;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Average& average = state_->averages[i];
-    if (!state_->swapped) average.weight = slots[i].saved_value().clone();
-    next.push_back(state_->swapped ? average.weight : average.value);
+    averages.add(slots[i].tensor, slots[i].rule, average.value);
+    average.weight = slots[i].saved_value().clone();
   }
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].rule)
-      slots[i].rule->load(slots[i].tensor, next[i]);
-    else
-      slots[i].tensor.copy_(next[i]);
-    if (state_->swapped) state_->averages[i].weight = {};
-  }
-  state_->swapped = !state_->swapped;
+  state_->stage_weights(slots);
+  averages.commit();
+  state_->swapped = true;
 }
 
 ExponentialMovingAverage::Averaged::Averaged(ExponentialMovingAverage& ema) : ema_(ema) {
@@ -126,7 +142,11 @@ ExponentialMovingAverage::Averaged::Averaged(ExponentialMovingAverage& ema) : em
 }
 
 ExponentialMovingAverage::Averaged::~Averaged() {
-  if (ema_.swapped()) ema_.swap();
+  try {
+    if (ema_.swapped()) ema_.state_->swap_back();
+  } catch (const std::exception& error) {  // the model was converted while swapped, and memory is short
+    log_text(Severity::error, error.what());
+  }
 }
 
 StateDict ExponentialMovingAverage::averages() const {
@@ -168,9 +188,12 @@ void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
     if (!known.contains(entry.first)) add("unexpected", entry.first);
   if (!wrong.empty())
     fail<ValueError>(kName, {.what = "the saved averages do not fit the model", .got = wrong});
+  PendingWrites writes;
   for (const Average& average : state_->averages)
-    average.value.copy_(saved.find(str(kPrefix, average.name)).to(average.value.device()));
-  state_->updates = updates.item<std::int64_t>();
+    writes.add(average.value, saved.find(str(kPrefix, average.name)));
+  const auto count = updates.item<std::int64_t>();
+  writes.commit();
+  state_->updates = count;
 }
 
 }  // namespace mezzo::nn

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../autograd/draw.h"
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/random.h"
 #include "../tensor/math_erf.h"
@@ -61,6 +62,7 @@ const Tensor& trunc_normal_(const Tensor& x, const TruncNormalOptions& options) 
   // The inverse of the distribution function maps uniform numbers between its values at the ends.
   const double from = std::erf((low - mean) / std / std::sqrt(2.0));
   const double to = std::erf((high - mean) / std / std::sqrt(2.0));
+  const Draw draw;
   const Tensor values = mezzo::uniform_(empty_tensor(x.shape(), DType::f64, cpu), from, to);
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     double& v = values.data<double>()[i];
@@ -135,6 +137,7 @@ const Tensor& orthogonal_(const Tensor& weight, double gain) {
   const CastScope no_casts(nullptr);
   const std::int64_t rows = weight.shape()[0], columns = weight.numel() / rows;
   const Tensor matrix = empty_tensor({std::min(rows, columns), std::max(rows, columns)}, DType::f64, cpu);
+  const Draw draw;
   init::normal_(matrix);
   std::vector<Vector> vectors;
   for (const Tensor& row : matrix.unbind()) vectors.push_back(row.to_vector<double>());

@@ -18,7 +18,7 @@ std::vector<Slot> detail::slots_of(const Module& module) {
     const ModuleState& state = owner.state();
     for (const auto* list : {&state.parameters, &state.buffers})
       for (const NamedTensor& entry : *list)
-        slots.push_back({detail::dotted(path, entry.name), entry.tensor, state.state_rule.get()});
+        slots.push_back({detail::dotted(path, entry.name), entry.tensor, state.state_rule});
   });
   return slots;
 }
@@ -122,14 +122,27 @@ Plan checked_plan(std::string_view op, const Module& module, const StateDict& va
   fail<ValueError>(op, complaint);
 }
 
-/** The value as the slot's tensor can take it without further memory. */
-Tensor prepared(const Slot& slot, const Tensor& value) {
-  const Tensor here = value.detach().to(slot.tensor.device());
-  const Tensor converted = slot.rule ? here : here.to(slot.tensor.dtype());
-  return lie_alike(converted, slot.tensor) ? converted : converted.contiguous(slot.tensor.memory_format());
+StagedLoad staged(const Plan& plan) {
+  StagedLoad load;
+  for (const auto& [slot, value] : plan.writes) load.add(slot.tensor, slot.rule, value);
+  return load;
 }
 
 }  // namespace
+
+void StagedLoad::add(const Tensor& tensor, const std::shared_ptr<const StateRule>& rule,
+                     const Tensor& value) {
+  if (!rule) return writes_.add(tensor, value);
+  const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
+  rule->stage(tensor, value.detach().to(tensor.device()), writes_);
+  ruled_.emplace_back(rule, tensor);
+}
+
+void StagedLoad::commit() const {
+  writes_.commit();
+  for (const auto& [rule, tensor] : ruled_) rule->loaded(tensor);
+}
 
 StateDict Module::state_dict() const {
   const NoGrad no_grad;
@@ -148,6 +161,10 @@ LoadReport Module::load_state_dict(const StateDict& values, const LoadOptions& o
   return detail::load_values("load_state_dict", *this, values, options);
 }
 
+StagedLoad Module::stage_state_dict(const StateDict& values, const LoadOptions& options) const {
+  return staged(checked_plan("load_state_dict", *this, values, options, ""));
+}
+
 void Module::check_state_dict(const StateDict& values, const LoadOptions& options) const {
   (void)checked_plan("load_state_dict", *this, values, options, "");
 }
@@ -157,13 +174,7 @@ LoadReport detail::load_values(std::string_view op, const Module& module, const 
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   Plan plan = checked_plan(op, module, values, options, "pass {.strict = false} to load what fits");
-  for (auto& [slot, value] : plan.writes) value = prepared(slot, value);
-  for (const auto& [slot, value] : plan.writes) {
-    if (slot.rule)
-      slot.rule->load(slot.tensor, value);
-    else
-      slot.tensor.copy_(value);
-  }
+  staged(plan).commit();
   return {std::move(plan.misfits.missing), std::move(plan.misfits.unexpected)};
 }
 

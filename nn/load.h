@@ -15,7 +15,7 @@ namespace mezzo::nn::detail {
 struct Slot {
   std::string name;
   Tensor tensor;
-  const StateRule* rule;
+  std::shared_ptr<const StateRule> rule;
 
   /** What a state_dict shows, outside the graph; it may share the tensor's memory. */
   Tensor saved_value() const { return (rule ? rule->save(tensor) : tensor).detach(); }

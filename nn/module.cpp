@@ -185,7 +185,7 @@ void Module::keep_f32(std::string_view name) {
 }
 
 const Module& Module::train(bool on) const {
-  detail::walk(*this, [&](const std::string&, const Module& module) { module.state_->training = on; });
+  for (const NamedModule& entry : named_modules()) entry.module.state_->training = on;
   return *this;
 }
 
@@ -332,6 +332,7 @@ const Module& Module::requires_grad_(bool on) const {
 
 void Module::zero_grad(bool set_to_none) const {
   const NoGrad no_grad;
+  const CastScope no_casts(nullptr);
   for (const Tensor& p : parameters()) {
     if (!p.grad().defined()) continue;
     if (set_to_none)

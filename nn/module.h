@@ -143,6 +143,9 @@ class MZ_API Module {
    *  Errors: ValueError that lists all missing, unexpected and misshapen names at once; nothing is written then. Shapes and kinds (floating,
    *  integral) must fit with strict off too. */
   LoadReport load_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
+  /** The load, without the writing: throws what load_state_dict would, and changes nothing before
+   *  it is committed. */
+  StagedLoad stage_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
 

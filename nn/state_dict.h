@@ -4,12 +4,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "../tensor/pending_writes.h"
 #include "../tensor/tensor.h"
 #include "name_index.h"
 
@@ -54,6 +56,23 @@ struct LoadOptions {
 struct LoadReport {
   std::vector<std::string> missing;     // in the module alone: kept their values
   std::vector<std::string> unexpected;  // in the given values alone: ignored
+};
+
+class StateRule;
+
+/** A load that was checked and converted: commit() makes it and needs no memory. */
+class MZ_API StagedLoad {
+ public:
+  /** `value` will be written into `tensor`, by the rule where there is one. Errors: OutOfMemory. */
+  void add(const Tensor& tensor, const std::shared_ptr<const StateRule>& rule, const Tensor& value);
+  void commit() const;
+
+  /** What each tensor will hold. */
+  const PendingWrites& writes() const { return writes_; }
+
+ private:
+  PendingWrites writes_;
+  std::vector<std::pair<std::shared_ptr<const StateRule>, Tensor>> ruled_;
 };
 
 }  // namespace mezzo::nn

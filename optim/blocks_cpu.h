@@ -22,18 +22,38 @@ struct Piece {
   std::int64_t begin, end;
 };
 
-inline std::vector<Piece> cut(std::span<const MultiItem> items) {
+/** This thread's memory for what a walk notes: kept, so that it can be had before anything is
+ *  written. */
+struct Scratch {
   std::vector<Piece> pieces;
+  std::vector<double> partials, sums;
+
+  static Scratch& here() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+};
+
+inline std::vector<Piece>& cut(std::span<const MultiItem> items) {
+  std::vector<Piece>& pieces = Scratch::here().pieces;
+  pieces.clear();
   for (std::size_t i = 0; i < items.size(); ++i)
     for (std::int64_t begin = 0; begin < items[i].numel; begin += kMultiTensorChunk)
       pieces.push_back({i, begin, std::min(items[i].numel, begin + kMultiTensorChunk)});
   return pieces;
 }
 
+/** Takes the memory for walking through these items. */
+inline void reserve(std::span<const MultiItem> items) {
+  Scratch& scratch = Scratch::here();
+  scratch.partials.reserve(cut(items).size());
+  scratch.sums.reserve(items.size());
+}
+
 /** Runs body(piece, index of the piece) over all items, on as many threads as the work is worth. */
 template <class Body>
 void for_each_piece(std::span<const MultiItem> items, double element_ns, const Body& body) {
-  const std::vector<Piece> pieces = cut(items);
+  const std::vector<Piece>& pieces = cut(items);
   double total = 0;
   for (const MultiItem& item : items) total += static_cast<double>(item.numel);
   const auto one = [&](std::int64_t i) {

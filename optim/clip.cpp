@@ -84,10 +84,9 @@ void clip_grad_value(TensorList params, double limit) {
     fail<ValueError>("clip_grad_value", {.what = "the limit must not be negative", .got = str(limit)});
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  for (const Tensor& g : gradients_of("clip_grad_value", params)) {
-    const Tensor below = where(g > limit, operand(limit), g);
-    g.copy_(where(below < -limit, operand(-limit), below));
-  }
+  const std::vector<Tensor> grads = gradients_of("clip_grad_value", params);
+  const Tensor low = operand(-limit), high = operand(limit);
+  for (const Tensor& g : grads) clamp_(g, low, high);
 }
 
 }  // namespace mezzo::optim

@@ -49,13 +49,13 @@ void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings
   for (const UpdateTensors& t : tensors) grads.push_back(t.grad);
   for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.param);
   for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.state[kDirection]);
-  const Norms lengths = new_norms(params_and_directions.size(), grads[0].device());
+  const PreparedNorms lengths(params_and_directions);
   const Norms of_gradients = norms(grads, {.inv_scale = call.inv_scale});
 
   for (LambSettings& s : settings) s.global_norm = of_gradients.total.data<double>();
-  run_update(update_row<LambDirectionUpdate>, tensors, settings.data(), sizeof settings[0], call);
-  norms_into(lengths, params_and_directions);
-  const double* of_params = lengths.each.data<double>();
+  const PreparedUpdate directions(update_row<LambDirectionUpdate>, tensors, settings.data(),
+                                  sizeof settings[0], call);
+  const double* of_params = lengths.result().each.data<double>();
   std::vector<UpdateTensors> steps;
   std::vector<LambStepSettings> rates;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -63,7 +63,11 @@ void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings
     rates.push_back({settings[i].lr, settings[i].adapts ? of_params + i : nullptr,
                      of_params + tensors.size() + i, settings[i].time});
   }
-  run_update(update_row<LambStepUpdate>, steps, rates.data(), sizeof rates[0], {.found_inf = call.found_inf});
+  const PreparedUpdate step(update_row<LambStepUpdate>, steps, rates.data(), sizeof rates[0],
+                            {.found_inf = call.found_inf});
+  directions.run();
+  lengths.run();
+  step.run();
 }
 
 template class OptimizerOf<FusedLambRule>;

@@ -13,6 +13,7 @@ constexpr std::string_view kDecay = "weight_decay";
 class WithoutDecay {
  public:
   explicit WithoutDecay(Optimizer& optimizer) : optimizer_(optimizer) {
+    decays_.reserve(optimizer.num_groups());  // from here on nothing fails
     for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
       decays_.push_back(exchange(group, 0));
   }

@@ -143,8 +143,10 @@ double root(double sum, double p) {
 }
 
 void norm_all(std::span<const MultiItem> items, const NormCall& call) {
-  const std::vector<Piece> pieces = cut(items);
-  std::vector<double> partials(pieces.size());
+  std::vector<double>&partials = Scratch::here().partials, &sums = Scratch::here().sums;
+  const std::vector<Piece>& pieces = cut(items);
+  partials.assign(pieces.size(), 0);
+  sums.assign(items.size(), 0);
   for_each_piece(items, 0.5, [&](const Piece& piece, std::size_t index) {
     const MultiItem& item = items[piece.item];
     partials[index] =
@@ -153,7 +155,6 @@ void norm_all(std::span<const MultiItem> items, const NormCall& call) {
             : norm_of_piece<float>(item, piece, call.p, static_cast<float>(call.inv_scale.value()));
   });
   double total = 0;
-  std::vector<double> sums(items.size());
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     total = combine(total, partials[i], call.p);
     sums[pieces[i].item] = combine(sums[pieces[i].item], partials[i], call.p);

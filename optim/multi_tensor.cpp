@@ -5,6 +5,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../tensor/text.h"
+#include "blocks_cpu.h"
 
 namespace mezzo::optim {
 
@@ -103,16 +104,30 @@ std::vector<Device> devices_of(std::span<const Tuple> tuples) {
                          .hint = "configure with -Dcuda=enabled, or move the tensors to the CPU"});
 }
 
-/** Calls run(packed, device) for the tuples of each device, then writes back and counts the writes. */
-template <class Run> void for_each_device(std::span<const Tuple> tuples, const Run& run) {
+/** Tuples packed by device. */
+struct PackedLists {
+  std::vector<std::pair<Device, Packed>> lists;
+
+  explicit PackedLists(std::span<const Tuple> tuples) {
+    const NoGrad no_grad;
+    const CastScope no_casts(nullptr);
+    for (const Device device : devices_of(tuples)) {
+      Packed& packed = lists.emplace_back(device, Packed{}).second;
+      for (std::size_t i = 0; i < tuples.size(); ++i)
+        if (first_of(tuples[i]).device() == device) packed.add(tuples[i], i);
+      if (device == cpu) blocks::reserve(packed.items);
+    }
+  }
+};
+
+/** Calls run(packed, device) for each device, then writes back and counts the writes. */
+template <class Run>
+void for_each_device(const PackedLists& packed, std::span<const Tuple> tuples, const Run& run) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  for (const Device device : devices_of(tuples)) {
-    Packed packed;
-    for (std::size_t i = 0; i < tuples.size(); ++i)
-      if (first_of(tuples[i]).device() == device) packed.add(tuples[i], i);
-    run(packed, device);
-    packed.finish();
+  for (const auto& [device, list] : packed.lists) {
+    run(list, device);
+    list.finish();
   }
   for (const Tuple& tuple : tuples)
     for (std::size_t i = 0; i < kLists; ++i)
@@ -159,16 +174,31 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
   float* flag = found.flag.defined() ? found.flag.data<float>() : nullptr;
   auto* first = found.first.defined() ? static_cast<BadValue::Word*>(found.first.raw_data()) : nullptr;
-  for_each_device(tuples, [&](Packed& packed, Device device) {
-    for (MultiItem& item : packed.items) item.index = items[item.index].number;
+  PackedLists lists(tuples);
+  for (auto& list : lists.lists)
+    for (MultiItem& item : list.second.items) item.index = items[item.index].number;
+  for_each_device(lists, tuples, [&](const Packed& packed, Device device) {
     list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, first, device});
   });
 }
 
 }  // namespace
 
-void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
-                std::size_t settings_bytes, const UpdateCall& call) {
+struct PreparedUpdate::Work {
+  const UpdateRow& row;
+  UpdateCall call;
+  std::vector<Tuple> tuples;
+  PackedLists packed;
+  std::vector<std::vector<std::byte>> settings;  // of each list
+
+  Work(const UpdateRow& which, const UpdateCall& how, std::vector<Tuple> what)
+      : row(which), call(how), tuples(std::move(what)), packed(tuples) {}
+};
+
+namespace {
+
+std::vector<Tuple> update_tuples(const UpdateRow& row, std::span<const UpdateTensors> tensors,
+                                 const UpdateCall& call) {
   std::vector<Tuple> tuples;
   tuples.reserve(tensors.size());
   for (const UpdateTensors& t : tensors) {
@@ -182,12 +212,32 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
   }
   for (const Device device : devices_of(tuples))
     if (!row.kernel[static_cast<std::size_t>(device.kind)]) fail_without_kernel(row.name, device);
-  for_each_device(tuples, [&](const Packed& packed, Device device) {
-    const std::vector<std::byte> picked = pick_settings(packed, settings, settings_bytes);
-    UpdateCall here = call;
+  return tuples;
+}
+
+}  // namespace
+
+PreparedUpdate::PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors,
+                               const void* settings, std::size_t settings_bytes, const UpdateCall& call)
+    : work_(std::make_unique<Work>(row, call, update_tuples(row, tensors, call))) {
+  for (const auto& list : work_->packed.lists)
+    work_->settings.push_back(pick_settings(list.second, settings, settings_bytes));
+}
+
+PreparedUpdate::~PreparedUpdate() = default;
+
+void PreparedUpdate::run() const {
+  const std::vector<std::byte>* settings = work_->settings.data();
+  for_each_device(work_->packed, work_->tuples, [&](const Packed& packed, Device device) {
+    UpdateCall here = work_->call;
     here.device = device;
-    row.kernel[static_cast<std::size_t>(device.kind)](packed.items, picked.data(), here);
+    work_->row.kernel[static_cast<std::size_t>(device.kind)](packed.items, settings++->data(), here);
   });
+}
+
+void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
+                std::size_t settings_bytes, const UpdateCall& call) {
+  PreparedUpdate(row, tensors, settings, settings_bytes, call).run();
 }
 
 void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
@@ -213,8 +263,7 @@ Device common_device(std::string_view op, std::span<const Tuple> tuples) {
   return devices.empty() ? cpu : devices[0];
 }
 
-}  // namespace
-
+/** Memory for the norms of so many tensors, zeros. */
 Norms new_norms(std::size_t tensors, Device device) {
   const CastScope no_casts(nullptr);
   const Norms result{
@@ -226,45 +275,54 @@ Norms new_norms(std::size_t tensors, Device device) {
   return result;
 }
 
-namespace {
-
-/** What norms() is asked for, checked. */
-struct NormWork {
-  std::vector<Tuple> tuples;
-  Device device = cpu;
-
-  NormWork(std::span<const Tensor> tensors, const NormOptions& options) : tuples(tuples_of(tensors)) {
-    constexpr std::string_view op = "norms";
-    if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
-    for (const Tuple& tuple : tuples) check_tuple(op, tuple);
-    device = common_device(op, tuples);
-    require_same_device(op, options.found_inf, device);
-    if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
-  }
-
-  void run(const Norms& result, const NormOptions& options) const {
-    const NormCall call{options.p,
-                        options.inv_scale,
-                        result.total.data<double>(),
-                        result.each.data<double>(),
-                        options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
-                        device};
-    for_each_device(
-        tuples, [&](const Packed& packed, Device) { list_kernels(device.kind).norm(packed.items, call); });
-  }
-};
+std::vector<Tuple> norm_tuples(std::span<const Tensor> tensors, const NormOptions& options) {
+  constexpr std::string_view op = "norms";
+  std::vector<Tuple> tuples = tuples_of(tensors);
+  if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
+  for (const Tuple& tuple : tuples) check_tuple(op, tuple);
+  const Device device = common_device(op, tuples);
+  require_same_device(op, options.found_inf, device);
+  if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
+  return tuples;
+}
 
 }  // namespace
 
-void norms_into(const Norms& result, std::span<const Tensor> tensors, const NormOptions& options) {
-  NormWork(tensors, options).run(result, options);
+struct PreparedNorms::Work {
+  NormOptions options;
+  std::vector<Tuple> tuples;
+  PackedLists packed;
+  Norms result;
+
+  Work(const NormOptions& how, std::vector<Tuple> what)
+      : options(how),
+        tuples(std::move(what)),
+        packed(tuples),
+        result(new_norms(tuples.size(), common_device("norms", tuples))) {}
+};
+
+PreparedNorms::PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options)
+    : work_(std::make_unique<Work>(options, norm_tuples(tensors, options))) {}
+
+PreparedNorms::~PreparedNorms() = default;
+
+const Norms& PreparedNorms::result() const { return work_->result; }
+
+void PreparedNorms::run() const {
+  const NormOptions& options = work_->options;
+  for_each_device(work_->packed, work_->tuples, [&](const Packed& packed, Device device) {
+    list_kernels(device.kind)
+        .norm(packed.items,
+              {options.p, options.inv_scale, work_->result.total.data<double>(),
+               work_->result.each.data<double>(),
+               options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, device});
+  });
 }
 
 Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
-  const NormWork work(tensors, options);
-  const Norms result = new_norms(tensors.size(), work.device);
-  work.run(result, options);
-  return result;
+  const PreparedNorms work(tensors, options);
+  work.run();
+  return work.result();
 }
 
 Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,23 @@ struct MZ_API UpdateTensors {
 MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
                        std::size_t settings_bytes, const UpdateCall& call = {});
 
+/** The same in two steps: whatever takes memory comes before the first of several passes has
+ *  written anything. */
+class MZ_API PreparedUpdate {
+ public:
+  /** `settings` are copied. Errors: as run_update. */
+  PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
+                 std::size_t settings_bytes, const UpdateCall& call = {});
+  ~PreparedUpdate();
+  PreparedUpdate(const PreparedUpdate&) = delete;
+  PreparedUpdate& operator=(const PreparedUpdate&) = delete;
+  void run() const;
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
+
 // ---- list arithmetic --------------------------------------------------------------------------------------------------
 
 /** Which operands an axpby looks through for infinities and NaNs. */
@@ -106,14 +124,24 @@ struct MZ_API Norms {
   Tensor each;   // one per tensor, 0 for one without elements
 };
 
-/** Memory for the norms of so many tensors, zeros. */
-MZ_API Norms new_norms(std::size_t tensors, Device device);
-
 /** p-norms. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
  *  Errors: DtypeError, ValueError, DeviceError for tensors on several devices. */
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
-/** The same into memory that is there already, zeros: where running out of it would come too late. */
-MZ_API void norms_into(const Norms& result, std::span<const Tensor> tensors, const NormOptions& options = {});
+/** The same in two steps, as PreparedUpdate. */
+class MZ_API PreparedNorms {
+ public:
+  explicit PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options = {});
+  ~PreparedNorms();
+  PreparedNorms(const PreparedNorms&) = delete;
+  PreparedNorms& operator=(const PreparedNorms&) = delete;
+  /** Where the norms will be: zeros until run(). */
+  const Norms& result() const;
+  void run() const;
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
 
 /** norms(tensors, options).total, as f32, or as f64 if any tensor is. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});

@@ -60,9 +60,12 @@ void FusedNovoGradRule::run(std::span<UpdateTensors> tensors, std::span<NovoGrad
     settings[i].norm = v.raw_data();
     v = {};  // the update reads it through its settings
   }
-  run_update(update_row<NovoGradNormUpdate>, running, running_settings.data(), sizeof running_settings[0],
-             {.found_inf = call.found_inf});
-  run_update(update_row<NovoGradUpdate>, tensors, settings.data(), sizeof settings[0], call);
+  // All memory comes first: once the norms have moved, nothing may fail.
+  const PreparedUpdate norms_step(update_row<NovoGradNormUpdate>, running, running_settings.data(),
+                                  sizeof running_settings[0], {.found_inf = call.found_inf});
+  const PreparedUpdate step(update_row<NovoGradUpdate>, tensors, settings.data(), sizeof settings[0], call);
+  norms_step.run();
+  step.run();
 }
 
 template class OptimizerOf<FusedNovoGradRule>;

@@ -108,28 +108,30 @@ void Optimizer::set_lr(double value) {
 
 namespace {
 
-/** Zeros in the gradient's own memory where that is possible: it may belong to a graph, or repeat one element. */
-void zero_gradient(const Tensor& param) {
-  const Tensor grad = param.grad();
-  if (grad.requires_grad() || !lie_alike(grad, grad))
-    param.set_grad(zeros_like(param));
-  else
-    grad.zero_();
-}
+/** Whether zeros can be written into the gradient's own memory: it may belong to a graph, or repeat
+ *  one element. */
+bool is_writable(const Tensor& grad) { return !grad.requires_grad() && lie_alike(grad, grad); }
 
 }  // namespace
 
 void Optimizer::zero_grad(bool set_to_none) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
+  std::vector<std::pair<Tensor, Tensor>> replaced;  // made before anything changes
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group)
+      if (const Tensor grad = slot.param.grad(); !set_to_none && grad.defined() && !is_writable(grad))
+        replaced.emplace_back(slot.param, zeros_like(slot.param));
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group) {
-      if (!slot.param.grad().defined()) continue;
+      const Tensor grad = slot.param.grad();
+      if (!grad.defined()) continue;
       if (set_to_none)
         slot.param.set_grad({});
-      else
-        zero_gradient(slot.param);
+      else if (is_writable(grad))
+        grad.zero_();
     }
+  for (const auto& [param, zeros] : replaced) param.set_grad(zeros);
   if (attachment_) attachment_->after_zero_grad(*this);
 }
 
@@ -252,6 +254,8 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
   }
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, deferral != nullptr, call.inv_scale);
+  std::optional<StepClock::Owed> owed;  // before anything has moved
+  if (deferral) owed = clock_->owed(updates, deferral->found_inf, deferral->skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
     gradient_rule_->around(*this, updates, call, update_all);
@@ -262,7 +266,7 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
     if (!deferral) ++done.slot->steps;
   }
   if (deferral)
-    clock_->owe(updates, deferral->found_inf, deferral->skip_limit);
+    clock_->owe(std::move(*owed));
   else
     clock_->host_moved();
   return StepResult::stepped;

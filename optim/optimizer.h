@@ -147,6 +147,11 @@ class MZ_API Optimizer {
    *  when it rounds to the present parameter; else the parameter is right, and a warning names it.
    *  Errors: ValueError that lists missing, unexpected and unfitting entries; nothing has changed then. */
   void load_state_dict(const StateDict& saved, const Names& names = {});
+  /** The load, checked and prepared: the function that it returns makes it and needs no memory.
+   *  `incoming` are values that parameters will hold by then: saved masters are compared with
+   *  those. */
+  std::function<void()> stage_state_dict(const StateDict& saved, const Names& names = {},
+                                         std::span<const std::pair<Tensor, Tensor>> incoming = {});
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const StateDict& saved, const Names& names = {});
 

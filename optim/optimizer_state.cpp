@@ -79,8 +79,11 @@ StateDict Optimizer::state_dict(const Names& names) const {
 /** One load: reads every expected entry, remembers what is wrong, and applies all of it at the end. */
 class StateLoad {
  public:
-  StateLoad(Optimizer& optimizer, const StateDict& saved, const Names& names)
-      : optimizer_(optimizer), saved_(saved), keys_(parameter_keys(optimizer, names)) {}
+  StateLoad(Optimizer& optimizer, const StateDict& saved, const Names& names,
+            std::span<const std::pair<Tensor, Tensor>> incoming = {})
+      : optimizer_(optimizer), saved_(saved), keys_(parameter_keys(optimizer, names)) {
+    for (const auto& [tensor, value] : incoming) incoming_[tensor.impl()] = value;
+  }
 
   void stage() {
     optimizer_.settle();
@@ -91,12 +94,17 @@ class StateLoad {
     }
     note_unexpected();
     report();
-    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group, false);
+    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group);
+    if (!overruled_.empty())
+      notice_ = str("load_state_dict: saved masters do not round to the present parameters, which are kept: ",
+                    overruled_);
   }
 
   /** Nothing here can fail: all was checked and allocated. */
   void apply() {
-    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group, true);
+    const NoGrad no_grad;
+    const CastScope no_casts(nullptr);
+    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) adopt_options(group);
     for (Staged& staged : slots_) {
       for (std::size_t i = 0; i < staged.state.size(); ++i) adopt(staged.slot->state[i], staged.state[i]);
       staged.slot->steps = staged.steps;
@@ -104,10 +112,8 @@ class StateLoad {
     }
     optimizer_.consecutive_skips_ = skips_;
     optimizer_.clock_->host_moved();
-    if (!overruled_.empty())
-      log_text(Severity::warning,
-               str("load_state_dict: saved masters do not round to the present parameters, which are kept: ",
-                   overruled_));
+    if (!notice_.empty()) log_text(Severity::warning, notice_);
+    if (optimizer_.attachment_) optimizer_.attachment_->after_load(optimizer_);
   }
 
  private:
@@ -150,13 +156,21 @@ class StateLoad {
         false);
   }
 
-  void visit_group(std::size_t group, bool apply) {
+  /** Reads the saved options, and lets the optimizer check them. */
+  void visit_group(std::size_t group) {
+    std::vector<double>& values = options_.emplace_back();
     optimizer_.visit_options(
         group,
         [&](std::string_view option, double) {
-          return saved_.scalars.find(group_key(group, option))->second;
+          return values.emplace_back(saved_.scalars.find(group_key(group, option))->second);
         },
-        apply);
+        false);
+  }
+
+  void adopt_options(std::size_t group) {
+    const double* next = options_[group].data();
+    optimizer_.visit_options(
+        group, [&next](std::string_view, double) { return *next++; }, true);
   }
 
   /** The saved tensor in the given dtype, undefined where there is none or it does not fit. */
@@ -200,8 +214,10 @@ class StateLoad {
     const Slot& slot = *staged.slot;
     const Tensor saved = tensor(key + ".master", slot, slot.param.shape(), DType::f32);
     if (!saved.defined() || !slot.master.defined()) return;
-    const std::vector<float> rounded = saved.to(slot.param.dtype()).to_vector<float>();
-    if (rounded == slot.param.to_vector<float>())
+    const auto found = incoming_.find(slot.param.impl());
+    const Tensor& param = found == incoming_.end() ? slot.param : found->second;
+    const std::vector<float> rounded = saved.to(param.dtype()).to_vector<float>();
+    if (rounded == param.to_vector<float>())
       staged.master = saved;
     else
       overruled_ += (overruled_.empty() ? "" : ", ") + key;
@@ -254,7 +270,9 @@ class StateLoad {
   std::vector<Staged> slots_;
   std::int64_t skips_ = 0;
   std::size_t used_ = 0;
-  std::string missing_, unexpected_, unfitting_, overruled_;
+  std::unordered_map<const TensorImpl*, Tensor> incoming_;
+  std::vector<std::vector<double>> options_;  // of each group, in the order of its options
+  std::string missing_, unexpected_, unfitting_, overruled_, notice_;
 };
 
 void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
@@ -264,12 +282,16 @@ void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
 }
 
 void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
+  stage_state_dict(saved, names)();
+}
+
+std::function<void()> Optimizer::stage_state_dict(const StateDict& saved, const Names& names,
+                                                  std::span<const std::pair<Tensor, Tensor>> incoming) {
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
-  StateLoad load(*this, saved, names);
-  load.stage();
-  load.apply();
-  if (attachment_) attachment_->after_load(*this);
+  const auto load = std::make_shared<StateLoad>(*this, saved, names, incoming);
+  load->stage();
+  return [load] { load->apply(); };
 }
 
 }  // namespace mezzo::optim

@@ -107,10 +107,13 @@ std::vector<double> Scheduler::rates_at(const Place& place) const {
   return rates;
 }
 
-void Scheduler::go_to(Place place) {
-  const std::vector<double> rates = rates_at(place);
-  for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
-  place_ = std::move(place);
+void Scheduler::go_to(Place place) { staged(std::move(place))(); }
+
+std::function<void()> Scheduler::staged(Place place) {
+  return [this, rates = rates_at(place), place = std::move(place)]() mutable {
+    for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
+    place_ = std::move(place);
+  };
 }
 
 void Scheduler::step() {
@@ -160,5 +163,6 @@ Scheduler::Place Scheduler::checked(const StateDict& saved) const {
 
 void Scheduler::check_state_dict(const StateDict& saved) const { (void)checked(saved); }
 void Scheduler::load_state_dict(const StateDict& saved) { go_to(checked(saved)); }
+std::function<void()> Scheduler::stage_state_dict(const StateDict& saved) { return staged(checked(saved)); }
 
 }  // namespace mezzo::optim

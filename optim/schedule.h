@@ -101,6 +101,8 @@ class MZ_API Scheduler {
   StateDict state_dict() const;
   /** Errors: ValueError where an entry is missing, unexpected or no rate; nothing has changed then. */
   void load_state_dict(const StateDict& saved);
+  /** The load, checked and prepared: the function that it returns makes it and needs no memory. */
+  std::function<void()> stage_state_dict(const StateDict& saved);
   /** Throws what load_state_dict would, and changes nothing. */
   void check_state_dict(const StateDict& saved) const;
 
@@ -114,6 +116,7 @@ class MZ_API Scheduler {
   Place checked(const StateDict& saved) const;
   std::vector<double> rates_at(const Place& place) const;
   void go_to(Place place);
+  std::function<void()> staged(Place place);
 
   Optimizer& optimizer_;
   LrSchedule schedule_;

@@ -152,12 +152,17 @@ DeviceTime StepClock::time_of(std::size_t group, std::size_t index) const {
 
 // ---- counting on the device ---------------------------------------------------------------------------------------------------
 
-void StepClock::owe(std::span<const ParamUpdate> updates, const Tensor& found_inf, std::int64_t limit) {
+StepClock::Owed StepClock::owed(std::span<const ParamUpdate> updates, const Tensor& found_inf,
+                                std::int64_t limit) const {
   Owed owed{std::vector<std::uint64_t>((count_ + 63) / 64), found_inf, limit};
   for (const ParamUpdate& u : updates) {
     const std::size_t i = first_[u.group] + u.index;
     owed.taking_part[i / 64] |= std::uint64_t{1} << (i % 64);
   }
+  return owed;
+}
+
+void StepClock::owe(Owed owed) {
   owed_ = std::move(owed);
   if (!Capture::current()) ahead_ = true;
 }

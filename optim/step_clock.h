@@ -31,8 +31,15 @@ class MZ_API StepClock final : public CaptureGuest, public std::enable_shared_fr
    *  Errors: CapturePostponed, OutOfMemory. */
   void start(Device device);
   DeviceTime time_of(std::size_t group, std::size_t index) const;
-  /** What was counted on the device last is to be counted when `count` or flush() is called next. */
-  void owe(std::span<const ParamUpdate> updates, const Tensor& found_inf, std::int64_t limit);
+  /** A step that waits to be counted. */
+  struct Owed {
+    std::vector<std::uint64_t> taking_part;
+    Tensor found_inf;
+    std::int64_t limit;
+  };
+  Owed owed(std::span<const ParamUpdate> updates, const Tensor& found_inf, std::int64_t limit) const;
+  /** The step is to be counted when `count` or flush() is called next. Needs no memory. */
+  void owe(Owed owed);
   /** The step that waits to be counted: all calls but the last are made, the last is handed over to a kernel that does more than count. */
   std::optional<ClockCall> take_owed();
   /** Counts the step that waits. */
@@ -74,11 +81,6 @@ class MZ_API StepClock final : public CaptureGuest, public std::enable_shared_fr
   std::vector<std::pair<double, double>> sent_betas_;
   bool current_ = false;  // the device has what the host has, or more
   bool ahead_ = false;
-  struct Owed {
-    std::vector<std::uint64_t> taking_part;
-    Tensor found_inf;
-    std::int64_t limit;
-  };
   std::optional<Owed> owed_;
 };
 

@@ -6,6 +6,7 @@
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "out_of_memory.h"
+#include "recorded_write.h"
 #include "text.h"
 
 namespace mezzo {
@@ -202,14 +203,19 @@ void run_op_in_place(const OpRow& row, std::span<Tensor> in, const void* attrs) 
   const bool constant = !row.traits.differentiable;
   const bool recording = hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
   copy_overlapping_operands(row, in, self, recording);
-  if (recording) in[0] = begin_in_place(row, self);
-  kernel(row, in, {&self, 1}, attrs);
-  self.impl()->storage->bump_version();
-  constexpr op::Fill::Attrs filled;
-  if (recording && constant)
-    record(mezzo::row<op::Fill>, in.first(1), {&self, 1}, &filled);
-  else if (recording)
-    record(row, in, {&self, 1}, attrs);
+  if (recording) {
+    in[0] = begin_in_place(row, self);
+    auto write = [&] { kernel(row, in, {&self, 1}, attrs); };
+    const auto call = [](void* data) { (*static_cast<decltype(write)*>(data))(); };
+    constexpr op::Fill::Attrs filled;
+    if (constant)
+      recorded_write(mezzo::row<op::Fill>, in.first(1), self, &filled, call, &write);
+    else
+      recorded_write(row, in, self, attrs, call, &write);
+  } else {
+    kernel(row, in, {&self, 1}, attrs);
+    self.impl()->storage->bump_version();
+  }
   if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
 }
 

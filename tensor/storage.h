@@ -31,6 +31,8 @@ class MZ_API Storage final : public RefCounted {
   /** Number of in-place writes so far, through any view. */
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /** The write that was counted last did not happen. */
+  void take_back_version() { version_.fetch_sub(1, std::memory_order_relaxed); }
   /** For a block that takes another's place in a tensor: its version is above the other's, so whoever noted that one sees a change. */
   void outlive_versions_of(const Storage& predecessor) {
     if (version() <= predecessor.version())

@@ -1,5 +1,9 @@
 #include "norm.h"
 
+#include <array>
+#include <cstring>
+#include <string>
+
 #include "../../tensor/dispatch.h"
 #include "../../tensor/ops/batch_norm.h"
 #include "../../tensor/ops/group_norm.h"
@@ -43,6 +47,34 @@ bool kernel_moves(const OpRow& row, const Tensor& x, const BatchNormOptions& opt
          lies_well(options.running_var) && (!counter.defined() || counter.device() == x.device());
 }
 
+/** Running statistics that a CPU kernel moves, put back where the op fails behind it, as in
+ *  recording it. */
+class FormerStatistics {
+ public:
+  explicit FormerStatistics(const BatchNormOptions& options)
+      : tensors_{options.running_mean, options.running_var, options.num_batches_tracked} {
+    for (const Tensor& x : tensors_)
+      if (is_here(x)) bytes_.append(static_cast<const char*>(x.raw_data()), size(x));
+  }
+  void put_back() const {
+    const char* from = bytes_.data();
+    for (const Tensor& x : tensors_)
+      if (is_here(x)) {
+        std::memcpy(x.raw_data(), from, size(x));
+        from += size(x);
+      }
+  }
+
+ private:
+  static bool is_here(const Tensor& x) { return x.defined() && x.device() == cpu; }
+  static std::size_t size(const Tensor& x) {
+    return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
+  }
+
+  std::array<Tensor, 3> tensors_;
+  std::string bytes_;
+};
+
 /** Batch norm by one of its ops; all but the running statistics' move is in the kernel, and that where it can be. */
 template <class Op, class... Rest>
 Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Rest&... rest) {
@@ -52,14 +84,25 @@ Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Res
   for (const Tensor& running : {options.running_mean, options.running_var}) check_running(running, name);
   const bool learns = options.training && x.defined() && x.numel() > 0;
   const bool in_kernel = learns && kernel_moves(row<Op>, x, options);
-  auto results = apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x,
-                               options.weight, options.bias, options.running_mean, options.running_var,
-                               options.num_batches_tracked, rest...);
+  const auto apply_op = [&] {
+    return apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x, options.weight,
+                         options.bias, options.running_mean, options.running_var, options.num_batches_tracked,
+                         rest...);
+  };
   if (in_kernel) {
+    const FormerStatistics former(options);
+    std::array<Tensor, Op::traits.outputs> results;
+    try {
+      results = apply_op();
+    } catch (...) {
+      former.put_back();
+      throw;
+    }
     for (const Tensor& moved : {options.running_mean, options.running_var, options.num_batches_tracked})
       if (moved.defined()) moved.impl()->storage->bump_version();
     return std::move(results[0]);
   }
+  auto results = apply_op();
   const NoGrad no_grad;
   const CastScope no_casts(nullptr);
   if (learns)

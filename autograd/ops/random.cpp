@@ -8,6 +8,7 @@
 #include "../../tensor/ops/random.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text.h"
+#include "../draw.h"
 #include "../grad_mode.h"
 #include "operators.h"
 
@@ -40,6 +41,7 @@ template <class F> Tensor filled(const Shape& shape, const TensorOptions& option
 }
 
 template <class Op> const Tensor& fill_random(const Tensor& self, double a, double b) {
+  const Draw draw;
   return apply_in_place<Op>({a, b, next_stream_for(self)}, self);
 }
 
@@ -114,6 +116,7 @@ void require_probability(const DropoutOptions& options) {
 Tensor dropout(const Tensor& x, const DropoutOptions& options) {
   require_probability(options);
   if (!options.training || options.p == 0) return x;
+  const Draw draw;
   return apply_with<op::Dropout>({options.p, next_stream_for(x)}, x);
 }
 
@@ -122,15 +125,17 @@ const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
   require_defined("dropout_", self);
   require_floating(self, "dropout_");
   if (!options.training || options.p == 0) return self;
+  const Draw draw;
   const CastScope no_casts(nullptr);
   Tensor kept;
   {
     const NoGrad no_grad;
     kept = apply_all<op::Dropout>({options.p, next_stream_for(self)}, self)[1];
   }
-  // The same roundings as out of place: one division, then exact zeros.
-  if (options.p < 1) div_(self, 1 - options.p);
-  return masked_fill_(self, logical_not(kept), 0.0);
+  // The same roundings as out of place: one division, then exact zeros. Written in one go, or not
+  // at all.
+  const Tensor scaled = options.p < 1 ? div(self, 1 - options.p) : self.clone();
+  return self.copy_(masked_fill_(scaled, logical_not(kept), 0.0));
 }
 
 }  // namespace mezzo

@@ -85,10 +85,12 @@ class Epoch {
 
   /** The next batch; undefined tensors after the last. Errors: what making it threw. */
   Batch next() {
-    const Batch batch = options_.prefetch == 0 ? make() : taken();
-    if (!batch.x.defined()) return {};
+    if (!made_.x.defined()) made_ = options_.prefetch == 0 ? make() : taken();
+    if (!made_.x.defined()) return {};
     const Device device = options_.device.value_or(all_.x.device());
-    return {sent(batch.x, device), sent(batch.y, device)};
+    Batch batch{sent(made_.x, device), sent(made_.y, device)};
+    made_ = {};
+    return batch;
   }
 
  private:
@@ -96,7 +98,10 @@ class Epoch {
   Batch taken() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty() || error_; });
-    if (ready_.empty()) std::rethrow_exception(error_);
+    if (ready_.empty()) {
+      options_.prefetch = 0;  // the thread has ended: whoever tries again makes the batches here
+      std::rethrow_exception(std::exchange(error_, nullptr));
+    }
     Batch batch = std::move(ready_.front());
     ready_.pop_front();
     lock.unlock();
@@ -135,6 +140,7 @@ class Epoch {
   }
 
   Batch all_;
+  Batch made_;  // not sent yet: memory was too short for that
   Order order_;
   std::int64_t next_;
   BatchOptions options_;
@@ -154,6 +160,18 @@ struct Batches::State {
   bool begun = false;  // an epoch was started since the position was set
   std::unique_ptr<Epoch> running;
   Batch current;
+
+  /** The next batch is at hand, or the epoch ends. */
+  void take(Batch next) {
+    current = std::move(next);
+    if (current.x.defined()) {
+      position.sample += current.size();
+      return;
+    }
+    running.reset();
+    ++position.epoch;
+    position.sample = 0;
+  }
 };
 
 Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) {
@@ -174,33 +192,22 @@ Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) 
 
 Batches::Iterator Batches::begin() {
   State& s = *state_;
+  Position start = s.position;
   // An epoch that was left early lies behind, as one that ended does.
-  if (s.begun && s.running) {
-    ++s.position.epoch;
-    s.position.sample = 0;
-  }
-  s.running.reset();
+  if (s.begun && s.running) start = {.seed = start.seed, .epoch = start.epoch + 1};
   BatchOptions options = s.options;
-  options.seed = s.position.seed;
-  s.running = std::make_unique<Epoch>(s.all, order_of_epoch(s.all.size(), options, s.position.epoch),
-                                      s.position.sample, options);
+  options.seed = start.seed;
+  auto next = std::make_unique<Epoch>(s.all, order_of_epoch(s.all.size(), options, start.epoch), start.sample,
+                                      options);
+  Batch first = next->next();
+  s.running = std::move(next);
+  s.position = start;
   s.begun = true;
-  advance();
+  s.take(std::move(first));
   return Iterator(this);
 }
 
-void Batches::advance() {
-  State& s = *state_;
-  s.current = {};
-  s.current = s.running->next();
-  if (!at_end()) {
-    s.position.sample += s.current.size();
-    return;
-  }
-  s.running.reset();
-  ++s.position.epoch;
-  s.position.sample = 0;
-}
+void Batches::advance() { state_->take(state_->running->next()); }
 
 const Batch& Batches::current() const { return state_->current; }
 bool Batches::at_end() const { return !state_->current.x.defined(); }

@@ -172,8 +172,20 @@ void Clone::cpu(Inputs in, Outputs out, const Attrs&) { copy_elements(in[0], out
 
 void Copy::cpu(Inputs in, Outputs out, const Attrs&) { copy_elements(in[1], out[0]); }
 
+/** Without gaps in the tensor this needs no memory: gradients of many tensors become zeros, or none
+ *  do. */
 void Fill::cpu(Inputs, Outputs out, const Attrs& attrs) {
-  copy_elements(scalar_operand(attrs.value), out[0]);
+  Tensor& x = out[0];
+  if (!lie_alike(x, x)) return copy_elements(scalar_operand(attrs.value), x);
+  alignas(8) std::byte element[8];
+  convert(DType::f64, &attrs.value, x.dtype(), element, 1);
+  visit_word(x.dtype(), [&]<class Word>(std::type_identity<Word>) {
+    Word word;
+    std::memcpy(&word, element, sizeof word);
+    Word* to = static_cast<Word*>(x.raw_data());
+    parallel_chunks(x.numel(), kElementwiseChunk,
+                    [&](std::int64_t begin, std::int64_t end) { std::fill(to + begin, to + end, word); });
+  });
 }
 
 }  // namespace op

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "../error.h"
 #include "../text.h"
@@ -88,10 +89,10 @@ AtomicDirectory::AtomicDirectory(std::string_view operation, const std::string& 
                                  std::vector<std::string> names)
     : operation_(operation), target_(path), names_(std::move(names)) {
   require_replaceable();
-  const std::string candidate = target_ + temporary_suffix();
+  std::string candidate = target_ + temporary_suffix();
   if (system_call("mkdir", [&] { return ::mkdir(candidate.c_str(), 0777); }) < 0)
     fail_with("", "cannot create a directory", errno);
-  temporary_ = candidate;
+  temporary_ = std::move(candidate);
 }
 
 void AtomicDirectory::require_replaceable() const {
@@ -109,7 +110,14 @@ void AtomicDirectory::require_replaceable() const {
 }
 
 AtomicDirectory::~AtomicDirectory() {
-  if (!renamed_ && !temporary_.empty()) remove_directory(temporary_, names_);
+  if (!renamed_ && !temporary_.empty()) remove_temporary();
+}
+
+/** Where memory is too short for that, it stays a leftover, as after a crash. */
+void AtomicDirectory::remove_temporary() noexcept {
+  try {
+    remove_directory(temporary_, names_);
+  } catch (const std::bad_alloc&) {}
 }
 
 FileFacts AtomicDirectory::write(const std::string& name,
@@ -174,7 +182,7 @@ void AtomicDirectory::commit() {
   renamed_ = true;
   if (const int error = sync_directory(directory_of(target_)))
     fail_with("", "the directory is in its place, but that cannot be made durable", error);
-  if (is_directory(temporary_)) remove_directory(temporary_, names_);  // the one that was replaced
+  if (is_directory(temporary_)) remove_temporary();  // the one that was replaced
 }
 
 void AtomicDirectory::fail_with(const std::string& name, const char* what, int error) const {

@@ -45,6 +45,7 @@ class MZ_API AtomicDirectory {
   [[noreturn]] void fail_with(const std::string& name, const char* what, int error) const;
   void require_replaceable() const;
   void take_place();
+  void remove_temporary() noexcept;
 
   std::string operation_, target_, temporary_;
   std::vector<std::string> names_;

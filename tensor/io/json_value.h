@@ -30,8 +30,34 @@ struct MZ_API JsonValue {
   JsonValue(const char* text) : value(std::string(text)) {}  // NOLINT
   JsonValue(Object members);                                 // NOLINT
   JsonValue() : JsonValue(Object()) {}
+  // No copies, and so no initializer lists: where a copy runs out of memory halfway, the code of
+  // g++ 12 destroys what it has made twice.
+  JsonValue(const JsonValue&) = delete;
+  JsonValue& operator=(const JsonValue&) = delete;
+  JsonValue(JsonValue&&) noexcept = default;
+  JsonValue& operator=(JsonValue&&) noexcept = default;
   static JsonValue whole(std::uint64_t number);
 };
+
+namespace detail {
+
+inline void add_members(JsonValue::Object&) {}
+
+template <class... Rest>
+void add_members(JsonValue::Object& to, std::string_view name, JsonValue value, Rest&&... rest) {
+  to.emplace_back(name, std::move(value));
+  add_members(to, std::forward<Rest>(rest)...);
+}
+
+}  // namespace detail
+
+/** An object of these names and values: object("seed", seed, "draw", draw). */
+template <class... NamesAndValues> JsonValue::Object object(NamesAndValues&&... members) {
+  JsonValue::Object out;
+  out.reserve(sizeof...(members) / 2);
+  detail::add_members(out, std::forward<NamesAndValues>(members)...);
+  return out;
+}
 
 /** The value as JSON: two spaces per level, numbers with the fewest digits that read back as the same. */
 MZ_API std::string json_text(const JsonValue& value);

@@ -25,14 +25,14 @@ std::string refusal(const std::string& text, int depth = 3) {
 }
 
 double number_back(double number) {
-  const std::string text = io::json_text(JsonValue::Object{{"x", number}});
+  const std::string text = io::json_text(io::object("x", number));
   const io::ByteReader file("read", "f", std::as_bytes(std::span(text)));
   const JsonValue value = io::read_json(file, text, 1);
   return JsonField(file, value).at("x").number();
 }
 
 std::uint64_t whole_back(std::uint64_t number) {
-  const std::string text = io::json_text(JsonValue::Object{{"x", JsonValue::whole(number)}});
+  const std::string text = io::json_text(io::object("x", JsonValue::whole(number)));
   const io::ByteReader file("read", "f", std::as_bytes(std::span(text)));
   const JsonValue value = io::read_json(file, text, 1);
   return JsonField(file, value).at("x").whole();
@@ -77,15 +77,14 @@ TEST_CASE("whole numbers beyond 2^53 are text", "[json]") {
   for (const std::uint64_t x :
        {std::uint64_t{0}, std::uint64_t{7}, kExact - 1, kExact, kExact + 1, ~std::uint64_t{0}})
     CHECK(whole_back(x) == x);
-  CHECK(io::json_text(JsonValue::Object{{"x", JsonValue::whole(kExact)}}) ==
-        "{\n  \"x\": 9007199254740992\n}");
-  CHECK(io::json_text(JsonValue::Object{{"x", JsonValue::whole(kExact + 1)}}) ==
+  CHECK(io::json_text(io::object("x", JsonValue::whole(kExact))) == "{\n  \"x\": 9007199254740992\n}");
+  CHECK(io::json_text(io::object("x", JsonValue::whole(kExact + 1))) ==
         "{\n  \"x\": \"9007199254740993\"\n}");
 }
 
 TEST_CASE("objects nest, keep their order and escape their names", "[json]") {
-  const JsonValue value = JsonValue::Object{
-      {"b", JsonValue::Object{{"\"\n", true}, {"", JsonValue::Object{}}}}, {"a", "text"}, {"c", false}};
+  const JsonValue value =
+      io::object("b", io::object("\"\n", true, "", io::object()), "a", "text", "c", false);
   const std::string text = io::json_text(value);
   CHECK(text ==
         "{\n  \"b\": {\n    \"\\\"\\n\": true,\n    \"\": {}\n  },\n  \"a\": \"text\",\n  \"c\": false\n}");

@@ -1,0 +1,60 @@
+// Memory that ends at every single place of every call that changes something: nothing has changed
+// then, and the call can be made again.
+#include "../support/catch.h"
+#include "rows.h"
+
+using namespace faults;
+
+namespace {
+
+void check(const std::vector<Row>& rows, Source source) {
+  int cases = 0;
+  for (const Row& row : rows) {
+    const Result result = sweep(row, source);
+    INFO(row.name << ": " << result.first);
+    CHECK(result.changed == 0);
+    CHECK(result.aborts == 0);
+    cases += result.cases;
+  }
+  CHECK(cases > 100);
+}
+
+}  // namespace
+
+TEST_CASE("tensors: any failing allocation leaves all as it was", "[tensors]") {
+  check(tensor_rows(), Source::tensors);
+}
+TEST_CASE("models: any failing allocation leaves all as it was", "[tensors]") {
+  check(model_rows(), Source::tensors);
+}
+TEST_CASE("optimizers: any failing allocation leaves all as it was", "[tensors]") {
+  check(optimizer_rows(), Source::tensors);
+}
+TEST_CASE("sessions: any failing allocation leaves all as it was", "[tensors]") {
+  check(session_rows(), Source::tensors);
+}
+TEST_CASE("scalers: any failing allocation leaves all as it was", "[tensors]") {
+  check(scaler_rows(), Source::tensors);
+}
+TEST_CASE("checkpoints: any failing allocation leaves all as it was", "[tensors]") {
+  check(checkpoint_rows(), Source::tensors);
+}
+
+TEST_CASE("tensors: any failing operator new leaves all as it was", "[new]") {
+  check(tensor_rows(), Source::new_calls);
+}
+TEST_CASE("models: any failing operator new leaves all as it was", "[new]") {
+  check(model_rows(), Source::new_calls);
+}
+TEST_CASE("optimizers: any failing operator new leaves all as it was", "[new]") {
+  check(optimizer_rows(), Source::new_calls);
+}
+TEST_CASE("sessions: any failing operator new leaves all as it was", "[new]") {
+  check(session_rows(), Source::new_calls);
+}
+TEST_CASE("scalers: any failing operator new leaves all as it was", "[new]") {
+  check(scaler_rows(), Source::new_calls);
+}
+TEST_CASE("checkpoints: any failing operator new leaves all as it was", "[new]") {
+  check(checkpoint_rows(), Source::new_calls);
+}

@@ -1,0 +1,19 @@
+// The calls that are swept, family by family: a new call that changes something is one new row.
+// Sees: sweep.h.
+// Read next: look.h (what may not change), rows_*.cpp.
+#pragma once
+
+#include <vector>
+
+#include "sweep.h"
+
+namespace faults {
+
+std::vector<Row> tensor_rows();      // in-place ops, gradients, generators
+std::vector<Row> model_rows();       // modules, averages, weights files
+std::vector<Row> optimizer_rows();   // optimizers, clipping, schedules
+std::vector<Row> session_rows();     // initialize, scopes, steps under a session
+std::vector<Row> scaler_rows();      // GradScaler
+std::vector<Row> checkpoint_rows();  // checkpoints, data loaders
+
+}  // namespace faults
