@@ -48,7 +48,7 @@ void describe(const Module& module, const std::string& name, std::size_t depth, 
   if (!state.summary.empty() || state.children.empty()) left += "(" + state.summary + ")";
   lines.push_back({left + tensors_text(state), module.num_parameters()});
   if (depth == kDeepest && !state.children.empty()) {
-    lines.push_back({std::string(2 * depth + 2, ' ') + "...", 0});
+    lines.emplace_back().left.append(2 * depth + 2, ' ').append("...");
     return;
   }
   for (const NamedModule& child : state.children) describe(child.module, child.name, depth + 1, lines);
