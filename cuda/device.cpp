@@ -31,9 +31,7 @@ class DeviceAllocator final : public CachingAllocator {
     const runtime::Memory memory = runtime::memory(index_);
     return {memory.free, memory.total};
   }
-  Queue home_queue() const override {
-    return queues_.current({DeviceKind::cuda, static_cast<std::int8_t>(index_)});
-  }
+  Queue home_queue() const override { return queues_.current({DeviceKind::cuda, index_}); }
   void on_cached(void* block, std::size_t block_bytes) noexcept override {
     runtime::block_cached(block, block_bytes);
   }
@@ -92,7 +90,7 @@ class CudaBackend final : public Backend {
         queues_(found_count_),
         pinned_(queues_) {
     for (int i = 0; i < found_count_; ++i) {
-      const Device device{DeviceKind::cuda, static_cast<std::int8_t>(i)};
+      const Device device{DeviceKind::cuda, i};
       allocators_.push_back(new DeviceAllocator(device, queues_));
       set_allocator(device, allocators_.back());
     }

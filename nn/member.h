@@ -1,5 +1,6 @@
-// Which handles are members of nets: what assigning over one must refuse, and what Module::replace
-// rebinds. Read next: member.cpp.
+// Which handles are members of nets: assigning over one is refused, and Module::replace rebinds them.
+// Sees: tensor.
+// Read next: member.cpp.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,6 @@
 // NameIndex: where in a module's lists each name stands.
+// Sees: the standard library only.
+// Read next: module.h (its user).
 #pragma once
 
 #include <cstddef>

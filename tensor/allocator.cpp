@@ -84,11 +84,14 @@ CachingAllocator::SystemMemory CachingAllocator::host_memory() {
 }
 
 Allocator& allocator_for(Device device) {
-  const auto& slot = registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)];
-  if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
+  const bool is_known = device.index >= 0 && device.index < kMaxIndex;
+  const auto& slot = registered[static_cast<int>(device.kind)][is_known ? device.index : 0];
+  Allocator* own = is_known ? slot.load(std::memory_order_acquire) : nullptr;
+  if (own) return *own;
   if (device == cpu) return cpu_allocator();
   if (device.kind == DeviceKind::cuda) require_cuda("allocate", str(device));  // the first use starts it
-  if (Allocator* own = slot.load(std::memory_order_acquire)) return *own;
+  own = is_known ? slot.load(std::memory_order_acquire) : nullptr;
+  if (own) return *own;
   fail<DeviceError>(
       "allocate",
       {.what = "no such device", .got = str(device), .expected = "a device of this build and machine"});
@@ -97,8 +100,7 @@ Allocator& allocator_for(Device device) {
 Allocator& pinned_allocator() { return require_cuda("pin_memory", "host memory to pin").pinned_memory(); }
 
 void set_allocator(Device device, Allocator* allocator) {
-  registered[static_cast<int>(device.kind)][device.index & (kMaxIndex - 1)].store(allocator,
-                                                                                  std::memory_order_release);
+  registered[static_cast<int>(device.kind)][device.index].store(allocator, std::memory_order_release);
 }
 
 MemoryStats memory_stats(Device device) { return allocator_for(device).stats(); }

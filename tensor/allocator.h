@@ -92,7 +92,8 @@ MZ_API Allocator& allocator_for(Device device);
 /** Host memory that devices copy from and to without a detour. Errors: DeviceError where this build or machine has no device. */
 MZ_API Allocator& pinned_allocator();
 
-/** Makes `allocator` that of `device`; for a backend's start-up. It must live as long as the process; null takes it away. */
+/** Makes `allocator` that of `device` (index 0..127); for a backend's start-up. It must live as long
+ *  as the process; null takes it away. */
 MZ_API void set_allocator(Device device, Allocator* allocator);
 
 /** Current and peak use of a device's memory, by category and in total. Errors: DeviceError. */

@@ -11,7 +11,7 @@
 namespace mezzo {
 
 std::string str(Device device) {
-  return device.kind == DeviceKind::cpu ? "cpu" : "cuda:" + str(static_cast<int>(device.index));
+  return device.kind == DeviceKind::cpu ? "cpu" : "cuda:" + str(device.index);
 }
 
 Device Device::best() {
@@ -45,7 +45,7 @@ Device Device::parse(const std::string& text) {
   if (index >= count)
     fail<DeviceError>("device",
                       {.what = "no such CUDA device", .got = got, .expected = str("an index below ", count)});
-  return {DeviceKind::cuda, static_cast<std::int8_t>(index)};
+  return {DeviceKind::cuda, index};
 }
 
 std::string description(Device device) {

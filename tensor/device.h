@@ -15,7 +15,7 @@ inline constexpr int kNumDeviceKinds = 2;
 
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  std::int8_t index = 0;
+  int index = 0;
 
   /** The fastest device of this machine that this build has kernels for; the CPU when there is none. Never fails. */
   MZ_API static Device best();

@@ -1,5 +1,6 @@
-// Whether a module is executing on this thread: known by the ModulePathScopes that are open
-// (error.h).
+// Whether a module is executing on this thread: whether a ModulePathScope is open (error.h).
+// Sees: macros.h.
+// Read next: error.cpp.
 #pragma once
 
 #include "macros.h"

@@ -1,4 +1,6 @@
 // close_guard(): ends a guard that is one of several open on a thread.
+// Sees: log.h.
+// Read next: ../amp/casting.cpp, ../amp/trace.cpp (two users).
 #pragma once
 
 #include "log.h"

@@ -1,5 +1,6 @@
-// How much of this thread's stack is left, so that recursion as deep as a user's net ends in an
-// error. Private to this room.
+// How much of this thread's stack is left: recursion as deep as a user's net ends in an error.
+// Sees: the standard library only. Private to this room.
+// Read next: stack_space.cpp.
 #pragma once
 
 #include <cstddef>

@@ -203,7 +203,7 @@ class MZ_API Tensor {
   Tensor grad() const;
   /** Replaces the gradient; an undefined tensor removes it. Errors: ShapeError, DtypeError, DeviceError. */
   void set_grad(const Tensor& grad) const;
-  /** Keeps the gradient of a non-leaf after backward. */
+  /** Keeps a non-leaf's gradient after backward. Errors: StateError where it requires none. */
   const Tensor& retain_grad() const;
   /** Accumulates the gradient of this tensor into the leaves it came from. `gradient` has this tensor's shape; it may be left out for one
    *  element (1 is meant). Errors: StateError when nothing here requires a gradient or the graph was freed, ShapeError, DeviceError. */

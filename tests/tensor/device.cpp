@@ -15,6 +15,18 @@ TEST_CASE("a device is named cpu, cuda or cuda:N", "[device]") {
     CHECK_THROWS_WITH_AS_TEXT(Device::parse(text), ValueError, "unknown device");
 }
 
+TEST_CASE("a device that does not exist is refused by its own name", "[device]") {
+  const Tensor x = ones({2});
+  for (const int index : {-1, 64, 127, 128, 300, 1 << 30}) {
+    const Device device{DeviceKind::cuda, index};
+    CHECK(str(device) == "cuda:" + std::to_string(index));
+    CHECK_THROWS_WITH_AS_TEXT(x.to(device), DeviceError, "got " + str(device));
+    CHECK_THROWS_AS(memory_stats(device), DeviceError);
+  }
+  CHECK_THROWS_AS(x.to(Device{DeviceKind::cpu, 1}), DeviceError);
+  CHECK_THROWS_AS(x.to(Device{DeviceKind::cpu, 256}), DeviceError);
+}
+
 TEST_CASE("the CPU is described by the threads it works with", "[device]") {
   const int threads = num_threads();
   set_num_threads(3);
