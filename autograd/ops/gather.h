@@ -22,8 +22,9 @@ MZ_API Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional
 
 /** x with src written to the places that gather would read; of several writes to one place the last in index order stays.
  *  Shape: index as for gather, src at least as large as index in every dimension; returns x's shape. src has x's dtype.
- *  Precision: follows x.   Gradient: g with those places 0; for src, g at the indices, 0 where a
- *  later element overwrote it.   Errors: ShapeError, DtypeError, IndexError. */
+ *  Precision: follows x.   Gradient: g with those places 0; for src, g gathered at the indices, also
+ *  where a later element overwrote it, as in PyTorch (max_unpool is defined by it).
+ *  Errors: ShapeError, DtypeError, IndexError. */
 MZ_API Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
 /** The same with one value for all places, taken in x's dtype. */
 MZ_API Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value);

@@ -4,7 +4,6 @@
 #include "../../tensor/dispatch.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
-#include "../ops/operators.h"
 
 namespace mezzo::op {
 
@@ -25,13 +24,6 @@ Tensor in_corner(const Tensor& g, const Shape& shape) {
   return whole;
 }
 
-/** Where scatter writes an element that a later one overwrites, as a mask of the index's shape. */
-Tensor overwritten(const Shape& shape, std::int64_t dim, const Tensor& index) {
-  const TensorOptions integers{.dtype = DType::i64, .device = index.device()};
-  const Tensor order = arange(static_cast<double>(index.numel()), integers).view(index.shape());
-  return gather(scatter(zeros(shape, integers), dim, index, order), dim, index) != order;
-}
-
 }  // namespace
 
 Grads Gather::backward(const Saved& saved, const Grads& gy) {
@@ -43,11 +35,7 @@ Grads Scatter::backward(const Saved& saved, const Grads& gy) {
   const std::int64_t dim = saved.attrs<Scatter>().dim;
   Grads gradients(3);
   if (saved.wants(0)) gradients[0] = scatter(gy[0], dim, saved.inputs[1], 0.0);
-  if (saved.wants(2)) {
-    const Tensor& index = saved.inputs[1];
-    const Tensor g = masked_fill(gather(gy[0], dim, index), overwritten(saved.shape(0), dim, index), 0.0);
-    gradients[2] = in_corner(g, saved.shape(2));
-  }
+  if (saved.wants(2)) gradients[2] = in_corner(gather(gy[0], dim, saved.inputs[1]), saved.shape(2));
   return gradients;
 }
 
