@@ -191,9 +191,10 @@ void Module::replace_child(std::string_view name, const Module& member, const Ha
       fail<ValueError>("replace", {.what = "the member is a handle of another type",
                                    .got = str("a ", member.kind(), " for \"", name, "\""),
                                    .expected = str("a ", child.kind())});
+  std::string own_name(name);
   const Module old = child;
   child.state_ = member.state_;
-  member.count_as_child(name);
+  member.count_as_child(std::move(own_name));
   old.state_->replaced = old.state_->registrations.fetch_sub(1, std::memory_order_relaxed) == 1;
   for (Module* handle : handles) {
     if (handle->place_.type)

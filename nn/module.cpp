@@ -28,6 +28,15 @@ void check_name(const ModuleState& state, const char* call, std::string_view nam
     fail<ValueError>(call, {.what = "the name is taken", .got = str("\"", name, "\" in ", kind)});
 }
 
+/** The entry that the list gains next, known by its name already: to add it takes no memory. */
+NamedTensor named(ModuleState& state, std::vector<NamedTensor>& list, NameKind kind, std::string_view name,
+                  const Tensor& value) {
+  NamedTensor entry{std::string(name), value};
+  detail::make_room_for_one(list);
+  state.names.add(name, kind, list.size());
+  return entry;
+}
+
 /** Each tensor once, under its first name. */
 std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> ModuleState::*list) {
   std::vector<NamedTensor> out;
@@ -118,13 +127,17 @@ void Module::refuse_cycle(const char* call, std::string_view name, const Module&
 void Module::add_child(std::string_view name, const Module& member) {
   check_name(*state_, "add", name);
   refuse_cycle("add", name, member);
-  state_->children.push_back({std::string(name), member});
-  state_->names.add(name, NameKind::child, state_->children.size() - 1);
-  member.count_as_child(name);
+  NamedModule child{std::string(name), member};
+  detail::make_room_for_one(state_->children);
+  std::string own_name(member.state_->name.empty() ? name : std::string_view(member.state_->name));
+  state_->names.add(name, NameKind::child, state_->children.size());
+  // Nothing below takes memory.
+  state_->children.push_back(std::move(child));
+  member.count_as_child(std::move(own_name));
 }
 
-void Module::count_as_child(std::string_view name) const {
-  if (state_->name.empty()) state_->name = name;
+void Module::count_as_child(std::string name) const noexcept {
+  if (state_->name.empty()) state_->name = std::move(name);
   state_->registrations.fetch_add(1, std::memory_order_relaxed);
   state_->replaced = false;
 }
@@ -159,19 +172,19 @@ Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
                                        .got = str("\"", name, "\" ", value, " that an operation made"),
                                        .hint = "use x.detach()"});
   value.requires_grad_();
+  NamedTensor entry = named(*state_, state_->parameters, NameKind::parameter, name, value);
   value.impl()->is_parameter = true;
   value.impl()->storage->set_category(MemoryCategory::weights);
-  state_->parameters.push_back({std::string(name), value});
-  state_->names.add(name, NameKind::parameter, state_->parameters.size() - 1);
+  state_->parameters.push_back(std::move(entry));
   return value;
 }
 
 Tensor Module::add_buffer(std::string_view name, const Tensor& value) {
   check_name(*state_, "add_buffer", name);
   check_defined(value, "add_buffer", name);
+  NamedTensor entry = named(*state_, state_->buffers, NameKind::buffer, name, value);
   value.impl()->storage->set_category(MemoryCategory::weights);
-  state_->buffers.push_back({std::string(name), value});
-  state_->names.add(name, NameKind::buffer, state_->buffers.size() - 1);
+  state_->buffers.push_back(std::move(entry));
   return value;
 }
 

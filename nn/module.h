@@ -207,7 +207,7 @@ class MZ_API Module {
   void check_no_container(const char* call) const;
   void refuse_cycle(const char* call, std::string_view name, const Module& member) const;
   void add_child(std::string_view name, const Module& member);
-  void count_as_child(std::string_view name) const;
+  void count_as_child(std::string name) const noexcept;
   void replace_child(std::string_view name, const Module& member, const detail::HandleType& type);
 
   /** The result of add(): its copy, the handle that the caller keeps, learns who registered it. */

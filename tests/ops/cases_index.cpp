@@ -261,9 +261,9 @@ const Registrar elements([] {
             .variant = "several elements to one place",
             .call = CALL(scatter(x[0], 1, ints({2, 0, 2, 1, 1, 1}, {2, 3}), x[1])),
             .oracle = with_index(scatter_along(1, false), repeated),
-            .gradients = false,  // those of PyTorch, which finite differences do not give
             .operands = {{}, {}},
-            .shapes = {{{2, 4}, {2, 3}}, {{3, 3}, {4, 3}}}});
+            .shapes = {{{2, 4}, {2, 3}}, {{3, 3}, {4, 3}}},
+            .gradients = false});  // those of PyTorch, which finite differences do not give
   add_case({.op = "scatter",
             .variant = "one value",
             .call = CALL(scatter(x[0], 1, x[1], 0.5)),
