@@ -184,6 +184,7 @@ namespace op {
 void LayerNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     for (const int statistic : {1, 2}) fill_if_empty<C>(in[0], out[statistic]);
+    if (in[0].numel() == 0) return;  // the rows may be of any length then
     normalize_rows<C>(in[0], in[1], in[2], out[0], out[1].data<C>(), out[2].data<C>(), attrs);
   });
 }
@@ -196,6 +197,7 @@ void LayerNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 void RmsNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     fill_if_empty<C>(in[0], out[1]);
+    if (in[0].numel() == 0) return;
     normalize_rows<C>(in[0], in[1], {}, out[0], nullptr, out[1].data<C>(), attrs);
   });
 }

@@ -34,7 +34,10 @@ OutSpecs added(const char* op, Inputs in, const Shape& result, const AddmmAttrs&
                           .got = str(in),
                           .expected = str("what broadcasts to ", result)});
   const DType dtype = require_one_number_dtype(op, in);
-  if (!is_floating(dtype) && (attrs.beta != std::trunc(attrs.beta) || attrs.alpha != std::trunc(attrs.alpha)))
+  const auto is_whole = [](double factor) {
+    return factor == std::trunc(factor) && std::abs(factor) < 0x1p63;
+  };
+  if (!is_floating(dtype) && !(is_whole(attrs.beta) && is_whole(attrs.alpha)))
     fail<ValueError>(op, {.what = "a factor is not an integer, but the operands are",
                           .got = str("beta ", attrs.beta, ", alpha ", attrs.alpha, " for ", str(in)),
                           .expected = "integers",
