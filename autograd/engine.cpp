@@ -179,8 +179,9 @@ class Walk {
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
   }
 
-  /** A gradient that is only converted to a narrower dtype next, and that nobody looks at in between,
-   *  may be rounded to that at once. Not in graphs that are kept: several threads may run their nodes. */
+  /** Rounds a gradient at once to the narrower dtype that the next node converts it to, where no
+   *  hook or trace reads it in between. Skips graphs that are kept: several threads may run their
+   *  nodes. */
   void pass_on_conversions(Node& node) {
     if (thread_hooks().trace) return;
     for (std::size_t i = 0; i < node.next().size(); ++i) {
@@ -225,8 +226,8 @@ class Walk {
     Tensor former = {}, sum = {};  // where the gradient that is there is replaced: by what
   };
 
-  /** Takes the memory for accumulating. The first gradient lies as its leaf does, without gaps: who
-   *  updates many at a time takes both for flat arrays. */
+  /** Allocates what accumulating needs. The first gradient gets the dense layout of its leaf, because
+   *  multi-tensor updates read both as flat arrays. */
   Finished prepared(const Tensor& leaf, const GradState& state, Tensor g) {
     if (!state.grad.defined()) {
       const bool fits = lie_alike(g, leaf) || (!lie_alike(leaf, leaf) && g.is_contiguous());
@@ -237,8 +238,7 @@ class Walk {
     return {leaf, lie_alike(g, state.grad) ? std::move(g) : g.contiguous(state.grad.memory_format())};
   }
 
-  /** Needs no memory, unless the gradient that is there has gaps, or someone else has set it
-   *  since. */
+  /** Allocates only where the present gradient is not dense or was replaced after prepared(). */
   void accumulate(const Finished& finished, GradState& state) {
     const bool is_first = !state.grad.defined();
     if (is_first)
@@ -252,8 +252,8 @@ class Walk {
     if (is_first) state.grad.impl()->storage->set_category(MemoryCategory::gradients);
   }
 
-  /** Gradients reach the leaves once all are there: a backward pass that runs out of memory changes
-   *  none of them. */
+  /** Adds all gradients to their leaves at the end, so that a backward pass that runs out of memory
+   *  changes none of them. */
   void commit() {
     for (const Finished& finished : finished_) {
       GradState& state = grad_state(finished.leaf);

@@ -28,11 +28,16 @@ void check_name(const ModuleState& state, const char* call, std::string_view nam
     fail<ValueError>(call, {.what = "the name is taken", .got = str("\"", name, "\" in ", kind)});
 }
 
-/** The entry that the list gains next, known by its name already: to add it takes no memory. */
+/** Reserves room for one more element, so that the next push_back does not allocate. */
+template <class List> void make_room_for_one(List& list) {
+  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
+}
+
+/** Returns the list's next entry, already entered in the name index, so that push_back(entry) cannot throw. */
 NamedTensor named(ModuleState& state, std::vector<NamedTensor>& list, NameKind kind, std::string_view name,
                   const Tensor& value) {
   NamedTensor entry{std::string(name), value};
-  detail::make_room_for_one(list);
+  make_room_for_one(list);
   state.names.add(name, kind, list.size());
   return entry;
 }
@@ -116,7 +121,7 @@ void Module::check_no_container(const char* call) const {
 
 void Module::refuse_cycle(const char* call, std::string_view name, const Module& member) const {
   bool contained = member.is_same(*this);
-  // A module that nobody has registered is part of none.
+  // An unregistered module is part of no other.
   if (!contained && state_->registrations.load(std::memory_order_relaxed) > 0)
     for (const Module& below : detail::postorder(member)) contained |= below.is_same(*this);
   if (contained)
@@ -128,10 +133,10 @@ void Module::add_child(std::string_view name, const Module& member) {
   check_name(*state_, "add", name);
   refuse_cycle("add", name, member);
   NamedModule child{std::string(name), member};
-  detail::make_room_for_one(state_->children);
+  make_room_for_one(state_->children);
   std::string own_name(member.state_->name.empty() ? name : std::string_view(member.state_->name));
   state_->names.add(name, NameKind::child, state_->children.size());
-  // Nothing below takes memory.
+  // Nothing below allocates.
   state_->children.push_back(std::move(child));
   member.count_as_child(std::move(own_name));
 }

@@ -251,7 +251,7 @@ struct MZ_API ModuleState final : RefCounted {
   std::vector<NamedModule> children;
   detail::NameIndex names;  // of these three lists
   bool container = false;
-  bool replaced = false;                       // as a child, and is nobody's child now
+  bool replaced = false;                       // by replace(), and has no parent since
   std::atomic<std::int32_t> registrations{0};  // as a child
   std::atomic<const void*> object{nullptr};    // the handle constructed, copied to or assigned last
   std::size_t object_size = 0;                 // from there to the end of its object

@@ -19,11 +19,6 @@ struct NameHash {
 /** The list of a module that a name belongs to. */
 enum class NameKind { parameter, buffer, child };
 
-/** Takes memory for one more entry, growing as push_back does, so that the next push_back throws nothing. */
-template <class List> void make_room_for_one(List& list) {
-  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
-}
-
 /** Finds a registered name in constant time. */
 class NameIndex {
  public:

@@ -99,7 +99,7 @@ class Epoch {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty() || error_; });
     if (ready_.empty()) {
-      options_.prefetch = 0;  // the thread has ended: whoever tries again makes the batches here
+      options_.prefetch = 0;  // the thread has ended: a retry makes its batches on this one
       std::rethrow_exception(std::exchange(error_, nullptr));
     }
     Batch batch = std::move(ready_.front());
@@ -207,7 +207,9 @@ Batches::Iterator Batches::begin() {
   return Iterator(this);
 }
 
-void Batches::advance() { state_->take(state_->running->next()); }
+void Batches::advance() {
+  if (state_->running) state_->take(state_->running->next());  // else resume() has ended the epoch
+}
 
 const Batch& Batches::current() const { return state_->current; }
 bool Batches::at_end() const { return !state_->current.x.defined(); }
