@@ -84,7 +84,7 @@ class MZ_API Batches {
   const BatchOptions& options() const;
   /** Where the walk stands; the batch at hand counts as used. */
   Position position() const;
-  /** The next begin() continues there. Errors: ValueError for a sample beyond the data set. */
+  /** The next begin() continues there; a loop in progress ends after its present batch. Errors: ValueError for a sample beyond the data set. */
   void resume(const Position& position);
   /** Throws what resume would, and changes nothing. */
   void check(const Position& position) const;

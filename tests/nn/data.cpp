@@ -148,6 +148,17 @@ TEST_CASE("a loop over a temporary data set is safe, and its batches own their m
   CHECK(set.x().to_vector<int>()[2] == 1);
 }
 
+TEST_CASE("a loop that resumes its own loader ends, and the next one starts there") {
+  Batches batches = numbered(6).batches({.size = 2, .shuffle = false});
+  int seen = 0;
+  for (const Batch& batch : batches) {
+    CHECK(batch.size() == 2);
+    if (++seen == 1) batches.resume({.seed = batches.position().seed, .epoch = 0, .sample = 4});
+  }
+  CHECK(seen == 1);
+  CHECK(batches.begin()->x.to_vector<int>()[0] == 4);
+}
+
 TEST_CASE("slices and dtypes") {
   const Dataset part = numbered(10).slice(4, 3);
   CHECK(part.size() == 3);
