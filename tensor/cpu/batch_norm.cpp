@@ -110,10 +110,11 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
 template <class C, class Gate>
 std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, const ChannelShape& s,
                                           const C* mean, const Gate& gate) {
-  std::vector<GradientSums<C>> sums(static_cast<std::size_t>(s.inner == 1 ? s.channels : s.runs()));
-  if (s.runs() * s.inner == 0) {
-    sums.assign(static_cast<std::size_t>(s.channels), {});
-  } else if (s.inner == 1) {
+  const bool is_empty = s.runs() * s.inner == 0;  // then there may be any number of runs
+  std::vector<GradientSums<C>> sums(
+      static_cast<std::size_t>(is_empty || s.inner == 1 ? s.channels : s.runs()));
+  if (is_empty) return sums;
+  if (s.inner == 1) {
     column_sums(g, x, s, mean, sums.data(), gate);
   } else {
     run_sums(g, x, s, mean, s.channels, sums.data(), gate);

@@ -1,6 +1,7 @@
 // Kernels of group_norm, instance_norm and their gradient.
 #include "../ops/group_norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -37,6 +38,7 @@ template <class C> void forward(Inputs in, Outputs out, double eps) {
   group_statistics(x, s.samples * groups, mean, var);
   for (std::int64_t i = 0; i < s.samples * groups; ++i)
     rstd[i] = C(1) / std::sqrt(var[i] + static_cast<C>(eps));
+  if (x.numel() == 0) return;  // the runs may be of any number then
   const std::vector<C> weight = channel_values<C>(in[1], s.channels, 1),
                        bias = channel_values<C>(in[2], s.channels, 0);
   struct Coefficients {
@@ -57,6 +59,11 @@ template <class C> void backward(Inputs in, Outputs out) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), mean_values = row_major(in[3]),
                rstd_values = row_major(in[4]);
   const ChannelShape s(x.shape());
+  if (x.numel() == 0) {
+    std::fill_n(out[1].data<C>(), s.channels, C(0));
+    std::fill_n(out[2].data<C>(), s.channels, C(0));
+    return;
+  }
   const std::int64_t groups = mean_values.shape()[1],
                      per_group = s.channels / std::max<std::int64_t>(1, groups);
   const C *mean = mean_values.data<C>(), *rstd = rstd_values.data<C>();
@@ -65,7 +72,7 @@ template <class C> void backward(Inputs in, Outputs out) {
   std::vector<C> run_mean(count);
   for (std::size_t r = 0; r < count; ++r) run_mean[r] = mean[r / static_cast<std::size_t>(per_group)];
   std::vector<GradientSums<C>> sums(count);
-  if (s.inner > 0 && count > 0) run_sums(g, x, s, run_mean.data(), s.runs(), sums.data());
+  run_sums(g, x, s, run_mean.data(), s.runs(), sums.data());
 
   // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), means over the group.
   struct Coefficients {
@@ -93,9 +100,9 @@ template <class C> void backward(Inputs in, Outputs out) {
   });
 
   for (std::size_t r = 0; r < count; ++r) sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];
-  if (count > 0) add_rows_pairwise(sums.data(), s.samples, s.channels);
+  add_rows_pairwise(sums.data(), s.samples, s.channels);
   for (std::int64_t c = 0; c < s.channels; ++c) {
-    const GradientSums<C> total = count > 0 ? sums[static_cast<std::size_t>(c)] : GradientSums<C>{};
+    const GradientSums<C>& total = sums[static_cast<std::size_t>(c)];
     out[1].data<C>()[c] = total.gx;
     out[2].data<C>()[c] = total.g;
   }
