@@ -18,8 +18,11 @@ struct GradOptions {
       false;  // give an undefined gradient where an input does not take part, instead of throwing
 };
 
-/** Accumulates the gradients of `outputs` into the leaves they depend on. `gradients` are the incoming ones, each of its output's shape;
- *  undefined entries stand for 1 and demand a one-element output.
+/** Accumulates the gradients of `outputs` into the leaves they depend on. `gradients` are the incoming
+ *  ones, each of its output's shape; undefined entries stand for 1 and demand a one-element output.
+ *  A pass that throws changes no gradient. For that, what leaves gain is kept until the end: a pass
+ *  that adds to gradients from before needs memory for a second set of them. Leaves with a hook of
+ *  register_post_accumulate_grad_hook are the exception: theirs are added when the hook is due.
  *  Precision: runs with casts off, in the dtypes of the forward pass; each gradient has its tensor's dtype.
  *  Errors: StateError when an output requires no gradient or the graph was freed, ShapeError. */
 MZ_API void backward(TensorList outputs, TensorList gradients, bool retain_graph = false,

@@ -4,6 +4,7 @@
 // Read next: shape.h (checked_numel, for the sizes of one tensor), ops/conv.cpp (a user).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -32,6 +33,9 @@ MZ_API std::int64_t checked_product(std::initializer_list<std::int64_t> sizes, s
 constexpr std::int64_t ceil_div(std::int64_t numerator, std::int64_t denominator) {
   return numerator == 0 ? 0 : 1 + (numerator - 1) / denominator;
 }
+
+/** Whether the number is whole and an i64 holds it: what integer arithmetic takes as a factor. */
+inline bool fits_i64(double value) { return value == std::trunc(value) && std::abs(value) < 0x1p63; }
 
 /** The nearest 64-bit number: for texts of errors. */
 MZ_API std::int64_t saturated_size(WideSize size);

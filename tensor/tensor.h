@@ -164,7 +164,9 @@ class MZ_API Tensor {
   Tensor as_strided(const Shape& shape, const Strides& strides, std::int64_t offset = 0) const;
 
   // ---- copies and conversions ------------------------------------------------------------------------------------
-  /** This tensor in another dtype, rounded once to nearest even; itself when it has that dtype. Gradient returns in the source dtype. */
+  /** This tensor in another dtype, rounded once to nearest even; itself when it has that dtype. Gradient
+   *  returns in the source dtype. From floating to integer: truncated, and limited to what the dtype
+   *  holds, nan as 0; PyTorch's result is undefined there and differs between devices. */
   Tensor to(DType dtype) const;
   /** This tensor on another device, dtype kept; itself when it is there. With non_blocking a copy on the CPU is in pinned memory. Errors: DeviceError,
    *  OutOfMemory; StateError while a step is captured. */

@@ -44,8 +44,6 @@ Tensor from_values(const std::vector<T>& values, const Shape& shape, const Tenso
  *  go through f64, which saturates. */
 bool holds_integers(DType dtype) { return dtype == DType::i64 || is_floating(dtype); }
 
-bool fits_i64(double value) { return value == std::trunc(value) && std::fabs(value) < 0x1p63; }
-
 /** value(0), ..., value(n - 1) on the CPU, each rounded once to the dtype. Needs a block of 4096 values
  *  beside the result. */
 template <class F> Tensor computed(std::int64_t n, const TensorOptions& options, F&& value) {

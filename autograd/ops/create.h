@@ -34,7 +34,9 @@ MZ_API Tensor ones_like(const Tensor& x);
 MZ_API Tensor empty_like(const Tensor& x);
 
 MZ_API Tensor full_like(const Tensor& x, double value);
-/** start, start + step, ... below end, 1-D; computed in f64 and rounded once, on a GPU by itself, so that captured steps may call it. Errors: ValueError unless step leads from start towards end. */
+/** start, start + step, ... below end, 1-D; computed in f64 and rounded once, on a GPU by itself, so that
+ *  captured steps may call it. Errors: ValueError unless step leads from start towards end, SizeError for
+ *  more elements than a tensor can have. */
 MZ_API Tensor arange(double start, double end, double step = 1, const TensorOptions& options = {});
 /** 0, 1, ... below end. */
 MZ_API Tensor arange(double end, const TensorOptions& options = {});

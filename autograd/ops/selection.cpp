@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../../tensor/checked_size.h"
 #include "../../tensor/elementwise.h"
 #include "../../tensor/elementwise_row.h"
 #include "../../tensor/text.h"
@@ -23,8 +24,7 @@ Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
 /** A number as operand; integral ones leave integers integers. */
 Tensor number(const std::optional<double>& value) {
   if (!value) return {};
-  const bool integral = *value == std::trunc(*value) && std::fabs(*value) < 0x1p63;
-  return integral ? operand(static_cast<std::int64_t>(*value)) : operand(*value);
+  return fits_i64(*value) ? operand(static_cast<std::int64_t>(*value)) : operand(*value);
 }
 
 void require_limit(const Tensor& min, const Tensor& max) {

@@ -1,4 +1,5 @@
 // What the elementwise ops refuse beyond the rules common to all.
+#include "../checked_size.h"
 #include "../dispatch.h"
 #include "../elementwise.h"
 #include "../text.h"
@@ -9,7 +10,7 @@ namespace {
 
 /** A factor like 0.5 or 1e30 means nothing in integer arithmetic. */
 void check_factor(Inputs in, const OpTraits& traits, const char* attribute, double value) {
-  if (value == std::trunc(value) && std::abs(value) < 0x1p63) return;
+  if (fits_i64(value)) return;
   for (const Tensor& x : in)
     if (is_floating(x.dtype())) return;
   fail<ValueError>(traits.name, {.what = str(attribute, " is not an integer, but the operands are"),

@@ -1,8 +1,7 @@
 // Shape rules of the added matrix products.
 #include "addmm.h"
 
-#include <cmath>
-
+#include "../checked_size.h"
 #include "../text.h"
 #include "require.h"
 
@@ -34,10 +33,7 @@ OutSpecs added(const char* op, Inputs in, const Shape& result, const AddmmAttrs&
                           .got = str(in),
                           .expected = str("what broadcasts to ", result)});
   const DType dtype = require_one_number_dtype(op, in);
-  const auto is_whole = [](double factor) {
-    return factor == std::trunc(factor) && std::abs(factor) < 0x1p63;
-  };
-  if (!is_floating(dtype) && !(is_whole(attrs.beta) && is_whole(attrs.alpha)))
+  if (!is_floating(dtype) && !(fits_i64(attrs.beta) && fits_i64(attrs.alpha)))
     fail<ValueError>(op, {.what = "a factor is not an integer, but the operands are",
                           .got = str("beta ", attrs.beta, ", alpha ", attrs.alpha, " for ", str(in)),
                           .expected = "integers",

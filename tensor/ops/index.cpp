@@ -1,8 +1,7 @@
 // Shape rules of the ops that index whole rows.
 #include "index.h"
 
-#include <cmath>
-
+#include "../checked_size.h"
 #include "../dispatch.h"
 #include "../text.h"
 #include "gather.h"
@@ -76,8 +75,7 @@ OutSpecs IndexAdd::infer(Inputs in, const Attrs& attrs) {
                                    .got = str(str(in[0]), " and source ", str(in[2])),
                                    .expected = "one dtype",
                                    .hint = "use src.to(dtype)"});
-  const bool is_whole = attrs.alpha == std::trunc(attrs.alpha) && std::abs(attrs.alpha) < 0x1p63;
-  if (!is_floating(in[0].dtype()) && !is_whole)
+  if (!is_floating(in[0].dtype()) && !fits_i64(attrs.alpha))
     fail<ValueError>("index_add", {.what = "alpha must be a whole number for integers",
                                    .got = str(attrs.alpha),
                                    .expected = str("a whole number for ", in[0])});
