@@ -72,8 +72,9 @@ need_for_build() {
   find_meson || { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
 }
 
-# ccache reuses what was compiled in another directory, and with a precompiled header that has not changed.
-export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+# ccache reuses what was compiled in another directory, and with a precompiled header that has not changed. It learns what a source includes
+# from the compiler: running the preprocessor before it costs a tenth of the time of a first build.
+export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
 
 # disk_is_full: whether less than 200 MB are left where the build lies; says so.
 disk_is_full() {

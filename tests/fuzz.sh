@@ -16,7 +16,7 @@ targets=("$@")
 need_for_build clang
 options=(-Dfuzz=enabled -Dtests=disabled -Dsamples=disabled -Db_lundef=false)
 CXX=clang++ configure build-fuzz "${options[@]}" || exit
-ninja -C build-fuzz "${targets[@]/#/tests/fuzz/fuzz_}" >&2 || { echo "0 passed, 1 failed"; exit 1; }
+build build-fuzz "${targets[@]/#/tests/fuzz/fuzz_}" || { echo "0 passed, 1 failed"; exit 1; }
 
 passed=0 failed=0
 for target in "${targets[@]}"; do
