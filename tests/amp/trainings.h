@@ -17,6 +17,7 @@
 #include "../io/files.h"
 #include "../support/catch.h"
 #include "../support/optimizers.h"
+#include "../support/state.h"
 #include "nets.h"
 
 namespace trainings {
@@ -201,17 +202,11 @@ class Run {
 
 // ---- everything a training depends on, as bytes -----------------------------------------------------------------------------
 
-inline std::string bytes_of(const Tensor& x) {
-  const Tensor dense = x.detach().to(cpu).contiguous();
-  return str(dense) + std::string(static_cast<const char*>(dense.raw_data()),
-                                  static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()));
-}
-
-inline std::string bytes_of(double x) { return std::string(reinterpret_cast<const char*>(&x), sizeof x); }
+using states::bytes_of, states::difference;
 
 /** By name, so that a difference can be named. */
-inline std::map<std::string, std::string> snapshot(Run& run) {
-  std::map<std::string, std::string> out;
+inline states::State snapshot(Run& run) {
+  states::State out;
   for (const auto& list : {run.net.module.named_parameters(), run.net.module.named_buffers()})
     for (const nn::NamedTensor& entry : list) out["present " + entry.name] = bytes_of(entry.tensor);
   for (const auto& [name, tensor] : run.net.module.state_dict()) out["saved " + name] = bytes_of(tensor);
@@ -228,17 +223,6 @@ inline std::map<std::string, std::string> snapshot(Run& run) {
   const data::Position at = run.loader->position();
   out["loader"] = str(at.seed, " ", at.epoch, " ", at.sample);
   out["generator"] = str(default_generator().seed, " ", default_generator().draw);
-  return out;
-}
-
-/** What differs, by name; empty where all bits are equal. */
-inline std::string difference(const std::map<std::string, std::string>& a,
-                              const std::map<std::string, std::string>& b) {
-  std::string out;
-  for (const auto& [name, value] : a)
-    if (const auto found = b.find(name); found == b.end() || found->second != value) out += name + ", ";
-  for (const auto& [name, value] : b)
-    if (a.count(name) == 0) out += name + " is new, ";
   return out;
 }
 

@@ -6,15 +6,10 @@ namespace faults {
 
 void look(State& state, const std::string& name, const Tensor& x) {
   if (!x.defined()) return;
-  const Tensor dense = x.detach().to(cpu).contiguous();
-  state[name] = str(x, " ", x.strides(), " ", x.requires_grad()) +
-                std::string(static_cast<const char*>(dense.raw_data()),
-                            static_cast<std::size_t>(dense.numel()) * item_size(dense.dtype()));
+  state[name] = str(x, " ", x.strides(), " ", x.requires_grad()) + states::bytes_of(x);
 }
 
-void look(State& state, const std::string& name, double x) {
-  state[name] = std::string(reinterpret_cast<const char*>(&x), sizeof x);
-}
+void look(State& state, const std::string& name, double x) { state[name] = states::bytes_of(x); }
 
 void look_at_leaf(State& state, const std::string& name, const Tensor& x) {
   look(state, name, x);

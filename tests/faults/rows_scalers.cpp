@@ -1,8 +1,8 @@
 // GradScaler.
 #include "../amp/nets.h"
-#include "../support/optimizers.h"
 #include "look.h"
 #include "rows.h"
+#include "trained_row.h"
 
 namespace faults {
 
@@ -29,34 +29,24 @@ struct Trained {
   }
 };
 
-using Made = std::shared_ptr<Trained>;
 using Call = std::function<void(Trained&)>;
-
-Row row(const std::string& name, const Call& prepare, const Call& call,
-        const optimizers::Kind& kind = optimizers::kinds()[2]) {
-  return {name, [=, &kind] {
-            const Made made = std::make_shared<Trained>(kind);
-            prepare(*made);
-            return Subject{[=] { call(*made); }, [=] { return made->state(); }};
-          }};
-}
 
 /** A step whose gradients stay unscaled where it throws, as GradScaler.step says: what counts is
  *  the next try. */
+State state_of_step(const Trained& made) {
+  State out = made.state();
+  std::erase_if(out, [](const auto& entry) {
+    return entry.first.ends_with(".grad") || entry.first.starts_with("scaler is amid");
+  });
+  return out;
+}
+
+Row row(const std::string& name, const Call& prepare, const Call& call) {
+  return trained_row<Trained>(name, prepare, call);
+}
+
 Row step_row(const std::string& name, const optimizers::Kind& kind, const Call& prepare, const Call& call) {
-  return {name, [=, &kind] {
-            const Made made = std::make_shared<Trained>(kind);
-            prepare(*made);
-            return Subject{[=] { call(*made); },
-                           [=] {
-                             State out = made->state();
-                             std::erase_if(out, [](const auto& entry) {
-                               return entry.first.ends_with(".grad") ||
-                                      entry.first.starts_with("scaler is amid");
-                             });
-                             return out;
-                           }};
-          }};
+  return trained_row<Trained>(name, prepare, call, kind, state_of_step);
 }
 
 }  // namespace

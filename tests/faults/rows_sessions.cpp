@@ -2,12 +2,11 @@
 #include "../amp/conv_net.h"
 #include "look.h"
 #include "rows.h"
+#include "trained_row.h"
 
 namespace faults {
 
 namespace {
-
-constexpr const char* kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
 
 /** A net and its optimizer, with gradients from before; a session where a level is given. */
 struct Trained {
@@ -41,141 +40,166 @@ struct Trained {
   }
 };
 
-using Made = std::shared_ptr<Trained>;
 using Call = std::function<void(Trained&)>;
 
 Row row(const std::string& name, const Call& prepare, const Call& call,
         const optimizers::Kind& kind = optimizers::kinds()[2]) {
-  return {name, [=, &kind] {
-            const Made made = std::make_shared<Trained>(kind);
-            prepare(*made);
-            return Subject{[=] { call(*made); }, [=] { return made->state(); }};
-          }};
+  return trained_row<Trained>(name, prepare, call, kind);
 }
 
-void add_sessions(std::vector<Row>& rows) {
-  for (const char* level : kLevels) {
-    const Call nothing = [](Trained&) {};
-    const Call begin = [=](Trained& t) { t.initialize(level); };
-    const Call train = [=](Trained& t) {
-      t.initialize(level);
-      t.backward();
-      t.optimizer->step();
-      t.backward();
-    };
-    rows.push_back(row(str("initialize at ", level), nothing, begin));
-    rows.push_back(row(
-        str("initialize with gradients at ", level), [](Trained& t) { t.new_loss().backward(); }, begin));
-    rows.push_back(row(
-        str("initialize after steps at ", level),
-        [](Trained& t) {
-          t.new_loss().backward();
-          t.optimizer->step();
-        },
-        begin));
-    rows.push_back(row(str("initialize without an optimizer at ", level), nothing,
-                       [=](Trained& t) { t.session.emplace(amp::initialize(t.net, nets::quiet(level))); }));
-    rows.push_back(row(str("close at ", level), begin, [](Trained& t) { t.session->close(); }));
-    rows.push_back(row(str("close after a step at ", level), train, [](Trained& t) { t.session->close(); }));
-    rows.push_back(row(
-        str("close after a write at ", level),
-        [=](Trained& t) {
-          train(t);
-          const NoGrad no_grad;
-          for (const Tensor& p : t.net.parameters()) mul_(p.detach(), 0.5);
-        },
-        [](Trained& t) { t.session->close(); }));
-    rows.push_back(row(str("explain at ", level), begin, [](Trained& t) { (void)t.session->explain(); }));
-    rows.push_back(row(str("Session.load_state_dict at ", level), train, [](Trained& t) {
-      t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
-    }));
-    rows.push_back(row(str("a scope at ", level), train, [](Trained& t) { t.backward(); }));
-    rows.push_back(
-        row(str("a scope that overflows at ", level), train, [](Trained& t) { t.backward(1e30); }));
-    rows.push_back(row(str("a first scope at ", level), begin, [](Trained& t) { t.backward(); }));
-    rows.push_back(row(
-        str("a first step at ", level),
-        [=](Trained& t) {
-          t.initialize(level);
-          t.backward();
-        },
-        [](Trained& t) { t.optimizer->step(); }));
-    rows.push_back(row(
-        str("a skipped step at ", level),
-        [=](Trained& t) {
-          train(t);
-          t.backward(1e30);
-        },
-        [](Trained& t) { t.optimizer->step(); }));
-    rows.push_back(row(
-        str("a step after a write at ", level),
-        [=](Trained& t) {
-          train(t);
-          const NoGrad no_grad;
-          for (const Tensor& p : t.net.parameters()) mul_(p.detach(), 0.5);
-        },
-        [](Trained& t) { t.optimizer->step(); }));
-    rows.push_back(row(str("zero_grad at ", level), train, [](Trained& t) { t.optimizer->zero_grad(); }));
-    rows.push_back(
-        row(str("zero_grad to zeros at ", level), train, [](Trained& t) { t.optimizer->zero_grad(false); }));
-    rows.push_back(row(str("master_params at ", level), train,
-                       [](Trained& t) { (void)amp::master_params(*t.optimizer); }));
-    rows.push_back(row(str("clip_grad_norm of masters at ", level), train,
-                       [](Trained& t) { optim::clip_grad_norm(amp::master_params(*t.optimizer), 1e-3); }));
-    rows.push_back(row(str("add_param_group at ", level), train, [](Trained& t) {
-      dynamic_cast<optim::Adam&>(*t.optimizer)
-          .add_param_group({nets::wave({3}, 1).to(f16).requires_grad_()}, {.lr = 0.5});
-    }));
-    rows.push_back(
-        {str("Module.load_state_dict at ", level), [=] {
-           const conv_net::ConvNet other;
-           other(nets::wave({4, 2, 6, 6}, 2));
-           nn::StateDict saved;
-           for (const auto& [name, tensor] : other.state_dict())
-             saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
-           const Made made = std::make_shared<Trained>(optimizers::kinds()[2]);
-           train(*made);
-           return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-         }});
-    rows.push_back(
-        {str("Optimizer.load_state_dict at ", level), [=] {
-           Trained other(optimizers::kinds()[2]);
-           train(other);
-           other.optimizer->step();
-           const optim::StateDict saved = other.optimizer->state_dict();
-           const Made made = std::make_shared<Trained>(optimizers::kinds()[2]);
-           train(*made);
-           return Subject{[=] { made->optimizer->load_state_dict(saved); }, [=] { return made->state(); }};
-         }});
-    rows.push_back({str("ema.update at ", level), [=] {
-                      const Made made = std::make_shared<Trained>(optimizers::kinds()[2]);
-                      train(*made);
-                      const auto ema = std::make_shared<nn::ExponentialMovingAverage>(
-                          made->net, nn::EmaOptions{.decay = 0.5});
-                      made->optimizer->step();
-                      return Subject{[=] { ema->update(); },
-                                     [=] {
-                                       State out = made->state();
-                                       for (const auto& [name, tensor] : ema->averages())
-                                         look(out, "average " + name, tensor);
-                                       look(out, "updates", static_cast<double>(ema->num_updates()));
-                                       return out;
-                                     }};
-                    }});
-    rows.push_back({str("ema.swap at ", level), [=] {
-                      const Made made = std::make_shared<Trained>(optimizers::kinds()[2]);
-                      train(*made);
-                      const auto ema = std::make_shared<nn::ExponentialMovingAverage>(made->net);
-                      made->optimizer->step();
-                      return Subject{[=] { ema->swap(); },
-                                     [=] {
-                                       State out = made->state();
-                                       out["swapped"] = str(ema->swapped());
-                                       return out;
-                                     }};
-                    }});
-  }
+// ---- how rows are prepared ---------------------------------------------------------------------
+
+Call begun(const char* level) {
+  return [=](Trained& t) { t.initialize(level); };
 }
+
+/** A session after one step, with gradients for the next. */
+Call trained(const char* level) {
+  return [=](Trained& t) {
+    t.initialize(level);
+    t.backward();
+    t.optimizer->step();
+    t.backward();
+  };
+}
+
+/** The same, with parameters that were written to since. */
+Call written(const char* level) {
+  return [=](Trained& t) {
+    trained(level)(t);
+    const NoGrad no_grad;
+    for (const Tensor& p : t.net.parameters()) mul_(p.detach(), 0.5);
+  };
+}
+
+std::shared_ptr<Trained> make_trained(const char* level) {
+  const auto made = std::make_shared<Trained>(optimizers::kinds()[2]);
+  trained(level)(*made);
+  return made;
+}
+
+// ---- the rows of a level -----------------------------------------------------------------------
+
+void add_initialize(std::vector<Row>& rows, const char* level) {
+  const Call nothing = [](Trained&) {};
+  rows.push_back(row(str("initialize at ", level), nothing, begun(level)));
+  rows.push_back(row(
+      str("initialize with gradients at ", level), [](Trained& t) { t.new_loss().backward(); },
+      begun(level)));
+  rows.push_back(row(
+      str("initialize after steps at ", level),
+      [](Trained& t) {
+        t.new_loss().backward();
+        t.optimizer->step();
+      },
+      begun(level)));
+  rows.push_back(row(str("initialize without an optimizer at ", level), nothing,
+                     [=](Trained& t) { t.session.emplace(amp::initialize(t.net, nets::quiet(level))); }));
+}
+
+void add_close(std::vector<Row>& rows, const char* level) {
+  const Call close = [](Trained& t) { t.session->close(); };
+  rows.push_back(row(str("close at ", level), begun(level), close));
+  rows.push_back(row(str("close after a step at ", level), trained(level), close));
+  rows.push_back(row(str("close after a write at ", level), written(level), close));
+}
+
+void add_scopes(std::vector<Row>& rows, const char* level) {
+  const Call scope = [](Trained& t) { t.backward(); };
+  rows.push_back(row(str("a scope at ", level), trained(level), scope));
+  rows.push_back(
+      row(str("a scope that overflows at ", level), trained(level), [](Trained& t) { t.backward(1e30); }));
+  rows.push_back(row(str("a first scope at ", level), begun(level), scope));
+}
+
+void add_steps(std::vector<Row>& rows, const char* level) {
+  const Call step = [](Trained& t) { t.optimizer->step(); };
+  rows.push_back(row(
+      str("a first step at ", level),
+      [=](Trained& t) {
+        t.initialize(level);
+        t.backward();
+      },
+      step));
+  rows.push_back(row(
+      str("a skipped step at ", level),
+      [=](Trained& t) {
+        trained(level)(t);
+        t.backward(1e30);
+      },
+      step));
+  rows.push_back(row(str("a step after a write at ", level), written(level), step));
+}
+
+void add_small_calls(std::vector<Row>& rows, const char* level) {
+  const auto add = [&](const char* name, const Call& call) {
+    rows.push_back(row(str(name, " at ", level), trained(level), call));
+  };
+  rows.push_back(
+      row(str("explain at ", level), begun(level), [](Trained& t) { (void)t.session->explain(); }));
+  add("zero_grad", [](Trained& t) { t.optimizer->zero_grad(); });
+  add("zero_grad to zeros", [](Trained& t) { t.optimizer->zero_grad(false); });
+  add("master_params", [](Trained& t) { (void)amp::master_params(*t.optimizer); });
+  add("clip_grad_norm of masters",
+      [](Trained& t) { optim::clip_grad_norm(amp::master_params(*t.optimizer), 1e-3); });
+  add("add_param_group", [](Trained& t) {
+    dynamic_cast<optim::Adam&>(*t.optimizer)
+        .add_param_group({nets::wave({3}, 1).to(f16).requires_grad_()}, {.lr = 0.5});
+  });
+}
+
+void add_loads(std::vector<Row>& rows, const char* level) {
+  rows.push_back(row(str("Session.load_state_dict at ", level), trained(level), [](Trained& t) {
+    t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
+  }));
+  rows.push_back({str("Module.load_state_dict at ", level), [=] {
+                    const conv_net::ConvNet other;
+                    other(nets::wave({4, 2, 6, 6}, 2));
+                    nn::StateDict saved;
+                    for (const auto& [name, tensor] : other.state_dict())
+                      saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
+                    const auto made = make_trained(level);
+                    return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
+                  }});
+  rows.push_back(
+      {str("Optimizer.load_state_dict at ", level), [=] {
+         const auto other = make_trained(level);
+         other->optimizer->step();
+         const optim::StateDict saved = other->optimizer->state_dict();
+         const auto made = make_trained(level);
+         return Subject{[=] { made->optimizer->load_state_dict(saved); }, [=] { return made->state(); }};
+       }});
+}
+
+void add_averages(std::vector<Row>& rows, const char* level) {
+  rows.push_back({str("ema.update at ", level), [=] {
+                    const auto made = make_trained(level);
+                    const auto ema = std::make_shared<nn::ExponentialMovingAverage>(
+                        made->net, nn::EmaOptions{.decay = 0.5});
+                    made->optimizer->step();
+                    return Subject{[=] { ema->update(); },
+                                   [=] {
+                                     State out = made->state();
+                                     for (const auto& [name, tensor] : ema->averages())
+                                       look(out, "average " + name, tensor);
+                                     look(out, "updates", static_cast<double>(ema->num_updates()));
+                                     return out;
+                                   }};
+                  }});
+  rows.push_back({str("ema.swap at ", level), [=] {
+                    const auto made = make_trained(level);
+                    const auto ema = std::make_shared<nn::ExponentialMovingAverage>(made->net);
+                    made->optimizer->step();
+                    return Subject{[=] { ema->swap(); },
+                                   [=] {
+                                     State out = made->state();
+                                     out["swapped"] = str(ema->swapped());
+                                     return out;
+                                   }};
+                  }});
+}
+
+// ---- the rows of an optimizer ------------------------------------------------------------------
 
 void add_optimizers(std::vector<Row>& rows) {
   for (const optimizers::Kind& kind : optimizers::kinds()) {
@@ -207,7 +231,15 @@ void add_optimizers(std::vector<Row>& rows) {
 
 std::vector<Row> session_rows() {
   std::vector<Row> rows;
-  add_sessions(rows);
+  for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+    add_initialize(rows, level);
+    add_close(rows, level);
+    add_scopes(rows, level);
+    add_steps(rows, level);
+    add_small_calls(rows, level);
+    add_loads(rows, level);
+    add_averages(rows, level);
+  }
   add_optimizers(rows);
   return rows;
 }

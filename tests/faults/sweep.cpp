@@ -65,16 +65,6 @@ void tell(int pipe, const Told& told) {
   if (::write(pipe, &told, sizeof told) != sizeof told) ::_exit(3);
 }
 
-/** What differs, by name; empty where all bits are equal. */
-std::string difference(const State& a, const State& b) {
-  std::string out;
-  for (const auto& [name, value] : a)
-    if (const auto found = b.find(name); found == b.end() || found->second != value) out += name + ", ";
-  for (const auto& [name, value] : b)
-    if (a.count(name) == 0) out += name + " is new, ";
-  return out;
-}
-
 /** A new subject in place of the old one, which ends first: sessions count while they live. */
 void renew(const Row& row, Subject& subject) {
   subject = {};
@@ -97,7 +87,7 @@ Told attempt(const Row& row, Source source, std::int64_t n, const State& after, 
   told.injected = failure.end();
   std::string differs;
   try {
-    differs = difference(threw ? before : after, subject.state());
+    differs = states::difference(threw ? before : after, subject.state());
   } catch (const std::exception& error) {
     differs = str("looking at it fails: ", error.what());
   }

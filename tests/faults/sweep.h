@@ -7,16 +7,16 @@
 #include <mezzo.h>
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
+
+#include "../support/state.h"
 
 namespace faults {
 
 using namespace mezzo;
 
-/** Everything that a call may change, as bytes by name. */
-using State = std::map<std::string, std::string>;
+using states::State;  // everything that a call may change
 
 /** A call and what it works on. */
 struct Subject {
@@ -35,10 +35,9 @@ enum class Source { tensors, new_calls };
 
 /** What became of a row. */
 struct Result {
-  int cases = 0;  // failures that were injected
-  int changed =
-      0;  // of these, how many left something changed, or made the next good call give something else
-  int aborts = 0;          // of these, how many ended the process
+  int cases = 0;           // failures that were injected
+  int changed = 0;         // those that left something changed, or changed what the next good call gives
+  int aborts = 0;          // those that ended the process
   std::string first = {};  // of both: what the first was
 };
 

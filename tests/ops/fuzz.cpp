@@ -2,6 +2,8 @@
 #include "fuzz.h"
 
 #include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <limits>
@@ -9,6 +11,7 @@
 #include <set>
 
 #include "../support/catch.h"
+#include "../support/device.h"
 #include "guard_allocator.h"
 #include "limit_allocator.h"
 
@@ -147,6 +150,18 @@ Shape Draw::shape(int min_rank, int max_rank) {
   return note(shape);
 }
 
+Shape Draw::short_shape(int min_rank, int max_rank) {
+  Shape shape = this->shape(min_rank, max_rank);
+  for (std::int64_t& size : shape) size = std::min<std::int64_t>(size, 9);
+  return shape;
+}
+
+Shape Draw::raw_shape(int rank, std::int64_t low, std::int64_t high) {
+  Shape shape;
+  for (int i = 0; i < rank; ++i) shape.push_back(number(low, high));
+  return shape;
+}
+
 Shape Draw::like(const Shape& shape) {
   if (chance(0.5)) return shape;
   if (chance(0.1)) return this->shape();
@@ -158,7 +173,7 @@ Shape Draw::like(const Shape& shape) {
 
 Tensor Draw::tensor(const Shape& wanted, DType dtype) {
   const NoGrad no_grad;
-  const TensorOptions options{.dtype = dtype};
+  const TensorOptions options{.dtype = dtype, .device = testing::test_device()};
   text_ += str(dtype, wanted, " ");
   if (count(sizes(wanted)) > kLargest) {
     const Tensor one = full(Shape::filled(wanted.rank(), 1), 0.5, options);
@@ -200,10 +215,10 @@ Tensor Draw::maybe_huge(int max_rank) {
 Tensor Draw::index(const Shape& shape, std::int64_t size) {
   const NoGrad no_grad;
   const DType dtype = one_of({DType::i64, DType::i64, DType::i32});
+  const TensorOptions options{.dtype = dtype, .device = testing::test_device()};
   text_ += str(dtype, shape, " ");
-  if (count(sizes(shape)) > kLargest)
-    return zeros(Shape::filled(shape.rank(), 1), {.dtype = dtype}).expand(shape);
-  const Tensor x = empty(shape, {.dtype = dtype});
+  if (count(sizes(shape)) > kLargest) return zeros(Shape::filled(shape.rank(), 1), options).expand(shape);
+  const Tensor x = empty(shape, options);
   if (x.numel() > 0) {
     std::vector<double> values;
     for (std::int64_t i = 0; i < x.numel(); ++i)
@@ -232,10 +247,19 @@ Wide count(const Sizes& sizes) {
   return product;
 }
 
+bool none_negative(const Sizes& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](Wide size) { return size >= 0; });
+}
+
 std::optional<std::size_t> resolved(std::int64_t dim, std::size_t rank) {
   const auto most = static_cast<std::int64_t>(rank == 0 ? 1 : rank);
   if (dim >= most || dim < -most) return std::nullopt;
   return static_cast<std::size_t>(dim < 0 ? dim + most : dim);
+}
+
+std::int64_t length_along(const Tensor& x, std::int64_t dim) {
+  const auto at = resolved(dim, x.shape().size());
+  return at && x.dim() > 0 ? x.shape()[static_cast<std::int64_t>(*at)] : 1;
 }
 
 std::optional<Sizes> broadcast(const std::optional<Sizes>& a, const Sizes& b) {
@@ -342,7 +366,8 @@ enum class Ending { gave, refused };
 
 /** Makes one call; a fault goes to the test's log. */
 Ending run_trial(Draw& d, const Trial& trial) {
-  const MemoryLimit limit(cpu, std::size_t{16} << 20);
+  constexpr std::size_t kMost = std::size_t{16} << 20;
+  const MemoryLimit of_cpu(cpu, kMost), of_device(testing::test_device(), kMost);
   try {
     const std::vector<Tensor> results = trial.call();
     if (!trial.expected) {

@@ -78,6 +78,11 @@ class Draw {
   DType floating();
   /** Small sizes, zeros among them, or at times sizes up to 2^62 beside a zero. */
   Shape shape(int min_rank = 0, int max_rank = 4);
+  /** The same with at most 9 elements along each dimension: for calls that make one view for each,
+   *  and results that are larger. */
+  Shape short_shape(int min_rank = 0, int max_rank = 4);
+  /** Numbers in place of sizes, which may be out of range. */
+  Shape raw_shape(int rank, std::int64_t low = 0, std::int64_t high = 4);
   /** Shape that broadcasts with `shape`, most of the time. */
   Shape like(const Shape& shape);
 
@@ -137,8 +142,11 @@ Sizes sizes(const Shape& shape);
 inline Sizes sizes(const Tensor& x) { return sizes(x.shape()); }
 /** Product of all sizes. Saturates far above 2^64. */
 Wide count(const Sizes& sizes);
+bool none_negative(const Sizes& sizes);
 /** The dimension meant; nothing where there is none. A 0-dim tensor has dimension 0. */
 std::optional<std::size_t> resolved(std::int64_t dim, std::size_t rank);
+/** The size of x along dim, where that dimension exists; 1 elsewhere. */
+std::int64_t length_along(const Tensor& x, std::int64_t dim);
 std::optional<Sizes> broadcast(const std::optional<Sizes>& a, const Sizes& b);
 std::optional<Sizes> reduced(const Sizes& x, const std::vector<std::int64_t>& dims, bool keepdim);
 /** x with the size of a dimension replaced; nothing where the dimension does not exist. */

@@ -9,12 +9,15 @@
 #include <map>
 #include <mutex>
 
+#include "../support/forwarding_allocator.h"
+
 namespace cases {
 
-/** Surrounds every block it hands out with a pattern and fills the block itself with another. Blocks from before pass through. */
-class GuardAllocator final : public mezzo::Allocator {
+/** Surrounds every block it hands out with a pattern and fills the block itself with another. Blocks
+ *  from before pass through. */
+class GuardAllocator final : public allocators::ForwardingAllocator {
  public:
-  explicit GuardAllocator(mezzo::Allocator& real) : real_(real) {}
+  explicit GuardAllocator(mezzo::Allocator& real) : ForwardingAllocator(real) {}
 
   /** Blocks whose guards were found damaged so far, those still held included. */
   std::int64_t damaged() {
@@ -47,19 +50,6 @@ class GuardAllocator final : public mezzo::Allocator {
     real_.deallocate(static_cast<unsigned char*>(block) - kGuard, bytes + 2 * kGuard, category);
   }
 
-  void record_use(void* block, mezzo::Device device, mezzo::Queue queue) override {
-    real_.record_use(block, device, queue);  // CPU memory is used by nobody else
-  }
-
-  void recategorise(std::size_t bytes, mezzo::MemoryCategory from,
-                    mezzo::MemoryCategory to) noexcept override {
-    real_.recategorise(bytes, from, to);
-  }
-  mezzo::MemoryStats stats() const override { return real_.stats(); }
-  void reset_peak() override { real_.reset_peak(); }
-  void empty_cache() override { real_.empty_cache(); }
-  void fail_nth(std::int64_t n) override { real_.fail_nth(n); }
-
  private:
   static constexpr std::size_t kGuard = 64;  // keeps the alignment
   static constexpr unsigned char kPattern = 0xA7;
@@ -70,7 +60,6 @@ class GuardAllocator final : public mezzo::Allocator {
     return true;
   }
 
-  mezzo::Allocator& real_;
   unsigned char unwritten_ = 0xFF;  // nan in every floating dtype
   std::mutex mutex_;
   std::map<unsigned char*, std::size_t> held_;
