@@ -45,7 +45,11 @@ Rows Rows::by_distance(const Tensor& x) {
 Names::Names(std::string_view op, const Tensor& index, const Tensor& x, int dim, std::int64_t valid)
     : memory(row_major(index)), size(valid) {
   const TensorMeta into{x.shape(), x.dtype(), x.device()};
-  bad = watch(index.device(), op::IndexRange{op, index.shape(), into, dim, 0, valid});
+  const op::IndexRange range{op, index.shape(), into, dim, 0, valid};
+  // No index is right then, and the rows may be of any length: a kernel need not look.
+  if (valid == 0 && index.numel() > 0)
+    op::fail_index(range, 0, memory.view({-1}).narrow(0, 0, 1).to(DType::i64).item<std::int64_t>());
+  bad = watch(index.device(), range);
 }
 
 }  // namespace mezzo::gpu

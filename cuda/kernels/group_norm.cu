@@ -1,19 +1,27 @@
 // The CUDA kernels of group_norm and instance_norm and of their gradient.
 #include "../../tensor/ops/group_norm.h"
 
+#include <limits>
+
 #include "../attach.h"
 #include "channel_norm.h"
+#include "copy.h"
 #include "row.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
+void fill(Tensor& x, double value) { copy_elements(scalar_operand(value), x); }
+
 void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
   const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
   const Sizes s(x.shape());
   const std::int64_t groups = out[1].shape()[1];
-  if (groups == 0) return;
+  if (x.numel() == 0) {  // there may be any number of channels then
+    for (int i = 1; i <= 3; ++i) fill(out[i], std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   const std::int64_t per_group = s.channels / groups;
   const Channels statistics = spread_channels(1, s.samples * groups, per_group * s.inner);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
@@ -65,7 +73,10 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const std::int64_t groups = held.mean.shape()[1];
-  if (groups == 0) return;
+  if (held.x.numel() == 0) {
+    for (int i = 1; i <= 2; ++i) fill(out[i], 0);
+    return;
+  }
   visit_floating_compute(held.x.dtype(), [&]<class C>(std::type_identity<C>) {
     NormBackward<C> norm = held.operands<C>(out);
     norm.runs = spread_channels(1, s.samples * s.channels, s.inner);

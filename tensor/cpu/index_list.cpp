@@ -1,5 +1,7 @@
 #include "index_list.h"
 
+#include <algorithm>
+
 #include "../dispatch.h"
 #include "../ops/copy.h"
 #include "../ops/gather.h"
@@ -65,6 +67,7 @@ void start_from(const Tensor& x, const Tensor& out) {
 
 std::vector<std::int64_t> offset_table(std::span<const std::int64_t> sizes,
                                        std::span<const std::int64_t> strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return {};  // whatever the others are
   std::vector<std::int64_t> table{0};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     std::vector<std::int64_t> next;

@@ -308,7 +308,7 @@ namespace {
 
 std::int64_t calls_wanted() {
   const char* text = std::getenv("MEZZO_FUZZ_CALLS");
-  return text ? std::atoll(text) : 10000;
+  return text ? std::atoll(text) : 100000;
 }
 
 std::vector<NamedRow> rows_wanted() {
