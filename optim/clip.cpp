@@ -53,8 +53,9 @@ Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double 
   factor.norm = norm.data<double>();
   factor.max_norm = max_norm;
   factor.norm_is_f32 = !wide;
+  Tensor rounded = norm.to(wide ? DType::f64 : DType::f32);  // before anything changes
   axpby(in_place(grads), factor, 0, CheckFinite::none, {});
-  return norm.to(wide ? DType::f64 : DType::f32);
+  return rounded;
 }
 
 }  // namespace

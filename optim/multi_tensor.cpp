@@ -293,12 +293,19 @@ struct PreparedNorms::Work {
   std::vector<Tuple> tuples;
   PackedLists packed;
   Norms result;
+  Tensor room;
 
   Work(const NormOptions& how, std::vector<Tuple> what)
       : options(how),
         tuples(std::move(what)),
         packed(tuples),
-        result(new_norms(tuples.size(), common_device("norms", tuples))) {}
+        result(new_norms(tuples.size(), common_device("norms", tuples))) {
+    for (const auto& [device, list] : packed.lists)  // at most one
+      if (const auto bytes = list_kernels(device.kind).norm_room) {
+        const CategoryScope workspace(MemoryCategory::workspace);
+        room = empty_tensor({bytes(list.items)}, DType::u8, device);
+      }
+  }
 };
 
 PreparedNorms::PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options)
@@ -312,10 +319,10 @@ void PreparedNorms::run() const {
   const NormOptions& options = work_->options;
   for_each_device(work_->packed, work_->tuples, [&](const Packed& packed, Device device) {
     list_kernels(device.kind)
-        .norm(packed.items,
-              {options.p, options.inv_scale, work_->result.total.data<double>(),
-               work_->result.each.data<double>(),
-               options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, device});
+        .norm(packed.items, {options.p, options.inv_scale, work_->result.total.data<double>(),
+                             work_->result.each.data<double>(),
+                             options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, device,
+                             work_->room.defined() ? work_->room.raw_data() : nullptr});
   });
 }
 

@@ -161,6 +161,7 @@ struct NormCall {
   double* each;      // each[item.index]
   float* found_inf;  // may be null
   Device device;
+  void* room;  // of norm_room() bytes
 };
 
 /** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. Without `out`, axpby only
@@ -168,6 +169,8 @@ struct NormCall {
 struct MZ_API ListKernels {
   void (*axpby)(std::span<const MultiItem> items, const AxpbyCall& call) = nullptr;
   void (*norm)(std::span<const MultiItem> items, const NormCall& call) = nullptr;
+  /** Memory that norm() needs for its sums, in bytes; null where it needs none. */
+  std::int64_t (*norm_room)(std::span<const MultiItem> items) = nullptr;
 };
 MZ_API ListKernels& list_kernels(DeviceKind kind);
 

@@ -196,6 +196,12 @@ void partial_norms(std::span<const MultiItem> items, bool wide, PartialNorms cal
   });
 }
 
+/** One f64 per block, then one per item. */
+std::int64_t norm_room(std::span<const MultiItem> items) {
+  const std::int64_t sums = blocks_of(items) + static_cast<std::int64_t>(items.size());
+  return sums * static_cast<std::int64_t>(sizeof(double));
+}
+
 void norms(std::span<const MultiItem> items, const NormCall& call) {
   const runtime::Stream stream = current_stream(call.device);
   const NormKind kind{call.p, call.p > 1e300};
@@ -205,11 +211,7 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
   for (const MultiItem& item : of_width(items, true, is_wide)) ordered.push_back(item);
   const std::span<const MultiItem> all(ordered);
 
-  // One f64 per block, then one per item.
-  const auto doubles = static_cast<std::int64_t>(sizeof(double));
-  const Tensor memory =
-      workspace((blocks_of(all) + static_cast<std::int64_t>(all.size())) * doubles, call.device);
-  auto* at = static_cast<double*>(memory.raw_data());
+  auto* at = static_cast<double*>(call.room);
   double* const sums = at + blocks_of(all);
   partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
   partial_norms(all.subspan(narrow), true, {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
@@ -231,6 +233,8 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
 
 }  // namespace
 
-void attach_lists() { optim::list_kernels(DeviceKind::cuda) = {.axpby = &axpby, .norm = &norms}; }
+void attach_lists() {
+  optim::list_kernels(DeviceKind::cuda) = {.axpby = &axpby, .norm = &norms, .norm_room = &norm_room};
+}
 
 }  // namespace mezzo::gpu

@@ -53,7 +53,7 @@ struct WordNet : nn::Model<WordNet> {
   Tensor forward(const Tensor& x) const {
     const Tensor at = clamp((x.flatten(1).to(f32) + 1.0) * 4.0, {.min = 0, .max = 7}).detach().to(i64);
     const Tensor e = words(at);
-    Tensor h = zeros({x.size(0), 5}, {.dtype = e.dtype()}), c = h;
+    Tensor h = zeros({x.size(0), 5}, {.dtype = e.dtype(), .device = x.device()}), c = h;
     for (std::int64_t t = 0; t < 4; ++t) {
       const LstmState next = lstm_cell(e.select(1, t), {h, c}, {w_ih, w_hh, b_ih, b_hh});
       h = next.h;
@@ -94,7 +94,8 @@ inline const data::Dataset& samples() {
   static const data::Dataset all = [] {
     std::vector<double> labels;
     for (int i = 0; i < 22; ++i) labels.push_back(i * i % 3);
-    return data::Dataset(nets::wave({22, 1, 4, 4}, 0.5), tensor(labels, {22}, {.dtype = i64}));
+    const TensorOptions options{.dtype = i64, .device = nets::test_device()};
+    return data::Dataset(nets::wave({22, 1, 4, 4}, 0.5), tensor(labels, {22}, options));
   }();
   return all;
 }
@@ -176,7 +177,9 @@ class Run {
  private:
   static Net seeded(const Kind& kind) {
     manual_seed(kind.seed);
-    return make_net(kind.net);
+    Net net = make_net(kind.net);
+    net.module.to(nets::test_device());
+    return net;
   }
 
   const Batch& next() {
