@@ -173,10 +173,19 @@ class Walk {
       bool feeds = accumulate_;
       for (const Edge& edge : node.next()) feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
       if (feeds && accumulate_ && !retain_graph_) pass_on_conversions(node);
-      if (feeds) gx = node.apply(std::move(gy));
+      if (feeds && !added_in_place(node, gy)) gx = node.apply(std::move(gy));
       if (feeds && !retain_graph_) node.release_saved();
     }
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
+  }
+
+  /** Lets a node with one operand add its gradient to what that operand has gathered: the
+   *  gradients of parts of one tensor then share a buffer. */
+  bool added_in_place(Node& node, const Grads& gy) {
+    if (grad_enabled() || node.next().size() != 1 || !of_interest(node.next()[0])) return false;
+    const Edge& edge = node.next()[0];
+    const Tensor& sum = tasks_[edge.key()].gathered[edge.output];
+    return sum.defined() && exclusively_owned(sum) && lie_alike(sum, sum) && node.add_gradient(gy, sum);
   }
 
   /** Rounds a gradient at once to the narrower dtype that the next node converts it to, where no

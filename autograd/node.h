@@ -50,6 +50,9 @@ class MZ_API Node : public RefCounted {
   virtual std::optional<DType> converts_to() const { return std::nullopt; }
   /** In the next apply() the gradient of that operand may have this dtype instead of the operand's. */
   virtual void prefer_gradient(std::size_t /*operand*/, DType) {}
+  /** Adds the gradient of the one operand to `sum`, where that is less work than making it first.
+   *  Where it is not, returns false and does nothing. */
+  virtual bool add_gradient(const Grads& /*gy*/, const Tensor& /*sum*/) { return false; }
 
   const std::vector<Edge>& next() const { return next_; }
   /** Greater than that of every node it sends gradients to, and of every node its thread made before: the engine prefers greater ones, which makes

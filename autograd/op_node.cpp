@@ -4,8 +4,10 @@
 
 #include "../tensor/dispatch.h"
 #include "../tensor/ops/copy.h"
+#include "../tensor/ops/view.h"
 #include "../tensor/text.h"
 #include "grad_mode.h"
+#include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "recompute.h"
 
@@ -89,6 +91,19 @@ void OpNode::forget_preferences() {
 std::optional<DType> OpNode::converts_to() const {
   if (&row_ != &row<op::To>) return std::nullopt;
   return metas_[0].dtype;
+}
+
+/** The gradient of a part is 0 elsewhere. A trace is shown whole gradients. */
+bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
+  const bool is_part = &row_ == &row<op::Diagonal> || &row_ == &row<op::Select> || &row_ == &row<op::Slice>;
+  const Tensor& g = gy[0];
+  if (!is_part || thread_hooks().trace || !g.defined() || sum.dtype() != g.dtype() ||
+      !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape))
+    return false;
+  const ModulePathScope path(module_path_);
+  Tensor part = row_.view(sum, attrs_.address());
+  add_(part, g);
+  return true;
 }
 
 SavedTensor OpNode::kept(const Tensor& x) {

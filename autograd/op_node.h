@@ -48,6 +48,7 @@ class OpNode final : public Node {
   std::string name() const override { return std::string(row_.traits.name); }
   std::optional<DType> converts_to() const override;
   void prefer_gradient(std::size_t operand, DType dtype) override;
+  bool add_gradient(const Grads& gy, const Tensor& sum) override;
 
  private:
   /** The rule's gradients, fitted to the operands; the trace hook is told where it begins and ends. */

@@ -1,7 +1,9 @@
 #include "attention_library.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 
@@ -29,6 +31,40 @@ bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
   };
   return cudnn_sdp_enabled() && is_low(q.dtype()) && !mask.defined() && attrs.dropout_p == 0 &&
          q.size(-2) >= 2 && k.size(-2) >= 2 && fits(q.size(-1)) && fits(v.size(-1));
+}
+
+void advance(const void*& address, std::int64_t bytes) {
+  if (address) address = static_cast<const char*>(address) + bytes;
+}
+void advance(void*& address, std::int64_t bytes) {
+  if (address) address = static_cast<char*>(address) + bytes;
+}
+
+/** Entries [first, first + count) of a problem. */
+Attention part_of(const Attention& a, std::int64_t first, std::int64_t count) {
+  const std::int64_t item = static_cast<std::int64_t>(item_size(a.dtype)), rows = first * a.heads * a.queries,
+                     key_rows = first * a.key_heads * a.keys;
+  Attention part = a;
+  part.entries = count;
+  for (Attention::Rows* x : {&part.q, &part.k, &part.v, &part.g}) advance(x->data, first * x->entry * item);
+  advance(part.y, rows * a.values * item);
+  advance(part.log_sums, rows * std::int64_t{sizeof(float)});
+  advance(part.dq, rows * a.features * item);
+  advance(part.dk, key_rows * a.features * item);
+  advance(part.dv, key_rows * a.values * item);
+  return part;
+}
+
+/** Entries of a call: as many as the library has memory for the gradients of their scores, in
+ *  equal calls. */
+std::int64_t entries_of_call(const Attention& a) {
+  if (a.wanted == Attention::Wanted::y) return a.entries;
+  const std::int64_t bytes = 2 * a.heads * a.queries * a.keys,
+                     most = std::max<std::int64_t>(1, dnn::most_score_gradients() / bytes);
+  const std::int64_t calls = (a.entries + most - 1) / most, entries = (a.entries + calls - 1) / calls;
+  // Four logarithms are 16 bytes.
+  const std::int64_t step = 4 / std::gcd(std::int64_t{4}, a.heads * a.queries);
+  return calls == 1 ? a.entries : std::max<std::int64_t>(1, entries / step * step);
 }
 
 /** A plan is compiled for its lengths, in some tenths of a second. Where they keep changing, those that come after so many are left to our own
@@ -92,6 +128,18 @@ Verdicts& verdicts() {
   return all;
 }
 
+/** By as many calls as it takes, unless the logarithms of one would begin between multiples of 16
+ *  bytes. What calls wrote before one fails is written again. */
+bool serve(const Attention& problem, Device device) {
+  const std::int64_t count = entries_of_call(problem);
+  if (count < problem.entries && count * problem.heads * problem.queries % 4 != 0) return false;
+  for (std::int64_t first = 0; first < problem.entries; first += count) {
+    const Attention part = part_of(problem, first, std::min(count, problem.entries - first));
+    if (!verdicts().serve(part, device)) return false;
+  }
+  return true;
+}
+
 /** The compute capability that the library's attention begins with; and that from which on NVIDIA picks the engine of gradients by hand for the same
  *  bits every time, where it leaves older ones to the graph. */
 constexpr int kAmpere = 80, kBlackwell = 100;
@@ -106,7 +154,7 @@ bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attr
   if (!problem) return false;
   problem->y = out[0].raw_data();
   problem->log_sums = out[1].raw_data();
-  return verdicts().serve(*problem, device);
+  return serve(*problem, device);
 }
 
 bool attention_backward_by_library(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
@@ -127,7 +175,7 @@ bool attention_backward_by_library(Inputs in, Outputs out, const op::AttentionBa
   problem->dq = out[0].raw_data();
   problem->dk = out[1].raw_data();
   problem->dv = out[2].raw_data();
-  return verdicts().serve(*problem, device);
+  return serve(*problem, device);
 }
 
 }  // namespace mezzo::gpu

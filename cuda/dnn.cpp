@@ -130,6 +130,8 @@ bool attend(const Attention& a, Device device, runtime::Stream stream) {
   return per_device<DeviceState>(device, device).run(a, a.kind(), operands, stream);
 }
 
+std::int64_t most_score_gradients() { return kMostScoreGradients; }
+
 std::string description() {
   const Library& library = Library::get();
   return library.usable() ? str("cuDNN ", library.version()) : library.missing();

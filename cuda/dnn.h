@@ -56,8 +56,11 @@ struct Attention {
   std::vector<std::int64_t> kind() const;
 };
 
-/** The same for attention. Errors: CudaError. */
+/** The same for attention. Its gradients hold those of the scores, 16 bits each: false for more
+ *  bytes of them than most_score_gradients(). Errors: CudaError. */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
+
+std::int64_t most_score_gradients();
 
 /** Version of the library that was loaded, or why there is none. */
 std::string description();

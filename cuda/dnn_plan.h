@@ -37,9 +37,9 @@ enum ArrayName : std::int64_t {
  *  every time; none where it has none. */
 std::optional<Plan> plan(const Convolution& convolution, const Target& target);
 
-/** The same for attention. Its gradients hold those of the scores, 16 bits each: with more than 256 MiB of them, and a little for the rest, they are left
- *  to our own kernels, which hold none. */
-inline constexpr std::int64_t kMostAttentionWorkspace = std::int64_t{257} << 20;
+/** The same for attention. Its gradients need memory for those of the scores and a little more. */
+inline constexpr std::int64_t kMostScoreGradients = std::int64_t{256} << 20,
+                              kMostAttentionWorkspace = kMostScoreGradients + (1 << 20);
 std::optional<Plan> plan(const Attention& attention, const Target& target);
 
 }  // namespace mezzo::gpu::dnn

@@ -8,6 +8,7 @@
 #include "device.h"
 #include "kernels/gemm.h"
 #include "kernels/row.h"
+#include "lines.h"
 
 namespace mezzo::gpu {
 
@@ -60,9 +61,7 @@ bool is_bias(const ProductPlan& plan) {
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
   const DType dtype = plan.a.dtype, result = plan.c.dtype;
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
-  if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens) ||
-      (adds && plan.addend.dtype != result))
-    return false;
+  if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens)) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;
   gemm = {.dtype = dtype, .result = result, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
@@ -77,7 +76,23 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
     return true;
   }
   gemm.beta = plan.beta;
-  return as_stored(plan, plan.addend, plan.m, plan.n, gemm.addend) && !gemm.addend.transposed;
+  return plan.addend.dtype == result && as_stored(plan, plan.addend, plan.m, plan.n, gemm.addend) &&
+         !gemm.addend.transposed;
+}
+
+/** The call's bias in the dtype of its result, the only one that cuBLASLt adds; undefined where it
+ *  has that already. */
+Tensor cast_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
+  if (!call.bias || plan.addend.dtype == call.result) return {};
+  const Tensor cast = workspace(plan.n * static_cast<std::int64_t>(item_size(call.result)), device);
+  call.bias = cast.raw_data();
+  gemm({.m = 1,
+        .n = plan.n,
+        .c = {cast.raw_data(), call.result, plan.n, 1},
+        .addend = {plan.addend.data, plan.addend.dtype, 0, 1},
+        .beta = 1},
+       device);
+  return cast;
 }
 
 template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
@@ -92,13 +107,18 @@ bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& pla
   blas::Gemm call;
   if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1 || call.result != call.dtype) return false;
   call.epilogue = epilogue;
+  const Tensor bias = cast_bias(plan, call, device);
   return blas::gemm(call, device, current_stream(device));
 }
 
 void run_product(const op::ProductPlan& plan, Device device) {
   if (!plan.c.data) return;
   blas::Gemm call;
-  if (!fits_blas(plan, call) || !blas::gemm(call, device, current_stream(device))) gemm(plan, device);
+  if (fits_blas(plan, call)) {
+    const Tensor bias = cast_bias(plan, call, device);
+    if (blas::gemm(call, device, current_stream(device))) return;
+  }
+  gemm(plan, device);
 }
 
 void attach_product() { attach_all(op::ProductOps{}); }

@@ -42,7 +42,8 @@ Grads LayerNorm::backward(const Saved& saved, const Grads& gy) {
   if (!saved.inputs[0].defined())  // only the bias asks
     return {Tensor{}, Tensor{}, over_rows(wide(gy[0]), attrs.dims)};
   if (grad_enabled()) return composite(saved, gy[0], attrs, true);
-  auto [dx, dw, db] = apply_all<LayerNormBackward>(attrs, gy[0], saved.inputs[0], saved.inputs[1],
+  const LayerNormBackward::Attrs wanted{attrs, saved.wants(1) || saved.wants(2)};
+  auto [dx, dw, db] = apply_all<LayerNormBackward>(wanted, gy[0], saved.inputs[0], saved.inputs[1],
                                                    saved.outputs[1], saved.outputs[2]);
   return {std::move(dx), std::move(dw), std::move(db)};
 }
@@ -50,7 +51,8 @@ Grads LayerNorm::backward(const Saved& saved, const Grads& gy) {
 Grads RmsNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<RmsNorm>();
   if (grad_enabled()) return composite(saved, gy[0], attrs, false);
-  auto [dx, dw, db] = apply_all<LayerNormBackward>(attrs, gy[0], saved.inputs[0], saved.inputs[1], Tensor{},
+  const LayerNormBackward::Attrs wanted{attrs, saved.wants(1)};
+  auto [dx, dw, db] = apply_all<LayerNormBackward>(wanted, gy[0], saved.inputs[0], saved.inputs[1], Tensor{},
                                                    saved.outputs[1]);
   return {std::move(dx), std::move(dw)};
 }

@@ -1,12 +1,13 @@
 // The CUDA kernels of cross entropy with class indices; ../../tensor/cpu/cross_entropy.cpp has the formulas.
 #include "../../tensor/ops/cross_entropy.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "../../tensor/cpu/softmax_line.h"
 #include "../attach.h"
 #include "../deferred.h"
-#include "lines.h"
+#include "line_piece.h"
 #include "row.h"
 
 namespace mezzo::gpu {
@@ -18,8 +19,26 @@ using cpu_kernels::lowest;
 using cpu_kernels::Plus;
 using cpu_kernels::shifted_exp;
 
-/** So many blocks' lines are sooner done by one of them than a second kernel is launched. */
-constexpr std::int64_t kFewBlocks = 16;
+// Lines go to blocks as in softmax. Where there are few and long ones, several blocks share a line,
+// and a second kernel joins what they found. All of it follows from the shape alone, and so do all
+// sums.
+
+/** Turns of a block, each of one element for every thread, that one block does sooner than another
+ *  kernel is launched. */
+constexpr std::int64_t kFewTurns = 16;
+
+std::int64_t turns_of(const Lines& lines) { return blocks_for(lines.length, lines.spread.parts); }
+
+/** Whether one block does all lines. */
+bool are_few(const Lines& lines) { return lines.blocks() * turns_of(lines) <= kFewTurns; }
+
+Pieces pieces_of(const Lines& lines) {
+  constexpr std::int64_t kLeastTurns = 8;  // worth a block
+  const std::int64_t wanted =
+      std::min(turns_of(lines) / kLeastTurns, kPlenty / std::max<std::int64_t>(1, lines.blocks()));
+  return {lines.length,
+          std::max<std::int64_t>(1, wanted < 2 ? lines.length : blocks_for(lines.length, wanted))};
+}
 
 /** The operands that forward and backward share. Lines are those along the classes and count as the targets do. */
 struct Scores {
@@ -36,12 +55,31 @@ struct Scores {
   }
 };
 
-/** Sum of the weights of all classes, which the smoothing alone asks for. */
-template <class C> __device__ C total_weight(const Scores& s, const LineWalk& walk, C* room) {
+/** Sum of the weights of the walk's `length` classes, which the smoothing alone asks for. */
+template <class C, class Walk>
+__device__ C total_weight(const Scores& s, const Walk& walk, std::int64_t length, C* room) {
   if (s.spread == 0) return C(0);
-  if (!s.weight.data) return static_cast<C>(s.lines.length);
+  if (!s.weight.data) return static_cast<C>(length);
   return walk.fold(room, C(0), Plus{}, [&](std::int64_t, std::int64_t c) { return s.weight_of<C>(c); });
 }
+
+/** What is known of some elements of a line. */
+template <class C> struct LineState {
+  C max = lowest<C>(), sum = 0;  // of the shifted exponentials
+  C weight = 0, distance = 0;    // sums of w and of w (max - x), for the smoothing alone
+};
+
+/** The states of two parts of a line as one, shifted by the greater maximum. */
+template <class C> struct CombineStates {
+  __device__ LineState<C> operator()(const LineState<C>& a, const LineState<C>& b) const {
+    const C max = Greater{}(a.max, b.max);
+    const auto shifted = [max](C sum, C of) { return sum == C(0) ? sum : sum * shifted_exp(of - max); };
+    const auto moved = [max](const LineState<C>& s) {
+      return s.weight == C(0) ? s.distance : s.distance + s.weight * (max - s.max);
+    };
+    return {max, shifted(a.sum, a.max) + shifted(b.sum, b.max), a.weight + b.weight, moved(a) + moved(b)};
+  }
+};
 
 /** What the forward pass writes: per line the maximum and the sum of shifted exponentials, the loss and the weight it counts with in the mean; and
  *  what they come to. */
@@ -52,55 +90,83 @@ template <class C> struct Results {
   Reduction reduction;
 };
 
+/** The state of the walk's `length` elements of its line. */
+template <class C, class Walk>
+__device__ LineState<C> line_state(const Scores& s, const Walk& walk, std::int64_t length, C* room) {
+  LineState<C> state;
+  const auto value = [&](std::int64_t place, std::int64_t) { return s.x.load<C>(place); };
+  const C max = state.max = walk.fold(room, lowest<C>(), Greater{}, value);
+  state.sum = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t) {
+    return shifted_exp(s.x.load<C>(place) - max);
+  });
+  state.weight = total_weight(s, walk, length, room);
+  if (s.spread != 0)
+    state.distance = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t c) {
+      return s.weight_of<C>(c) * (max - s.x.load<C>(place));
+    });
+  return state;
+}
+
+/** By one thread: the results of a line. */
+template <class C>
+__device__ void finish_line(const Scores& s, std::int64_t line, const LineState<C>& state,
+                            const Results<C>& out) {
+  const std::int64_t t = s.target.load<std::int64_t>(line);
+  const bool counts = s.counts(t), is_bad = counts && !s.in_range(t);
+  out.stats[2 * line] = counts ? state.max : C(0);
+  out.stats[2 * line + 1] = counts ? state.sum : C(0);
+  C loss = 0, counted = 0;
+  if (is_bad) {
+    note_bad(s.bad, line, t);
+    loss = std::numeric_limits<C>::quiet_NaN();
+    counted = C(1);
+  } else if (counts) {
+    const C log_sum = math::log(state.sum);
+    counted = s.weight_of<C>(t);
+    const C own = s.x.load<C>(first_place(s.lines, line) + t * s.lines.inner);
+    loss = static_cast<C>(s.keep) * counted * (log_sum + (state.max - own));
+    if (s.spread != 0) loss += static_cast<C>(s.spread) * (state.weight * log_sum + state.distance);
+  }
+  if (out.reduction == Reduction::none) {
+    out.loss.template store<C>(line, loss);
+    if (line == 0) *out.divisor = C(1);
+    return;
+  }
+  out.losses[line] = loss;
+  out.weights[line] = counted;
+}
+
 /** The lines of one block. */
 template <class C>
 __device__ void line_losses(const Scores& s, const LineWalk& walk, const Results<C>& out, C* room) {
-  const auto value = [&](std::int64_t place, std::int64_t) { return s.x.load<C>(place); };
-  const C max = walk.fold(room, lowest<C>(), Greater{}, value);
-  const C sum = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t) {
-    return shifted_exp(s.x.load<C>(place) - max);
-  });
-  const C all = total_weight(s, walk, room);
-  C distance = 0;
-  if (s.spread != 0)
-    distance = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t c) {
-      return s.weight_of<C>(c) * (max - s.x.load<C>(place));
-    });
-  if (!walk.is_first()) return;
-  const std::int64_t t = s.target.load<std::int64_t>(walk.line);
-  const bool counts = s.counts(t);
-  out.stats[2 * walk.line] = counts ? max : C(0);
-  out.stats[2 * walk.line + 1] = counts ? sum : C(0);
-  if (counts && !s.in_range(t)) {
-    note_bad(s.bad, walk.line, t);
-    out.losses[walk.line] = std::numeric_limits<C>::quiet_NaN();
-    out.weights[walk.line] = C(1);
-    return;
-  }
-  const C weight = counts ? s.weight_of<C>(t) : C(0), log_sum = math::log(sum);
-  out.weights[walk.line] = weight;
-  const C smoothed = static_cast<C>(s.spread) * (all * log_sum + distance);
-  out.losses[walk.line] = counts ? static_cast<C>(s.keep) * weight *
-                                           (log_sum + (max - s.x.load<C>(walk.base + t * s.lines.inner))) +
-                                       (s.spread != 0 ? smoothed : C(0))
-                                 : C(0);
+  const LineState<C> state = line_state(s, walk, s.lines.length, room);
+  if (walk.is_first()) finish_line(s, walk.line, state, out);
 }
 
-/** By one block: the losses of all lines, summed and divided by the weights' sum where that is asked for. */
-template <class C> __device__ void total_loss(std::int64_t lines, const Results<C>& out, C* room) {
+/** By one block: elements [begin, end) of losses and weights summed, for all its threads. */
+template <class C> struct Sums { C loss = 0, weight = 0; };
+template <class C>
+__device__ Sums<C> summed(std::int64_t begin, std::int64_t end, const C* losses, const C* weights, C* room) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const Spread spread{.slots = 1, .parts = threads};
-  C total = 0, weight = 0;
-  for (std::int64_t i = thread; i < lines; i += threads) {
-    total += out.losses[i];
-    weight += out.weights[i];
-    if (out.reduction == Reduction::none) out.loss.template store<C>(i, out.losses[i]);
+  Sums<C> sums;
+  for (std::int64_t i = begin + thread; i < end; i += threads) {
+    sums.loss += losses[i];
+    sums.weight += weights[i];
   }
-  total = joined(spread, {0, thread}, room, total, Plus{});
-  weight = joined(spread, {0, thread}, room, weight, Plus{});
-  if (thread != 0) return;
-  *out.divisor = out.reduction == Reduction::mean ? weight : C(1);
-  if (out.reduction != Reduction::none) out.loss.template store<C>(0, total / *out.divisor);
+  sums.loss = joined(spread, {0, thread}, room, sums.loss, Plus{});
+  sums.weight = joined(spread, {0, thread}, room, sums.weight, Plus{});
+  return sums;
+}
+
+/** By one block: `count` losses and weights to the one loss and its divisor. */
+template <class C>
+__device__ void total_loss(std::int64_t count, const C* losses, const C* weights, const Results<C>& out,
+                           C* room) {
+  const Sums<C> sums = summed(0, count, losses, weights, room);
+  if (threadIdx.x != 0) return;
+  *out.divisor = out.reduction == Reduction::mean ? sums.weight : C(1);
+  out.loss.template store<C>(0, sums.loss / *out.divisor);
 }
 
 template <class C>
@@ -110,35 +176,72 @@ __global__ void __launch_bounds__(kSpreadThreads)
   line_losses(s, LineWalk(s.lines), out, room);
 }
 
+/** The state of each piece of each line. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    total_loss_kernel(std::int64_t lines, const Results<C> out) {
+    piece_state_kernel(const __grid_constant__ Scores s, const Pieces pieces, LineState<C>* states) {
   MZ_SHARED(C, room, kSpreadThreads);
-  total_loss(lines, out, room);
+  const PieceWalk walk(s.lines, pieces);
+  LineState<C> state = line_state(s, walk, walk.end - walk.begin, room);
+  // Nothing but -inf adds nothing to a line that has more.
+  if (state.max == lowest<C>()) state.sum = state.distance = 0;
+  if (walk.is_first()) states[walk.line * pieces.count + walk.number] = state;
 }
 
-/** Both, of few lines: one block does the work of all. */
+/** The lines' losses from the states of their pieces, which are the elements of `states`. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_pieces_kernel(const __grid_constant__ Scores s, const __grid_constant__ Lines states,
+                       const LineState<C>* partial, const Results<C> out) {
+  MZ_SHARED(LineState<C>, room, kSpreadThreads);
+  const LineWalk walk(states);
+  const LineState<C> state = walk.fold(room, LineState<C>{}, CombineStates<C>{},
+                                       [&](std::int64_t place, std::int64_t) { return partial[place]; });
+  if (walk.is_first()) finish_line(s, walk.line, state, out);
+}
+
+/** Sums of pieces of the losses and of their weights. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    partial_loss_kernel(std::int64_t lines, std::int64_t piece, const Results<C> out, C* losses, C* weights) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const std::int64_t begin = blockIdx.x * piece, rest = lines - begin;
+  const Sums<C> sums = summed(begin, begin + (rest < piece ? rest : piece), out.losses, out.weights, room);
+  if (threadIdx.x != 0) return;
+  losses[blockIdx.x] = sums.loss;
+  weights[blockIdx.x] = sums.weight;
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    total_loss_kernel(std::int64_t count, const C* losses, const C* weights, const Results<C> out) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  total_loss(count, losses, weights, out, room);
+}
+
+/** All of it, of few lines: one block does the work. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     few_lines_kernel(const __grid_constant__ Scores s, std::int64_t blocks, const Results<C> out) {
   MZ_SHARED(C, room, kSpreadThreads);
   for (std::int64_t block = 0; block < blocks; ++block) line_losses(s, LineWalk(s.lines, block), out, room);
   __syncthreads();
-  total_loss(s.lines.count, out, room);
+  if (out.reduction != Reduction::none) total_loss(s.lines.count, out.losses, out.weights, out, room);
 }
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    backward_kernel(const __grid_constant__ Scores s, const Array g, bool one_g, const Array stats,
-                    const Array divisor, const Array gx) {
+    backward_kernel(const __grid_constant__ Scores s, const Pieces pieces, const Array g, bool one_g,
+                    const Array stats, const Array divisor, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
-  const LineWalk walk(s.lines);
-  const C all = total_weight(s, walk, room);
+  const PieceWalk walk(s.lines, pieces);
+  const C all = total_weight(s, LineWalk(s.lines, blockIdx.x / static_cast<unsigned>(pieces.count)),
+                             s.lines.length, room);
   if (!walk.has_line) return;
-  const std::int64_t t = s.target.load<std::int64_t>(walk.line);
+  const std::int64_t line = walk.line, t = s.target.load<std::int64_t>(line);
   const bool counts = s.counts(t) && s.in_range(t);
-  const C scale = counts ? g.load<C>(one_g ? 0 : walk.line) / divisor.load<C>(0) : C(0);
-  const C max = stats.load<C>(2 * walk.line), sum = stats.load<C>(2 * walk.line + 1);
+  const C scale = counts ? g.load<C>(one_g ? 0 : line) / divisor.load<C>(0) : C(0);
+  const C max = stats.load<C>(2 * line), sum = stats.load<C>(2 * line + 1);
   const C spread = static_cast<C>(s.spread);
   const C on_target = counts ? static_cast<C>(s.keep) * s.weight_of<C>(t) : C(0);
   const C factor = (on_target + spread * all) * scale / sum;
@@ -176,6 +279,35 @@ struct Held {
             .bad = nullptr} {}
 };
 
+/** Every line's loss, by as many blocks as a GPU needs. */
+template <class C> void put_line_losses(const Scores& scores, const Results<C>& results, Device device) {
+  const Lines& lines = scores.lines;
+  const runtime::Stream stream = current_stream(device);
+  const Pieces pieces = pieces_of(lines);
+  if (pieces.count == 1) return launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results);
+  const Lines states = lines_along({lines.count, pieces.count}, 1);
+  const Tensor room =
+      workspace(lines.count * pieces.count * static_cast<std::int64_t>(sizeof(LineState<C>)), device);
+  auto* const partial = static_cast<LineState<C>*>(room.raw_data());
+  launch(&piece_state_kernel<C>, pieces.grid(lines), stream, scores, pieces, partial);
+  launch(&join_pieces_kernel<C>, grid_of(states), stream, scores, states, partial, results);
+}
+
+/** The sum or mean of all losses, of pieces first where there are many. */
+template <class C> void put_total(std::int64_t count, const Results<C>& results, Device device) {
+  constexpr std::int64_t kOfOneBlock = 8 * kSpreadThreads, kPiece = 2 * kSpreadThreads;
+  const runtime::Stream stream = current_stream(device);
+  const Grid one{.blocks = 1, .threads = kSpreadThreads};
+  if (count <= kOfOneBlock)
+    return launch(&total_loss_kernel<C>, one, stream, count, results.losses, results.weights, results);
+  const std::int64_t pieces = blocks_for(count, kPiece);
+  const Tensor room = workspace(2 * pieces * static_cast<std::int64_t>(sizeof(C)), device);
+  C* const losses = static_cast<C*>(room.raw_data());
+  launch(&partial_loss_kernel<C>, {.blocks = pieces, .threads = kSpreadThreads}, stream, count, kPiece,
+         results, losses, losses + pieces);
+  launch(&total_loss_kernel<C>, one, stream, pieces, losses, losses + pieces, results);
+}
+
 void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   Held held(in[0], in[1], in[2], attrs);
   const Device device = in[0].device();
@@ -189,19 +321,21 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
     const Results<C> results{out[1].template data<C>(), losses,         losses + count, Array(out[0]),
                              out[2].template data<C>(), attrs.reduction};
     const Lines& lines = held.scores.lines;
-    if (lines.blocks() <= kFewBlocks)
+    if (are_few(lines))
       return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
                     held.scores, lines.blocks(), results);
-    launch(&line_loss_kernel<C>, grid_of(lines), stream, held.scores, results);
-    launch(&total_loss_kernel<C>, {.blocks = 1, .threads = kSpreadThreads}, stream, count, results);
+    put_line_losses(held.scores, results, device);
+    if (attrs.reduction != Reduction::none) put_total(count, results, device);
   });
 }
 
 void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& attrs) {
   const Held held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
+  const Lines& lines = held.scores.lines;
+  const Pieces pieces = pieces_of(lines);
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&backward_kernel<C>, grid_of(held.scores.lines), current_stream(in[1].device()), held.scores,
+    launch(&backward_kernel<C>, pieces.grid(lines), current_stream(in[1].device()), held.scores, pieces,
            Array(g), attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]), Array(out[0]));
   });
 }

@@ -1,15 +1,19 @@
 // The CUDA kernels of layer_norm, rms_norm and their gradient.
 #include "../../tensor/ops/layer_norm.h"
 
+#include <algorithm>
+
+#include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
 #include "../attach.h"
-#include "lines.h"
+#include "line_piece.h"
 #include "row.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
+using cpu_kernels::GradientSums;
 using cpu_kernels::Moments;
 using cpu_kernels::Plus;
 
@@ -52,53 +56,174 @@ __global__ void __launch_bounds__(kSpreadThreads) row_norm_kernel(const __grid_c
   });
 }
 
+// ---- gradients ----------------------------------------------------------------------------------
+//
+// gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, gw = g * weight, xh the normalised x;
+// without the first mean for rms_norm. The gradients of weight and bias are sums over the rows: of
+// chunks of rows first, then of the chunks, in an order that follows from the shape alone.
+
 struct RowNormBackward {
   Lines rows;
-  Array g, x, weight, mean, rstd, gx, gw, gb;
+  Array g, x, weight, mean, rstd, gx;
 };
 
-/** The normalised element. */
-template <class C>
-__device__ C normalised(const RowNormBackward& norm, std::int64_t place, std::int64_t row) {
-  return (norm.x.load<C>(place) - norm.mean.load_or(row, C(0))) * norm.rstd.load<C>(row);
-}
+/** What a row's elements share. */
+template <class C> struct RowStatistics {
+  C mean, rstd;
+  __device__ RowStatistics(const RowNormBackward& norm, const LineWalk& walk)
+      : mean(walk.has_line ? norm.mean.load_or(walk.line, C(0)) : C(0)),
+        rstd(walk.has_line ? norm.rstd.load<C>(walk.line) : C(0)) {}
+  __device__ C normalised(C x) const { return (x - mean) * rstd; }
+  /** `sums` are those of gw and gw * xh over the row. */
+  __device__ C gradient(C gw, C xh, const GradientSums<C>& sums, const RowNormBackward& norm) const {
+    const C count = static_cast<C>(norm.rows.length), centre = norm.mean.data ? sums.g / count : C(0);
+    return rstd * (gw - centre - xh * (sums.gx / count));
+  }
+};
 
-/** gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, gw = g * weight, xh the normalised x; without the first mean for rms_norm. */
+/** The gradient of x alone. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     row_norm_backward_kernel(const __grid_constant__ RowNormBackward norm) {
-  MZ_SHARED(C, room, kSpreadThreads);
+  MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const LineWalk walk(norm.rows);
-  const C count = static_cast<C>(norm.rows.length);
+  const RowStatistics<C> row(norm, walk);
   const auto weighted = [&](std::int64_t place, std::int64_t i) {
     return norm.g.load<C>(place) * norm.weight.load_or(i, C(1));
   };
-  const C along = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t i) {
-    return weighted(place, i) * normalised<C>(norm, place, walk.line);
-  }) / count;
-  const C offset = walk.fold(room, C(0), Plus{}, weighted) / count;
+  const auto normalised = [&](std::int64_t place) { return row.normalised(norm.x.load<C>(place)); };
+  const auto terms = [&](std::int64_t place, std::int64_t i) -> GradientSums<C> {
+    const C gw = weighted(place, i);
+    return {gw, gw * normalised(place)};
+  };
+  const GradientSums<C> sums = walk.fold(room, GradientSums<C>{}, Plus{}, terms);
   walk.for_each([&](std::int64_t place, std::int64_t i) {
-    const C centre = norm.mean.data ? offset : C(0);
-    const C gx = weighted(place, i) - centre - normalised<C>(norm, place, walk.line) * along;
-    norm.gx.store<C>(place, norm.rstd.load<C>(walk.line) * gx);
+    norm.gx.store<C>(place, row.gradient(weighted(place, i), normalised(place), sums, norm));
   });
 }
 
-/** Gradients of weight and bias: sums over the rows, the lines here being the columns. */
+/** Elements of a row that a thread keeps in registers. */
+constexpr int kKept = 4;
+
+/** The gradient of x for a chunk of rows, and the chunk's sums behind the gradients of weight and
+ *  bias: a thread has the same columns in every row. A block takes `turns` rows for each of its
+ *  lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    affine_backward_kernel(const __grid_constant__ RowNormBackward norm,
-                           const __grid_constant__ Lines columns) {
-  MZ_SHARED(C, room, kSpreadThreads);
-  const LineWalk walk(columns);
-  const C gw = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t row) {
-    return norm.g.load<C>(place) * normalised<C>(norm, place, row);
-  });
-  const C gb =
-      walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t) { return norm.g.load<C>(place); });
+    fused_backward_kernel(const __grid_constant__ RowNormBackward norm, std::int64_t turns,
+                          GradientSums<C>* partial) {
+  MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
+  const Lines& rows = norm.rows;
+  const Role at = role_in(rows.spread);
+  C weight[kKept];
+  GradientSums<C> sums[kKept];
+#pragma unroll
+  for (int j = 0; j < kKept; ++j) {
+    const std::int64_t i = at.part + j * rows.spread.parts;
+    weight[j] = i < rows.length ? norm.weight.load_or(i, C(1)) : C(0);
+  }
+  const std::int64_t first = blockIdx.x * turns;
+  for (std::int64_t turn = 0; turn < turns && (first + turn) * rows.spread.slots < rows.count; ++turn) {
+    const LineWalk walk(rows, first + turn);
+    const RowStatistics<C> row(norm, walk);
+    C gw[kKept], xh[kKept];
+    GradientSums<C> own;
+#pragma unroll
+    for (int j = 0; j < kKept; ++j) {
+      const std::int64_t i = at.part + j * rows.spread.parts;
+      const bool has = walk.has_line && i < rows.length;
+      const C g = has ? norm.g.load<C>(walk.base + i) : C(0);
+      xh[j] = has ? row.normalised(norm.x.load<C>(walk.base + i)) : C(0);
+      gw[j] = g * weight[j];
+      own = own + GradientSums<C>{gw[j], gw[j] * xh[j]};
+      sums[j] = sums[j] + GradientSums<C>{g, g * xh[j]};
+    }
+    own = joined(rows.spread, at, room, own, Plus{});
+#pragma unroll
+    for (int j = 0; j < kKept; ++j) {
+      const std::int64_t i = at.part + j * rows.spread.parts;
+      if (walk.has_line && i < rows.length)
+        norm.gx.store<C>(walk.base + i, row.gradient(gw[j], xh[j], own, norm));
+    }
+  }
+  const Spread columns{.slots = rows.spread.parts, .parts = rows.spread.slots, .across = true};
+#pragma unroll
+  for (int j = 0; j < kKept; ++j) {
+    const std::int64_t i = at.part + j * rows.spread.parts;
+    const GradientSums<C> sum = joined(columns, role_in(columns), room, sums[j], Plus{});
+    if (at.slot == 0 && i < rows.length) partial[blockIdx.x * rows.length + i] = sum;
+  }
+}
+
+/** The sums of a chunk of rows alone. The lines are the columns here. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    affine_sums_kernel(const __grid_constant__ RowNormBackward norm, const __grid_constant__ Lines columns,
+                       const Pieces chunks, GradientSums<C>* partial) {
+  MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
+  const Role at = role_in(columns.spread);
+  const auto count = static_cast<unsigned>(chunks.count);
+  const std::int64_t chunk = blockIdx.x % count, begin = chunk * chunks.length,
+                     column = std::int64_t{blockIdx.x / count} * columns.spread.slots + at.slot;
+  const bool has_column = column < columns.count;
+  GradientSums<C> sums;
+  for (std::int64_t i = at.part; has_column && i < chunks.length && begin + i < columns.length;
+       i += columns.spread.parts) {
+    const std::int64_t row = begin + i, place = row * columns.count + column;
+    const C g = norm.g.load<C>(place), mean = norm.mean.load_or(row, C(0));
+    sums = sums + GradientSums<C>{g, g * ((norm.x.load<C>(place) - mean) * norm.rstd.load<C>(row))};
+  }
+  sums = joined(columns.spread, at, room, sums, Plus{});
+  if (has_column && at.part == 0) partial[chunk * columns.count + column] = sums;
+}
+
+/** Gradients of weight and bias: the sums of all chunks, whose lines are the columns. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial, C* gw, C* gb) {
+  MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
+  const LineWalk walk(chunks);
+  const GradientSums<C> sums = walk.fold(room, GradientSums<C>{}, Plus{},
+                                         [&](std::int64_t place, std::int64_t) { return partial[place]; });
   if (!walk.is_first()) return;
-  norm.gw.store<C>(walk.line, gw);
-  norm.gb.store<C>(walk.line, gb);
+  gw[walk.line] = sums.gx;
+  gb[walk.line] = sums.g;
+}
+
+/** Turns of the fused kernel's blocks. */
+Pieces turns_of(const Lines& rows) {
+  constexpr std::int64_t kLeast = 4;  // worth the chunk's sums, which are written and read again
+  return {rows.blocks(), std::max(kLeast, blocks_for(rows.blocks(), kPlenty))};
+}
+
+/** Rows of the chunks that columns are summed in. */
+Pieces chunks_of(const Lines& columns) {
+  constexpr std::int64_t kLeast = 64;
+  const std::int64_t most = blocks_for(kPlenty, std::max<std::int64_t>(1, columns.blocks()));
+  return {columns.length, std::max(kLeast, blocks_for(columns.length, most))};
+}
+
+template <class C> void backward_of_all(const RowNormBackward& norm, Device device, Outputs out) {
+  const Lines& rows = norm.rows;
+  const Lines columns = lines_along({rows.count, rows.length}, 0);
+  const bool fits = rows.length <= kKept * std::int64_t{rows.spread.parts};
+  const Pieces pieces = fits ? turns_of(rows) : chunks_of(columns);
+  const Tensor room =
+      workspace(pieces.count * rows.length * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
+  auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
+  const runtime::Stream stream = current_stream(device);
+  if (fits) {
+    launch(&fused_backward_kernel<C>, {.blocks = pieces.count, .threads = rows.spread.threads()}, stream,
+           norm, pieces.length, partial);
+  } else {
+    launch(&row_norm_backward_kernel<C>, grid_of(rows), stream, norm);
+    launch(&affine_sums_kernel<C>, pieces.grid(columns), stream, norm, columns, pieces, partial);
+  }
+  Lines chunks = lines_along({pieces.count, rows.length}, 0);
+  // There are many chunks for each column: few columns to a block, side by side in whole sectors.
+  chunks.spread = {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
+  launch(&join_affine_kernel<C>, grid_of(chunks), stream, chunks, partial, out[1].template data<C>(),
+         out[2].template data<C>());
 }
 
 template <bool centred>
@@ -127,18 +252,21 @@ void rms_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   forward<false>(in[0], in[1], {}, out[0], {}, out[1], attrs);
 }
 
-void backward(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
+void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
   const Tensor weight = row_major(in[2]);
   const Tensor mean = row_major(in[3]);
-  const Lines rows = trailing_lines(x.shape(), attrs.dims.rank());
-  const RowNormBackward norm{rows,        Array(g),      Array(x),      Array(weight), Array(mean),
-                             Array(rstd), Array(out[0]), Array(out[1]), Array(out[2])};
-  const Lines columns = lines_along({rows.count, rows.length}, 0);
-  const runtime::Stream stream = current_stream(x.device());
+  const RowNormBackward norm{trailing_lines(x.shape(), attrs.dims.rank()),
+                             Array(g),
+                             Array(x),
+                             Array(weight),
+                             Array(mean),
+                             Array(rstd),
+                             Array(out[0])};
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    if (x.numel() > 0) launch(&row_norm_backward_kernel<C>, grid_of(rows), stream, norm);
-    launch(&affine_backward_kernel<C>, grid_of(columns), stream, norm, columns);
+    if (attrs.wants_affine) return backward_of_all<C>(norm, x.device(), out);
+    if (x.numel() > 0)
+      launch(&row_norm_backward_kernel<C>, grid_of(norm.rows), current_stream(x.device()), norm);
   });
 }
 

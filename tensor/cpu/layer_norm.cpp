@@ -117,7 +117,8 @@ void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bia
   parallel_chunks(rows.count, rows.per_panel(), panel, 0.6 * static_cast<double>(n));
 }
 
-/** The gradients of a group of rows: dx row by row, and this group's share of those of weight and bias. */
+/** The gradients of a group of rows: dx row by row, and this group's share of those of weight and
+ *  bias, where they are wanted. */
 template <class C> struct RowGradients {
   std::int64_t n;
   const C *w, *mean, *rstd;
@@ -134,15 +135,17 @@ template <class C> struct RowGradients {
     const C count = static_cast<C>(n);
     const C along = row_sum(product, n) / count, offset = mean ? row_sum(gw, n) / count : C(0);
     MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = s * (gw[i] - offset - xh[i] * along);
+    if (!dw) return;
+    MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < n; ++i) {
-      dx[i] = s * (gw[i] - offset - xh[i] * along);
       dw[i] += g[i] * xh[i];
       db[i] += g[i];
     }
   }
 };
 
-template <class C> void backward_rows(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
+template <class C> void backward_rows(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
   const Tensor mean = row_major(in[3]);
   const Rows rows(x, attrs.dims);
@@ -154,11 +157,12 @@ template <class C> void backward_rows(Inputs in, Outputs out, const op::RowNormA
   const BlockWriter<C> writer(out[0]);
   const std::int64_t rows_per_group = rows.per_group();
   const std::int64_t groups = std::max<std::int64_t>(1, (rows.count + rows_per_group - 1) / rows_per_group);
-  const auto sums = std::make_unique<C[]>(static_cast<std::size_t>(groups * 2 * n));
+  const auto sums = std::make_unique<C[]>(attrs.wants_affine ? static_cast<std::size_t>(groups * 2 * n) : 0);
   const auto group = [&](std::int64_t k) {
     Scratch<C> scratch(6 * n);
     C* room = scratch.data();
-    C *dw = sums.get() + k * 2 * n, *db = dw + n;
+    C *dw = nullptr, *db = nullptr;
+    if (attrs.wants_affine) dw = sums.get() + k * 2 * n, db = dw + n;
     for (std::int64_t r = k * rows_per_group; r < std::min(rows.count, (k + 1) * rows_per_group); ++r) {
       const C* gv = g_reader.read(r * n, n, room);
       const C* xv = x_reader.read(r * n, n, room + n);
@@ -168,6 +172,7 @@ template <class C> void backward_rows(Inputs in, Outputs out, const op::RowNormA
     }
   };
   parallel_for(groups, group, 1.0 * static_cast<double>(rows.count * n));
+  if (!attrs.wants_affine) return;
   for (std::int64_t step = 1; step < groups; step *= 2)
     for (std::int64_t k = 0; k + step < groups; k += 2 * step)
       for (std::int64_t i = 0; i < 2 * n; ++i)

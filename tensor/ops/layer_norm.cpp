@@ -36,7 +36,7 @@ OutSpecs LayerNorm::infer(Inputs in, const Attrs& attrs) {
 }
 
 OutSpecs LayerNormBackward::infer(Inputs in, const Attrs& attrs) {
-  const OutSpec affine{attrs.dims, compute_dtype(in[1].dtype())};
+  const OutSpec affine{attrs.wants_affine ? attrs.dims : Shape{0}, compute_dtype(in[1].dtype())};
   return {{in[1].shape(), in[1].dtype()}, affine, affine};
 }
 

@@ -28,7 +28,8 @@ struct LayerNorm {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, x, weight, mean, rstd (no mean: that of rms_norm); results the gradients of x, weight and bias. */
+/** Operands g, x, weight, mean, rstd (no mean: that of rms_norm); results the gradients of x,
+ *  weight and bias, the latter two empty where they are not wanted. */
 struct LayerNormBackward {
   static constexpr OpTraits traits{.name = "layer_norm_backward",
                                    .precision = Precision::match,
@@ -36,7 +37,9 @@ struct LayerNormBackward {
                                    .outputs = 3,
                                    .differentiable = false,
                                    .internal = true};
-  using Attrs = RowNormAttrs;
+  struct Attrs : RowNormAttrs {
+    bool wants_affine = true;
+  };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };

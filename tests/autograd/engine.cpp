@@ -217,6 +217,78 @@ TEST_CASE("a write through a view is differentiable as often as what it writes",
   CHECK(values(third)[3] == Approx(24 * 0.25));
 }
 
+TEST_CASE("the gradients of parts of a tensor share one buffer", "[engine]") {
+  constexpr std::int64_t kParts = 8, kSize = 1 << 15;
+  const Tensor x = ones({kParts, kSize}, {.requires_grad = true});
+  const auto loss = [&](const auto& part) {
+    Tensor total = sum(part(0));
+    for (std::int64_t i = 1; i < kParts; ++i) total = total + sum(part(i) * static_cast<double>(i + 1));
+    return total;
+  };
+  const auto check = [&](const auto& part) {
+    x.set_grad(Tensor{});
+    const Tensor y = loss(part);
+    reset_peak_memory();
+    const std::int64_t before = memory_stats().total.current;
+    y.backward();
+    const auto whole = static_cast<double>(x.numel()) * sizeof(float);
+    CHECK(static_cast<double>(memory_stats().total.peak - before) < 1.6 * whole);
+    for (std::int64_t i = 0; i < kParts; ++i)
+      CHECK(x.grad()[i][kSize - 1].item<double>() == static_cast<double>(i + 1));
+  };
+  check([&](std::int64_t i) { return x.select(0, i); });
+  check([&](std::int64_t i) { return x.slice(0, i, i + 1); });
+}
+
+TEST_CASE("parts that overlap each other and the whole add up", "[engine]") {
+  manual_seed(4);
+  for (const DType dtype : {f32, bf16}) {
+    const Tensor x = randn({4, 6}).to(dtype).requires_grad_();
+    const auto loss = [&](const Tensor& base) {
+      const Tensor of_parts = sum(base.slice(0, 0, 3) * base.slice(0, 1, 4)) +
+                              sum(square(base.slice(1, 0, 6, 2)) * base.slice(1, 1, 6, 2)) +
+                              sum(base.select(1, 5) * 3) + sum(square(base.diagonal()));
+      return of_parts + sum(square(base)) + sum(base.select(0, 1) * base.t().select(1, 2));
+    };
+    for (const bool is_leaf : {true, false}) {
+      const auto gradient = [&](bool create_graph) {
+        const Tensor y = loss(is_leaf ? x : x * 2);
+        return values(grad(y, x, {.create_graph = create_graph}));
+      };
+      CHECK(gradient(false) == gradient(true));  // which makes each gradient and adds them
+    }
+  }
+  const Tensor z = randn({3, 4}, {.dtype = f64, .requires_grad = true});
+  const auto twice = [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{in[0].select(0, 0) * in[0].select(0, 1) * in[0].slice(0, 1, 3)};
+  };
+  CHECK(gradgradcheck(twice, {z}));
+}
+
+TEST_CASE("a gradient that was passed in is not written to by those of parts", "[engine]") {
+  const Tensor x = leaf({1, 2, 3}), y = x * 1;
+  const Tensor g = tensor({1, 1, 1}, {.dtype = f64}), of_part = tensor({5}, {.dtype = f64});
+  const std::vector<Tensor> outputs{y, y.slice(0, 1, 2)};
+  backward(outputs, std::vector{g, of_part});
+  CHECK(values(g) == std::vector<double>{1, 1, 1});
+  CHECK(values(x.grad()) == std::vector<double>{1, 6, 1});
+}
+
+TEST_CASE("a trace sees the whole gradient of a part", "[engine]") {
+  struct Shapes final : TraceHook {
+    std::vector<Shape> seen;
+    void trace(const OpRow&, Inputs, Outputs) override {}
+    void leave_backward(const OpRow& row, Inputs, Inputs gradients) override {
+      if (row.traits.name == "select") seen.push_back(gradients[0].shape());
+    }
+  } shapes;
+  const Tensor x = leaf({1, 2}).reshape({2, 1}), y = sum(x[0]) + sum(x[1]);
+  thread_hooks().trace = &shapes;
+  y.backward();
+  thread_hooks().trace = nullptr;
+  CHECK(shapes.seen == std::vector<Shape>{{2, 1}, {2, 1}});
+}
+
 TEST_CASE("hooks see and replace gradients", "[engine]") {
   const Tensor x = leaf({1, 2});
   const Tensor y = x * 3;

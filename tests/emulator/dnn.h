@@ -26,5 +26,7 @@ enum class AttentionFault : std::uint8_t {
   fails,   // with an error
 };
 MZ_API void set_attention_fault(AttentionFault fault);
+/** See gpu::dnn::most_score_gradients. */
+MZ_API void set_most_score_gradients(std::int64_t bytes);
 
 }  // namespace mezzo::emulator

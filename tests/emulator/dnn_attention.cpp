@@ -18,6 +18,7 @@ using Wanted = Attention::Wanted;
 using Numbers = std::vector<float>;
 
 AttentionFault fault = AttentionFault::none;
+std::int64_t most_bytes = std::int64_t{256} << 20;
 
 void require(bool holds, const char* what) {
   if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
@@ -186,15 +187,20 @@ void compute(const Attention& a) {
 bool attend(const Attention& a, Device, runtime::Stream stream) {
   check(a);
   if (!emulator::has_dnn()) return false;
+  if (a.wanted == Wanted::gradients && 2 * a.entries * a.heads * a.queries * a.keys > most_score_gradients())
+    return false;
   require(fault != AttentionFault::fails, "as the test wants it");
   emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
   return true;
 }
+
+std::int64_t most_score_gradients() { return most_bytes; }
 
 }  // namespace mezzo::gpu::dnn
 
 namespace mezzo::emulator {
 
 void set_attention_fault(AttentionFault fault) { gpu::dnn::fault = fault; }
+void set_most_score_gradients(std::int64_t bytes) { gpu::dnn::most_bytes = bytes; }
 
 }  // namespace mezzo::emulator

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fiber.h"
+#include "fill.h"
 
 namespace mezzo::emulator {
 
@@ -344,6 +345,10 @@ void set_schedule(Schedule schedule) { Executor::executor().set_schedule(schedul
 
 void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_bytes, void (*body)(void*),
               void* argument) {
+  const void* kernel = *static_cast<void* const*>(argument);  // what launch() calls begins with it
+  log_fill(kernel, std::int64_t{grid_size.x} * grid_size.y * grid_size.z,
+           std::int64_t{block_size.x} * block_size.y * block_size.z);
+  if (DryRun::is_on()) return;
   Executor::executor().run(grid_size, block_size, dynamic_shared_bytes, body, argument);
 }
 

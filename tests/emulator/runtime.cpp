@@ -11,6 +11,7 @@
 #include "capability.h"
 #include "counters.h"
 #include "cuda.h"
+#include "fill.h"
 #include "memory.h"
 #include "streams.h"
 
@@ -88,7 +89,7 @@ void submit(WorkName name, std::function<void()> work) {
   do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
     if (open_log) open_log->names.push_back(text_of(name));
-    work();
+    if (name.line != 0 || !DryRun::is_on()) work();  // a kernel's launch logs it
   });
 }
 
@@ -137,12 +138,12 @@ void* allocate_pinned(std::size_t bytes, Place) {
 }
 void deallocate_pinned(void* block) noexcept { give_pinned(block); }
 
-// Work that is late still needs what is in its blocks.
+// Work that is late still needs what is in its blocks, and a dry run touches none.
 void block_cached(void* block, std::size_t block_bytes) noexcept {
-  if (!LateWork::is_wanted()) mark_unused(block, block_bytes);
+  if (!LateWork::is_wanted() && !DryRun::is_on()) mark_unused(block, block_bytes);
 }
 void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexcept {
-  if (LateWork::is_wanted())
+  if (LateWork::is_wanted() || DryRun::is_on())
     mark_used_as_is(block, block_bytes);
   else
     mark_used(block, block_bytes, bytes);
@@ -170,7 +171,10 @@ namespace {
 void copy_now(void* to, const void* from, std::size_t bytes) {
   ++counters().copies;
   const MemoryScope scope;
-  std::memcpy(to, from, bytes);
+  if (!DryRun::is_on() || bytes <= DryRun::kCopied)
+    std::memcpy(to, from, bytes);
+  else if (!is_device_memory(to))
+    std::memset(to, 0, bytes);
 }
 
 bool is_pageable(const void* address) { return !is_device_memory(address) && !is_pinned_memory(address); }

@@ -112,6 +112,47 @@ TEST_CASE("heads that share keys are served by cuDNN, their gradients by our own
   CHECK(is_own(served_by(uneven)));
 }
 
+TEST_CASE("gradients for which cuDNN lacks memory are computed in parts of the batch",
+          "[gpu][attention][dnn]") {
+  struct Memory {
+    explicit Memory(std::int64_t bytes) { emulator::set_most_score_gradients(bytes); }
+    ~Memory() { emulator::set_most_score_gradients(std::int64_t{256} << 20); }
+  };
+  manual_seed(18);
+  constexpr std::int64_t kEntry = 2 * 3 * 12 * 12;  // bytes of the gradients of an entry's scores
+  const Call call = drawn_call({5, 3}, {12, 12, 16, 8});
+  Call across = call;
+  across.layout = heads_beside_each_other;
+  std::vector<Tensor> whole;
+  {
+    const Memory memory(5 * kEntry);
+    CHECK(served_by(call) == kBoth);
+    whole = results(call, f16, kDevice);
+  }
+  for (const auto& [entries, served] : {std::pair{4, kBoth + "library "},             // of 3 and 2
+                                        std::pair{3, kBoth + "library "},             // of 3 and 2
+                                        std::pair{2, kBoth + "library library "}}) {  // of 2, 2 and 1
+    INFO(entries);
+    const Memory memory(entries * kEntry);
+    CHECK(served_by(call) == served);
+    CHECK(served_by(across) == served);
+    check_numbers(across, f16);
+    const std::vector<Tensor> parts = results(call, f16, kDevice);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
+  }
+  {
+    const Memory memory(kEntry - 1);  // not even one
+    CHECK(served_by(call).rfind(kForward, 0) == 0);
+    check_numbers(call, f16);
+  }
+  // A second part whose logarithms would begin between pieces of 16 bytes.
+  const Memory memory(2 * 3 * 5 * 12);
+  const Call odd = drawn_call({3, 3}, {5, 12, 16, 8});
+  CHECK(served_by(odd).rfind(kForward, 0) == 0);
+  check_numbers(odd, f16);
+}
+
 TEST_CASE("what cuDNN cannot do, or not as we do it, is left to our own kernels", "[gpu][attention][dnn]") {
   manual_seed(13);
   const Sizes s{10, 12, 16, 8};

@@ -51,6 +51,18 @@ TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   CHECK(cost.synchronisations == 0);
 }
 
+TEST_CASE("gradients of parts are written into one tensor", "[gpu][counters]") {
+  const Tensor x = ones({3, 8, 5}, {.device = kDevice, .requires_grad = true});
+  const std::vector<Tensor> parts{x.select(0, 0), x.select(0, 1), x.select(0, 2)};
+  const Tensor g = ones({8, 5}, {.device = kDevice});
+  const std::vector<Tensor> incoming{g, g, g};
+  for (int warm = 0; warm < 2; ++warm) {
+    const emulator::Counters cost = cost_of([&] { grad(parts, {x}, {.retain_graph = true}, incoming); });
+    CHECK(cost.launches == 4);  // zeros, the first part, and two parts that are added in place
+    if (warm == 1) CHECK(cost.allocations == 0);
+  }
+}
+
 TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][counters]") {
   const Tensor x = ones({3, 4});
   const emulator::Counters there = cost_of([&] { x.to(kDevice); });

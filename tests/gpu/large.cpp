@@ -1,5 +1,6 @@
 // What the device computes beside what the CPU computes, values and gradients, where work is cut into many blocks: norms, windows, attention.
 #include <cmath>
+#include <limits>
 
 #include "alike.h"
 
@@ -27,6 +28,112 @@ TEST_CASE("statistics survive a first value far from the others", "[gpu][large]"
   const Tensor x = randn({4, 1, 2000});
   x.select(0, 0).select(0, 0).narrow(0, 0, 1).fill_(1e4);
   check_alike({x}, [](const std::vector<Tensor>& t) { return batch_norm(t[0], {.training = true}); });
+}
+
+TEST_CASE("norms of rows agree with the CPU's, with and without weights that learn", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(6);
+  // Rows of which a block has one, several, or a part; few and many of them.
+  for (const Shape& shape : {Shape{700, 33}, Shape{9, 1000}, Shape{4500, 2}, Shape{530, 257},
+                             Shape{150, 1500}, Shape{3, 1025}, Shape{2, 5, 4, 3}, Shape{1, 1}}) {
+    INFO(str(shape));
+    Shape dims;
+    for (int i = 1; i < shape.rank(); ++i) dims.push_back(shape[i]);
+    const Tensor x = randn(shape) + 1, w = randn(dims), b = randn(dims);
+    check_alike({x, w, b}, [&](const std::vector<Tensor>& t) {
+      return layer_norm(t[0], dims, {.weight = t[1], .bias = t[2]});
+    });
+    check_alike({x, w}, [&](const std::vector<Tensor>& t) {
+      return layer_norm(t[0], dims, {.weight = t[1], .bias = t[1].detach()});
+    });
+    check_alike({x, b}, [&](const std::vector<Tensor>& t) {
+      return layer_norm(t[0], dims, {.weight = t[1].detach(), .bias = t[1]});
+    });
+    check_alike({x}, [&](const std::vector<Tensor>& t) {
+      return layer_norm(t[0], dims, {.weight = w.to(t[0].device())});
+    });
+    check_alike({x, w}, [&](const std::vector<Tensor>& t) { return rms_norm(t[0], dims, {.weight = t[1]}); });
+    check_alike({x}, [&](const std::vector<Tensor>& t) { return rms_norm(t[0], dims); });
+  }
+}
+
+TEST_CASE("gradients of norms of rows have the same bits every time", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(7);
+  for (const DType dtype : {f32, bf16})
+    for (const Shape& shape : {Shape{1100, 96}, Shape{300, 1100}}) {
+      const std::vector<Tensor> operands{randn(shape).to(dtype), randn({shape[1]}), randn({shape[1]})};
+      const auto norm = [&](const std::vector<Tensor>& t) {
+        return layer_norm(t[0], {shape[1]}, {.weight = t[1], .bias = t[2]});
+      };
+      const std::vector<Tensor> first = results_on(kDevice, operands, norm);
+      for (int run = 0; run < 3; ++run) {
+        const std::vector<Tensor> again = results_on(kDevice, operands, norm);
+        for (std::size_t i = 0; i < first.size(); ++i)
+          CHECK(again[i].to_vector<double>() == first[i].to_vector<double>());
+      }
+    }
+}
+
+namespace {
+
+/** Classes of targets by turns, every seventh the one that is ignored. */
+Tensor targets_of(const Shape& x) {
+  Shape shape{x[0]};
+  for (int i = 2; i < x.rank(); ++i) shape.push_back(x[i]);
+  std::vector<double> classes;
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
+    classes.push_back(i % 7 == 6 ? -100 : static_cast<double>(i * 37 % x[1]));
+  return tensor(classes, shape, {.dtype = i64});
+}
+
+}  // namespace
+
+TEST_CASE("cross entropy of few long lines and of many short ones agrees with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(8);
+  for (const Shape& shape :
+       {Shape{16, 5003}, Shape{1, 9000}, Shape{2, 4099, 3}, Shape{5000, 7}, Shape{40, 300}, Shape{3, 4}}) {
+    INFO(str(shape));
+    const Tensor x = randn(shape) * 3, target = targets_of(shape), weight = rand({shape[1]}) + 0.5;
+    for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+      for (const double smoothing : {0.0, 0.1})
+        for (const bool weighs : {false, true})
+          check_alike({x}, [&](const std::vector<Tensor>& t) {
+            const Device device = t[0].device();
+            return cross_entropy(t[0], target.to(device),
+                                 {.weight = weighs ? weight.to(device) : Tensor{},
+                                  .reduction = reduction,
+                                  .label_smoothing = smoothing});
+          });
+  }
+}
+
+TEST_CASE("classes that are ruled out, infinities and nan show in cross entropy of long lines",
+          "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(9);
+  const auto loss_of = [](const Tensor& x, Device device) {
+    const Tensor on = x.to(device).requires_grad_();
+    const Tensor y = cross_entropy(on, zeros({x.size(0)}, {.dtype = i64, .device = device}),
+                                   {.reduction = Reduction::none});
+    return std::pair{y.detach().to(cpu), grad(sum(y), on).to(cpu)};
+  };
+  const Tensor x = randn({5, 8000});
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  x.select(0, 0).narrow(0, 2000, 6000).fill_(-kInf);  // pieces of nothing else
+  x.select(0, 1).fill_(-kInf);
+  x.select(0, 2).narrow(0, 5000, 1).fill_(kInf);
+  x.select(0, 3).narrow(0, 7000, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+  const auto [loss, gradient] = loss_of(x, kDevice);
+  const auto [expected, slope] = loss_of(x, cpu);
+  CHECK(isfinite(loss).to_vector<double>() == isfinite(expected).to_vector<double>());
+  CHECK(isfinite(loss).to_vector<double>() == std::vector<double>{1, 0, 0, 0, 1});
+  CHECK(isfinite(gradient).to_vector<double>() == isfinite(slope).to_vector<double>());
+  for (const std::int64_t line : {0, 4}) {
+    CHECK(distance(loss[line], expected[line]) < 1e-5);
+    CHECK(distance(gradient[line], slope[line]) < 1e-5);
+  }
 }
 
 TEST_CASE("pooling with windows of any overlap agrees with the CPU's", "[gpu][large]") {

@@ -1,0 +1,206 @@
+// Whether the kernels of training steps fill a GPU: their grids at sizes that are trained in
+// practice, by dry runs. Calls of cuBLASLt and cuDNN are not part of it.
+#include <mezzo.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../../samples/nets/char_gpt.h"
+#include "../../samples/nets/lenet.h"
+#include "../../samples/nets/mlp.h"
+#include "../../samples/nets/resnet.h"
+#include "../emulator/fill.h"
+#include "../emulator/memory.h"
+#include "../support/catch.h"
+#include "attention.h"
+
+using namespace mezzo;
+using attention::kDevice;
+using emulator::Launch;
+
+namespace {
+
+/** With fewer, multiprocessors are idle or have one block alone. */
+constexpr std::int64_t kEnoughBlocks = 2 * emulator::kMultiprocessors;
+
+/** A dry run on a device that is larger than the host, until the end of the scope. */
+struct LargeDryRun {
+  LargeDryRun() {
+    empty_cache(kDevice);
+    emulator::set_memory_size(std::size_t{60} << 30);
+  }
+  ~LargeDryRun() {
+    empty_cache(kDevice);
+    emulator::set_memory_size(std::size_t{16} << 30);
+  }
+  LargeDryRun(const LargeDryRun&) = delete;
+  LargeDryRun& operator=(const LargeDryRun&) = delete;
+
+  emulator::DryRun dry;
+  attention::OwnKernels own;  // a dry run proves no answer of the library's
+};
+
+using Loss = std::function<Tensor(const Tensor& y, const Tensor& target)>;
+
+/** The second training step of a net at O2. */
+template <class Net>
+std::vector<Launch> step_of(const Net& net, const Tensor& x, const Tensor& target, const Loss& loss) {
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
+  const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
+  const auto step = [&] {
+    optimizer.zero_grad();
+    amp::scale_loss(loss(net(x), target), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+    amp::step_deferred(optimizer);
+  };
+  step();
+  const emulator::FillLog log;
+  step();
+  return log.launches;
+}
+
+Tensor classes(const Shape& shape) { return zeros(shape, {.dtype = i64, .device = kDevice}); }
+Tensor entropy(const Tensor& y, const Tensor& target) { return cross_entropy(y, target); }
+Tensor entropy_of_characters(const Tensor& y, const Tensor& target) {
+  return cross_entropy(y.flatten(0, 1), target.flatten());
+}
+
+std::vector<Launch> gpt_step(const samples::CharGptOptions& options, std::int64_t batch) {
+  const Tensor x = classes({batch, options.block});
+  return step_of(samples::CharGpt(options), x, x, entropy_of_characters);
+}
+
+std::vector<Launch> resnet_step(MemoryFormat format) {
+  const samples::ResNet net({.depth = 50, .small_images = false, .classes = 1000});
+  net.to(format);
+  return step_of(net, zeros({256, 3, 224, 224}, {.device = kDevice}).to(format), classes({256}), entropy);
+}
+
+template <class Net> std::vector<Launch> digits_step(const Net& net, std::int64_t batch) {
+  return step_of(net, zeros({batch, 1, 28, 28}, {.device = kDevice}), classes({batch}), entropy);
+}
+
+/** A kernel whose work in these nets is too small to fill a GPU. */
+struct Small {
+  const char* kernel;
+  std::int64_t blocks;  // the most that are too few
+  const char* reason;
+};
+constexpr Small kSmall[] = {
+    {"axpby_kernel", 141, "what tensors fit a launch's arguments: 141 chunks of 4,096 elements"},
+    {"backward_kernel", 256, "of cross entropy: 1,024 lines of 10 classes, 256 of 1,000"},
+    {"copy_kernel", 196, "8 elements to a thread: biases and weights of single layers"},
+    {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
+    {"forward_kernel", 256, "elementwise, 8 elements to a thread: at most 524,288"},
+    {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
+    {"line_loss_kernel", 256, "1,024 lines of 10 classes, 16 to a block; 256 of 1,000"},
+    {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
+    {"name_kernel", 64, "16,384 indices of an embedding"},
+    {"partial_loss_kernel", 32, "sums 16,384 losses"},
+    {"scale_kernel", 1, "one loss scale"},
+    {"scan_kernel", 24, "places among 16,384 sorted indices"},
+    {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
+    {"update_kernel", 188, "what tensors fit a launch's arguments: 188 chunks of 4,096 elements"},
+    {"whole_backward_kernel", 256, "256 channels with a block of 1,024 threads each"},
+    {"whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
+};
+
+/** Kernels with too few blocks, and the most that they had. */
+using TooFew = std::map<std::string, std::int64_t>;
+
+TooFew too_few(const std::vector<Launch>& launches) {
+  TooFew found;
+  for (const Launch& launch : launches)
+    if (launch.blocks < kEnoughBlocks) found[launch.kernel] = std::max(found[launch.kernel], launch.blocks);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a dry run logs the launches of what it does not do", "[gpu][fill]") {
+  const Tensor x = ones({3, 1000}, {.device = kDevice});
+  const emulator::FillLog log;
+  {
+    const emulator::DryRun dry;
+    mul_(x, 2.0);
+    softmax(x, 1);
+    matmul(x, x.t());  // the library's
+  }
+  CHECK(x.to_vector<double>() == std::vector<double>(3000, 1));
+  REQUIRE(log.launches.size() == 2);
+  CHECK(log.launches[0].kernel == "forward_kernel");
+  CHECK(log.launches[1].kernel == "softmax_kernel");
+  CHECK(log.launches[1].blocks == 3);
+  CHECK(log.launches[1].threads == 256);
+  CHECK(log.launches[1].resident_threads() == 256);  // on three of the multiprocessors
+  CHECK(Launch{"", 10000, 256}.resident_threads() == 2048);
+  CHECK(Launch{"", 10000, 32}.bytes_in_flight(16) == 32 * 32 * 16);
+}
+
+TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
+  manual_seed(1);
+  const LargeDryRun scope;
+  TooFew listed, most;
+  for (const Small& small : kSmall) listed[small.kernel] = small.blocks;
+  const auto check = [&](const char* net, const std::vector<Launch>& launches) {
+    INFO(net);
+    CHECK(launches.size() > 6);
+    for (const auto& [kernel, blocks] : too_few(launches)) {
+      INFO(kernel << " has " << blocks << " blocks");
+      CHECK(blocks <= listed[kernel]);
+      most[kernel] = std::max(most[kernel], blocks);
+    }
+  };
+  check("MLP", digits_step(samples::Mlp(4096), 512));
+  check("LeNet", digits_step(samples::LeNet(32), 1024));
+  check("char-GPT", gpt_step({}, 64));
+  check("GPT-2", gpt_step({.vocabulary = 50304, .block = 1024, .layers = 12, .heads = 12, .width = 768}, 16));
+  check("ResNet-50", resnet_step(MemoryFormat::channels_last));
+  check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous));
+  CHECK(most == listed);  // nothing is listed that is not so
+}
+
+TEST_CASE("cross entropy of few lines of many classes fills a GPU", "[gpu][fill]") {
+  const LargeDryRun scope;
+  for (const std::int64_t lines : {1, 16, 100}) {
+    INFO(lines);
+    const Tensor x = zeros({lines, 50304}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
+    const emulator::FillLog log;
+    cross_entropy(x, classes({lines})).backward();
+    std::int64_t large = 0;
+    for (const Launch& launch : log.launches) {
+      const bool reads_scores = launch.kernel == "piece_state_kernel" || launch.kernel == "backward_kernel";
+      // A block has at least 8 turns of 256 elements.
+      if (reads_scores) CHECK(launch.blocks >= std::min<std::int64_t>(kEnoughBlocks, lines * 50304 / 4096));
+      CHECK(launch.kernel != "few_lines_kernel");
+      CHECK(launch.kernel != "line_loss_kernel");
+      large += reads_scores ? 1 : 0;
+    }
+    CHECK(large == 2);
+  }
+}
+
+TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") {
+  const LargeDryRun scope;
+  for (const std::int64_t width : {64, 768, 1024, 1025, 4096, 16384}) {
+    INFO(width);
+    const Tensor x = zeros({8192, width}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
+    const nn::LayerNorm norm{width};
+    norm.to(kDevice);
+    const auto launches_of = [&](const std::vector<Tensor>& wanted) {
+      const Tensor y = norm(x), g = zeros_like(y);
+      const emulator::FillLog log;
+      grad(TensorList(y), wanted, {}, TensorList(g));
+      TooFew few = too_few(log.launches);
+      few.erase("join_affine_kernel");
+      CHECK(few.empty());
+      return log.launches.size();
+    };
+    CHECK(launches_of({x, norm.weight(), norm.bias()}) == (width <= 1024 ? 2 : 3));
+    norm.freeze();
+    CHECK(launches_of({x}) == 1);  // nobody wants the sums
+  }
+}
