@@ -8,6 +8,7 @@
 #include "device.h"
 #include "kernels/gemm.h"
 #include "kernels/row.h"
+#include "own_kernels.h"
 
 namespace mezzo::gpu {
 
@@ -58,6 +59,7 @@ bool is_bias(const ProductPlan& plan) {
 }
 
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
+  if (OwnKernels::active()) return false;
   const DType dtype = plan.a.dtype, result = plan.c.dtype;
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
   if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens) ||
