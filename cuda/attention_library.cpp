@@ -15,6 +15,7 @@
 #include "attention_heads.h"
 #include "device.h"
 #include "key.h"
+#include "own_kernels.h"
 
 namespace mezzo::gpu {
 
@@ -29,8 +30,8 @@ bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
   const auto fits = [](std::int64_t columns) {
     return columns > 0 && columns <= kWidestHeads && columns % kPiece == 0;
   };
-  return cudnn_sdp_enabled() && is_low(q.dtype()) && !mask.defined() && attrs.dropout_p == 0 &&
-         q.size(-2) >= 2 && k.size(-2) >= 2 && fits(q.size(-1)) && fits(v.size(-1));
+  return cudnn_sdp_enabled() && !OwnKernels::active() && is_low(q.dtype()) && !mask.defined() &&
+         attrs.dropout_p == 0 && q.size(-2) >= 2 && k.size(-2) >= 2 && fits(q.size(-1)) && fits(v.size(-1));
 }
 
 void advance(const void*& address, std::int64_t bytes) {

@@ -9,6 +9,7 @@
 #include "kernels/gemm.h"
 #include "kernels/row.h"
 #include "lines.h"
+#include "own_kernels.h"
 
 namespace mezzo::gpu {
 
@@ -59,6 +60,7 @@ bool is_bias(const ProductPlan& plan) {
 }
 
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
+  if (OwnKernels::active()) return false;
   const DType dtype = plan.a.dtype, result = plan.c.dtype;
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
   if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens)) return false;

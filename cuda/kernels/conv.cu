@@ -3,6 +3,7 @@
 
 #include "../attach.h"
 #include "../dnn.h"
+#include "../own_kernels.h"
 #include "lines.h"
 #include "row.h"
 #include "tiles.h"
@@ -189,7 +190,7 @@ bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g
       x.dtype == y.dtype && weight.dtype() == x.dtype && (!bias.defined() || bias.dtype() == x.dtype);
   const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
   const bool has_work = x.batch * x.channels * x.pixels() * y.channels * y.pixels() * g.taps() > 0;
-  if (!one_dtype || !adds_to_y || !has_work) return false;
+  if (OwnKernels::active() || !one_dtype || !adds_to_y || !has_work) return false;
   const Device device = weight.device();
   return dnn::convolve({.wanted = wanted,
                         .dims = dims,

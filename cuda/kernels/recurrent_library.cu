@@ -6,6 +6,7 @@
 
 #include "../../tensor/numerics.h"
 #include "../../tensor/transfer.h"
+#include "../own_kernels.h"
 #include "recurrent.h"
 #include "row.h"
 
@@ -214,6 +215,7 @@ bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const o
 }
 
 bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+  if (OwnKernels::active()) return false;
   if (!allow_nondeterministic() && !dnn::recurrent_is_deterministic()) return false;
   std::optional<dnn::Recurrent> layer = library_layer(in[0], in[3], in[4], in[7].defined(), attrs);
   return layer && settle(*layer, in[0].device()) && run_by_library(*layer, in, out, attrs);

@@ -3,6 +3,7 @@
 #include <mezzo.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "../nets/lenet.h"
 #include "../nets/mlp.h"
@@ -29,18 +30,29 @@ Sizes sizes_of(Size size) {
   }
 }
 
+struct SearchScope {
+  explicit SearchScope(bool on) { set_search_products(on); }
+  ~SearchScope() { set_search_products(outer); }
+  SearchScope(const SearchScope&) = delete;
+  SearchScope& operator=(const SearchScope&) = delete;
+
+  const bool outer = search_products();
+};
+
 class GpuMicro {
  public:
-  GpuMicro(Device device, Size size) : device_(device), sizes_(sizes_of(size)) {}
+  GpuMicro(Device device, Size size, MicroResults& results)
+      : device_(device), sizes_(sizes_of(size)), results_(results) {}
 
-  std::vector<MicroResult> run() {
-    measure_copy();
-    measure_adam();
-    for (const DType dtype : {f16, f32}) measure_norms(dtype);
-    for (const DType dtype : {f16, bf16}) measure_product(dtype);
-    measure_step<Mlp>("MLP", "<= 80");
-    measure_step<LeNet>("LeNet", "");
-    return results_;
+  void run() {
+    results_.attempt("copy", [&] { measure_copy(); });
+    results_.attempt("FusedAdam, f32", [&] { measure_adam(); });
+    for (const DType dtype : {f16, f32})
+      results_.attempt(str("norms, ", dtype), [&] { measure_norms(dtype); });
+    for (const DType dtype : {f16, bf16})
+      results_.attempt(str(dtype, " matmul"), [&] { measure_product(dtype); });
+    results_.attempt("captured step of MLP", [&] { measure_step<Mlp>("MLP", "<= 80"); });
+    results_.attempt("captured step of LeNet", [&] { measure_step<LeNet>("LeNet", ""); });
   }
 
  private:
@@ -79,6 +91,7 @@ class GpuMicro {
   template <class F>
   void measure_passes(const std::string& what, double bytes_of_element, const std::string& target,
                       const F& f) {
+    if (bandwidth_ == 0) throw std::runtime_error("no copy was measured to compare with");
     const double reached = bytes(bytes_of_element) / device_seconds(f);
     results_.push_back({what, reached / bandwidth_, "of copying", target});
   }
@@ -122,12 +135,11 @@ class GpuMicro {
     const std::int64_t n = sizes_.side;
     const Tensor a = random({n, n}, dtype), b = random({n, n}, dtype);
     const auto product = [&] { matmul(a, b); };
-    const bool searched_before = search_products();
-    set_search_products(false);
-    const double guessed = device_seconds(product);
-    set_search_products(true);
-    const double best = device_seconds(product);
-    set_search_products(searched_before);
+    const auto device_seconds_with = [&](bool search) {
+      const SearchScope scope(search);
+      return device_seconds(product);
+    };
+    const double guessed = device_seconds_with(false), best = device_seconds_with(true);
     const auto side = static_cast<double>(n);
     const std::string what = std::string(name(dtype)) + " matmul " + str(n) + "^3";
     results_.push_back({what, 2 * side * side * side / guessed * 1e-12, "TFLOP/s", ""});
@@ -161,11 +173,11 @@ class GpuMicro {
   Device device_;
   Sizes sizes_;
   double bandwidth_ = 0;  // of copying, in bytes per second
-  std::vector<MicroResult> results_;
+  MicroResults& results_;
 };
 
 }  // namespace
 
-std::vector<MicroResult> run_gpu_micro(Device device, Size size) { return GpuMicro(device, size).run(); }
+void run_gpu_micro(Device device, Size size, MicroResults& results) { GpuMicro(device, size, results).run(); }
 
 }  // namespace samples

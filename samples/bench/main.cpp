@@ -1,6 +1,7 @@
 // bench: trains every sample net at every level from the same seed and prints what each level costs and brings.
 //   bench                                 the table, tiny nets
 //   bench --size small --html page.html   sizes for a laptop; and a page with bars and curves
+//   bench --json-lines rows.jsonl         each row in a file as soon as it is there
 //   bench --export DIR                    the nets' initial weights and data, for bench_torch.py
 //   bench --peer FILE.json                what bench_torch.py has measured: both sides and their ratio
 //   bench --micro                         the cost of single operations against what the project wants
@@ -36,7 +37,7 @@ struct Options {
   Setting setting;
   MeasureOptions measure;
   std::vector<std::string> nets = names_of_nets(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
-  std::string size = "tiny", device = "cpu", json, html, export_to, peer;
+  std::string size = "tiny", device = "cpu", json, json_lines, html, export_to, peer;
   std::int64_t threads = 0, seed = 1;
   bool micro = false, ops = false, quiet = false;
   std::vector<std::string> only = op_names();
@@ -55,6 +56,8 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
   arguments.option("json", o.json, "write all figures to this file");
+  arguments.option("json-lines", o.json_lines,
+                   "write each row to this file as soon as it is there, of --micro too");
   arguments.option("html", o.html, "write a page with bars and curves to this file");
   arguments.option("export", o.export_to,
                    "write each net's initial weights and data to this folder and do nothing else");
@@ -91,7 +94,15 @@ int export_nets(const Options& o) {
   return 0;
 }
 
+/** The exit status; where something failed, says how much. */
+int status_of(std::size_t failed, std::size_t all, const char* of_what) {
+  if (failed == 0) return 0;
+  std::cerr << "bench: " << failed << " of " << all << " " << of_what << " failed\n";
+  return 1;
+}
+
 int compare_levels(const Options& o) {
+  JsonLines lines(o.json_lines);
   const std::string hardware = description(o.setting.device);
   const Roof roof = measure_roof(o.setting.device);
   const BenchFacts facts{o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, roof};
@@ -100,29 +111,46 @@ int compare_levels(const Options& o) {
               << (o.setting.device == mezzo::cpu
                       ? "16-bit levels are emulated here: they round as a GPU does, but are not faster.\n"
                       : "Steps are run op by op, and each waits for its loss.\n");
+  lines.write(facts);
   std::vector<Measurement> results;
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
-  for (const std::string& net : o.nets)
-    for (const std::string& level : o.levels) {
-      Setting setting = o.setting;
-      setting.level = level;
-      results.push_back(measure(net, setting, o.measure, facts.roof));
-      progress.step(static_cast<std::int64_t>(results.size()), net + " " + level);
-    }
+  std::int64_t rows = 0;
+  for (const std::string& net : o.nets) {
+    const auto of_net =
+        measure_levels(net, o.levels, o.setting, o.measure, facts.roof, [&](const Measurement& row) {
+          lines.write(row);
+          progress.step(++rows, net + " " + row.level);
+        });
+    results.insert(results.end(), of_net.begin(), of_net.end());
+  }
   progress.clear();
   print(std::cout, table_of(results));
+  const std::vector<std::string> errors = errors_of(results);
+  for (const std::string& error : errors) std::cout << error << "\n";
   if (!o.json.empty()) write_json(o.json, facts, results);
   if (!o.html.empty()) write_page(o.html, facts, results);
-  return 0;
+  lines.finish();
+  return status_of(errors.size(), results.size(), "runs");
 }
 
 int measure_operations(const Options& o) {
   const mezzo::Device device = parse_device(o.device);
+  const Size size = parse_size(o.size);
+  JsonLines lines(o.json_lines);
+  lines.write(BenchFacts{.size = o.size, .device = o.device, .hardware = description(device)});
+  MicroResults results([&](const MicroResult& row) { lines.write(row); });
+  device == mezzo::cpu ? run_micro(results) : run_gpu_micro(device, size, results);
   Table table{{"operation", "figure", "unit", "target"}, {}};
-  for (const MicroResult& r : device == mezzo::cpu ? run_micro() : run_gpu_micro(device, parse_size(o.size)))
-    table.rows.push_back({r.what, fixed(r.value, 2), r.unit, r.target});
+  std::vector<std::string> errors;
+  for (const MicroResult& r : results.rows()) {
+    const bool failed = !r.error.empty();
+    table.rows.push_back({r.what, failed ? "failed" : fixed(r.value, 2), r.unit, r.target});
+    if (failed) errors.push_back(mezzo::error_text(r.what + " failed", {.what = r.error}));
+  }
   print(std::cout, table);
-  return 0;
+  for (const std::string& error : errors) std::cout << error << "\n";
+  lines.finish();
+  return status_of(errors.size(), results.rows().size(), "operations");
 }
 
 int measure_ops(const Options& o) {
@@ -146,6 +174,9 @@ int main(int argc, char** argv) {
   return run_program("bench", [&] {
     if (options.ops && options.device != "cpu")
       throw UsageError("--device " + options.device + ": --ops measures on the CPU alone");
+    const bool has_rows = !options.ops && options.peer.empty() && options.export_to.empty();
+    if (!options.json_lines.empty() && !has_rows)
+      throw UsageError("--json-lines: --ops, --peer and --export write no rows");
     if (options.threads > 0) mezzo::set_num_threads(static_cast<int>(options.threads));
     apply(options.numerics);
     if (options.ops) return measure_ops(options);

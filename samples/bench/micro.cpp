@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRounds = 15;
 
-void measure_dispatch(std::vector<MicroResult>& results) {
+void measure_dispatch(MicroResults& results) {
   const Tensor a = randn({4, 4}), b = randn({4, 4}), w = randn({4, 4}).requires_grad_();
   constexpr int kCalls = 20000;
   results.push_back(
@@ -32,7 +32,7 @@ void measure_dispatch(std::vector<MicroResult>& results) {
 }
 
 /** Ratios of times: plain Eigen over ours on one thread, one thread over two. */
-void measure_matmul(std::vector<MicroResult>& results, std::int64_t n) {
+void measure_matmul(MicroResults& results, std::int64_t n) {
   const int threads = num_threads();
   const std::string size = str(n) + "^3";
   const Tensor a = randn({n, n}), b = randn({n, n}), c = empty({n, n});
@@ -65,7 +65,7 @@ void measure_matmul(std::vector<MicroResult>& results, std::int64_t n) {
   set_num_threads(threads);
 }
 
-void measure_elementwise(std::vector<MicroResult>& results) {
+void measure_elementwise(MicroResults& results) {
   const Tensor x = randn({1 << 20});
   const auto us = [](auto&& f) { return 1e6 * median_seconds(kRounds, 10, f); };
   results.push_back({"add of 2^20 f32", us([&] { add(x, x); }), "us", ""});
@@ -82,18 +82,15 @@ void measure_elementwise(std::vector<MicroResult>& results) {
 
 }  // namespace
 
-std::vector<MicroResult> run_micro() {
-  std::vector<MicroResult> results;
+void run_micro(MicroResults& results) {
   const NoGrad no_grad;
   {
     const GradMode on(true);
-    measure_dispatch(results);
-    measure_mixed_precision(results);
+    results.attempt("dispatch", [&] { measure_dispatch(results); });
+    results.attempt("mixed precision", [&] { measure_mixed_precision(results); });
   }
-  measure_matmul(results, 512);
-  measure_matmul(results, 1024);
-  measure_elementwise(results);
-  return results;
+  for (const std::int64_t n : {512, 1024}) results.attempt("matmul", [&] { measure_matmul(results, n); });
+  results.attempt("elementwise", [&] { measure_elementwise(results); });
 }
 
 }  // namespace samples

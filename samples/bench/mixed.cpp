@@ -71,7 +71,7 @@ double scaling_over_none() {
 
 }  // namespace
 
-void measure_mixed_precision(std::vector<MicroResult>& results) {
+void measure_mixed_precision(MicroResults& results) {
   results.push_back({"FusedAdam at O2 against a bare loop, MLP's weights, 1 thread", fused_adam_over_bare(),
                      "x", "<= 1.3"});
   results.push_back({"MLP step at O1, dynamic scaling against none", scaling_over_none(), "x", "<= 1.05"});

@@ -8,6 +8,6 @@
 namespace samples {
 
 /** Ratios of times, measured in turns; takes a few seconds. */
-void measure_mixed_precision(std::vector<MicroResult>& results);
+void measure_mixed_precision(MicroResults& results);
 
 }  // namespace samples

@@ -11,7 +11,17 @@ double o0_ms(const std::vector<Measurement>& results, const std::string& net) {
   return 0;
 }
 
+/** Columns of a row. */
+constexpr std::size_t kColumns = 13;
+
 std::vector<std::string> row_of(const Measurement& m, double o0) {
+  if (!m.error.empty()) {
+    std::vector<std::string> cells(kColumns, "-");
+    cells[0] = m.net;
+    cells[1] = m.level;
+    cells[2] = "failed";
+    return cells;
+  }
   return {m.net,
           m.level,
           fixed(m.step_ms, 2),
@@ -35,6 +45,14 @@ Table table_of(const std::vector<Measurement>& results) {
               {}};
   for (const Measurement& m : results) table.rows.push_back(row_of(m, o0_ms(results, m.net)));
   return table;
+}
+
+std::vector<std::string> errors_of(const std::vector<Measurement>& results) {
+  std::vector<std::string> lines;
+  for (const Measurement& m : results)
+    if (!m.error.empty())
+      lines.push_back(mezzo::error_text(m.net + " " + m.level + " failed", {.what = m.error}));
+  return lines;
 }
 
 }  // namespace samples

@@ -19,6 +19,7 @@ ordered_json memory_json(const mezzo::MemoryStats& memory) {
 }
 
 ordered_json as_json(const Measurement& m) {
+  if (!m.error.empty()) return {{"net", m.net}, {"level", m.level}, {"error", m.error}};
   return {{"net", m.net},
           {"level", m.level},
           {"samples", m.samples},
@@ -40,6 +41,32 @@ ordered_json as_json(const Measurement& m) {
           {"losses", m.losses}};
 }
 
+ordered_json as_json(const MicroResult& r) {
+  if (!r.error.empty()) return {{"operation", r.what}, {"error", r.error}};
+  return {{"operation", r.what}, {"figure", r.value}, {"unit", r.unit}, {"target", r.target}};
+}
+
+ordered_json as_json(const BenchFacts& facts) {
+  ordered_json report{{"size", facts.size},
+                      {"device", facts.device},
+                      {"hardware", facts.hardware},
+                      {"threads", mezzo::num_threads()},
+                      {"allow_tf32", mezzo::allow_tf32()},
+                      {"allow_nondeterministic", mezzo::allow_nondeterministic()},
+                      {"search_products", mezzo::search_products()}};
+  if (facts.steps > 0)  // of nets
+    report.update({{"warm_up", facts.warm_up},
+                   {"steps", facts.steps},
+                   {"best_flops_per_s", facts.roof.flops_per_s},
+                   {"best_bytes_per_s", facts.roof.bytes_per_s}});
+  return report;
+}
+
+/** One line, whatever bytes an error's text has. */
+std::string one_line(const ordered_json& row) {
+  return row.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 std::vector<std::string> peer_row(const ordered_json& run) {
   const double ratio = run.at("ratio"), wanted = run.value("wanted", 0.0);
   return {run.at("net").get<std::string>(),
@@ -56,20 +83,28 @@ std::vector<std::string> peer_row(const ordered_json& run) {
 }  // namespace
 
 void write_json(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
-  ordered_json report{{"size", facts.size},
-                      {"device", facts.device},
-                      {"hardware", facts.hardware},
-                      {"threads", mezzo::num_threads()},
-                      {"allow_tf32", mezzo::allow_tf32()},
-                      {"allow_nondeterministic", mezzo::allow_nondeterministic()},
-                      {"search_products", mezzo::search_products()},
-                      {"warm_up", facts.warm_up},
-                      {"steps", facts.steps},
-                      {"best_flops_per_s", facts.roof.flops_per_s},
-                      {"best_bytes_per_s", facts.roof.bytes_per_s},
-                      {"runs", ordered_json::array()}};
+  ordered_json report = as_json(facts);
+  report["runs"] = ordered_json::array();
   for (const Measurement& m : results) report["runs"].push_back(as_json(m));
-  write_report(path, report.dump(2) + "\n");
+  write_report(path, report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
+JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  check_writable(path_);
+  file_.open(path_, std::ios::binary);
+}
+
+void JsonLines::write(const BenchFacts& facts) { write_line(one_line(as_json(facts))); }
+void JsonLines::write(const Measurement& row) { write_line(one_line(as_json(row))); }
+void JsonLines::write(const MicroResult& row) { write_line(one_line(as_json(row))); }
+
+void JsonLines::write_line(const std::string& line) {
+  if (!path_.empty() && file_) file_ << line << "\n" << std::flush;
+}
+
+void JsonLines::finish() {
+  if (!path_.empty()) require_written(file_, path_);
 }
 
 Table peer_table(const std::string& path) {

@@ -107,6 +107,13 @@ std::string loss_curves(const std::vector<Measurement>& runs) {
   return drawing(200, content);
 }
 
+/** Text as HTML shows it. */
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return result;
+}
+
 std::string html(const Table& table) {
   const auto row = [](const std::vector<std::string>& cells, const char* tag) {
     std::string text = "<tr>";
@@ -122,7 +129,8 @@ std::string html(const Table& table) {
 
 void write_page(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
   std::map<std::string, std::vector<Measurement>> nets;
-  for (const Measurement& m : results) nets[m.net].push_back(m);
+  for (const Measurement& m : results)
+    if (m.error.empty()) nets[m.net].push_back(m);
   std::ostringstream page;
   page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.hardware << ", "
        << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which " << facts.warm_up
@@ -131,6 +139,7 @@ void write_page(const std::string& path, const BenchFacts& facts, const std::vec
        << fixed(facts.roof.bytes_per_s * 1e-9, 1)
        << " GB/s, whichever is longer; both were measured on this machine.</p>\n"
        << html(table_of(results));
+  for (const std::string& error : errors_of(results)) page << "<p>" << escaped(error) << "</p>\n";
   for (const auto& [net, runs] : nets)
     page << "<h2>" << net << "</h2><h3>Time per step</h3>" << time_bars(runs) << "<h3>Peak memory</h3>"
          << memory_key() << memory_bars(runs) << "<h3>Loss</h3>" << loss_curves(runs);

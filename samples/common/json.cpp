@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "figure.h"
+#include "program.h"
 #include "report_file.h"
 #include "run.h"
 
@@ -11,22 +12,26 @@ namespace samples {
 
 namespace {
 
-void require(const std::ofstream& file, const std::string& path) {
-  if (!file) mezzo::fail<mezzo::IoError>("report(" + path + ")", {.what = "the file could not be written"});
+std::string refusal(const std::string& path) {
+  return mezzo::error_text("report(" + path + ")", {.what = "the file could not be written"});
 }
 
 }  // namespace
 
+void require_written(const std::ofstream& file, const std::string& path) {
+  if (!file) throw mezzo::IoError(refusal(path));
+}
+
 void check_writable(const std::string& path) {
   const bool existed = std::filesystem::exists(path);
-  require(std::ofstream(path, std::ios::binary | std::ios::app), path);
+  if (!std::ofstream(path, std::ios::binary | std::ios::app)) throw UsageError(refusal(path));
   if (!existed) std::filesystem::remove(path);
 }
 
 void write_report(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
-  require(file, path);
+  require_written(file, path);
 }
 
 void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures) {

@@ -36,9 +36,14 @@ def cases(folder):
         (1, 'cannot be read', [bench, '--peer', folder / 'missing']),
         (1, 'parse error', [bench, '--peer', short]),
         # What can be refused is refused before the training, not after it: these would train for hours.
-        (1, 'could not be written', [bench, *hours, '--json', folder / 'no/such']),
-        (1, 'could not be written', [bench, *hours, '--html', folder / 'no/such']),
-        (1, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
+        (2, 'could not be written', [bench, *hours, '--json', folder / 'no/such']),
+        (2, 'could not be written', [bench, *hours, '--json-lines', folder / 'no/such']),
+        (2, 'could not be written', [bench, *hours, '--html', folder / 'no/such']),
+        (2, 'could not be written', [bench, '--micro', '--json-lines', folder / 'no/such']),
+        (2, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
+        (2, 'write no rows', [bench, '--ops', '--json-lines', folder / 'rows']),
+        # A disk that is full in the middle of the run.
+        (1, 'could not be written', [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet', '--json-lines', '/dev/full']),
         (1, 'cannot create', [resnet, '--depth', '50', '--save', other / 'checkpoints']),
         (1, 'cannot open', [dcgan, '--judge', folder / 'missing']),
         (1, '"\\n"; choose another --prompt', [char_gpt, *smallest, '--data', no_newline]),

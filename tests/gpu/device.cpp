@@ -1,7 +1,6 @@
 // Tensors on a CUDA device, real or emulated: moving, reading, mixing with the CPU's, running out of memory.
 #include <mezzo.h>
 
-#include <iostream>
 #include <sstream>
 
 #include "../support/catch.h"
@@ -37,7 +36,6 @@ TEST_CASE("the device describes itself and its libraries", "[gpu][describe]") {
   const std::string text = description(kDevice);
   CHECK(text.find("GiB") != std::string::npos);
   CHECK_THROWS_WITH_AS_TEXT(description({DeviceKind::cuda, 99}), DeviceError, "no such CUDA device");
-  std::cout << "device: " << text << "\n";  // for ../gpu.sh
 }
 
 TEST_CASE("tensors travel there and back in every dtype and layout", "[gpu]") {

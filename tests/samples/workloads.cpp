@@ -57,6 +57,63 @@ TEST_CASE("losses are the same bits from run to run and for any number of thread
   mezzo::set_num_threads(before);
 }
 
+TEST_CASE("levels that take turns give the figures that each gives alone", "[samples]") {
+  const std::vector<std::string> levels{"O0", "O1", "O2", "O3", "O5"};
+  for (const char* net : {"mlp", "char_lstm", "dcgan"}) {
+    std::vector<std::string> rows;
+    (void)tiny(net, "O0", 1);  // what a thread keeps from its first step on belongs to no level
+    const std::vector<Measurement> together =
+        measure_levels(net, levels, {}, {.warm_up = 1, .steps = 7}, kRoof,
+                       [&](const Measurement& row) { rows.push_back(row.level); });
+    CHECK(rows == levels);
+    REQUIRE(together.size() == levels.size());
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      INFO(net << " " << levels[i]);
+      const Measurement alone = tiny(net, levels[i], 7);
+      CHECK(together[i].error.empty());
+      CHECK(together[i].losses == alone.losses);
+      CHECK(together[i].loss_scale == alone.loss_scale);
+      CHECK(together[i].skipped_steps == alone.skipped_steps);
+      CHECK(together[i].cast_bytes_per_step == alone.cast_bytes_per_step);
+      CHECK(together[i].work.bytes == alone.work.bytes);
+      CHECK(together[i].memory.total.peak == alone.memory.total.peak);
+      for (std::size_t c = 0; c < mezzo::kNumMemoryCategories; ++c)
+        CHECK(together[i].memory.by_category[c].peak == alone.memory.by_category[c].peak);
+    }
+  }
+}
+
+TEST_CASE("a level that fails becomes a row and leaves the others as they are", "[samples]") {
+  const auto run = [](const std::vector<std::string>& levels, std::vector<std::string>& rows) {
+    return measure_levels("mlp", levels, {}, {.warm_up = 1, .steps = 12}, kRoof, [&](const Measurement& row) {
+      rows.push_back(row.level + row.error.substr(0, 6));
+    });
+  };
+  std::vector<std::string> rows;
+  SECTION("when it is made") {
+    const std::vector<Measurement> results = run({"O0", "O9", "O2"}, rows);
+    CHECK(rows == std::vector<std::string>{"O9" + results[1].error.substr(0, 6), "O0", "O2"});
+    CHECK_FALSE(results[1].error.empty());
+    CHECK(results[2].losses == tiny("mlp", "O2", 12).losses);
+  }
+  SECTION("in the middle of its steps") {
+    const auto allocations = [] { return mezzo::memory_stats().total.allocations; };
+    const std::int64_t before = allocations();
+    (void)run({"O0", "O2"}, rows);
+    mezzo::allocator_for(mezzo::cpu).fail_nth((allocations() - before) / 2);
+    rows.clear();
+    const std::vector<Measurement> results = run({"O0", "O2"}, rows);
+    mezzo::allocator_for(mezzo::cpu).fail_nth(0);
+    const std::size_t failed = results[0].error.empty() ? 1 : 0;
+    CHECK(results[failed].error.find("memory") != std::string::npos);
+    CHECK(results[failed].losses.empty());
+    const Measurement& other = results[1 - failed];
+    CHECK(other.error.empty());
+    CHECK(other.losses == tiny("mlp", other.level, 12).losses);
+    CHECK(rows.size() == 2);
+  }
+}
+
 TEST_CASE("the work of an mlp step is counted", "[samples]") {
   const Measurement m = tiny("mlp", "O0", 2);
   // Three products forward; for each the weight's gradient, and the input's but for the first layer.

@@ -1,0 +1,154 @@
+// Convolutions, attention and recurrent layers: by cuDNN, compared with our own kernels.
+#include "row.h"
+
+namespace smoke {
+
+namespace {
+
+std::string text(DType dtype) { return std::string(name(dtype)); }
+
+// ---- convolutions ----------------------------------------
+
+enum class Pass { forward, input, weight };
+
+/** 3 x 3, padded: y, or the gradient of x or of the weight. */
+Row conv_row(DType dtype, MemoryFormat format, Pass pass) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t batch = make.pick(2, 4, 64), channels = make.pick(4, 32, 128),
+                       pixels = make.pick(6, 14, 28);
+    const Shape image{batch, channels, pixels, pixels}, kernel{channels, channels, 3, 3};
+    const auto laid_out = [=](const Tensor& x) { return x.contiguous(format); };
+    const auto f = [=](const Tensor& x, const Tensor& w, const Tensor& bias) {
+      return conv2d(laid_out(x), laid_out(w), bias, {.padding = 1});
+    };
+    const double flops = 2.0 * static_cast<double>(batch * channels * channels * 9 * pixels * pixels);
+    Case c{{make.normal(image, dtype), make.normal(kernel, dtype), make.normal({channels}, dtype)},
+           {},
+           0,
+           flops};
+    if (pass != Pass::forward) c.operands.push_back(make.normal(image, dtype));
+    c.prepare = [=](const Tensors& operands) -> Step {
+      const Tensor x = laid_out(operands[0]), w = laid_out(operands[1]), bias = operands[2];
+      if (pass == Pass::forward)
+        return [=] {
+          const NoGrad no_grad;
+          return Tensors{f(x, w, bias)};
+        };
+      const Tensor leaf = (pass == Pass::input ? x : w).detach().requires_grad_();
+      const Tensor y = pass == Pass::input ? f(leaf, w, bias) : f(x, leaf, bias), g = laid_out(operands[3]);
+      return [=] { return Tensors{grad(y, leaf, {.retain_graph = true}, g)}; };
+    };
+    return c;
+  };
+  const char* names[] = {" y", " dx", " dw"};
+  return {"conv2d " + text(dtype) + (format == MemoryFormat::contiguous ? " NCHW" : " NHWC") +
+              names[static_cast<int>(pass)],
+          cases, tolerance(dtype), Expected::close, true};
+}
+
+Row other_conv_row(const std::string& kind, DType dtype) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t n = make.pick(5, 10, 32), channels = make.pick(4, 16, 64);
+    if (kind == "conv1d")
+      return backward_case({make.normal({2, channels, n}, dtype), make.normal({channels, channels, 3}, dtype),
+                            make.normal({2, channels, n}, dtype)},
+                           3, [](const Tensors& x) { return conv1d(x[0], x[1], {}, {.padding = 1}); });
+    if (kind == "conv3d")
+      return backward_case(
+          {make.normal({2, channels, n, n, n}, dtype), make.normal({channels, channels, 3, 3, 3}, dtype),
+           make.normal({2, channels, n, n, n}, dtype)},
+          3, [](const Tensors& x) { return conv3d(x[0], x[1], {}, {.padding = 1}); });
+    if (kind == "conv2d, groups, stride 2")
+      return backward_case(
+          {make.normal({2, channels, 2 * n, 2 * n}, dtype),
+           make.normal({channels, channels / 4, 3, 3}, dtype), make.normal({2, channels, n, n}, dtype)},
+          3,
+          [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.stride = 2, .padding = 1, .groups = 4}); });
+    return backward_case(
+        {make.normal({2, channels, n, n}, dtype), make.normal({channels, channels, 4, 4}, dtype),
+         make.normal({2, channels, 2 * n, 2 * n}, dtype)},
+        3, [](const Tensors& x) { return conv_transpose2d(x[0], x[1], {}, {.stride = 2, .padding = 1}); });
+  };
+  return {kind + " " + text(dtype) + " backward", cases, tolerance(dtype), Expected::close, true};
+}
+
+// ---- attention ----------------------------------------
+
+Row attention_row(DType dtype, bool is_causal, bool backward) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t batch = make.pick(1, 2, 8), heads = make.pick(2, 4, 12),
+                       length = make.pick(20, 200, 1024);
+    const Shape shape{batch, heads, length, 64};
+    const auto f = [=](const Tensors& x) {
+      return scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = is_causal});
+    };
+    const double flops =
+        4.0 * static_cast<double>(batch * heads * length * length * 64) * (is_causal ? 0.5 : 1);
+    Tensors operands{make.normal(shape, dtype), make.normal(shape, dtype), make.normal(shape, dtype)};
+    if (!backward) return forward_case(operands, 4, f, flops);
+    operands.push_back(make.normal(shape, dtype));
+    return backward_case(operands, 8, f, 2.5 * flops);
+  };
+  // cuDNN rounds the probabilities as well.
+  return {"attention " + text(dtype) + (is_causal ? " causal" : "") + (backward ? " backward" : " forward"),
+          cases, 4 * tolerance(dtype), Expected::close, is_low(dtype)};
+}
+
+// ---- recurrent layers ----------------------------------------
+
+/** Lets cuDNN have recurrent layers. */
+struct Nondeterministic {
+  Nondeterministic() { set_allow_nondeterministic(true); }
+  ~Nondeterministic() { set_allow_nondeterministic(false); }
+  Nondeterministic(const Nondeterministic&) = delete;
+  Nondeterministic& operator=(const Nondeterministic&) = delete;
+};
+
+Row recurrent_row(const std::string& kind, DType dtype, bool backward) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t gates = kind == "lstm"  ? 4
+                               : kind == "gru" ? 3
+                                               : 1,
+                       steps = make.pick(3, 8, 128), batch = make.pick(2, 4, 64),
+                       hidden = make.pick(8, 64, 512);
+    const auto weight = [&](const Shape& shape) { return make.normal(shape, dtype) * 0.1; };
+    const auto f = [=](const Tensors& x) {
+      const Nondeterministic scope;
+      const std::vector<RecurrentWeights> weights{{x[1], x[2], x[3], x[4]}};
+      if (kind == "lstm") return lstm(x[0], {}, weights).output;
+      return kind == "gru" ? gru(x[0], {}, weights).output : rnn_tanh(x[0], {}, weights).output;
+    };
+    Tensors operands{make.normal({steps, batch, hidden}, dtype), weight({gates * hidden, hidden}),
+                     weight({gates * hidden, hidden}), weight({gates * hidden}), weight({gates * hidden})};
+    const double flops = 4.0 * static_cast<double>(steps * batch * gates * hidden * hidden);
+    if (!backward) return forward_case(operands, 2, f, flops);
+    operands.push_back(make.normal({steps, batch, hidden}, dtype));
+    return backward_case(operands, 4, f, 2 * flops);
+  };
+  // Every step rounds its state.
+  return {kind + " " + text(dtype) + (backward ? " backward" : " forward"),
+          cases,
+          8 * tolerance(dtype),
+          Expected::close,
+          true,
+          true};
+}
+
+}  // namespace
+
+void add_network_rows(std::vector<Row>& rows) {
+  for (const DType dtype : {f32, f16, bf16})
+    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
+      for (const Pass pass : {Pass::forward, Pass::input, Pass::weight})
+        rows.push_back(conv_row(dtype, format, pass));
+  for (const char* kind : {"conv1d", "conv3d", "conv2d, groups, stride 2", "conv_transpose2d"})
+    for (const DType dtype : {f32, bf16}) rows.push_back(other_conv_row(kind, dtype));
+  for (const DType dtype : {f32, f16, bf16})
+    for (const bool is_causal : {false, true})
+      for (const bool backward : {false, true}) rows.push_back(attention_row(dtype, is_causal, backward));
+  for (const char* kind : {"rnn_tanh", "gru", "lstm"})
+    for (const DType dtype : {f32, f16})
+      for (const bool backward : {false, true}) rows.push_back(recurrent_row(kind, dtype, backward));
+}
+
+}  // namespace smoke

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The time of training steps in PyTorch: the nets, batches, levels and way of timing of gpu_steps.
+
+    torch_steps.py resnet50 BATCH LEVEL...     224 x 224 images, channels-last, SGD
+    torch_steps.py gpt2 BATCH LEVEL...         124 million weights, stretches of 1024 tokens, AdamW
+    --small                                    a few channels and tokens
+    --cpu                                      on the CPU, to try the script out
+
+Levels: O0 is f32 without TF32; O1 autocast to f16 with a GradScaler; O4 autocast to bf16. Each runs
+eagerly and through torch.compile, which needs a C compiler. Each line is a JSON object, as gpu_steps
+writes it. Status: 0, 1 where an eager step failed, 77 without torch or a GPU.
+"""
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+try:
+    import torch
+except ImportError as error:
+    print(f'torch_steps.py: skipped, {error}')
+    sys.exit(77)
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'samples'))
+import torch_nets  # noqa: E402
+
+functional = torch.nn.functional
+LOW = {'O1': torch.float16, 'O4': torch.bfloat16}
+WARM_UP, TIMED = 16, 20
+
+
+def resnet50(batch, small, device):
+    pixels, classes, width = (32, 10, 4) if small else (224, 1000, 64)
+    net = torch_nets.ResNet({'conv1.weight': (width, 3, 7, 7), 'fc.weight': (classes, 32 * width)},
+                            {'depth': '50', 'stem': 'large'})
+    net = net.to(device, memory_format=torch.channels_last)
+    images = torch.randn(batch, 3, pixels, pixels, device=device)
+    images = images.contiguous(memory_format=torch.channels_last)
+    classes = torch.randint(classes, (batch,), device=device)
+    kind = torch.optim.SGD
+    optimizer = kind(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, **fused(kind, device))
+    return net, optimizer, images, classes
+
+
+def gpt2(batch, small, device):
+    sizes = (16, 64, 2, 2, 32) if small else (1024, 50304, 12, 12, 768)
+    length, vocabulary, layers, heads, width = sizes
+    shapes = {'token.weight': (vocabulary, width), 'position.weight': (length, width)}
+    shapes.update({f'blocks.{i}.attention.qkv.weight': (3 * width, width) for i in range(layers)})
+    net = torch_nets.CharGpt(shapes, {'heads': str(heads)})
+    for p in net.parameters():
+        if p.dim() >= 2:
+            torch.nn.init.normal_(p, std=0.02)
+    net = net.to(device)
+    x, y = (torch.randint(vocabulary, (batch, length), device=device) for _ in range(2))
+    kind = torch.optim.AdamW
+    optimizer = kind(net.parameters(), lr=1e-4, weight_decay=0.1, **fused(kind, device))
+    return net, optimizer, x, y
+
+
+def fused(kind, device):
+    """One kernel for all parameters, where this PyTorch has it."""
+    if device != 'cuda':
+        return {}
+    try:
+        kind([torch.zeros(1, device=device, requires_grad=True)], lr=0.1, fused=True)
+        return {'fused': True}
+    except (TypeError, RuntimeError):
+        return {}
+
+
+def step_of(net, optimizer, x, y, level, device):
+    """A function that makes one training step and returns its loss, which stays on the device."""
+    scales = level == 'O1' and device == 'cuda'
+    scaler = torch.cuda.amp.GradScaler(enabled=scales)
+    casts = torch.autocast(device, dtype=LOW[level]) if level in LOW else contextlib.nullcontext()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with casts:
+            logits = net(x)
+            loss = functional.cross_entropy(logits.flatten(0, -2), y.flatten())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    return step
+
+
+def median_step(step, device):
+    """(milliseconds of the median step, its loss); each step is waited for."""
+    def timed():
+        start = time.perf_counter()
+        loss = step()
+        if device == 'cuda':
+            torch.cuda.synchronize()
+        return time.perf_counter() - start, loss
+
+    for _ in range(WARM_UP):
+        timed()
+    times = [timed() for _ in range(TIMED)]
+    return 1e3 * statistics.median(t for t, _ in times), times[-1][1].item()
+
+
+def run(make, level, way, args, device):
+    torch.manual_seed(1)
+    net, optimizer, x, y = make(args.batch, args.small, device)
+    if way == 'compiled':
+        if not hasattr(torch, 'compile'):
+            raise RuntimeError(f'PyTorch {torch.__version__} has no torch.compile')
+        net = torch.compile(net)
+    ms, loss = median_step(step_of(net, optimizer, x, y, level, device), device)
+    rate = 1e3 * args.batch / ms
+    return {'step_ms': round(ms, 3), 'samples_per_s': round(rate, 1), 'loss': round(loss, 4)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('net', choices=('resnet50', 'gpt2'))
+    parser.add_argument('batch', type=int)
+    parser.add_argument('levels', nargs='+', choices=('O0', *LOW))
+    parser.add_argument('--small', action='store_true')
+    parser.add_argument('--cpu', action='store_true')
+    args = parser.parse_args()
+    device = 'cpu' if args.cpu else 'cuda'
+    if device == 'cuda' and not torch.cuda.is_available():
+        print('torch_steps.py: skipped, torch finds no GPU')
+        return 77
+    # As Mezzo's O0 has it; and the fastest convolutions, which PyTorch looks for once.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    failed = False
+    for level in args.levels:
+        for way in ('eager', 'compiled'):
+            line = {'side': f'torch {torch.__version__}', 'net': args.net, 'batch': args.batch,
+                    'level': level, 'way': way}
+            make = {'resnet50': resnet50, 'gpt2': gpt2}[args.net]
+            try:
+                line.update(run(make, level, way, args, device))
+            except Exception as failure:  # whatever the compiler lacks, the other lines are wanted
+                lines = str(failure).splitlines() or ['']
+                line['error'] = f'{type(failure).__name__}: {lines[0]}'
+                failed = failed or way == 'eager'
+            print(json.dumps(line), flush=True)
+            if device == 'cuda':
+                torch.cuda.empty_cache()
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
