@@ -9,8 +9,10 @@
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
 #include "attention.h"
+#include "emulation.h"
 
 using namespace attention;
+using namespace emulation;
 
 namespace {
 
