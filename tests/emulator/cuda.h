@@ -165,7 +165,11 @@ struct WorkName {
 /** Does a piece of the device's work, counts and logs it, unless its stream holds it back; while a stream is captured, keeps it instead. */
 MZ_API void submit(WorkName name, std::function<void()> work);
 
-/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */
+/** Refuses a launch that the driver would refuse. Errors: CudaError. */
+MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared);
+
+/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors:
+ *  Fault, CudaError. */
 template <class... Ps, class... As>
 void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared,
             As&&... arguments) {
@@ -173,6 +177,7 @@ void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
+  require_launchable(name, grid, block, dynamic_shared);
   submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
     const MemoryScope scope;
     run_grid(

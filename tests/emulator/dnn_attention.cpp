@@ -2,11 +2,12 @@
 #include <cmath>
 #include <vector>
 
-#include "../../cuda/dnn.h"
 #include "../../tensor/error.h"
 #include "../../tensor/half.h"
 #include "cuda.h"
 #include "dnn.h"
+#include "dnn_plan.h"
+#include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::dnn {
@@ -19,8 +20,9 @@ using Numbers = std::vector<float>;
 
 AttentionFault fault = AttentionFault::none;
 
+/** A bad call is a fault of ours, which no fallback may hide. */
 void require(bool holds, const char* what) {
-  if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
+  if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
 bool whole_pieces(std::int64_t elements) { return elements > 0 && elements % 8 == 0; }
@@ -183,12 +185,16 @@ void compute(const Attention& a) {
 
 }  // namespace
 
-bool attend(const Attention& a, Device, runtime::Stream stream) {
+bool takes(const Attention&) { return emulator::has_dnn(); }
+
+std::optional<Choice> find_plan(const Attention&, Device, int first) { return emulated_plan(first); }
+
+void execute(const Plan&, const Attention& a, Device, runtime::Stream stream) {
   check(a);
-  if (!emulator::has_dnn()) return false;
-  require(fault != AttentionFault::fails, "as the test wants it");
+  if (fault == AttentionFault::fails)
+    fail<CudaError>("cudnnBackendExecute", {.what = "the library failed", .got = "an internal error"});
+  emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
   emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
-  return true;
 }
 
 }  // namespace mezzo::gpu::dnn

@@ -97,6 +97,27 @@ TEST_CASE("what is waited for may be overwritten at once, and so may memory that
     }
 }
 
+TEST_CASE("pageable memory of any size may be overwritten or freed once its copy has returned",
+          "[gpu][pinned]") {
+  NEED_DEVICE();
+  const LateWork late;
+  for (const std::int64_t n : {1, 300, 262144, 262145, 600000}) {
+    INFO(n);
+    std::vector<float> source(static_cast<std::size_t>(n), 3);
+    const Tensor x = empty({n}, {.device = kDevice}), y = empty({n}, {.device = kDevice});
+    upload(x, source.data(), source.size() * sizeof(float));
+    source.assign(source.size(), 4);
+    upload(y, source.data(), source.size() * sizeof(float));
+    source.clear();
+    source.shrink_to_fit();
+    const Tensor z = full({n}, 5).to(kDevice);
+    CHECK(amin(x).item<float>() == 3);
+    CHECK(amax(x).item<float>() == 3);
+    CHECK(sum(y).item<float>() == 4.0f * static_cast<float>(n));
+    CHECK(sum(z).item<float>() == 5.0f * static_cast<float>(n));
+  }
+}
+
 TEST_CASE("copy_ waits where it has to", "[gpu][pinned]") {
   NEED_DEVICE();
   const LateWork late;

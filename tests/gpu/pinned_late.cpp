@@ -108,6 +108,21 @@ TEST_CASE("pinned blocks are kept: steps after the first ask the driver for none
   CHECK(cost_of([] { full({1000}, 3, kPinned).to(kDevice, kAsync); }).synchronisations == 0);
 }
 
+TEST_CASE("a small copy from pageable memory waits for nothing, nor does one without pinned memory fail",
+          "[gpu][pinned][counters]") {
+  const Tensor x = rand({300}), large = rand({600000});
+  settle();
+  {
+    const LateWork late;
+    Tensor y;
+    CHECK(cost_of([&] { y = x.to(kDevice); }).synchronisations == 0);
+    CHECK(cost_of([&] { large.to(kDevice); }).synchronisations == 1);
+    CHECK(values(y) == values(x));
+  }
+  pinned_allocator().fail_nth(1);
+  CHECK(values(x.to(kDevice)) == values(x));
+}
+
 TEST_CASE("a readback that nobody waits for may be dropped", "[gpu][pinned]") {
   const Tensor y = rand({300}, {.device = kDevice});
   const LateWork late;
