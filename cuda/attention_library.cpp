@@ -102,20 +102,18 @@ class Verdicts {
 
   /** Solves the problem, and then one whose results are known. */
   static Outcome tried(const Attention& problem, Device device) {
-    std::string fault = "differ from those of Mezzo's kernels";
     try {
       if (!dnn::attend(problem, device, current_stream(device))) return Outcome::no_engine;
       if (attention_is_proved(problem, device)) return Outcome::proved;
     } catch (const OutOfMemory&) {
       return Outcome::unfit;  // the op itself still has what it needs
-    } catch (const CudaError& error) {
-      fault = str("end with an error (", error.what(), ")");
     }
     log_text(Severity::warning,
              str("scaled_dot_product_attention: cuDNN's ",
                  problem.wanted == Attention::Wanted::y ? "results" : "gradients", " for ", problem.dtype,
                  " [", problem.entries, ", ", problem.heads, ", ", problem.queries, ", ", problem.features,
-                 "] and ", problem.keys, " keys ", fault, "; calls of this kind stay with Mezzo's"));
+                 "] and ", problem.keys,
+                 " keys differ from those of Mezzo's kernels; calls of this kind stay with Mezzo's"));
     return Outcome::unfit;
   }
 

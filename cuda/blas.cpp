@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../tensor/capture.h"
@@ -11,19 +12,15 @@
 #include "../tensor/tensor.h"
 #include "../tensor/text.h"
 #include "../tensor/transfer.h"
-#include "blas_problem.h"
+#include "blas_calls.h"
 #include "key.h"
+#include "library_fallback.h"
 #include "lines.h"
 #include "per_device.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
-
-// ---- algorithms, asked for once per kind of problem ------------------------------------------------------------------------
-
-/** Bytes that an algorithm may use beside its operands; NVIDIA's advice for Hopper. */
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 /** What the choice of an algorithm depends on. */
 using Key = std::array<std::int64_t, 22>;
@@ -56,46 +53,6 @@ Key key_of(const Gemm& g, Device device) {
           device.index};
 }
 
-struct Choice {
-  cublasLtMatmulAlgo_t algorithm;
-  std::size_t workspace = 0;
-  bool found = false;
-  bool searched = false;   // the fastest of several
-  bool keeps_nan = false;  // proved for the activation that it does on the way
-};
-
-/** What cuBLASLt has for a problem, what it takes for the fastest first. */
-std::vector<Choice> candidates(const Library& lt, cublasLtHandle_t handle, const Problem& p, const Gemm& g,
-                               int most) {
-  cublasLtMatmulPreference_t preference = nullptr;
-  check(lt.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(lt.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
-          "cublasLtMatmulPreferenceSetAttribute");
-  };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment(g.b.data)));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment(g.a.data)));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-      static_cast<std::uint32_t>(alignment(g.beta == 0 ? g.c.data : g.addend.data)));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment(g.c.data)));
-  // Sums of parts in an order that varies are the only thing that would make a product differ from run to run.
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
-  int count = 0;
-  const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
-      handle, p.description, p.b, p.a, p.addend, p.c, preference, most, results.data(), &count);
-  lt.cublasLtMatmulPreferenceDestroy(preference);
-  std::vector<Choice> choices;
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return choices;
-  check(status, "cublasLtMatmulAlgoGetHeuristic");
-  for (int i = 0; i < count; ++i)
-    if (const auto& r = results[static_cast<std::size_t>(i)]; r.state == CUBLAS_STATUS_SUCCESS)
-      choices.push_back({.algorithm = r.algo, .workspace = r.workspaceSize, .found = true});
-  return choices;
-}
-
 /** A tensor of n NaNs. */
 Tensor nans(std::int64_t n, DType dtype, Device device) {
   const Tensor x = empty_tensor({n}, dtype, device);
@@ -114,40 +71,68 @@ bool is_nan(const char* at, DType dtype) {
   return (bits & 0x7FFFu) > (dtype == DType::f16 ? 0x7C00u : 0x7F80u);
 }
 
-/** Handle and algorithms of a device. */
+/** What is computed, for the log. */
+std::string text_of(const Gemm& g) {
+  constexpr const char* kEpilogues[] = {"",
+                                        " through relu",
+                                        " through relu's mask",
+                                        " through gelu",
+                                        " through gelu's gradient",
+                                        " with sums of rows"};
+  return str("the product of ", g.dtype, ' ', g.m, " x ", g.k, " and ", g.k, " x ", g.n,
+             g.batch > 1 ? str(" in a batch of ", g.batch) : std::string(), g.bias ? " with a bias" : "",
+             g.beta != 0 ? " with an addend" : "", kEpilogues[static_cast<std::size_t>(g.epilogue.kind)]);
+}
+
+/** The algorithms of a device's products, asked for once per kind of problem. */
 class DeviceState {
  public:
-  DeviceState(const Library& lt, Device device) : lt_(lt), device_(device) {
-    check(lt.cublasLtCreate(&handle_), "cublasLtCreate");
-  }
+  explicit DeviceState(Device device) : device_(device) {}
 
   bool run(const Gemm& g, runtime::Stream stream) {
     const bool proves = activates(g.epilogue.kind);
     if (proves && !g.bias) return false;  // then what an algorithm does with NaN cannot be tried out
     const std::lock_guard lock(mutex_);
-    const Problem problem(lt_, g);
-    const Choice& choice = choice_for(g, problem, stream);
-    if (!choice.found || (proves && !choice.keeps_nan)) return false;
-    launch(problem, g, choice, stream);
-    return true;
+    Entry& entry = entries_[key_of(g, device_)];
+    // What has to be tried out first waits for a call outside of a captured step.
+    if (proves && Capture::current() && !entry.algorithms.chosen()) return false;
+    bool searches = search_products() && !Capture::current() && !entry.searched;
+    if (searches) entry.algorithms.choose_again();
+    return entry.algorithms.run(
+        "cuBLASLt",
+        [&](int first) {
+          std::optional<Choice> found;
+          if (std::exchange(searches, false)) {
+            entry.searched = true;
+            found = fastest(g, stream);
+          }
+          return found ? found : next(g, first, stream);
+        },
+        [&](const Choice& choice) { launch(g, choice.algorithm, stream); }, [&] { return text_of(g); });
   }
 
  private:
   static constexpr int kCandidates = 16, kTrials = 5;
 
-  /** What has to be tried out first waits for a call outside of a captured step. */
-  const Choice& choice_for(const Gemm& g, const Problem& problem, runtime::Stream stream) {
-    const auto [entry, fresh] = choices_.try_emplace(key_of(g, device_));
-    Choice& choice = entry->second;
-    if (fresh)
-      if (const auto all = candidates(lt_, handle_, problem, g, 1); !all.empty()) choice = all[0];
-    if (!choice.found || Capture::current()) return choice;
-    if (search_products() && !choice.searched) choice = fastest(g, problem, stream);
-    if (activates(g.epilogue.kind) && !choice.keeps_nan) {
-      choice.keeps_nan = keeps_nan(g, choice, stream);
-      choice.found = choice.keeps_nan;
+  /** An algorithm by its place among the library's; -1: found by search, so that all of them
+   *  come behind it. */
+  struct Choice {
+    Algorithm algorithm;
+    int index = 0;
+  };
+  struct Entry {
+    LibraryAlgorithms<Choice> algorithms;
+    bool searched = false;
+  };
+
+  /** The first from a place on that may be used. */
+  std::optional<Choice> next(const Gemm& g, int first, runtime::Stream stream) {
+    for (int i = first; i < kCandidates; ++i) {
+      const std::vector<Algorithm> all = algorithms(g, device_, i + 1);
+      if (static_cast<int>(all.size()) <= i) break;
+      if (may_use(g, all.back(), stream)) return Choice{all.back(), i};
     }
-    return choice;
+    return std::nullopt;
   }
 
   /** Two timed events. */
@@ -163,38 +148,45 @@ class DeviceState {
     const runtime::Event begin = runtime::create_event(true), end = runtime::create_event(true);
   };
 
-  /** Runs each candidate on the operands, into memory of its own: the result may be an addend too. One that the library refuses to run is passed over;
-   *  without any other the choice is of none. */
-  Choice fastest(const Gemm& g, const Problem& problem, runtime::Stream stream) {
+  /** Runs each candidate on the operands, into memory of its own: the result may be an addend
+   *  too. One that fails is passed over. */
+  std::optional<Choice> fastest(const Gemm& g, runtime::Stream stream) {
     const std::int64_t elements = (g.batch - 1) * g.c.batch_stride + (g.m - 1) * g.c.stride + g.n;
-    const Tensor room = empty_tensor({elements}, g.result, device_);
+    const Tensor results = empty_tensor({elements}, g.result, device_);
     Gemm trial = g;
-    trial.c.data = room.raw_data();
+    trial.c.data = results.raw_data();
     const Stopwatch watch;
-    Choice best;
+    std::optional<Choice> best;
     float least = 0;
-    for (Choice& choice : candidates(lt_, handle_, problem, g, kCandidates)) {
-      if (start(problem, trial, choice, stream) != CUBLAS_STATUS_SUCCESS) continue;
-      runtime::record(watch.begin, stream);
-      for (int i = 0; i < kTrials; ++i) launch(problem, trial, choice, stream);
-      runtime::record(watch.end, stream);
+    for (const Algorithm& algorithm : algorithms(g, device_, kCandidates)) {
+      try {
+        launch(trial, algorithm, stream);
+        runtime::record(watch.begin, stream);
+        launch(trial, algorithm, stream, kTrials);
+        runtime::record(watch.end, stream);
+      } catch (const CudaError&) {
+        runtime::recover("cublasLtMatmul");
+        continue;
+      }
       runtime::synchronize_event(watch.end);
       const float time = runtime::elapsed(watch.begin, watch.end);
-      if (best.found && time >= least) continue;
-      best = choice;
+      if (best && time >= least) continue;
+      best = Choice{algorithm, -1};
       least = time;
     }
-    best.searched = true;
+    if (best && !may_use(g, best->algorithm, stream)) return std::nullopt;
     return best;
   }
 
-  /** Whether an activation done on the way lets NaN through, as ours does: one that does not would hide an overflow from the loss scaler. The library does not
-   *  say, so the algorithm is run with a bias of NaN, all of whose results must be NaN. */
-  bool keeps_nan(const Gemm& g, const Choice& choice, runtime::Stream stream) {
+  /** Whether an activation done on the way lets NaN through, as ours does: one that does not
+   *  would hide an overflow from the loss scaler. The library does not say, so the algorithm is
+   *  run with a bias of NaN, all of whose results must be NaN. */
+  bool may_use(const Gemm& g, const Algorithm& algorithm, runtime::Stream stream) {
+    if (!activates(g.epilogue.kind)) return true;
     const Tensor bias = nans(g.n, g.result, device_);
     Gemm probe = g;
     probe.bias = bias.raw_data();
-    launch(Problem(lt_, probe), probe, choice, stream);
+    launch(probe, algorithm, stream);
     const std::size_t bytes = item_size(g.result), row = static_cast<std::size_t>(g.n) * bytes;
     std::vector<char> results(row);
     for (const std::int64_t i : {std::int64_t{0}, g.m / 2, g.m - 1}) {
@@ -208,51 +200,30 @@ class DeviceState {
     return true;
   }
 
-  /** Undefined where none is needed. A captured step has its own: it may be replayed in another stream than that of its capture. */
-  Tensor room_for(const Choice& choice, runtime::Stream stream) {
-    if (choice.workspace == 0) return {};
-    if (Capture::current()) return workspace(static_cast<std::int64_t>(choice.workspace), device_);
+  /** Undefined where none is needed. A captured step has its own: it may be replayed in another
+   *  stream than that of its capture. */
+  Tensor room_for(const Algorithm& algorithm, runtime::Stream stream) {
+    if (algorithm.workspace == 0) return {};
+    if (Capture::current()) return workspace(static_cast<std::int64_t>(algorithm.workspace), device_);
     Tensor& memory = workspaces_[stream];
     if (!memory.defined()) memory = workspace(static_cast<std::int64_t>(kWorkspaceBytes), device_);
     return memory;
   }
 
-  void launch(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
-    check(start(p, g, choice, stream), "cublasLtMatmul");
+  void launch(const Gemm& g, const Algorithm& algorithm, runtime::Stream stream, int times = 1) {
+    multiply(g, algorithm, room_for(algorithm, stream), device_, stream, times);
   }
 
-  cublasStatus_t start(const Problem& p, const Gemm& g, const Choice& choice, runtime::Stream stream) {
-    const float alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
-    const bool wide = g.dtype == DType::f64;
-    const void* alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
-    const void* beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
-    void* result = const_cast<void*>(g.c.data);
-    const Tensor room = room_for(choice, stream);
-    return lt_.cublasLtMatmul(handle_, p.description, alpha, g.b.data, p.b, g.a.data, p.a, beta,
-                              g.beta == 0 ? result : g.addend.data, p.addend, result, p.c, &choice.algorithm,
-                              room.defined() ? room.raw_data() : nullptr,
-                              room.defined() ? static_cast<std::size_t>(room.numel()) : 0,
-                              static_cast<cudaStream_t>(stream));
-  }
-
-  const Library& lt_;
   Device device_;
-  cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<Key, Choice, KeyHash> choices_;
+  std::unordered_map<Key, Entry, KeyHash> entries_;
   std::unordered_map<runtime::Stream, Tensor> workspaces_;  // products of one stream run in order
 };
 
 }  // namespace
 
 bool gemm(const Gemm& gemm, Device device, runtime::Stream stream) {
-  const Library& lt = Library::get();
-  return lt.usable() && per_device<DeviceState>(device, lt, device).run(gemm, stream);
-}
-
-std::string description() {
-  const Library& lt = Library::get();
-  return lt.usable() ? str("cuBLASLt ", static_cast<std::int64_t>(lt.cublasLtGetVersion())) : lt.missing();
+  return takes(gemm) && per_device<DeviceState>(device, device).run(gemm, stream);
 }
 
 }  // namespace mezzo::gpu::blas

@@ -1,6 +1,7 @@
-// The matrix product as cuBLASLt takes it: one struct, one call, so narrow that the emulated build puts its own behind it.
+// The matrix product as cuBLASLt takes it: one struct, one call.
 // Sees: ../tensor/dtype.h, runtime.h.
-// Read next: blas.cpp (on cuBLASLt), ../tests/emulator/blas.cpp (on the host), product.cpp (who calls it).
+// Read next: blas.cpp (which algorithm), blas_calls.h (the library's calls), product.cpp (who calls
+// it).
 #pragma once
 
 #include "../tensor/device.h"
@@ -51,8 +52,9 @@ struct Gemm {
   Epilogue epilogue = {};
 };
 
-/** Puts the product into the stream. False where there is no cuBLASLt or it has no algorithm for this: then nothing was done.
- *  Errors: CudaError. */
+/** Puts the product into the stream. False where there is no cuBLASLt or it has no algorithm for
+ *  this that works. Errors: CudaError where the device is broken; CapturePostponed where an
+ *  algorithm fails within a capture. */
 bool gemm(const Gemm& gemm, Device device, runtime::Stream stream);
 
 /** Version of the library that was loaded, or why there is none. */

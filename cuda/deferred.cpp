@@ -83,8 +83,7 @@ void prepare_watch(Device device) {
 
 /** Takes back the words that no captured step has, once what was noted in them has come out. */
 void make_room(Device device) {
-  runtime::synchronize_device(device.index);
-  raise_deferred(device);
+  queues().synchronize(device);
   const std::lock_guard lock(mutex);
   watch_of(device).ranges.resize(watch_of(device).kept);
 }
@@ -150,8 +149,9 @@ void raise_deferred(Device device) {
     Watch& watch = watch_of(device);
     if (watch.armed.empty()) return;
     const runtime::Stream stream = current_stream(device);
-    // What kernels in other streams have yet to note is not in this copy.
-    std::erase_if(watch.armed, [&](runtime::Stream s) { return s == stream || runtime::is_idle(s); });
+    // What kernels in other streams have yet to note is not in this copy. A stream that another
+    // thread captures may not be asked: it stays armed.
+    std::erase_if(watch.armed, [&](runtime::Stream s) { return s == stream || queues().is_idle(device, s); });
     runtime::copy(words.data(), watch.data(), sizeof words, stream);
     runtime::synchronize(stream);
     std::size_t first_turn = watch.last_turn + 1;
@@ -162,8 +162,8 @@ void raise_deferred(Device device) {
         first_turn = watch.turns[i];
       }
     if (noted != kNothingBad) {
-      runtime::synchronize_device(device.index);  // what other streams note goes with it
-      watch.armed.clear();
+      // What other streams note goes with it.
+      std::erase_if(watch.armed, [&](runtime::Stream s) { return queues().try_synchronize(device, s); });
       reset(watch, device);
     }
     if (watch.armed.empty()) watch.forget_turns();

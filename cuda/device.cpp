@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "../tensor/caching_allocator.h"
@@ -112,11 +113,10 @@ class CudaBackend final : public Backend {
     void* pinned = nullptr;
     if (from_device == cpu) pinned = pinned_.block_of(from);
     if (to_device == cpu) pinned = pinned_.block_of(to);
+    if (from_device == cpu && !pinned && upload_staged(from, to, bytes, device, queue)) return;
     if (pinned && options.non_blocking) pinned_.record_use(pinned, device, queue);
     runtime::copy(to, from, bytes, queues_.stream(device, queue));
     if (pinned && options.non_blocking) return;
-    // Other memory of the host is free again by now; the device's own work comes later in the same stream.
-    if (from_device == cpu && !pinned) return;
     queues_.synchronize(device, queue);
   }
 
@@ -137,6 +137,33 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  static constexpr std::size_t kMostStaged = std::size_t{1} << 20;
+
+  /** Copies from pageable memory by way of a pinned block: a device that can read pageable
+   *  memory itself may do so after the call returned. False where nothing was copied: too many
+   *  bytes to keep pinned, or no pinned memory. */
+  bool upload_staged(const void* from, void* to, std::size_t bytes, Device device, Queue queue) const {
+    constexpr MemoryCategory kCategory = MemoryCategory::other;
+    if (bytes == 0) return true;
+    if (bytes > kMostStaged) return false;
+    void* block = nullptr;
+    try {
+      block = pinned_.allocate(bytes, kCategory);
+    } catch (const OutOfMemory&) {
+      return false;
+    }
+    std::memcpy(block, from, bytes);
+    try {
+      pinned_.record_use(block, device, queue);
+      runtime::copy(to, block, bytes, queues_.stream(device, queue));
+    } catch (...) {
+      pinned_.deallocate(block, bytes, kCategory);
+      throw;
+    }
+    pinned_.deallocate(block, bytes, kCategory);
+    return true;
+  }
+
   /** In the current queue of the one, between what the other's holds by now and what is put into it from now on. */
   void copy_across(const void* from, Device from_device, void* to, Device to_device,
                    std::size_t bytes) const {

@@ -1,14 +1,13 @@
 #include "dnn.h"
 
-#include <limits>
 #include <mutex>
 #include <unordered_map>
 
 #include "../tensor/numerics.h"
 #include "../tensor/text.h"
-#include "dnn_plan.h"
+#include "dnn_calls.h"
 #include "key.h"
-#include "lines.h"
+#include "library_fallback.h"
 #include "per_device.h"
 
 namespace mezzo::gpu::dnn {
@@ -37,104 +36,49 @@ Key key_of(const Convolution& c) {
   return key;
 }
 
-/** Operands of a plan: addresses by name. Those of the host are read before execution returns. */
-class Operands {
- public:
-  void add(std::int64_t name, const void* address) {
-    names_.push_back(name);
-    addresses_.push_back(const_cast<void*>(address));
-  }
-  const std::vector<std::int64_t>& names() const { return names_; }
-  const std::vector<void*>& addresses() const { return addresses_; }
+Key key_of(const Attention& a) { return a.kind(); }
 
- private:
-  std::vector<std::int64_t> names_;
-  std::vector<void*> addresses_;
-};
+std::string text_of(const Convolution& c) {
+  constexpr const char* kWanted[] = {"convolution", "input gradient of the convolution",
+                                     "weight gradient of the convolution"};
+  const op::ConvGeometry& g = c.geometry;
+  return str("the ", kWanted[static_cast<std::size_t>(c.wanted)], " of ", c.x.dtype, ' ',
+             Shape{c.x.batch, c.x.channels, g.in[0], g.in[1], g.in[2]}, " with ", c.y.channels, " kernels ",
+             Shape{g.kernel[0], g.kernel[1], g.kernel[2]}, c.bias ? " and a bias" : "", ", ", name(c.format));
+}
 
-/** Handle and plans of a device. */
+std::string text_of(const Attention& a) {
+  return str(a.wanted == Attention::Wanted::y ? "attention of " : "gradients of attention of ", a.dtype, ' ',
+             Shape{a.entries, a.heads, a.queries, a.features}, " and ", a.keys, " keys");
+}
+
+/** Plans of a device by problem. */
 class DeviceState {
  public:
-  explicit DeviceState(Device device) : device_(device) {
-    check(Library::get().cudnnCreate(&handle_), "cudnnCreate");
-  }
+  explicit DeviceState(Device device) : device_(device) {}
 
-  /** Runs the plan for a problem, which is made where its key is new. False where there is none. */
-  template <class Problem>
-  bool run(const Problem& problem, const Key& key, const Operands& operands, runtime::Stream stream) {
+  template <class Problem> bool run(const Problem& problem, runtime::Stream stream) {
     const std::lock_guard lock(mutex_);
-    const auto [entry, fresh] = plans_.try_emplace(key);
-    if (fresh) entry->second = plan(problem, {.handle = handle_});
-    if (!entry->second) return false;
-    execute(*entry->second, operands, stream);
-    return true;
+    return plans_[key_of(problem)].run(
+        "cuDNN", [&](int first) { return find_plan(problem, device_, first); },
+        [&](const Choice& choice) { execute(*choice.plan, problem, device_, stream); },
+        [&] { return text_of(problem); });
   }
 
  private:
-  void execute(const Plan& plan, const Operands& operands, runtime::Stream stream) {
-    const Tensor room = plan.workspace > 0 ? workspace(plan.workspace, device_) : Tensor{};
-    Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, operands.names());
-    arguments.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, operands.addresses());
-    arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, room.defined() ? room.raw_data() : nullptr);
-    check(arguments.finalize() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendFinalize");
-    const Library& library = Library::get();
-    check(library.cudnnSetStream(handle_, static_cast<cudaStream_t>(stream)), "cudnnSetStream");
-    check(library.cudnnBackendExecute(handle_, plan.engine.handle(), arguments.handle()),
-          "cudnnBackendExecute");
-  }
-
   Device device_;
-  cudnnHandle_t handle_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<Key, std::optional<Plan>, KeyHash> plans_;
+  std::unordered_map<Key, LibraryAlgorithms<Choice>, KeyHash> plans_;
 };
 
 }  // namespace
 
 bool convolve(const Convolution& c, Device device, runtime::Stream stream) {
-  if (!Library::get().usable()) return false;
-  Operands operands;
-  operands.add(kX, c.x.data);
-  operands.add(kWeight, c.weight);
-  operands.add(kY, c.y.data);
-  if (c.bias) operands.add(kBias, c.bias);
-  return per_device<DeviceState>(device, device).run(c, key_of(c), operands, stream);
+  return takes(c) && per_device<DeviceState>(device, device).run(c, stream);
 }
 
 bool attend(const Attention& a, Device device, runtime::Stream stream) {
-  // Before that gradients of a number of keys that is no multiple of 128 could read beyond them in a captured step.
-  constexpr std::size_t kOldest = 91600;
-  const Library& library = Library::get();
-  if (!library.usable() || library.cudnnGetVersion() < kOldest) return false;
-  const float scale = static_cast<float>(a.scale), one = 1, masked = -std::numeric_limits<float>::infinity();
-  const bool gradients = a.wanted == Attention::Wanted::gradients;
-  Operands operands;
-  operands.add(kQ, a.q.data);
-  operands.add(kK, a.k.data);
-  operands.add(kV, a.v.data);
-  operands.add(kY, a.y);
-  operands.add(kLogSums, a.log_sums);
-  operands.add(kScale, &scale);
-  if (a.is_causal) operands.add(kMasked, &masked);
-  Tensor offsets;
-  if (gradients) {
-    offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
-    operands.add(kOffsets, offsets.raw_data());
-    operands.add(kG, a.g.data);
-    operands.add(kDq, a.dq);
-    operands.add(kDk, a.dk);
-    operands.add(kDv, a.dv);
-    operands.add(kOne, &one);
-  }
-  return per_device<DeviceState>(device, device).run(a, a.kind(), operands, stream);
-}
-
-std::int64_t most_score_gradients() { return kMostScoreGradients; }
-
-std::string description() {
-  const Library& library = Library::get();
-  return library.usable() ? str("cuDNN ", library.version()) : library.missing();
+  return takes(a) && per_device<DeviceState>(device, device).run(a, stream);
 }
 
 }  // namespace mezzo::gpu::dnn

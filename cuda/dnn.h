@@ -1,6 +1,7 @@
-// Convolution and attention as cuDNN takes them: a struct and a call each, so narrow that the emulated build puts its own behind them.
+// Convolution and attention as cuDNN takes them: a struct and a call each.
 // Sees: ../tensor/ops/conv_geometry.h, runtime.h.
-// Read next: dnn.cpp (on cuDNN), ../tests/emulator/dnn.cpp (on the host), kernels/conv.cu and attention_library.cpp (who call it).
+// Read next: dnn.cpp (which plan), dnn_calls.h (the library's calls), kernels/conv.cu and
+// attention_library.cpp (who call it).
 #pragma once
 
 #include <string>
@@ -24,8 +25,10 @@ struct Convolution {
   const void* bias = nullptr;    // one element for each channel of y, of the same dtype; where y is wanted
 };
 
-/** Puts the convolution into the stream. False where there is no cuDNN or it has no engine for this: then nothing was done. Only engines that
- *  give the same bits every time unless allow_nondeterministic(), and for f32 no Tensor Cores unless allow_tf32(). Errors: CudaError. */
+/** Puts the convolution into the stream. False where there is no cuDNN or it has no engine for
+ *  this that works. Only engines that give the same bits every time unless
+ *  allow_nondeterministic(), and for f32 no Tensor Cores unless allow_tf32(). Errors: CudaError
+ *  where the device is broken; CapturePostponed where a call fails within a capture. */
 bool convolve(const Convolution& convolution, Device device, runtime::Stream stream);
 
 /** y = softmax(scale q k^T) v for each head of each entry of a batch, with the logarithm of each row's sum of exponentials; or, with both given, the
@@ -57,7 +60,7 @@ struct Attention {
 };
 
 /** The same for attention. Its gradients hold those of the scores, 16 bits each: false for more
- *  bytes of them than most_score_gradients(). Errors: CudaError. */
+ *  bytes of them than most_score_gradients(). */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
 std::int64_t most_score_gradients();

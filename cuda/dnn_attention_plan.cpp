@@ -197,8 +197,9 @@ class AttentionGraph {
 
 }  // namespace
 
-std::optional<Plan> plan(const Attention& attention, const Target& target) {
-  return choose_engine(AttentionGraph(attention).graph(), target, {.workspace = kMostAttentionWorkspace});
+std::optional<Plan> plan(const Attention& attention, const Target& target, int first) {
+  return choose_engine(AttentionGraph(attention).graph(), target, {.workspace = kMostAttentionWorkspace},
+                       first);
 }
 
 }  // namespace mezzo::gpu::dnn

@@ -24,18 +24,18 @@ Notes notes_of(const Descriptor& config) {
   return notes;
 }
 
+bool keeps_to(const EngineLimits& limits, const Notes& notes) {
+  return (notes.repeats || !limits.repeats) && notes.keeps_precision &&
+         (!notes.tensor_cores || limits.tensor_cores);
+}
+
 std::optional<Plan> plan_of(const Descriptor& config, const Target& target, const EngineLimits& limits) {
-  const Notes notes = notes_of(config);
-  if ((limits.repeats && !notes.repeats) || !notes.keeps_precision ||
-      (notes.tensor_cores && !limits.tensor_cores))
-    return std::nullopt;
   Plan plan{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
   if (target.handle) plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
   if (target.properties) plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
   plan.engine.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (!plan.engine.finalize()) return std::nullopt;
   plan.workspace = plan.engine.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  plan.tensor_cores = notes.tensor_cores;
   if (plan.workspace > limits.workspace) return std::nullopt;
   return plan;
 }
@@ -79,9 +79,11 @@ std::optional<Descriptor> Graph::descriptor(const Target& target) const {
   return graph;
 }
 
-std::optional<Plan> choose_engine(const Graph& graph, const Target& target, const EngineLimits& limits) {
+std::optional<Plan> choose_engine(const Graph& graph, const Target& target, const EngineLimits& limits,
+                                  int first) {
   const std::optional<Descriptor> operations = graph.descriptor(target);
   if (!operations) return std::nullopt;
+  int index = -1;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor choices(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     choices.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *operations);
@@ -89,8 +91,15 @@ std::optional<Plan> choose_engine(const Graph& graph, const Target& target, cons
     if (target.properties) choices.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
     if (!choices.finalize()) continue;
     for (const Descriptor& config :
-         choices.get_list(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
-      if (std::optional<Plan> found = plan_of(config, target, limits)) return found;
+         choices.get_list(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+      const Notes notes = notes_of(config);
+      if (!keeps_to(limits, notes) || ++index < first) continue;
+      std::optional<Plan> found = plan_of(config, target, limits);
+      if (!found) continue;
+      found->tensor_cores = notes.tensor_cores;
+      found->index = index;
+      return found;
+    }
   }
   return std::nullopt;
 }

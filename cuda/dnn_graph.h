@@ -20,6 +20,7 @@ struct Plan {
   Descriptor engine;  // an execution plan of the library's
   std::int64_t workspace = 0;
   bool tensor_cores = false;
+  int index = 0;  // of the engine, among those that the library named and that keep to the limits
 };
 
 /** An array that operations read or write. */
@@ -64,7 +65,9 @@ struct EngineLimits {
   bool tensor_cores = true;                        // may round f32 factors to TF32
 };
 
-/** The first engine of the library's own order that keeps to the limits; none where it has none. */
-std::optional<Plan> choose_engine(const Graph& graph, const Target& target, const EngineLimits& limits);
+/** The first engine of the library's own order, from the one at index `first` on, that keeps to
+ *  the limits; none where it has none. Errors: CudaError where the library fails. */
+std::optional<Plan> choose_engine(const Graph& graph, const Target& target, const EngineLimits& limits,
+                                  int first);
 
 }  // namespace mezzo::gpu::dnn

@@ -53,16 +53,6 @@ op::Extent pad_behind(const op::ConvGeometry& g) {
   return pad;
 }
 
-/** Whether the library, which computes the size of y from the rest, comes to the size y has: not where y leaves out positions. */
-bool sizes_follow(const op::ConvGeometry& g) {
-  const op::Extent behind = pad_behind(g);
-  for (std::size_t d = 0; d < 3; ++d) {
-    const std::int64_t reach = g.in[d] + g.pad[d] + behind[d] - (g.kernel[d] - 1) * g.dilation[d] - 1;
-    if (reach / g.stride[d] + 1 != g.out[d]) return false;
-  }
-  return true;
-}
-
 Descriptor geometry_of(const Convolution& c) {
   const op::ConvGeometry& g = c.geometry;
   Descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
@@ -145,11 +135,20 @@ Graph graph_of(const Convolution& c) {
 
 }  // namespace
 
-std::optional<Plan> plan(const Convolution& c, const Target& target) {
+bool sizes_follow(const op::ConvGeometry& g) {
+  const op::Extent behind = pad_behind(g);
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t reach = g.in[d] + g.pad[d] + behind[d] - (g.kernel[d] - 1) * g.dilation[d] - 1;
+    if (reach / g.stride[d] + 1 != g.out[d]) return false;
+  }
+  return true;
+}
+
+std::optional<Plan> plan(const Convolution& c, const Target& target, int first) {
   if (!sizes_follow(c.geometry)) return std::nullopt;
   return choose_engine(
       graph_of(c), target,
-      {.repeats = !allow_nondeterministic(), .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()});
+      {.repeats = !allow_nondeterministic(), .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()}, first);
 }
 
 }  // namespace mezzo::gpu::dnn

@@ -33,13 +33,18 @@ enum ArrayName : std::int64_t {
   kFirstFree = 1000,  // for what lies between operations
 };
 
-/** The first engine of the library's own order that the process's switches allow (numerics.h): in precision, and whether it must give the same bits
+/** Whether the library, which computes the size of y from the rest, comes to the size y has: not
+ *  where y leaves out positions. */
+bool sizes_follow(const op::ConvGeometry& geometry);
+
+/** The first engine of the library's own order, from the one at index `first` on, that the
+ *  process's switches allow (numerics.h): in precision, and whether it must give the same bits
  *  every time; none where it has none. */
-std::optional<Plan> plan(const Convolution& convolution, const Target& target);
+std::optional<Plan> plan(const Convolution& convolution, const Target& target, int first = 0);
 
 /** The same for attention. Its gradients need memory for those of the scores and a little more. */
 inline constexpr std::int64_t kMostScoreGradients = std::int64_t{256} << 20,
                               kMostAttentionWorkspace = kMostScoreGradients + (1 << 20);
-std::optional<Plan> plan(const Attention& attention, const Target& target);
+std::optional<Plan> plan(const Attention& attention, const Target& target, int first = 0);
 
 }  // namespace mezzo::gpu::dnn

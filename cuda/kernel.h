@@ -37,10 +37,13 @@ constexpr std::int64_t blocks_for(std::int64_t items, std::int64_t per_block) {
   return (items + per_block - 1) / per_block;
 }
 
+inline constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  // of a grid in one dimension
+
 /** Puts a kernel into the stream. A grid without blocks does nothing. Errors: CudaError. */
 template <class... Ps, class... As>
 void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream, const As&... arguments) {
   if (grid.blocks == 0) return;
+  if (grid.blocks > kMostBlocks) runtime::refuse_launch(grid.blocks, kMostBlocks, grid.place);
 #ifdef __CUDACC__
   kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), grid.shared,
            static_cast<cudaStream_t>(stream)>>>(arguments...);

@@ -50,22 +50,40 @@ runtime::Stream CudaQueues::stream(Device device, Queue queue) const {
   return queue ? queue : main(device);
 }
 
-bool CudaQueues::is_idle(Device device, Queue queue) const { return runtime::is_idle(stream(device, queue)); }
+bool CudaQueues::is_idle(Device device, Queue queue) const {
+  const std::shared_lock lock(of(device).capture_begin);
+  return !is_recorded(device, queue) && runtime::is_idle(stream(device, queue));
+}
+
+bool CudaQueues::try_synchronize(Device device, Queue queue) const {
+  const std::shared_lock lock(of(device).capture_begin);
+  if (is_recorded(device, queue)) return false;
+  runtime::synchronize(stream(device, queue));
+  return true;
+}
 
 void CudaQueues::synchronize(Device device, Queue queue) const {
-  require_unrecorded_elsewhere(device, queue);
-  runtime::synchronize(stream(device, queue));
+  {
+    const std::shared_lock lock(of(device).capture_begin);
+    require_unrecorded_elsewhere(device, queue);
+    runtime::synchronize(stream(device, queue));
+  }
   raise_deferred(device);
 }
 
 void CudaQueues::synchronize(Device device) const {
+  synchronize_all(device);
+  raise_deferred(device);
+}
+
+void CudaQueues::synchronize_all(Device device) const {
+  const std::shared_lock lock(of(device).capture_begin);
   const runtime::Stream recorded = of(device).recorded.load(std::memory_order_acquire);
   if (recorded && recorded != recorded_here)
     fail<StateError>("synchronize", {.what = "another thread is capturing a step on this device",
                                      .got = str(device),
                                      .hint = "wait for a stream, or until it has ended"});
   runtime::synchronize_device(device.index);
-  raise_deferred(device);
 }
 
 Mark CudaQueues::make_mark(Device device, bool timed) const {
@@ -74,10 +92,14 @@ Mark CudaQueues::make_mark(Device device, bool timed) const {
 }
 
 void CudaQueues::place(Mark mark, Device device, Queue queue) const {
+  const std::shared_lock lock(of(device).capture_begin);
+  require_unrecorded_elsewhere(device, queue);
   runtime::record(mark, stream(device, queue));
 }
 
 void CudaQueues::hold(Device device, Queue queue, Mark mark) const {
+  const std::shared_lock lock(of(device).capture_begin);
+  require_unrecorded_elsewhere(device, queue);
   runtime::wait(stream(device, queue), mark);
 }
 
@@ -87,6 +109,7 @@ bool CudaQueues::is_recorded(Device device, Queue queue) const {
 }
 
 void CudaQueues::begin_recording(Device device, runtime::Stream stream) const {
+  const std::lock_guard lock(of(device).capture_begin);
   runtime::Stream none = nullptr;
   if (!of(device).recorded.compare_exchange_strong(none, stream, std::memory_order_acq_rel))
     fail<StateError>("Graph.capture", {.what = "another thread is capturing a step on this device",

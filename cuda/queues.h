@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "../tensor/queues.h"
@@ -25,6 +26,7 @@ class CudaQueues final : public Queues {
   void set_current(Device device, Queue queue) const noexcept override;
   Queue next_side(Device device, bool urgent) const override;
   void* handle(Device device, Queue queue) const override { return stream(device, queue); }
+  /** False while the queue is being recorded: a query would invalidate the capture. */
   bool is_idle(Device device, Queue queue) const override;
   void synchronize(Device device, Queue queue) const override;
   void synchronize(Device device) const override;
@@ -37,6 +39,9 @@ class CudaQueues final : public Queues {
   float between(Mark begin, Mark end) const override { return runtime::elapsed(begin, end); }
   bool is_recorded(Device device, Queue queue) const override;
 
+  /** Waits until all work of the queue is done. False where the queue is being recorded: then
+   *  nothing was waited for. Deferred errors are not raised. Errors: CudaError. */
+  bool try_synchronize(Device device, Queue queue) const;
   /** The stream of a queue, made this thread's current device. */
   runtime::Stream stream(Device device, Queue queue) const;
   /** What this thread puts into the stream is recorded until end_recording(). Errors: StateError where another thread records work of the device. */
@@ -53,9 +58,14 @@ class CudaQueues final : public Queues {
     std::array<std::array<runtime::Stream, kSide>, 2> side{};
     std::array<std::size_t, 2> next{};
     std::atomic<runtime::Stream> recorded{nullptr};
+    // Held while a stream is queried, waited for or marked, and exclusively where a capture begins:
+    // whoever found a stream unrecorded is done with it before it is recorded.
+    std::shared_mutex capture_begin;
   };
   PerDevice& of(Device device) const { return *devices_[static_cast<std::size_t>(device.index)]; }
   runtime::Stream main(Device device) const;
+  /** Errors: StateError where another thread records work of the device. */
+  void synchronize_all(Device device) const;
 
   std::vector<std::unique_ptr<PerDevice>> devices_;
 };

@@ -5,20 +5,12 @@
 #  include <nvtx3/nvToolsExt.h>
 #endif
 
-#include <mutex>
-
-#include "../tensor/error.h"
 #include "../tensor/text.h"
+#include "failed_call.h"
 
 namespace mezzo::gpu::runtime {
 
 namespace {
-
-/** What first broke the device for good; empty while it is well. Guarded by the mutex. */
-std::string broken_by;
-std::mutex broken_mutex;
-
-std::string at(Place place) { return str(place.file, ":", place.line); }
 
 /** Errors like an illegal address stay: every later call fails with them. */
 bool is_lasting() {
@@ -26,21 +18,15 @@ bool is_lasting() {
   return cudaFree(nullptr) != cudaSuccess;
 }
 
-[[noreturn]] void fail_call(const char* call, cudaError_t code, Place place) {
+[[noreturn]] void fail_code(const char* call, cudaError_t code, Place place) {
   const std::string what =
       str(cudaGetErrorName(code), " (code ", static_cast<int>(code), "): ", cudaGetErrorString(code));
-  std::string hint = str("called at ", at(place));
-  const std::lock_guard lock(broken_mutex);
-  if (!broken_by.empty())
-    hint += "; device unusable since: " + broken_by;
-  else if (is_lasting())
-    broken_by = str(call, ": ", what);
-  fail<CudaError>(call, {.what = what, .hint = hint});
+  fail_call(call, what, is_lasting(), place);
 }
 
 void check(const char* call, cudaError_t code, Place place) {
   if (code != cudaSuccess) [[unlikely]]
-    fail_call(call, code, place);
+    fail_code(call, code, place);
 }
 
 /** Of a query: not ready is an answer, which must not be taken for an error of the next launch. */
@@ -271,6 +257,17 @@ void push_range(const char*) noexcept {}
 void pop_range() noexcept {}
 
 #endif
+
+void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
+  fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false, place);
+}
+
+void recover(const char* call, Place place) {
+  cudaGetLastError();
+  const cudaError_t code = cudaFree(nullptr);
+  cudaGetLastError();
+  check(call, code, place);
+}
 
 void check_launch(Place place) { check("kernel launch", cudaGetLastError(), place); }
 

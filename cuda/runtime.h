@@ -97,5 +97,11 @@ void pop_range() noexcept;
 
 /** Reports a launch that was refused. */
 void check_launch(Place place);
+/** Refuses a grid of too many blocks. Errors: CudaError, always. */
+[[noreturn]] void refuse_launch(std::int64_t blocks, std::int64_t most, Place place);
+
+/** For the caller of a library, which failed in `call`: takes back what the next call would be
+ *  blamed for. Errors: CudaError where the device is broken. */
+void recover(const char* call, Place place = Place::current());
 
 }  // namespace mezzo::gpu::runtime

@@ -6,6 +6,7 @@
 
 #include "../../tensor/numerics.h"
 #include "../../tensor/transfer.h"
+#include "../library_fallback.h"
 #include "../own_kernels.h"
 #include "recurrent.h"
 #include "row.h"
@@ -64,6 +65,11 @@ bool settle(dnn::Recurrent& layer, Device device) {
   return library_agrees(layer, device);
 }
 
+std::int64_t bias_elements(const dnn::Recurrent& layer) { return op::gates_of(layer.kind) * layer.hidden; }
+std::int64_t bias_bytes(const dnn::Recurrent& layer) {
+  return bias_elements(layer) * static_cast<std::int64_t>(item_size(layer.dtype));
+}
+
 /** The work of both calls. */
 template <class C> class LibraryCall {
  public:
@@ -83,7 +89,9 @@ template <class C> class LibraryCall {
     const Tensor weights = packed({in[3], in[4], in[5], in[6], in[7]});
     const Tensor x = forwards(in[0]), h0 = row_major(in[1]), c0 = row_major(in[2]);
     const Tensor y = reverse_ ? like(out[0]) : out[0];
-    const Tensor reserve = layer_.training ? empty_tensor({spaces_.reserve}, DType::u8, device_) : Tensor{};
+    const Tensor reserve = layer_.training
+                               ? empty_tensor({spaces_.reserve + 2 * bias_bytes(layer_)}, DType::u8, device_)
+                               : Tensor{};
     if (!dnn::run(layer_, spaces_,
                   {.x = x.raw_data(),
                    .h0 = data(h0),
@@ -97,7 +105,11 @@ template <class C> class LibraryCall {
                   device_, stream_))
       return false;
     if (reverse_) turn(y, out[0]);
-    if (layer_.training) out[3] = reserve;
+    if (layer_.training) {
+      keep_bias(reserve, 0, in[5]);
+      keep_bias(reserve, 1, in[6]);
+      out[3] = reserve;
+    }
     return true;
   }
 
@@ -152,6 +164,14 @@ template <class C> class LibraryCall {
     return work_tensor({bytes / static_cast<std::int64_t>(item_size(layer_.dtype))}, layer_.dtype, device_);
   }
   Tensor like(const Tensor& x) const { return work_tensor(x.shape(), x.dtype(), device_); }
+
+  /** Behind what the library keeps, for the case that it fails in the backward pass. */
+  void keep_bias(const Tensor& kept, std::int64_t place, const Tensor& bias) const {
+    const std::int64_t bytes = bias_bytes(layer_), elements = bias_elements(layer_);
+    const Tensor from = bias.defined() ? row_major(bias) : work_tensor({elements}, layer_.dtype, device_);
+    if (!bias.defined()) clear(from);
+    copy_bytes(at_byte(kept, spaces_.reserve + place * bytes), from.raw_data(), elements);
+  }
 
   void copy_bytes(void* to, const void* from, std::int64_t elements) const {
     runtime::copy(to, from, static_cast<std::size_t>(elements) * item_size(layer_.dtype), stream_);
@@ -214,22 +234,70 @@ bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const o
   return done;
 }
 
+namespace {
+
+/** Whether a call of the library did its work; a layer for which it did not stays with our own
+ *  kernels. */
+template <class Call> bool succeeds(const dnn::Recurrent& layer, Device device, const Call& call) {
+  bool logged = false;
+  try {
+    if (call()) return true;
+    report_refusal("cuDNN", text_of(layer), logged);
+  } catch (const CudaError& error) {
+    refuse_library(layer, device);
+    report_failure("cuDNN", text_of(layer), error, logged);
+  }
+  refuse_library(layer, device);
+  return false;
+}
+
+/** The gradients of a layer that the library ran forward. Our kernels keep something else, so
+ *  they run it forward too. */
+void differentiate_again(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                         const op::RecurrentLayerBackward::Attrs& attrs) {
+  const Tensor& kept = in[Operand::kKept];
+  const Device device = kept.device();
+  const auto bias = [&](std::int64_t places_from_end) {
+    const Tensor x = work_tensor({bias_elements(layer)}, layer.dtype, device);
+    const std::int64_t at = kept.numel() - places_from_end * bias_bytes(layer);
+    runtime::copy(x.raw_data(), static_cast<const char*>(kept.raw_data()) + at,
+                  static_cast<std::size_t>(bias_bytes(layer)), current_stream(device));
+    return x;
+  };
+  const std::array<Tensor, 8> forward{in[Operand::kX],   in[Operand::kH0],  in[Operand::kC0],
+                                      in[Operand::kWih], in[Operand::kWhh], bias(2),
+                                      bias(1),           in[Operand::kWhr]};
+  const OutSpecs specs = op::RecurrentLayer::infer(forward, attrs.forward);
+  std::array<Tensor, 4> results;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    results[i] = work_tensor(specs.items[i].shape, specs.items[i].dtype, device);
+  recurrent_by_kernels(forward, results, attrs.forward);
+  std::vector<Tensor> given(in.begin(), in.end());
+  given[Operand::kY] = results[0];
+  given[Operand::kKept] = results[3];
+  recurrent_backward_by_kernels(given, out, attrs);
+}
+
+}  // namespace
+
 bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
   if (OwnKernels::active()) return false;
   if (!allow_nondeterministic() && !dnn::recurrent_is_deterministic()) return false;
+  const Device device = in[0].device();
   std::optional<dnn::Recurrent> layer = library_layer(in[0], in[3], in[4], in[7].defined(), attrs);
-  return layer && settle(*layer, in[0].device()) && run_by_library(*layer, in, out, attrs);
+  return layer && settle(*layer, device) &&
+         succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); });
 }
 
 void recurrent_backward_by_library(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
   const Tensor& x = in[Operand::kX];
+  const Device device = x.device();
   std::optional<dnn::Recurrent> layer =
       library_layer(x, in[Operand::kWih], in[Operand::kWhh], in[Operand::kWhr].defined(), attrs.forward);
-  if (!layer || !settle(*layer, x.device()) || !differentiate_by_library(*layer, in, out, attrs))
-    fail<CudaError>(
-        attrs.forward.name,
-        {.what = "cuDNN has no gradient of a layer that it ran",
-         .hint = "mezzo::set_allow_nondeterministic(false) leaves such layers to Mezzo's own kernels"});
+  if (settle(*layer, device) &&
+      succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }))
+    return;
+  differentiate_again(*layer, in, out, attrs);
 }
 
 bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,

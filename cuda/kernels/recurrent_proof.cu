@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "../../tensor/capture.h"
-#include "../../tensor/log.h"
 #include "../../tensor/numerics.h"
 #include "../../tensor/philox.h"
 #include "../../tensor/text.h"
 #include "../../tensor/transfer.h"
+#include "../library_fallback.h"
 #include "recurrent.h"
 #include "recurrent_library.h"
 #include "row.h"
@@ -172,7 +172,9 @@ bool compare(const dnn::Recurrent& layer, Device device) {
       agree = dnn::recurrent_spaces(layer, device) && Comparison<C>(layer, device).agree();
     });
   } catch (const CudaError& error) {
-    log_text(Severity::warning, error.what());
+    bool logged = false;
+    report_failure("cuDNN", text_of(layer), error, logged);
+    agree = false;
   }
   return agree;
 }
@@ -193,18 +195,46 @@ Kind kind_of(const dnn::Recurrent& r, Device device) {
 
 }  // namespace
 
+std::string text_of(const dnn::Recurrent& layer) {
+  return str("a recurrent layer of ", layer.dtype, ' ', Shape{layer.steps, layer.batch, layer.features},
+             " and ", layer.hidden, " hidden units", layer.persistent ? " kept on chip" : "");
+}
+
+namespace {
+
+/** The answers by kind. */
+struct Answers {
+  std::mutex mutex;
+  std::map<Kind, bool> agrees;
+};
+Answers& answers() {
+  static auto& all = *new Answers;  // never destroyed: tensors may outlive main
+  return all;
+}
+
+}  // namespace
+
 bool library_agrees(const dnn::Recurrent& layer, Device device) {
-  static std::mutex mutex;
-  static auto& answers = *new std::map<Kind, bool>;  // never destroyed: tensors may outlive main
   const Kind kind = kind_of(layer, device);
   {
-    const std::lock_guard lock(mutex);
-    if (const auto known = answers.find(kind); known != answers.end()) return known->second;
+    const std::lock_guard lock(answers().mutex);
+    if (const auto known = answers().agrees.find(kind); known != answers().agrees.end()) return known->second;
   }
   if (Capture::current()) return false;
   const bool agrees = compare(layer, device);
-  const std::lock_guard lock(mutex);
-  return answers.emplace(kind, agrees).first->second;
+  const std::lock_guard lock(answers().mutex);
+  return answers().agrees.emplace(kind, agrees).first->second;
+}
+
+// With weights on chip and without: what one of them keeps the other cannot read, and a backward
+// pass that is still to come must not take one for the other.
+void refuse_library(const dnn::Recurrent& layer, Device device) {
+  const std::lock_guard lock(answers().mutex);
+  dnn::Recurrent kind = layer;
+  for (const bool persistent : {false, true}) {
+    kind.persistent = persistent;
+    answers().agrees[kind_of(kind, device)] = false;
+  }
 }
 
 }  // namespace mezzo::gpu

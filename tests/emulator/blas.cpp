@@ -1,6 +1,7 @@
 // cuBLASLt of the emulated build: computes on the host, and refuses what the library would refuse.
-#include "../../cuda/blas.h"
+#include "../../cuda/blas_calls.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "../../tensor/cpu/gemm.h"
@@ -8,14 +9,16 @@
 #include "../../tensor/error.h"
 #include "../../tensor/half.h"
 #include "cuda.h"
+#include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
 
+/** A bad call is a fault of ours, which no fallback may hide. */
 void require(bool holds, const char* what) {
-  if (!holds) fail<CudaError>("cublasLtMatmul", {.what = std::string("bad call: ") + what});
+  if (!holds) throw emulator::Fault(std::string("cublasLtMatmul: bad call: ") + what);
 }
 
 /** As the library's descriptors demand: rows that do not overlap, memory of the device. */
@@ -154,7 +157,18 @@ void compute(const Gemm& g) {
 
 }  // namespace
 
-bool gemm(const Gemm& g, Device, runtime::Stream stream) {
+// The library has no epilogue of f64.
+bool takes(const Gemm& g) {
+  return g.dtype != DType::f64 || !(g.bias || g.epilogue.kind != Epilogue::Kind::none);
+}
+
+std::vector<Algorithm> algorithms(const Gemm&, Device, int most) {
+  if (emulator::fails_in(emulator::LibraryStage::support)) return {};
+  emulator::reach_stage(emulator::LibraryStage::heuristics, "cublasLtMatmulAlgoGetHeuristic");
+  return std::vector<Algorithm>(static_cast<std::size_t>(std::min(most, emulator::kLibraryAlgorithms)));
+}
+
+void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::Stream stream, int times) {
   check(g.a, g.m, g.k);
   check(g.b, g.k, g.n);
   check(g.c, g.m, g.n);
@@ -164,10 +178,10 @@ bool gemm(const Gemm& g, Device, runtime::Stream stream) {
   require(g.result == g.dtype || g.epilogue.kind == Epilogue::Kind::none,
           "an epilogue of a result of another dtype");
   check_epilogue(g);
-  const bool finishes = g.bias || g.epilogue.kind != Epilogue::Kind::none;
-  if (finishes && g.dtype == DType::f64) return false;  // the library has no such epilogue
-  emulator::submit({"cuBLASLt", 0, stream}, [g] { compute(g); });
-  return true;
+  for (int i = 0; i < times; ++i) {
+    emulator::reach_stage(emulator::LibraryStage::execution, "cublasLtMatmul");
+    emulator::submit({"cuBLASLt", 0, stream}, [g] { compute(g); });
+  }
 }
 
 std::string description() { return "cuBLASLt emulated on the host"; }

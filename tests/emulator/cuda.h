@@ -29,11 +29,11 @@
 #define blockDim (::mezzo::emulator::here.block_size)
 #define gridDim (::mezzo::emulator::here.grid_size)
 
-#define MZ_SHARED(T, name, count)      \
-  static const char name##_key = 0;    \
-  T(&name)                             \
-  [count] = *static_cast<T(*)[count]>( \
-      ::mezzo::emulator::shared_slot(&name##_key, sizeof(T) * (count), alignof(T)))
+#define MZ_SHARED(T, name, count)         \
+  static const char name##_key[] = #name; \
+  T(&name)                                \
+  [count] =                               \
+      *static_cast<T(*)[count]>(::mezzo::emulator::shared_slot(name##_key, sizeof(T) * (count), alignof(T)))
 #define MZ_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::mezzo::emulator::dynamic_shared())
 
 // ---- barriers, shuffles and votes ---------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ inline int __syncthreads_or(int predicate, mezzo::gpu::CallPlace place = mezzo::
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
                        mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
-  mezzo::emulator::meet_warp(mask, 0, place);
+  mezzo::emulator::sync_warp(mask, place);
 }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from,
@@ -120,35 +120,43 @@ inline int __all_sync(unsigned mask, int predicate,
 
 // ---- atomics: one host thread runs all threads of the device --------------------------------------------------------------
 
-template <class T> T atomicAdd(T* at, std::type_identity_t<T> value) {
+namespace mezzo::emulator {
+
+/** Accesses of shared memory are atomic while it lives. */
+struct AtomicScope {
+  AtomicScope() { here.atomic = true; }
+  ~AtomicScope() { here.atomic = false; }
+  AtomicScope(const AtomicScope&) = delete;
+  AtomicScope& operator=(const AtomicScope&) = delete;
+};
+
+/** Replaces *at by f of it; returns what was there. */
+template <class T, class F> T exchange(T* at, F&& f) {
+  const AtomicScope scope;
   const T old = *at;
-  *at = static_cast<T>(old + value);
+  *at = f(old);
   return old;
+}
+
+}  // namespace mezzo::emulator
+
+template <class T> T atomicAdd(T* at, std::type_identity_t<T> value) {
+  return mezzo::emulator::exchange(at, [&](T old) { return static_cast<T>(old + value); });
 }
 template <class T> T atomicMax(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value > old) *at = value;
-  return old;
+  return mezzo::emulator::exchange(at, [&](T old) { return value > old ? value : old; });
 }
 template <class T> T atomicMin(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value < old) *at = value;
-  return old;
+  return mezzo::emulator::exchange(at, [&](T old) { return value < old ? value : old; });
 }
 template <class T> T atomicOr(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = old | value;
-  return old;
+  return mezzo::emulator::exchange(at, [&](T old) { return static_cast<T>(old | value); });
 }
 template <class T> T atomicExch(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = value;
-  return old;
+  return mezzo::emulator::exchange(at, [&](T) { return value; });
 }
 template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (old == expected) *at = value;
-  return old;
+  return mezzo::emulator::exchange(at, [&](T old) { return old == expected ? value : old; });
 }
 
 // ---- launching ---------------------------------------------------------------------------------------------------------------
@@ -165,7 +173,11 @@ struct WorkName {
 /** Does a piece of the device's work, counts and logs it, unless its stream holds it back; while a stream is captured, keeps it instead. */
 MZ_API void submit(WorkName name, std::function<void()> work);
 
-/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors: Fault. */
+/** Refuses a launch that the driver would refuse. Errors: CudaError. */
+MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared);
+
+/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors:
+ *  Fault, CudaError. */
 template <class... Ps, class... As>
 void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared,
             As&&... arguments) {
@@ -173,6 +185,7 @@ void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
+  require_launchable(name, grid, block, dynamic_shared);
   submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
     const MemoryScope scope;
     run_grid(

@@ -1,11 +1,11 @@
 // cuDNN of the emulated build: computes on the host, and refuses what the library would refuse.
-#include "../../cuda/dnn.h"
+#include "dnn.h"
 
 #include <cstring>
 
-#include "../../tensor/error.h"
 #include "cuda.h"
-#include "dnn.h"
+#include "dnn_plan.h"
+#include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::dnn {
@@ -14,8 +14,9 @@ namespace {
 
 using op::Volume;
 
+/** A bad call is a fault of ours, which no fallback may hide. */
 void require(bool holds, const char* what) {
-  if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
+  if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
 /** A device array's twin on the host. */
@@ -73,13 +74,25 @@ void compute(const Convolution& c) {
 
 }  // namespace
 
-bool convolve(const Convolution& c, Device, runtime::Stream stream) {
+std::optional<Choice> emulated_plan(int first) {
+  if (emulator::fails_in(emulator::LibraryStage::support)) return std::nullopt;
+  emulator::reach_stage(emulator::LibraryStage::heuristics, "cudnnBackendFinalize of heuristics");
+  if (first >= emulator::kLibraryAlgorithms) return std::nullopt;
+  emulator::reach_stage(emulator::LibraryStage::planning, "cudnnBackendFinalize of a plan");
+  return Choice{std::make_shared<const Plan>(), first};
+}
+
+// The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes
+// are.
+bool takes(const Convolution& c) { return emulator::has_dnn() && c.x.dtype != DType::f64; }
+
+std::optional<Choice> find_plan(const Convolution&, Device, int first) { return emulated_plan(first); }
+
+void execute(const Plan&, const Convolution& c, Device, runtime::Stream stream) {
   require(c.x.dtype == c.y.dtype, "operands of two dtypes");
   require(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
-  // The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes are.
-  if (!emulator::has_dnn() || c.x.dtype == DType::f64) return false;
+  emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
   emulator::submit({"cuDNN", 0, stream}, [c] { compute(c); });
-  return true;
 }
 
 std::string description() { return "cuDNN emulated on the host"; }

@@ -2,11 +2,12 @@
 #include <cmath>
 #include <vector>
 
-#include "../../cuda/dnn.h"
 #include "../../tensor/error.h"
 #include "../../tensor/half.h"
 #include "cuda.h"
 #include "dnn.h"
+#include "dnn_plan.h"
+#include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::dnn {
@@ -20,8 +21,9 @@ using Numbers = std::vector<float>;
 AttentionFault fault = AttentionFault::none;
 std::int64_t most_bytes = std::int64_t{256} << 20;
 
+/** A bad call is a fault of ours, which no fallback may hide. */
 void require(bool holds, const char* what) {
-  if (!holds) fail<CudaError>("cudnnBackendExecute", {.what = std::string("bad call: ") + what});
+  if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
 bool whole_pieces(std::int64_t elements) { return elements > 0 && elements % 8 == 0; }
@@ -184,14 +186,20 @@ void compute(const Attention& a) {
 
 }  // namespace
 
-bool attend(const Attention& a, Device, runtime::Stream stream) {
+bool takes(const Attention&) { return emulator::has_dnn(); }
+
+std::optional<Choice> find_plan(const Attention& a, Device, int first) {
+  const std::int64_t bytes = 2 * a.entries * a.heads * a.queries * a.keys;
+  if (a.wanted == Wanted::gradients && bytes > most_score_gradients()) return std::nullopt;
+  return emulated_plan(first);
+}
+
+void execute(const Plan&, const Attention& a, Device, runtime::Stream stream) {
   check(a);
-  if (!emulator::has_dnn()) return false;
-  if (a.wanted == Wanted::gradients && 2 * a.entries * a.heads * a.queries * a.keys > most_score_gradients())
-    return false;
-  require(fault != AttentionFault::fails, "as the test wants it");
+  if (fault == AttentionFault::fails)
+    fail<CudaError>("cudnnBackendExecute", {.what = "the library failed", .got = "an internal error"});
+  emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
   emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
-  return true;
 }
 
 std::int64_t most_score_gradients() { return most_bytes; }

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <span>
 
-#include "../../tensor/error.h"
 #include "cuda.h"
 #include "dnn.h"
+#include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::dnn {
@@ -17,8 +17,9 @@ namespace {
 using Backward = op::RecurrentLayerBackward;
 using Parameter = Backward::Parameter;
 
+/** A bad call is a fault of ours, which no fallback may hide. */
 void require(bool holds, const char* what) {
-  if (!holds) fail<CudaError>("cudnnRNN", {.what = std::string("bad call: ") + what});
+  if (!holds) throw emulator::Fault(std::string("cudnnRNN: bad call: ") + what);
 }
 
 /** Bytes between the parameters, and these in an order of their own: so nobody can take the library's places for granted. */
@@ -155,6 +156,8 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
 std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
   // Weights on chip: too few sequences, and the library is not interested.
   if (!emulator::has_dnn() || (r.persistent && r.batch < 4)) return std::nullopt;
+  if (emulator::fails_in(emulator::LibraryStage::support)) return std::nullopt;
+  emulator::reach_stage(emulator::LibraryStage::planning, "cudnnGetRNNWeightSpaceSize");
   RecurrentSpaces spaces{.work = 256};
   const std::array<Shape, 5> shapes = parameter_shapes(r);
   for (const Parameter p :
@@ -174,6 +177,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
 bool run(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a, Device,
          runtime::Stream stream) {
   require(a.x && a.weights && a.y && a.h, "an array is missing");
+  emulator::reach_stage(emulator::LibraryStage::execution, "cudnnRNNForward");
   emulator::submit({"cuDNN", 0, stream}, [=] { compute(r, s, a); });
   return true;
 }
@@ -181,6 +185,7 @@ bool run(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a,
 bool differentiate(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a,
                    const RecurrentGradients& g, Device, runtime::Stream stream) {
   require(a.x && a.weights && a.y && a.reserve && g.gy && g.x, "an array is missing");
+  emulator::reach_stage(emulator::LibraryStage::execution, "cudnnRNNBackwardData_v8");
   emulator::submit({"cuDNN", 0, stream}, [=] { compute_gradients(r, s, a, g); });
   return true;
 }

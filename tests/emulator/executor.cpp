@@ -10,6 +10,7 @@
 
 #include "fiber.h"
 #include "fill.h"
+#include "races.h"
 
 namespace mezzo::emulator {
 
@@ -97,6 +98,7 @@ class Executor {
     if (!slot) slot = &slots_.emplace_back(Slot{key, aligned_memory(bytes, alignment), bytes});
     if (slot->block != block_serial_) {
       slot->block = block_serial_;
+      races::add_memory(static_cast<const char*>(key), slot->memory, bytes);
       std::memset(slot->memory, 0xFF, bytes);
       shared_bytes_ += bytes;
       if (shared_bytes_ > kSharedLimit) {
@@ -108,8 +110,8 @@ class Executor {
   }
 
   void* dynamic_shared() {
-    static const char key = 0;
-    return shared_slot(&key, dynamic_bytes_, kSharedAlignment);
+    static const char key[] = "dynamic";
+    return shared_slot(key, dynamic_bytes_, kSharedAlignment);
   }
 
   int wait_for_block(int value, CallPlace place) {
@@ -123,6 +125,7 @@ class Executor {
     barrier_sum_ += value;
     if (++at_barrier_ == count_) {
       at_barrier_ = 0;
+      races::order_block();
       barrier_result_ = barrier_sum_;
       for (unsigned i = 0; i < count_; ++i)
         if (i != current_) wake(i);
@@ -167,8 +170,17 @@ class Executor {
     return exchange;
   }
 
-  void forbid(const char* what, CallPlace place) {
-    fault_ = std::string(what) + ", at " + where(place);
+  void sync_warp(std::uint32_t mask, CallPlace place) {
+    meet(mask, 0, place, [](const Exchange& all) -> const char* {
+      races::order_warp(executor().current_ / kWarp * kWarp, all.present);
+      return nullptr;
+    });
+  }
+
+  void forbid(const char* what, CallPlace place) { fail(std::string(what) + ", at " + where(place)); }
+
+  void fail(const std::string& what) {
+    fault_ = what;
     leave();
   }
 
@@ -193,6 +205,8 @@ class Executor {
 
   void run_block() {
     ++block_serial_;
+    races::begin_block();
+    here.atomic = false;
     shared_bytes_ = 0;
     lanes_.assign(count_, Lane{});
     meetings_.resize((count_ + kWarp - 1) / kWarp);
@@ -253,6 +267,7 @@ class Executor {
 
   void enter(unsigned lane) {
     current_ = lane;
+    races::lane = lane;
     const Index3 size = here.block_size;
     if (size.x == count_)  // most blocks are a line, and divisions took a tenth of the time
       here.thread = {lane, 0, 0};
@@ -370,6 +385,10 @@ const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace pla
   return Executor::executor().meet(mask, value, place, act);
 }
 
+void sync_warp(std::uint32_t mask, CallPlace place) { Executor::executor().sync_warp(mask, place); }
+
 void forbid(const char* what, CallPlace place) { Executor::executor().forbid(what, place); }
+
+void fail_kernel(const std::string& what) { Executor::executor().fail(what); }
 
 }  // namespace mezzo::emulator

@@ -2,13 +2,16 @@
 // Sees: the standard library, ../../cuda/place.h, ../../tensor/macros.h.
 // Read next: cuda.h (what kernels call), executor.cpp, TRIED.md section D (limits: logic only, no timing, no memory model).
 //
-// A fiber runs thread after thread until one has to wait, so kernels without barriers never switch. Reported as faults: threads that wait for
-// each other in vain, barriers reached in different places, shuffles and matrix operations whose lanes do not all come.
+// A fiber runs thread after thread until one has to wait, so kernels without barriers never switch.
+// Reported as faults: threads that wait for each other in vain, barriers reached in different
+// places, shuffles and matrix operations whose lanes do not all come; races on shared memory where
+// the code is watched (races.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 
 #include "../../cuda/place.h"
 #include "../../tensor/macros.h"
@@ -41,6 +44,7 @@ struct Index3 {
 /** What threadIdx, blockIdx, blockDim and gridDim mean to the running thread. */
 struct Here {
   Index3 thread, block, block_size{1, 1, 1}, grid_size{1, 1, 1};
+  bool atomic = false;  // it is within an atomic operation
 };
 extern MZ_API Here here;
 
@@ -53,8 +57,9 @@ MZ_API void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_sh
 
 // ---- what the intrinsics are made of ----------------------------------------------------------------------------------
 
-/** Memory that the threads of a block share, the same for all that name the same key; starts as 0xFF bytes in every block. Alignments beyond
- *  kSharedAlignment are kept exactly: an address is never a multiple of more by luck. */
+/** Memory that the threads of a block share, the same for all that name the same key, its name
+ *  as text; starts as 0xFF bytes in every block. Alignments beyond kSharedAlignment are kept
+ *  exactly: an address is never a multiple of more by luck. */
 MZ_API void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment);
 inline constexpr std::size_t kSharedAlignment = 16;
 /** The shared memory whose size is an argument of the launch. */
@@ -73,8 +78,12 @@ MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPl
 /** What a meeting comes to. Runs once, when all lanes have come and none has gone on; the text of a fault, or null. */
 using Act = const char* (*)(const Exchange& all);
 MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place, Act act);
+/** Waits for the lanes in `mask`, and orders what they did before: shuffles and votes do not. */
+MZ_API void sync_warp(std::uint32_t mask, CallPlace place);
 /** Ends the launch: the running thread does what a device forbids. */
 MZ_API void forbid(const char* what, CallPlace place);
+/** The same, told in full. */
+void fail_kernel(const std::string& what);
 /** As wait_for_block, handing over a number; the result is the sum of all. */
 MZ_API int sum_over_block(int value, CallPlace place);
 

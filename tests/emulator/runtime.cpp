@@ -3,14 +3,17 @@
 
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "../../cuda/failed_call.h"
 #include "../../tensor/error.h"
 #include "../../tensor/text.h"
 #include "capability.h"
 #include "counters.h"
 #include "cuda.h"
+#include "faults.h"
 #include "fill.h"
 #include "memory.h"
 #include "streams.h"
@@ -22,6 +25,22 @@ int capability = 90;
 }
 
 void set_compute_capability(int value) { capability = value; }
+
+namespace {
+std::string broken_by;  // empty: the devices work
+}
+
+void break_devices(const std::string& what) { broken_by = what; }
+void mend_devices() {
+  broken_by.clear();
+  gpu::forget_broken_device();
+}
+
+namespace {
+void require_unbroken(const char* call, CallPlace place) {
+  if (!broken_by.empty()) gpu::fail_call(call, broken_by, true, place);
+}
+}  // namespace
 
 Counters& counters() {
   static Counters only;
@@ -51,9 +70,11 @@ LaunchLog::~LaunchLog() { open_log = outer_; }
 
 namespace {
 
-/** Work in order. */
+/** Work in order, and the capture that makes it. */
 struct Recording {
-  const void* stream = nullptr;
+  const Stream* stream = nullptr;
+  std::thread::id thread;
+  bool is_broken = false;  // by a call that a capture forbids
   std::vector<std::function<void()>> work;
 };
 
@@ -75,21 +96,60 @@ std::unique_ptr<Recording>& recording() {
 /** Whether what is put into the stream is kept instead of done. */
 bool records(const void* stream) { return recording() && recording()->stream == stream; }
 
+/** Ends the capture and fails, where a call would do that: the driver then refuses all that the
+ *  capture still does. */
+void refuse_in_capture(const char* call, bool breaks, CallPlace place,
+                       const char* why = "operation not permitted when stream is capturing") {
+  if (!breaks) return;
+  recording()->is_broken = true;
+  fail<CudaError>(call, {.what = why, .hint = str("called at ", place.file, ":", place.line)});
+}
+
+/** No stream of ours waits for the legacy one, so its work would be missing from the replays. */
+void refuse_legacy_in_capture(const char* call, const void* stream, CallPlace place) {
+  refuse_in_capture(call, !stream && recording() && recording()->thread == std::this_thread::get_id(), place,
+                    "work for the legacy stream while another stream is capturing");
+}
+
 void do_or_keep(void* stream, std::function<void()> work) {
-  if (records(stream))
-    recording()->work.push_back(std::move(work));
-  else
-    put(static_cast<Stream*>(stream), std::move(work));
+  if (!records(stream)) return put(static_cast<Stream*>(stream), std::move(work));
+  if (recording()->is_broken)
+    fail<CudaError>("kernel launch", {.what = "operation failed due to a previous error during capture"});
+  recording()->work.push_back(std::move(work));
 }
 
 }  // namespace
 
+void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared) {
+  constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024, kMostThreadsZ = 64;
+  const auto refuse = [&](const char* what) {
+    fail<CudaError>("kernel launch",
+                    {.what = what,
+                     .got = str("blocks ", grid.x, " x ", grid.y, " x ", grid.z, ", threads ", block.x, " x ",
+                                block.y, " x ", block.z, ", ", dynamic_shared, " bytes of shared memory"),
+                     .hint = str("called at ", name.what, ":", name.line)});
+  };
+  const auto in = [](unsigned count, unsigned most) { return count > 0 && count <= most; };
+  if (!in(grid.x, kMostBlocks) || !in(grid.y, kMostRows) || !in(grid.z, kMostRows) ||
+      !in(block.x, kMostThreads) || !in(block.y, kMostThreads) || !in(block.z, kMostThreadsZ) ||
+      std::uint64_t{block.x} * block.y * block.z > kMostThreads)
+    refuse("invalid configuration argument");
+  if (dynamic_shared > kSharedLimit) refuse("invalid argument");
+}
+
 void submit(WorkName name, std::function<void()> work) {
+  require_unbroken("kernel launch", {name.what, name.line});
   require_in_use("kernel launch", static_cast<const Stream*>(name.stream));
+  refuse_legacy_in_capture("kernel launch", name.stream, {name.what, name.line});
   do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
     if (open_log) open_log->names.push_back(text_of(name));
-    if (name.line != 0 || !DryRun::is_on()) work();  // a kernel's launch logs it
+    if (name.line == 0 && DryRun::is_on()) return;  // a kernel's launch logs it
+    try {
+      work();
+    } catch (const Fault& fault) {
+      throw Fault(str(text_of(name), ": ", fault.what()));
+    }
   });
 }
 
@@ -104,13 +164,6 @@ namespace {
 emulator::Stream* stream_of(Stream handle) { return static_cast<emulator::Stream*>(handle); }
 emulator::Event* event_of(Event handle) { return static_cast<emulator::Event*>(handle); }
 
-/** What waits for a stream breaks its capture; `breaks` is whether this call would. */
-void refuse_in_capture(const char* call, bool breaks, Place place) {
-  if (breaks)
-    fail<CudaError>(call, {.what = "operation not permitted when stream is capturing",
-                           .hint = str("called at ", place.file, ":", place.line)});
-}
-
 }  // namespace
 
 Discovery discover() { return {2, ""}; }
@@ -121,7 +174,8 @@ int compute_capability(int) { return emulator::capability; }
 
 void use(int device, Place) { in_use = device; }
 
-void* allocate(int, std::size_t bytes, Place) {
+void* allocate(int, std::size_t bytes, Place place) {
+  require_unbroken("cudaMalloc", place);
   ++counters().allocations;
   return take_memory(bytes);
 }
@@ -152,12 +206,14 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
 Stream create_stream(int device, bool, Place) { return make_stream(device); }
 void destroy_stream(Stream stream) noexcept { drop_stream(stream_of(stream)); }
 void synchronize(Stream stream, Place place) {
+  require_unbroken("cudaStreamSynchronize", place);
   refuse_in_capture("cudaStreamSynchronize", records(stream), place);
   ++counters().synchronisations;
   run_dry(stream_of(stream));
 }
 void synchronize_device(int device, Place place) {
-  refuse_in_capture("cudaDeviceSynchronize", recording() != nullptr, place);
+  require_unbroken("cudaDeviceSynchronize", place);
+  refuse_in_capture("cudaDeviceSynchronize", recording() && device_of(recording()->stream) == device, place);
   ++counters().synchronisations;
   run_device_dry(device);
 }
@@ -181,33 +237,60 @@ bool is_pageable(const void* address) { return !is_device_memory(address) && !is
 
 }  // namespace
 
-// What is read from pageable memory is read at once, and what is written to it is there when the call returns.
-void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place) {
-  if (records(stream) || !LateWork::is_wanted() || (!is_pageable(from) && !is_pageable(to)))
+// A device may read pageable memory as late as pinned memory: one that shares page tables with the
+// host does.
+void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place) {
+  require_unbroken("cudaMemcpyAsync", place);
+  refuse_legacy_in_capture("cudaMemcpyAsync", stream, place);
+  refuse_in_capture("cudaMemcpyAsync", records(stream) && (is_pageable(from) || is_pageable(to)), place,
+                    "copies of pageable memory are not captured");
+  if (records(stream) || !LateWork::is_wanted() || is_device_memory(from))
     return do_or_keep(stream, [=] { copy_now(to, from, bytes); });
-  if (is_pageable(to)) {
-    run_dry(stream_of(stream));
-    return copy_now(to, from, bytes);
-  }
   const char* first = static_cast<const char*>(from);
-  put(stream_of(stream),
-      [to, staged = std::vector<char>(first, first + bytes)] { copy_now(to, staged.data(), staged.size()); });
+  put(stream_of(stream), [=, then = std::vector<char>(first, first + bytes)] {
+    if (std::memcmp(from, then.data(), bytes) != 0)
+      throw Fault(str("cudaMemcpyAsync: host memory changed before its copy was done; called at ", place.file,
+                      ":", place.line));
+    copy_now(to, from, bytes);
+  });
 }
+
+namespace {
+
+void refuse_captured(const char* call, Event event, Place place) {
+  if (!is_captured(event_of(event))) return;
+  refuse_in_capture(call, recording() != nullptr, place);
+  fail<CudaError>(call, {.what = "operation not permitted on an event last recorded in a capturing stream",
+                         .hint = str("called at ", place.file, ":", place.line)});
+}
+
+}  // namespace
 
 Event create_event(bool timed, Place) { return make_event(timed); }
 void destroy_event(Event event) noexcept { drop_event(event_of(event)); }
 void record(Event event, Stream stream, Place) {
   require_in_use("cudaEventRecord", stream_of(stream));
+  if (records(stream)) return place_captured(event_of(event));
   place(event_of(event), stream_of(stream));
 }
-void wait(Stream stream, Event event, Place) { hold(stream_of(stream), event_of(event)); }
+// A stream that waits for captured work would join the capture, which nothing here wants.
+void wait(Stream stream, Event event, Place place) {
+  const bool captured = is_captured(event_of(event));
+  refuse_in_capture("cudaStreamWaitEvent", recording() && records(stream) != captured, place,
+                    "dependency between captured and other work");
+  if (!captured) hold(stream_of(stream), event_of(event));
+}
 void synchronize_event(Event event, Place place) {
-  refuse_in_capture("cudaEventSynchronize", recording() != nullptr, place);
+  refuse_captured("cudaEventSynchronize", event, place);
   ++counters().synchronisations;
   run_until(event_of(event));
 }
-bool reached(Event event, Place) { return is_reached(event_of(event)); }
+bool reached(Event event, Place place) {
+  refuse_captured("cudaEventQuery", event, place);
+  return is_reached(event_of(event));
+}
 float elapsed(Event begin, Event end, Place place) {
+  for (const Event event : {begin, end}) refuse_captured("cudaEventElapsedTime", event, place);
   for (const Event event : {begin, end})
     if (!is_timed(event_of(event)))
       fail<CudaError>("cudaEventElapsedTime", {.what = "invalid resource handle",
@@ -217,11 +300,21 @@ float elapsed(Event begin, Event end, Place place) {
 }
 
 void begin_capture(Stream stream, Place place) {
-  refuse_in_capture("cudaStreamBeginCapture", recording() != nullptr, place);
+  if (recording())
+    fail<CudaError>("cudaStreamBeginCapture", {.what = "the emulated devices capture one stream at a time",
+                                               .hint = str("called at ", place.file, ":", place.line)});
   recording() = std::make_unique<Recording>();
-  recording()->stream = stream;
+  recording()->stream = stream_of(stream);
+  recording()->thread = std::this_thread::get_id();
 }
-Graph end_capture(Stream, Place) { return recording().release(); }
+Graph end_capture(Stream, Place place) {
+  std::unique_ptr<Recording> captured = std::move(recording());
+  if (captured->is_broken)
+    fail<CudaError>("cudaStreamEndCapture",
+                    {.what = "operation failed due to a previous error during capture",
+                     .hint = str("called at ", place.file, ":", place.line)});
+  return captured.release();
+}
 void abandon_capture(Stream) noexcept { recording().reset(); }
 void launch_graph(Graph graph, Stream stream, Place place) {
   refuse_in_capture("cudaGraphLaunch", records(stream), place);
@@ -237,6 +330,13 @@ void destroy_graph(Graph graph) noexcept {
 
 void push_range(const char* name) noexcept { ranges().emplace_back(name); }
 void pop_range() noexcept { ranges().emplace_back(); }
+
+// Exported for programs with kernels of their own.
+MZ_API void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
+  fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false, place);
+}
+
+void recover(const char* call, Place place) { require_unbroken(call, place); }
 
 void check_launch(Place) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -37,7 +38,7 @@ struct Stream {
 };
 
 struct Event {
-  bool timed = false;
+  bool timed = false, captured = false;
   std::shared_ptr<Point> point;
 };
 
@@ -56,8 +57,13 @@ void run_until(const Point& point) {
 }  // namespace
 
 LateWork::LateWork() { ++late; }
-LateWork::~LateWork() {
-  if (--late == 0) run_all_dry();
+LateWork::~LateWork() noexcept(false) {
+  if (--late > 0) return;
+  try {
+    run_all_dry();
+  } catch (...) {
+    if (std::uncaught_exceptions() == 0) throw;
+  }
 }
 bool LateWork::is_wanted() { return late > 0; }
 
@@ -103,7 +109,14 @@ bool is_dry(const Stream* stream) { return !stream || stream->work.empty(); }
 Event* make_event(bool timed) { return new Event{.timed = timed, .point = {}}; }
 void drop_event(Event* event) { delete event; }
 
+void place_captured(Event* event) {
+  event->point.reset();
+  event->captured = true;
+}
+bool is_captured(const Event* event) { return event->captured; }
+
 void place(Event* event, Stream* stream) {
+  event->captured = false;
   const auto point = std::make_shared<Point>();
   point->stream = stream;
   event->point = point;

@@ -10,12 +10,15 @@
 
 namespace mezzo::emulator {
 
-/** While it lives, streams do nothing until somebody waits for them, on the host or in another stream: the latest that a device may do its work.
- *  What relies on an order that nobody asked for gives wrong numbers then. Memory is not poisoned meanwhile. For one thread. */
+/** While it lives, streams do nothing until somebody waits for them, on the host or in another
+ *  stream: the latest that a device may do its work. What relies on an order that nobody asked
+ *  for gives wrong numbers then. Memory is not poisoned meanwhile. For one thread. Copies read
+ *  and write host memory late too, pageable or pinned: a source that has changed by then is a
+ *  Fault of whatever waits for it, the end of the scope included. */
 class MZ_API LateWork {
  public:
   LateWork();
-  ~LateWork();
+  ~LateWork() noexcept(false);
   LateWork(const LateWork&) = delete;
   LateWork& operator=(const LateWork&) = delete;
 
@@ -44,6 +47,9 @@ void drop_event(Event* event);
 void place(Event* event, Stream* stream);
 /** The stream's further work waits for the event as it is placed now. */
 void hold(Stream* stream, Event* event);
+/** Places the event in work that is being captured: it is never reached. */
+void place_captured(Event* event);
+bool is_captured(const Event* event);
 bool is_reached(const Event* event);
 void run_until(Event* event);
 bool is_timed(const Event* event);

@@ -1,6 +1,7 @@
-// Calls of attention on the emulated device, and how near their numbers are to those of f64 on the CPU.
-// Sees: mezzo.h, ../emulator/capability.h.
-// Read next: attention.cpp (our own kernels), attention_library.cpp (cuDNN).
+// Calls of attention, and how near their numbers are to those of f64 on the CPU.
+// Sees: mezzo.h.
+// Read next: attention.cpp (on any device), attention_kernels.cpp (our own kernels),
+// attention_library.cpp (cuDNN).
 #pragma once
 
 #include <mezzo.h>
@@ -9,22 +10,11 @@
 #include <functional>
 #include <vector>
 
-#include "../emulator/capability.h"
-
 namespace attention {
 
 using namespace mezzo;
 
 inline const Device kDevice{DeviceKind::cuda, 0};
-
-/** The emulated device is as old as this until the end of the scope. */
-struct CapabilityScope {
-  explicit CapabilityScope(int capability) { emulator::set_compute_capability(capability); }
-  ~CapabilityScope() { emulator::set_compute_capability(90); }
-  CapabilityScope(const CapabilityScope&) = delete;
-  CapabilityScope& operator=(const CapabilityScope&) = delete;
-};
-inline constexpr int kWithoutTensorCores = 61;
 
 /** cuDNN serves no attention until the end of the scope. */
 struct OwnKernels {

@@ -9,8 +9,10 @@
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
 #include "attention.h"
+#include "emulation.h"
 
 using namespace attention;
+using namespace emulation;
 
 namespace {
 
@@ -221,9 +223,13 @@ TEST_CASE("a library whose attention is wrong is found out, told of and not aske
     for (std::size_t i = 0; i < own.size(); ++i)
       CHECK(got[i].to_vector<double>() == own[i].to_vector<double>());
     REQUIRE(log.lines.size() == 2);
-    const std::string what = fault == AttentionFault::fails ? "end with an error (" : "differ from those of";
-    CHECK(log.lines[0].find("cuDNN's results for bf16 [1, 2, ") != std::string::npos);
-    CHECK(log.lines[1].find("cuDNN's gradients for bf16 [1, 2, ") != std::string::npos);
+    const bool fails = fault == AttentionFault::fails;
+    const std::string what = fails ? "failed (cudnnBackendExecute: " : "differ from those of";
+    const char *results_of = fails ? "cuDNN: attention of bf16 [1,2," : "cuDNN's results for bf16 [1, 2, ",
+               *gradients_of = fails ? "cuDNN: gradients of attention of bf16 [1,2,"
+                                     : "cuDNN's gradients for bf16 [1, 2, ";
+    CHECK(log.lines[0].find(results_of) != std::string::npos);
+    CHECK(log.lines[1].find(gradients_of) != std::string::npos);
     for (const std::string& line : log.lines) CHECK(line.find(what) != std::string::npos);
     CHECK(is_own(served_by(call, bf16)));
     CHECK(log.lines.size() == 2);

@@ -90,6 +90,20 @@ TEST_CASE("operands need no more than the alignment of their elements", "[dnn]")
   CHECK(plan(c, {.properties = &device}));
 }
 
+TEST_CASE("where an engine fails, cuDNN names another", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = described::properties();
+  for (const DType dtype : {f16, f32}) {
+    const Convolution c = convolution(kCases[2], dtype, Wanted::y);
+    const auto first = plan(c, {.properties = &device});
+    REQUIRE(first);
+    const auto next = plan(c, {.properties = &device}, first->index + 1);
+    REQUIRE(next);
+    CHECK(next->index > first->index);
+    CHECK_FALSE(plan(c, {.properties = &device}, 1000));
+  }
+}
+
 TEST_CASE("a convolution whose result leaves out positions is left to our own kernel", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();

@@ -1,10 +1,11 @@
-// What tests of the emulated device share: its schedules, and the faults it reports.
-// Sees: ../emulator/executor.h.
+// What tests of the emulated device share: its schedules, its age, and the faults it reports.
+// Sees: ../emulator/capability.h, ../emulator/executor.h.
 // Read next: emulator.cpp, tensor_cores.cpp.
 #pragma once
 
 #include <string>
 
+#include "../emulator/capability.h"
 #include "../emulator/executor.h"
 
 namespace emulation {
@@ -21,6 +22,15 @@ struct ScheduleScope {
   ScheduleScope(const ScheduleScope&) = delete;
   ScheduleScope& operator=(const ScheduleScope&) = delete;
 };
+
+/** The emulated device is as old as this until the end of the scope. */
+struct CapabilityScope {
+  explicit CapabilityScope(int capability) { mezzo::emulator::set_compute_capability(capability); }
+  ~CapabilityScope() { mezzo::emulator::set_compute_capability(90); }
+  CapabilityScope(const CapabilityScope&) = delete;
+  CapabilityScope& operator=(const CapabilityScope&) = delete;
+};
+inline constexpr int kWithoutTensorCores = 61;
 
 /** The text of the fault that a launch ends with; empty when there is none. */
 template <class Launch> std::string fault_of(Launch&& launch) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../cuda/kernel.h"
+#include "../../cuda/kernels/element.h"
 #include "../../tensor/address_sanitizer.h"
 #include "../../tensor/backend.h"
 #include "../support/catch.h"
@@ -174,6 +175,10 @@ __global__ void read_shared_at(int i, float* y) {
 
 __global__ void add_one(int i, int* y) { *y = i + 1; }
 
+__global__ void load_pack(const float* x, float* y) {
+  *y = reinterpret_cast<const gpu::Pack<float, 4>*>(x)->item[0];
+}
+
 /** What a child process writes on its standard error when it does this; empty where it survives. */
 template <class Body> std::string last_words(Body&& body) {
   int ends[2];
@@ -221,6 +226,15 @@ TEST_CASE("the sanitizers see what a kernel may not do", "[emulator]") {
   };
   CHECK(words_of_shared(7).empty());
   CHECK(tells(words_of_shared(8), "out of bounds"));
+  const Tensor all = counting(20);
+  const auto words_of_pack = [&](int offset) {
+    return last_words([=] {
+      gpu::launch(&load_pack, {.threads = 1}, nullptr, all.data<float>() + offset, y.data<float>());
+    });
+  };
+  CHECK(words_of_pack(4).empty());
+  for (const int offset : {1, 2, 3, 5}) CHECK(tells(words_of_pack(offset), "misaligned address"));
+
   const auto words_of_sum = [&](int i) {
     return last_words([=] { gpu::launch(&add_one, {.threads = 1}, nullptr, i, n.data<std::int32_t>()); });
   };

@@ -362,6 +362,47 @@ TEST_CASE("another thread's work gets into no capture: it is refused in that str
   CHECK(x.to_vector<int>() == std::vector<int>(10, 3));
 }
 
+TEST_CASE("reads and errors in a stream of one's own leave a capture of another thread alone",
+          "[gpu][graph][stream]") {
+  NEED_DEVICE();
+  const Tensor x = ones({7}, {.device = kDevice}), places = zeros({7}, {.dtype = i64, .device = kDevice});
+  const Tensor bad = full({5}, 9, {.dtype = i64, .device = kDevice}), y = zeros({7}, {.device = kDevice});
+  const auto elsewhere = [](const std::function<void()>& work) {
+    std::string text;
+    std::thread([&] {
+      const gpu::Stream own(kDevice);
+      const gpu::StreamScope scope(own);
+      try {
+        work();
+      } catch (const Error& e) {
+        text = e.what();
+      }
+    }).join();
+    return text;
+  };
+  gpu::synchronize(kDevice);
+  (void)index_select(x, 0, places);  // from here on the main stream may have noted a bad index
+  gpu::Event event;
+  gpu::Graph graph;
+  const gpu::Stream main = gpu::Stream::main(kDevice);
+  graph.capture(kDevice, [&] {
+    add_(y, x);
+    CHECK(elsewhere([] { CHECK(ones({3}, {.device = kDevice}).to_vector<int>()[2] == 1); }).empty());
+    CHECK(elsewhere([&] {
+            index_select(x, 0, bad).to_vector<float>();
+          }).find("index_select: index out of range; got 9") == 0);
+    CHECK(elsewhere([&] { CHECK(!main.query()); }).empty());
+    CHECK(elsewhere([&] { event.record(main); }).find("another thread is capturing") != std::string::npos);
+    CHECK(elsewhere([&] {
+            main.wait_stream(gpu::Stream::current(kDevice));
+          }).find("another thread is capturing") != std::string::npos);
+    add_(y, x);
+  });
+  CHECK(elsewhere([&] { event.record(main); }).empty());
+  graph.replay();
+  CHECK(y.to_vector<int>() == std::vector<int>(7, 2));
+}
+
 TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
   NEED_DEVICE();
   std::optional<gpu::CapturedStep> step;

@@ -1,4 +1,4 @@
-// Streams and events, on a device that does its work as late as it may: only what was asked to come first has come first.
+// Streams, on any device; those of an emulated one work as late as they may.
 #include <mezzo.h>
 
 #include <functional>
@@ -6,14 +6,12 @@
 #include <set>
 #include <thread>
 
-#include "../emulator/memory.h"
-#include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
-#include "cost.h"
+#include "late.h"
+#include "need_device.h"
 
 using namespace mezzo;
-using emulator::LateWork;
 using gpu::Event, gpu::Stream, gpu::StreamScope;
 
 namespace {
@@ -50,6 +48,7 @@ std::vector<double> trained() {
 }  // namespace
 
 TEST_CASE("streams come from a pool, are current by scope and by thread", "[gpu][stream]") {
+  NEED_DEVICE();
   std::set<void*> handles;
   const Stream main = Stream::main(kDevice);
   const Stream first(kDevice);
@@ -78,6 +77,7 @@ TEST_CASE("streams come from a pool, are current by scope and by thread", "[gpu]
 }
 
 TEST_CASE("streams of what has none are refused, and so is their order within a capture", "[gpu][stream]") {
+  NEED_DEVICE();
   const std::string text = "Stream: streams are those of a CUDA device; got ";
   for (const Device absent : {cpu, Device{DeviceKind::cuda, 63}, Device{DeviceKind::cuda, -1}}) {
     CHECK_THROWS_WITH_AS_TEXT(Stream(absent), DeviceError, text + str(absent));
@@ -113,134 +113,8 @@ TEST_CASE("streams of what has none are refused, and so is their order within a 
   }
 }
 
-TEST_CASE("events tell what was reached, and when", "[gpu][stream]") {
-  Event begin({.enable_timing = true}), end({.enable_timing = true}), plain;
-  const std::string op = "Event.elapsed_time: ";
-  CHECK((begin.query() && plain.query()));
-  plain.synchronize();
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError, op + "an event was never recorded");
-  const LateWork late;
-  begin.record();
-  Tensor x = ones({1000}, {.device = kDevice});
-  for (int i = 0; i < 5; ++i) x = x * 2;
-  end.record(Stream::current(kDevice));
-  plain.record();
-  CHECK((!begin.query() && !end.query() && !Stream::main(kDevice).query()));
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError, op + "an event was not reached yet");
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(plain), StateError, op + "an event does not keep time");
-  begin.synchronize();
-  CHECK((begin.query() && !end.query()));
-  end.synchronize();
-  CHECK((end.query() && !plain.query()));
-  CHECK(begin.elapsed_time(end) > 0);
-  Event moved = std::move(end);
-  CHECK(begin.elapsed_time(moved) > 0);
-  moved.record();
-  CHECK(!moved.query());
-  gpu::synchronize(kDevice);
-  CHECK((moved.query() && plain.query() && Stream::main(kDevice).query()));
-}
-
-TEST_CASE("a stream sees another's work once it waits for it, which costs the host nothing",
-          "[gpu][stream]") {
-  const Tensor source = rand({300});
-  const LateWork late;
-  const Stream side(kDevice), third(kDevice);
-  const Tensor x = zeros({300}, {.device = kDevice});
-  gpu::synchronize(kDevice);
-  Tensor early, y, z;
-  const emulator::Counters cost = cost_of([&] {
-    x.copy_(source);
-    {
-      const StreamScope scope(third);
-      early = x * 2;  // nobody told it to wait
-    }
-    side.wait_stream(Stream::main(kDevice));
-    {
-      const StreamScope scope(side);
-      y = x * 2;
-    }
-    const Event done = side.record_event();
-    done.wait(Stream::main(kDevice));
-    z = y * 3;
-  });
-  CHECK(cost.synchronisations == 0);
-  third.synchronize();
-  {
-    const StreamScope scope(third);
-    CHECK(values(early) == std::vector<double>(300, 0));
-  }
-  CHECK(values(z) == values(source * 2 * 3));
-}
-
-TEST_CASE("a freed block serves the stream it was made in, others once they are done with it",
-          "[gpu][stream]") {
-  const LateWork late;
-  const Stream main = Stream::main(kDevice), side(kDevice);
-  const auto address = [](Tensor x) { return x.raw_data(); };
-  const auto make = [] { return empty({77777}, {.device = kDevice}); };
-  const void* of_main = address(make());
-  const void* of_side = nullptr;
-  {
-    const StreamScope scope(side);
-    of_side = address(make());
-    CHECK(of_side != of_main);
-    CHECK(address(make()) == of_side);
-  }
-  CHECK(address(make()) == of_main);
-
-  Tensor x = make(), y;
-  CHECK(x.raw_data() == of_main);
-  x.fill_(3);
-  side.wait_stream(main);
-  gpu::record_stream(x, side);
-  gpu::record_stream(x, main);  // says nothing new
-  {
-    const StreamScope scope(side);
-    y = x + 1;
-    x = {};  // let go in another stream's scope: it is main's all the same
-  }
-  Tensor other = make();
-  CHECK(other.raw_data() != of_main);
-  other.fill_(-1);
-  main.synchronize();
-  CHECK(address(make()) != of_main);
-  side.synchronize();
-  CHECK(address(make()) == of_main);
-  CHECK(y.to_vector<int>() == std::vector<int>(77777, 4));
-}
-
-TEST_CASE("memory that other streams work with is waited for before the device counts as full",
-          "[gpu][stream][memory]") {
-  gpu::synchronize(kDevice);
-  empty_cache(kDevice);
-  const MemoryStats before = memory_stats(kDevice);
-  emulator::set_memory_size(emulator::memory_taken() + 1000000);
-  const Stream side(kDevice);
-  {
-    const LateWork late;
-    Tensor x = full({150000}, 2, {.device = kDevice}), y;
-    side.wait_stream(Stream::main(kDevice));
-    gpu::record_stream(x, side);
-    {
-      const StreamScope scope(side);
-      y = sum(x);
-      const Tensor cached = empty({50000}, {.device = kDevice});
-    }
-    x = {};
-    CHECK(full({200000}, 1, {.device = kDevice})[199999].item<int>() == 1);
-    CHECK(y.item<int>() == 300000);
-    CHECK_THROWS_AS(empty({300000}, {.device = kDevice}), OutOfMemory);
-    const StreamScope scope(side);
-    CHECK_THROWS_AS(empty({300000}, {.device = kDevice}), OutOfMemory);
-  }
-  emulator::set_memory_size(std::size_t{16} << 30);
-  empty_cache(kDevice);
-  CHECK(memory_stats(kDevice).total.current == before.total.current);
-  CHECK(memory_stats(kDevice).reserved == before.reserved);
-}
-
 TEST_CASE("training gives the same bits in any stream", "[gpu][stream]") {
+  NEED_DEVICE();
   const std::vector<double> expected = trained();
   const LateWork late;
   CHECK(trained() == expected);
@@ -248,29 +122,8 @@ TEST_CASE("training gives the same bits in any stream", "[gpu][stream]") {
   CHECK(trained() == expected);
 }
 
-TEST_CASE("a bad index is told when its stream's work is waited for, and not lost before", "[gpu][stream]") {
-  const Tensor x = ones({4}, {.device = kDevice}), other = ones({3}, {.device = kDevice});
-  const Tensor bad = full({3}, 9, {.dtype = i64, .device = kDevice});
-  gpu::synchronize(kDevice);
-  const std::string text = "gather: index out of range; got 9";
-  const Stream side(kDevice);
-  for (const bool whole_device : {false, true}) {
-    const LateWork late;
-    side.wait_stream(Stream::main(kDevice));
-    {
-      const StreamScope scope(side);
-      gather(x, 0, bad);
-    }
-    CHECK(values(other) == std::vector<double>(3, 1));  // reads main alone
-    if (whole_device)
-      CHECK_THROWS_WITH_AS_TEXT((gpu::synchronize(kDevice), 0), IndexError, text);
-    else
-      CHECK_THROWS_WITH_AS_TEXT((side.synchronize(), 0), IndexError, text);
-    gpu::synchronize(kDevice);  // told once
-  }
-}
-
 TEST_CASE("a step is captured in the current stream and replayed in any", "[gpu][stream][graph]") {
+  NEED_DEVICE();
   const Stream side(kDevice), third(kDevice);
   const Tensor x = ones({300}, {.device = kDevice});
   const std::vector<Stream> all{Stream::main(kDevice), side, third};

@@ -1,0 +1,212 @@
+#include "races.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "executor.h"
+
+namespace mezzo::emulator::races {
+
+unsigned lane = 0;
+
+namespace {
+
+/** An access: by whom, and since which barriers. */
+struct Access {
+  std::uint64_t epoch = 0;  // of the block: one more with each barrier, and with each block
+  std::uint32_t turn = 0;   // of the lane: more with each barrier of its warp
+  std::uint16_t lane = 0;
+  bool atomic = false;
+  bool several = false, several_warps = false;  // readers
+};
+
+/** The last accesses of one byte. */
+struct Byte {
+  Access written, read;
+};
+
+struct Memory {
+  const char* name = "";
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  Byte* shadow = nullptr;  // made where it is first touched by code that is watched
+};
+
+std::uint64_t epoch = 1;
+std::uint32_t turns[1024];
+std::vector<Memory> memories;  // of the running block
+std::uintptr_t low = 0;        // of all of them
+std::size_t span = 0;
+
+/** Kept for good, as the memory itself is. */
+Byte* shadow_of(std::uintptr_t memory, std::size_t bytes) {
+  static auto& all = *new std::unordered_map<std::uintptr_t, std::vector<Byte>>;
+  std::vector<Byte>& shadow = all[memory];
+  if (shadow.size() < bytes) shadow.resize(bytes);
+  return shadow.data();
+}
+
+/** Whether no barrier is between an access and one that the running lane does now. */
+bool is_unordered(const Access& before) {
+  return before.epoch == epoch && before.lane != lane &&
+         (before.lane / kWarp != lane / kWarp || before.turn >= turns[lane]);
+}
+
+/** The same for all that have read a byte. */
+bool any_unordered(const Access& readers) {
+  if (readers.epoch != epoch) return false;
+  if (readers.several_warps) return true;
+  if (!readers.several) return is_unordered(readers);
+  return readers.lane / kWarp != lane / kWarp || readers.turn >= turns[lane];
+}
+
+void report(const Memory& memory, std::size_t at, const Access& other, const char* what) {
+  fail_kernel("threads " + std::to_string(other.lane) + " and " + std::to_string(lane) + " touch byte " +
+              std::to_string(at) + " of shared memory `" + memory.name + "` without a barrier between, and " +
+              what);
+}
+
+void note_reader(Access& read) {
+  const bool same_warp = read.lane / kWarp == lane / kWarp;
+  const bool all_before = !read.several_warps && same_warp && read.turn < turns[lane];
+  if (read.epoch != epoch || all_before) {
+    read = {epoch, turns[lane], static_cast<std::uint16_t>(lane)};
+  } else if (read.lane != lane) {
+    read.several = true;
+    read.several_warps = read.several_warps || !same_warp;
+    read.turn = std::max(read.turn, turns[lane]);
+  }
+}
+
+void touch_byte(const Memory& memory, std::size_t at, bool writes) {
+  Byte& byte = memory.shadow[at];
+  const bool atomic = here.atomic;
+  if (is_unordered(byte.written) && !(atomic && byte.written.atomic))
+    report(memory, at, byte.written, writes ? "both write" : "the first writes");
+  if (!writes) {
+    if (!atomic) note_reader(byte.read);  // an atomic one is followed by a write, which tells more
+    return;
+  }
+  if (any_unordered(byte.read)) report(memory, at, byte.read, "the second writes");
+  byte.written = {epoch, turns[lane], static_cast<std::uint16_t>(lane), atomic};
+}
+
+void touch_shared(std::uintptr_t address, std::size_t bytes, bool writes) {
+  for (Memory& memory : memories) {
+    const std::size_t at = address - memory.begin;
+    if (at >= memory.bytes) continue;
+    if (!memory.shadow) memory.shadow = shadow_of(memory.begin, memory.bytes);
+    for (std::size_t i = at; i < std::min(at + bytes, memory.bytes); ++i) touch_byte(memory, i, writes);
+  }
+}
+
+}  // namespace
+
+void touch(const void* address, std::size_t bytes, bool writes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at - low < span) touch_shared(at, bytes, writes);
+}
+
+void begin_block() {
+  ++epoch;
+  memories.clear();
+  span = 0;
+}
+
+void add_memory(const char* name, const void* data, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  memories.push_back({.name = name, .begin = begin, .bytes = bytes});
+  const std::uintptr_t end = std::max(begin + bytes, span > 0 ? low + span : 0);
+  low = span > 0 ? std::min(low, begin) : begin;
+  span = end - low;
+}
+
+void order_block() { ++epoch; }
+
+void order_warp(unsigned first, std::uint32_t mask) {
+  std::uint32_t turn = 0;
+  for (unsigned i = 0; i < kWarp; ++i)
+    if (mask >> i & 1) turn = std::max(turn, turns[first + i]);
+  for (unsigned i = 0; i < kWarp; ++i)
+    if (mask >> i & 1) turns[first + i] = turn + 1;
+}
+
+}  // namespace mezzo::emulator::races
+
+// ---- what the compiler calls before each access
+// ---------------------------------------------------------------------------- The same code cannot
+// have AddressSanitizer's own checks, so they are made here where its library is.
+
+#define MZ_HOOK extern "C" __attribute__((visibility("default")))
+#define MZ_WEAK extern "C" __attribute__((weak))
+
+#define MZ_ACCESS(hook, check, bytes, writes)              \
+  MZ_WEAK void check(const void*);                         \
+  MZ_HOOK void hook(void* address) {                       \
+    if (check) check(address);                             \
+    mezzo::emulator::races::touch(address, bytes, writes); \
+  }
+#define MZ_ACCESSES(bytes)                                        \
+  MZ_ACCESS(__tsan_read##bytes, __asan_load##bytes, bytes, false) \
+  MZ_ACCESS(__tsan_write##bytes, __asan_store##bytes, bytes, true)
+#define MZ_UNALIGNED(bytes)                                                 \
+  MZ_ACCESS(__tsan_unaligned_read##bytes, __asan_load##bytes, bytes, false) \
+  MZ_ACCESS(__tsan_unaligned_write##bytes, __asan_store##bytes, bytes, true)
+
+MZ_ACCESSES(1)
+MZ_ACCESSES(2)
+MZ_ACCESSES(4)
+MZ_ACCESSES(8)
+MZ_ACCESSES(16)
+MZ_UNALIGNED(2)
+MZ_UNALIGNED(4)
+MZ_UNALIGNED(8)
+MZ_UNALIGNED(16)
+
+MZ_WEAK void __asan_loadN(const void*, std::size_t);
+MZ_WEAK void __asan_storeN(const void*, std::size_t);
+MZ_HOOK void __tsan_read_range(void* address, std::size_t bytes) {
+  if (__asan_loadN) __asan_loadN(address, bytes);
+  mezzo::emulator::races::touch(address, bytes, false);
+}
+MZ_HOOK void __tsan_write_range(void* address, std::size_t bytes) {
+  if (__asan_storeN) __asan_storeN(address, bytes);
+  mezzo::emulator::races::touch(address, bytes, true);
+}
+
+// Host code beside the kernels: its atomic operations are done here.
+#define MZ_ATOMIC(bits, name, builtin)                                                       \
+  MZ_HOOK std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t* at, \
+                                                           std::uint##bits##_t value, int) { \
+    return builtin(at, value, __ATOMIC_SEQ_CST);                                             \
+  }
+#define MZ_ATOMICS(bits)                                                                                \
+  MZ_ATOMIC(bits, exchange, __atomic_exchange_n)                                                        \
+  MZ_ATOMIC(bits, fetch_add, __atomic_fetch_add)                                                        \
+  MZ_ATOMIC(bits, fetch_sub, __atomic_fetch_sub)                                                        \
+  MZ_ATOMIC(bits, fetch_and, __atomic_fetch_and)                                                        \
+  MZ_ATOMIC(bits, fetch_or, __atomic_fetch_or)                                                          \
+  MZ_HOOK std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* at, int) { \
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                       \
+  }                                                                                                     \
+  MZ_HOOK void __tsan_atomic##bits##_store(volatile std::uint##bits##_t* at, std::uint##bits##_t value, \
+                                           int) {                                                       \
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                      \
+  }                                                                                                     \
+  MZ_HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile std::uint##bits##_t* at,           \
+                                                            std::uint##bits##_t* expected,              \
+                                                            std::uint##bits##_t value, int, int) {      \
+    return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+  }
+
+MZ_ATOMICS(8)
+MZ_ATOMICS(32)
+MZ_ATOMICS(64)
+
+MZ_HOOK void __tsan_init() {}
+MZ_HOOK void __tsan_func_entry(void*) {}
+MZ_HOOK void __tsan_func_exit() {}
+MZ_HOOK void __tsan_vptr_update(void**, void*) {}
+MZ_HOOK void __tsan_vptr_read(void**) {}

@@ -1,0 +1,116 @@
+// Channels-last nets on the emulated device: no kernel turns arrays around between a net's input
+// and its output, and the bits are those of row-major ones.
+#include <algorithm>
+
+#include "../emulator/dnn.h"
+#include "../support/catch.h"
+#include "channels_last.h"
+#include "cost.h"
+
+using namespace channels_last;
+
+namespace {
+
+/** The launches of a net's forward and of its backward pass; what comes out lies as what goes
+ *  in. */
+struct Passes {
+  std::vector<std::string> forward, backward;
+
+  template <class AnyNet> Passes(const AnyNet& net, MemoryFormat format, DType dtype) {
+    const Tensor x = input_in(format, dtype);
+    Tensor y, g;
+    {
+      const emulator::LaunchLog log;
+      y = net(x);
+      forward = log.names;
+    }
+    CHECK(y.strides() == strides_in(format, y.shape()));
+    g = scattered(y.shape(), dtype).to(format);
+    const emulator::LaunchLog log;
+    const std::vector<Tensor> gradients = grad(TensorList(y), net.leaves(x), {}, TensorList(g));
+    backward = log.names;
+    for (const Tensor& gradient : gradients)
+      if (gradient.dim() == 4) CHECK(gradient.strides() == strides_in(format, gradient.shape()));
+  }
+};
+
+/** Copies are elementwise kernels too, and go by the same name. */
+std::int64_t elementwise_in(const std::vector<std::string>& launches) {
+  return std::count_if(launches.begin(), launches.end(),
+                       [](const std::string& name) { return name.find("map.h") == 0; });
+}
+
+}  // namespace
+
+TEST_CASE("a channels-last net copies nothing between its input and its output, forward and backward",
+          "[gpu][counters][format]") {
+  for (const bool with_library : {true, false})
+    for (const DType dtype : {f16, f32}) {
+      INFO(with_library << " " << name(dtype));
+      emulator::set_has_dnn(with_library);
+      const Passes last(net_in(kLast, dtype), kLast, dtype), rows(net_in(kRows, dtype), kRows, dtype);
+      if (with_library) CHECK(last.forward.size() == 4);
+      CHECK(last.forward == rows.forward);
+      CHECK(last.backward == rows.backward);
+      // relu and its gradient.
+      CHECK(elementwise_in(last.forward) == 1);
+      CHECK(elementwise_in(last.backward) == 1);
+    }
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("batch norms of a channels-last net copy nothing either, forward and backward",
+          "[gpu][counters][format]") {
+  for (const bool with_library : {true, false})
+    for (const DType dtype : {f16, f32})
+      for (const bool training : {true, false}) {
+        INFO(with_library << " " << name(dtype) << (training ? ", training" : ", evaluation"));
+        emulator::set_has_dnn(with_library);
+        const Passes last(norm_net_in(kLast, dtype, training), kLast, dtype),
+            rows(norm_net_in(kRows, dtype, training), kRows, dtype);
+        CHECK(last.forward == rows.forward);
+        CHECK(last.backward == rows.backward);
+        // relu, and the statistics that the net makes; relu's gradient, and the sums of gradients
+        // that meet.
+        CHECK(elementwise_in(last.forward) == 3);
+        CHECK(elementwise_in(last.backward) == 4);
+      }
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("a channels-last net gives the bits of a row-major one", "[gpu][format]") {
+  for (const bool with_library : {true, false}) {
+    emulator::set_has_dnn(with_library);
+    for (const DType dtype : {f16, bf16, f32, f64}) {
+      INFO(with_library << " " << name(dtype));
+      CHECK(results(net_in(kLast, dtype), kLast, dtype) == results(net_in(kRows, dtype), kRows, dtype));
+    }
+  }
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("elementwise kernels take channels-last operands for flat arrays, and launch once",
+          "[gpu][counters][format]") {
+  const Tensor x = scattered({2, 8, 3, 5}, f16).to(kLast), bias = scattered({8, 1, 1}, f16);
+  Tensor y;
+  CHECK(cost_of([&] { y = relu(x * 2 + x); }).launches == 3);
+  CHECK(y.is_contiguous(kLast));
+  CHECK(cost_of([&] { y = x + bias; }).launches == 1);
+  CHECK(y.is_contiguous(kLast));
+  CHECK(y.to_vector<double>() == (x.contiguous() + bias).to_vector<double>());
+}
+
+TEST_CASE("a move between devices keeps channels-last, by one copy of bytes", "[gpu][counters][format]") {
+  const Tensor x = scattered({2, 3, 4, 5}, f32).to(kLast);
+  Tensor host, back;
+  CHECK(cost_of([&] { host = x.to(cpu); }).launches == 0);
+  CHECK(host.strides() == x.strides());
+  CHECK(cost_of([&] { back = host.to(kDevice); }).launches == 0);
+  CHECK(back.strides() == x.strides());
+  CHECK(back.to_vector<double>() == x.to_vector<double>());
+  const Tensor written = zeros({2, 3, 4, 5}, {.device = kDevice}).to(kLast);
+  CHECK(cost_of([&] { written.copy_(host); }).launches == 0);
+  CHECK(written.to_vector<double>() == x.to_vector<double>());
+  written.zero_().copy_(host.contiguous());
+  CHECK(written.to_vector<double>() == x.to_vector<double>());
+}

@@ -1,0 +1,52 @@
+// Convolutions of whole numbers, and what they give on a device.
+// Sees: mezzo.h.
+// Read next: convolution.cpp (on any device), convolution_kernels.cpp (with cuDNN and without).
+#pragma once
+
+#include <mezzo.h>
+
+#include <vector>
+
+namespace convolution {
+
+using namespace mezzo;
+
+inline const Device kDevice{DeviceKind::cuda, 0};
+
+/** Small whole numbers, whose sums of products are exact in every dtype. */
+inline Tensor whole(const Shape& shape, DType dtype) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
+    values.push_back(static_cast<double>(i * 7919 % 5) - 2);
+  return tensor(values, shape).to(dtype);
+}
+
+struct Case {
+  Shape x, w;
+  ConvOptions options;
+};
+
+inline const std::vector<Case> kCases{
+    {{2, 3, 9, 7}, {4, 3, 3, 2}, {}},
+    {{2, 4, 9, 8}, {6, 2, 3, 3}, {.stride = 2, .padding = 1, .groups = 2}},
+    {{1, 2, 12, 11}, {3, 2, 3, 3}, {.padding = {2, 0}, .dilation = 2}},
+    {{3, 4, 5, 5}, {4, 1, 5, 5}, {.padding = 2, .groups = 4}},
+};
+
+/** Result and gradients of a convolution with and without a bias, on a device. */
+inline std::vector<std::vector<double>> results(const Case& c, DType dtype, Device device) {
+  const auto leaf = [&](const Shape& shape) { return whole(shape, dtype).to(device).requires_grad_(); };
+  const Tensor x = leaf(c.x), w = leaf(c.w), b = leaf({c.w[0]});
+  std::vector<std::vector<double>> all;
+  for (const Tensor& y : {conv2d(x, w, b, c.options), conv2d(x, w, {}, c.options)}) {
+    all.push_back(y.to_vector<double>());
+    const Tensor g = whole(y.shape(), dtype).to(device);
+    std::vector<Tensor> inputs{x, w};
+    if (all.size() == 1) inputs.push_back(b);
+    for (const Tensor& gradient : grad(TensorList(y), inputs, {}, TensorList(g)))
+      all.push_back(gradient.to_vector<double>());
+  }
+  return all;
+}
+
+}  // namespace convolution

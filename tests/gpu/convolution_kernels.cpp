@@ -1,0 +1,19 @@
+// Convolutions on the emulated device with cuDNN and without it: the kernels of our own must take
+// over whatever the library leaves.
+#include "../emulator/dnn.h"
+#include "../support/catch.h"
+#include "convolution.h"
+
+using namespace convolution;
+
+TEST_CASE("convolutions are exact for integers, with cuDNN and without", "[gpu][conv]") {
+  for (const bool with_library : {true, false}) {
+    emulator::set_has_dnn(with_library);
+    for (const DType dtype : {f32, f16, bf16, f64})
+      for (const Case& c : kCases) {
+        INFO(with_library << " " << name(dtype) << " " << str(c.x));
+        CHECK(results(c, dtype, kDevice) == results(c, dtype, cpu));
+      }
+  }
+  emulator::set_has_dnn(true);
+}

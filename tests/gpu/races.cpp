@@ -1,0 +1,149 @@
+// Races on shared memory: kernels that lack a barrier are found out in every schedule, those that
+// have it are not. This file is compiled as the kernels are where the emulated device is sanitized.
+#include "../emulator/cuda.h"  // first, as the build puts it before a kernel file
+
+#include <mezzo.h>
+
+#include "../../cuda/kernel.h"
+#include "../support/catch.h"
+#include "emulation.h"
+
+using namespace mezzo;
+using namespace emulation;
+
+namespace {
+
+constexpr int kThreads = 64;
+
+enum class Bug { none, missing_barrier, warp_barrier };
+
+/** The next thread's number by way of shared memory: the last of a warp reads what another warp
+ *  wrote. */
+template <Bug bug, class T> __global__ void rotate(T* y) {
+  MZ_SHARED(T, numbers, kThreads);
+  const auto i = static_cast<int>(threadIdx.x);
+  numbers[i] = static_cast<T>(i);
+  if (bug == Bug::none) __syncthreads();
+  if (bug == Bug::warp_barrier) __syncwarp();
+  y[i] = numbers[(i + 1) % kThreads];
+}
+
+/** Within a warp its own barrier is enough. */
+template <bool has_barrier> __global__ void rotate_in_warps(int* y) {
+  MZ_SHARED(int, numbers, kThreads);
+  const auto i = static_cast<int>(threadIdx.x);
+  numbers[i] = i;
+  if (has_barrier) __syncwarp();
+  y[i] = numbers[i / 32 * 32 + (i + 1) % 32];
+}
+
+/** A sum in halves. Without the barrier a thread adds to what another still reads. */
+template <bool has_barrier> __global__ void sum_halves(float* y) {
+  MZ_DYNAMIC_SHARED(float, part);
+  const auto i = static_cast<int>(threadIdx.x);
+  part[i] = 1;
+  __syncthreads();
+  for (int n = kThreads / 2; n > 0; n /= 2) {
+    if (i < n) part[i] += part[i + n];
+    if (has_barrier) __syncthreads();
+  }
+  if (i == 0) *y = part[0];
+}
+
+/** Two rounds through one array: who is first in the second may write what others still read in
+ *  the first. */
+template <bool has_barrier> __global__ void reuse(int* y) {
+  MZ_SHARED(int, number, 1);
+  for (int round = 0; round < 2; ++round) {
+    if (threadIdx.x == static_cast<unsigned>(round)) number[0] = round;
+    __syncthreads();
+    y[threadIdx.x] = number[0];
+    if (has_barrier) __syncthreads();
+  }
+}
+
+/** Everybody counts, atomically or not. */
+template <bool is_atomic> __global__ void count(int* y) {
+  MZ_SHARED(int, counter, 1);
+  if (threadIdx.x == 0) counter[0] = 0;
+  __syncthreads();
+  if (is_atomic)
+    atomicAdd(counter, 1);
+  else
+    ++counter[0];
+  __syncthreads();
+  if (threadIdx.x == 0) *y = counter[0];
+}
+
+/** An atomic access is none of the others' barriers. */
+__global__ void read_beside_atomic(int* y) {
+  MZ_SHARED(int, counter, 1);
+  if (threadIdx.x == 0) counter[0] = 0;
+  __syncthreads();
+  if (threadIdx.x == 40) atomicAdd(counter, 1);
+  if (threadIdx.x == 0) *y = counter[0];
+}
+
+/** Neighbouring bytes are nobody's business. */
+__global__ void write_bytes(std::uint8_t* y) {
+  MZ_SHARED(std::uint8_t, bytes, kThreads);
+  bytes[threadIdx.x] = static_cast<std::uint8_t>(threadIdx.x);
+  y[threadIdx.x] = bytes[threadIdx.x];
+}
+
+template <class T> std::vector<std::string> faults_of(void (*kernel)(T*)) {
+  const Tensor y = zeros({kThreads}, {.device = {DeviceKind::cuda, 0}}).to(dtype_of<T>());
+  std::vector<std::string> faults;
+  for (const Schedule schedule : kSchedules) {
+    const ScheduleScope scope(schedule);
+    faults.push_back(fault_of([&] {
+      gpu::launch(kernel, {.blocks = 2, .threads = kThreads, .shared = kThreads * sizeof(float)}, nullptr,
+                  y.data<T>());
+    }));
+  }
+  return faults;
+}
+
+template <class T> bool is_clean(void (*kernel)(T*)) {
+  return faults_of(kernel) == std::vector<std::string>(std::size(kSchedules));
+}
+
+/** Whether every schedule shows the race, by the kernel's place and the memory's name. */
+template <class T> bool races_on(const std::string& memory, void (*kernel)(T*)) {
+  for (const std::string& fault : faults_of(kernel)) {
+    UNSCOPED_INFO(fault);
+    if (fault.find("races.cpp:") != 0 ||
+        fault.find("of shared memory `" + memory + "` without a barrier between") == std::string::npos)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a read of shared memory that another thread writes needs a barrier", "[emulator]") {
+  CHECK(is_clean(&rotate<Bug::none, float>));
+  CHECK(is_clean(&rotate<Bug::none, std::uint8_t>));
+  CHECK(races_on("numbers", &rotate<Bug::missing_barrier, float>));
+  CHECK(races_on("numbers", &rotate<Bug::missing_barrier, std::uint8_t>));
+  CHECK(races_on("numbers", &rotate<Bug::warp_barrier, float>));
+}
+
+TEST_CASE("a barrier of a warp orders its lanes", "[emulator]") {
+  CHECK(is_clean(&rotate_in_warps<true>));
+  CHECK(races_on("numbers", &rotate_in_warps<false>));
+}
+
+TEST_CASE("a sum in place and memory that is used again need barriers", "[emulator]") {
+  CHECK(is_clean(&sum_halves<true>));
+  CHECK(races_on("dynamic", &sum_halves<false>));
+  CHECK(is_clean(&reuse<true>));
+  CHECK(races_on("number", &reuse<false>));
+}
+
+TEST_CASE("atomic operations race with others only", "[emulator]") {
+  CHECK(is_clean(&count<true>));
+  CHECK(races_on("counter", &count<false>));
+  CHECK(races_on("counter", &read_beside_atomic));
+  CHECK(is_clean(&write_bytes));
+}

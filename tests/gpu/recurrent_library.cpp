@@ -1,0 +1,125 @@
+// Recurrent layers by the emulated cuDNN: when it serves, that all it gives lands where it belongs,
+// and that a library that errs is found out.
+#include "recurrent.h"
+
+#include "../emulator/counters.h"
+#include "../emulator/dnn.h"
+
+using namespace recurrent;
+using emulator::DnnFault;
+
+namespace {
+
+/** Results and gradients, and how many calls of cuDNN they took. */
+struct Outcome {
+  std::vector<Tensor> results;
+  std::int64_t calls;
+};
+
+Outcome on_device(const Case& c, DType dtype) {
+  const emulator::LaunchLog log;
+  std::vector<Tensor> results =
+      results_on(kDevice, operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); });
+  return {results, std::count(log.names.begin(), log.names.end(), "cuDNN")};
+}
+
+/** Another shape for each, so that nothing is known of them yet. */
+Case unseen() {
+  static std::int64_t features = 10;
+  return {.kind = Kind::lstm, .features = ++features};
+}
+
+}  // namespace
+
+TEST_CASE("cuDNN computes recurrent layers where bits may vary, as the CPU does", "[gpu][recurrent]") {
+  const AnyBits any;
+  for (const DType dtype : {f32, f16, bf16, f64})
+    for (const Case& c : kCases) {
+      INFO(name(dtype) << " case " << (&c - kCases.data()));
+      (void)on_device(c, dtype);  // which asks for the proof
+      CHECK(on_device(c, dtype).calls == (c.bidirectional ? 4 : 2));
+      check_against_cpu(c, dtype);
+    }
+}
+
+TEST_CASE("without leave to vary bits, or without cuDNN, recurrent layers are our own", "[gpu][recurrent]") {
+  const Case c = unseen();
+  CHECK(on_device(c, f32).calls == 0);
+  const AnyBits any;
+  emulator::set_has_dnn(false);
+  CHECK(on_device(c, f32).calls == 0);
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("what cuDNN is not asked for is our own: padding in reverse, a sequence of no steps, one step",
+          "[gpu][recurrent]") {
+  const AnyBits any;
+  const auto calls = [](const Case& c) {
+    (void)on_device(c, f32);
+    check_against_cpu(c, f32);
+    return on_device(c, f32).calls;
+  };
+  CHECK(calls({.kind = Kind::gru, .bidirectional = true, .lengths = {4, 2, 1}}) ==
+        2);  // one direction of two
+  CHECK(calls({.kind = Kind::lstm, .lengths = {1, 4, 0}}) == 0);
+  CHECK(calls({.kind = Kind::lstm, .steps = 1}) == 0);
+}
+
+TEST_CASE("a cuDNN that errs is found out before it computes a recurrent layer", "[gpu][recurrent]") {
+  const AnyBits any;
+  for (const DnnFault fault : {DnnFault::wrong_results, DnnFault::wrong_gradients, DnnFault::hidden_nan}) {
+    const Case c = unseen();
+    emulator::set_dnn_fault(fault);
+    const Outcome first = on_device(c, f16);
+    CHECK(first.calls > 0);  // the proof's
+    CHECK(on_device(c, f16).calls == 0);
+    check_against_cpu(c, f16);
+    emulator::set_dnn_fault(DnnFault::none);
+    CHECK(on_device(c, f16).calls == 0);  // once found out it is not asked again
+    CHECK(on_device(unseen(), f16).calls > 2);
+  }
+}
+
+TEST_CASE("a graph through cuDNN's recurrent layer can be walked twice", "[gpu][recurrent]") {
+  const AnyBits any;
+  const Case c{.kind = Kind::lstm};
+  std::vector<Tensor> t = operands_of(c, f32);
+  for (Tensor& x : t) x = x.to(kDevice).requires_grad_();
+  const Tensor y = sum(layer(c, t));
+  const auto walk = [&] { return grad(std::span(&y, 1), t, {.retain_graph = true}); };
+  const std::vector<Tensor> first = walk(), second = walk();
+  for (std::size_t i = 0; i < first.size(); ++i)
+    CHECK(first[i].to_vector<double>() == second[i].to_vector<double>());
+}
+
+TEST_CASE(
+    "a kind of layer first seen in a capture is our own there, and captured steps have the bits of others",
+    "[gpu][recurrent]") {
+  const AnyBits any;
+  const Case unknown = unseen(), known = unseen();
+  (void)on_device(known, f32);
+  for (const bool is_known : {false, true}) {
+    const Case c = is_known ? known : unknown;
+    std::vector<Tensor> t = operands_of(c, f32);
+    for (Tensor& x : t) x = x.to(kDevice);
+    const NoGrad no_grad;
+    Tensor captured;
+    gpu::Graph graph;
+    const emulator::LaunchLog log;
+    graph.capture(kDevice, [&] { captured = layer(c, t); });
+    graph.replay();
+    CHECK(std::count(log.names.begin(), log.names.end(), "cuDNN") == (is_known ? 1 : 0));
+    CHECK(distance(captured.to(cpu), layer(c, t).to(cpu)) <= (is_known ? 0 : 1e-5));
+  }
+}
+
+TEST_CASE("weights stay on chip where cuDNN takes the batch, else it works step by step",
+          "[gpu][recurrent]") {
+  const AnyBits any;
+  for (const std::int64_t batch : {2, 4}) {  // the emulated library wants four
+    const Case c{.kind = Kind::lstm, .batch = batch, .features = 128, .hidden = 128};
+    (void)on_device(c, f16);
+    CHECK(on_device(c, f16).calls == 2);
+    check_against_cpu(c, f16);
+  }
+}
