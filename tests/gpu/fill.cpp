@@ -95,6 +95,7 @@ constexpr Small kSmall[] = {
     {"copy_kernel", 196, "8 elements to a thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"forward_kernel", 256, "elementwise, 8 elements to a thread: at most 524,288"},
+    {"gradient_kernel", 256, "of relu, 524,288 elements; cuBLASLt has it, but a dry run proves nothing"},
     {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
     {"line_loss_kernel", 256, "1,024 lines of 10 classes, 16 to a block; 256 of 1,000"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
