@@ -11,19 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import verdict
+from check import Expectations
 
 bench = Path(sys.argv[1]).resolve()
-failures = []
-passed = 0
-
-
-def expect(holds, what, output=''):
-    global passed
-    if holds:
-        passed += 1
-    else:
-        failures.append(f'{what}\n{output}')
+expect = Expectations()
 
 
 def lines_of(path):
@@ -92,4 +83,4 @@ def micro_rows(folder):
 with tempfile.TemporaryDirectory() as name:
     for check in (failed_run, rows_as_they_come, micro_rows):
         check(Path(name))
-verdict(passed, failures)
+expect.verdict()

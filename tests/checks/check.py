@@ -48,3 +48,20 @@ def verdict(passed, failures):
         print(failure)
     print(f'{passed} passed, {len(failures)} failed')
     sys.exit(1 if failures else 0)
+
+
+class Expectations:
+    """Counts what holds and keeps what does not: expect(holds, what, output)."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+
+    def __call__(self, holds, what, output=''):
+        if holds:
+            self.passed += 1
+        else:
+            self.failures.append(f'{what}\n{output}')
+
+    def verdict(self):
+        verdict(self.passed, self.failures)

@@ -12,11 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from check import ROOT, verdict
+from check import ROOT, Expectations
 
 SCRIPT = ROOT / 'tests/gpu.sh'
-failures = []
-passed = 0
+expect = Expectations()
 
 SMOKE_ROWS = '\n'.join(f'{f"row {i}":38} CPU 1e-7  own -  {i}.0 us  {100 - i}.5 GB/s' for i in range(8))
 PROGRAMS = {
@@ -32,14 +31,6 @@ PROGRAMS = {
     'build/tests/test_samples': 'echo "no CUDA device"; exit 77',
     'build/samples/bench': 'case $* in *--micro*) kill -SEGV $$ ;; esac; echo "a table"',
 }
-
-
-def expect(holds, what, output=''):
-    global passed
-    if holds:
-        passed += 1
-    else:
-        failures.append(f'{what}\n{output}')
 
 
 class Stand:
@@ -181,4 +172,4 @@ with tempfile.TemporaryDirectory() as name:
     for check in (first_stage, resumption, other_stages, selection, interruption, bad_input):
         check(stands)
     emulated(sys.argv[1], Path(name))
-verdict(passed, failures)
+expect.verdict()

@@ -10,19 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from check import run, verdict
+from check import Expectations, run
 
 program = Path(sys.argv[1]).resolve()
-failures = []
-passed = 0
-
-
-def expect(holds, what, output=''):
-    global passed
-    if holds:
-        passed += 1
-    else:
-        failures.append(f'{what}\n{output}')
+expect = Expectations()
 
 
 def rows_of(output):
@@ -95,4 +86,4 @@ expect(len(listed) > 100 and len(set(listed)) == len(listed), 'names of --list',
 for check in (all_rows, limits, crash):
     check(listed)
 usage()
-verdict(passed, failures)
+expect.verdict()
