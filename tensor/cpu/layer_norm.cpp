@@ -1,6 +1,7 @@
 // Kernels of layer_norm, rms_norm and their gradient.
 #include "../ops/layer_norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -195,8 +196,10 @@ void LayerNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void LayerNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[1].dtype(),
-                         [&]<class C>(std::type_identity<C>) { backward_rows<C>(in, out, attrs); });
+  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
+    if (in[1].numel() > 0) return backward_rows<C>(in, out, attrs);
+    for (const int affine : {1, 2}) std::fill_n(out[affine].data<C>(), out[affine].numel(), C(0));
+  });
 }
 
 void RmsNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
