@@ -177,10 +177,13 @@ class Executor {
     });
   }
 
-  void forbid(const char* what, CallPlace place) { fail(std::string(what) + ", at " + where(place)); }
+  void forbid(const char* what, CallPlace place) {
+    fault_ = std::string(what) + ", at " + where(place);
+    leave();
+  }
 
-  void fail(const std::string& what) {
-    fault_ = what;
+  void fail(std::string&& what) {
+    fault_ = std::move(what);
     leave();
   }
 
@@ -389,6 +392,6 @@ void sync_warp(std::uint32_t mask, CallPlace place) { Executor::executor().sync_
 
 void forbid(const char* what, CallPlace place) { Executor::executor().forbid(what, place); }
 
-void fail_kernel(const std::string& what) { Executor::executor().fail(what); }
+void fail_kernel(std::string&& what) { Executor::executor().fail(std::move(what)); }
 
 }  // namespace mezzo::emulator

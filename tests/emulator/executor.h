@@ -82,8 +82,9 @@ MZ_API const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPl
 MZ_API void sync_warp(std::uint32_t mask, CallPlace place);
 /** Ends the launch: the running thread does what a device forbids. */
 MZ_API void forbid(const char* what, CallPlace place);
-/** The same, told in full. */
-void fail_kernel(const std::string& what);
+/** The same, told in full. It does not return and nothing unwinds the thread's stack, so the text is
+ *  taken over, and the caller holds no other memory. */
+void fail_kernel(std::string&& what);
 /** As wait_for_block, handing over a number; the result is the sum of all. */
 MZ_API int sum_over_block(int value, CallPlace place);
 

@@ -63,9 +63,10 @@ bool any_unordered(const Access& readers) {
 }
 
 void report(const Memory& memory, std::size_t at, const Access& other, const char* what) {
-  fail_kernel("threads " + std::to_string(other.lane) + " and " + std::to_string(lane) + " touch byte " +
-              std::to_string(at) + " of shared memory `" + memory.name + "` without a barrier between, and " +
-              what);
+  std::string text = "threads " + std::to_string(other.lane) + " and " + std::to_string(lane) +
+                     " touch byte " + std::to_string(at) + " of shared memory `" + memory.name +
+                     "` without a barrier between, and " + what;
+  fail_kernel(std::move(text));
 }
 
 void note_reader(Access& read) {
