@@ -183,6 +183,7 @@ class Executor {
   }
 
   void fail(std::string&& what) {
+    std::string().swap(fault_);  // else the move would leave its old memory with `what`
     fault_ = std::move(what);
     leave();
   }
