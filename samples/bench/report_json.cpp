@@ -90,9 +90,7 @@ void write_json(const std::string& path, const BenchFacts& facts, const std::vec
 }
 
 JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  check_writable(path_);
-  file_.open(path_, std::ios::binary);
+  if (!path_.empty()) file_ = open_report(path_);
 }
 
 void JsonLines::write(const BenchFacts& facts) { write_line(one_line(as_json(facts))); }

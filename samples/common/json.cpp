@@ -28,6 +28,12 @@ void check_writable(const std::string& path) {
   if (!existed) std::filesystem::remove(path);
 }
 
+std::ofstream open_report(const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  if (!file) throw UsageError(refusal(path));
+  return file;
+}
+
 void write_report(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;

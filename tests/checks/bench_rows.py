@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,11 +61,15 @@ def rows_as_they_come(folder):
     os.mkfifo(rows)
     command = [bench, '--nets', 'mlp,resnet50', '--levels', 'O0,O1', '--size', 'small', '--steps',
                '4', '--quiet', '--json-lines', rows]
+    signal.alarm(600)  # Ends this check where the bench ends without opening the pipe.
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL) as running:
-        with open(rows, encoding='utf-8') as file:
-            read = [json.loads(file.readline()) for _ in range(3)]
-            still_running = running.poll() is None
-            running.kill()
+        try:
+            with open(rows, encoding='utf-8') as file:
+                read = [json.loads(file.readline() or '{}') for _ in range(3)]
+                still_running = running.poll() is None
+        finally:
+            running.kill()  # A bench that waits for a reader would not end by itself.
+    signal.alarm(0)
     expect([r.get('level') for r in read] == [None, 'O0', 'O1'], 'rows as they come', read)
     expect(still_running, 'rows are written before the end', read)
 

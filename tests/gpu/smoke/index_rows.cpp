@@ -117,7 +117,7 @@ void add_index_rows(std::vector<Row>& rows) {
   for (const auto& [mode, what] : {std::pair{InterpolateMode::nearest, "interpolate nearest"},
                                    std::pair{InterpolateMode::bilinear, "interpolate bilinear"}})
     add_images(rows, what, f32, nchw,
-               [=](const Tensor& x) { return interpolate(x, {.scale_factor = 2, .mode = mode}); });
+               [mode = mode](const Tensor& x) { return interpolate(x, {.scale_factor = 2, .mode = mode}); });
   add_images(rows, "unfold 3x3", f32, nchw, [](const Tensor& x) { return unfold(x, 3, {.padding = 1}); });
   add_grid_sample(rows);
 }
