@@ -3,28 +3,28 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/node.h"
 #include "../autograd/rebind.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::amp {
 
-// ---- conversion (AMP.md 4.1) --------------------------------------------------------------------------------------------
+// ---- conversion --------------------------------------------------------------------------------
 
 void check_incoming(const nn::Module& model) {
   for (const auto& list : {model.named_parameters(), model.named_buffers()})
     for (const nn::NamedTensor& entry : list)
       if (is_low(entry.tensor.dtype()))
-        fail<DtypeError>("amp::initialize",
-                         {.what = str("\"", entry.name, "\" of ", model.kind(), " is 16-bit already"),
-                          .got = str(entry.tensor),
-                          .expected = "f32 or f64",
-                          .hint = "pass the f32 model, or set allow_incoming_model_not_fp32"});
+        fail<DtypeError>(
+            "amp::initialize",
+            {.what = str("\"", entry.name, "\" of ", model.kind(), " is 16-bit already"),
+             .got = str(entry.tensor),
+             .expected = "f32 or f64",
+             .hint = "pass the f32 model, or set allow_incoming_model_not_fp32"});
 }
 
 Conversion::Conversion(std::span<const nn::Module> models, const Properties& properties) {
   const std::optional<DType> dtype = properties.model_dtype();
   if (!dtype) return;
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   for (const nn::Module& model : models)
     for (const nn::Module& module : model.modules())
       plan_module(module, *dtype, properties.keep_batchnorm_fp32.value_or(false));
@@ -41,8 +41,8 @@ void Conversion::plan_tensor(const Tensor& leaf, DType dtype) {
   if (!eligible(leaf.dtype()) || leaf.dtype() == dtype) return;
   if (!index_.emplace(leaf.impl(), changes_.size()).second) return;
   const Tensor original = leaf.detach(), grad = leaf.grad();
-  changes_.push_back(
-      {leaf, original, original.to(dtype), grad, grad.defined() ? grad.detach().to(dtype) : Tensor{}});
+  changes_.push_back({leaf, original, original.to(dtype), grad,
+                      grad.defined() ? grad.detach().to(dtype) : Tensor{}});
 }
 
 void Conversion::apply(SessionCore& core) const {
@@ -69,13 +69,12 @@ Tensor Conversion::original(const Tensor& param) const {
 }
 
 Restoration::Restoration(SessionCore& core) : core_(core) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   for (const Tensor& leaf : core.lowered) {
-    if (!is_low(leaf.dtype())) continue;  // the user has converted it since
+    if (!is_low(leaf.dtype())) continue;  // the user has converted it to another type
     const Master* entry = core.masters.find(leaf);
     const Tensor grad = entry ? entry->master.grad() : leaf.grad();
-    if (grad.defined()) (void)grad_state(leaf);  // room for it
+    if (grad.defined()) (void)grad_state(leaf);  // allocate it here, so that apply() does not
     originals_.push_back({leaf, entry ? Masters::reconciled(*entry) : leaf.detach().to(f32),
                           grad.defined() ? grad.detach().to(leaf.device()).to(f32) : Tensor{}});
   }
@@ -89,11 +88,11 @@ void Restoration::apply() const {
   core_.lowered.clear();
 }
 
-// ---- calls and states (AMP.md 4.2, 4.3) -----------------------------------------------------------------------------------
+// ---- calls and states --------------------------------------------------------------------------
 
 namespace {
 
-/** Casts what goes into a model and what comes out of it, and makes its session the one that decides about ops inside. */
+/** Casts the inputs and outputs of a model, and makes its session decide about the ops inside. */
 class ModelCasts final : public nn::CallWrapper {
  public:
   ModelCasts(std::shared_ptr<SessionCore> core, std::optional<DType> in, std::optional<DType> out)
@@ -118,7 +117,7 @@ class ModelCasts final : public nn::CallWrapper {
   std::optional<DType> in_, out_;
 };
 
-/** Shows 16-bit tensors in f32, by their masters where they have one, and loads into both. */
+/** Saves 16-bit tensors as f32, from their masters if they have one, and loads into both. */
 class Fp32State final : public nn::StateRule {
  public:
   explicit Fp32State(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
@@ -165,7 +164,7 @@ void attach_models(const std::shared_ptr<SessionCore>& core) {
 }
 
 void detach_models(SessionCore& core) noexcept {
-  // What they hold may be all that keeps the core.
+  // The wrappers and rules reference the core: the caller must hold a reference of its own.
   for (const nn::Module& model : core.models) model.set_call_wrapper(nullptr);
   for (const nn::Module& module : core.modules) {
     module.set_state_rule(nullptr);

@@ -1,6 +1,5 @@
-// What a session does to models: converts their tensors, surrounds their calls with casts, shows their state in f32; and undoes it.
-// Sees: session_core.h.
-// Read next: conversion.cpp.
+// Conversion of a session's models to the session's dtype, the casts around their calls, and the
+// way back to f32.
 #pragma once
 
 #include <memory>
@@ -12,20 +11,22 @@
 
 namespace mezzo::amp {
 
-/** Errors: DtypeError naming the first 16-bit parameter or buffer of a model that should come in f32. */
+/** Checks that a model has no 16-bit parameter or buffer. Errors: DtypeError naming the first
+ *  one. */
 void check_incoming(const nn::Module& model);
 
-/** The conversion of models, worked out before anything changes. */
+/** A plan to convert the parameters and buffers of models. The constructor makes all converted
+ *  tensors and changes nothing yet. */
 class Conversion {
  public:
   Conversion(std::span<const nn::Module> models, const Properties& properties);
 
-  /** Gives every tensor its converted elements; remembers those made 16-bit in core.lowered.
-   *  Nothing has changed where it throws. */
+  /** Rebinds every planned tensor to its converted elements and adds those that became 16-bit to
+   *  core.lowered. Changes nothing if it throws. */
   void apply(SessionCore& core) const;
-  /** Gives every tensor back what it had. Needs no memory. */
+  /** Restores the original elements and gradients of every planned tensor. Does not allocate. */
   void undo() const;
-  /** The f32 elements a parameter had before, undefined where it was not converted. */
+  /** Returns the f32 elements that a parameter had before; undefined if it was not converted. */
   Tensor original(const Tensor& param) const;
 
  private:
@@ -39,12 +40,12 @@ class Conversion {
   std::unordered_map<const TensorImpl*, std::size_t> index_;
 };
 
-/** The way back: every tensor that the session made 16-bit is f32 again, its master, where it has
- *  one. Worked out before anything changes. */
+/** A plan to turn every tensor that a session made 16-bit back into f32, with the values of its
+ *  master if it has one. The constructor allocates and changes nothing yet. */
 class Restoration {
  public:
   explicit Restoration(SessionCore& core);
-  /** Needs no memory. */
+  /** Rebinds the tensors to their f32 values and clears core.lowered. Does not allocate. */
   void apply() const;
 
  private:
@@ -55,9 +56,10 @@ class Restoration {
   std::vector<Original> originals_;
 };
 
-/** Surrounds the calls of the models, and installs the rule by which their states are saved and loaded. */
+/** Installs the cast wrappers on the session's models, and the rule that saves and loads their
+ *  16-bit tensors as f32. */
 void attach_models(const std::shared_ptr<SessionCore>& core);
-/** Takes all of that off again. */
+/** Removes what attach_models() installed and empties the session's lists of models. */
 void detach_models(SessionCore& core) noexcept;
 
 }  // namespace mezzo::amp

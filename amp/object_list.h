@@ -1,6 +1,5 @@
-// ObjectList: one object, or any number of them in whatever holds references to them, as initialize and scale_loss take models and optimizers.
-// Sees: the standard library only.
-// Read next: session.h.
+// ObjectList: the argument type by which initialize and scale_loss take one or several models or
+// optimizers.
 #pragma once
 
 #include <concepts>
@@ -25,11 +24,15 @@ template <class Base, class T>
 concept RefersTo = requires(T& v) {
   requires IsA<Base, decltype(*v)>;
 }
-|| requires(T& v) { requires IsA<Base, decltype(v.get())> && !std::is_pointer_v<decltype(v.get())>; };
+|| requires(T& v) {
+  requires IsA<Base, decltype(v.get())> && !std::is_pointer_v<decltype(v.get())>;
+};
 
+/** An object of type Base, or something that refers to one. */
 template <class Base, class T>
 concept OneOf = IsA<Base, T> || RefersTo<Base, T>;
 
+/** Returns the address of the object that v is or refers to. */
 template <class Base, class T> Base* address(T& v) {
   if constexpr (IsA<Base, T>)
     return &static_cast<Base&>(v);
@@ -39,23 +42,27 @@ template <class Base, class T> Base* address(T& v) {
     return &v.get();
 }
 
+/** A range whose elements are or refer to objects of type Base. */
 template <class Base, class T>
 concept RangeOf = requires(T& v) {
   v.begin() != v.end();
   requires OneOf<Base, std::remove_reference_t<decltype(*v.begin())>>;
 };
 
+/** True for a tuple or pair whose elements all are or refer to objects of type Base. */
 template <class Base, class T> inline constexpr bool kTupleOf = false;
 template <class Base, class... Ts>
-inline constexpr bool kTupleOf<Base, std::tuple<Ts...>> = (OneOf<Base, std::remove_reference_t<Ts>> && ...);
+inline constexpr bool kTupleOf<Base, std::tuple<Ts...>> =
+    (OneOf<Base, std::remove_reference_t<Ts>> && ...);
 template <class Base, class A, class B>
 inline constexpr bool kTupleOf<Base, std::pair<A, B>> =
     OneOf<Base, std::remove_reference_t<A>>&& OneOf<Base, std::remove_reference_t<B>>;
 
 }  // namespace detail
 
-/** Addresses of objects that derive from Base, from an object, {a, b}, std::tie(a, b), or a range of objects, pointers or references. Lives as
- *  long as the call it is an argument of; the objects stay where they are. */
+/** Addresses of objects that derive from Base. Converts from one object, {a, b}, std::tie(a, b),
+ *  or a range of objects, pointers or references. Does not own the objects; valid during the call
+ *  that it is an argument of. */
 template <class Base> class ObjectList : public std::vector<Base*> {
   using List = std::vector<Base*>;
 
@@ -72,7 +79,8 @@ template <class Base> class ObjectList : public std::vector<Base*> {
   template <class T>
   requires(!detail::IsA<Base, T> && detail::kTupleOf<Base, std::remove_cvref_t<T>>)
       ObjectList(T&& tuple) {  // NOLINT
-    std::apply([this](auto&... entry) { (this->push_back(detail::address<Base>(entry)), ...); }, tuple);
+    std::apply([this](auto&... entry) { (this->push_back(detail::address<Base>(entry)), ...); },
+               tuple);
   }
   ObjectList(std::initializer_list<std::reference_wrapper<Base>> objects) {
     for (const std::reference_wrapper<Base>& object : objects) this->push_back(&object.get());

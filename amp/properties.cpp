@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::amp {
 
@@ -13,7 +13,8 @@ constexpr std::string_view kOp = "amp::initialize";
 
 [[noreturn]] void refuse(std::string_view property, const std::string& what, const std::string& got,
                          const std::string& expected, const std::string& hint = {}) {
-  fail<ValueError>(kOp, {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
+  fail<ValueError>(
+      kOp, {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
 }
 
 std::string quoted(std::string_view text) { return str("\"", text, "\""); }
@@ -30,14 +31,17 @@ const Level& checked_level(const std::string& name) {
                          .hint = hint});
 }
 
-/** The reason why a property cannot be set at levels that cast ops instead of the model. */
-std::string at_level(const Level& level) { return str(level.name, " casts ops and leaves the model in f32"); }
+/** Returns why a property cannot be set at a level that casts ops instead of the model. */
+std::string at_level(const Level& level) {
+  return str(level.name, " casts ops and leaves the model in f32");
+}
 
 ModelCast checked_model_cast(const Level& level, const ModelCast& value) {
   const std::optional<DType> dtype = value.dtype();
   if (!dtype) return value;
   if (!eligible(*dtype))
-    refuse("cast_model_type", "not a type to train in", str(*dtype, ""), "f16, bf16, f32 or no_cast");
+    refuse("cast_model_type", "unsupported model dtype", str(*dtype, ""),
+           "f16, bf16, f32 or no_cast");
   if (level.patch_functions && *dtype != f32)
     refuse("cast_model_type", at_level(level), str(*dtype, ""), "f32 or no_cast",
            "use O2, O3 or O5 to convert the model");
@@ -46,25 +50,26 @@ ModelCast checked_model_cast(const Level& level, const ModelCast& value) {
 
 bool checked_patch(const Level& level, bool value) {
   if (value && !level.patch_functions)
-    refuse("patch_functions", str(level.name, " converts the model and leaves ops alone"), "true", "false",
-           "use O1 or O4");
+    refuse("patch_functions", str(level.name, " converts the model and leaves ops alone"), "true",
+           "false", "use O1 or O4");
   return value;
 }
 
 bool checked_keep(const Level& level, const KeepBatchNorm& value) {
   if (!value.on() && value.text() != "True" && value.text() != "False")
-    refuse("keep_batchnorm_fp32", "not a truth value", quoted(value.text()),
+    refuse("keep_batchnorm_fp32", "not a boolean", quoted(value.text()),
            "true, false, \"True\" or \"False\"");
   const bool on = value.on().value_or(value.text() == "True");
   if (level.patch_functions)
-    refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "it left out",
-           "the model stays f32 there, batch norm too");
+    refuse("keep_batchnorm_fp32", at_level(level), str(on, ""), "no value",
+           "the model, including batch norm, stays f32");
   return on;
 }
 
 bool checked_masters(const Level& level, bool value) {
   if (level.patch_functions)
-    refuse("master_weights", at_level(level), str(value, ""), "it left out", "the parameters are f32 there");
+    refuse("master_weights", at_level(level), str(value, ""), "no value",
+           "the parameters stay f32");
   return value;
 }
 
@@ -80,13 +85,14 @@ double checked_scale(const LossScale& value) {
              "\"dynamic\" or a positive number");
   }
   if (!std::isfinite(number) || number <= 0)
-    refuse("loss_scale", "must be finite and positive", str(number), "\"dynamic\" or a positive number");
+    refuse("loss_scale", "must be finite and positive", str(number),
+           "\"dynamic\" or a positive number");
   return number;
 }
 
 DType checked_outputs(DType value) {
   if (!eligible(value))
-    refuse("cast_model_outputs", "not a type to cast to", str(value, ""), "f16, bf16 or f32");
+    refuse("cast_model_outputs", "unsupported output dtype", str(value, ""), "f16, bf16 or f32");
   return value;
 }
 
@@ -97,16 +103,17 @@ double checked_bound(std::string_view property, double value) {
 }
 
 void adopt_bounds(Properties& p, const Options& options) {
-  if (options.min_loss_scale) p.min_loss_scale = checked_bound("min_loss_scale", *options.min_loss_scale);
+  if (options.min_loss_scale)
+    p.min_loss_scale = checked_bound("min_loss_scale", *options.min_loss_scale);
   p.max_loss_scale = checked_bound("max_loss_scale", options.max_loss_scale);
   if (p.min_loss_scale && *p.min_loss_scale > p.max_loss_scale)
-    refuse("min_loss_scale", "above max_loss_scale", str(*p.min_loss_scale, " > ", p.max_loss_scale),
-           "min <= max");
+    refuse("min_loss_scale", "above max_loss_scale",
+           str(*p.min_loss_scale, " > ", p.max_loss_scale), "min <= max");
 }
 
 void adopt_counts(Properties& p, const Options& options) {
   if (options.num_losses < 1)
-    refuse("num_losses", "there must be a loss", str(options.num_losses), "at least 1");
+    refuse("num_losses", "too few losses", str(options.num_losses), "at least 1");
   constexpr int kMostLosses = 1 << 16;  // each has a scaler in memory and in checkpoints
   if (options.num_losses > kMostLosses)
     refuse("num_losses", "too many losses", str(options.num_losses), str("at most ", kMostLosses));
@@ -159,11 +166,11 @@ std::vector<std::pair<std::string, std::string>> further_texts(const Properties&
 
 std::string scale_text(double scale) {
   if (scale == kDynamic) return "dynamic";
-  // Powers of ten only where the digits would be many: 100000.0, yet 1e-40.
+  // Large and small scales use exponents to avoid many digits: 100000.0, but 1e-40.
   if (scale < 1e-4 || scale >= 1e16) return str(scale);
   char digits[64];
-  std::string text(digits,
-                   std::to_chars(digits, digits + sizeof digits, scale, std::chars_format::fixed).ptr);
+  std::string text(
+      digits, std::to_chars(digits, digits + sizeof digits, scale, std::chars_format::fixed).ptr);
   if (text.find('.') == std::string::npos) text += ".0";
   return text;
 }
@@ -187,12 +194,15 @@ Properties resolve(const Options& options) {
   }
   const Level& level = checked_level(options.opt_level);
   Properties p = defaults_of(level);
-  if (options.cast_model_type) p.cast_model_type = checked_model_cast(level, *options.cast_model_type);
+  if (options.cast_model_type)
+    p.cast_model_type = checked_model_cast(level, *options.cast_model_type);
   if (options.patch_functions) p.patch_functions = checked_patch(level, *options.patch_functions);
-  if (options.keep_batchnorm_fp32) p.keep_batchnorm_fp32 = checked_keep(level, *options.keep_batchnorm_fp32);
+  if (options.keep_batchnorm_fp32)
+    p.keep_batchnorm_fp32 = checked_keep(level, *options.keep_batchnorm_fp32);
   if (options.master_weights) p.master_weights = checked_masters(level, *options.master_weights);
   if (options.loss_scale) p.loss_scale = checked_scale(*options.loss_scale);
-  if (options.cast_model_outputs) p.cast_model_outputs = checked_outputs(*options.cast_model_outputs);
+  if (options.cast_model_outputs)
+    p.cast_model_outputs = checked_outputs(*options.cast_model_outputs);
   adopt_counts(p, options);
   p.check_static_overflow = options.check_static_overflow;
   p.allow_incoming_model_not_fp32 = options.allow_incoming_model_not_fp32;
@@ -200,19 +210,20 @@ Properties resolve(const Options& options) {
 }
 
 std::string explanation(const Properties& resolved) {
-  return str("Selected optimization level ", resolved.level->name, ":  ", resolved.level->text, "\n",
-             "Defaults for this optimization level are:", table(defaults_of(*resolved.level)), "\n",
-             "Processing user overrides (additional options that are set)...\n",
+  return str("Selected optimization level ", resolved.level->name, ":  ", resolved.level->text,
+             "\n", "Defaults for this optimization level are:", table(defaults_of(*resolved.level)),
+             "\n", "Processing user overrides (additional options that are set)...\n",
              "After processing overrides, optimization options are:", table(resolved));
 }
 
 std::string overrides_text(const Properties& resolved) {
-  const auto of_level = property_texts(defaults_of(*resolved.level)), now = property_texts(resolved);
+  const auto of_level = property_texts(defaults_of(*resolved.level)),
+             now = property_texts(resolved);
   std::string out;
   for (std::size_t i = 0; i < now.size(); ++i)
     if (now[i].second != of_level[i].second)
-      out += str(out.empty() ? "Overrides: " : "; ", now[i].first, " = ", now[i].second, ", level says ",
-                 of_level[i].second);
+      out += str(out.empty() ? "Overrides: " : "; ", now[i].first, " = ", now[i].second,
+                 ", level says ", of_level[i].second);
   return out.empty() ? "Overrides: none" : out;
 }
 

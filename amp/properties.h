@@ -1,6 +1,4 @@
-// What a session runs with: the options of initialize, checked and merged with the level's properties.
-// Sees: policy.h.
-// Read next: properties.cpp (the checks), session.h (who uses them).
+// The options of initialize, and Properties: the level's defaults merged with the checked options.
 #pragma once
 
 #include <concepts>
@@ -13,16 +11,16 @@
 
 namespace mezzo::amp {
 
-/** Leaves the model's parameters as they are, at every level. */
+/** Type of no_cast, which leaves the model's parameters as they are at every level. */
 struct NoCast {};
 inline constexpr NoCast no_cast{};
 
-/** A dtype to convert a model to, or no_cast. */
+/** Option value: a dtype to convert the model to, or no_cast. */
 class ModelCast {
  public:
   ModelCast(DType dtype) : dtype_(dtype) {}  // NOLINT: conversion is the point
   ModelCast(NoCast) {}                       // NOLINT
-  /** Absent for no_cast. */
+  /** The dtype; empty for no_cast. */
   std::optional<DType> dtype() const { return dtype_; }
   friend bool operator==(const ModelCast&, const ModelCast&) = default;
 
@@ -30,15 +28,16 @@ class ModelCast {
   std::optional<DType> dtype_;
 };
 
-/** A bool, or one of the strings "True" and "False". */
+/** Option value: a bool, or one of the strings "True" and "False". */
 class KeepBatchNorm {
  public:
   template <std::same_as<bool> B>
-  KeepBatchNorm(B on) : on_(on) {}  // NOLINT: bool alone, or a string literal would be one
+  KeepBatchNorm(B on) : on_(on) {}  // NOLINT: only bool; a string literal would convert to bool
   KeepBatchNorm(std::string text) : text_(std::move(text)) {}  // NOLINT
   KeepBatchNorm(const char* text) : text_(text) {}             // NOLINT
-  /** Absent when it was given as text. */
+  /** The bool; empty if the value was given as text. */
   std::optional<bool> on() const { return on_; }
+  /** The text; empty if the value was given as a bool. */
   const std::string& text() const { return text_; }
 
  private:
@@ -46,15 +45,16 @@ class KeepBatchNorm {
   std::string text_;
 };
 
-/** A number, "dynamic", or a number as text. */
+/** Option value: a number, "dynamic", or a number as text. */
 class LossScale {
  public:
   LossScale(double number) : number_(number) {}            // NOLINT
   LossScale(std::string text) : text_(std::move(text)) {}  // NOLINT
   LossScale(const char* text) : text_(text) {}             // NOLINT
   template <std::same_as<bool> B> LossScale(B) = delete;
-  /** Absent when it was given as text. */
+  /** The number; empty if the value was given as text. */
   std::optional<double> number() const { return number_; }
+  /** The text; empty if the value was given as a number. */
   const std::string& text() const { return text_; }
 
  private:
@@ -62,15 +62,16 @@ class LossScale {
   std::string text_;
 };
 
-/** What initialize can be told. An empty optional means: as the level says. Nothing can be overridden to "unset". */
+/** Options of initialize. An empty optional takes the level's default; no option can be set to
+ *  "unset". */
 struct Options {
-  bool enabled = true;  // false: every call of this room does nothing
-  std::string opt_level = "O1";
-  std::optional<ModelCast> cast_model_type = {};
-  std::optional<bool> patch_functions = {};
-  std::optional<KeepBatchNorm> keep_batchnorm_fp32 = {};
-  std::optional<bool> master_weights = {};
-  std::optional<LossScale> loss_scale = {};
+  bool enabled = true;                            // false: calls into amp do nothing
+  std::string opt_level = "O1";                   // "O0" to "O5", see kLevels
+  std::optional<ModelCast> cast_model_type = {};  // dtype of the model's parameters and buffers
+  std::optional<bool> patch_functions = {};       // whether ops cast their inputs
+  std::optional<KeepBatchNorm> keep_batchnorm_fp32 = {};  // whether batch norms stay f32
+  std::optional<bool> master_weights = {};       // whether 16-bit parameters get f32 masters
+  std::optional<LossScale> loss_scale = {};      // a static scale or "dynamic"
   std::optional<DType> cast_model_outputs = {};  // empty: f32 where the model's inputs are cast
   int num_losses = 1;                            // number of loss scalers, up to 65536
   int verbosity = 1;                             // 0 silent, 1 normal, 2 every cast
@@ -78,10 +79,10 @@ struct Options {
   double max_loss_scale = 0x1p24;                // dynamic scaling only
   int max_consecutive_skips = 50;                // then DivergenceError; 0: never
   bool check_static_overflow = false;            // a static scale skips overflowing steps too
-  bool allow_incoming_model_not_fp32 = false;
+  bool allow_incoming_model_not_fp32 = false;    // accept models with 16-bit parameters
 };
 
-/** The outcome: what a session runs with. */
+/** What a session runs with: the result of resolve(). The fields mean what those of Options do. */
 struct Properties {
   bool enabled = true;
   const Level* level = nullptr;
@@ -99,32 +100,36 @@ struct Properties {
   bool check_static_overflow = false;
   bool allow_incoming_model_not_fp32 = false;
 
-  /** The dtype parameters are converted to, if any. */
+  /** The dtype that parameters are converted to; empty if they are not converted. */
   std::optional<DType> model_dtype() const {
     return cast_model_type ? cast_model_type->dtype() : std::nullopt;
   }
+  /** True for dynamic loss scaling. */
   bool dynamic() const { return loss_scale == kDynamic; }
+  /** True if 16-bit parameters get f32 masters. */
   bool masters() const { return master_weights.value_or(false); }
 };
 
-/** Level defaults, then overrides, each checked as it is assigned; the first one that fails is reported. With `enabled` off nothing is looked at.
- *  Errors: ValueError. */
+/** Merges the level's defaults with the options. Checks each option as it is assigned and reports
+ *  the first invalid one. With `enabled` false nothing is checked. Errors: ValueError. */
 MZ_API Properties resolve(const Options& options);
 
-/** What a level decides before any override. */
+/** Returns a level's defaults, without any override. */
 MZ_API Properties defaults_of(const Level& level);
 
-/** The lines that initialize prints: level, defaults, overrides applied. */
+/** Returns the lines that initialize prints: level, defaults, options after overrides. */
 MZ_API std::string explanation(const Properties& resolved);
 
-/** The properties a level decides, by name, as explanation() prints them. Only for enabled ones. */
+/** Returns names and values of the properties that a level decides, as explanation() prints them.
+ *  Requires enabled properties. */
 MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Properties& resolved);
-/** The options beside them that the numbers of a training depend on. */
+/** Returns names and values of the other options that the numbers of a training depend on. */
 MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Properties& resolved);
-/** "Overrides: loss_scale = 128.0, level says dynamic", or "Overrides: none": what differs from the level's own. */
+/** Returns what differs from the level's defaults: "Overrides: loss_scale = 128.0, level says
+ *  dynamic", or "Overrides: none". */
 MZ_API std::string overrides_text(const Properties& resolved);
 
-/** A loss scale as printed: shortest decimal with at least one fractional digit, or "dynamic". */
+/** Formats a loss scale: the shortest decimal with at least one fractional digit, or "dynamic". */
 MZ_API std::string scale_text(double scale);
 
 }  // namespace mezzo::amp

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "conversion.h"
-#include "explain.h"
-#include "nonfinite_gradient.h"
-#include "optimizer_link.h"
+#include "diagnose/explain.h"
+#include "scaling/amp_optimizer_state.h"
+#include "scaling/nonfinite_gradient.h"
 
 namespace mezzo::amp {
 
@@ -22,22 +22,24 @@ std::uint64_t next_number() {
 }
 
 template <class T>
-void refuse_twice(const std::vector<T*>& objects, const auto& identity, std::string_view what) {
+void refuse_duplicates(const std::vector<T*>& objects, const auto& identity,
+                       std::string_view what) {
   std::unordered_set<const void*> seen;
   for (const T* object : objects)
     if (!seen.insert(identity(*object)).second)
-      fail<ValueError>(kOp, {.what = str("one ", what, " was passed twice")});
+      fail<ValueError>(kOp, {.what = str("the same ", what, " was passed twice")});
 }
 
-/** ", through its part blocks.0"; nothing for the model itself. */
+/** Returns ", through its part blocks.0"; nothing for the model itself. */
 std::string part_text(const nn::Module& model, const nn::Module& part) {
   for (const nn::NamedModule& entry : model.named_modules())
-    if (entry.module.is_same(part) && !entry.name.empty()) return ", through its part " + entry.name;
+    if (entry.module.is_same(part) && !entry.name.empty())
+      return ", through its part " + entry.name;
   return {};
 }
 
 void check_models(const ModelList& models, const Properties& properties) {
-  refuse_twice(
+  refuse_duplicates(
       models, [](const nn::Module& m) { return &m.state(); }, "model");
   for (const nn::Module* model : models)
     for (const nn::Module& module : model->modules())
@@ -55,18 +57,20 @@ void check_models(const ModelList& models, const Properties& properties) {
 }
 
 void check_optimizers(const OptimizerList& optimizers) {
-  refuse_twice(
+  refuse_duplicates(
       optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
   for (const optim::Optimizer* optimizer : optimizers) {
-    if (optimizer->attachment())
-      fail<StateError>(kOp, {.what = "A given optimizer should only be passed through amp::initialize once",
-                             .got = std::string(optimizer->type_name()),
-                             .hint = "close the session that has it first"});
+    if (optimizer->hooks())
+      fail<StateError>(
+          kOp, {.what = "A given optimizer should only be passed through amp::initialize once",
+                .got = std::string(optimizer->type_name()),
+                .hint = "close its session first"});
     for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
       for (const optim::Slot& slot : optimizer->slots(group))
         if (slot.master.defined())
-          fail<StateError>(kOp, {.what = "an optimizer manages masters of its own",
-                                 .got = str(optimizer->type_name(), " with a master of ", slot.param)});
+          fail<StateError>(kOp,
+                           {.what = "an optimizer has its own masters",
+                            .got = str(optimizer->type_name(), " with a master of ", slot.param)});
   }
 }
 
@@ -82,7 +86,7 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
   core->deferred.resize(core->scalers.size());
   for (LossScaler& scaler : core->scalers)
-    scaler.name_culprits([weak = std::weak_ptr(core)](const optim::BadValue& noted) {
+    scaler.set_gradient_namer([weak = std::weak_ptr(core)](const optim::NonfiniteLocation& noted) {
       const auto alive = weak.lock();
       return alive ? alive->name_of(noted) : "";
     });
@@ -91,7 +95,7 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
 
 void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
                     const Conversion& conversion) {
-  const auto link = std::make_shared<OptimizerLink>(core, optimizer);
+  const auto link = std::make_shared<AmpOptimizerState>(core, optimizer);
   core->optimizers.push_back(link.get());
   optimizer.attach(link);
   MasterChanges changes(core->masters);
@@ -100,7 +104,7 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   changes.commit();
 }
 
-/** A 16-bit parameter with a master starts without a gradient. */
+/** Drops the gradients of 16-bit parameters with a master: they start without one. */
 void drop_gradients(const OptimizerList& optimizers) {
   for (optim::Optimizer* optimizer : optimizers)
     for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
@@ -114,18 +118,18 @@ void require_closed_scopes(const SessionCore& core) {
                      {.what = "a scale_loss scope is open", .hint = "close the scope first"});
 }
 
-/** Takes off all that a session attached. Needs no memory. */
+/** Removes everything that a session attached. Does not allocate. */
 void detach(SessionCore& core) {
   core.live = false;
   core.cache.clear();
   ThreadCasts::here().deactivate(core);
   detach_models(core);
-  while (!core.optimizers.empty())  // each leaves the list
+  while (!core.optimizers.empty())  // detaching removes it from the list
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
 }
 
-/** Errors: OutOfMemory; the session goes on then. */
+/** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
   const Restoration restoration(core);
@@ -146,14 +150,15 @@ std::string SessionCore::name_of(const Tensor& param) const {
   return {};
 }
 
-std::string SessionCore::name_of(const optim::BadValue& noted) const {
-  for (const OptimizerLink* link : optimizers)
+std::string SessionCore::name_of(const optim::NonfiniteLocation& noted) const {
+  for (const AmpOptimizerState* link : optimizers)
     if (link->index() == optimizer_of(noted) && link->optimizer())
       return nonfinite_gradient_text(*link->optimizer(), noted);
   return {};
 }
 
-Session initialize(const ModelList& models, const OptimizerList& optimizers, const Options& options) {
+Session initialize(const ModelList& models, const OptimizerList& optimizers,
+                   const Options& options) {
   const Properties properties = resolve(options);
   if (properties.enabled) {
     check_models(models, properties);
@@ -168,7 +173,7 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers, con
     conversion.apply(*core);
     attach_models(core);
     for (optim::Optimizer* optimizer : optimizers)
-      if (!optimizer->attachment()) link_optimizer(core, *optimizer, conversion);
+      if (!optimizer->hooks()) link_optimizer(core, *optimizer, conversion);
     ThreadCasts::here().activate(core);
   } catch (...) {
     detach(*core);
@@ -179,7 +184,7 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers, con
   return Session(core);
 }
 
-// ---- Session ------------------------------------------------------------------------------------------------------------------
+// ---- Session ------------------------------------------------------------------------------------
 
 Activation::Activation(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
   ThreadCasts::here().activate(core_);
@@ -205,7 +210,7 @@ Session::~Session() {
   try {
     require_closed_scopes(*core_);
   } catch (const std::exception& error) {
-    log_text(Severity::error, error.what());  // and its gradients stay scaled
+    log_text(Severity::error, error.what());  // the gradients of the scope stay scaled
   }
   try {
     end(*core_);
@@ -239,7 +244,7 @@ Activation Session::activate() {
 
 CastCache& Session::cast_cache() { return core().cache; }
 
-// ---- checkpoints (AMP.md 11) ------------------------------------------------------------------------------------------------------
+// ---- checkpoints -------------------------------------------------------------------------------
 
 namespace {
 
@@ -253,7 +258,7 @@ StateDict saved_scalers(const SessionCore& core) {
   return out;
 }
 
-/** The index in "loss_scaler<index>". Errors: ValueError for any other name. */
+/** Returns the index in "loss_scaler<index>". Errors: ValueError for any other name. */
 std::size_t scaler_index(const std::string& name) {
   constexpr std::string_view prefix = "loss_scaler";
   std::size_t index = 0;
@@ -262,9 +267,9 @@ std::size_t scaler_index(const std::string& name) {
     const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, index);
     if (error == std::errc{} && stop == end && scaler_name(index) == name) return index;
   }
-  fail<ValueError>(
-      "amp::load_state_dict",
-      {.what = "unknown entry", .got = str("\"", name, "\""), .expected = "loss_scaler0, loss_scaler1, ..."});
+  fail<ValueError>("amp::load_state_dict", {.what = "unknown entry",
+                                            .got = str("\"", name, "\""),
+                                            .expected = "loss_scaler0, loss_scaler1, ..."});
 }
 
 struct SavedScaler {
@@ -280,7 +285,7 @@ SavedScaler checked_entry(const std::string& name, const std::map<std::string, d
   };
   for (const char* field : {"loss_scale", "unskipped"})
     if (fields.count(field) == 0) refuse(str("field ", field, " is missing"), "");
-  if (fields.size() != 2) refuse("there are other fields", str(fields.size(), " fields"));
+  if (fields.size() != 2) refuse("unexpected fields", str(fields.size(), " fields"));
   const double scale = fields.at("loss_scale"), unskipped = fields.at("unskipped");
   if (!std::isfinite(scale) || scale <= 0) refuse("bad loss_scale", str(scale));
   if (!(unskipped >= 0) || unskipped > 0x1p53 || unskipped != std::floor(unskipped))
@@ -290,32 +295,37 @@ SavedScaler checked_entry(const std::string& name, const std::map<std::string, d
 
 std::map<std::size_t, SavedScaler> checked_entries(const StateDict& saved) {
   std::map<std::size_t, SavedScaler> entries;
-  for (const auto& [name, fields] : saved) entries[scaler_index(name)] = checked_entry(name, fields);
+  for (const auto& [name, fields] : saved)
+    entries[scaler_index(name)] = checked_entry(name, fields);
   return entries;
 }
 
-/** The load of saved scalers, which needs no memory any more. */
+/** Checks and prepares a load of scalers. The returned function performs it and does not
+ *  allocate. */
 std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) {
   std::map<std::size_t, SavedScaler> entries = checked_entries(saved);
   const std::size_t count = core.scalers.size();
   std::vector<std::string> notices;
   if (entries.size() != count)
-    notices.push_back(str("Warning: state_dict contains ", entries.size(), " entries, while ", count,
-                          " loss_scalers are used"));
+    notices.push_back(str("Warning: state_dict contains ", entries.size(), " entries, while ",
+                          count, " loss_scalers are used"));
   for (const auto& [index, entry] : entries)
     if (index < count)
       core.scalers[index].make_room();
     else
-      notices.push_back(str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
+      notices.push_back(
+          str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
   return [&core, entries = std::move(entries), notices = std::move(notices)] {
     for (const std::string& notice : notices) core.print(notice);
     for (const auto& [index, entry] : entries)
-      if (index < core.scalers.size()) core.scalers[index].restore(entry.loss_scale, entry.unskipped);
+      if (index < core.scalers.size())
+        core.scalers[index].restore(entry.loss_scale, entry.unskipped);
   };
 }
 
 SessionCore& current_core() {
-  const auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
+  const auto session =
+      std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
   if (!session)
     fail<StateError>("amp", {.what = "there is no session on this thread",
                              .hint = "call amp::initialize first and keep what it returns"});

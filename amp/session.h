@@ -1,6 +1,5 @@
-// initialize and Session: one call puts models and optimizers under a level, the session that it returns keeps them there.
-// Sees: properties.h, object_list.h, casting.h; nn, optim.
-// Read next: policy.h (the levels), scale_loss.h (the other half of a training step), session.cpp.
+// initialize and Session: one call sets models and optimizers up for a level of mixed precision,
+// and the session it returns owns that state.
 #pragma once
 
 #include <functional>
@@ -9,12 +8,12 @@
 #include <string>
 
 #include "../nn/module.h"
-#include "../tensor/log.h"
-#include "casting.h"
+#include "../tensor/text/log.h"
+#include "autocast/casting.h"
 #include "object_list.h"
 #include "properties.h"
-#include "scale_loss.h"
-#include "scaler.h"
+#include "scaling/scale_loss.h"
+#include "scaling/scaler.h"
 
 namespace mezzo::amp {
 
@@ -23,12 +22,14 @@ struct SessionCore;
 using mezzo::set_log_sink;
 using optim::StepResult;
 
+/** One or several models. */
 using ModelList = ObjectList<const nn::Module>;
 
-/** Scalers by name: "loss_scaler0" -> {"loss_scale", "unskipped"}. */
+/** State of the loss scalers by name: "loss_scaler0" -> {"loss_scale", "unskipped"}. */
 using StateDict = std::map<std::string, std::map<std::string, double>>;
 
-/** Op casts of a session on a thread that did not create it, until the end of the scope. */
+/** Activates a session's op casts on the calling thread until the end of the scope. Threads other
+ *  than the one that called initialize need it. */
 class MZ_API Activation {
  public:
   explicit Activation(std::shared_ptr<SessionCore> core);
@@ -40,37 +41,46 @@ class MZ_API Activation {
   std::shared_ptr<SessionCore> core_;
 };
 
-/** Keeps models and optimizers under a level while it lives. Its end, or close(), leaves ordinary f32 models: 16-bit parameters become f32
- *  again, bitwise their masters, and return to their places in the optimizers. */
+/** Mixed precision of the models and optimizers given to initialize. The destructor, or close(),
+ *  restores ordinary f32 models: 16-bit parameters become f32 again, with the exact values of
+ *  their masters, and the optimizers update them directly. */
 class MZ_API Session {
  public:
   Session(Session&& other) noexcept = default;
-  /** Closes what this session was, as the destructor does. */
+  /** Closes this session as the destructor does, then takes the other one over. */
   Session& operator=(Session&& other) noexcept;
-  /** Closes, even inside an open scope; an error there goes to the log. */
+  /** Closes the session, even inside an open scope; errors are logged. */
   ~Session();
 
-  /** The scalers' values; gradients, stashes and skips are not in it: save between a step and the next scope. Empty when disabled. */
+  /** Returns the values of the loss scalers; empty when disabled. Gradients, stashes and skips
+   *  are not included, so save between a step and the next scope. */
   StateDict state_dict() const;
-  /** Takes scalers over by name. Other counts than num_losses are reported and passed over. Errors: ValueError for any other key, a missing field, or
-   *  a value out of range; nothing has changed then. */
+  /** Restores loss scalers by name. A number of entries other than num_losses is logged, and
+   *  surplus entries are ignored. Errors: ValueError for any other key, a missing field, or a
+   *  value out of range; nothing has changed then. */
   void load_state_dict(const StateDict& saved);
-  /** One of the num_losses scalers. Errors: IndexError. */
+  /** Returns one of the num_losses scalers. Errors: IndexError. */
   LossScaler& loss_scaler(int loss_id = 0);
+  /** Returns what the session runs with. */
   const Properties& options() const;
-  /** Switches this session's op casts on for the calling thread: `const auto on = session.activate();` */
+  /** Activates this session's op casts on the calling thread: `const auto on =
+   *  session.activate();` */
   [[nodiscard]] Activation activate();
+  /** Returns the session's cache of cast weights. */
   CastCache& cast_cache();
-  /** Level, overrides, every parameter and buffer with its dtype and why it was kept where it was, and what happens to the ops of each tag. */
+  /** Returns a text with level, overrides, every parameter and buffer with its dtype and the
+   *  reason if it was kept, and what happens to the ops of each tag. */
   std::string explain() const;
-  /** Throws what load_state_dict would, and changes nothing. */
+  /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved) const;
-  /** The load, checked and prepared: the function that it returns makes it and needs no memory. */
+  /** Checks and prepares a load. The returned function performs it and does not allocate. */
   std::function<void()> stage_state_dict(const StateDict& saved) const;
-  /** Errors: StateError inside an open scale_loss scope. Closing twice is fine. */
+  /** Ends the session. Closing again does nothing. Errors: StateError inside an open scale_loss
+   *  scope. */
   void close();
 
-  /** For checkpoints. Errors: StateError for a session that was moved from. */
+  /** Returns the state shared with models and optimizers; used by checkpoints. Errors: StateError
+   *  for a session that was moved from. */
   SessionCore& core() const;
 
  private:
@@ -80,32 +90,41 @@ class MZ_API Session {
   std::shared_ptr<SessionCore> core_;
 };
 
-/** Puts models and optimizers under a level of mixed precision (policy.h), in place: they keep their identity.
+/** Sets models and optimizers up for a level of mixed precision (policy.h), in place: they keep
+ *  their identity.
  *    auto session = amp::initialize(model, optimizer, {.opt_level = "O1"});
- *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for inference. Make the optimizers first, from the f32
- *  model; make schedules, wrappers and averages of weights afterwards.
- *  Errors: ValueError for options (the first that does not fit), for an object given twice, for a parallel wrapper; StateError for one that a live session holds;
- *  DtypeError naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
+ *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for
+ *  inference. Create optimizers before the call, from the f32 model; create schedules, wrappers
+ *  and weight averages after it. Errors: ValueError for the first invalid option, an object given
+ *  twice, or a parallel wrapper; StateError for an object that a live session holds; DtypeError
+ *  naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
 [[nodiscard]] MZ_API Session initialize(const ModelList& models, const OptimizerList& optimizers,
                                         const Options& options = {});
+/** Sets up models without an optimizer. */
 [[nodiscard]] inline Session initialize(const ModelList& models, const Options& options = {}) {
   return initialize(models, OptimizerList{}, options);
 }
 
-/** Every parameter of every group in order, frozen ones included: the f32 master of a 16-bit parameter, else the parameter itself. What to
- *  clip, between the exit of scale_loss and the step. */
+/** Returns every parameter of every group in order, frozen ones included: the f32 master of a
+ *  16-bit parameter, else the parameter itself. Clip these, between the exit of scale_loss and
+ *  the step. */
 MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
 
-/** The optimizer's step without an answer and without waiting: whether the gradients of the scopes before it overflowed stays on the device, as do
- *  scale, counts and learning rate; the update leaves everything as it was where one did. For steps that are captured in a graph (gpu::Graph),
- *  and for loops that never wait: from the second step on the scopes wait for nobody either. The same bits as optimizer.step().
- *  Errors: as optimizer.step(); StateError for an optimizer of no session; DivergenceError comes within 100 steps, or with last_verdict(). */
+/** Steps the optimizer without a host synchronisation and without a result. Overflow flag, scale,
+ *  counts and learning rate stay on the device, and the device skips the update if a gradient
+ *  overflowed. For steps captured in a graph (gpu::Graph), and for loops that never synchronise:
+ *  from the second step on the scopes do not synchronise either. Gives the same bits as
+ *  optimizer.step(). Errors: as optimizer.step(); StateError for an optimizer of no session;
+ *  DivergenceError is thrown within 100 steps, or by last_verdict(). */
 MZ_API void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
-/** What the optimizer's latest step did. Waits for the device where that was deferred. Errors: DivergenceError. */
+/** Returns what the optimizer's latest step did. Synchronises with the device if that step was
+ *  deferred. Errors: DivergenceError. */
 MZ_API StepResult last_verdict(optim::Optimizer& optimizer);
 
-/** Those of this thread's most recently created live session. Errors: StateError where there is none. */
+/** Returns the state of this thread's most recently created live session. Errors: StateError if
+ *  there is none. */
 MZ_API StateDict state_dict();
+/** Restores the state of that session. Errors: as Session::load_state_dict; StateError. */
 MZ_API void load_state_dict(const StateDict& saved);
 
 }  // namespace mezzo::amp

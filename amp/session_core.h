@@ -1,6 +1,5 @@
-// SessionCore: what models, optimizers and scopes of one session share. Users see it through Session.
-// Sees: properties.h, scaler.h, master.h, casting.h; nn, optim.
-// Read next: session.h, conversion.h (models), optimizer_link.h (optimizers), scale_loss.h (scopes).
+// SessionCore: the state that the models, optimizers and scopes of one session share. Users reach
+// it through Session.
 #pragma once
 
 #include <memory>
@@ -8,47 +7,50 @@
 #include <vector>
 
 #include "../nn/module.h"
-#include "../tensor/capture.h"
-#include "casting.h"
-#include "master.h"
+#include "../tensor/device/capture.h"
+#include "autocast/casting.h"
 #include "properties.h"
-#include "scaler.h"
+#include "scaling/master.h"
+#include "scaling/scaler.h"
 
 namespace mezzo::amp {
 
-class OptimizerLink;
+class AmpOptimizerState;
 
-/** An overflow seen by a scope that was told not to act on it: it joins the next checked exit of the same scaler. */
+/** An overflow in a scope that was opened with the option not to act on it. The next checked exit
+ *  of the same scaler adds it to its own result. */
 struct DeferredOverflow {
   bool found = false;
-  std::string culprit;     // of the first such overflow
-  FoundInf flag;           // of scopes that leave their answer on the device: what they found
-  bool on_device = false;  // and such a scope was told not to act on it
-  std::vector<std::weak_ptr<OptimizerLink>> optimizers;
+  std::string first_nonfinite;  // of the first such overflow
+  FoundInf flag;                // overflow flag of scopes that leave their result on the device
+  bool on_device = false;       // such a scope had the option not to act on an overflow
+  std::vector<std::weak_ptr<AmpOptimizerState>> optimizers;
 };
 
+/** State of one session. */
 struct MZ_API SessionCore final : CastingSession {
   Properties properties;
   std::vector<LossScaler> scalers;
   std::vector<DeferredOverflow> deferred;  // one per scaler
   std::vector<nn::Module> models;
-  std::vector<nn::Module> modules;         // the models and all that is in them, as it was attached
-  std::vector<Tensor> lowered;             // parameters and buffers this session made 16-bit
-  std::vector<OptimizerLink*> optimizers;  // attached now
+  std::vector<nn::Module> modules;  // the models and all their submodules when attached
+  std::vector<Tensor> lowered;      // parameters and buffers that this session made 16-bit
+  std::vector<AmpOptimizerState*> optimizers;  // currently attached
   Masters masters;
   int open_scopes = 0;
   bool told_about_low_gradients = false;
-  bool defers_steps =
-      false;  // scales and overflows stay on the device: from a deferred step to the next one that waits
+  bool defers_steps = false;  // from a deferred step to the next synchronous one: scales and
+                              // overflows stay on the device
 
   bool enabled() const { return properties.enabled; }
   bool defers() const { return defers_steps || Capture::current(); }
-  /** Prints at verbosity 1 and above. */
+  /** Logs text at verbosity 1 and above. */
   void print(std::string_view text) const;
-  /** Dotted name of a parameter in the session's models; empty when it is in none. */
+  /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */
   std::string name_of(const Tensor& param) const;
-  /** As NonfiniteGradient::text(), of what a device has noted of this session's optimizers. */
-  std::string name_of(const optim::BadValue& noted) const;
+  /** Returns the text of NonfiniteGradient::text() for a location that a device recorded in one
+   *  of this session's optimizers. */
+  std::string name_of(const optim::NonfiniteLocation& noted) const;
 };
 
 }  // namespace mezzo::amp

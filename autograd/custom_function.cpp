@@ -1,6 +1,6 @@
 #include "custom_function.h"
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo {
 
@@ -25,7 +25,8 @@ std::vector<Tensor> FunctionContext::saved() const {
     tensors.push_back(k.tensor);
     if (k.output < 0) continue;
     tensors.back() = k.tensor.detach();
-    if (grad_enabled()) set_grad_fn(tensors.back(), Ref<Node>(node_), static_cast<std::uint32_t>(k.output));
+    if (grad_enabled())
+      set_grad_fn(tensors.back(), Ref<Node>(node_), static_cast<std::uint32_t>(k.output));
   }
   return tensors;
 }
@@ -52,10 +53,10 @@ void FunctionNodeBase::attach(const Ref<FunctionNodeBase>& node, std::vector<Ten
   if (!any) return;
   node->num_outputs = static_cast<std::uint32_t>(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    // A result that was saved is kept outside the graph: with its place in the graph it would hold this node.
+    // A saved result is saved detached: with its position in the graph it would own this node.
     for (FunctionContext::Kept& k : node->context.kept_)
       if (k.tensor.is_same(results[i])) k = {results[i].detach(), k.version, static_cast<int>(i)};
-    // A forward may return an argument itself; the graph needs a tensor of its own.
+    // forward may return an argument itself; the result must be a separate tensor in the graph.
     if (results[i].requires_grad()) results[i] = results[i].detach();
     set_grad_fn(results[i], node, static_cast<std::uint32_t>(i));
   }
@@ -71,9 +72,10 @@ Grads FunctionNodeBase::checked(Grads gradients) const {
     Tensor& g = gradients[i];
     if (!g.defined()) continue;
     if (!(g.shape() == metas_[i].shape))
-      fail<ShapeError>(context.name + " backward", {.what = str("gradient ", i, " does not fit its argument"),
-                                                    .got = str(g),
-                                                    .expected = str(metas_[i].shape)});
+      fail<ShapeError>(context.name + " backward",
+                       {.what = str("gradient ", i, " does not fit its argument"),
+                        .got = str(g),
+                        .expected = str(metas_[i].shape)});
     if (!(g.device() == metas_[i].device))
       fail<DeviceError>(context.name + " backward",
                         {.what = str("gradient ", i, " is on another device than its argument"),

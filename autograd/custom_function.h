@@ -1,6 +1,5 @@
-// User-defined differentiable functions: a forward and a backward in plain C++, called like any op.
-// Sees: node.h, grad_mode.h.
-// Read next: custom_op.h (the other way: an op struct with its own precision tag).
+// User-defined differentiable functions: a forward and a backward in plain C++, called like an op.
+// See also: custom_op.h (an op struct with its own precision tag).
 #pragma once
 
 #include <memory>
@@ -13,44 +12,48 @@
 
 namespace mezzo {
 
-/** What a user's forward leaves for its backward. */
+/** What forward saves for backward. */
 class MZ_API FunctionContext {
  public:
-  /** Keeps tensors for the backward; they are checked for in-place changes when it runs. Call it in forward. */
+  /** Saves tensors for backward. Call it in forward. backward throws if one of them was modified in
+   *  place since. */
   void save_for_backward(std::vector<Tensor> tensors);
-  /** The saved tensors, in order. Errors: StateError when the graph was freed or one was modified in place. */
+  /** Returns the saved tensors in order. Errors: StateError when the graph was freed or a saved
+   *  tensor was modified in place. */
   std::vector<Tensor> saved() const;
-  /** Whether the gradient of the i-th Tensor argument is wanted. */
+  /** Returns whether the i-th Tensor argument needs a gradient. */
   bool needs_input_grad(std::size_t i) const { return wanted[i]; }
 
-  std::string name;
-  std::vector<bool> wanted;
-  std::shared_ptr<const void> attachment;  // whatever else forward leaves for backward
+  std::string name;                        // of the function, for errors and traces
+  std::vector<bool> wanted;                // per Tensor argument: whether it needs a gradient
+  std::shared_ptr<const void> attachment;  // anything else that backward needs
 
  private:
   friend class FunctionNodeBase;
   struct Kept {
     Tensor tensor;
     std::uint32_t version = 0;
-    int output = -1;  // which result this is, if one
+    int output = -1;  // index of the result that this is, or -1
   };
   std::vector<Kept> kept_;
   Node* node_ = nullptr;
   bool freed_ = false;
 };
 
-/** The parts of a user function's node that do not depend on its type. */
+/** The part of a user function's node that does not depend on its type. */
 class MZ_API FunctionNodeBase : public Node {
  public:
   FunctionNodeBase(std::string name, const std::vector<Tensor>& operands);
   void release_saved() override;
   std::string name() const override { return context.name; }
-  /** Hangs the results into the graph. */
+  /** Makes the results outputs of `node` in the graph. */
   static void attach(const Ref<FunctionNodeBase>& node, std::vector<Tensor>& results);
 
   FunctionContext context;
 
  protected:
+  /** Returns the gradients in the dtypes of the operands. Errors: ValueError for a wrong number of
+   *  gradients, ShapeError or DeviceError for one that does not fit its operand. */
   Grads checked(Grads gradients) const;
 
  private:
@@ -74,11 +77,13 @@ template <class T> void collect_tensor(std::vector<Tensor>& tensors, const T& ar
 
 }  // namespace detail
 
-/** Calls F::forward(FunctionContext&, args...) unrecorded and makes its results differentiable through F::backward(FunctionContext&, grads),
- *  which returns one gradient per Tensor argument in order (undefined for none). forward returns a Tensor or a vector of Tensors. With
- *  create_graph, backward's own operations are recorded, so it is as often differentiable as they are.
- *  Errors: what forward throws; ValueError when backward returns another number of gradients, ShapeError or
- *  DeviceError when one does not fit. */
+/** Calls F::forward(FunctionContext&, args...) without recording it, and makes its results
+ *  differentiable through F::backward(FunctionContext&, grads). forward returns a Tensor or a
+ *  vector of Tensors. backward returns one gradient per Tensor argument in order, undefined for
+ *  none. With create_graph, the ops in backward are recorded, so the function is as often
+ *  differentiable as they are.
+ *  Errors: what forward throws; ValueError when backward returns a wrong number of gradients,
+ *  ShapeError or DeviceError when one does not fit. */
 template <class F, class... Args> auto custom_function(const Args&... args) {
   using Result = std::decay_t<decltype(F::forward(std::declval<FunctionContext&>(), args...))>;
   std::vector<Tensor> operands;

@@ -1,7 +1,8 @@
-// What an op struct outside the library needs: include this, write the struct, call apply<MyOp>(...). It has its own tag, gradient and row.
-// Sees: elementwise_rule.h.
-// Read next: ../tensor/elementwise.h (what an op struct looks like), ../tensor/op.h (the structured form).
+// The headers that an op struct outside the library needs: include this, write the struct, call
+// apply<MyOp>(...). The op has its own precision tag, gradient and op info.
+// See also: tensor/core/elementwise.h (elementwise op structs), tensor/core/op.h (other op
+// structs).
 #pragma once
 
-#include "../tensor/dispatch.h"
+#include "../tensor/core/dispatch.h"
 #include "elementwise_rule.h"

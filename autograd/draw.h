@@ -1,15 +1,14 @@
-// Draw: the default generator's draws of one function, given back where it throws.
-// Sees: tensor/generator.h.
-// Read next: ops/random.cpp (a user).
+// Draw: a scope for drawing random numbers.
 #pragma once
 
 #include <exception>
 
-#include "../tensor/generator.h"
+#include "../tensor/random/generator.h"
 
 namespace mezzo {
 
-/** For the time that a function takes draws. */
+/** Restores this thread's default generator if an exception leaves the scope, so that a function
+ *  that throws takes no draws. */
 class Draw {
  public:
   Draw() = default;

@@ -1,7 +1,7 @@
 #include "elementwise_rule.h"
 
+#include "../tensor/core/elementwise_info.h"
 #include "../tensor/elementwise/arithmetic.h"
-#include "../tensor/elementwise_row.h"
 #include "unit_gradient.h"
 
 namespace mezzo::detail {
@@ -17,20 +17,22 @@ DType formula_arithmetic(const Saved& saved, const Tensor& gy) {
 
 namespace {
 
-/** The other factor, where it is the gradient of a product that the backward pass starts from: 1 times it, bit for bit. */
+/** Returns factor 1 - i of a product as the gradient of factor i, for an incoming gradient of 1; an
+ *  undefined tensor where shapes, dtypes or devices differ. */
 Tensor other_factor(const Saved& saved, const Tensor& gy, int i) {
   const Tensor& other = saved.inputs[static_cast<std::size_t>(1 - i)];
-  const TensorMeta& meta = saved.metas[static_cast<std::size_t>(i)];
-  const bool is_it = other.defined() && !other.impl()->is_scalar && other.shape() == gy.shape() &&
-                     meta.shape == gy.shape() && other.dtype() == meta.dtype && other.device() == gy.device();
-  return is_it ? other.detach() : Tensor{};
+  const TensorMeta& meta = saved.input_meta[static_cast<std::size_t>(i)];
+  const bool fits = other.defined() && !other.impl()->is_scalar && other.shape() == gy.shape() &&
+                    meta.shape == gy.shape() && other.dtype() == meta.dtype &&
+                    other.device() == gy.device();
+  return fits ? other.detach() : Tensor{};
 }
 
 }  // namespace
 
 Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
-  const std::size_t count = saved.metas.size();
-  if (&saved.row == &row<op::Mul> && is_unit_gradient(gy) && saved.wants(0) != saved.wants(1)) {
+  const std::size_t count = saved.input_meta.size();
+  if (&saved.row == &op_info<op::Mul> && is_unit_gradient(gy) && saved.wants(0) != saved.wants(1)) {
     const int i = saved.wants(0) ? 0 : 1;
     Grads gradients(2);
     gradients[static_cast<std::size_t>(i)] = other_factor(saved, gy, i);
@@ -45,8 +47,9 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const DType arithmetic = gradient_arithmetic(operands);
   for (std::size_t i = 0; i < count; ++i) {
     if (!saved.wanted[i]) continue;
-    // A gradient still to be summed over broadcast dimensions stays in the arithmetic's type: one rounding in all.
-    const bool broadcast = !(saved.metas[i].shape == gy.shape());
+    // A gradient that is summed over broadcast dimensions afterwards is not rounded here, so that
+    // there is only one rounding.
+    const bool broadcast = !(saved.input_meta[i].shape == gy.shape());
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
     out[i] = empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
   }

@@ -1,6 +1,6 @@
-// elementwise_backward: the one backward rule of every elementwise op.
-// Sees: the public ops; included where rules are instantiated (rules/elementwise_*.cpp) and by user-defined ops.
-// Read next: ../tensor/elementwise.h (the formulas it evaluates).
+// The backward function of all elementwise ops, elementwise_backward. rules/elementwise_*.cpp and
+// user-defined ops include it.
+// See also: tensor/core/elementwise.h (the formulas that it evaluates).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace mezzo {
 
-/** The select of the op formulas at V = Tensor. */
+/** The select function of op formulas that are evaluated on tensors. */
 inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return where(condition, a, b);
 }
@@ -27,18 +27,20 @@ inline Tensor select(const Tensor& condition, double a, const Tensor& b) {
 
 namespace detail {
 
-/** Runs the row's gradient kernel: one pass over memory for all wanted gradients. */
+/** Runs the op's gradient kernel: one pass over memory for all wanted gradients. */
 MZ_API Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy);
 
-/** x in the arithmetic of the formula at V = Tensor, so that the formula rounds once, at its end, as the
- *  fused kernel does. C++ numbers become tensors of that type too; what is undefined stays so. */
+/** Converts x to the dtype that the formula computes in, so that the formula rounds once, at its
+ *  end, as the fused kernel does. C++ numbers become tensors of that dtype; undefined tensors stay
+ *  undefined. */
 MZ_API Tensor formula_operand(const Tensor& x, DType arithmetic);
 
-/** The arithmetic of the op's gradients: f32 or f64. */
+/** Returns the dtype that the op's gradients are computed in: f32 or f64. */
 MZ_API DType formula_arithmetic(const Saved& saved, const Tensor& gy);
 
 template <class Op, std::size_t... I>
-Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::index_sequence<I...>) {
+Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy,
+                                     std::index_sequence<I...>) {
   Grads gradients(sizeof...(I));
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(saved.attrs_address);
   const DType arithmetic = formula_arithmetic(saved, gy);
@@ -47,7 +49,8 @@ Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::
     return Op::traits.is_mask(static_cast<int>(i)) ? x : formula_operand(x, arithmetic);
   };
   const std::array<Tensor, sizeof...(I)> x{operand(I)...};
-  const Tensor y = formula_operand(saved.outputs[0], arithmetic), g = formula_operand(gy, arithmetic);
+  const Tensor y = formula_operand(saved.outputs[0], arithmetic),
+               g = formula_operand(gy, arithmetic);
   const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
     if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
       if (saved.wants(static_cast<int>(J)))
@@ -59,6 +62,8 @@ Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy, std::
 
 }  // namespace detail
 
+/** Returns the gradients of an elementwise op: from one fused kernel, or, while gradients are
+ *  recorded, from differentiable ops. */
 template <class Op> Grads elementwise_backward(const Saved& saved, const Grads& gy) {
   if (!grad_enabled()) return detail::fused_elementwise_backward(saved, gy[0]);
   return detail::composite_elementwise_backward<Op>(

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "../tensor/ops/copy.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "leaf_lock.h"
 #include "ops/create.h"
@@ -17,7 +17,7 @@ namespace mezzo {
 
 namespace {
 
-/** Nobody else can see this tensor's memory, so it may be overwritten. */
+/** Returns whether no other tensor shares this one's memory, so that it may be overwritten. */
 bool exclusively_owned(const Tensor& x) {
   return x.impl()->owners() == 1 && x.impl()->storage->owners() == 1;
 }
@@ -26,15 +26,16 @@ void add_into(Tensor& sum, Tensor g) {
   if (!g.defined()) return;
   if (!sum.defined())
     sum = std::move(g);
-  else if (!grad_enabled() && exclusively_owned(sum) && lie_alike(sum, sum))
+  else if (!grad_enabled() && exclusively_owned(sum) && same_dense_layout(sum, sum))
     add_(sum, g);
-  else if (!grad_enabled() && exclusively_owned(g) && lie_alike(g, g))
+  else if (!grad_enabled() && exclusively_owned(g) && same_dense_layout(g, g))
     sum = add_(g, sum);
   else
     sum = add(sum, g);
 }
 
-/** What waits for a node or leaf: contributions still to come, and the gradients gathered so far. */
+/** The state of a node or leaf: the number of contributions still to come, and the gradients
+ *  accumulated so far. */
 struct Task {
   Edge target;  // owns the node or leaf
   std::int64_t pending = 0;
@@ -44,13 +45,14 @@ struct Task {
 
 class Walk {
  public:
-  Walk(std::span<const Tensor> outputs, Grads gradients, std::span<const Tensor> inputs, bool retain_graph,
-       bool create_graph)
+  Walk(std::span<const Tensor> outputs, Grads gradients, std::span<const Tensor> inputs,
+       bool retain_graph, bool create_graph)
       : retain_graph_(retain_graph || create_graph),
         create_graph_(create_graph),
         accumulate_(inputs.empty()) {
     for (std::size_t i = 0; i < outputs.size(); ++i) roots_.push_back(gradient_edge(outputs[i]));
-    for (std::size_t i = 0; i < inputs.size(); ++i) captures_.push_back({gradient_edge(inputs[i]), {}});
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      captures_.push_back({gradient_edge(inputs[i]), {}});
     oldest_ = oldest_of_interest();
     discover();
     if (!accumulate_) mark_needed();
@@ -79,10 +81,12 @@ class Walk {
     return task;
   }
 
-  /** Nodes below this number lie on no way to an input: what is asked for was made by nodes from here on. */
+  /** Returns the smallest sequence number of the requested nodes. Nodes below it are not on a path
+   *  to an input. */
   std::uint64_t oldest_of_interest() const {
     std::uint64_t oldest = captures_.empty() ? 0 : std::numeric_limits<std::uint64_t>::max();
-    for (const Capture& c : captures_) oldest = std::min(oldest, c.edge.node ? c.edge.node->sequence() : 0);
+    for (const Capture& c : captures_)
+      oldest = std::min(oldest, c.edge.node ? c.edge.node->sequence() : 0);
     return oldest;
   }
 
@@ -90,7 +94,8 @@ class Walk {
     return edge && (!edge.node || edge.node->sequence() >= oldest_);
   }
 
-  /** Finds everything of interest that is reachable from the roots and counts how many contributions each task will receive. */
+  /** Finds all relevant nodes and leaves that are reachable from the roots, and counts the
+   *  contributions each will receive. */
   void discover() {
     std::vector<Node*> stack;
     const auto visit = [&](const Edge& edge) {
@@ -108,7 +113,7 @@ class Walk {
     }
   }
 
-  /** For grad(): only nodes on a way to one of the inputs are run. */
+  /** Marks the nodes on a path to one of the inputs; grad() runs only these. */
   void mark_needed() {
     for (auto& [key, task] : tasks_) task.needed = false;
     for (const Capture& c : captures_)
@@ -122,19 +127,21 @@ class Walk {
     }
   }
 
-  /** Nodes so that each comes before those it sends gradients to. */
+  /** Returns nodes ordered so that each precedes those it sends gradients to. */
   std::vector<Node*> topological_order() {
     std::unordered_map<const void*, std::int64_t> waiting;
     for (const auto& [key, task] : tasks_) waiting[key] = task.pending;
     std::vector<Node*> order, ready;
     for (const Edge& root : roots_)
-      if (root.node && of_interest(root) && --waiting[root.key()] == 0) ready.push_back(root.node.get());
+      if (root.node && of_interest(root) && --waiting[root.key()] == 0)
+        ready.push_back(root.node.get());
     while (!ready.empty()) {
       Node* node = ready.back();
       ready.pop_back();
       order.push_back(node);
       for (const Edge& edge : node->next())
-        if (of_interest(edge) && --waiting[edge.key()] == 0 && edge.node) ready.push_back(edge.node.get());
+        if (of_interest(edge) && --waiting[edge.key()] == 0 && edge.node)
+          ready.push_back(edge.node.get());
     }
     return order;
   }
@@ -171,7 +178,8 @@ class Walk {
     Grads gx(node.next().size());
     if (needed) {
       bool feeds = accumulate_;
-      for (const Edge& edge : node.next()) feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
+      for (const Edge& edge : node.next())
+        feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
       if (feeds && accumulate_ && !retain_graph_) pass_on_conversions(node);
       if (feeds && !added_in_place(node, gy)) gx = node.apply(std::move(gy));
       if (feeds && !retain_graph_) node.release_saved();
@@ -179,18 +187,19 @@ class Walk {
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
   }
 
-  /** Lets a node with one operand add its gradient to what that operand has gathered: the
-   *  gradients of parts of one tensor then share a buffer. */
+  /** Lets a node with one operand add its gradient to the sum of that operand, so that gradients of
+   *  parts of one tensor share a buffer. Returns whether it did. */
   bool added_in_place(Node& node, const Grads& gy) {
     if (grad_enabled() || node.next().size() != 1 || !of_interest(node.next()[0])) return false;
     const Edge& edge = node.next()[0];
     const Tensor& sum = tasks_[edge.key()].gathered[edge.output];
-    return sum.defined() && exclusively_owned(sum) && lie_alike(sum, sum) && node.add_gradient(gy, sum);
+    return sum.defined() && exclusively_owned(sum) && same_dense_layout(sum, sum) &&
+           node.add_gradient(gy, sum);
   }
 
-  /** Rounds a gradient at once to the narrower dtype that the next node converts it to, where no
-   *  hook or trace reads it in between. Skips graphs that are kept: several threads may run their
-   *  nodes. */
+  /** If the next node converts its gradient to a narrower dtype, rounds the gradient to that dtype
+   *  at once, provided no hook or trace reads it in between. Not used for graphs that are kept,
+   *  because several threads may run their nodes. */
   void pass_on_conversions(Node& node) {
     if (thread_hooks().trace) return;
     for (std::size_t i = 0; i < node.next().size(); ++i) {
@@ -199,7 +208,8 @@ class Walk {
       const std::optional<DType> dtype = edge.node->converts_to();
       if (!dtype || !is_floating(*dtype)) continue;
       const Task& task = tasks_[edge.key()];
-      if (task.pending == 1 && !task.gathered[edge.output].defined()) node.prefer_gradient(i, *dtype);
+      if (task.pending == 1 && !task.gathered[edge.output].defined())
+        node.prefer_gradient(i, *dtype);
     }
   }
 
@@ -229,25 +239,29 @@ class Walk {
     for (const auto& hook : state.accumulated_hooks) hook(leaf);
   }
 
-  /** A leaf and what its gradient gains. */
+  /** A leaf and the gradient to add to it. */
   struct Finished {
     Tensor leaf, gradient;
-    Tensor former = {}, sum = {};  // where the gradient that is there is replaced: by what
+    /** With create_graph: the leaf's gradient at prepared(), and its sum with `gradient`. */
+    Tensor former = {}, sum = {};
   };
 
-  /** Allocates what accumulating needs. The first gradient gets the dense layout of its leaf, because
-   *  multi-tensor updates read both as flat arrays. */
+  /** Allocates the memory that accumulate() needs. The first gradient gets the dense layout of its
+   *  leaf, because multi-tensor updates read both as flat arrays. */
   Finished prepared(const Tensor& leaf, const GradState& state, Tensor g) {
     if (!state.grad.defined()) {
-      const bool fits = lie_alike(g, leaf) || (!lie_alike(leaf, leaf) && g.is_contiguous());
+      const bool fits =
+          same_dense_layout(g, leaf) || (!same_dense_layout(leaf, leaf) && g.is_contiguous());
       const bool may_keep = create_graph_ || (exclusively_owned(g) && fits);
       return {leaf, may_keep ? std::move(g) : apply_with<op::Clone>({leaf.memory_format()}, g)};
     }
     if (create_graph_) return {leaf, g, state.grad, add(state.grad, g)};
-    return {leaf, lie_alike(g, state.grad) ? std::move(g) : g.contiguous(state.grad.memory_format())};
+    return {leaf, same_dense_layout(g, state.grad) ? std::move(g)
+                                                   : g.contiguous(state.grad.memory_format())};
   }
 
-  /** Allocates only where the present gradient is not dense or was replaced after prepared(). */
+  /** Adds the gradient to the leaf. Allocates only where the leaf's gradient is not dense or was
+   *  replaced after prepared(). */
   void accumulate(const Finished& finished, GradState& state) {
     const bool is_first = !state.grad.defined();
     if (is_first)
@@ -306,16 +320,18 @@ Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op, 
   return full(output.shape(), 1, {.dtype = output.dtype(), .device = output.device()});
 }
 
-/** Gradients that go no further than the leaves, which keep copies, may start from a 1 that others see too: `shares`. */
-Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gradients, const char* op,
-                     bool shares) {
+/** Returns the incoming gradients of the outputs. With `shares` they may be shared tensors, which
+ *  is allowed where only leaves receive them, because leaves store copies. */
+Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+                     const char* op, bool shares) {
   if (!gradients.empty() && gradients.size() != outputs.size())
-    fail<ValueError>(op, {.what = "as many gradients as outputs are needed",
+    fail<ValueError>(op, {.what = "the numbers of gradients and outputs differ",
                           .got = str(gradients.size(), " for ", outputs.size())});
   const CastScope no_casts(nullptr);
   Grads roots;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    roots.push_back(root_gradient(outputs[i], gradients.empty() ? Tensor{} : gradients[i], op, shares));
+    roots.push_back(
+        root_gradient(outputs[i], gradients.empty() ? Tensor{} : gradients[i], op, shares));
     refresh_view_edge(outputs[i]);
   }
   return roots;
@@ -340,7 +356,8 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
   }
   if (inputs.empty()) return {};
   std::vector<Tensor> result =
-      Walk(outputs, std::move(roots), inputs, options.retain_graph, options.create_graph).captured();
+      Walk(outputs, std::move(roots), inputs, options.retain_graph, options.create_graph)
+          .captured();
   for (std::size_t i = 0; i < result.size(); ++i)
     if (!result[i].defined() && !options.allow_unused)
       fail<StateError>("grad", {.what = "an input does not take part in computing the outputs",

@@ -1,16 +1,14 @@
-// Scopes that switch the recording of gradients off and on.
-// Sees: tensor.
-// Read next: engine.h.
+// Scopes that turn the recording of gradients off and on.
 #pragma once
 
-#include "../tensor/dispatch.h"
+#include "../tensor/core/dispatch.h"
 
 namespace mezzo {
 
-/** Whether ops on this thread record themselves for the backward pass. */
+/** Returns whether ops on this thread are recorded for the backward pass. */
 inline bool grad_enabled() { return thread_hooks().grad_enabled; }
 
-/** Sets recording for this thread until the end of the scope; scopes nest. */
+/** Sets recording for this thread until the end of the scope. Scopes nest. */
 class GradMode {
  public:
   explicit GradMode(bool enabled) : previous_(thread_hooks().grad_enabled) {
@@ -24,10 +22,17 @@ class GradMode {
   bool previous_;
 };
 
-/** No recording until the end of the scope: evaluation, parameter updates. */
+/** Turns recording off until the end of the scope, for evaluation and parameter updates. */
 class NoGrad : GradMode {
  public:
   NoGrad() : GradMode(false) {}
+};
+
+/** Turns recording and casts off until the end of the scope, for the library's own arithmetic on
+ *  parameters, gradients and states. */
+class NoGradNoCasts {
+  NoGrad no_grad_;
+  CastScope no_casts_{nullptr};
 };
 
 }  // namespace mezzo

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "../tensor/dispatch.h"
-#include "../tensor/text.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/text/text.h"
 #include "engine.h"
 #include "grad_mode.h"
 #include "ops/create.h"
@@ -16,18 +16,18 @@ void require_checkable(const std::vector<Tensor>& inputs) {
   for (const Tensor& x : inputs) {
     if (!x.defined() || !x.requires_grad()) continue;
     if (x.dtype() != DType::f64)
-      fail<DtypeError>("gradcheck", {.what = "differences need double precision",
+      fail<DtypeError>("gradcheck", {.what = "finite differences need double precision",
                                      .got = str(x),
                                      .expected = "f64 inputs",
                                      .hint = "use x.to(f64)"});
     if (!x.is_leaf())
-      fail<StateError>(
-          "gradcheck",
-          {.what = "an input is not a leaf", .got = str(x), .hint = "use x.detach().requires_grad_()"});
+      fail<StateError>("gradcheck", {.what = "an input is not a leaf",
+                                     .got = str(x),
+                                     .hint = "use x.detach().requires_grad_()"});
   }
 }
 
-/** Overwrites element `index` (row-major) of a tensor of any strides, on any device. */
+/** Overwrites element `index` (in row-major order) of a tensor of any strides, on any device. */
 void write_element(const Tensor& x, std::int64_t index, double value) {
   std::int64_t offset = 0;
   for (int d = x.dim() - 1; d >= 0; --d) {
@@ -49,7 +49,8 @@ Values evaluate(const CheckedFunction& f, const std::vector<Tensor>& inputs) {
   return values;
 }
 
-/** d(every output)/d(element k of input i, whose value is x), by central difference. */
+/** Returns the derivatives of all outputs with respect to element k of input i, whose value is x,
+ *  by central difference. */
 Values numeric_column(const CheckedFunction& f, const std::vector<Tensor>& inputs, std::size_t i,
                       std::int64_t k, double x, double eps) {
   write_element(inputs[i], k, x + eps);
@@ -58,33 +59,38 @@ Values numeric_column(const CheckedFunction& f, const std::vector<Tensor>& input
   const Values low = evaluate(f, inputs);
   write_element(inputs[i], k, x);
   for (std::size_t o = 0; o < high.size(); ++o)
-    for (std::size_t j = 0; j < high[o].size(); ++j) high[o][j] = (high[o][j] - low[o][j]) / (2 * eps);
+    for (std::size_t j = 0; j < high[o].size(); ++j)
+      high[o][j] = (high[o][j] - low[o][j]) / (2 * eps);
   return high;
 }
 
-/** Gradients of one output element with respect to every input; empty where an input wants none. */
-Values analytic_row(const Tensor& output, std::int64_t element_index, const std::vector<Tensor>& inputs) {
+/** Returns the gradients of one output element with respect to every input; empty where an input
+ *  requires none. */
+Values analytic_row(const Tensor& output, std::int64_t element_index,
+                    const std::vector<Tensor>& inputs) {
   std::vector<Tensor> wanted;
   for (const Tensor& x : inputs)
     if (x.defined() && x.requires_grad()) wanted.push_back(x);
   const Tensor seed = zeros_like(output);
   write_element(seed, element_index, 1);
   const std::vector<Tensor> gradients =
-      grad(std::span(&output, 1), wanted, {.retain_graph = true, .allow_unused = true}, std::span(&seed, 1));
+      grad(std::span(&output, 1), wanted, {.retain_graph = true, .allow_unused = true},
+           std::span(&seed, 1));
   Values rows;
   std::size_t next = 0;
   for (const Tensor& x : inputs) {
     rows.emplace_back();
     if (!x.defined() || !x.requires_grad()) continue;
     const Tensor& g = gradients[next++];
-    rows.back() =
-        g.defined() ? g.to_vector<double>() : std::vector<double>(static_cast<std::size_t>(x.numel()), 0.0);
+    rows.back() = g.defined() ? g.to_vector<double>()
+                              : std::vector<double>(static_cast<std::size_t>(x.numel()), 0.0);
   }
   return rows;
 }
 
 bool agree(double analytic, double numeric, const GradcheckOptions& options) {
-  if (std::isnan(analytic) || std::isnan(numeric)) return std::isnan(analytic) && std::isnan(numeric);
+  if (std::isnan(analytic) || std::isnan(numeric))
+    return std::isnan(analytic) && std::isnan(numeric);
   return std::abs(analytic - numeric) <= options.atol + options.rtol * std::abs(numeric);
 }
 
@@ -94,7 +100,7 @@ GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& i
                           const GradcheckOptions& options) {
   require_checkable(inputs);
   const std::vector<Tensor> outputs = f(inputs);
-  // analytic[o][j][i][k]: output o element j, input i element k
+  // analytic[o][j][i][k]: output o, element j; input i, element k
   std::vector<std::vector<Values>> analytic(outputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o)
     for (std::int64_t j = 0; outputs[o].requires_grad() && j < outputs[o].numel(); ++j)
@@ -109,10 +115,11 @@ GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& i
       for (std::size_t o = 0; o < numeric.size(); ++o)
         for (std::size_t j = 0; j < numeric[o].size(); ++j) {
           const double expected = numeric[o][j];
-          const double got = outputs[o].requires_grad() ? analytic[o][j][i][static_cast<std::size_t>(k)] : 0;
+          const double got =
+              outputs[o].requires_grad() ? analytic[o][j][i][static_cast<std::size_t>(k)] : 0;
           if (!agree(got, expected, options))
-            return {false, str("d output ", o, "[", j, "] / d input ", i, "[", k, "]: analytic ", got,
-                               ", numeric ", expected)};
+            return {false, str("d output ", o, "[", j, "] / d input ", i, "[", k, "]: analytic ",
+                               got, ", numeric ", expected)};
         }
     }
   }
@@ -122,7 +129,7 @@ GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& i
 GradcheckResult gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options) {
   require_checkable(inputs);
-  // Incoming gradients are inputs of the gradient function like any others.
+  // Incoming gradients are additional inputs of the gradient function.
   std::vector<Tensor> all = inputs;
   std::vector<std::size_t> differentiable;
   const std::vector<Tensor> probe = f(inputs);
@@ -131,20 +138,21 @@ GradcheckResult gradgradcheck(const CheckedFunction& f, const std::vector<Tensor
     if (!probe[o].requires_grad()) continue;
     std::vector<double> values;
     for (std::int64_t j = 0; j < probe[o].numel(); ++j) {
-      value = std::fmod(value * 1.618033988749895 + 0.31, 2.0);  // any spread of values will do
+      value = std::fmod(value * 1.618033988749895 + 0.31, 2.0);  // pseudorandom values
       values.push_back(value - 1);
     }
-    all.push_back(tensor(values, probe[o].shape(),
-                         {.dtype = DType::f64, .device = probe[o].device(), .requires_grad = true}));
+    all.push_back(
+        tensor(values, probe[o].shape(),
+               {.dtype = DType::f64, .device = probe[o].device(), .requires_grad = true}));
     differentiable.push_back(o);
   }
   if (differentiable.empty()) return {};
   const auto gradient = [&](const std::vector<Tensor>& arguments) {
     const GradMode recording(true);
-    const std::vector<Tensor> operands(arguments.begin(),
-                                       arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
-    const std::vector<Tensor> incoming(arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()),
-                                       arguments.end());
+    const std::vector<Tensor> operands(
+        arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
+    const std::vector<Tensor> incoming(
+        arguments.begin() + static_cast<std::ptrdiff_t>(inputs.size()), arguments.end());
     const std::vector<Tensor> results = f(operands);
     std::vector<Tensor> outputs, wanted;
     for (const std::size_t o : differentiable) outputs.push_back(results[o]);

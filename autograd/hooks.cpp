@@ -1,19 +1,20 @@
 #include "hooks.h"
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo {
 
 namespace {
 
-/** The hook, with its promise checked: what it returns takes the gradient's place. */
+/** Returns the hook with a check that a replaced gradient has the shape, dtype and device of the
+ *  original. */
 GradHook checked(GradHook hook) {
   return [hook = std::move(hook)](const Tensor& g) {
     Tensor replaced = hook(g);
     if (replaced.defined() && (!(replaced.shape() == g.shape()) || replaced.dtype() != g.dtype()))
-      fail<ShapeError>(
-          "hook",
-          {.what = "the hook returned a gradient of another kind", .got = str(replaced), .expected = str(g)});
+      fail<ShapeError>("hook", {.what = "the hook returned a gradient of another shape or dtype",
+                                .got = str(replaced),
+                                .expected = str(g)});
     if (replaced.defined() && !(replaced.device() == g.device()))
       fail<DeviceError>("hook", {.what = "the hook returned a gradient on another device",
                                  .got = str(replaced),
@@ -26,9 +27,9 @@ GradHook checked(GradHook hook) {
 
 void register_hook(const Tensor& x, GradHook hook) {
   if (!x.requires_grad())
-    fail<StateError>(
-        "register_hook",
-        {.what = "the tensor requires no gradient", .got = str(x), .hint = "call requires_grad_() first"});
+    fail<StateError>("register_hook", {.what = "the tensor requires no gradient",
+                                       .got = str(x),
+                                       .hint = "call requires_grad_() first"});
   GradState& state = grad_state(x);
   if (state.grad_fn)
     state.grad_fn->add_hook(state.output, checked(std::move(hook)));
@@ -36,10 +37,12 @@ void register_hook(const Tensor& x, GradHook hook) {
     state.hooks.push_back(checked(std::move(hook)));
 }
 
-void register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> hook) {
+void register_post_accumulate_grad_hook(const Tensor& leaf,
+                                        std::function<void(const Tensor&)> hook) {
   if (!leaf.requires_grad() || !leaf.is_leaf())
-    fail<StateError>("register_post_accumulate_grad_hook",
-                     {.what = "only leaves that require a gradient accumulate one", .got = str(leaf)});
+    fail<StateError>(
+        "register_post_accumulate_grad_hook",
+        {.what = "only leaves that require a gradient accumulate one", .got = str(leaf)});
   grad_state(leaf).accumulated_hooks.push_back(std::move(hook));
 }
 

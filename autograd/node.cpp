@@ -9,7 +9,7 @@ namespace mezzo {
 
 namespace {
 
-/** The number of this thread's next node. */
+/** Returns the sequence number of this thread's next node. */
 std::uint64_t& next_sequence() {
   static thread_local std::uint64_t next = 0;
   return next;
@@ -18,17 +18,17 @@ std::uint64_t& next_sequence() {
 }  // namespace
 
 void destroy(Node* node) {
-  // Deleting a node drops its edges and saved tensors, which may end further nodes: those queue up
-  // here instead of nesting, linked through themselves, since this must not fail for want of
-  // memory.
+  // Deleting a node releases its edges and saved tensors, which may destroy further nodes. Those
+  // are queued instead of destroyed recursively. The queue is linked through the nodes, because it
+  // must not allocate memory.
   static thread_local Node* queue = nullptr;
   static thread_local bool draining = false;
-  node->next_ended_ = std::exchange(queue, node);
+  node->next_to_destroy_ = std::exchange(queue, node);
   if (draining) return;
   draining = true;
   while (queue) {
     Node* last = queue;
-    queue = last->next_ended_;
+    queue = last->next_to_destroy_;
     delete last;
   }
   draining = false;
@@ -48,7 +48,7 @@ void Node::run_hooks(Grads& gy) const {
   for (const OutputHook& h : hooks_) {
     Tensor& g = gy[h.output];
     if (!g.defined()) continue;
-    // A single number may be the 1 of all backward passes, or a loss scale: hooks get one of their own.
+    // A tensor of one element may be the shared gradient 1 or a loss scale; hooks get a copy.
     if (g.numel() == 1 && g.impl()->storage->owners() > 1) g = g.clone();
     if (Tensor replaced = h.hook(g); replaced.defined()) g = replaced;
   }
@@ -58,7 +58,7 @@ GradState::GradState() = default;
 GradState::~GradState() = default;
 
 GradState* find_grad_state(const Tensor& x) {
-  (void)x.requires_grad();  // an error for an undefined tensor
+  (void)x.requires_grad();  // throws for an undefined tensor
   return static_cast<GradState*>(x.impl()->autograd.get());
 }
 

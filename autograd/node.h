@@ -1,6 +1,6 @@
-// The graph: nodes that know how to turn gradients of their results into gradients of their operands, and the edges between them.
-// Sees: tensor.
-// Read next: op_node.h (the node every op records), engine.h (who walks the graph).
+// The graph: nodes, which compute gradients of operands from gradients of results, and the edges
+// between them.
+// See also: op_node.h (the nodes of ops), engine.h (passes over the graph).
 #pragma once
 
 #include <concepts>
@@ -11,62 +11,74 @@
 #include <string>
 #include <vector>
 
-#include "../tensor/op.h"
+#include "../tensor/core/op.h"
 
 namespace mezzo {
 
 class Node;
 
-/** Nodes are destroyed one after another, never recursively: a chain of any length is released in constant stack. */
+/** Destroys nodes one after another and not recursively, so that a chain of any length is released
+ *  with constant stack. */
 MZ_API void destroy(Node* node);
 template <std::derived_from<Node> T> void destroy(T* node) { destroy(static_cast<Node*>(node)); }
 
-/** Where a gradient goes: to result `output` of a node, or into a leaf; nowhere when both are absent. */
+/** The destination of a gradient: result `output` of a node, or a leaf; none when both are
+ *  absent. */
 struct Edge {
   Ref<Node> node;
   std::uint32_t output = 0;
   Tensor leaf;
 
   explicit operator bool() const { return node || leaf.defined(); }
-  /** What the engine files the edge's target under. */
+  /** Returns the engine's key for the destination. */
   const void* key() const { return node ? static_cast<const void*>(node.get()) : leaf.impl(); }
 };
 
-/** Sees, and may replace, a gradient on its way; returning an undefined tensor keeps it. */
+/** A function that is called with a gradient. It may return a replacement, or an undefined tensor
+ *  to keep the gradient. */
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 
+/** A recorded operation. */
 class MZ_API Node : public RefCounted {
  public:
   Node();
   virtual ~Node() = default;
 
-  /** Gradients of the operands, one per edge in `next`, undefined where none flows. `gy` has one entry per result, undefined where nothing
-   *  used that result. */
+  /** Returns the gradients of the operands, one per edge in next(), undefined where there is none.
+   *  `gy` has one entry per result, undefined where the result was not used. */
   virtual Grads apply(Grads gy) = 0;
-  /** Drops what was saved for the backward pass. */
+  /** Frees the tensors that were saved for the backward pass. */
   virtual void release_saved() {}
+  /** Returns the name of the operation, for errors and traces. */
   virtual std::string name() const = 0;
-  /** For a node that does nothing with the gradient of its one result but convert it: to what. */
+  /** Returns a dtype if the node has one result and only converts its gradient to that dtype. */
   virtual std::optional<DType> converts_to() const { return std::nullopt; }
-  /** In the next apply() the gradient of that operand may have this dtype instead of the operand's. */
+  /** Lets the next apply() return the gradient of an operand in this dtype instead of the
+   *  operand's. */
   virtual void prefer_gradient(std::size_t /*operand*/, DType) {}
-  /** Adds the gradient of the one operand to `sum`, where that is less work than making it first.
-   *  Where it is not, returns false and does nothing. */
+  /** Adds the gradient of the one operand to `sum` if that is cheaper than computing it separately;
+   *  otherwise returns false and does nothing. */
   virtual bool add_gradient(const Grads& /*gy*/, const Tensor& /*sum*/) { return false; }
 
+  /** Returns the edges to the operands. */
   const std::vector<Edge>& next() const { return next_; }
-  /** Greater than that of every node it sends gradients to, and of every node its thread made before: the engine prefers greater ones, which makes
-   *  its order that of the program, reversed. */
+  /** Returns a number greater than those of all nodes that this node sends gradients to, and of all
+   *  nodes that its thread made before. The engine runs greater numbers first, which reverses the
+   *  order of the program. */
   std::uint64_t sequence() const { return sequence_; }
+  /** Returns whether a hook is registered on a result. */
   bool has_hooks() const { return !hooks_.empty(); }
-  void add_hook(std::uint32_t output, GradHook hook) { hooks_.push_back({output, std::move(hook)}); }
+  /** Registers a hook on the gradient of result `output`. */
+  void add_hook(std::uint32_t output, GradHook hook) {
+    hooks_.push_back({output, std::move(hook)});
+  }
   /** Passes gradients through the hooks in order of registration. */
   void run_hooks(Grads& gy) const;
 
-  std::uint32_t num_outputs = 1;
+  std::uint32_t num_outputs = 1;  // number of results
 
  protected:
-  /** Adds where the gradient of the next operand goes. */
+  /** Appends the edge of the next operand. */
   void follow(Edge edge);
   void reserve_next(std::size_t operands) { next_.reserve(operands); }
 
@@ -78,37 +90,38 @@ class MZ_API Node : public RefCounted {
   MZ_API friend void destroy(Node* node);
 
   std::uint64_t sequence_;
-  Node* next_ended_ = nullptr;  // among those that wait to be destroyed
+  Node* next_to_destroy_ = nullptr;  // links nodes in the queue of destroy()
   std::vector<Edge> next_;
   std::vector<OutputHook> hooks_;
 };
 
 struct LeafLock;
 
-/** A tensor's place in the graph, and its gradient. */
+/** A tensor's position in the graph, and its gradient. */
 struct GradState final : AutogradState {
   GradState();
   ~GradState() override;
 
-  Ref<Node> grad_fn;  // absent for leaves
-  std::uint32_t output = 0;
-  Tensor grad;
+  Ref<Node> grad_fn;               // absent for leaves
+  std::uint32_t output = 0;        // index of the result of grad_fn
+  Tensor grad;                     // of a leaf
   std::unique_ptr<LeafLock> lock;  // of a leaf's grad
-  std::shared_ptr<Tensor>
-      retained;  // the gradient of a non-leaf that asked to keep it; shared with the hook that fills it
-  std::vector<GradHook> hooks;  // leaves only; others keep theirs at the node
-  std::vector<std::function<void(const Tensor&)>>
-      accumulated_hooks;  // after the leaf's gradient was accumulated
-  // A recorded view remembers its base: an in-place write through any of them must reach the graph of all.
+  /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
+  std::shared_ptr<Tensor> retained;
+  std::vector<GradHook> hooks;  // of leaves; hooks of other tensors are in the node
+  /** Run after the leaf's gradient was accumulated. */
+  std::vector<std::function<void(const Tensor&)>> accumulated_hooks;
+  /** The base of a recorded view. An in-place write through a view changes the graph of the base
+   *  and of all its views. */
   Tensor view_base;
-  std::uint32_t view_version = 0;  // of the storage, when grad_fn was made
+  std::uint32_t view_version = 0;  // version of the storage when grad_fn was made
 };
 
-/** The tensor's autograd state, created on first use. */
+/** Returns the tensor's autograd state, created on first use. */
 MZ_API GradState& grad_state(const Tensor& x);
-/** The same, or null where there is none yet. */
+/** Returns the tensor's autograd state, or null where there is none. */
 MZ_API GradState* find_grad_state(const Tensor& x);
-/** Where the gradient of x goes. */
+/** Returns the destination of the gradient of x. */
 MZ_API Edge gradient_edge(const Tensor& x);
 /** Makes x result `output` of `node`. */
 MZ_API void set_grad_fn(const Tensor& x, Ref<Node> node, std::uint32_t output);

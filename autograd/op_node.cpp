@@ -2,10 +2,10 @@
 
 #include <new>
 
-#include "../tensor/dispatch.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/ops/copy.h"
 #include "../tensor/ops/view.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -14,8 +14,9 @@
 namespace mezzo {
 
 SavedAttrs::SavedAttrs(const AttrsFacts& facts, const void* attrs) : facts_(facts) {
-  address_ = facts.bytes <= kInline ? static_cast<void*>(inline_)
-                                    : ::operator new(facts.bytes, std::align_val_t(facts.alignment));
+  address_ = facts.bytes <= kInline
+                 ? static_cast<void*>(inline_)
+                 : ::operator new(facts.bytes, std::align_val_t(facts.alignment));
   facts.copy(attrs, address_);
 }
 
@@ -26,26 +27,26 @@ SavedAttrs::~SavedAttrs() {
 
 namespace {
 
-/** What the wanted gradients are computed from, taken together. */
-Needs needs_of(const OpRow& row, std::span<const bool> wanted) {
+/** Returns the union of what the wanted gradients are computed from. */
+Needs needs_of(const OpInfo& row, std::span<const bool> wanted) {
   Needs needs;
   for (std::size_t i = 0; i < wanted.size() && i < row.traits.needs.size(); ++i)
     if (wanted[i]) needs = needs | row.traits.needs[i];
   return needs;
 }
 
-/** Ops that promote their operands have gradients in the promoted dtype: what was saved is promoted
- *  again. A 0-dim gradient would yield to the dtype of what it is multiplied with otherwise.
- *  Elementwise rules promote by themselves, in their kernels. */
-void promote_inputs(const OpRow& row, const Grads& gy, std::span<Tensor> inputs) {
-  if (row.traits.precision != Precision::widest || row.elementwise || !gy[0].defined()) return;
+/** Promotes the saved inputs of ops that promote their operands, because their gradients have the
+ *  promoted dtype. Otherwise a product with a 0-dim gradient would have the narrower dtype of the
+ *  input. Elementwise ops promote in their kernels. */
+void promote_inputs(const OpInfo& row, const Grads& gy, std::span<Tensor> inputs) {
+  if (row.traits.precision != Precision::promote || row.elementwise || !gy[0].defined()) return;
   for (Tensor& x : inputs)
     if (x.defined() && is_floating(x.dtype())) x = x.to(promote(x.dtype(), gy[0].dtype()));
 }
 
 }  // namespace
 
-OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
+OpNode::OpNode(const OpInfo& row, Inputs in, Outputs out, const void* attrs)
     : row_(row),
       attrs_(row.attrs, attrs),
       wanted_(std::make_unique<bool[]>(in.size())),
@@ -67,35 +68,37 @@ OpNode::OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs)
   inputs_.resize(in.size());
   outputs_.resize(out.size());
   for (std::size_t i = 0; i < in.size() && i < 8; ++i)
-    if (in[i].defined() && needs.has(input(static_cast<int>(i)))) inputs_[i] = kept(in[i]);
-  // An output is kept outside the graph: holding it with its place in the graph would be holding this node.
+    if (in[i].defined() && needs.has(input(static_cast<int>(i)))) inputs_[i] = save(in[i]);
+  // Outputs are saved detached: with their position in the graph they would own this node.
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (needs.has(output(static_cast<int>(i)))) outputs_[i] = kept(out[i].detach());
+    if (needs.has(output(static_cast<int>(i)))) outputs_[i] = save(out[i].detach());
 }
 
 OpNode::~OpNode() = default;
 
-/** A wider dtype would keep digits that the operand's dtype does not have. */
+/** Ignores wider dtypes: the gradient would have more digits than the operand's dtype. */
 void OpNode::prefer_gradient(std::size_t operand, DType dtype) {
   if (item_size(dtype) >= item_size(metas_[operand].dtype)) return;
   metas_[operand].gradient = dtype;
   has_preferences_ = true;
 }
 
-void OpNode::forget_preferences() {
+void OpNode::clear_preferences() {
   if (!has_preferences_) return;
   has_preferences_ = false;
   for (TensorMeta& meta : metas_) meta.gradient = meta.dtype;
 }
 
 std::optional<DType> OpNode::converts_to() const {
-  if (&row_ != &row<op::To>) return std::nullopt;
+  if (&row_ != &op_info<op::To>) return std::nullopt;
   return metas_[0].dtype;
 }
 
-/** The gradient of a part is 0 elsewhere. A trace is shown whole gradients. */
+/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. With a trace hook it
+ *  returns false, because the hook reads whole gradients. */
 bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
-  const bool is_part = &row_ == &row<op::Diagonal> || &row_ == &row<op::Select> || &row_ == &row<op::Slice>;
+  const bool is_part = &row_ == &op_info<op::Diagonal> || &row_ == &op_info<op::Select> ||
+                       &row_ == &op_info<op::Slice>;
   const Tensor& g = gy[0];
   if (!is_part || thread_hooks().trace || !g.defined() || sum.dtype() != g.dtype() ||
       !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape))
@@ -106,7 +109,7 @@ bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
   return true;
 }
 
-SavedTensor OpNode::kept(const Tensor& x) {
+SavedTensor OpNode::save(const Tensor& x) {
   RecomputedRegion* region = RecomputedRegion::current();
   if (!region) return {x, x.version()};
   const SavedTensor saved = region->keep(x);
@@ -118,10 +121,11 @@ Tensor OpNode::unpack(const SavedTensor& kept) const {
   const SavedTensor saved = kept.slot == SavedTensor::kHere ? kept : region_->value(kept.slot);
   if (saved.tensor.version() == saved.version) return saved.tensor;
   const ModulePathScope path(module_path_);
-  fail<StateError>(row_.traits.name, {.what = "a tensor needed for backward was modified in place",
-                                      .got = str(saved.tensor, " at version ", saved.tensor.version()),
-                                      .expected = str("version ", saved.version),
-                                      .hint = "use the out-of-place form"});
+  fail<StateError>(row_.traits.name,
+                   {.what = "a tensor needed for backward was modified in place",
+                    .got = str(saved.tensor, " at version ", saved.tensor.version()),
+                    .expected = str("version ", saved.version),
+                    .hint = "use the out-of-place form"});
 }
 
 std::vector<Tensor> OpNode::unpack_inputs() const {
@@ -143,7 +147,6 @@ std::vector<Tensor> OpNode::unpack_outputs() {
   return tensors;
 }
 
-/** Gradients come in the operand's shape, dtype and place: broadcast dimensions are summed, then one rounding. */
 void OpNode::fit_to_operands(Grads& gradients) const {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     Tensor& g = gradients[i];
@@ -178,31 +181,32 @@ Grads OpNode::run_traced_rule(TraceHook& trace, const Saved& saved, const Grads&
 }
 
 Grads OpNode::apply(Grads gy) {
-  struct Forgetting {
+  struct ClearsPreferences {
     OpNode& node;
-    ~Forgetting() { node.forget_preferences(); }
-  } const forgetting{*this};
+    ~ClearsPreferences() { node.clear_preferences(); }
+  } const clears_preferences{*this};
   const ModulePathScope path(module_path_);
   if (released_)
     fail<StateError>(str(row_.traits.name, " backward"),
                      {.what = "the graph was freed by an earlier backward",
                       .hint = "pass retain_graph = true to the earlier call"});
   if (grad_enabled() && !row_.traits.twice_differentiable)
-    fail<Unsupported>(row_.traits.name,
-                      {.what = "not twice differentiable", .hint = "run backward without create_graph"});
+    fail<Unsupported>(row_.traits.name, {.what = "not twice differentiable",
+                                         .hint = "run backward without create_graph"});
   bool any = false;
   for (const Tensor& g : gy) any = any || g.defined();
   if (!any) return Grads(metas_.size());
   std::vector<Tensor> inputs = unpack_inputs();
   promote_inputs(row_, gy, inputs);
   const std::vector<Tensor> outputs = unpack_outputs();
-  const Saved saved{row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
+  const Saved saved{
+      row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
   TraceHook* trace = thread_hooks().trace;
   return trace ? run_traced_rule(*trace, saved, gy) : run_rule(saved, gy);
 }
 
 void OpNode::release_saved() {
-  // As in PyTorch, a node that saved nothing can be walked again.
+  // As in PyTorch, a node that saved nothing can run again.
   if (inputs_.empty() && outputs_.empty()) return;
   inputs_.clear();
   outputs_.clear();

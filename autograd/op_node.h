@@ -1,6 +1,5 @@
-// OpNode: the node that dispatch records for every op: edges, what the rule needs, and the rule's call.
-// Sees: node.h.
-// Read next: record.cpp (where it is filled), rules/*.cpp (the rules it calls).
+// OpNode: the node that dispatch records for an op.
+// See also: record.cpp (where nodes are made), rules/*.cpp (the ops' backward functions).
 #pragma once
 
 #include <memory>
@@ -12,9 +11,10 @@ namespace mezzo {
 struct TraceHook;
 class RecomputedRegion;
 
-/** A tensor kept for the backward pass, with the storage version it had; or its number in a region that computes it again (recompute.h). */
+/** A tensor saved for the backward pass, with its storage version; or its slot in a region that
+ *  recomputes it (recompute.h). */
 struct SavedTensor {
-  static constexpr std::uint32_t kHere = 0xffffffff;
+  static constexpr std::uint32_t kHere = 0xffffffff;  // no slot: the tensor itself is saved
   Tensor tensor = {};
   std::uint32_t version = 0;
   std::uint32_t slot = kHere;
@@ -22,7 +22,7 @@ struct SavedTensor {
   bool empty() const { return slot == kHere && !tensor.defined(); }
 };
 
-/** A copy of an op's attributes, of whatever type they are. */
+/** A copy of an op's attributes, of any type. */
 class SavedAttrs {
  public:
   SavedAttrs(const AttrsFacts& facts, const void* attrs);
@@ -38,9 +38,10 @@ class SavedAttrs {
   void* address_;
 };
 
+/** The node of one call of an op. */
 class OpNode final : public Node {
  public:
-  OpNode(const OpRow& row, Inputs in, Outputs out, const void* attrs);
+  OpNode(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
   ~OpNode() override;
 
   Grads apply(Grads gy) override;
@@ -51,23 +52,29 @@ class OpNode final : public Node {
   bool add_gradient(const Grads& gy, const Tensor& sum) override;
 
  private:
-  /** The rule's gradients, fitted to the operands; the trace hook is told where it begins and ends. */
+  /** Returns the gradients of the op's backward function, fitted to the operands. */
   Grads run_rule(const Saved& saved, const Grads& gy) const;
+  /** Does the same and reports the begin and end to the trace hook. */
   Grads run_traced_rule(TraceHook& trace, const Saved& saved, const Grads& gy) const;
-  SavedTensor kept(const Tensor& x);
-  /** The tensor as it was saved. Errors: StateError where it was modified in place since. */
+  /** Returns x as a saved tensor, or its slot inside a recomputed region. */
+  SavedTensor save(const Tensor& x);
+  /** Returns the tensor as it was saved. Errors: StateError where it was modified in place
+   *  since. */
   Tensor unpack(const SavedTensor& saved) const;
   std::vector<Tensor> unpack_inputs() const;
   std::vector<Tensor> unpack_outputs();
+  /** Converts gradients to the shapes, dtypes and devices of the operands. Broadcast dimensions are
+   *  summed first, then there is one rounding. */
   void fit_to_operands(Grads& gradients) const;
-  void forget_preferences();
+  /** Resets the gradients' dtypes to those of the operands. */
+  void clear_preferences();
 
-  const OpRow& row_;
+  const OpInfo& row_;
   SavedAttrs attrs_;
   std::vector<TensorMeta> metas_;
   std::unique_ptr<bool[]> wanted_;
   std::vector<SavedTensor> inputs_, outputs_;
-  Ref<RecomputedRegion> region_;  // where a saved tensor is computed again
+  Ref<RecomputedRegion> region_;  // recomputes saved tensors
   std::string module_path_;
   bool released_ = false, has_preferences_ = false;
 };

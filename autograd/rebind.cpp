@@ -9,7 +9,7 @@ namespace {
 
 void check_rebind(const Tensor& leaf, const Tensor& data) {
   if (!leaf.is_leaf())
-    fail<StateError>("rebind", {.what = "only leaves can be given other memory",
+    fail<StateError>("rebind", {.what = "only the memory of a leaf can be replaced",
                                 .got = str(leaf),
                                 .expected = "a tensor that no operation made"});
   if (leaf.requires_grad() && !is_floating(data.dtype()))
@@ -20,8 +20,7 @@ void check_rebind(const Tensor& leaf, const Tensor& data) {
 }
 
 template <class Target> void convert(const Tensor& leaf, Target target) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const Tensor data = leaf.detach().to(target);
   const Tensor grad = leaf.grad().defined() ? leaf.grad().detach().to(target) : Tensor{};
   rebind(leaf, data);
@@ -46,8 +45,8 @@ void rebind(const Tensor& leaf, const Tensor& data) {
   to.contiguous = from.contiguous;
   to.channels_last = from.channels_last;
   to.storage = from.storage;
-  if (grad.defined() &&
-      !(grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype() && grad.device() == leaf.device()))
+  if (grad.defined() && !(grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype() &&
+                          grad.device() == leaf.device()))
     leaf.set_grad({});
 }
 

@@ -1,18 +1,19 @@
-// Giving a leaf other memory, dtype or device while it stays the same object for everyone who holds it.
-// Sees: tensor.
-// Read next: ../nn/module.h (Module::to), whose parameters must keep their identity.
+// Replacing a leaf's memory, dtype or device without changing its identity.
 #pragma once
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** `leaf` shows the elements of `data` from now on, in its memory, dtype and device. Whoever holds the leaf sees the change; views taken
- *  earlier keep the old memory. A gradient of other dtype, shape or device is dropped. Graphs that saved the leaf notice the change.
- *  Errors: StateError on the result of an operation, DtypeError where a leaf that wants a gradient would become integral. */
+/** Gives `leaf` the memory, dtype and device of `data`. All holders of the leaf see the change;
+ *  views taken earlier keep the old memory. A gradient of another dtype, shape or device is
+ *  dropped. A later backward pass throws if its graph saved the leaf before.
+ *  Errors: StateError on the result of an operation; DtypeError where a leaf that requires a
+ *  gradient would become integral. */
 MZ_API void rebind(const Tensor& leaf, const Tensor& data);
 
-/** Converts a leaf and its gradient: each is rounded once to nearest even. Nothing happens where the dtype is `dtype` already. */
+/** Converts a leaf and its gradient; each is rounded once to nearest even. Does nothing if the leaf
+ *  has that dtype. */
 MZ_API void convert_(const Tensor& leaf, DType dtype);
 
 /** Moves a leaf and its gradient to another device. */

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/dispatch.h"
-#include "../tensor/generator.h"
-#include "../tensor/text.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/random/generator.h"
+#include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "op_node.h"
 
@@ -20,7 +20,7 @@ CastRecorder& recorder() {
 
 thread_local RecomputedRegion::Run* current_run = nullptr;
 
-/** Puts this thread's random state back at the end of the scope. */
+/** Sets this thread's random state until the end of the scope. */
 class GeneratorScope {
  public:
   explicit GeneratorScope(const Generator& state) : previous_(default_generator()) {
@@ -36,7 +36,7 @@ class GeneratorScope {
 
 }  // namespace
 
-void set_cast_recorder(CastRecorder its_recorder) { recorder() = its_recorder; }
+void set_cast_recorder(CastRecorder new_recorder) { recorder() = new_recorder; }
 
 RecomputedRegion::Run::Run(RecomputedRegion& region, bool again)
     : region_(region), outer_(current_run), again_(again) {
@@ -45,23 +45,26 @@ RecomputedRegion::Run::Run(RecomputedRegion& region, bool again)
 
 RecomputedRegion::Run::~Run() { current_run = outer_; }
 
-RecomputedRegion* RecomputedRegion::current() { return current_run ? &current_run->region_ : nullptr; }
+RecomputedRegion* RecomputedRegion::current() {
+  return current_run ? &current_run->region_ : nullptr;
+}
 bool RecomputedRegion::computing_again() { return current_run && current_run->again_; }
 
 struct RecomputedRegion::State {
   std::vector<SavedTensor> arguments = {};
-  Ref<RecomputedRegion> outer = {};  // a region around this one keeps no arguments for it either
+  Ref<RecomputedRegion> outer = {};  // recomputes arguments that are results of an enclosing region
   Generator generator;
   std::shared_ptr<const CastRecord> casts;
   std::vector<TensorMeta> slots = {};    // of the first run
-  std::vector<SavedTensor> values = {};  // of the second
+  std::vector<SavedTensor> values = {};  // of the second run
 
-  /** Errors: StateError for one that was modified in place. */
+  /** Returns the arguments. Errors: StateError for one that was modified in place. */
   std::vector<Tensor> unpacked_arguments() const;
 };
 
 RecomputedRegion::RecomputedRegion(std::span<const Tensor> arguments)
-    : state_(new State{.generator = default_generator(), .casts = recorder() ? recorder()() : nullptr}) {
+    : state_(new State{.generator = default_generator(),
+                       .casts = recorder() ? recorder()() : nullptr}) {
   RecomputedRegion* outer = current();
   for (const Tensor& x : arguments) {
     const SavedTensor kept =
@@ -79,20 +82,21 @@ SavedTensor RecomputedRegion::keep(const Tensor& x) {
     if (slot < state_->slots.size()) {
       const TensorMeta& first = state_->slots[slot];
       if (!(x.shape() == first.shape) || x.dtype() != first.dtype)
-        fail<StateError>("checkpoint", {.what = "the function saves other tensors when it runs again",
-                                        .got = str(x),
-                                        .expected = str(first.dtype, str(first.shape)),
-                                        .hint = "it must do the same whenever it is called"});
+        fail<StateError>("checkpoint",
+                         {.what = "the function saves other tensors when it runs again",
+                          .got = str(x),
+                          .expected = str(first.dtype, str(first.shape)),
+                          .hint = "it must do the same whenever it is called"});
     }
     if (state_->values.size() <= slot) state_->values.resize(slot + 1);
     state_->values[slot] = {x, x.version()};
     return {x, x.version()};
   }
   state_->slots.push_back({x.shape(), x.dtype(), x.device()});
-  bool lives_anyway = x.is_leaf() && x.requires_grad();
+  bool stays_alive = x.is_leaf() && x.requires_grad();
   for (const SavedTensor& argument : state_->arguments)
-    lives_anyway = lives_anyway || argument.tensor.is_same(x);
-  if (lives_anyway) return {x, x.version()};
+    stays_alive = stays_alive || argument.tensor.is_same(x);
+  if (stays_alive) return {x, x.version()};
   return {{}, 0, slot};
 }
 
@@ -114,10 +118,11 @@ std::vector<Tensor> RecomputedRegion::State::unpacked_arguments() const {
   for (const SavedTensor& kept : arguments) {
     const SavedTensor x = kept.slot == SavedTensor::kHere ? kept : outer->value(kept.slot);
     if (x.tensor.defined() && x.tensor.version() != x.version)
-      fail<StateError>("checkpoint", {.what = "an argument was modified in place before the backward pass",
-                                      .got = str(x.tensor, " at version ", x.tensor.version()),
-                                      .expected = str("version ", x.version),
-                                      .hint = "use the out-of-place form"});
+      fail<StateError>("checkpoint",
+                       {.what = "an argument was modified in place before the backward pass",
+                        .got = str(x.tensor, " at version ", x.tensor.version()),
+                        .expected = str("version ", x.version),
+                        .hint = "use the out-of-place form"});
     tensors.push_back(x.tensor);
   }
   return tensors;
@@ -134,8 +139,8 @@ void RecomputedRegion::run_in_recorded_state() {
 void RecomputedRegion::compute_again() {
   try {
     if (state_->casts)
-      state_->casts->run([](void* self) { static_cast<RecomputedRegion*>(self)->run_in_recorded_state(); },
-                         this);
+      state_->casts->run(
+          [](void* self) { static_cast<RecomputedRegion*>(self)->run_in_recorded_state(); }, this);
     else
       run_in_recorded_state();
   } catch (...) {

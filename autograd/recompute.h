@@ -1,48 +1,52 @@
-// RecomputedRegion: ops that do not keep what their backward needs, but have it computed again when it is asked for.
-// Sees: tensor.
-// Read next: recompute.cpp, op_node.cpp (who saves through it), ../nn/checkpoint.h (the call that users make).
+// RecomputedRegion: ops whose saved tensors are recomputed in the backward pass (activation
+// checkpointing).
+// See also: nn/recompute.h (the public call).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo {
 
 struct SavedTensor;
 
-/** The casting state of a moment, kept by mixed precision, which alone knows what it is. */
+/** A snapshot of a thread's casting state, implemented by mixed precision. */
 struct MZ_API CastRecord {
   virtual ~CastRecord() = default;
-  /** Calls f(data) in that state, inside a backward pass too. */
+  /** Calls f(data) in that state, also inside a backward pass. */
   virtual void run(void (*f)(void*), void* data) const = 0;
 };
+/** Returns a snapshot of the calling thread's casting state. */
 using CastRecorder = std::shared_ptr<const CastRecord> (*)();
-/** Where the record of the calling thread's state comes from; a program without mixed precision has none. */
+/** Sets the function that takes snapshots. Without mixed precision there is none. */
 MZ_API void set_cast_recorder(CastRecorder recorder);
 
-/** Runs a function once forward and again in the backward pass. In the first run the ops inside number what they would save and let it go,
- *  but for the arguments and for leaves, which live anyway. The first of these tensors that a backward pass asks for makes the function run
- *  again, under the random and the casting state of the first run; each tensor is handed out once, then it has to be computed anew. The graph
- *  is that of the first run: parameters, hooks and derivatives of derivatives are as without. */
+/** A function that runs once in the forward pass and again in the backward pass.
+ *  In the first run the ops number the tensors they would save, and save only arguments and leaves,
+ *  which stay alive anyway. When a backward pass needs one of the other tensors, the function runs
+ *  again with the random state and the casting state of the first run. Each tensor is returned
+ *  once; a second request recomputes it. The graph is that of the first run, so parameters, hooks
+ *  and higher derivatives work as without recomputation. */
 class MZ_API RecomputedRegion : public RefCounted {
  public:
   virtual ~RecomputedRegion();
 
-  /** What a node made now keeps of x; without a tensor where it is to ask value(). */
+  /** Returns what a node saves of x: the tensor, or a slot for value(). */
   SavedTensor keep(const Tensor& x);
-  /** The tensor of that number, its version behind the op included. Errors: StateError where an argument was modified in place since, or where the
-   *  second run saves other tensors than the first. */
+  /** Returns the tensor of a slot, with its version after the op. Errors: StateError where an
+   *  argument was modified in place since, or where the second run saves other tensors than the
+   *  first. */
   SavedTensor value(std::uint32_t slot);
 
-  /** The region that this thread's ops save through; null outside of all. */
+  /** Returns the region that this thread's ops save through, or null outside of regions. */
   static RecomputedRegion* current();
-  /** Whether it is computing again. */
+  /** Returns whether the current region is running again. */
   static bool computing_again();
 
-  /** A run of the function on this thread, from here to the end of the scope. */
+  /** A run of the function on this thread, until the end of the scope. */
   class MZ_API Run {
    public:
     Run(RecomputedRegion& region, bool again);
@@ -59,8 +63,9 @@ class MZ_API RecomputedRegion : public RefCounted {
   };
 
  protected:
-  /** Made before the first run: notes the states it will find. */
+  /** Records the random state and the casting state; called before the first run. */
   explicit RecomputedRegion(std::span<const Tensor> arguments);
+  /** Runs the function on the arguments. */
   virtual void run_again(std::span<const Tensor> arguments) = 0;
 
  private:

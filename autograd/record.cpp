@@ -1,7 +1,8 @@
-// What dispatch calls to hang an op's outputs into the graph, views and in-place writes included.
+// Recording: adds an op's outputs to the graph, for views and in-place writes too. Called by
+// dispatch.
+#include "../tensor/core/recorded_write.h"
 #include "../tensor/ops/view.h"
-#include "../tensor/recorded_write.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "op_node.h"
 #include "view_write.h"
@@ -15,13 +16,13 @@ void remember_view(const Tensor& base, const Tensor& view) {
   state.view_version = view.version();
 }
 
-void record(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
+void record(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
   for (const Tensor& x : in)
     if (x.defined()) refresh_view_edge(x);
   Ref<OpNode> node = make_ref<OpNode>(row, in, out, attrs);
   const GradState* written = find_grad_state(out[0]);
-  const bool through_view =
-      written && written->view_base.defined();  // only an in-place write finds its result already placed
+  // Before recording, only the output of an in-place write can be a view.
+  const bool through_view = written && written->view_base.defined();
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!is_floating(out[i].dtype())) continue;
     if (through_view)
@@ -33,14 +34,14 @@ void record(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
 
 namespace {
 
-/** A tensor's place in the graph. Putting it back needs no memory. */
-struct Place {
+/** A tensor's position in the graph. restore() does not allocate memory. */
+struct GraphPosition {
   Tensor tensor;
   Ref<Node> grad_fn = {};
   std::uint32_t output = 0, view_version = 0;
   bool requires_grad = false;
 
-  explicit Place(const Tensor& x) : tensor(x) {
+  explicit GraphPosition(const Tensor& x) : tensor(x) {
     if (!x.defined()) return;
     requires_grad = x.requires_grad();
     const GradState& state = grad_state(x);
@@ -49,7 +50,7 @@ struct Place {
     view_version = state.view_version;
   }
 
-  void put_back() {
+  void restore() {
     if (!tensor.defined()) return;
     tensor.impl()->requires_grad = requires_grad;
     GradState& state = *find_grad_state(tensor);
@@ -61,45 +62,44 @@ struct Place {
 
 }  // namespace
 
-void recorded_write(const OpRow& row, Inputs in, Tensor& self, const void* attrs, void (*write)(void* data),
-                    void* data) {
-  Place own(self), base(grad_state(self).view_base);
+void recorded_write(const OpInfo& row, Inputs in, Tensor& self, const void* attrs,
+                    void (*write)(void* data), void* data) {
+  GraphPosition own(self), base(grad_state(self).view_base);
   Storage& storage = *self.impl()->storage;
-  storage.bump_version();  // what is kept of the result is of the version to come
+  storage.bump_version();  // saved results have the version after the write
   try {
     record(row, in, {&self, 1}, attrs);
     write(data);
   } catch (...) {
-    own.put_back();
-    base.put_back();
+    own.restore();
+    base.restore();
     storage.take_back_version();
     throw;
   }
 }
 
-Tensor begin_in_place(const OpRow& row, const Tensor& self) {
+Tensor begin_in_place(const OpInfo& row, const Tensor& self) {
   const std::string op = str(row.traits.name, "_");
   const GradState* state = find_grad_state(self);
   const bool is_view = state && state->view_base.defined();
   if (self.requires_grad() && self.is_leaf())
     fail<StateError>(
-        op, {.what = "a leaf that requires a gradient cannot be overwritten while gradients are recorded",
-             .got = str(self),
-             .hint = "use NoGrad, or the out-of-place form"});
-  if (is_view && state->view_base.requires_grad() && state->view_base.is_leaf())
-    fail<StateError>(
         op,
         {.what =
-             "a view of a leaf that requires a gradient cannot be overwritten while gradients are recorded",
+             "a leaf that requires a gradient cannot be overwritten while gradients are recorded",
          .got = str(self),
          .hint = "use NoGrad, or the out-of-place form"});
+  if (is_view && state->view_base.requires_grad() && state->view_base.is_leaf())
+    fail<StateError>(op, {.what = "a view of a leaf that requires a gradient cannot be overwritten "
+                                  "while gradients are recorded",
+                          .got = str(self),
+                          .hint = "use NoGrad, or the out-of-place form"});
   refresh_view_edge(self);
   Tensor before = alias(self, self.shape(), self.strides(), self.impl()->offset);
   bool saved = false;
   for (const Needs needs : row.traits.needs) saved = saved || needs.has(input(0));
   if (saved) {
-    const NoGrad no_grad;
-    const CastScope no_casts(nullptr);
+    const NoGradNoCasts plain_ops;
     before = self.clone();
   }
   before.impl()->is_scalar = self.impl()->is_scalar;

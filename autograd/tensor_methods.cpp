@@ -1,5 +1,5 @@
-// The methods of Tensor that are about derivatives.
-#include "../tensor/text.h"
+// The methods of Tensor that concern derivatives.
+#include "../tensor/text/text.h"
 #include "engine.h"
 #include "grad_mode.h"
 #include "leaf_lock.h"
@@ -21,10 +21,10 @@ const Tensor& Tensor::requires_grad_(bool on) const {
                                         .expected = "a tensor that no operation made",
                                         .hint = "use x.detach()"});
   if (on && !is_floating(dtype()))
-    fail<DtypeError>(
-        "requires_grad_",
-        {.what = "only floating tensors have gradients", .got = str(*this), .expected = "a floating dtype"});
-  // Made here, by one thread: recording and going backward, which several may do, find it.
+    fail<DtypeError>("requires_grad_", {.what = "only floating tensors have gradients",
+                                        .got = str(*this),
+                                        .expected = "a floating dtype"});
+  // The lock is made here, on one thread, before several threads record ops and go backward.
   if (on && is_leaf()) make_lock(grad_state(*this));
   self().requires_grad = on;
   return *this;
@@ -44,8 +44,8 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& grad) const {
   if (grad.defined() && !(grad.shape() == shape()))
-    fail<ShapeError>("set_grad",
-                     {.what = "a gradient has the shape of its tensor", .got = str(grad, " for ", *this)});
+    fail<ShapeError>("set_grad", {.what = "a gradient has the shape of its tensor",
+                                  .got = str(grad, " for ", *this)});
   if (grad.defined() && grad.dtype() != dtype())
     fail<DtypeError>("set_grad", {.what = "a gradient has the dtype of its tensor",
                                   .got = str(grad, " for ", *this),
@@ -66,7 +66,7 @@ const Tensor& Tensor::retain_grad() const {
                                      .got = str(*this),
                                      .expected = "the result of recorded operations",
                                      .hint = "set requires_grad_() on a leaf it depends on"});
-  if (is_leaf()) return *this;  // keeps it anyway
+  if (is_leaf()) return *this;  // leaves always keep their gradient
   GradState& state = grad_state(*this);
   if (state.retained) return *this;
   state.retained = std::make_shared<Tensor>();

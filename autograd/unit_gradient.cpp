@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "../tensor/capture.h"
-#include "../tensor/queue_order.h"
+#include "../tensor/device/capture.h"
+#include "../tensor/device/queue_order.h"
 #include "grad_mode.h"
 #include "ops/create.h"
 
@@ -11,35 +11,35 @@ namespace mezzo {
 
 namespace {
 
-/** One for each queue that has asked: a queue's work comes behind its own writing of it. */
-struct Known {
+/** A shared 1 of one queue. Work on that queue is ordered after the write of the 1. */
+struct CachedOne {
   Tensor one;
-  Queue queue;
+  DeviceQueue queue;
 };
 
-/** Those of one thread, which take their memory with them when it ends. */
-std::vector<Known>& known() {
-  static thread_local std::vector<Known> all;
+/** Returns the cache of this thread, which is freed when the thread ends. */
+std::vector<CachedOne>& cache() {
+  static thread_local std::vector<CachedOne> all;
   return all;
 }
 
 }  // namespace
 
 Tensor unit_gradient(const Shape& shape, DType dtype, Device device) {
-  const Queue queue = current_queue(device);
-  for (const Known& k : known())
-    if (k.queue == queue && k.one.dtype() == dtype && k.one.device() == device)
-      return shape.rank() == 0 ? k.one : k.one.view(shape);
+  const DeviceQueue queue = current_queue(device);
+  for (const CachedOne& c : cache())
+    if (c.queue == queue && c.one.dtype() == dtype && c.one.device() == device)
+      return shape.rank() == 0 ? c.one : c.one.view(shape);
   const NoGrad no_grad;
   const Tensor one = full({}, 1, {.dtype = dtype, .device = device});
-  // What is made within a captured step is that step's, and empty until it runs.
-  if (!Capture::current()) known().push_back({one, queue});
+  // A tensor made during a capture belongs to the captured step and is not filled until it runs.
+  if (!Capture::current()) cache().push_back({one, queue});
   return shape.rank() == 0 ? one : one.view(shape);
 }
 
 bool is_unit_gradient(const Tensor& gradient) {
-  for (const Known& k : known())
-    if (gradient.raw_data() == k.one.raw_data() && gradient.device() == k.one.device()) return true;
+  for (const CachedOne& c : cache())
+    if (gradient.raw_data() == c.one.raw_data() && gradient.device() == c.one.device()) return true;
   return false;
 }
 

@@ -1,16 +1,15 @@
-// The 1 that a backward pass starts from: one per dtype, device and queue of a thread, made once, and known again by the rules that can do without a product by it.
-// Sees: tensor.
-// Read next: unit_gradient.cpp, engine.cpp (who starts from it), elementwise_rule.cpp (who knows it).
+// The gradient 1 that a backward pass starts from: one shared tensor per dtype, device and queue of
+// a thread. Backward functions recognise it and skip the multiplication by it.
 #pragma once
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** A one of that shape, which has one element. Nobody writes to it: it has owners besides its user. */
+/** Returns a shared read-only 1 of a shape that has one element. */
 Tensor unit_gradient(const Shape& shape, DType dtype, Device device);
 
-/** Whether a gradient is one of these. */
+/** Returns whether a gradient is such a shared 1. */
 bool is_unit_gradient(const Tensor& gradient);
 
 }  // namespace mezzo

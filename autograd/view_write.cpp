@@ -1,6 +1,6 @@
 #include "view_write.h"
 
-#include "../tensor/dispatch.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/ops/copy.h"
 #include "../tensor/ops/view.h"
 #include "op_node.h"
@@ -9,25 +9,28 @@ namespace mezzo {
 
 namespace {
 
-/** The view as an as_strided of its base. */
+/** Returns the attributes of the view as an as_strided of its base. */
 op::AsStrided::Attrs geometry_in(const Tensor& base, const Tensor& view) {
   return {view.shape(), view.strides(), view.impl()->offset - base.impl()->offset, base.strides()};
 }
 
-/** Gradient of a base after some of its elements were rewritten: those elements' gradient goes through the write, the others' to the old base. */
+/** The node of a base after a write through a view. The gradient of the written elements goes
+ *  through the write, that of the others to the old base. */
 class ViewWriteNode final : public Node {
  public:
   ViewWriteNode(const Tensor& base, const Tensor& view, Ref<Node> write)
       : geometry_(geometry_in(base, view)), write_(std::move(write)) {
-    // The write's first operand was the view; its gradient returns to the base as a whole.
+    // The write's first operand was the view. Its gradient goes to the base as a part of the
+    // base's gradient.
     follow(gradient_edge(base));
     for (std::size_t i = 1; i < write_->next().size(); ++i) follow(write_->next()[i]);
   }
 
   Grads apply(Grads gy) override {
     if (!gy[0].defined()) return Grads(next().size());
-    // Written in recorded ops, this write through a view among them: differentiable as often as the write itself.
-    // Row-major as the base is, for the view's strides are the base's.
+    // Uses recorded ops, an in-place write through a view among them, so that it is differentiable
+    // as often as the write itself. g is made row-major like the base, because the view's strides
+    // refer to the base.
     Tensor g = apply_with<op::Clone>({MemoryFormat::contiguous}, gy[0]);
     const Tensor under_view = apply_with<op::AsStrided>(geometry_, g);
     Grads through = write_->apply({under_view.clone()});
@@ -46,13 +49,13 @@ class ViewWriteNode final : public Node {
   Ref<Node> write_;
 };
 
-/** The view as a fresh as_strided of its base. */
+/** Makes the view's graph edge that of a new as_strided of its base. */
 void derive_edge_from_base(const Tensor& view, GradState& state) {
   const Tensor base = state.view_base;
   const op::AsStrided::Attrs attrs = geometry_in(base, view);
   Tensor in[] = {base};
   Tensor out[] = {view};
-  set_grad_fn(view, make_ref<OpNode>(row<op::AsStrided>, Inputs(in), Outputs(out), &attrs), 0);
+  set_grad_fn(view, make_ref<OpNode>(op_info<op::AsStrided>, Inputs(in), Outputs(out), &attrs), 0);
   state.view_version = view.version();
 }
 

@@ -1,16 +1,17 @@
-// In-place writes through views: the write becomes part of the base's graph, and every other view of the base finds it there.
-// Sees: node.h.
-// Read next: record.cpp.
+// In-place writes through views. A write becomes part of the graph of the base and of all its
+// views.
 #pragma once
 
 #include "node.h"
 
 namespace mezzo {
 
-/** If `view` is a recorded view whose storage was written since its edge was made, makes the edge anew from the base. */
+/** Derives the graph edge of a recorded view from its base again if the storage was written since
+ *  the edge was made. */
 void refresh_view_edge(const Tensor& view);
 
-/** `node` computed new values for the elements under `view`: puts it into the graph of the view's base. */
+/** Adds `node`, which computed new values for the elements of `view`, to the graph of the view's
+ *  base. */
 void write_through_view(const Tensor& view, const Ref<Node>& node);
 
 }  // namespace mezzo

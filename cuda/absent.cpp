@@ -1,6 +1,4 @@
-// Registration in a build without the GPU room: all rows keep their CPU kernel alone, and no device is known.
-// Sees: register.h.
-// Read next: meson.build, which decides what this room is built from.
+// Registration in a build without CUDA: no kernels and no devices.
 #include "register.h"
 
 namespace mezzo::gpu {

@@ -1,13 +1,14 @@
 #include "library_fallback.h"
 
-#include "../tensor/capture.h"
-#include "../tensor/log.h"
-#include "../tensor/text.h"
-#include "runtime.h"
+#include "../tensor/device/capture.h"
+#include "../tensor/text/log.h"
+#include "../tensor/text/text.h"
+#include "runtime/runtime.h"
 
 namespace mezzo::gpu {
 
-void report_failure(const char* library, const std::string& problem, const CudaError& error, bool& logged) {
+void report_failure(const char* library, const std::string& problem, const CudaError& error,
+                    bool& logged) {
   runtime::recover(library);
   if (!logged)
     log_text(Severity::warning, str(library, ": ", problem, " failed (", error.what(),
@@ -18,7 +19,8 @@ void report_failure(const char* library, const std::string& problem, const CudaE
 
 void report_refusal(const char* library, const std::string& problem, bool& logged) {
   if (!logged)
-    log_text(Severity::info, str(library, " has nothing for ", problem, "; Mezzo's own kernel takes over"));
+    log_text(Severity::info,
+             str(library, " does not support ", problem, "; Mezzo's own kernel takes over"));
   logged = true;
 }
 

@@ -1,29 +1,29 @@
-// What happens where a library fails: the next of its algorithms takes over, then the caller's own
-// kernel.
-// Sees: ../tensor/error.h.
-// Read next: library_fallback.cpp, blas.cpp and dnn.cpp (users).
+// Fallback after a library failure: its next algorithm, then Mezzo's own kernel.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "../tensor/error.h"
+#include "../tensor/core/error.h"
 
 namespace mezzo::gpu {
 
-/** Logs that a library failed on a problem, once where `logged` is kept. Errors: CudaError where
- *  the failure broke the device; CapturePostponed within a capture, which may not survive it. */
-void report_failure(const char* library, const std::string& problem, const CudaError& error, bool& logged);
-/** Logs that it has nothing for a problem, unless `logged`. */
+/** Logs that a library failed on a problem, unless `logged` is already set. Errors: CudaError where
+ *  the failure broke the device; CapturePostponed within a capture, which may have been
+ *  invalidated. */
+void report_failure(const char* library, const std::string& problem, const CudaError& error,
+                    bool& logged);
+/** Logs that the library does not support a problem, unless `logged` is already set. */
 void report_refusal(const char* library, const std::string& problem, bool& logged);
 
-/** The algorithms of a library for one problem: the first that runs serves all later calls. */
+/** The algorithms of a library for one problem. The first one that runs is used for all later
+ *  calls. */
 template <class Algorithm> class LibraryAlgorithms {
  public:
-  /** Runs one. False where the library has none that works: nothing was done then that counts.
-   *  find(first) gives an optional Algorithm: the next one at index `first` or behind, with its
-   *  index. start(algorithm) puts the work into the stream. What either throws as CudaError is
-   *  a failure of the library, and text() names the problem. Errors: as report_failure. */
+  /** Runs an algorithm. Returns false if none works; the results are then still to be computed.
+   *  find(first) returns an optional Algorithm with its index: the first one at index `first` or
+   *  later. start(algorithm) enqueues the work. A CudaError from either counts as a failure of the
+   *  library, and text() describes the problem for the log. Errors: those of report_failure. */
   template <class Find, class Start, class Text>
   bool run(const char* library, const Find& find, const Start& start, const Text& text) {
     while (next_ < kMost) {
@@ -43,13 +43,13 @@ template <class Algorithm> class LibraryAlgorithms {
     return false;
   }
 
-  /** The algorithm in use. */
+  /** Returns the algorithm in use, if one has been chosen. */
   const std::optional<Algorithm>& chosen() const { return chosen_; }
-  /** Looks for one again, where one is in use. */
+  /** Discards the algorithm in use, so that run() chooses again. */
   void choose_again() { chosen_.reset(); }
 
  private:
-  static constexpr int kMost = 16;  // that are looked at
+  static constexpr int kMost = 16;  // algorithms that are tried
 
   std::optional<Algorithm> chosen_;
   int next_ = 0;

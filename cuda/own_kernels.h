@@ -1,14 +1,12 @@
-// OwnKernels: a scope without cuBLASLt and cuDNN.
-// Sees: ../tensor/macros.h; parsed by nvcc too.
-// Read next: product.cpp, kernels/conv.cu (who ask), ../tests/gpu/smoke/run_row.cpp (a user).
+// OwnKernels: a scope that disables cuBLASLt and cuDNN. Parsed by g++ and by nvcc.
 #pragma once
 
-#include "../tensor/macros.h"
+#include "../tensor/core/macros.h"
 
 namespace mezzo::gpu {
 
-/** While it lives, the ops of this thread use the kernels of this room alone; programs that compare these with the
- *  libraries need it. Scopes nest. */
+/** Scope in which the ops of this thread use Mezzo's own kernels only, for comparisons with the
+ *  libraries. Scopes nest. */
 class MZ_API OwnKernels {
  public:
   OwnKernels();
@@ -16,7 +14,7 @@ class MZ_API OwnKernels {
   OwnKernels(const OwnKernels&) = delete;
   OwnKernels& operator=(const OwnKernels&) = delete;
 
-  /** Whether this thread is in such a scope. */
+  /** Returns true if this thread is in such a scope. */
   static bool active();
 
  private:

@@ -6,7 +6,7 @@
 #include "../autograd/ops/selection.h"
 #include "../autograd/ops/softmax.h"
 #include "../tensor/ops/require.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "arguments.h"
 
 namespace mezzo::nn {
@@ -30,12 +30,16 @@ MZ_ACTIVATION(Tanhshrink, tanhshrink)
 namespace {
 
 std::string text_of(const EluOptions& o) { return str("alpha ", o.alpha); }
-std::string text_of(const GeluOptions& o) { return o.approximate == GeluApproximation::tanh ? "tanh" : ""; }
+std::string text_of(const GeluOptions& o) {
+  return o.approximate == GeluApproximation::tanh ? "tanh" : "";
+}
 std::string text_of(const GluOptions& o) { return str("dim ", o.dim); }
 std::string text_of(const HardtanhOptions& o) { return str(o.min, ", ", o.max); }
 std::string text_of(const LeakyReluOptions& o) { return str("slope ", o.negative_slope); }
 std::string text_of(const ShrinkOptions& o) { return str("lambda ", o.lambda); }
-std::string text_of(const SoftplusOptions& o) { return str("beta ", o.beta, ", threshold ", o.threshold); }
+std::string text_of(const SoftplusOptions& o) {
+  return str("beta ", o.beta, ", threshold ", o.threshold);
+}
 
 }  // namespace
 
@@ -88,7 +92,7 @@ Tensor RReLU::forward(const Tensor& x) const {
 Tensor Softmax2d::forward(const Tensor& x) const {
   require_defined("Softmax2d", x);
   if (x.dim() != 3 && x.dim() != 4)
-    fail<ShapeError>("Softmax2d", {.what = "the input is no image or batch of images",
+    fail<ShapeError>("Softmax2d", {.what = "expected an image or a batch of images",
                                    .got = str(x),
                                    .expected = "[N, C, H, W] or [C, H, W]"});
   return softmax(x, -3);

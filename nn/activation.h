@@ -1,6 +1,5 @@
-// Activation functions as layers, for Sequential; elsewhere call the functions.
-// Sees: model.h.
-// Read next: ../autograd/ops/activation.h, ../autograd/ops/softmax.h (formulas, gradients, errors).
+// Layers that call the activation functions. See also: autograd/ops/activation.h and
+// autograd/ops/softmax.h (formulas, gradients, errors).
 #pragma once
 
 #include "../autograd/ops/activation.h"
@@ -8,7 +7,7 @@
 
 namespace mezzo::nn {
 
-// nn::ReLU{} calls relu(x).
+// Activations without options: nn::ReLU{} calls relu(x).
 #define MZ_ACTIVATION(Layer)                 \
   class MZ_API Layer : public Model<Layer> { \
    public:                                   \
@@ -28,7 +27,8 @@ MZ_ACTIVATION(Tanh)
 MZ_ACTIVATION(Tanhshrink)
 #undef MZ_ACTIVATION
 
-// The function's options are the layer's: nn::LeakyReLU{{.negative_slope = 0.2}} calls leaky_relu(x, {.negative_slope = 0.2}).
+// Activations with options: nn::LeakyReLU{{.negative_slope = 0.2}} calls
+// leaky_relu(x, {.negative_slope = 0.2}).
 #define MZ_ACTIVATION(Layer, Options)            \
   class MZ_API Layer : public Model<Layer> {     \
    public:                                       \
@@ -49,7 +49,7 @@ MZ_ACTIVATION(Softplus, SoftplusOptions)
 MZ_ACTIVATION(Softshrink, ShrinkOptions)
 #undef MZ_ACTIVATION
 
-// nn::Softmax{1} calls softmax(x, 1).
+// Activations over one dimension: nn::Softmax{1} calls softmax(x, 1).
 #define MZ_ACTIVATION(Layer)                 \
   class MZ_API Layer : public Model<Layer> { \
    public:                                   \
@@ -65,12 +65,14 @@ MZ_ACTIVATION(Softmin)
 #undef MZ_ACTIVATION
 
 struct PReluOptions {
-  std::int64_t num_parameters = 1;  // one slope for all channels, or as many as there are channels
-  double init = 0.25;
+  std::int64_t num_parameters = 1;  // 1 (one slope for all channels) or the number of channels
+  double init = 0.25;               // initial slope
 };
 
-/** x > 0 ? x : weight * x with trained slopes. Parameters: weight [num_parameters], all `init`.   Precision: low.
- *  Errors: ValueError for num_parameters below 1; when called: as prelu(). */
+/** Computes x > 0 ? x : weight * x with trained slopes.
+ *  Parameters: weight [num_parameters], filled with `init`.
+ *  Precision: low.
+ *  Errors: ValueError for num_parameters below 1; calls throw as prelu() does. */
 class MZ_API PReLU : public Model<PReLU> {
  public:
   explicit PReLU(const PReluOptions& options = {});
@@ -83,12 +85,16 @@ class MZ_API PReLU : public Model<PReLU> {
 };
 
 struct RReluOptions {
-  double lower = 1.0 / 8, upper = 1.0 / 3;
+  double lower = 1.0 / 8, upper = 1.0 / 3;  // bounds of the random slope
 };
 
-/** x >= 0 ? x : a * x, where a is drawn from U(lower, upper) for each element while training, and is their mean otherwise.
- *  Precision: follows the input.   Gradient: 1 or a.   Errors: ValueError unless lower <= upper.
- *  Source: Xu et al., Empirical evaluation of rectified activations in convolutional network (2015). */
+/** Computes x >= 0 ? x : a * x. In training mode, a is drawn from U(lower, upper) for each
+ *  element; in evaluation mode, a is (lower + upper) / 2.
+ *  Precision: follows the input.
+ *  Gradient: 1 or a.
+ *  Errors: ValueError unless lower <= upper.
+ *  Source: Xu et al., Empirical evaluation of rectified activations in convolutional network
+ *  (2015). */
 class MZ_API RReLU : public Model<RReLU> {
  public:
   explicit RReLU(const RReluOptions& options = {});
@@ -98,13 +104,16 @@ class MZ_API RReLU : public Model<RReLU> {
   RReluOptions options_;
 };
 
-/** softmax over the channels of each pixel. Shape: [N,C,H,W] or [C,H,W], kept.   Precision: full.   Errors: ShapeError. */
+/** Applies softmax over the channels of each pixel.
+ *  Shape: [N,C,H,W] or [C,H,W]; the result has the same shape.
+ *  Precision: f32.
+ *  Errors: ShapeError for any other rank. */
 class MZ_API Softmax2d : public Model<Softmax2d> {
  public:
   Tensor forward(const Tensor& x) const;
 };
 
-/** x > threshold ? x : value. */
+/** Computes x > threshold ? x : value. */
 class MZ_API Threshold : public Model<Threshold> {
  public:
   Threshold(double threshold, double value);

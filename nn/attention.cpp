@@ -5,7 +5,7 @@
 
 #include "../autograd/ops.h"
 #include "../tensor/ops/require.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "arguments.h"
 #include "init.h"
 
@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kName = "MultiheadAttention";
 
-/** The masks of a call as the scores [N, heads, L, S] take them: at most one of the two is defined. */
+/** The combined masks of a call, broadcastable to the scores [N, heads, L, S]. At most one of the
+ *  two tensors is defined. */
 struct ScoreMask {
   Tensor allowed;  // bool
   Tensor added;    // floating
@@ -36,16 +37,17 @@ void require_mask(const char* what, const Tensor& mask, const std::vector<Shape>
     if (mask.shape() == shape) return;
     expected += (expected.empty() ? "" : " or ") + str(shape);
   }
-  fail<ShapeError>(kName, {.what = str(what, " does not fit"), .got = str(mask), .expected = expected});
+  fail<ShapeError>(kName,
+                   {.what = str(what, " does not fit"), .got = str(mask), .expected = expected});
 }
 
-/** 0 where allowed, -inf elsewhere. */
+/** Returns a mask to be added to scores: 0 where allowed, -inf elsewhere. */
 Tensor as_added(const Tensor& allowed, DType dtype) {
   const Tensor zeros = mezzo::zeros(allowed.shape(), {.dtype = dtype, .device = allowed.device()});
   return masked_fill(zeros, logical_not(allowed), -std::numeric_limits<double>::infinity());
 }
 
-/** What may be seen under both. */
+/** Combines `mask` into `all`. */
 void restrict_by(ScoreMask& all, const Tensor& mask, DType dtype) {
   if (is_floating(mask.dtype())) {
     const Tensor added = mask.to(dtype);
@@ -62,15 +64,18 @@ void restrict_by(ScoreMask& all, const Tensor& mask, DType dtype) {
   }
 }
 
-/** `triangle`: write the causal mask out even where it is the only one. */
-ScoreMask mask_of(const AttentionCall& call, const ScoreSizes& s, DType dtype, Device device, bool triangle) {
+/** Returns the combined masks of a call. `triangle` materialises the causal mask even if it is the
+ *  only one. */
+ScoreMask mask_of(const AttentionCall& call, const ScoreSizes& s, DType dtype, Device device,
+                  bool triangle) {
   ScoreMask all;
   if (call.attn_mask.defined()) {
     const Shape single{s.queries, s.keys}, each{s.batch * s.heads, s.queries, s.keys};
     require_mask("attn_mask", call.attn_mask, {single, each});
     restrict_by(all,
-                call.attn_mask.dim() == 2 ? call.attn_mask
-                                          : call.attn_mask.view({s.batch, s.heads, s.queries, s.keys}),
+                call.attn_mask.dim() == 2
+                    ? call.attn_mask
+                    : call.attn_mask.view({s.batch, s.heads, s.queries, s.keys}),
                 dtype);
   }
   if (call.key_padding_mask.defined()) {
@@ -79,19 +84,20 @@ ScoreMask mask_of(const AttentionCall& call, const ScoreSizes& s, DType dtype, D
     restrict_by(all, call.key_padding_mask.view({s.batch, 1, 1, s.keys}), dtype);
   }
   if (call.is_causal && (triangle || !all.empty())) {
-    const Tensor ones = mezzo::ones({s.queries, s.keys}, {.dtype = DType::boolean, .device = device});
+    const Tensor ones =
+        mezzo::ones({s.queries, s.keys}, {.dtype = DType::boolean, .device = device});
     restrict_by(all, triu(ones, 1), dtype);
   }
   return all;
 }
 
-/** The mask with `count` more keys that every query sees. */
+/** Extends the mask by `count` keys that every query attends to. */
 void append_seen_keys(ScoreMask& mask, std::int64_t count) {
   for (Tensor* x : {&mask.allowed, &mask.added})
     if (x->defined()) *x = pad(*x, {0, count}, {.value = x == &mask.allowed ? 1.0 : 0.0});
 }
 
-/** softmax(q k^T / sqrt(d) + mask), 0 for what may not be seen, whole rows included. */
+/** Returns softmax(q k^T / sqrt(d) + mask), with 0 for masked keys, also in fully masked rows. */
 Tensor explicit_weights(const Tensor& q, const Tensor& k, const ScoreMask& mask) {
   constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
   const double scale = 1 / std::sqrt(static_cast<double>(q.shape().back()));
@@ -105,7 +111,7 @@ Tensor explicit_weights(const Tensor& q, const Tensor& k, const ScoreMask& mask)
 
 }  // namespace
 
-/** Queries, keys and values behind their projections, [L, N, E] or [N, L, E]. */
+/** Projected queries, keys and values, [L, N, E] or [N, L, E]. */
 struct MultiheadAttention::Projected {
   Tensor q, k, v;
 };
@@ -145,25 +151,31 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
     bias_v_ = init::xavier_normal_(add_parameter("bias_v", empty({1, 1, embed_dim})));
   }
   add("out_proj", out_proj_);
-  set_summary(str(embed_dim, ", ", num_heads, options.dropout == 0 ? "" : str(", dropout ", options.dropout),
+  set_summary(str(embed_dim, ", ", num_heads,
+                  options.dropout == 0 ? "" : str(", dropout ", options.dropout),
                   options.batch_first ? ", batch_first" : ""));
 }
 
-void MultiheadAttention::check_inputs(const Tensor& query, const Tensor& key, const Tensor& value) const {
+void MultiheadAttention::check_inputs(const Tensor& query, const Tensor& key,
+                                      const Tensor& value) const {
   for (const Tensor* x : {&query, &key, &value}) require_defined(kName, *x);
   const std::string got = str("query ", str(query), ", key ", str(key), ", value ", str(value));
   const int rank = query.dim();
   if ((rank != 2 && rank != 3) || key.dim() != rank || value.dim() != rank)
-    fail<ShapeError>(kName, {.what = "query, key and value have two or three dimensions, alike", .got = got});
-  if (query.size(-1) != embed_dim_ || key.size(-1) != options_.kdim || value.size(-1) != options_.vdim)
-    fail<ShapeError>(kName, {.what = "features do not fit",
-                             .got = got,
-                             .expected = str(embed_dim_, ", ", options_.kdim, " and ", options_.vdim)});
+    fail<ShapeError>(kName,
+                     {.what = "query, key and value need 2 dimensions each or 3 each", .got = got});
+  if (query.size(-1) != embed_dim_ || key.size(-1) != options_.kdim ||
+      value.size(-1) != options_.vdim)
+    fail<ShapeError>(kName,
+                     {.what = "wrong number of features",
+                      .got = got,
+                      .expected = str(embed_dim_, ", ", options_.kdim, " and ", options_.vdim)});
   const int batch_dim = options_.batch_first ? 0 : 1, step_dim = rank == 2 ? 0 : 1 - batch_dim;
   const bool same_batch = rank == 2 || (query.size(batch_dim) == key.size(batch_dim) &&
                                         query.size(batch_dim) == value.size(batch_dim));
   if (!same_batch || key.size(step_dim) != value.size(step_dim))
-    fail<ShapeError>(kName, {.what = "batches, or keys and values, differ in number", .got = got});
+    fail<ShapeError>(kName,
+                     {.what = "batch sizes, or numbers of keys and values, differ", .got = got});
 }
 
 MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, const Tensor& key,
@@ -176,10 +188,11 @@ MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, c
     return {linear(query, q_proj_weight_, rows(in_proj_bias_, 0, 1)),
             linear(key, k_proj_weight_, rows(in_proj_bias_, 1, 1)),
             linear(value, v_proj_weight_, rows(in_proj_bias_, 2, 1))};
-  // One product for what is projected from the same tensor.
+  // Projections of the same tensor share one matrix product.
   const auto projected = [&](const Tensor& x, std::int64_t first, std::int64_t count) {
     if (count == 3) return linear(x, in_proj_weight_, in_proj_bias_).chunk(3, -1);
-    return linear(x, rows(in_proj_weight_, first, count), rows(in_proj_bias_, first, count)).chunk(count, -1);
+    return linear(x, rows(in_proj_weight_, first, count), rows(in_proj_bias_, first, count))
+        .chunk(count, -1);
   };
   if (query.is_same(key) && key.is_same(value)) {
     const std::vector<Tensor> all = projected(query, 0, 3);
@@ -206,26 +219,26 @@ void MultiheadAttention::append_extra_keys(Projected& p) const {
   }
 }
 
-/** [L, N, E] or [N, L, E] as [N, heads, L, E / heads]. */
+/** Returns a view of [L, N, E] or [N, L, E] as [N, heads, L, E / heads]. */
 Tensor MultiheadAttention::heads_of(const Tensor& x) const {
   const Tensor split = x.unflatten(-1, {num_heads_, embed_dim_ / num_heads_});
   return options_.batch_first ? split.permute({0, 2, 1, 3}) : split.permute({1, 2, 0, 3});
 }
 
-AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                            const AttentionCall& call) const {
+AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key,
+                                            const Tensor& value, const AttentionCall& call) const {
   check_inputs(query, key, value);
   const int batch_dim = options_.batch_first ? 0 : 1;
   const bool batched = query.dim() == 3;
   const auto with_batch = [&](const Tensor& x) { return batched ? x : x.unsqueeze(batch_dim); };
   Projected p = project(query, key, value);
   p = {with_batch(p.q), with_batch(p.k), with_batch(p.v)};
-  const ScoreSizes sizes{p.q.size(batch_dim), num_heads_, p.q.size(1 - batch_dim), p.k.size(1 - batch_dim),
-                         batched};
+  const ScoreSizes sizes{p.q.size(batch_dim), num_heads_, p.q.size(1 - batch_dim),
+                         p.k.size(1 - batch_dim), batched};
   const std::int64_t extra = (bias_k_.defined() ? 1 : 0) + (options_.add_zero_attn ? 1 : 0);
-  // The fused op knows a triangle that reaches the last key; extra keys stand behind it.
-  ScoreMask mask =
-      mask_of(call, sizes, p.q.dtype(), query.device(), /*triangle=*/call.need_weights || extra > 0);
+  // The causal mask of the fused op covers all keys, so it cannot be used with extra keys.
+  ScoreMask mask = mask_of(call, sizes, p.q.dtype(), query.device(),
+                           /*triangle=*/call.need_weights || extra > 0);
   if (extra > 0) {
     append_extra_keys(p);
     append_seen_keys(mask, extra);
@@ -240,7 +253,8 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
                                           .dropout_p = dropout_p,
                                           .is_causal = call.is_causal && mask.empty()});
   } else {
-    result.weights = dropout(explicit_weights(q, k, mask), {.p = dropout_p, .training = training()});
+    result.weights =
+        dropout(explicit_weights(q, k, mask), {.p = dropout_p, .training = training()});
     found = matmul(result.weights, v);
     if (call.average_attn_weights) result.weights = mean(result.weights, 1);
     if (!batched) result.weights = result.weights.squeeze(0);

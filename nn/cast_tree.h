@@ -1,6 +1,5 @@
-// map_tensors(): applies a function to every tensor inside a value: containers, tuples, optionals, variants, structs, however nested.
-// Sees: tensor.
-// Read next: model.h (its first user).
+// map_tensors(): applies a function to every tensor inside nested containers, tuples, optionals,
+// variants and structs.
 #pragma once
 
 #include <concepts>
@@ -13,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo::nn {
 
-/** Converts itself as a tensor does: `T to(DType) const`. */
+/** A type that has a conversion like a tensor's: `T to(DType) const`. */
 template <class T>
 concept SelfConverting = requires(const T& v) {
   { v.to(DType::f32) } -> std::same_as<T>;
@@ -25,16 +24,16 @@ concept SelfConverting = requires(const T& v) {
 
 namespace detail {
 
-/** f takes a T as a whole and gives a T back: a tensor, or another type that f has an overload for. */
+/** A type that f maps to itself: a tensor, or another type that f has an overload for. */
 template <class T, class F>
-concept TakenWhole = requires(const T& v, const F& f) {
+concept MappedBy = requires(const T& v, const F& f) {
   { f(v) } -> std::same_as<T>;
 };
 
-/** Never looked into. */
+/** A type that map_tensors leaves unchanged. */
 template <class T>
-concept Atom = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> || std::is_array_v<T> ||
-    std::convertible_to<const T&, std::string_view>;
+concept Atom = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
+    std::is_array_v<T> || std::convertible_to<const T&, std::string_view>;
 
 template <class T>
 concept Iterable = requires(T& v) {
@@ -44,11 +43,12 @@ concept Iterable = requires(T& v) {
 
 template <class T> using ElementRef = decltype(*std::declval<T&>().begin());
 
-/** Not a container of itself, as a file path is. */
+/** A container whose elements have another type; excludes file paths, which iterate over paths. */
 template <class T>
 concept Range = Iterable<T> && !std::same_as<std::remove_cvref_t<ElementRef<T>>, T>;
 
-/** Owns elements that can be assigned: vector, array, list, deque; not a span, whose elements belong to someone else. */
+/** A container that owns assignable elements: vector, array, list, deque. Excludes span, which
+ *  does not own its elements. */
 template <class T>
 concept Sequence = Range<T> && Iterable<const T> && std::is_lvalue_reference_v<ElementRef<T>> &&
                    !std::is_const_v<std::remove_reference_t<ElementRef<T>>> &&
@@ -60,9 +60,10 @@ concept MapLike = Range<T> && requires {
   typename T::mapped_type;
 };
 
-/** Elements cannot be assigned, only put in: set. */
+/** A container whose elements can be inserted but not assigned, such as set. */
 template <class T>
-concept SetLike = Range<T> && !MapLike<T> && requires(T & v, const std::remove_cvref_t<ElementRef<T>>& e) {
+concept SetLike =
+    Range<T> && !MapLike<T> && requires(T & v, const std::remove_cvref_t<ElementRef<T>>& e) {
   typename T::key_type;
   v.clear();
   v.insert(v.end(), e);
@@ -78,7 +79,8 @@ template <class T> inline constexpr bool kIsOptional<std::optional<T>> = true;
 template <class T> inline constexpr bool kIsVariant = false;
 template <class... Ts> inline constexpr bool kIsVariant<std::variant<Ts...>> = true;
 
-/** A struct whose author named its members: `auto fields(Output& o) { return std::tie(o.logits, o.hidden); }` beside it. */
+/** A struct whose members a free function lists:
+ *  `auto fields(Output& o) { return std::tie(o.logits, o.hidden); }`. */
 template <class T>
 concept HasFields = requires(T& v) {
   { fields(v) } -> TupleLike;
@@ -86,7 +88,8 @@ concept HasFields = requires(T& v) {
 
 template <class T, class F> constexpr bool may_hold_tensors();
 
-template <class Tuple, class F, std::size_t... I> constexpr bool any_may_hold(std::index_sequence<I...>) {
+template <class Tuple, class F, std::size_t... I>
+constexpr bool any_may_hold(std::index_sequence<I...>) {
   return (may_hold_tensors<std::remove_cvref_t<std::tuple_element_t<I, Tuple>>, F>() || ...);
 }
 
@@ -95,14 +98,15 @@ constexpr bool any_alternative_may_hold(std::index_sequence<I...>) {
   return (may_hold_tensors<std::variant_alternative_t<I, Variant>, F>() || ...);
 }
 
-/** Whether map_tensors can find something for f in a T. */
+/** Returns true if a T may contain a value that f maps. */
 template <class T, class F> constexpr bool may_hold_tensors() {
-  if constexpr (TakenWhole<T, F>)
+  if constexpr (MappedBy<T, F>)
     return true;
   else if constexpr (Atom<T>)
     return false;
   else if constexpr (MapLike<T>)
-    return may_hold_tensors<typename T::key_type, F>() || may_hold_tensors<typename T::mapped_type, F>();
+    return may_hold_tensors<typename T::key_type, F>() ||
+           may_hold_tensors<typename T::mapped_type, F>();
   else if constexpr (Range<T>)
     return may_hold_tensors<std::remove_cvref_t<ElementRef<T>>, F>();
   else if constexpr (TupleLike<T>)
@@ -115,9 +119,12 @@ template <class T, class F> constexpr bool may_hold_tensors() {
     return HasFields<T>;
 }
 
-/** What map_tensors gives back for a T: the same type, or one that owns its elements where T refers to another's. */
+/** The type that map_tensors returns for a T: T itself, or a type that owns its elements if T is
+ *  a view or holds references. */
 template <class T> struct Owning { using type = T; };
-template <class T> struct Owning<std::span<T>> { using type = std::vector<std::remove_const_t<T>>; };
+template <class T> struct Owning<std::span<T>> {
+  using type = std::vector<std::remove_const_t<T>>;
+};
 template <class... Ts> struct Owning<std::tuple<Ts...>> {
   using type = std::tuple<std::remove_cvref_t<Ts>...>;
 };
@@ -160,11 +167,11 @@ template <class T, class F> void map_set(T& v, const F& f) {
   v = std::move(out);
 }
 
-/** The first rule that fits decides (AMP.md 4.2). */
+/** Applies f inside v. The first matching rule applies. */
 template <class T, class F> void map_in_place(T& v, const F& f) {
   if constexpr (std::is_const_v<T> || !may_hold_tensors<T, F>())
     return;
-  else if constexpr (TakenWhole<T, F>)
+  else if constexpr (MappedBy<T, F>)
     v = f(std::as_const(v));
   else if constexpr (MapLike<T>)
     map_keyed(v, f);
@@ -173,7 +180,7 @@ template <class T, class F> void map_in_place(T& v, const F& f) {
   else if constexpr (SetLike<T>)
     map_set(v, f);
   else if constexpr (Range<T>)
-    return;  // a view: its elements are not ours to change
+    return;  // a view: it does not own its elements
   else if constexpr (TupleLike<T>)
     std::apply([&](auto&... element) { (map_in_place(element, f), ...); }, v);
   else if constexpr (kIsOptional<T>)
@@ -186,21 +193,28 @@ template <class T, class F> void map_in_place(T& v, const F& f) {
 
 }  // namespace detail
 
-/** Whether a T can hold tensors, or anything else that f takes whole: decided by its type alone. */
+/** True if a T can hold tensors or other values that f maps. Depends on the type only. */
 template <class T, class F>
 inline constexpr bool kMayHoldTensors = detail::may_hold_tensors<std::remove_cvref_t<T>, F>();
 
-/** A copy of `value` in which every tensor x is f(x). The first rule that fits decides: what f takes whole (tensors; other types by its own
- *  overloads); strings, numbers, pointers and arrays stay; the values of maps, and keys that hold tensors; the elements of vectors, lists,
- *  arrays and other containers; tuples, pairs, optionals, variants; structs whose members a free function `fields` beside them lists; anything
- *  else stays. The type is kept, but a span becomes a vector and a tuple of references a tuple of values. */
+/** Returns a copy of `value` in which every tensor x is replaced by f(x). The first matching rule
+ *  applies:
+ *  - types that f accepts (tensors, and other types that f has overloads for): f is applied;
+ *  - strings, numbers, pointers and C arrays: unchanged;
+ *  - maps: the values are mapped, and the keys if they can hold tensors;
+ *  - vectors, lists, arrays and other containers: the elements are mapped;
+ *  - tuples, pairs, optionals, variants: the contents are mapped;
+ *  - structs with a free function `fields` that lists their members: the members are mapped;
+ *  - anything else: unchanged.
+ *  The result has the same type, except that a span becomes a vector and a tuple of references
+ *  becomes a tuple of values. */
 template <class T, class F> auto map_tensors(const T& value, const F& f) {
   auto out = detail::owned(value);
   detail::map_in_place(out, f);
   return out;
 }
 
-/** An argument on its way to a call: mapped if it can hold tensors, else passed on as it is. */
+/** Returns the mapped copy of a call's argument if it can hold tensors; otherwise forwards it. */
 template <class Arg, class F> decltype(auto) map_argument(Arg&& arg, const F& f) {
   if constexpr (kMayHoldTensors<Arg, F>)
     return map_tensors(std::as_const(arg), f);

@@ -8,7 +8,8 @@ namespace mezzo::nn {
 
 namespace {
 
-void check_channels(const std::string& layer, std::int64_t in, std::int64_t out, std::int64_t groups) {
+void check_channels(const std::string& layer, std::int64_t in, std::int64_t out,
+                    std::int64_t groups) {
   detail::require_at_least(1, layer, "in_channels", in);
   detail::require_at_least(1, layer, "out_channels", out);
   detail::require_at_least(1, layer, "groups", groups);
@@ -18,7 +19,7 @@ void check_channels(const std::string& layer, std::int64_t in, std::int64_t out,
                              .expected = "a divisor of both"});
 }
 
-/** [first, second, kernel...] */
+/** Returns the shape [first, second, kernel...]. */
 Shape weight_shape(const std::string& layer, int dims, std::int64_t first, std::int64_t second,
                    const WindowSizes& kernel) {
   const op::Extent sizes = kernel.expanded(dims, layer, "kernel");
@@ -30,7 +31,8 @@ Shape weight_shape(const std::string& layer, int dims, std::int64_t first, std::
   return shape;
 }
 
-/** "1, 32, kernel 5, padding 2": what differs from the defaults. */
+/** Builds a layer's summary of channels, kernel and non-default options, such as
+ *  "1, 32, kernel 5, padding 2". */
 class Summary {
  public:
   Summary(int dims, std::int64_t in, std::int64_t out, const WindowSizes& kernel)
@@ -62,7 +64,8 @@ ConvLayer<Derived, kDims>::ConvLayer(std::int64_t in_channels, std::int64_t out_
     : options_{options.stride, options.padding, options.dilation, options.groups} {
   const std::string layer(this->kind());
   check_channels(layer, in_channels, out_channels, options.groups);
-  const Shape shape = weight_shape(layer, kDims, out_channels, in_channels / options.groups, kernel);
+  const Shape shape =
+      weight_shape(layer, kDims, out_channels, in_channels / options.groups, kernel);
   Summary summary(kDims, in_channels, out_channels, kernel);
   summary.add("stride", options.stride, 1);
   if (options.padding.same())
@@ -77,13 +80,16 @@ ConvLayer<Derived, kDims>::ConvLayer(std::int64_t in_channels, std::int64_t out_
 }
 
 template <class Derived, int kDims>
-ConvTransposeLayer<Derived, kDims>::ConvTransposeLayer(std::int64_t in_channels, std::int64_t out_channels,
+ConvTransposeLayer<Derived, kDims>::ConvTransposeLayer(std::int64_t in_channels,
+                                                       std::int64_t out_channels,
                                                        const WindowSizes& kernel,
                                                        const ConvTransposeLayerOptions& options)
-    : options_{options.stride, options.padding, options.output_padding, options.groups, options.dilation} {
+    : options_{options.stride, options.padding, options.output_padding, options.groups,
+               options.dilation} {
   const std::string layer(this->kind());
   check_channels(layer, in_channels, out_channels, options.groups);
-  const Shape shape = weight_shape(layer, kDims, in_channels, out_channels / options.groups, kernel);
+  const Shape shape =
+      weight_shape(layer, kDims, in_channels, out_channels / options.groups, kernel);
   Summary summary(kDims, in_channels, out_channels, kernel);
   summary.add("stride", options.stride, 1)
       .add("padding", options.padding, 0)
@@ -96,7 +102,8 @@ ConvTransposeLayer<Derived, kDims>::ConvTransposeLayer(std::int64_t in_channels,
   init::default_linear_(weight_, bias_);
 }
 
-template <class Derived, int kDims> Tensor ConvLayer<Derived, kDims>::forward(const Tensor& x) const {
+template <class Derived, int kDims>
+Tensor ConvLayer<Derived, kDims>::forward(const Tensor& x) const {
   if constexpr (kDims == 1)
     return conv1d(x, weight_, bias_, options_);
   else if constexpr (kDims == 2)
@@ -115,15 +122,15 @@ Tensor ConvTransposeLayer<Derived, kDims>::forward(const Tensor& x) const {
     return conv_transpose3d(x, weight_, bias_, options_);
 }
 
-#define MZ_CONV_LAYERS(dims)                                                                          \
-  template class ConvLayer<Conv##dims##d, dims>;                                                      \
-  template class ConvTransposeLayer<ConvTranspose##dims##d, dims>;                                    \
-  Conv##dims##d::Conv##dims##d(std::int64_t in_channels, std::int64_t out_channels,                   \
-                               const WindowSizes& kernel, const ConvLayerOptions& options)            \
-      : ConvLayer(in_channels, out_channels, kernel, options) {}                                      \
-  ConvTranspose##dims##d::ConvTranspose##dims##d(std::int64_t in_channels, std::int64_t out_channels, \
-                                                 const WindowSizes& kernel,                           \
-                                                 const ConvTransposeLayerOptions& options)            \
+#define MZ_CONV_LAYERS(dims)                                                               \
+  template class ConvLayer<Conv##dims##d, dims>;                                           \
+  template class ConvTransposeLayer<ConvTranspose##dims##d, dims>;                         \
+  Conv##dims##d::Conv##dims##d(std::int64_t in_channels, std::int64_t out_channels,        \
+                               const WindowSizes& kernel, const ConvLayerOptions& options) \
+      : ConvLayer(in_channels, out_channels, kernel, options) {}                           \
+  ConvTranspose##dims##d::ConvTranspose##dims##d(                                          \
+      std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,      \
+      const ConvTransposeLayerOptions& options)                                            \
       : ConvTransposeLayer(in_channels, out_channels, kernel, options) {}
 MZ_CONV_LAYERS(1)
 MZ_CONV_LAYERS(2)

@@ -1,6 +1,5 @@
-// Convolutions over 1, 2 or 3 dimensions, and their adjoints.
-// Sees: model.h.
-// Read next: conv.cpp, ../autograd/ops/conv.h.
+// Convolution and transposed convolution layers in 1, 2 and 3 dimensions.
+// See also: autograd/ops/conv.h (the functions).
 #pragma once
 
 #include "../autograd/ops/conv.h"
@@ -9,25 +8,27 @@
 namespace mezzo::nn {
 
 struct ConvLayerOptions {
-  WindowSizes stride = 1;
-  ConvPadding padding = 0;  // zeros; or "same", "valid"
-  WindowSizes dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
+  WindowSizes stride = 1;    // step between windows
+  ConvPadding padding = 0;   // number of zeros on each side; or "same", "valid"
+  WindowSizes dilation = 1;  // distance between kernel elements
+  std::int64_t groups = 1;   // channel groups that are convolved separately
+  bool bias = true;          // adds a bias for each output channel
 };
 
 struct ConvTransposeLayerOptions {
-  WindowSizes stride = 1;
-  WindowSizes padding = 0;
-  WindowSizes output_padding = 0;
-  std::int64_t groups = 1;
-  bool bias = true;
-  WindowSizes dilation = 1;
+  WindowSizes stride = 1;          // step between windows
+  WindowSizes padding = 0;         // elements removed on each side of the result
+  WindowSizes output_padding = 0;  // elements added at the end of the result
+  std::int64_t groups = 1;         // channel groups that are convolved separately
+  bool bias = true;                // adds a bias for each output channel
+  WindowSizes dilation = 1;        // distance between kernel elements
 };
 
-/** What the convolutions of any number of dimensions have in common.
- *  Parameters: weight [out, in/groups, kernel...] and bias [out], both from U(-1, 1) / sqrt(in/groups * size of the kernel).
- *  Errors: ValueError for channels below 1, groups that do not divide both, a kernel below 1. */
+/** Common base of the convolution layers.
+ *  Parameters: weight [out, in/groups, kernel...] and bias [out], both from
+ *  U(-1, 1) / sqrt(in/groups * size of the kernel).
+ *  Errors: ValueError for channels below 1, groups that do not divide both channel counts, and a
+ *  kernel below 1. */
 template <class Derived, int kDims> class MZ_API ConvLayer : public Model<Derived> {
  public:
   ConvLayer(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
@@ -36,7 +37,7 @@ template <class Derived, int kDims> class MZ_API ConvLayer : public Model<Derive
   Tensor forward(const Tensor& x) const;
 
   const Tensor& weight() const { return weight_; }
-  /** Undefined when made without. */
+  /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
 
  private:
@@ -44,8 +45,10 @@ template <class Derived, int kDims> class MZ_API ConvLayer : public Model<Derive
   Tensor weight_, bias_;
 };
 
-/** The same for the adjoints. Parameters: weight [in, out/groups, kernel...] and bias [out], both from U(-1, 1) / sqrt(out/groups * size of the
- *  kernel). */
+/** Common base of the transposed convolution layers.
+ *  Parameters: weight [in, out/groups, kernel...] and bias [out], both from
+ *  U(-1, 1) / sqrt(out/groups * size of the kernel).
+ *  Errors: as ConvLayer. */
 template <class Derived, int kDims> class MZ_API ConvTransposeLayer : public Model<Derived> {
  public:
   ConvTransposeLayer(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
@@ -54,6 +57,7 @@ template <class Derived, int kDims> class MZ_API ConvTransposeLayer : public Mod
   Tensor forward(const Tensor& x) const;
 
   const Tensor& weight() const { return weight_; }
+  /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
 
  private:
@@ -61,9 +65,11 @@ template <class Derived, int kDims> class MZ_API ConvTransposeLayer : public Mod
   Tensor weight_, bias_;
 };
 
-/** Cross-correlation with a trained kernel: `nn::Conv2d{1, 32, 5, {.padding = 2}}`.
- *  Shape: [N,C,...] or [C,...]; spatial sizes become floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1.
- *  Precision: low.   Errors: when called, as conv2d(). */
+/** Cross-correlates the input with a trained kernel: `nn::Conv2d{1, 32, 5, {.padding = 2}}`.
+ *  Shape: [N,C,...] or [C,...]; spatial sizes become
+ *  floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1.
+ *  Precision: low.
+ *  Errors: calls throw as conv2d() does. */
 struct MZ_API Conv1d : ConvLayer<Conv1d, 1> {
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
          const ConvLayerOptions& options = {});
@@ -77,9 +83,11 @@ struct MZ_API Conv3d : ConvLayer<Conv3d, 3> {
          const ConvLayerOptions& options = {});
 };
 
-/** The adjoint of a convolution in its input, with a trained kernel.
- *  Shape: [N,C,...] or [C,...]; spatial sizes become (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
- *  Precision: low.   Errors: when called, as conv_transpose2d(). */
+/** Applies the adjoint of a convolution with respect to its input, with a trained kernel.
+ *  Shape: [N,C,...] or [C,...]; spatial sizes become
+ *  (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
+ *  Precision: low.
+ *  Errors: calls throw as conv_transpose2d() does. */
 struct MZ_API ConvTranspose1d : ConvTransposeLayer<ConvTranspose1d, 1> {
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
                   const ConvTransposeLayerOptions& options = {});

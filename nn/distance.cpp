@@ -1,6 +1,6 @@
 #include "distance.h"
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn {
 

@@ -1,6 +1,5 @@
-// Distances and angles between vectors as layers.
-// Sees: model.h.
-// Read next: ../autograd/ops/distance.h (shapes, gradients, errors).
+// Layers that call cosine_similarity() and pairwise_distance().
+// See also: autograd/ops/distance.h (shapes, gradients, errors).
 #pragma once
 
 #include "../autograd/ops/distance.h"
@@ -8,7 +7,8 @@
 
 namespace mezzo::nn {
 
-/** nn::CosineSimilarity{{.dim = 2}} calls cosine_similarity(a, b, {.dim = 2}). */
+/** Calls cosine_similarity(): nn::CosineSimilarity{{.dim = 2}} computes
+ *  cosine_similarity(a, b, {.dim = 2}). */
 class MZ_API CosineSimilarity : public Model<CosineSimilarity> {
  public:
   explicit CosineSimilarity(const CosineSimilarityOptions& options = {});
@@ -19,7 +19,8 @@ class MZ_API CosineSimilarity : public Model<CosineSimilarity> {
   CosineSimilarityOptions options_;
 };
 
-/** nn::PairwiseDistance{{.p = 1}} calls pairwise_distance(a, b, {.p = 1}). */
+/** Calls pairwise_distance(): nn::PairwiseDistance{{.p = 1}} computes
+ *  pairwise_distance(a, b, {.p = 1}). */
 class MZ_API PairwiseDistance : public Model<PairwiseDistance> {
  public:
   explicit PairwiseDistance(const PairwiseDistanceOptions& options = {});

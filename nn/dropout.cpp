@@ -15,18 +15,20 @@ Dropout::Dropout(double p) : p_(p) {
   set_summary(str(p));
 }
 
-Tensor Dropout::forward(const Tensor& x) const { return dropout(x, {.p = p_, .training = training()}); }
+Tensor Dropout::forward(const Tensor& x) const {
+  return dropout(x, {.p = p_, .training = training()});
+}
 
 namespace {
 
-/** x's sizes up to its channels, 1 behind them. */
+/** Returns x's sizes up to its channels, followed by 1s. */
 Shape channels_of(const Tensor& x, int channel_dim) {
   Shape shape = Shape::filled(x.dim(), 1);
   for (int i = 0; i <= channel_dim; ++i) shape[i] = x.size(i);
   return shape;
 }
 
-/** 1 with probability 1 - p, else 0. */
+/** Returns a random mask of the given shape: 1 with probability 1 - p, else 0. */
 Tensor kept_at_random(const Shape& shape, const Tensor& x, double p) {
   require_floating_operands("dropout", {&x, 1});
   const Tensor kept = empty(shape, {.dtype = x.dtype(), .device = x.device()});
@@ -35,21 +37,23 @@ Tensor kept_at_random(const Shape& shape, const Tensor& x, double p) {
 
 }  // namespace
 
-template <class Derived, int kDims> ChannelDropout<Derived, kDims>::ChannelDropout(double p) : p_(p) {
+template <class Derived, int kDims>
+ChannelDropout<Derived, kDims>::ChannelDropout(double p) : p_(p) {
   detail::require_probability(this->kind(), "p", p);
   this->set_summary(str(p));
 }
 
-template <class Derived, int kDims> Tensor ChannelDropout<Derived, kDims>::forward(const Tensor& x) const {
+template <class Derived, int kDims>
+Tensor ChannelDropout<Derived, kDims>::forward(const Tensor& x) const {
   require_defined(this->kind(), x);
   if (x.dim() != kDims + 1 && x.dim() != kDims + 2)
-    fail<ShapeError>(this->kind(), {.what = "the input has another number of dimensions",
+    fail<ShapeError>(this->kind(), {.what = "the input has the wrong number of dimensions",
                                     .got = str(x),
                                     .expected = str(kDims + 1, " or ", kDims + 2, " dimensions")});
   if (!this->training() || p_ == 0) return x;
   if (p_ == 1) return x * 0.0;
   const Tensor kept = kept_at_random(channels_of(x, x.dim() - kDims - 1), x, p_);
-  // One division of what is kept, as dropout() does it.
+  // Divides by 1 - p, as dropout() does, instead of multiplying by the rounded reciprocal.
   return where(kept.to(DType::boolean), x / (1 - p_), 0.0);
 }
 
@@ -66,8 +70,9 @@ namespace {
 Tensor alpha_dropout(const Tensor& x, const Shape& mask, double p) {
   if (p == 0) return x;
   if (p == 1) return x * 0.0;
-  constexpr double kLeast = -1.7580993408473766;  // of SELU
-  const double scale = 1 / std::sqrt((1 - p) * (1 + p * kLeast * kLeast)), shift = -scale * kLeast * p;
+  constexpr double kLeast = -1.7580993408473766;  // limit of SELU at -infinity
+  const double scale = 1 / std::sqrt((1 - p) * (1 + p * kLeast * kLeast)),
+               shift = -scale * kLeast * p;
   const Tensor kept = kept_at_random(mask, x, p).to(DType::boolean);
   return where(kept, x, operand(kLeast)) * scale + shift;
 }
@@ -92,8 +97,9 @@ FeatureAlphaDropout::FeatureAlphaDropout(double p) : p_(p) {
 Tensor FeatureAlphaDropout::forward(const Tensor& x) const {
   require_defined("FeatureAlphaDropout", x);
   if (x.dim() < 2)
-    fail<ShapeError>("FeatureAlphaDropout",
-                     {.what = "the input has no channels", .got = str(x), .expected = "[N, C, ...]"});
+    fail<ShapeError>(
+        "FeatureAlphaDropout",
+        {.what = "the input has no channels", .got = str(x), .expected = "[N, C, ...]"});
   return training() ? alpha_dropout(x, channels_of(x, 1), p_) : x;
 }
 

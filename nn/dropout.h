@@ -1,14 +1,15 @@
-// Dropout: forgets elements at random while training.
-// Sees: model.h.
-// Read next: ../autograd/ops/random.h.
+// Dropout layers: zero random elements or channels while training.
 #pragma once
 
 #include "model.h"
 
 namespace mezzo::nn {
 
-/** While training, zeroes elements with probability p and divides the others by 1 - p; returns its argument otherwise. Shape: any.
- *  Precision: follows the input.   Errors: ValueError unless 0 <= p <= 1. */
+/** In training mode, zeroes elements with probability p and divides the others by 1 - p. In
+ *  evaluation mode, returns its argument.
+ *  Shape: any.
+ *  Precision: follows the input.
+ *  Errors: ValueError unless 0 <= p <= 1. */
 class MZ_API Dropout : public Model<Dropout> {
  public:
   explicit Dropout(double p = 0.5);
@@ -19,9 +20,11 @@ class MZ_API Dropout : public Model<Dropout> {
   double p_;
 };
 
-/** Dropout of whole channels: each is zeroed with probability p or divided by 1 - p.
- *  Shape: [N,C,...] or [C,...] with 1, 2 or 3 dimensions of space, kept.   Precision: follows the input.
- *  Errors: ValueError unless 0 <= p <= 1; when called: ShapeError.   Source: Tompson et al., CVPR 2015. */
+/** In training mode, zeroes whole channels with probability p and divides the others by 1 - p.
+ *  Shape: [N,C,...] or [C,...] with 1, 2 or 3 spatial dimensions; the result has the same shape.
+ *  Precision: follows the input.
+ *  Errors: ValueError unless 0 <= p <= 1; calls throw ShapeError.
+ *  Source: Tompson et al., CVPR 2015. */
 template <class Derived, int kDims> class MZ_API ChannelDropout : public Model<Derived> {
  public:
   explicit ChannelDropout(double p);
@@ -42,9 +45,13 @@ struct MZ_API Dropout3d : ChannelDropout<Dropout3d, 3> {
   explicit Dropout3d(double p = 0.5);
 };
 
-/** While training, sets elements to SELU's value at -infinity with probability p, then scales and shifts all so that standard normal inputs keep
- *  mean and variance; returns its argument otherwise. Shape: any.   Precision: follows the input.
- *  Errors: ValueError unless 0 <= p <= 1.   Source: Klambauer et al., Self-normalizing neural networks (2017). */
+/** In training mode, sets elements to SELU's limit at -infinity with probability p, then scales
+ *  and shifts all elements so that standard normal inputs keep mean and variance. In evaluation
+ *  mode, returns its argument.
+ *  Shape: any.
+ *  Precision: follows the input.
+ *  Errors: ValueError unless 0 <= p <= 1.
+ *  Source: Klambauer et al., Self-normalizing neural networks (2017). */
 class MZ_API AlphaDropout : public Model<AlphaDropout> {
  public:
   explicit AlphaDropout(double p = 0.5);
@@ -55,7 +62,7 @@ class MZ_API AlphaDropout : public Model<AlphaDropout> {
   double p_;
 };
 
-/** AlphaDropout of whole channels. Shape: [N,C,...], kept. */
+/** Applies AlphaDropout to whole channels. Shape: [N,C,...]; the result has the same shape. */
 class MZ_API FeatureAlphaDropout : public Model<FeatureAlphaDropout> {
  public:
   explicit FeatureAlphaDropout(double p = 0.5);

@@ -6,8 +6,8 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
 #include "../autograd/ops/operators.h"
-#include "../tensor/log.h"
-#include "../tensor/text.h"
+#include "../tensor/text/log.h"
+#include "../tensor/text/text.h"
 #include "arguments.h"
 #include "load.h"
 
@@ -23,7 +23,7 @@ DType averaged_in(DType dtype) { return dtype == f64 ? f64 : f32; }
 struct Average {
   std::string name;
   Tensor value;   // f32 or f64
-  Tensor weight;  // while swapped: what the model's tensor was
+  Tensor weight;  // while swapped: the weight that the average replaces
 };
 
 }  // namespace
@@ -34,9 +34,9 @@ struct ExponentialMovingAverage::State {
   std::vector<Average> averages = {};
   std::int64_t updates = 0;
   bool swapped = false;
-  StagedLoad weights = {};  // while swapped: what brings the model's own back without memory
+  StagedLoad weights = {};  // while swapped: restores the weights without allocating
 
-  /** What is averaged: each tensor once, under its first name. */
+  /** Returns the tensors to average, each once under its first name. */
   std::vector<detail::Slot> slots() const {
     std::unordered_set<const TensorImpl*> wanted;
     for (const NamedTensor& p : model.named_parameters()) wanted.insert(p.tensor.impl());
@@ -49,19 +49,20 @@ struct ExponentialMovingAverage::State {
     return out;
   }
 
+  /** Returns slots(). Errors: ValueError if they have changed since construction. */
   std::vector<detail::Slot> fitting_slots() const {
     std::vector<detail::Slot> out = slots();
     const auto fits = [](const detail::Slot& slot, const Average& average) {
       return slot.name == average.name && slot.tensor.shape() == average.value.shape();
     };
     if (!std::equal(out.begin(), out.end(), averages.begin(), averages.end(), fits))
-      fail<ValueError>(kName, {.what = "the model has other tensors than when the averages began",
+      fail<ValueError>(kName, {.what = "the model's tensors have changed since construction",
                                .got = str(out.size(), " tensors"),
                                .expected = str("the same ", averages.size())});
     return out;
   }
 
-  /** Makes the way back ready. */
+  /** Prepares the load that restores the weights. */
   void stage_weights(const std::vector<detail::Slot>& slots) {
     StagedLoad staged;
     for (std::size_t i = 0; i < slots.size(); ++i)
@@ -69,7 +70,7 @@ struct ExponentialMovingAverage::State {
     weights = std::move(staged);
   }
 
-  /** Needs no memory, unless the model was converted or moved while swapped. */
+  /** Restores the weights. Allocates only if the model was converted or moved while swapped. */
   void swap_back() {
     if (!weights.writes().fit()) stage_weights(fitting_slots());
     weights.commit();
@@ -89,8 +90,7 @@ struct ExponentialMovingAverage::State {
 ExponentialMovingAverage::ExponentialMovingAverage(const Module& model, const EmaOptions& options) {
   detail::require_probability(kName, "decay", options.decay);
   state_ = std::make_unique<State>(State{model, options});
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   for (const detail::Slot& slot : state_->slots()) {
     const Tensor value = slot.saved_value();
     state_->averages.push_back({slot.name, value.to(averaged_in(value.dtype())).clone(), {}});
@@ -104,8 +104,7 @@ bool ExponentialMovingAverage::swapped() const { return state_->swapped; }
 
 void ExponentialMovingAverage::update() {
   state_->require_unswapped("an update");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const std::vector<detail::Slot> slots = state_->fitting_slots();
   const auto n = static_cast<double>(state_->updates);
   const EmaOptions& options = state_->options;
@@ -121,8 +120,7 @@ void ExponentialMovingAverage::update() {
 }
 
 void ExponentialMovingAverage::swap() {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const std::vector<detail::Slot> slots = state_->fitting_slots();
   if (state_->swapped) return state_->swap_back();
   StagedLoad averages;
@@ -144,7 +142,8 @@ ExponentialMovingAverage::Averaged::Averaged(ExponentialMovingAverage& ema) : em
 ExponentialMovingAverage::Averaged::~Averaged() {
   try {
     if (ema_.swapped()) ema_.state_->swap_back();
-  } catch (const std::exception& error) {  // the model was converted while swapped, and memory is short
+  } catch (const std::exception& error) {
+    // The model was converted while swapped, and memory does not suffice to restore the weights.
     log_text(Severity::error, error.what());
   }
 }
@@ -152,22 +151,23 @@ ExponentialMovingAverage::Averaged::~Averaged() {
 StateDict ExponentialMovingAverage::averages() const {
   const NoGrad no_grad;
   std::vector<StateDict::Entry> entries;
-  for (const Average& average : state_->averages) entries.emplace_back(average.name, average.value.clone());
+  for (const Average& average : state_->averages)
+    entries.emplace_back(average.name, average.value.clone());
   return StateDict(std::move(entries));
 }
 
 StateDict ExponentialMovingAverage::state_dict() const {
   state_->require_unswapped("saving");
   StateDict saved;
-  for (const StateDict::Entry& entry : averages()) saved.set(str(kPrefix, entry.first), entry.second);
+  for (const StateDict::Entry& entry : averages())
+    saved.set(str(kPrefix, entry.first), entry.second);
   saved.set(kUpdates, full({}, static_cast<double>(state_->updates), {.dtype = i64}));
   return saved;
 }
 
 void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
   state_->require_unswapped("loading");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   std::string wrong;
   const auto add = [&](const char* what, const std::string& name) {
     wrong += str(wrong.empty() ? "" : "; ", what, " \"", name, "\"");

@@ -1,6 +1,4 @@
-// ExponentialMovingAverage: a slow copy of a model's weights, which often tests better than the weights themselves.
-// Sees: module.h.
-// Read next: ema.cpp.
+// ExponentialMovingAverage: keeps a moving average of a model's weights.
 #pragma once
 
 #include "module.h"
@@ -8,18 +6,20 @@
 namespace mezzo::nn {
 
 struct EmaOptions {
-  double decay = 0.999;      // the share of the average that each update keeps
-  bool warmup = false;       // the n-th update (from 0) keeps (1 + n) / (10 + n) of it where that is less
-  bool use_buffers = false;  // average floating buffers too; off: they are left alone
+  double decay = 0.999;      // weight of the old average in each update
+  bool warmup = false;       // the n-th update (from 0) uses min(decay, (1 + n) / (10 + n))
+  bool use_buffers = false;  // also averages floating buffers
 };
 
-/** Averages of all parameters: average = decay * average + (1 - decay) * parameter at every update(), starting from the parameters.
+/** Moving averages of all parameters of a model. They start as copies of the parameters, and each
+ *  update() computes average = decay * average + (1 - decay) * parameter.
  *    nn::ExponentialMovingAverage ema(model);
  *    ... optimizer.step(); ema.update();
- *    { const auto averaged = ema.averaged(); validate(model); }   // the weights return at the end of the scope
- *  Averages are f32 (f64 for f64), 16-bit models included; where mixed precision keeps masters of weights, the masters are averaged, and are what
- *  swap() exchanges. A parameter of several names is averaged once. Works on the model's device.
- *  Source: Polyak, Juditsky, SIAM J. Control Optim. 30 (1992); warm-up as in common use. */
+ *    { const auto averaged = ema.averaged(); validate(model); }  // restores the weights at the end
+ *  Averages are f32 (f64 for f64), also for 16-bit models. With mixed precision and master
+ *  weights, the masters are averaged and swapped. A parameter with several names is averaged once.
+ *  Averages are computed on the model's device.
+ *  Source: Polyak, Juditsky, SIAM J. Control Optim. 30 (1992). */
 class MZ_API ExponentialMovingAverage {
  public:
   /** Errors: ValueError unless 0 <= decay <= 1. */
@@ -28,15 +28,20 @@ class MZ_API ExponentialMovingAverage {
   ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
   ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
 
-  /** Call it behind every step. Errors: StateError while swapped, ValueError where the model has other tensors than it had. */
+  /** Updates the averages. Call it after every optimizer step.
+   *  Errors: StateError while swapped; ValueError if the model's tensors have changed since
+   *  construction. */
   void update();
+  /** Returns the number of updates. */
   std::int64_t num_updates() const;
 
-  /** Exchanges weights and averages; a second call brings the weights back, bitwise. Gradients and optimizers are not touched. */
+  /** Exchanges weights and averages. A second call restores the weights bitwise. Gradients and
+   *  optimizers do not change. */
   void swap();
+  /** Returns true while the model holds the averages. */
   bool swapped() const;
 
-  /** Swapped from its making to its end. */
+  /** Scope in which the model holds the averages. */
   class MZ_API Averaged {
    public:
     explicit Averaged(ExponentialMovingAverage& ema);
@@ -47,15 +52,20 @@ class MZ_API ExponentialMovingAverage {
    private:
     ExponentialMovingAverage& ema_;
   };
-  /** Errors: StateError while swapped. */
+  /** Swaps the averages in for the lifetime of the returned scope. Errors: StateError while
+   *  swapped. */
   [[nodiscard]] Averaged averaged() { return Averaged(*this); }
 
-  /** The averages under the model's names: `other.load_state_dict(ema.averages(), {.strict = false})`. Copies. */
+  /** Returns copies of the averages under the model's names:
+   *  `other.load_state_dict(ema.averages(), {.strict = false})`. */
   StateDict averages() const;
 
-  /** The averages as "average.NAME" and "num_updates". Errors: StateError while swapped. */
+  /** Returns the averages as "average.NAME" and the number of updates as "num_updates". Errors:
+   *  StateError while swapped. */
   StateDict state_dict() const;
-  /** Errors: ValueError that lists what is missing, unexpected or of another shape, StateError while swapped; nothing has changed then. */
+  /** Loads what state_dict() returned.
+   *  Errors: ValueError that lists missing and unexpected names and wrong shapes; StateError while
+   *  swapped. Nothing changes on error. */
   void load_state_dict(const StateDict& saved);
 
  private:

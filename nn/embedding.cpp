@@ -11,7 +11,7 @@ Embedding::Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions&
   detail::require_at_least(1, "Embedding", "num", num);
   detail::require_at_least(1, "Embedding", "dim", dim);
   if (options.padding_idx && (*options.padding_idx < -num || *options.padding_idx >= num))
-    fail<ValueError>("Embedding", {.what = "padding_idx is no row",
+    fail<ValueError>("Embedding", {.what = "padding_idx is out of range",
                                    .got = str(*options.padding_idx),
                                    .expected = str("a number in ", -num, "..", num - 1)});
   weight_ = add_parameter("weight", empty_tensor({num, dim}, DType::f32, cpu));

@@ -1,6 +1,4 @@
-// Embedding: a trained table of rows, looked up by index.
-// Sees: model.h.
-// Read next: ../autograd/ops/embedding.h.
+// Embedding: a trained table whose rows are selected by index.
 #pragma once
 
 #include "../autograd/ops/embedding.h"
@@ -8,9 +6,12 @@
 
 namespace mezzo::nn {
 
-/** The rows of a table that indices name. Shape: any shape of i64 or i32 in 0..num-1 gives [..., dim].
- *  Parameters: weight [num, dim] from N(0, 1), the padding row zero.   Precision: follows the weight.
- *  Errors: ValueError for sizes below 1 and a padding_idx that is no row; when called: as embedding(). */
+/** Returns the rows of a trained table that the indices select.
+ *  Shape: indices of any shape, i64 or i32 in 0..num-1, give [..., dim].
+ *  Parameters: weight [num, dim] from N(0, 1); the padding row is zero.
+ *  Precision: follows the weight.
+ *  Errors: ValueError for sizes below 1 and a padding_idx out of range; calls throw as embedding()
+ *  does. */
 class MZ_API Embedding : public Model<Embedding> {
  public:
   Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions& options = {});

@@ -7,8 +7,8 @@
 #include "../autograd/draw.h"
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/random.h"
-#include "../tensor/math_erf.h"
-#include "../tensor/text.h"
+#include "../tensor/math/erf.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn::init {
 
@@ -54,12 +54,12 @@ const Tensor& normal_(const Tensor& x, double mean, double std) {
 const Tensor& trunc_normal_(const Tensor& x, const TruncNormalOptions& options) {
   const double mean = options.mean, std = options.std, low = options.low, high = options.high;
   if (!(std > 0) || !(low < high))
-    fail<ValueError>("trunc_normal_", {.what = "no values lie in the interval",
+    fail<ValueError>("trunc_normal_", {.what = "the distribution is empty",
                                        .got = str("std ", std, ", low ", low, ", high ", high),
                                        .expected = "std > 0 and low < high"});
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  // The inverse of the distribution function maps uniform numbers between its values at the ends.
+  const NoGradNoCasts plain_ops;
+  // Inverse transform sampling: uniform values between the values of the distribution function at
+  // `low` and at `high`.
   const double from = std::erf((low - mean) / std / std::sqrt(2.0));
   const double to = std::erf((high - mean) / std / std::sqrt(2.0));
   const Draw draw;
@@ -73,7 +73,9 @@ const Tensor& trunc_normal_(const Tensor& x, const TruncNormalOptions& options) 
 
 namespace {
 
-const Tensor& symmetric_uniform(const Tensor& x, double bound) { return init::uniform_(x, -bound, bound); }
+const Tensor& symmetric_uniform(const Tensor& x, double bound) {
+  return init::uniform_(x, -bound, bound);
+}
 
 double fan(const Tensor& weight, Fan side) {
   const Fans fans = fans_of(weight);
@@ -114,7 +116,8 @@ double dot(const Vector& a, const Vector& b) {
   return sum;
 }
 
-/** Makes the vectors orthonormal in order (Gram-Schmidt). Each is projected twice: once leaves rounding errors of the first pass. */
+/** Makes the vectors orthonormal in order (Gram-Schmidt). The second pass removes the rounding
+ *  errors of the first. */
 void orthonormalise(std::vector<Vector>& vectors) {
   for (std::size_t i = 0; i < vectors.size(); ++i) {
     Vector& v = vectors[i];
@@ -133,10 +136,10 @@ void orthonormalise(std::vector<Vector>& vectors) {
 const Tensor& orthogonal_(const Tensor& weight, double gain) {
   fans_of(weight);
   if (weight.numel() == 0) return weight;
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const std::int64_t rows = weight.shape()[0], columns = weight.numel() / rows;
-  const Tensor matrix = empty_tensor({std::min(rows, columns), std::max(rows, columns)}, DType::f64, cpu);
+  const Tensor matrix =
+      empty_tensor({std::min(rows, columns), std::max(rows, columns)}, DType::f64, cpu);
   const Draw draw;
   init::normal_(matrix);
   std::vector<Vector> vectors;
@@ -150,7 +153,7 @@ const Tensor& orthogonal_(const Tensor& weight, double gain) {
 }
 
 void default_linear_(const Tensor& weight, const Tensor& bias) {
-  // kaiming_uniform_ with slope sqrt(5), which is +-1 / sqrt(fan_in).
+  // Equals kaiming_uniform_ with slope sqrt(5).
   const double bound = 1.0 / std::sqrt(fan(weight, Fan::in));
   symmetric_uniform(weight, bound);
   if (bias.defined()) symmetric_uniform(bias, bound);

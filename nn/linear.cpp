@@ -21,17 +21,17 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 Linear::Linear(const Tensor& weight, bool bias) : weight_(add_parameter("weight", weight)) {
   const double bound = 1 / std::sqrt(static_cast<double>(weight.size(1)));
   if (bias)
-    bias_ = init::uniform_(add_parameter("bias", empty({weight.size(0)}, {.dtype = weight.dtype()})), -bound,
-                           bound);
+    bias_ = init::uniform_(
+        add_parameter("bias", empty({weight.size(0)}, {.dtype = weight.dtype()})), -bound, bound);
   set_summary(str(weight.size(1), ", ", weight.size(0), ", tied"));
 }
 
 Linear Linear::tied(const Tensor& weight, const LinearOptions& options) {
   require_defined("Linear", weight);
   if (weight.dim() != 2 || weight.numel() == 0)
-    fail<ShapeError>(
-        "Linear",
-        {.what = "a weight is a matrix", .got = str(weight), .expected = "[out_features, in_features]"});
+    fail<ShapeError>("Linear", {.what = "the weight must be a non-empty matrix",
+                                .got = str(weight),
+                                .expected = "[out_features, in_features]"});
   return Linear(weight, options.bias);
 }
 
@@ -53,9 +53,10 @@ Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::in
   detail::require_at_least(1, "Bilinear", "in2_features", in2_features);
   detail::require_at_least(1, "Bilinear", "out_features", out_features);
   const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
-  weight_ = init::uniform_(add_parameter("weight", empty({out_features, in1_features, in2_features})), -bound,
-                           bound);
-  if (options.bias) bias_ = init::uniform_(add_parameter("bias", empty({out_features})), -bound, bound);
+  weight_ = init::uniform_(
+      add_parameter("weight", empty({out_features, in1_features, in2_features})), -bound, bound);
+  if (options.bias)
+    bias_ = init::uniform_(add_parameter("bias", empty({out_features})), -bound, bound);
   set_summary(str(in1_features, ", ", in2_features, ", ", out_features));
 }
 

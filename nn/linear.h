@@ -1,6 +1,4 @@
-// Linear: y = x W^T + b. The simplest layer, and the pattern of all others. Bilinear: the same of two inputs.
-// Sees: ../autograd/ops/matmul.h, model.h.
-// Read next: linear.cpp, sequential.h.
+// Linear (y = x W^T + b), Bilinear, and mlp() over a list of linear layers.
 #pragma once
 
 #include "../autograd/ops/matmul.h"
@@ -9,25 +7,29 @@
 namespace mezzo::nn {
 
 struct LinearOptions {
-  bool bias = true;
+  bool bias = true;  // adds a trained bias
 };
 
-/** x W^T + b over the last dimension. Shape: [..., in_features] gives [..., out_features].
- *  Parameters: weight [out, in], bias [out], both from U(-1, 1) / sqrt(in).   Precision: low.
- *  Errors: ValueError for sizes below 1; when called: as linear(). */
+/** Computes x W^T + b over the last dimension.
+ *  Shape: [..., in_features] gives [..., out_features].
+ *  Parameters: weight [out, in], bias [out], both from U(-1, 1) / sqrt(in).
+ *  Precision: low.
+ *  Errors: ValueError for sizes below 1; calls throw as linear() does. */
 class MZ_API Linear : public Model<Linear> {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
-  /** A layer whose weight is another module's, one tensor for both: an output layer on an embedding's table,
+  /** Returns a layer that shares its weight tensor with another module, such as an output layer
+   *  that uses an embedding's table:
    *    nn::Linear head = add("head", nn::Linear::tied(embedding.weight(), {.bias = false}));
-   *  Both names show in a state_dict, a file holds the tensor once, and loading either loads both.
-   *  Errors: ShapeError unless the weight is a matrix, StateError unless it is a leaf. */
+   *  A state_dict contains both names, a file contains the tensor once, and loading either name
+   *  loads both. Errors: ShapeError unless the weight is a matrix, StateError unless it is a leaf.
+   */
   static Linear tied(const Tensor& weight, const LinearOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
 
   const Tensor& weight() const { return weight_; }
-  /** Undefined when made without. */
+  /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
 
  private:
@@ -36,14 +38,18 @@ class MZ_API Linear : public Model<Linear> {
   Tensor weight_, bias_;
 };
 
-/** Linear layers with relu (or options.activation) between them, in one call of mezzo::mlp:
+/** Applies linear layers with relu (or options.activation) between them in one call of mezzo::mlp:
  *    const Tensor scores = nn::mlp(x, {fc1, fc2, fc3});
- *  Shape: [..., in_features of the first] gives [..., out_features of the last].   Precision and errors: as mezzo::mlp. */
-MZ_API Tensor mlp(const Tensor& x, const std::vector<Linear>& layers, const MlpOptions& options = {});
+ *  Shape: [..., in_features of the first] gives [..., out_features of the last].
+ *  Precision, errors: as mezzo::mlp. */
+MZ_API Tensor mlp(const Tensor& x, const std::vector<Linear>& layers,
+                  const MlpOptions& options = {});
 
-/** y_o = x1^T W_o x2 + b_o. Shape: [..., in1_features] and [..., in2_features] give [..., out_features].
- *  Parameters: weight [out, in1, in2], bias [out], both from U(-1, 1) / sqrt(in1).   Precision: widest.
- *  Errors: ValueError for sizes below 1; when called: as bilinear(). */
+/** Computes y_o = x1^T W_o x2 + b_o.
+ *  Shape: [..., in1_features] and [..., in2_features] give [..., out_features].
+ *  Parameters: weight [out, in1, in2], bias [out], both from U(-1, 1) / sqrt(in1).
+ *  Precision: promote.
+ *  Errors: ValueError for sizes below 1; calls throw as bilinear() does. */
 class MZ_API Bilinear : public Model<Bilinear> {
  public:
   Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
@@ -52,7 +58,7 @@ class MZ_API Bilinear : public Model<Bilinear> {
   Tensor forward(const Tensor& x1, const Tensor& x2) const;
 
   const Tensor& weight() const { return weight_; }
-  /** Undefined when made without. */
+  /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
 
  private:

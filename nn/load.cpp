@@ -1,11 +1,11 @@
-// Module::state_dict and Module::load_state_dict.
+// Module::state_dict, Module::load_state_dict and their staged and checking forms.
 #include "load.h"
 
 #include <unordered_map>
 
 #include "../autograd/grad_mode.h"
-#include "../tensor/near_names.h"
-#include "../tensor/text.h"
+#include "../tensor/text/did_you_mean.h"
+#include "../tensor/text/text.h"
 #include "walk.h"
 
 namespace mezzo::nn {
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMostListed = 8;
 
-/** "a, b and 12 more" */
+/** Returns a list such as "a, b, and 12 more". */
 std::string listed(const std::vector<std::string>& items) {
   std::string text;
   const std::size_t shown = items.size() <= kMostListed + 1 ? items.size() : kMostListed;
@@ -36,15 +36,15 @@ std::string listed(const std::vector<std::string>& items) {
   return text;
 }
 
-/** The three lists of what does not fit. */
-struct Misfits {
+/** Names that do not match between a module and given values. */
+struct Mismatches {
   std::vector<std::string> missing, unexpected, misshapen;
 };
 
-/** What will be written where, found before anything is. */
+/** The writes of a load and its mismatches, collected before anything is written. */
 struct Plan {
   std::vector<std::pair<Slot, Tensor>> writes;
-  Misfits misfits;
+  Mismatches mismatches;
 };
 
 bool same_kind(DType a, DType b) { return is_floating(a) == is_floating(b); }
@@ -58,20 +58,20 @@ Plan plan_of(const std::vector<Slot>& slots, const StateDict& values) {
   for (const Slot& slot : slots) {
     const auto it = by_name.find(slot.name);
     if (it == by_name.end()) {
-      if (!present.contains(slot.tensor.impl())) plan.misfits.missing.push_back(slot.name);
+      if (!present.contains(slot.tensor.impl())) plan.mismatches.missing.push_back(slot.name);
       continue;
     }
     const Tensor& value = it->second;
     if (!value.defined() || !(value.shape() == slot.tensor.shape()) ||
         !same_kind(value.dtype(), slot.tensor.dtype()))
-      plan.misfits.misshapen.push_back(str("\"", slot.name, "\" ", value, " for ", slot.tensor));
+      plan.mismatches.misshapen.push_back(str("\"", slot.name, "\" ", value, " for ", slot.tensor));
     else
       plan.writes.emplace_back(slot, value);
   }
   std::unordered_set<std::string_view> known;
   for (const Slot& slot : slots) known.insert(slot.name);
   for (const StateDict::Entry& entry : values)
-    if (!known.contains(entry.first)) plan.misfits.unexpected.push_back(entry.first);
+    if (!known.contains(entry.first)) plan.mismatches.unexpected.push_back(entry.first);
   return plan;
 }
 
@@ -81,44 +81,46 @@ std::vector<std::string> quoted(const std::vector<std::string>& names) {
   return out;
 }
 
-/** Names with what they were probably meant to be: of the module's missing ones first, else of all it has. */
-std::vector<std::string> with_hints(const Misfits& misfits, const std::vector<Slot>& slots) {
+/** Returns the unexpected names with suggestions: similar missing names of the module, or else
+ *  similar names among all of the module's. */
+std::vector<std::string> with_hints(const Mismatches& mismatches, const std::vector<Slot>& slots) {
   std::vector<std::string> all, out;
   for (const Slot& slot : slots) all.push_back(slot.name);
-  for (const std::string& name : misfits.unexpected) {
-    std::string hint = did_you_mean(name, misfits.missing);
+  for (const std::string& name : mismatches.unexpected) {
+    std::string hint = did_you_mean(name, mismatches.missing);
     if (hint.empty()) hint = did_you_mean(name, all);
     out.push_back(hint.empty() ? '"' + name + '"' : '"' + name + "\" (" + hint + ")");
   }
   return out;
 }
 
-/** What does not fit, as the error says it. */
-Complaint complaint_about(const Module& module, const Misfits& misfits, const std::vector<Slot>& slots,
-                          bool strict) {
+/** Returns the error text for the mismatches. */
+Complaint complaint_about(const Module& module, const Mismatches& mismatches,
+                          const std::vector<Slot>& slots, bool strict) {
   std::string got;
   const auto add_list = [&](const char* title, const std::vector<std::string>& items) {
     if (items.empty()) return;
     got += str(got.empty() ? "" : "; ", items.size(), " ", title, ": ", listed(items));
   };
   if (strict) {
-    add_list("missing", quoted(misfits.missing));
-    add_list("unexpected", with_hints(misfits, slots));
+    add_list("missing", quoted(mismatches.missing));
+    add_list("unexpected", with_hints(mismatches, slots));
   }
-  add_list("of wrong shape or kind", misfits.misshapen);
+  add_list("of wrong shape or kind", mismatches.misshapen);
   return {.what = str("the values do not fit ", module.kind()), .got = got};
 }
 
-/** Errors: ValueError where the values do not fit, with `hint` where only names do not. */
+/** Returns the plan of a load. Errors: ValueError for mismatches, with `hint` if only names
+ *  mismatch. */
 Plan checked_plan(std::string_view op, const Module& module, const StateDict& values,
                   const LoadOptions& options, const char* hint) {
   const std::vector<Slot> slots = detail::slots_of(module);
   Plan plan = plan_of(slots, values);
-  const Misfits& misfits = plan.misfits;
-  const bool names_fit = misfits.missing.empty() && misfits.unexpected.empty();
-  if (misfits.misshapen.empty() && (names_fit || !options.strict)) return plan;
-  Complaint complaint = complaint_about(module, misfits, slots, options.strict);
-  if (misfits.misshapen.empty()) complaint.hint = hint;
+  const Mismatches& mismatches = plan.mismatches;
+  const bool names_fit = mismatches.missing.empty() && mismatches.unexpected.empty();
+  if (mismatches.misshapen.empty() && (names_fit || !options.strict)) return plan;
+  Complaint complaint = complaint_about(module, mismatches, slots, options.strict);
+  if (mismatches.misshapen.empty()) complaint.hint = hint;
   fail<ValueError>(op, complaint);
 }
 
@@ -133,8 +135,7 @@ StagedLoad staged(const Plan& plan) {
 void StagedLoad::add(const Tensor& tensor, const std::shared_ptr<const StateRule>& rule,
                      const Tensor& value) {
   if (!rule) return writes_.add(tensor, value);
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   rule->stage(tensor, value.detach().to(tensor.device()), writes_);
   ruled_.emplace_back(rule, tensor);
 }
@@ -145,8 +146,7 @@ void StagedLoad::commit() const {
 }
 
 StateDict Module::state_dict() const {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   std::vector<StateDict::Entry> entries;
   std::unordered_map<const TensorImpl*, Tensor> copies;
   for (const Slot& slot : detail::slots_of(*this)) {
@@ -171,11 +171,10 @@ void Module::check_state_dict(const StateDict& values, const LoadOptions& option
 
 LoadReport detail::load_values(std::string_view op, const Module& module, const StateDict& values,
                                const LoadOptions& options) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   Plan plan = checked_plan(op, module, values, options, "pass {.strict = false} to load what fits");
   staged(plan).commit();
-  return {std::move(plan.misfits.missing), std::move(plan.misfits.unexpected)};
+  return {std::move(plan.mismatches.missing), std::move(plan.mismatches.unexpected)};
 }
 
 }  // namespace mezzo::nn

@@ -1,6 +1,4 @@
-// The places of a module that values are read from and written to.
-// Sees: module.h. Private to this room.
-// Read next: load.cpp.
+// Slots: the named tensors of a module that values are saved from and loaded into. Private to nn/.
 #pragma once
 
 #include <string>
@@ -11,20 +9,21 @@
 
 namespace mezzo::nn::detail {
 
-/** One name of a parameter or buffer. */
+/** A name of a parameter or buffer, its tensor, and the rule of its module. */
 struct Slot {
   std::string name;
   Tensor tensor;
   std::shared_ptr<const StateRule> rule;
 
-  /** What a state_dict shows, outside the graph; it may share the tensor's memory. */
+  /** Returns the value that a state_dict holds, detached. It may share the tensor's memory. */
   Tensor saved_value() const { return (rule ? rule->save(tensor) : tensor).detach(); }
 };
 
-/** Every name of the tree, a tensor registered twice under both; a module's parameters before its buffers before its children. */
+/** Returns every name of the tree: a module's parameters, then its buffers, then its children. A
+ *  tensor registered twice appears under both names. */
 std::vector<Slot> slots_of(const Module& module);
 
-/** Module::load_state_dict, under the name `op` in errors. */
+/** Implements Module::load_state_dict, with the name `op` in errors. */
 LoadReport load_values(std::string_view op, const Module& module, const StateDict& values,
                        const LoadOptions& options);
 

@@ -4,28 +4,32 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops.h"
-#include "../tensor/call_name.h"
+#include "../tensor/core/api_scope.h"
 #include "../tensor/ops/require.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn {
 
 namespace {
 
-void own(Module& module, const char* name, Tensor& weight) {
+/** Replaces a defined weight by a buffer of the module with its values. */
+void copy_to_buffer(Module& module, const char* name, Tensor& weight) {
   if (weight.defined()) weight = module.add_buffer(name, weight.detach().clone());
 }
 
-template <class Options> void own_weights(Module& module, Options& options) {
-  if constexpr (requires { options.weight; }) own(module, "weight", options.weight);
-  if constexpr (requires { options.pos_weight; }) own(module, "pos_weight", options.pos_weight);
+template <class Options> void copy_weights(Module& module, Options& options) {
+  if constexpr (requires { options.weight; }) copy_to_buffer(module, "weight", options.weight);
+  if constexpr (requires { options.pos_weight; })
+    copy_to_buffer(module, "pos_weight", options.pos_weight);
 }
 
 }  // namespace
 
-#define MZ_LOSS(Layer, Options, function)                                                    \
-  Layer::Layer(const Options& options) : options_(options) { own_weights(*this, options_); } \
-  Tensor Layer::forward(const Tensor& x, const Tensor& target) const { return function(x, target, options_); }
+#define MZ_LOSS(Layer, Options, function)                                                     \
+  Layer::Layer(const Options& options) : options_(options) { copy_weights(*this, options_); } \
+  Tensor Layer::forward(const Tensor& x, const Tensor& target) const {                        \
+    return function(x, target, options_);                                                     \
+  }
 MZ_LOSS(BCELoss, BinaryCrossEntropyOptions, binary_cross_entropy)
 MZ_LOSS(BCEWithLogitsLoss, BinaryCrossEntropyWithLogitsOptions, binary_cross_entropy_with_logits)
 MZ_LOSS(CrossEntropyLoss, CrossEntropyOptions, cross_entropy)
@@ -67,7 +71,7 @@ Tensor CTCLoss::forward(const Tensor& log_probs, const Tensor& targets,
 
 namespace {
 
-/** The variances in x's shape. */
+/** Returns the variances in a shape that broadcasts to `shape`. */
 Tensor fitted_variance(const Tensor& var, const Shape& shape) {
   if (var.shape() == shape) return var;
   Shape shorter = shape, single = shape;
@@ -96,23 +100,26 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
 
 GaussianNLLLoss::GaussianNLLLoss(const GaussianNllLossOptions& options) : options_(options) {
   if (!(options.eps > 0))
-    fail<ValueError>("GaussianNLLLoss",
-                     {.what = "eps must be positive", .got = str(options.eps), .expected = "eps > 0"});
+    fail<ValueError>(
+        "GaussianNLLLoss",
+        {.what = "eps must be positive", .got = str(options.eps), .expected = "eps > 0"});
 }
 
 Tensor GaussianNLLLoss::forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
-  const CallName called("GaussianNLLLoss");
+  const ApiScope called("GaussianNLLLoss");
   const Tensor operands[] = {x, target, var};
   require_floating_operands("GaussianNLLLoss", operands);
   if (!(x.shape() == target.shape()))
-    fail<ShapeError>("GaussianNLLLoss", {.what = "prediction and target differ in shape",
-                                         .got = str("prediction ", str(x), ", target ", str(target))});
+    fail<ShapeError>("GaussianNLLLoss",
+                     {.what = "prediction and target differ in shape",
+                      .got = str("prediction ", str(x), ", target ", str(target))});
   const CastScope no_casts(nullptr);
   const DType result = promoted_dtype(operands), inside = is_low(result) ? f32 : result;
   const Tensor variance = fitted_variance(var, x.shape()).to(inside);
   if (any(lt(variance.detach(), 0.0)).item<bool>())
     fail<ValueError>("GaussianNLLLoss", {.what = "a variance is negative", .got = str(var)});
-  const Tensor as_least = variance - variance.detach() + options_.eps;  // eps with a variance's gradient
+  // The value eps with the gradient of the variance.
+  const Tensor as_least = variance - variance.detach() + options_.eps;
   const Tensor v = where(lt(variance, options_.eps), as_least, variance);
   const Tensor error = x.to(inside) - target.to(inside);
   Tensor loss = (log(v) + error * error / v) * 0.5;

@@ -1,6 +1,6 @@
-// Losses as modules: each holds the options of the function it calls.
-// Sees: model.h.
-// Read next: ../autograd/ops/loss.h, ../autograd/ops/margin_loss.h, ../autograd/ops/ctc_loss.h (formulas, gradients, errors).
+// Loss modules, each with the options of the function that it calls. See also:
+// autograd/ops/loss.h, autograd/ops/margin_loss.h and autograd/ops/ctc_loss.h (formulas, gradients,
+// errors).
 #pragma once
 
 #include "../autograd/ops/ctc_loss.h"
@@ -10,8 +10,9 @@
 
 namespace mezzo::nn {
 
-// nn::CrossEntropyLoss{{.label_smoothing = 0.1}} calls cross_entropy(x, target, {.label_smoothing = 0.1}). Weights among the options become
-// buffers: they are copied, moved with the module, and saved.
+// Losses of a prediction and a target: nn::CrossEntropyLoss{{.label_smoothing = 0.1}} calls
+// cross_entropy(x, target, {.label_smoothing = 0.1}). Weights among the options are copied into
+// buffers, which move with the module and are saved.
 #define MZ_LOSS(Layer, Options)                                  \
   class MZ_API Layer : public Model<Layer> {                     \
    public:                                                       \
@@ -38,7 +39,8 @@ MZ_LOSS(SmoothL1Loss, SmoothL1LossOptions)
 MZ_LOSS(SoftMarginLoss, SoftMarginLossOptions)
 #undef MZ_LOSS
 
-// nn::MarginRankingLoss{}(x1, x2, target), nn::TripletMarginLoss{}(anchor, positive, negative).
+// Losses of three tensors: nn::MarginRankingLoss{}(x1, x2, target),
+// nn::TripletMarginLoss{}(anchor, positive, negative).
 #define MZ_LOSS(Layer, Options)                                              \
   class MZ_API Layer : public Model<Layer> {                                 \
    public:                                                                   \
@@ -53,7 +55,7 @@ MZ_LOSS(MarginRankingLoss, MarginRankingLossOptions)
 MZ_LOSS(TripletMarginLoss, TripletMarginLossOptions)
 #undef MZ_LOSS
 
-/** nn::CTCLoss{}(log_probs, targets, input_lengths, target_lengths) calls ctc_loss(). */
+/** Calls ctc_loss(): nn::CTCLoss{}(log_probs, targets, input_lengths, target_lengths). */
 class MZ_API CTCLoss : public Model<CTCLoss> {
  public:
   explicit CTCLoss(const CtcLossOptions& options = {});
@@ -69,16 +71,19 @@ class MZ_API CTCLoss : public Model<CTCLoss> {
 };
 
 struct GaussianNllLossOptions {
-  bool full = false;  // add the constant ln(2 pi) / 2
-  double eps = 1e-6;  // the least that a variance counts as
-  Reduction reduction = Reduction::mean;
+  bool full = false;                      // adds the constant ln(2 pi) / 2
+  double eps = 1e-6;                      // lower bound of the variances
+  Reduction reduction = Reduction::mean;  // mean, sum or none
 };
 
-/** Negative log-likelihood of a target under a normal distribution: (ln v + (x - t)^2 / v) / 2 with v = max(var, eps).
- *  Shape: x and target alike; var alike, or with 1 in place of the last size, or without it.
- *  Precision: f32 (f64) inside, casts off; the result has the widest operand's dtype.
- *  Gradient: by calculus; to a variance below eps as if it were eps.
- *  Errors: ValueError for eps <= 0 and a negative variance (which synchronises with the device); ShapeError. */
+/** Returns the negative log-likelihood of a target under a normal distribution:
+ *  (ln v + (x - t)^2 / v) / 2 with v = max(var, eps).
+ *  Shape: x and target have the same shape; var has that shape, or last size 1, or lacks the last
+ *  dimension.
+ *  Precision: f32 (f64) inside, without casts; the result has the promoted dtype of the operands.
+ *  Gradient: by calculus; a variance below eps gets the gradient at eps.
+ *  Errors: ValueError for eps <= 0 and for a negative variance (this check synchronises with the
+ *  device); ShapeError for other shapes. */
 class MZ_API GaussianNLLLoss : public Model<GaussianNLLLoss> {
  public:
   explicit GaussianNLLLoss(const GaussianNllLossOptions& options = {});

@@ -1,16 +1,16 @@
-// Tells assignments that change a net's member from those that rebind any other handle.
+// Distinguishes assignments that change a net's member from assignments to other handles.
 //
-// A handle is a member when it lies inside the object of the net whose add() registered it. The
-// net's state keeps the address of its object that was constructed, copied to or assigned last:
-// bases come before members in all three, so a member finds its net's new address when its own turn
-// comes.
+// A handle is a member if its address is inside the object of the net whose add() registered it.
+// The net's state stores the address of the object that was constructed, copied to or assigned
+// last. In all three operations bases come before members, so the address is up to date when a
+// member is constructed or assigned.
 #include "member.h"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "../tensor/executing.h"
-#include "../tensor/text.h"
+#include "../tensor/core/executing.h"
+#include "../tensor/text/text.h"
 #include "module.h"
 
 namespace mezzo::nn {
@@ -22,13 +22,14 @@ using detail::MemberTable;
 
 namespace {
 
-/** The distance of a handle from that of the net in whose object it lies; 0 where it lies
- *  elsewhere. */
+/** Returns the offset in bytes of a handle from the owner's handle, or 0 if the handle is outside
+ *  the owner's object. */
 std::ptrdiff_t offset_in(const ModuleState& owner, const Module* handle) {
   const auto begin = reinterpret_cast<std::uintptr_t>(owner.object.load(std::memory_order_relaxed));
   const auto at = reinterpret_cast<std::uintptr_t>(handle);
-  return begin != 0 && at > begin && at - begin < owner.object_size ? static_cast<std::ptrdiff_t>(at - begin)
-                                                                    : 0;
+  return begin != 0 && at > begin && at - begin < owner.object_size
+             ? static_cast<std::ptrdiff_t>(at - begin)
+             : 0;
 }
 
 bool is_child(const ModuleState& owner, const Module& module) {
@@ -36,9 +37,10 @@ bool is_child(const ModuleState& owner, const Module& module) {
                      [&](const NamedModule& child) { return child.module.is_same(module); });
 }
 
-/** Whether only the modules that registered it hold this module besides the one handle. */
+/** Returns true if all other handles to this module belong to modules that registered it. */
 bool is_last_handle(const Module& handle) {
-  return handle.state().owners() == handle.state().registrations.load(std::memory_order_relaxed) + 1;
+  return handle.state().owners() ==
+         handle.state().registrations.load(std::memory_order_relaxed) + 1;
 }
 
 std::size_t child_index(const Module& owner, std::string_view name) {
@@ -56,29 +58,30 @@ const Ref<MemberTable>& table_of(const Module& owner) {
 
 [[noreturn]] void refuse_assignment(const Module& member, const Module& other) {
   const std::string& name = member.name();
-  fail<StateError>("operator=",
-                   {.what = "parameters() and save() would keep the registered member",
-                    .got = str("another ", other.kind(), " for \"", name, "\" ", member.kind()),
-                    .hint = str("use replace(\"", name, "\", ...) of the module that registered it")});
+  fail<StateError>(
+      "operator=",
+      {.what = "a registered member cannot be assigned: parameters() and save() would not change",
+       .got = str("another ", other.kind(), " for \"", name, "\" ", member.kind()),
+       .hint = str("use replace(\"", name, "\", ...) of the module that registered it")});
 }
 
 }  // namespace
 
-void Module::enter_object(std::size_t size) const {
+void Module::record_object(std::size_t size) const {
   state_->object_size = size;
-  enter_object();
+  record_object();
 }
 
-void Module::enter_object() const { state_->object.store(this, std::memory_order_relaxed); }
+void Module::record_object() const { state_->object.store(this, std::memory_order_relaxed); }
 
-void Module::leave_object() const {
+void Module::clear_object() const {
   const void* self = this;
   if (state_->object.load(std::memory_order_relaxed) == self)
     state_->object.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
 }
 
-void Module::hand_over(const Module& owner, std::string_view name, const HandleType& type) {
-  leave_place();
+void Module::mark_returning(const Module& owner, std::string_view name, const HandleType& type) {
+  clear_place();
   place_ = {.kind = HandleKind::returning,
             .table = table_of(owner),
             .offset = 0,
@@ -86,32 +89,32 @@ void Module::hand_over(const Module& owner, std::string_view name, const HandleT
             .type = &type};
 }
 
-void Module::settle(const Module& owner, std::string_view name, const HandleType& type) {
+void Module::become_member(const Module& owner, std::string_view name, const HandleType& type) {
   if (place_.kind == HandleKind::member) return;
   if (const std::ptrdiff_t offset = offset_in(owner.state(), this); offset != 0) {
-    join(table_of(owner), offset, child_index(owner, name));
+    set_member(table_of(owner), offset, child_index(owner, name));
     place_.type = &type;
   }
 }
 
-void Module::pin_to(const Module& owner, std::string_view name, const HandleType& type) {
-  join(table_of(owner), 0, child_index(owner, name));
+void Module::become_element(const Module& owner, std::string_view name, const HandleType& type) {
+  set_member(table_of(owner), 0, child_index(owner, name));
   place_.type = &type;
 }
 
-void Module::join(const Ref<MemberTable>& table, std::ptrdiff_t offset, std::size_t child) {
+void Module::set_member(const Ref<MemberTable>& table, std::ptrdiff_t offset, std::size_t child) {
   {
     const std::lock_guard lock(table->mutex);
     table->handles.insert(this);
   }
-  if (!(table == place_.table)) leave_place();
+  if (!(table == place_.table)) clear_place();
   place_.kind = HandleKind::member;
   place_.table = table;
   place_.offset = offset;
   place_.child = child;
 }
 
-void Module::leave_place() {
+void Module::clear_place() {
   if (place_.kind == HandleKind::member) {
     const std::lock_guard lock(place_.table->mutex);
     place_.table->handles.erase(this);
@@ -128,13 +131,13 @@ std::ptrdiff_t Module::member_offset_from(const Module& other) const {
   return from.kind != HandleKind::member || offset == from.offset ? offset : 0;
 }
 
-void Module::take_place(const Module& other) {
+void Module::set_place_from(const Module& other) {
   const HandlePlace& from = other.place_;
   if (const std::ptrdiff_t offset = member_offset_from(other); offset != 0) {
-    join(from.table, offset, from.child);
+    set_member(from.table, offset, from.child);
     return;
   }
-  leave_place();
+  clear_place();
   if (from.kind == HandleKind::plain) return;
   place_.kind = from.kind == HandleKind::returning ? HandleKind::result : HandleKind::copied;
   if (place_.kind != HandleKind::result) return;
@@ -142,29 +145,31 @@ void Module::take_place(const Module& other) {
   place_.child = from.child;
 }
 
-bool Module::may_become(const Module& other) const {
+bool Module::may_be_assigned(const Module& other) const {
   if (is_same(other)) return true;
-  if (place_.kind == HandleKind::copied)  // in a container of the net's, say
-    return !is_last_handle(*this) || other.state_->registrations.load(std::memory_order_relaxed) > 0;
+  if (place_.kind == HandleKind::copied)  // for example in a standard container of the net
+    return !is_last_handle(*this) ||
+           other.state_->registrations.load(std::memory_order_relaxed) > 0;
   if (place_.kind != HandleKind::member) return true;
-  const bool with_its_net = other.place_.kind == HandleKind::member && member_offset_from(other) != 0;
+  const bool with_its_net =
+      other.place_.kind == HandleKind::member && member_offset_from(other) != 0;
   if (with_its_net) return true;
   const std::lock_guard lock(place_.table->mutex);
   const ModuleState* owner = place_.table->module;
-  // Members of one net may be swapped: each is still held by another handle when it is assigned
-  // over.
+  // Members of one net can be swapped, because another handle to each still exists when it is
+  // overwritten.
   return !owner || (is_child(*owner, other) && !(is_child(*owner, *this) && is_last_handle(*this)));
 }
 
 Module& Module::operator=(const Module& other) & {
   if (this == &other) return *this;
-  if (!may_become(other)) refuse_assignment(*this, other);
-  if (place_.kind != HandleKind::member || member_offset_from(other) != 0) take_place(other);
+  if (!may_be_assigned(other)) refuse_assignment(*this, other);
+  if (place_.kind != HandleKind::member || member_offset_from(other) != 0) set_place_from(other);
   state_ = other.state_;
   return *this;
 }
 
-std::vector<Module*> Module::members_called(std::string_view name, const Module& child) const {
+std::vector<Module*> Module::members_named(std::string_view name, const Module& child) const {
   std::vector<Module*> out;
   if (!state_->members) return out;
   const bool once = child.state_->registrations.load(std::memory_order_relaxed) == 1;
@@ -180,14 +185,15 @@ void Module::replace_child(std::string_view name, const Module& member, const Ha
   if (!at) detail::refuse_member("replace", *this, name);
   Module& child = state_->children[*at].module;
   if (child.is_same(member)) return;
-  refuse_cycle("replace", name, member);
+  check_no_cycle("replace", name, member);
   if (child.attached_to())
     fail<StateError>("replace", {.what = "mixed precision is attached to the old module",
                                  .got = str("\"", name, "\" ", child.kind(), " under a session"),
                                  .hint = "replace before amp::initialize, or close the session"});
-  const std::vector<Module*> handles = members_called(name, child);
+  const std::vector<Module*> handles = members_named(name, child);
   for (const Module* handle : handles)
-    if (const HandleType* held = handle->place_.type; held && (!held->assign || *held->type != *type.type))
+    if (const HandleType* held = handle->place_.type;
+        held && (!held->assign || *held->type != *type.type))
       fail<ValueError>("replace", {.what = "the member is a handle of another type",
                                    .got = str("a ", member.kind(), " for \"", name, "\""),
                                    .expected = str("a ", child.kind())});
@@ -206,10 +212,11 @@ void Module::replace_child(std::string_view name, const Module& member, const Ha
 
 void detail::check_not_replaced(const ModuleState& module) {
   if (module.replaced && module_is_executing())
-    fail<StateError>(short_name(module.type),
-                     {.what = "a net calls a module that replace() took out of it",
-                      .got = str("the old \"", module.name, "\""),
-                      .hint = "give the result of replace() to this handle too, or add() the old module"});
+    fail<StateError>(
+        short_name(module.type),
+        {.what = "a net calls a module that replace() removed from it",
+         .got = str("the old \"", module.name, "\""),
+         .hint = "assign the result of replace() to this handle too, or add() the old module"});
 }
 
 }  // namespace mezzo::nn

@@ -1,6 +1,5 @@
-// Model<Derived>: the base of every layer and net. Calling one runs begin -> cast arguments -> forward -> cast result -> end.
-// Sees: module.h, cast_tree.h.
-// Read next: linear.h (a layer), sequential.h (layers in a row).
+// Model<Derived>: the base of every layer and net. A call runs begin -> cast arguments -> forward
+// -> cast result -> end.
 #pragma once
 
 #include <tuple>
@@ -12,7 +11,7 @@
 
 namespace mezzo::nn {
 
-/** Self has a forward that takes these arguments. */
+/** True if Self has a forward that accepts these arguments. */
 template <class Self, class... Args>
 concept ForwardTakes = requires(Self& self, Args&&... args) {
   self.forward(std::forward<Args>(args)...);
@@ -20,7 +19,7 @@ concept ForwardTakes = requires(Self& self, Args&&... args) {
 
 namespace detail {
 
-/** The wrapper's input side as map_tensors wants it. */
+/** Function for map_tensors that applies the wrapper's input casts. */
 struct CastIn {
   const CallWrapper& wrapper;
 
@@ -30,6 +29,7 @@ struct CastIn {
   }
 };
 
+/** Function for map_tensors that applies the wrapper's output casts. */
 struct CastOut {
   const CallWrapper& wrapper;
 
@@ -39,7 +39,7 @@ struct CastOut {
   }
 };
 
-/** A call's begin and end. */
+/** Scope that calls begin() and end() of a wrapper. */
 class CallScope {
  public:
   explicit CallScope(CallWrapper& wrapper) : wrapper_(wrapper) { wrapper_.begin(); }
@@ -55,7 +55,8 @@ class CallScope {
 template <std::size_t I, std::size_t J, class Arg>
 using ConstantAt = std::conditional_t<I == J, const std::remove_reference_t<Arg>&, Arg>;
 
-/** Whether forward takes the argument at I by value or const reference. One it takes by plain reference is a result, not an input. */
+/** Returns true if forward takes the argument at I by value or const reference. An argument taken
+ *  by non-const reference is an output and is not cast. */
 template <std::size_t I, class Self, class... Args, std::size_t... J>
 constexpr bool takes_constant(std::index_sequence<J...>) {
   return ForwardTakes<Self, ConstantAt<I, J, Args>...>;
@@ -70,7 +71,8 @@ template <bool kCast, class Arg> decltype(auto) cast_argument(Arg&& arg, const C
 
 template <class Result> Result cast_result(Result&& result, const CastOut& cast) {
   if constexpr (kMayHoldTensors<Result, CastOut> &&
-                std::same_as<typename Owning<std::remove_cvref_t<Result>>::type, std::remove_cvref_t<Result>>)
+                std::same_as<typename Owning<std::remove_cvref_t<Result>>::type,
+                             std::remove_cvref_t<Result>>)
     map_in_place(result, cast);
   return std::forward<Result>(result);
 }
@@ -81,17 +83,19 @@ auto wrapped_forward(Self& self, CallWrapper& wrapper, std::index_sequence<I...>
   const CallScope scope(wrapper);
   const CastIn in{wrapper};
   if constexpr (std::is_void_v<Result>)
-    self.forward(cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
-        std::forward<Args>(args), in)...);
+    self.forward(
+        cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+            std::forward<Args>(args), in)...);
   else
     return Result(cast_result(
-        Result(
-            self.forward(cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+        Result(self.forward(
+            cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
                 std::forward<Args>(args), in)...)),
         CastOut{wrapper}));
 }
 
-template <class Self, class... Args> auto call(Self& self, const ModuleState& state, Args&&... args) {
+template <class Self, class... Args>
+auto call(Self& self, const ModuleState& state, Args&&... args) {
   if (state.replaced) check_not_replaced(state);
   const ModulePathScope path(state.name);
   if (state.call_wrapper)
@@ -103,30 +107,31 @@ template <class Self, class... Args> auto call(Self& self, const ModuleState& st
 
 }  // namespace detail
 
-/** Base of a layer or net:
+/** Base of layers and nets:
  *    struct Mlp : nn::Model<Mlp> {
  *      nn::Linear fc1 = add("fc1", nn::Linear{784, 256});
  *      nn::Linear fc2 = add("fc2", nn::Linear{256, 10});
  *      Tensor forward(const Tensor& x) const { return fc2(relu(fc1(x))); }
  *    };
- *  forward may have any signature. Errors thrown inside it name the path of the modules executing. */
+ *  forward may have any signature. Errors thrown inside it contain the path of the executing
+ *  modules. */
 template <class Derived> class Model : public Module {
  public:
-  Model() : Module(detail::type_name<Derived>()) { enter_object(object_size()); }
+  Model() : Module(detail::type_name<Derived>()) { record_object(object_size()); }
   Model(const Model& other) : Module(other) {
     place_.type = other.place_.type;
-    enter_object();
+    record_object();
   }
-  ~Model() { leave_object(); }
+  ~Model() { clear_object(); }
   Model& operator=(const Model& other) & {
     if (this == &other) return *this;
     Module::operator=(other);
     if (!place_.type) place_.type = other.place_.type;
-    enter_object();
+    record_object();
     return *this;
   }
 
-  /** Calls forward, between the casts of what mixed precision has attached. */
+  /** Calls forward, with the casts that mixed precision has attached. */
   template <class... Args>
   requires ForwardTakes<const Derived, Args...>
   auto operator()(Args&&... args) const {
@@ -139,10 +144,11 @@ template <class Derived> class Model : public Module {
   }
 
  private:
-  /** Bytes from the handle to the end of the net's object. */
+  /** Returns the number of bytes from the handle to the end of the object. */
   std::size_t object_size() const {
     const auto* begin = reinterpret_cast<const std::byte*>(static_cast<const Module*>(this));
-    const auto* end = reinterpret_cast<const std::byte*>(static_cast<const Derived*>(this)) + sizeof(Derived);
+    const auto* end =
+        reinterpret_cast<const std::byte*>(static_cast<const Derived*>(this)) + sizeof(Derived);
     return static_cast<std::size_t>(end - begin);
   }
 };

@@ -2,8 +2,8 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/rebind.h"
-#include "../tensor/near_names.h"
-#include "../tensor/text.h"
+#include "../tensor/text/did_you_mean.h"
+#include "../tensor/text/text.h"
 #include "walk.h"
 
 namespace mezzo::nn {
@@ -14,18 +14,19 @@ namespace {
 
 void check_defined(const Tensor& value, const char* call, std::string_view name) {
   if (!value.defined())
-    fail<ValueError>(call, {.what = "there is no tensor",
-                            .got = str("\"", name, "\" undefined"),
-                            .hint = "leave an absent tensor unregistered"});
+    fail<ValueError>(call, {.what = "the tensor is undefined",
+                            .got = str("\"", name, "\""),
+                            .hint = "do not register tensors that do not exist"});
 }
 
 void check_name(const ModuleState& state, const char* call, std::string_view name) {
   const std::string_view kind = detail::short_name(state.type);
   if (name.empty() || name.find('.') != std::string_view::npos)
-    fail<ValueError>(
-        call, {.what = "a name is not empty and holds no dot", .got = str("\"", name, "\" in ", kind)});
+    fail<ValueError>(call, {.what = "a name must be non-empty and contain no dot",
+                            .got = str("\"", name, "\" in ", kind)});
   if (state.names.find(name))
-    fail<ValueError>(call, {.what = "the name is taken", .got = str("\"", name, "\" in ", kind)});
+    fail<ValueError>(
+        call, {.what = "the name is already registered", .got = str("\"", name, "\" in ", kind)});
 }
 
 /** Reserves room for one more element, so that the next push_back does not allocate. */
@@ -33,26 +34,29 @@ template <class List> void make_room_for_one(List& list) {
   if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
 }
 
-/** Returns the list's next entry, already entered in the name index, so that push_back(entry) cannot throw. */
-NamedTensor named(ModuleState& state, std::vector<NamedTensor>& list, NameKind kind, std::string_view name,
-                  const Tensor& value) {
+/** Adds a name to the name index and returns its list entry. A push_back() of the entry cannot
+ *  throw afterwards. */
+NamedTensor named(ModuleState& state, std::vector<NamedTensor>& list, NameKind kind,
+                  std::string_view name, const Tensor& value) {
   NamedTensor entry{std::string(name), value};
   make_room_for_one(list);
   state.names.add(name, kind, list.size());
   return entry;
 }
 
-/** Each tensor once, under its first name. */
+/** Returns each tensor once, under its first name. */
 std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> ModuleState::*list) {
   std::vector<NamedTensor> out;
   std::unordered_set<const TensorImpl*> seen;
-  detail::walk_tensors(root, list, [&](const std::string& name, const Module&, const NamedTensor& entry) {
-    if (seen.insert(entry.tensor.impl()).second) out.push_back({name, entry.tensor, entry.keep_f32});
-  });
+  detail::walk_tensors(root, list,
+                       [&](const std::string& name, const Module&, const NamedTensor& entry) {
+                         if (seen.insert(entry.tensor.impl()).second)
+                           out.push_back({name, entry.tensor, entry.keep_f32});
+                       });
   return out;
 }
 
-/** The module that a dotted path leads to from `root`; null where there is none. */
+/** Returns the module at a dotted path below `root`, or null if there is none. */
 const Module* find_module(const Module& root, std::string_view path) {
   const Module* module = &root;
   while (module && !path.empty()) {
@@ -65,20 +69,23 @@ const Module* find_module(const Module& root, std::string_view path) {
   return module;
 }
 
+/** Returns the tensor at a dotted path below `root`. Errors: ValueError with the nearest names. */
 Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::*list, NameKind kind,
             std::string_view path) {
   const std::size_t dot = path.rfind('.');
   const bool has_owner = dot != std::string_view::npos;
-  if (const Module* owner = find_module(root, has_owner ? path.substr(0, dot) : std::string_view())) {
+  if (const Module* owner =
+          find_module(root, has_owner ? path.substr(0, dot) : std::string_view())) {
     const ModuleState& state = owner->state();
     if (const std::size_t* at = state.names.find(kind, path.substr(has_owner ? dot + 1 : 0)))
       return (state.*list)[*at].tensor;
   }
   std::vector<std::string> names;
-  detail::walk_tensors(
-      root, list, [&](const std::string& name, const Module&, const NamedTensor&) { names.push_back(name); });
+  detail::walk_tensors(root, list, [&](const std::string& name, const Module&, const NamedTensor&) {
+    names.push_back(name);
+  });
   fail<ValueError>(kind == NameKind::parameter ? "parameter" : "buffer",
-                   {.what = str(root.kind(), " has nothing of this name"),
+                   {.what = str(root.kind(), " has no tensor of this name"),
                     .got = str("\"", path, "\""),
                     .hint = did_you_mean(path, names)});
 }
@@ -114,24 +121,25 @@ void Module::set_container() { state_->container = true; }
 
 void Module::check_no_container(const char* call) const {
   if (state_->container)
-    fail<StateError>(call, {.what = "a container changes its members itself",
+    fail<StateError>(call, {.what = "members of a container change only through its own type",
                             .got = str("a handle of type Module to a ", kind()),
                             .hint = str("call ", call, "() of the ", kind())});
 }
 
-void Module::refuse_cycle(const char* call, std::string_view name, const Module& member) const {
+void Module::check_no_cycle(const char* call, std::string_view name, const Module& member) const {
   bool contained = member.is_same(*this);
-  // An unregistered module is part of no other.
+  // An unregistered module is not part of any other module.
   if (!contained && state_->registrations.load(std::memory_order_relaxed) > 0)
     for (const Module& below : detail::postorder(member)) contained |= below.is_same(*this);
   if (contained)
-    fail<ValueError>(call, {.what = "a module cannot be part of itself",
-                            .got = str(member.kind(), " \"", name, "\" that contains this ", kind())});
+    fail<ValueError>(call,
+                     {.what = "a module cannot be part of itself",
+                      .got = str(member.kind(), " \"", name, "\" that contains this ", kind())});
 }
 
 void Module::add_child(std::string_view name, const Module& member) {
   check_name(*state_, "add", name);
-  refuse_cycle("add", name, member);
+  check_no_cycle("add", name, member);
   NamedModule child{std::string(name), member};
   make_room_for_one(state_->children);
   std::string own_name(member.state_->name.empty() ? name : std::string_view(member.state_->name));
@@ -173,9 +181,10 @@ Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
   check_name(*state_, "add_parameter", name);
   check_defined(value, "add_parameter", name);
   if (!value.is_leaf())
-    fail<StateError>("add_parameter", {.what = "a parameter is a leaf",
-                                       .got = str("\"", name, "\" ", value, " that an operation made"),
-                                       .hint = "use x.detach()"});
+    fail<StateError>("add_parameter",
+                     {.what = "a parameter must be a leaf",
+                      .got = str("\"", name, "\" ", value, " that an operation computed"),
+                      .hint = "use x.detach()"});
   value.requires_grad_();
   NamedTensor entry = named(*state_, state_->parameters, NameKind::parameter, name, value);
   value.impl()->is_parameter = true;
@@ -196,7 +205,7 @@ Tensor Module::add_buffer(std::string_view name, const Tensor& value) {
 void Module::keep_f32(std::string_view name) {
   const detail::NameIndex::Entry* entry = state_->names.find(name);
   if (!entry || entry->kind == NameKind::child)
-    fail<ValueError>("keep_f32", {.what = str(kind(), " has no tensor of this name of its own"),
+    fail<ValueError>("keep_f32", {.what = str(kind(), " itself has no tensor of this name"),
                                   .got = str("\"", name, "\"")});
   auto& list = entry->kind == NameKind::parameter ? state_->parameters : state_->buffers;
   list[entry->index].keep_f32 = true;
@@ -207,8 +216,12 @@ const Module& Module::train(bool on) const {
   return *this;
 }
 
-std::vector<NamedTensor> Module::named_parameters() const { return collect(*this, &ModuleState::parameters); }
-std::vector<NamedTensor> Module::named_buffers() const { return collect(*this, &ModuleState::buffers); }
+std::vector<NamedTensor> Module::named_parameters() const {
+  return collect(*this, &ModuleState::parameters);
+}
+std::vector<NamedTensor> Module::named_buffers() const {
+  return collect(*this, &ModuleState::buffers);
+}
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
@@ -242,7 +255,9 @@ std::vector<Module> Module::modules() const {
 
 std::vector<NamedModule> Module::named_modules() const {
   std::vector<NamedModule> out;
-  detail::walk(*this, [&](const std::string& path, const Module& module) { out.push_back({path, module}); });
+  detail::walk(*this, [&](const std::string& path, const Module& module) {
+    out.push_back({path, module});
+  });
   return out;
 }
 
@@ -277,7 +292,8 @@ std::vector<Module> detail::postorder(const Module& root) {
     if (level.next_child == children.size()) {
       out.push_back(*level.module);
       levels.pop_back();
-    } else if (const Module& child = children[level.next_child++].module; seen.insert(&child.state()).second)
+    } else if (const Module& child = children[level.next_child++].module;
+               seen.insert(&child.state()).second)
       levels.push_back({&child, 0});
   }
   return out;
@@ -285,14 +301,14 @@ std::vector<Module> detail::postorder(const Module& root) {
 
 namespace {
 
-/** What an entry becomes: computed for all before any is touched, so that running out of memory changes nothing. */
+/** The new value of an entry. All are computed before any tensor is changed, so that an allocation
+ *  failure changes nothing. */
 struct Converted {
   Tensor tensor, data, grad;
 };
 
 template <class Target> void convert_all(const std::vector<NamedTensor>& entries, Target target) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   std::vector<Converted> all;
   for (const NamedTensor& entry : entries) {
     const Tensor& x = entry.tensor;
@@ -315,7 +331,7 @@ std::vector<NamedTensor> all_tensors(const Module& module) {
 
 const Module& Module::to(DType dtype) const {
   if (!is_floating(dtype))
-    fail<DtypeError>("to", {.what = "a module's tensors stay floating",
+    fail<DtypeError>("to", {.what = "expected a floating-point dtype",
                             .got = std::string(mezzo::name(dtype)),
                             .expected = "f16, bf16, f32 or f64"});
   std::vector<NamedTensor> entries = all_tensors(*this);
@@ -349,8 +365,7 @@ const Module& Module::requires_grad_(bool on) const {
 }
 
 void Module::zero_grad(bool set_to_none) const {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   for (const Tensor& p : parameters()) {
     if (!p.grad().defined()) continue;
     if (set_to_none)

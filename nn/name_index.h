@@ -1,6 +1,4 @@
-// NameIndex: where in a module's lists each name stands.
-// Sees: the standard library only.
-// Read next: module.h (its user).
+// NameIndex: maps names to their positions in a module's lists.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +8,18 @@
 
 namespace mezzo::nn::detail {
 
-/** Hashes names of any string type alike, so that a lookup makes no string. */
+/** Hash for all string types, so that lookups need no std::string. */
 struct NameHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
 };
 
-/** The list of a module that a name belongs to. */
+/** The list of a module that contains a name. */
 enum class NameKind { parameter, buffer, child };
 
-/** Finds a registered name in constant time. */
+/** Index of registered names with lookup in constant time. */
 class NameIndex {
  public:
   struct Entry {
@@ -27,13 +27,13 @@ class NameIndex {
     std::size_t index;
   };
 
-  /** The entry of a name; null where there is none. */
+  /** Returns the entry of a name, or null if it is not registered. */
   const Entry* find(std::string_view name) const {
     const auto it = entries_.find(name);
     return it == entries_.end() ? nullptr : &it->second;
   }
-  /** The position of a name in the list of a kind; none where the name is of another kind or
-   *  unknown. */
+  /** Returns the position of a name in the list of a kind, or null if the name is unknown or of
+   *  another kind. */
   const std::size_t* find(NameKind kind, std::string_view name) const {
     const Entry* entry = find(name);
     return entry && entry->kind == kind ? &entry->index : nullptr;

@@ -2,13 +2,13 @@
 
 #include "../autograd/ops.h"
 #include "arguments.h"
-#include "joining.h"
+#include "fusion.h"
 
 namespace mezzo::nn {
 
 namespace {
 
-/** Registers what a normalisation per channel trains and tracks. */
+/** Registers the parameters and buffers of a normalisation layer per channel. */
 ChannelTensors add_channel_tensors(Module& layer, std::int64_t channels, bool affine, bool tracks) {
   ChannelTensors out;
   if (affine) {
@@ -18,7 +18,8 @@ ChannelTensors add_channel_tensors(Module& layer, std::int64_t channels, bool af
   if (tracks) {
     out.running_mean = layer.add_buffer("running_mean", zeros({channels}));
     out.running_var = layer.add_buffer("running_var", ones({channels}));
-    out.num_batches_tracked = layer.add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
+    out.num_batches_tracked =
+        layer.add_buffer("num_batches_tracked", zeros({}, {.dtype = DType::i64}));
   }
   return out;
 }
@@ -36,16 +37,18 @@ BatchNormLayer<Derived, kLeastRank, kMostRank>::BatchNormLayer(std::int64_t chan
 }
 
 template <class Derived, int kLeastRank, int kMostRank>
-BatchNormOptions BatchNormLayer<Derived, kLeastRank, kMostRank>::options_for(const Tensor& x) const {
+BatchNormOptions BatchNormLayer<Derived, kLeastRank, kMostRank>::options_for(
+    const Tensor& x) const {
   if (x.dim() < kLeastRank || x.dim() > kMostRank)
-    fail<ShapeError>("batch_norm", {.what = str(this->kind(), " takes another number of dimensions"),
-                                    .got = str(x),
-                                    .expected = kLeastRank == kMostRank
-                                                    ? str(kLeastRank, " dimensions")
-                                                    : str(kLeastRank, " or ", kMostRank, " dimensions")});
+    fail<ShapeError>(
+        "batch_norm",
+        {.what = str("wrong number of dimensions for ", this->kind()),
+         .got = str(x),
+         .expected = kLeastRank == kMostRank ? str(kLeastRank, " dimensions")
+                                             : str(kLeastRank, " or ", kMostRank, " dimensions")});
   const bool tracks = tensors_.running_mean.defined(), learns = this->training() && tracks;
   double momentum = options_.momentum.value_or(0);
-  // Equal shares: the n-th batch counts one n-th.
+  // Cumulative mean: the n-th batch has the weight 1/n.
   if (learns && !options_.momentum)
     momentum = 1.0 / (tensors_.num_batches_tracked.template item<double>() + 1);
   return {.running_mean = tensors_.running_mean,
@@ -66,18 +69,19 @@ Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) 
 template <class Derived, int kLeastRank, int kMostRank>
 bool BatchNormLayer<Derived, kLeastRank, kMostRank>::fits_with_relu(const Tensor& x,
                                                                     const Tensor& residual) const {
-  if (!x.defined() || !is_floating(x.dtype()) || x.dim() < kLeastRank || x.dim() > kMostRank) return false;
+  if (!x.defined() || !is_floating(x.dtype()) || x.dim() < kLeastRank || x.dim() > kMostRank)
+    return false;
   const Tensor& per_channel = tensors_.weight.defined() ? tensors_.weight : tensors_.running_mean;
   if (per_channel.defined() && per_channel.size(0) != x.size(1)) return false;
   if (x.numel() == x.size(1)) return false;  // one value per channel
-  return !residual.defined() ||
-         (residual.shape() == x.shape() && residual.dtype() == x.dtype() && residual.device() == x.device());
+  return !residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype() &&
+                                 residual.device() == x.device());
 }
 
 template <class Derived, int kLeastRank, int kMostRank>
 Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x,
                                                                  const Tensor& residual) const {
-  if (!this->call_wrapper() && detail::batch_norm_relu_may_join() && fits_with_relu(x, residual)) {
+  if (!this->call_wrapper() && detail::batch_norm_relu_may_fuse() && fits_with_relu(x, residual)) {
     detail::check_not_replaced(this->state());
     const ModulePathScope path(this->state().name);
     return mezzo::batch_norm_relu(x, options_for(x), residual);
@@ -109,9 +113,11 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   return layer_norm(x, shape_, {.weight = weight_, .bias = bias_, .eps = eps_});
 }
 
-RMSNorm::RMSNorm(std::int64_t size, const RmsNormLayerOptions& options) : RMSNorm(Shape{size}, options) {}
+RMSNorm::RMSNorm(std::int64_t size, const RmsNormLayerOptions& options)
+    : RMSNorm(Shape{size}, options) {}
 
-RMSNorm::RMSNorm(const Shape& shape, const RmsNormLayerOptions& options) : shape_(shape), eps_(options.eps) {
+RMSNorm::RMSNorm(const Shape& shape, const RmsNormLayerOptions& options)
+    : shape_(shape), eps_(options.eps) {
   if (options.affine) weight_ = add_parameter("weight", ones(shape));
   set_summary(str(shape));
 }
@@ -120,7 +126,8 @@ Tensor RMSNorm::forward(const Tensor& x) const {
   return rms_norm(x, shape_, {.weight = weight_, .eps = eps_});
 }
 
-GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormLayerOptions& options)
+GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels,
+                     const GroupNormLayerOptions& options)
     : groups_(groups), eps_(options.eps) {
   detail::require_at_least(1, "GroupNorm", "groups", groups);
   detail::require_at_least(1, "GroupNorm", "channels", channels);
@@ -147,22 +154,24 @@ InstanceNormLayer<Derived, kDims>::InstanceNormLayer(std::int64_t channels,
   this->set_summary(str(channels));
 }
 
-template <class Derived, int kDims> Tensor InstanceNormLayer<Derived, kDims>::forward(const Tensor& x) const {
+template <class Derived, int kDims>
+Tensor InstanceNormLayer<Derived, kDims>::forward(const Tensor& x) const {
   const bool batched = x.dim() == kDims + 2;
   if ((!batched && x.dim() != kDims + 1) || x.size(batched ? 1 : 0) != channels_)
     fail<ShapeError>("instance_norm",
                      {.what = str("the input does not fit ", this->kind()),
                       .got = str(x),
                       .expected = str(channels_, " channels before ", kDims,
-                                      kDims == 1 ? " dimension" : " dimensions", " of space")});
-  const Tensor y = instance_norm(batched ? x : x.unsqueeze(0),
-                                 {.running_mean = tensors_.running_mean,
-                                  .running_var = tensors_.running_var,
-                                  .weight = tensors_.weight,
-                                  .bias = tensors_.bias,
-                                  .use_input_stats = this->training() || !options_.track_running_stats,
-                                  .momentum = options_.momentum,
-                                  .eps = options_.eps});
+                                      kDims == 1 ? " spatial dimension" : " spatial dimensions")});
+  const Tensor y =
+      instance_norm(batched ? x : x.unsqueeze(0),
+                    {.running_mean = tensors_.running_mean,
+                     .running_var = tensors_.running_var,
+                     .weight = tensors_.weight,
+                     .bias = tensors_.bias,
+                     .use_input_stats = this->training() || !options_.track_running_stats,
+                     .momentum = options_.momentum,
+                     .eps = options_.eps});
   return batched ? y : y.squeeze(0);
 }
 
@@ -182,6 +191,8 @@ LocalResponseNorm::LocalResponseNorm(std::int64_t size, const LocalResponseNormO
   set_summary(str(size));
 }
 
-Tensor LocalResponseNorm::forward(const Tensor& x) const { return local_response_norm(x, size_, options_); }
+Tensor LocalResponseNorm::forward(const Tensor& x) const {
+  return local_response_norm(x, size_, options_);
+}
 
 }  // namespace mezzo::nn

@@ -1,6 +1,5 @@
-// Normalisation layers: batch norm, layer norm and their kin.
-// Sees: model.h.
-// Read next: norm.cpp, ../autograd/ops/norm.h.
+// Normalisation layers: batch, layer, RMS, group, instance and local response norm.
+// See also: autograd/ops/norm.h (the functions).
 #pragma once
 
 #include <optional>
@@ -12,41 +11,45 @@
 namespace mezzo::nn {
 
 struct BatchNormLayerOptions {
-  double eps = 1e-5;
-  std::optional<double> momentum =
-      0.1;             // share of a batch in the running statistics; none: all batches count the same
-  bool affine = true;  // trains a weight and a bias for each channel
-  bool track_running_stats = true;  // off: the batch's statistics serve outside training too
+  double eps = 1e-5;                     // added to the variance
+  std::optional<double> momentum = 0.1;  // weight of a batch in the running statistics; none: mean
+  bool affine = true;                    // trains a weight and a bias for each channel
+  bool track_running_stats = true;       // off: uses batch statistics in evaluation mode too
 };
 
-/** The tensors of a normalisation per channel; undefined where it does not train or track. */
+/** The tensors of a normalisation layer per channel. Weight and bias are undefined without affine,
+ *  the others without running statistics. */
 struct ChannelTensors {
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 };
 
 template <class Derived, int kLeastRank, int kMostRank> class BatchNormLayer;
 
-/** relu(layer(x) + residual), or without a residual relu(layer(x)), in one call of mezzo::batch_norm_relu:
+/** Returns relu(layer(x) + residual), or relu(layer(x)) without a residual, in one call of
+ *  mezzo::batch_norm_relu:
  *    const Tensor y = nn::batch_norm_relu(bn2, conv2(h), x);
- *  Its parts are called one by one where that would show: under a trace, where one of their ops has been given another precision tag, where
- *  something is attached to the layer, where the residual's shape or dtype is another.   Precision and errors: as the layer, add and relu. */
+ *  The parts are called separately while a trace is active, if the user has overridden the
+ *  precision tag of one of the ops, if mixed precision is attached to the layer, and if the
+ *  residual differs from x in shape, dtype or device.
+ *  Precision, errors: as the layer, add and relu. */
 template <class Layer, int kLeastRank, int kMostRank>
 Tensor batch_norm_relu(const BatchNormLayer<Layer, kLeastRank, kMostRank>& layer, const Tensor& x,
                        const Tensor& residual = {}) {
   return layer.with_relu(x, residual);
 }
 
-/** What the batch norms of any number of dimensions have in common. */
-template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLayer : public Model<Derived> {
+/** Common base of the batch norm layers. */
+template <class Derived, int kLeastRank, int kMostRank>
+class MZ_API BatchNormLayer : public Model<Derived> {
  public:
   BatchNormLayer(std::int64_t channels, const BatchNormLayerOptions& options);
 
   Tensor forward(const Tensor& x) const;
 
-  /** Undefined without affine. */
+  // Undefined without affine.
   const Tensor& weight() const { return tensors_.weight; }
   const Tensor& bias() const { return tensors_.bias; }
-  /** Undefined without track_running_stats. */
+  // Undefined without track_running_stats.
   const Tensor& running_mean() const { return tensors_.running_mean; }
   const Tensor& running_var() const { return tensors_.running_var; }
   const Tensor& num_batches_tracked() const { return tensors_.num_batches_tracked; }
@@ -57,20 +60,27 @@ template <class Derived, int kLeastRank, int kMostRank> class MZ_API BatchNormLa
                                 const Tensor& residual);
 
   Tensor with_relu(const Tensor& x, const Tensor& residual) const;
-  /** What the function is called with. Errors: ShapeError for an input of another rank. */
+  /** Returns the options for mezzo::batch_norm. Errors: ShapeError for a wrong rank. */
   BatchNormOptions options_for(const Tensor& x) const;
-  /** Whether the op for both takes these; errors are better told by the layer itself. */
+  /** Returns true if the fused op accepts the operands. Otherwise the layer is called, which throws
+   *  the more specific error. */
   bool fits_with_relu(const Tensor& x, const Tensor& residual) const;
 
   BatchNormLayerOptions options_;
   ChannelTensors tensors_;
 };
 
-/** Normalises each channel over batch and space: (x - mean) / sqrt(var + eps) * weight + bias; while training by the batch's statistics, which
- *  update the running ones (with the unbiased variance), else by the running ones. Shape: [N,C] or [N,C,L]; 2d [N,C,H,W]; 3d [N,C,D,H,W].
- *  Parameters: weight [C] ones, bias [C] zeros. Buffers: running_mean [C] zeros, running_var [C] ones, num_batches_tracked [] 0.
- *  Precision: follows the input, f32 inside; where it is affine, levels that keep batch norm in f32 mean it.
- *  Errors: ValueError for channels below 1; when called: ShapeError, also for one value per channel while training. */
+/** Normalises each channel over batch and spatial dimensions:
+ *  (x - mean) / sqrt(var + eps) * weight + bias. In training mode, uses the statistics of the batch
+ *  and updates the running statistics (with the unbiased variance). In evaluation mode, uses the
+ *  running statistics.
+ *  Shape: 1d [N,C] or [N,C,L]; 2d [N,C,H,W]; 3d [N,C,D,H,W].
+ *  Parameters: weight [C] ones, bias [C] zeros. Buffers: running_mean [C] zeros, running_var [C]
+ *  ones, num_batches_tracked [] 0.
+ *  Precision: follows the input, f32 inside. Levels of mixed precision that keep batch norm in f32
+ *  apply to layers with affine parameters.
+ *  Errors: ValueError for channels below 1; calls throw ShapeError, also for one value per channel
+ *  while training. */
 struct MZ_API BatchNorm1d : BatchNormLayer<BatchNorm1d, 2, 3> {
   explicit BatchNorm1d(std::int64_t channels, const BatchNormLayerOptions& options = {});
 };
@@ -86,13 +96,16 @@ extern template class BatchNormLayer<BatchNorm2d, 4, 4>;
 extern template class BatchNormLayer<BatchNorm3d, 5, 5>;
 
 struct LayerNormLayerOptions {
-  double eps = 1e-5;
+  double eps = 1e-5;   // added to the variance
   bool affine = true;  // trains a weight and a bias of the normalised shape
-  bool bias = true;    // off: the weight alone
+  bool bias = true;    // off: trains the weight only
 };
 
-/** (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes it is made with: `nn::LayerNorm{64}`.
- *  Parameters: weight and bias of that shape, ones and zeros.   Precision: full.   Errors: when called, as layer_norm(). */
+/** Computes (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions. The constructor
+ *  takes their sizes: `nn::LayerNorm{64}`.
+ *  Parameters: weight (ones) and bias (zeros) of that shape.
+ *  Precision: f32.
+ *  Errors: calls throw as layer_norm() does. */
 class MZ_API LayerNorm : public Model<LayerNorm> {
  public:
   explicit LayerNorm(const Shape& shape, const LayerNormLayerOptions& options = {});
@@ -110,11 +123,13 @@ class MZ_API LayerNorm : public Model<LayerNorm> {
 };
 
 struct RmsNormLayerOptions {
-  std::optional<double> eps = {};  // left out: the machine epsilon of the arithmetic
-  bool affine = true;
+  std::optional<double> eps = {};  // none: the machine epsilon of the arithmetic
+  bool affine = true;              // trains a weight of the normalised shape
 };
 
-/** x / sqrt(mean(x^2) + eps) * weight over the last dimensions. Parameters: weight of that shape, ones.   Precision: full. */
+/** Computes x / sqrt(mean(x^2) + eps) * weight over the last dimensions.
+ *  Parameters: weight of that shape, ones.
+ *  Precision: f32. */
 class MZ_API RMSNorm : public Model<RMSNorm> {
  public:
   explicit RMSNorm(const Shape& shape, const RmsNormLayerOptions& options = {});
@@ -131,11 +146,14 @@ class MZ_API RMSNorm : public Model<RMSNorm> {
 };
 
 struct GroupNormLayerOptions {
-  double eps = 1e-5;
-  bool affine = true;
+  double eps = 1e-5;   // added to the variance
+  bool affine = true;  // trains a weight and a bias for each channel
 };
 
-/** Normalises groups of neighbouring channels of each sample. Shape: [N,C,...]. Parameters: weight [C] ones, bias [C] zeros.   Precision: full.
+/** Normalises groups of adjacent channels of each sample.
+ *  Shape: [N,C,...].
+ *  Parameters: weight [C] ones, bias [C] zeros.
+ *  Precision: f32.
  *  Errors: ValueError unless groups divide channels. */
 class MZ_API GroupNorm : public Model<GroupNorm> {
  public:
@@ -153,24 +171,26 @@ class MZ_API GroupNorm : public Model<GroupNorm> {
 };
 
 struct InstanceNormLayerOptions {
-  double eps = 1e-5;
-  double momentum = 0.1;             // share of a batch in the running statistics
+  double eps = 1e-5;                 // added to the variance
+  double momentum = 0.1;             // weight of a batch in the running statistics
   bool affine = false;               // trains a weight and a bias for each channel
-  bool track_running_stats = false;  // off: each sample's own statistics serve outside training too
+  bool track_running_stats = false;  // off: uses the sample's statistics in evaluation mode too
 };
 
-/** Normalises each channel of each sample by itself: (x - mean) / sqrt(var + eps) * weight + bias.
- *  Shape: 1d [N,C,L], 2d [N,C,H,W], 3d [N,C,D,H,W], or without N; kept.
- *  Parameters: weight [C] ones and bias [C] zeros where affine. Buffers where tracking: running_mean [C] zeros, running_var [C] ones,
- *  num_batches_tracked [], which stays 0.
- *  Precision: follows the input, f32 inside.   Errors: ValueError for channels below 1; when called: ShapeError. */
+/** Normalises each channel of each sample separately:
+ *  (x - mean) / sqrt(var + eps) * weight + bias.
+ *  Shape: 1d [N,C,L], 2d [N,C,H,W], 3d [N,C,D,H,W], or without N; the result has the same shape.
+ *  Parameters with affine: weight [C] ones, bias [C] zeros. Buffers with track_running_stats:
+ *  running_mean [C] zeros, running_var [C] ones, num_batches_tracked [], which stays 0.
+ *  Precision: follows the input, f32 inside.
+ *  Errors: ValueError for channels below 1; calls throw ShapeError. */
 template <class Derived, int kDims> class MZ_API InstanceNormLayer : public Model<Derived> {
  public:
   InstanceNormLayer(std::int64_t channels, const InstanceNormLayerOptions& options);
 
   Tensor forward(const Tensor& x) const;
 
-  /** Undefined without affine. */
+  // Undefined without affine.
   const Tensor& weight() const { return tensors_.weight; }
   const Tensor& bias() const { return tensors_.bias; }
 
@@ -194,8 +214,10 @@ extern template class InstanceNormLayer<InstanceNorm1d, 1>;
 extern template class InstanceNormLayer<InstanceNorm2d, 2>;
 extern template class InstanceNormLayer<InstanceNorm3d, 3>;
 
-/** Divides by what neighbouring channels hold: `nn::LocalResponseNorm{5}` calls local_response_norm(x, 5).   Precision: full.
- *  Errors: ValueError for size < 1; when called: as local_response_norm(). */
+/** Divides each element by a norm over neighbouring channels: `nn::LocalResponseNorm{5}` calls
+ *  local_response_norm(x, 5).
+ *  Precision: f32.
+ *  Errors: ValueError for size < 1; calls throw as local_response_norm() does. */
 class MZ_API LocalResponseNorm : public Model<LocalResponseNorm> {
  public:
   explicit LocalResponseNorm(std::int64_t size, const LocalResponseNormOptions& options = {});

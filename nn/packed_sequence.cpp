@@ -7,13 +7,13 @@
 #include "../autograd/ops/index.h"
 #include "../autograd/ops/overwrite.h"
 #include "../tensor/ops/require.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn {
 
 namespace {
 
-/** The sizes of a padded batch, in either order. */
+/** The sizes of a padded batch, with steps or batch first. */
 struct Padded {
   std::int64_t steps, batch;
   bool batch_first;
@@ -24,10 +24,11 @@ struct Padded {
 };
 
 [[noreturn]] void refuse(const char* what, const std::string& got) {
-  fail<ValueError>("PackedSequence", {.what = what, .got = got, .hint = "make it by pack_padded_sequence"});
+  fail<ValueError>("PackedSequence",
+                   {.what = what, .got = got, .hint = "use pack_padded_sequence()"});
 }
 
-/** Where each row of the packed data stands in the padded batch, both seen as lists of rows. */
+/** Returns the row index in the padded batch for each row of the packed data. */
 Tensor rows_of(const PackedSequence& sequence, const Padded& padded) {
   std::vector<std::int64_t> rows;
   for (std::size_t step = 0; step < sequence.batch_sizes.size(); ++step)
@@ -41,21 +42,22 @@ Tensor rows_of(const PackedSequence& sequence, const Padded& padded) {
   return index.to(sequence.data.device());
 }
 
-void require_lengths(const Padded& padded, const std::vector<std::int64_t>& lengths, bool enforce_sorted) {
+void require_lengths(const Padded& padded, const std::vector<std::int64_t>& lengths,
+                     bool enforce_sorted) {
   const char* const op = "pack_padded_sequence";
   if (static_cast<std::int64_t>(lengths.size()) != padded.batch)
-    fail<ValueError>(op, {.what = "as many lengths as sequences are needed",
+    fail<ValueError>(op, {.what = "the number of lengths must equal the number of sequences",
                           .got = str(lengths.size()),
                           .expected = str(padded.batch)});
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 1 || lengths[i] > padded.steps)
-      fail<ValueError>(
-          op,
-          {.what = "a length is out of range", .got = str(lengths[i]), .expected = str("1..", padded.steps)});
+      fail<ValueError>(op, {.what = "a length is out of range",
+                            .got = str(lengths[i]),
+                            .expected = str("1..", padded.steps)});
     if (enforce_sorted && i > 0 && lengths[i] > lengths[i - 1])
       fail<ValueError>(op, {.what = "the sequences are not sorted by length",
                             .got = str(lengths[i], " after ", lengths[i - 1]),
-                            .expected = "lengths that never grow",
+                            .expected = "non-increasing lengths",
                             .hint = "pass {.enforce_sorted = false}"});
   }
 }
@@ -70,16 +72,19 @@ std::vector<std::int64_t> PackedSequence::unsorted_indices() const {
 }
 
 std::vector<std::int64_t> PackedSequence::lengths() const {
-  if (!data.defined() || data.dim() < 1 || batch_sizes.empty()) refuse("there are no steps", str(data));
+  if (!data.defined() || data.dim() < 1 || batch_sizes.empty())
+    refuse("the sequence has no steps", str(data));
   const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(batch_sizes.front(), 0));
   std::int64_t rows = 0, most = batch_sizes.front();
   std::vector<std::int64_t> sorted(batch, 0);
   for (const std::int64_t size : batch_sizes) {
-    if (size < 1 || size > most) refuse("batch_sizes grow or end", str(size, " after ", most));
+    if (size < 1 || size > most)
+      refuse("batch_sizes must be positive and non-increasing", str(size, " after ", most));
     for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) ++sorted[i];
     rows += most = size;
   }
-  if (rows != data.size(0)) refuse("batch_sizes do not fit the data", str(rows, " steps for ", str(data)));
+  if (rows != data.size(0))
+    refuse("batch_sizes do not fit the data", str(rows, " steps for ", str(data)));
   if (sorted_indices.empty()) return sorted;
   std::vector<std::int64_t> lengths(batch, 0);
   const bool fits = sorted_indices.size() == batch;
@@ -87,11 +92,14 @@ std::vector<std::int64_t> PackedSequence::lengths() const {
     if (const std::int64_t k = sorted_indices[i]; k >= 0 && k < static_cast<std::int64_t>(batch))
       lengths[static_cast<std::size_t>(k)] = sorted[i];
   if (!fits || std::count(lengths.begin(), lengths.end(), 0) > 0)
-    refuse("sorted_indices are no order of the batch", str(sorted_indices.size(), " of them"));
+    refuse("sorted_indices must be a permutation of the batch",
+           str(sorted_indices.size(), " indices for a batch of ", batch));
   return lengths;
 }
 
-PackedSequence PackedSequence::to(DType dtype) const { return {data.to(dtype), batch_sizes, sorted_indices}; }
+PackedSequence PackedSequence::to(DType dtype) const {
+  return {data.to(dtype), batch_sizes, sorted_indices};
+}
 PackedSequence PackedSequence::to(Device device) const {
   return {data.to(device), batch_sizes, sorted_indices};
 }
@@ -102,7 +110,7 @@ PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<std::int6
   if (x.dim() < 2)
     fail<ShapeError>(
         "pack_padded_sequence",
-        {.what = "a padded batch has two dimensions or more", .got = str(x), .expected = "[T, N, ...]"});
+        {.what = "expected at least two dimensions", .got = str(x), .expected = "[T, N, ...]"});
   const int batch_dim = options.batch_first ? 0 : 1;
   const Padded padded{x.size(1 - batch_dim), x.size(batch_dim), options.batch_first};
   require_lengths(padded, lengths, options.enforce_sorted);
@@ -113,23 +121,25 @@ PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<std::int6
     std::iota(sequence.sorted_indices.begin(), sequence.sorted_indices.end(), 0);
     std::stable_sort(sequence.sorted_indices.begin(), sequence.sorted_indices.end(),
                      [&](std::int64_t a, std::int64_t b) {
-                       return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
+                       return lengths[static_cast<std::size_t>(a)] >
+                              lengths[static_cast<std::size_t>(b)];
                      });
     std::sort(sorted.rbegin(), sorted.rend());
   }
   for (std::int64_t step = 0; !sorted.empty() && step < sorted.front(); ++step)
-    sequence.batch_sizes.push_back(
-        std::count_if(sorted.begin(), sorted.end(), [&](std::int64_t length) { return length > step; }));
+    sequence.batch_sizes.push_back(std::count_if(
+        sorted.begin(), sorted.end(), [&](std::int64_t length) { return length > step; }));
   sequence.data = index_select(x.flatten(0, 1), 0, rows_of(sequence, padded));
   return sequence;
 }
 
-PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& lengths, const PackOptions& options) {
+PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& lengths,
+                                    const PackOptions& options) {
   require_defined("pack_padded_sequence", lengths);
   if (is_floating(lengths.dtype()) || lengths.dim() != 1)
-    fail<ValueError>(
-        "pack_padded_sequence",
-        {.what = "lengths are one integer for each sequence", .got = str(lengths), .expected = "i64 [N]"});
+    fail<ValueError>("pack_padded_sequence", {.what = "lengths must be one integer per sequence",
+                                              .got = str(lengths),
+                                              .expected = "i64 [N]"});
   return pack_padded_sequence(x, lengths.to_vector<std::int64_t>(), options);
 }
 
@@ -138,7 +148,8 @@ PackedSequence detail::packed_like(const PackedSequence& like, const Tensor& x) 
   return {index_select(x.flatten(0, 1), 0, rows), like.batch_sizes, like.sorted_indices};
 }
 
-PaddedSequence pad_packed_sequence(const PackedSequence& sequence, const PadPackedOptions& options) {
+PaddedSequence pad_packed_sequence(const PackedSequence& sequence,
+                                   const PadPackedOptions& options) {
   const std::vector<std::int64_t> lengths = sequence.lengths();
   const auto longest = static_cast<std::int64_t>(sequence.batch_sizes.size());
   if (options.total_length != 0 && options.total_length < longest)
@@ -149,8 +160,8 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, const PadPack
                       options.batch_first};
   Shape rows = sequence.data.shape();
   rows[0] = padded.steps * padded.batch;
-  const Tensor padding =
-      full(rows, options.padding_value, {.dtype = sequence.data.dtype(), .device = sequence.data.device()});
+  const Tensor padding = full(rows, options.padding_value,
+                              {.dtype = sequence.data.dtype(), .device = sequence.data.device()});
   const Tensor output = index_copy(padding, 0, rows_of(sequence, padded), sequence.data);
   const Shape leading =
       padded.batch_first ? Shape{padded.batch, padded.steps} : Shape{padded.steps, padded.batch};

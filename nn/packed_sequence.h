@@ -1,67 +1,79 @@
-// PackedSequence: sequences of different lengths without padding, as recurrent layers take them.
-// Sees: autograd.
-// Read next: recurrent.h (who takes it), packed_sequence.cpp.
+// PackedSequence: sequences of different lengths without padding, for recurrent layers.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo::nn {
 
-/** All first steps of a batch of sequences, then all second steps, and so on, the longest sequence first. Made by pack_padded_sequence(). */
+/** A batch of sequences without padding: all first steps, then all second steps, and so on, with
+ *  the longest sequence first. pack_padded_sequence() returns one. */
 struct MZ_API PackedSequence {
   Tensor data;                            // [sum of lengths, ...]
-  std::vector<std::int64_t> batch_sizes;  // how many sequences have each step; never grows
-  std::vector<std::int64_t> sorted_indices =
-      {};  // which sequence of the batch is the i-th longest; empty: they came in this order
+  std::vector<std::int64_t> batch_sizes;  // number of sequences at each step; non-increasing
+  // Batch index of the i-th longest sequence; empty if the batch is sorted.
+  std::vector<std::int64_t> sorted_indices = {};
 
-  /** The place of each sequence of the batch among those sorted; empty as sorted_indices. */
+  /** Returns the position of each sequence of the batch in the sorted order; empty if
+   *  sorted_indices is empty. */
   std::vector<std::int64_t> unsorted_indices() const;
-  /** The length of each sequence, in the batch's order. Errors: ValueError where the numbers above contradict each other. */
+  /** Returns the length of each sequence, in the batch's order. Errors: ValueError for inconsistent
+   *  members. */
   std::vector<std::int64_t> lengths() const;
 
-  /** The same with the data converted: what mixed precision does to an argument. */
+  /** Returns the sequence with its data converted. Mixed precision uses it to cast arguments. */
   PackedSequence to(DType dtype) const;
+  /** Returns the sequence with its data on a device. */
   PackedSequence to(Device device) const;
 };
 
 struct PackOptions {
   bool batch_first = false;    // x is [N, T, ...] instead of [T, N, ...]
-  bool enforce_sorted = true;  // the lengths must not grow; off: any order, which is remembered
+  bool enforce_sorted = true;  // requires non-increasing lengths; off: any order
 };
 
-/** The steps of padded sequences that exist. Shape: x [T, N, ...] with N lengths in 1..T.
- *  Precision: follows x, exact.   Gradient: g at those steps, 0 in the padding.
- *  Errors: ShapeError below two dimensions; ValueError for another number of lengths, one out of range, and, with enforce_sorted, one greater than
- *  the one before. */
-MZ_API PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<std::int64_t>& lengths,
+/** Packs the valid steps of padded sequences.
+ *  Shape: x [T, N, ...] with N lengths in 1..T.
+ *  Precision: follows x, exact.
+ *  Gradient: g at those steps, 0 in the padding.
+ *  Errors: ShapeError below two dimensions; ValueError for a wrong number of lengths, a length out
+ *  of range, and, with enforce_sorted, a length greater than the previous one. */
+MZ_API PackedSequence pack_padded_sequence(const Tensor& x,
+                                           const std::vector<std::int64_t>& lengths,
                                            const PackOptions& options = {});
-/** The same with the lengths in a tensor of integers [N]. Synchronises with the device. */
+/** Packs padded sequences with the lengths in an integer tensor [N]. Synchronises with the device.
+ */
 MZ_API PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& lengths,
                                            const PackOptions& options = {});
 
 struct PadPackedOptions {
-  bool batch_first = false;
-  double padding_value = 0;
+  bool batch_first = false;       // the result is [N, T, ...] instead of [T, N, ...]
+  double padding_value = 0;       // value of the padding
   std::int64_t total_length = 0;  // number of steps of the result; 0: of the longest sequence
 };
 
+/** A padded batch and the lengths of its sequences. */
 struct PaddedSequence {
   Tensor output;
   std::vector<std::int64_t> lengths;
 };
 
-/** The inverse: the batch in its first order, padded. Shape: [T, N, ...], or [N, T, ...] with batch_first.
- *  Precision: follows the data, exact.   Gradient: g at the steps that exist.
- *  Errors: ValueError for a total_length below the longest sequence, and for a sequence that contradicts itself. */
+/** Returns the padded batch of a packed sequence, in its original order; the inverse of
+ *  pack_padded_sequence().
+ *  Shape: [T, N, ...], or [N, T, ...] with batch_first.
+ *  Precision: follows the data, exact.
+ *  Gradient: g at the valid steps.
+ *  Errors: ValueError for a total_length below the longest sequence and for an inconsistent
+ *  sequence. */
 MZ_API PaddedSequence pad_packed_sequence(const PackedSequence& sequence,
                                           const PadPackedOptions& options = {});
 
 namespace detail {
 
-/** A padded batch [T, N, ...] in the batch's order, packed as `like` is. Private to this room. */
+/** Packs a padded batch [T, N, ...], in the batch's order, with the lengths and order of `like`.
+ *  Private to nn/. */
 PackedSequence packed_like(const PackedSequence& like, const Tensor& x);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 #include "padding.h"
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn {
 
@@ -8,9 +8,9 @@ std::vector<std::int64_t> PadSizes::expanded(int dims, std::string_view layer) c
   const auto count = static_cast<std::size_t>(2 * dims);
   if (all_equal_) return std::vector<std::int64_t>(count, values_[0]);
   if (values_.size() != count)
-    fail<ValueError>(
-        layer,
-        {.what = "wrong number of paddings", .got = str(values_.size()), .expected = str("1 or ", count)});
+    fail<ValueError>(layer, {.what = "wrong number of paddings",
+                             .got = str(values_.size()),
+                             .expected = str("1 or ", count)});
   return values_;
 }
 
@@ -28,7 +28,9 @@ std::string text_of(const std::vector<std::int64_t>& padding) {
   Layer::Layer(const PadSizes& padding) : padding_(padding.expanded(dims, #Layer)) { \
     set_summary(text_of(padding_));                                                  \
   }                                                                                  \
-  Tensor Layer::forward(const Tensor& x) const { return pad(x, padding_, {.mode = PadMode::kMode}); }
+  Tensor Layer::forward(const Tensor& x) const {                                     \
+    return pad(x, padding_, {.mode = PadMode::kMode});                               \
+  }
 MZ_PAD_LAYER(CircularPad1d, circular, 1)
 MZ_PAD_LAYER(CircularPad2d, circular, 2)
 MZ_PAD_LAYER(CircularPad3d, circular, 3)

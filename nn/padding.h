@@ -1,6 +1,4 @@
-// Padding layers.
-// Sees: model.h.
-// Read next: ../autograd/ops/pad.h (gradients, errors).
+// Padding layers. See also: autograd/ops/pad.h (gradients, errors).
 #pragma once
 
 #include <initializer_list>
@@ -11,14 +9,17 @@
 
 namespace mezzo::nn {
 
-/** Elements around the last 1, 2 or 3 dimensions: one number for every side, or before and behind the last dimension, then the one before it,
- *  and so on: 2, or {1, 2} for 1d, {left, right, top, bottom} for 2d. Negative numbers remove elements. */
+/** Numbers of padding elements around the last 1, 2 or 3 dimensions: one number for all sides, or
+ *  two numbers (before, after) for each dimension, the last dimension first. Examples: 2; {1, 2}
+ *  for 1d; {left, right, top, bottom} for 2d. Negative numbers remove elements. */
 class MZ_API PadSizes {
  public:
-  PadSizes(std::int64_t value) : values_{value}, all_equal_(true) {}  // NOLINT: a number is meant to convert
+  PadSizes(std::int64_t value)
+      : values_{value}, all_equal_(true) {}  // NOLINT: a number is meant to convert
   PadSizes(std::initializer_list<std::int64_t> values) : values_(values) {}
 
-  /** Two numbers for each of `dims` dimensions. Errors: ValueError naming the layer when there are others. */
+  /** Returns two numbers for each of `dims` dimensions. Errors: ValueError that names the layer for
+   *  a wrong number of values. */
   std::vector<std::int64_t> expanded(int dims, std::string_view layer) const;
 
  private:
@@ -26,8 +27,9 @@ class MZ_API PadSizes {
   bool all_equal_ = false;
 };
 
-// nn::ReflectionPad2d{1} calls pad(x, {1, 1, 1, 1}, {.mode = PadMode::reflect}); nn::ConstantPad1d{{1, 2}, 0.5} pads with 0.5.
-// Errors: ValueError for another number of sizes; when called: as pad().
+// nn::ReflectionPad2d{1} calls pad(x, {1, 1, 1, 1}, {.mode = PadMode::reflect});
+// nn::ConstantPad1d{{1, 2}, 0.5} pads with 0.5. Errors: ValueError for a wrong number of sizes;
+// calls throw as pad() does.
 #define MZ_PAD_LAYER(Layer)                  \
   class MZ_API Layer : public Model<Layer> { \
    public:                                   \

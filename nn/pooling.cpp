@@ -6,8 +6,9 @@ namespace mezzo::nn {
 
 namespace {
 
-/** "2, stride 1, padding 1": the stride where it is not the kernel. */
-template <class Options> std::string summary_of(const WindowSizes& kernel, const Options& options, int dims) {
+/** Returns a summary such as "2, stride 1, padding 1". A stride equal to the kernel is omitted. */
+template <class Options>
+std::string summary_of(const WindowSizes& kernel, const Options& options, int dims) {
   std::string text = detail::sizes_text(kernel, dims);
   const std::string stride = detail::sizes_text(options.stride, dims);
   if (!stride.empty() && stride != text) text += ", stride " + stride;
@@ -19,10 +20,11 @@ template <class Options> std::string summary_of(const WindowSizes& kernel, const
 
 }  // namespace
 
-#define MZ_POOL_LAYER(Layer, Options, function, dims)                                                    \
-  Layer::Layer(const WindowSizes& kernel, const Options& options) : kernel_(kernel), options_(options) { \
-    set_summary(summary_of(kernel, options, dims));                                                      \
-  }                                                                                                      \
+#define MZ_POOL_LAYER(Layer, Options, function, dims)             \
+  Layer::Layer(const WindowSizes& kernel, const Options& options) \
+      : kernel_(kernel), options_(options) {                      \
+    set_summary(summary_of(kernel, options, dims));               \
+  }                                                               \
   Tensor Layer::forward(const Tensor& x) const { return function(x, kernel_, options_); }
 MZ_POOL_LAYER(AvgPool1d, AvgPoolOptions, avg_pool1d, 1)
 MZ_POOL_LAYER(AvgPool2d, AvgPoolOptions, avg_pool2d, 2)
@@ -50,7 +52,9 @@ MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool3d, adaptive_max_pool3d, 3)
       : norm_type_(norm_type), kernel_(kernel), options_(options) {                       \
     set_summary(str("norm ", norm_type, ", ", summary_of(kernel, options, dims)));        \
   }                                                                                       \
-  Tensor Layer::forward(const Tensor& x) const { return function(x, norm_type_, kernel_, options_); }
+  Tensor Layer::forward(const Tensor& x) const {                                          \
+    return function(x, norm_type_, kernel_, options_);                                    \
+  }
 MZ_LP_POOL_LAYER(LPPool1d, lp_pool1d, 1)
 MZ_LP_POOL_LAYER(LPPool2d, lp_pool2d, 2)
 MZ_LP_POOL_LAYER(LPPool3d, lp_pool3d, 3)

@@ -1,6 +1,5 @@
-// Pooling layers.
-// Sees: model.h.
-// Read next: ../autograd/ops/pool.h, ../autograd/ops/unpool.h (shapes, gradients, errors).
+// Pooling and unpooling layers. See also: autograd/ops/pool.h and autograd/ops/unpool.h (shapes,
+// gradients, errors).
 #pragma once
 
 #include "../autograd/ops/pool.h"
@@ -9,7 +8,7 @@
 
 namespace mezzo::nn {
 
-// Each class holds the arguments of the function it calls: nn::MaxPool2d{2} calls max_pool2d(x, 2).
+// nn::MaxPool2d{2} calls max_pool2d(x, 2).
 #define MZ_POOL_LAYER(Layer, Options)                                       \
   class MZ_API Layer : public Model<Layer> {                                \
    public:                                                                  \
@@ -46,7 +45,7 @@ MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool2d)
 MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool3d)
 #undef MZ_ADAPTIVE_POOL_LAYER
 
-// nn::LPPool2d{2, 3} calls lp_pool2d(x, 2, 3): the 2-norm of windows of 3 by 3.
+// nn::LPPool2d{2, 3} calls lp_pool2d(x, 2, 3), the 2-norm of windows of 3 by 3.
 #define MZ_LP_POOL_LAYER(Layer)                                                            \
   class MZ_API Layer : public Model<Layer> {                                               \
    public:                                                                                 \

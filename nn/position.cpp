@@ -17,24 +17,26 @@ void require_sizes(std::string_view layer, std::int64_t max_length, std::int64_t
   detail::require_at_least(1, layer, "dim", dim);
 }
 
-/** x with the rows of `table` from `first` on. */
-Tensor with_positions(std::string_view layer, const Tensor& x, const Tensor& table, std::int64_t first,
-                      bool batch_first) {
+/** Returns x plus the rows of `table` that start at `first`. */
+Tensor with_positions(std::string_view layer, const Tensor& x, const Tensor& table,
+                      std::int64_t first, bool batch_first) {
   require_defined(layer, x);
   if ((x.dim() != 2 && x.dim() != 3) || x.size(-1) != table.size(1))
-    fail<ShapeError>(layer, {.what = "the input does not fit",
-                             .got = str(x),
-                             .expected = str(batch_first ? "[N, T, " : "[T, N, ", table.size(1), "]")});
+    fail<ShapeError>(layer,
+                     {.what = "the input has the wrong shape",
+                      .got = str(x),
+                      .expected = str(batch_first ? "[N, T, " : "[T, N, ", table.size(1), "]")});
   const int step_dim = x.dim() == 3 && batch_first ? 1 : 0;
   const std::int64_t steps = x.size(step_dim);
   if (first < 0 || first > table.size(0) - steps)
-    fail<IndexError>(layer, {.what = "there are fewer positions",
+    fail<IndexError>(layer, {.what = "positions are out of range",
                              .got = str("steps ", first, "..", first + steps - 1),
                              .expected = str("0..", table.size(0) - 1)});
   const Tensor rows = table.narrow(0, first, steps).to(x.dtype());
   return x + (x.dim() == 3 && !batch_first ? rows.unsqueeze(1) : rows);
 }
 
+/** Returns the table [length, dim] of sines and cosines. */
 Tensor sinusoids(std::int64_t length, std::int64_t dim) {
   const Tensor table = empty({length, dim});
   float* at = table.data<float>();
@@ -61,7 +63,8 @@ Tensor LearnedPositionalEmbedding::forward(const Tensor& x, std::int64_t first) 
   return with_positions(kind(), x, weight_, first, options_.batch_first);
 }
 
-SinusoidalPositionalEmbedding::SinusoidalPositionalEmbedding(std::int64_t max_length, std::int64_t dim,
+SinusoidalPositionalEmbedding::SinusoidalPositionalEmbedding(std::int64_t max_length,
+                                                             std::int64_t dim,
                                                              const PositionOptions& options)
     : options_(options) {
   require_sizes(kind(), max_length, dim);

@@ -1,8 +1,8 @@
-// The tree of a module as text.
+// Prints the tree of a module as text.
 #include <algorithm>
 #include <ostream>
 
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "module.h"
 
 namespace mezzo::nn {
@@ -14,7 +14,7 @@ struct Line {
   std::int64_t parameters = 0;
 };
 
-/** "203,530" */
+/** Returns n with digits in groups of three, such as "203,530". */
 std::string grouped(std::int64_t n) {
   const std::string digits = str(n);
   std::string text;
@@ -25,7 +25,8 @@ std::string grouped(std::int64_t n) {
   return text;
 }
 
-/** "  weight [256,784], bias [256] bf16, frozen" */
+/** Returns the module's own tensors as text, such as "  weight [256,784], bias [256] bf16 frozen".
+ */
 std::string tensors_text(const ModuleState& state) {
   std::string text;
   const auto append = [&](const NamedTensor& entry, const char* mark) {
@@ -33,14 +34,16 @@ std::string tensors_text(const ModuleState& state) {
     if (entry.tensor.dtype() != DType::f32) text += str(" ", entry.tensor.dtype());
     text += mark;
   };
-  for (const NamedTensor& p : state.parameters) append(p, p.tensor.requires_grad() ? "" : " frozen");
+  for (const NamedTensor& p : state.parameters)
+    append(p, p.tensor.requires_grad() ? "" : " frozen");
   for (const NamedTensor& b : state.buffers) append(b, " buffer");
   return text;
 }
 
-constexpr std::size_t kDeepest = 64;  // levels that are printed
+constexpr std::size_t kDeepest = 64;  // maximum depth of printed modules
 
-void describe(const Module& module, const std::string& name, std::size_t depth, std::vector<Line>& lines) {
+void describe(const Module& module, const std::string& name, std::size_t depth,
+              std::vector<Line>& lines) {
   const ModuleState& state = module.state();
   std::string left(2 * depth, ' ');
   if (!name.empty()) left += name + ": ";
@@ -51,7 +54,8 @@ void describe(const Module& module, const std::string& name, std::size_t depth, 
     lines.emplace_back().left.append(2 * depth + 2, ' ').append("...");
     return;
   }
-  for (const NamedModule& child : state.children) describe(child.module, child.name, depth + 1, lines);
+  for (const NamedModule& child : state.children)
+    describe(child.module, child.name, depth + 1, lines);
 }
 
 }  // namespace

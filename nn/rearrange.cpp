@@ -28,7 +28,7 @@ ChannelShuffle::ChannelShuffle(std::int64_t groups) : groups_(groups) {
 Tensor ChannelShuffle::forward(const Tensor& x) const {
   require_defined("ChannelShuffle", x);
   if (x.dim() < 3 || x.size(1) % groups_ != 0)
-    fail<ShapeError>("ChannelShuffle", {.what = "the channels do not fall into groups",
+    fail<ShapeError>("ChannelShuffle", {.what = "groups do not divide the channels",
                                         .got = str(x),
                                         .expected = str("[N, a multiple of ", groups_, ", ...]")});
   return x.unflatten(1, {groups_, x.size(1) / groups_}).transpose(1, 2).flatten(1, 2);
@@ -42,7 +42,8 @@ std::string summary_of(const WindowSizes& size, const ScaleFactors& factor) {
 }
 
 UpsampleOptions options_of(const UpsamplingOptions& options, bool align_corners) {
-  return {.size = options.size, .scale_factor = options.scale_factor, .align_corners = align_corners};
+  return {
+      .size = options.size, .scale_factor = options.scale_factor, .align_corners = align_corners};
 }
 
 }  // namespace
@@ -65,9 +66,12 @@ UpsamplingBilinear2d::UpsamplingBilinear2d(const UpsamplingOptions& options)
   set_summary(summary_of(options.size, options.scale_factor));
 }
 
-Tensor UpsamplingBilinear2d::forward(const Tensor& x) const { return upsample_bilinear(x, options_); }
+Tensor UpsamplingBilinear2d::forward(const Tensor& x) const {
+  return upsample_bilinear(x, options_);
+}
 
-Unfold::Unfold(const WindowSizes& kernel, const UnfoldOptions& options) : kernel_(kernel), options_(options) {
+Unfold::Unfold(const WindowSizes& kernel, const UnfoldOptions& options)
+    : kernel_(kernel), options_(options) {
   set_summary(str("kernel ", detail::sizes_text(kernel, 2)));
 }
 

@@ -1,6 +1,6 @@
-// Layers that move pixels and channels about, resize images, and take them apart into blocks.
-// Sees: model.h.
-// Read next: ../autograd/ops/rearrange.h, ../autograd/ops/interpolate.h, ../autograd/ops/unfold.h (shapes, gradients, errors).
+// Layers that rearrange pixels and channels, resize images, and extract and combine blocks.
+// See also: autograd/ops/rearrange.h, autograd/ops/interpolate.h and autograd/ops/unfold.h (shapes,
+// gradients, errors).
 #pragma once
 
 #include "../autograd/ops/interpolate.h"
@@ -9,7 +9,8 @@
 
 namespace mezzo::nn {
 
-/** [..., c r^2, h, w] as [..., c, h r, w r]: calls pixel_shuffle().   Errors: ValueError for a factor below 1. */
+/** Calls pixel_shuffle(): [..., c r^2, h, w] gives [..., c, h r, w r]. Errors: ValueError for a
+ *  factor below 1. */
 class MZ_API PixelShuffle : public Model<PixelShuffle> {
  public:
   explicit PixelShuffle(std::int64_t upscale_factor);
@@ -20,7 +21,8 @@ class MZ_API PixelShuffle : public Model<PixelShuffle> {
   std::int64_t factor_;
 };
 
-/** [..., c, h r, w r] as [..., c r^2, h, w]: calls pixel_unshuffle().   Errors: ValueError for a factor below 1. */
+/** Calls pixel_unshuffle(): [..., c, h r, w r] gives [..., c r^2, h, w]. Errors: ValueError for a
+ *  factor below 1. */
 class MZ_API PixelUnshuffle : public Model<PixelUnshuffle> {
  public:
   explicit PixelUnshuffle(std::int64_t downscale_factor);
@@ -31,8 +33,11 @@ class MZ_API PixelUnshuffle : public Model<PixelUnshuffle> {
   std::int64_t factor_;
 };
 
-/** The first channel of each group, then the second of each, and so on. Shape: [N,C,...], kept.   Precision: follows x, exact.
- *  Errors: ValueError for groups below 1; when called: ShapeError unless groups divide C.   Source: Zhang et al., ShuffleNet (2018). */
+/** Reorders channels: the first channel of each group, then the second of each, and so on.
+ *  Shape: [N,C,...]; the result has the same shape.
+ *  Precision: follows x, exact.
+ *  Errors: ValueError for groups below 1; calls throw ShapeError unless groups divide C.
+ *  Source: Zhang et al., ShuffleNet (2018). */
 class MZ_API ChannelShuffle : public Model<ChannelShuffle> {
  public:
   explicit ChannelShuffle(std::int64_t groups);
@@ -43,7 +48,8 @@ class MZ_API ChannelShuffle : public Model<ChannelShuffle> {
   std::int64_t groups_;
 };
 
-/** Resizes what stands behind batch and channels: nn::Upsample{{.scale_factor = 2}} calls interpolate(x, {.scale_factor = 2}). */
+/** Resizes the spatial dimensions: nn::Upsample{{.scale_factor = 2}} calls
+ *  interpolate(x, {.scale_factor = 2}). */
 class MZ_API Upsample : public Model<Upsample> {
  public:
   explicit Upsample(const InterpolateOptions& options);
@@ -55,11 +61,11 @@ class MZ_API Upsample : public Model<Upsample> {
 };
 
 struct UpsamplingOptions {
-  WindowSizes size = {};  // of the result; this or scale_factor
-  ScaleFactors scale_factor = {};
+  WindowSizes size = {};           // size of the result; set either this or scale_factor
+  ScaleFactors scale_factor = {};  // size of the result divided by the size of the input
 };
 
-/** Upsample of images by the nearest pixel; bilinear with the corners in place. */
+/** Resizes images by nearest-neighbour interpolation. */
 class MZ_API UpsamplingNearest2d : public Model<UpsamplingNearest2d> {
  public:
   explicit UpsamplingNearest2d(const UpsamplingOptions& options);
@@ -69,6 +75,7 @@ class MZ_API UpsamplingNearest2d : public Model<UpsamplingNearest2d> {
  private:
   UpsampleOptions options_;
 };
+/** Resizes images by bilinear interpolation with aligned corners. */
 class MZ_API UpsamplingBilinear2d : public Model<UpsamplingBilinear2d> {
  public:
   explicit UpsamplingBilinear2d(const UpsamplingOptions& options);
@@ -79,7 +86,8 @@ class MZ_API UpsamplingBilinear2d : public Model<UpsamplingBilinear2d> {
   UpsampleOptions options_;
 };
 
-/** Every block of an image as a column: nn::Unfold{3, {.padding = 1}} calls unfold(x, 3, {.padding = 1}). */
+/** Extracts the blocks of an image as columns: nn::Unfold{3, {.padding = 1}} calls
+ *  unfold(x, 3, {.padding = 1}). */
 class MZ_API Unfold : public Model<Unfold> {
  public:
   explicit Unfold(const WindowSizes& kernel, const UnfoldOptions& options = {});
@@ -91,7 +99,7 @@ class MZ_API Unfold : public Model<Unfold> {
   UnfoldOptions options_;
 };
 
-/** The sum of columns, each where its block lies in an image of `output` sizes: calls fold(). */
+/** Sums columns at the positions of their blocks in an image of `output` sizes: calls fold(). */
 class MZ_API Fold : public Model<Fold> {
  public:
   Fold(const WindowSizes& output, const WindowSizes& kernel, const UnfoldOptions& options = {});

@@ -39,18 +39,22 @@ void require_sizes(std::string_view layer, std::int64_t input_size, std::int64_t
   detail::require_at_least(1, layer, "hidden_size", hidden_size);
 }
 
-/** A state has a batch dimension exactly where x has one. */
+/** Throws ShapeError unless a defined state has the given rank. A state has a batch dimension if
+ *  and only if x has one. */
 void require_rank(std::string_view layer, const Tensor& x, const Tensor& state, int rank) {
   if (state.defined() && state.dim() != rank)
     fail<ShapeError>(layer,
-                     {.what = "the initial state has another number of dimensions than the input asks for",
+                     {.what = "the initial state has the wrong number of dimensions for the input",
                       .got = str("state ", str(state), " for input ", str(x)),
                       .expected = str(rank, " dimensions")});
 }
 
-Tensor with_batch(const Tensor& state, int dim) { return state.defined() ? state.unsqueeze(dim) : state; }
+Tensor with_batch(const Tensor& state, int dim) {
+  return state.defined() ? state.unsqueeze(dim) : state;
+}
 
-std::string summary_of(std::int64_t input_size, std::int64_t hidden_size, const LstmLayerOptions& o) {
+std::string summary_of(std::int64_t input_size, std::int64_t hidden_size,
+                       const LstmLayerOptions& o) {
   std::string text = str(input_size, ", ", hidden_size);
   if (o.num_layers != 1) text += str(", num_layers ", o.num_layers);
   if (o.batch_first) text += ", batch_first";
@@ -80,8 +84,8 @@ PackedLstmResult with_output(PackedSequence output, LstmResult& r) {
 }  // namespace
 
 template <class Derived>
-RecurrentLayer<Derived>::RecurrentLayer(std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
-                                        const LstmLayerOptions& options)
+RecurrentLayer<Derived>::RecurrentLayer(std::int64_t gates, std::int64_t input_size,
+                                        std::int64_t hidden_size, const LstmLayerOptions& options)
     : options_(options) {
   const std::string_view layer = this->kind();
   require_sizes(layer, input_size, hidden_size);
@@ -97,8 +101,8 @@ RecurrentLayer<Derived>::RecurrentLayer(std::int64_t gates, std::int64_t input_s
     for (const char* direction : {"", "_reverse"}) {
       if (*direction != '\0' && !options.bidirectional) continue;
       const std::int64_t in = k == 0 ? input_size : options.bidirectional ? 2 * out : out;
-      weights_.push_back(
-          add_weights(*this, {gates, in, hidden_size, out, options.bias, projects}, str("_l", k, direction)));
+      weights_.push_back(add_weights(*this, {gates, in, hidden_size, out, options.bias, projects},
+                                     str("_l", k, direction)));
     }
   this->set_summary(summary_of(input_size, hidden_size, options));
 }
@@ -111,24 +115,25 @@ template <class Derived> RecurrentOptions RecurrentLayer<Derived>::call_options(
 
 template <class Derived>
 template <class Result, class Run>
-Result RecurrentLayer<Derived>::on_tensor(const Tensor& x, const LstmState& states, const Run& run) const {
+Result RecurrentLayer<Derived>::on_tensor(const Tensor& x, const LstmState& states,
+                                          const Run& run) const {
   require_defined(this->kind(), x);
   if (x.dim() != 2 && x.dim() != 3)
-    fail<ShapeError>(this->kind(),
-                     {.what = "the input has another number of dimensions",
-                      .got = str(x),
-                      .expected = options_.batch_first ? "[N, T, in] or [T, in]" : "[T, N, in] or [T, in]"});
+    fail<ShapeError>(this->kind(), {.what = "the input has the wrong number of dimensions",
+                                    .got = str(x),
+                                    .expected = options_.batch_first ? "[N, T, in] or [T, in]"
+                                                                     : "[T, N, in] or [T, in]"});
   require_rank(this->kind(), x, states.h, x.dim());
   require_rank(this->kind(), x, states.c, x.dim());
   if (x.dim() == 3) return run(x, states, call_options());
   const int batch_dim = options_.batch_first ? 0 : 1;
-  Result result =
-      run(x.unsqueeze(batch_dim), {with_batch(states.h, 1), with_batch(states.c, 1)}, call_options());
+  Result result = run(x.unsqueeze(batch_dim), {with_batch(states.h, 1), with_batch(states.c, 1)},
+                      call_options());
   squeeze_batch(result, batch_dim);
   return result;
 }
 
-/** The kernels take lengths beside a padded batch, in any order. */
+/** Unpacks the sequence, because the kernels take a padded batch and lengths in any order. */
 template <class Derived>
 template <class Result, class Run>
 Result RecurrentLayer<Derived>::on_packed(const PackedSequence& x, const LstmState& states,
@@ -140,7 +145,7 @@ Result RecurrentLayer<Derived>::on_packed(const PackedSequence& x, const LstmSta
   require_rank(this->kind(), padded.output, states.h, 3);
   require_rank(this->kind(), padded.output, states.c, 3);
   auto result = run(padded.output, states, options);
-  // Packed again in the order it came in: one that no sort of these lengths need have chosen.
+  // Packs with x's own order, because sorting the lengths again could order ties differently.
   return with_output(detail::packed_like(x, result.output), result);
 }
 
@@ -162,11 +167,13 @@ LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const LstmLayerOpt
 
 namespace {
 
-/** The function of a layer as on_tensor() and on_packed() call it. */
-auto caller(RecurrentResult (*function)(const Tensor&, const Tensor&, const std::vector<RecurrentWeights>&,
+/** Adapts a function of one state to the signature that on_tensor() and on_packed() call. */
+auto caller(RecurrentResult (*function)(const Tensor&, const Tensor&,
+                                        const std::vector<RecurrentWeights>&,
                                         const RecurrentOptions&),
             const std::vector<RecurrentWeights>& weights) {
-  return [function, &weights](const Tensor& x, const LstmState& states, const RecurrentOptions& options) {
+  return [function, &weights](const Tensor& x, const LstmState& states,
+                              const RecurrentOptions& options) {
     return function(x, states.h, weights, options);
   };
 }
@@ -186,7 +193,8 @@ RecurrentResult RNN::forward(const Tensor& x, const Tensor& h) const {
   return on_tensor<RecurrentResult>(x, {h, {}}, caller(function_of(nonlinearity_), weights()));
 }
 PackedRecurrentResult RNN::forward(const PackedSequence& x, const Tensor& h) const {
-  return on_packed<PackedRecurrentResult>(x, {h, {}}, caller(function_of(nonlinearity_), weights()));
+  return on_packed<PackedRecurrentResult>(x, {h, {}},
+                                          caller(function_of(nonlinearity_), weights()));
 }
 
 RecurrentResult GRU::forward(const Tensor& x, const Tensor& h) const {
@@ -203,7 +211,7 @@ PackedLstmResult LSTM::forward(const PackedSequence& x, const LstmState& state) 
   return on_packed<PackedLstmResult>(x, state, lstm_caller(weights()));
 }
 
-// ---- cells -----------------------------------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -213,13 +221,13 @@ RecurrentWeights add_cell(Module& module, std::int64_t gates, std::int64_t input
   return add_weights(module, {gates, input_size, hidden_size, hidden_size, bias, false}, "");
 }
 
-/** Whether x is one sample alone. */
+/** Returns true if x has no batch dimension. Errors: ShapeError for wrong ranks. */
 bool is_unbatched(std::string_view cell, const Tensor& x, const LstmState& states) {
   require_defined(cell, x);
   if (x.dim() != 1 && x.dim() != 2)
-    fail<ShapeError>(
-        cell,
-        {.what = "the input has another number of dimensions", .got = str(x), .expected = "[N, in] or [in]"});
+    fail<ShapeError>(cell, {.what = "the input has the wrong number of dimensions",
+                            .got = str(x),
+                            .expected = "[N, in] or [in]"});
   require_rank(cell, x, states.h, x.dim());
   require_rank(cell, x, states.c, x.dim());
   return x.dim() == 1;
@@ -242,11 +250,12 @@ RNNCell::RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RnnCel
 }
 
 Tensor RNNCell::forward(const Tensor& x, const Tensor& h) const {
-  return one_step(kind(), x, h, nonlinearity_ == RnnNonlinearity::tanh ? rnn_tanh_cell : rnn_relu_cell,
-                  weights_);
+  return one_step(kind(), x, h,
+                  nonlinearity_ == RnnNonlinearity::tanh ? rnn_tanh_cell : rnn_relu_cell, weights_);
 }
 
-GRUCell::GRUCell(std::int64_t input_size, std::int64_t hidden_size, const RecurrentCellOptions& options)
+GRUCell::GRUCell(std::int64_t input_size, std::int64_t hidden_size,
+                 const RecurrentCellOptions& options)
     : weights_(add_cell(*this, 3, input_size, hidden_size, options.bias)) {
   set_summary(str(input_size, ", ", hidden_size));
 }
@@ -255,7 +264,8 @@ Tensor GRUCell::forward(const Tensor& x, const Tensor& h) const {
   return one_step(kind(), x, h, gru_cell, weights_);
 }
 
-LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size, const RecurrentCellOptions& options)
+LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
+                   const RecurrentCellOptions& options)
     : weights_(add_cell(*this, 4, input_size, hidden_size, options.bias)) {
   set_summary(str(input_size, ", ", hidden_size));
 }

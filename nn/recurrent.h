@@ -1,6 +1,5 @@
-// RNN, LSTM and GRU: layers over whole sequences, and their cells for one step.
-// Sees: model.h, packed_sequence.h.
-// Read next: ../autograd/ops/recurrent.h (formulas, gradients), recurrent.cpp.
+// RNN, LSTM and GRU: layers over whole sequences, and cells for one step.
+// See also: autograd/ops/recurrent.h (formulas, gradients).
 #pragma once
 
 #include "../autograd/ops/recurrent.h"
@@ -9,7 +8,7 @@
 
 namespace mezzo {
 
-// Where the casts around a model's call find the tensors (cast_tree.h).
+// Members for map_tensors (cast_tree.h), which casts arguments and results of module calls.
 template <std::same_as<LstmState> T> auto fields(T& s) { return std::tie(s.h, s.c); }
 template <std::same_as<RecurrentResult> T> auto fields(T& r) { return std::tie(r.output, r.h); }
 template <std::same_as<LstmResult> T> auto fields(T& r) { return std::tie(r.output, r.h, r.c); }
@@ -19,14 +18,15 @@ namespace nn {
 enum class RnnNonlinearity : std::uint8_t { tanh, relu };
 
 struct RnnLayerOptions {
-  std::int64_t num_layers = 1;
-  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;
-  bool bias = true;
-  bool batch_first = false;  // x and output are [N, T, ...] instead of [T, N, ...]; states are not concerned
-  double dropout = 0;        // while training, of each layer's output but the last's
-  bool bidirectional = false;  // a second set of weights reads each sequence from its end
+  std::int64_t num_layers = 1;                           // number of stacked layers
+  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  // tanh or relu
+  bool bias = true;                                      // adds biases
+  bool batch_first = false;    // x and output (not states) are [N, T, ...] instead of [T, N, ...]
+  double dropout = 0;          // while training, applied to the output of all layers but the last
+  bool bidirectional = false;  // adds weights that process each sequence in reverse
 };
 
+// Fields as in RnnLayerOptions.
 struct GruLayerOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
@@ -35,38 +35,48 @@ struct GruLayerOptions {
   bool bidirectional = false;
 };
 
+// Fields as in RnnLayerOptions.
 struct LstmLayerOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;
   double dropout = 0;
   bool bidirectional = false;
-  std::int64_t proj_size = 0;  // h is projected to this size; 0: it is not
+  std::int64_t proj_size = 0;  // size that h is projected to; 0: no projection
 };
 
-/** Output and states of a packed sequence: the output is packed in the same way. */
+/** Output and states of a packed sequence. The output is packed in the same order. */
 struct PackedRecurrentResult {
   PackedSequence output;
   Tensor h;
 };
+/** Output and states of an LSTM for a packed sequence. */
 struct PackedLstmResult {
   PackedSequence output;
   Tensor h, c;
 };
-template <std::same_as<PackedRecurrentResult> T> auto fields(T& r) { return std::tie(r.output, r.h); }
-template <std::same_as<PackedLstmResult> T> auto fields(T& r) { return std::tie(r.output, r.h, r.c); }
+template <std::same_as<PackedRecurrentResult> T> auto fields(T& r) {
+  return std::tie(r.output, r.h);
+}
+template <std::same_as<PackedLstmResult> T> auto fields(T& r) {
+  return std::tie(r.output, r.h, r.c);
+}
 
-/** What the layers have in common.
- *  Shape: x [T,N,in] or [N,T,in] with batch_first, or [T,in] for one sequence alone; initial states [layers D, N, H], or [layers D, H] for that
- *  one, undefined meaning zeros, with D = 2 where bidirectional, else 1. Output [T, N, D H], states as the initial ones. A PackedSequence gives
- *  a packed output and the states at each sequence's own end.
- *  Parameters: for each layer k weight_ih_lk [G H, in or D H], weight_hh_lk [G H, H], bias_ih_lk and bias_hh_lk [G H], the same again with
- *  _reverse behind the name where bidirectional, all from U(-1, 1) / sqrt(H). G blocks: 1 for RNN, r, z, n for GRU, i, f, g, o for LSTM.
- *  Precision: low; gates in f32 (f64), states rounded once per step.
- *  Errors: ValueError for sizes below 1 and a dropout outside 0..1; when called: ShapeError, and as the functions. */
+/** Common base of the recurrent layers.
+ *  Shape: x [T,N,in], [N,T,in] with batch_first, or [T,in] without a batch; initial states
+ *  [layers D, N, H], or [layers D, H] without a batch, with D = 2 if bidirectional, else 1.
+ *  Undefined initial states mean zeros. Output [T, N, D H]; final states have the shape of the
+ *  initial ones. A PackedSequence gives a packed output and the states at the end of each sequence.
+ *  Parameters: for each layer k weight_ih_lk [G H, in or D H], weight_hh_lk [G H, H], bias_ih_lk
+ *  and bias_hh_lk [G H]; if bidirectional, the same with the suffix _reverse; all from
+ *  U(-1, 1) / sqrt(H). The G blocks are: 1 for RNN; r, z, n for GRU; i, f, g, o for LSTM.
+ *  Precision: low; gates are f32 (f64), states are rounded once per step.
+ *  Errors: ValueError for sizes below 1 and a dropout outside 0..1; calls throw ShapeError, and as
+ *  the functions do. */
 template <class Derived> class MZ_API RecurrentLayer : public Model<Derived> {
  public:
-  /** One entry for each layer and direction: layer 0 forward, layer 0 reverse, layer 1 forward, ... */
+  /** Returns one entry for each layer and direction: layer 0 forward, layer 0 reverse, layer 1
+   *  forward, ... */
   const std::vector<RecurrentWeights>& weights() const { return weights_; }
 
  protected:
@@ -75,6 +85,7 @@ template <class Derived> class MZ_API RecurrentLayer : public Model<Derived> {
   /** Calls run(x, states, options) on batched tensors. */
   template <class Result, class Run>
   Result on_tensor(const Tensor& x, const LstmState& states, const Run& run) const;
+  /** Calls run(x, states, options) on the padded batch of a packed sequence. */
   template <class Result, class Run>
   Result on_packed(const PackedSequence& x, const LstmState& states, const Run& run) const;
 
@@ -85,7 +96,8 @@ template <class Derived> class MZ_API RecurrentLayer : public Model<Derived> {
   std::vector<RecurrentWeights> weights_;
 };
 
-/** h' = tanh(W x + b_ih + U h + b_hh), or with relu: `nn::RNN{10, 20, {.num_layers = 2}}`. */
+/** Simple recurrent layer: h' = tanh(W x + b_ih + U h + b_hh), or with relu instead of tanh.
+ *  Example: `nn::RNN{10, 20, {.num_layers = 2}}`. */
 class MZ_API RNN : public RecurrentLayer<RNN> {
  public:
   RNN(std::int64_t input_size, std::int64_t hidden_size, const RnnLayerOptions& options = {});
@@ -97,7 +109,8 @@ class MZ_API RNN : public RecurrentLayer<RNN> {
   RnnNonlinearity nonlinearity_;
 };
 
-/** Gated recurrent unit. Source: Cho et al., Learning phrase representations using RNN encoder-decoder (2014). */
+/** Gated recurrent unit.
+ *  Source: Cho et al., Learning phrase representations using RNN encoder-decoder (2014). */
 class MZ_API GRU : public RecurrentLayer<GRU> {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, const GruLayerOptions& options = {});
@@ -106,8 +119,9 @@ class MZ_API GRU : public RecurrentLayer<GRU> {
   PackedRecurrentResult forward(const PackedSequence& x, const Tensor& h = {}) const;
 };
 
-/** Long short-term memory. With proj_size P, h has P elements, weight_hh_lk is [4 H, P] and weight_hr_lk [P, H] comes behind the biases.
- *  Errors: ValueError also unless 0 <= proj_size < hidden_size.
+/** Long short-term memory. With proj_size P, h has P elements, weight_hh_lk is [4 H, P], and
+ *  weight_hr_lk [P, H] follows the biases.
+ *  Errors: as RecurrentLayer; ValueError unless 0 <= proj_size < hidden_size.
  *  Source: Hochreiter, Schmidhuber, Long short-term memory (1997). */
 class MZ_API LSTM : public RecurrentLayer<LSTM> {
  public:
@@ -118,18 +132,22 @@ class MZ_API LSTM : public RecurrentLayer<LSTM> {
 };
 
 struct RnnCellOptions {
-  bool bias = true;
-  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;
+  bool bias = true;                                      // adds biases
+  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  // tanh or relu
 };
 
 struct RecurrentCellOptions {
-  bool bias = true;
+  bool bias = true;  // adds biases
 };
 
-// The cells: one step. Shape: x [N,in] or [in], states [N,H] or [H], undefined meaning zeros.
-// Parameters: weight_ih [G H, in], weight_hh [G H, H], bias_ih and bias_hh [G H], from U(-1, 1) / sqrt(H).
-// Precision: low.   Errors: ValueError for sizes below 1; when called: ShapeError, and as the functions.
+// Cells compute one step.
+// Shape: x [N,in] or [in], states [N,H] or [H]. Undefined states mean zeros.
+// Parameters: weight_ih [G H, in], weight_hh [G H, H], bias_ih and bias_hh [G H], from
+// U(-1, 1) / sqrt(H).
+// Precision: low.
+// Errors: ValueError for sizes below 1; calls throw ShapeError, and as the functions do.
 
+/** One step of RNN. */
 class MZ_API RNNCell : public Model<RNNCell> {
  public:
   RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RnnCellOptions& options = {});
@@ -143,9 +161,11 @@ class MZ_API RNNCell : public Model<RNNCell> {
   RecurrentWeights weights_;
 };
 
+/** One step of GRU. */
 class MZ_API GRUCell : public Model<GRUCell> {
  public:
-  GRUCell(std::int64_t input_size, std::int64_t hidden_size, const RecurrentCellOptions& options = {});
+  GRUCell(std::int64_t input_size, std::int64_t hidden_size,
+          const RecurrentCellOptions& options = {});
 
   Tensor forward(const Tensor& x, const Tensor& h = {}) const;
 
@@ -155,9 +175,11 @@ class MZ_API GRUCell : public Model<GRUCell> {
   RecurrentWeights weights_;
 };
 
+/** One step of LSTM. */
 class MZ_API LSTMCell : public Model<LSTMCell> {
  public:
-  LSTMCell(std::int64_t input_size, std::int64_t hidden_size, const RecurrentCellOptions& options = {});
+  LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
+           const RecurrentCellOptions& options = {});
 
   LstmState forward(const Tensor& x, const LstmState& state = {}) const;
 

@@ -1,13 +1,14 @@
 #include "sequential.h"
 
-#include "../tensor/dispatch.h"
-#include "../tensor/text.h"
-#include "joining.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/text/text.h"
+#include "fusion.h"
 #include "linear.h"
 
 namespace mezzo::nn {
 
-/** Destroys calls one after another, never recursively: containers may be nested to any depth. */
+/** The type-erased members. Destroys them without recursion, so that containers may be nested to
+ *  any depth. */
 struct Sequential::Calls {
   Calls() = default;
   Calls(const Calls&) = delete;
@@ -35,11 +36,13 @@ Sequential::Sequential() : calls_(std::make_shared<Calls>()) { set_container(); 
 
 namespace {
 
-/** Errors are better told by the layer itself. */
+/** Returns true if the layer accepts an input of these features and dtype. Other layers are called
+ *  separately, so that they throw their own error. */
 bool fits(const Linear& layer, std::int64_t features, DType dtype) {
   const Tensor &w = layer.weight(), &b = layer.bias();
   const bool casts = thread_hooks().cast != nullptr;
-  return w.size(1) == features && (casts || (w.dtype() == dtype && (!b.defined() || b.dtype() == dtype)));
+  return w.size(1) == features &&
+         (casts || (w.dtype() == dtype && (!b.defined() || b.dtype() == dtype)));
 }
 
 }  // namespace
@@ -64,14 +67,14 @@ bool Sequential::relu_follows(std::size_t index) const {
 
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor y = x;
-  const bool joins_linear = detail::mlp_may_join(), joins_norm = detail::batch_norm_relu_may_join();
+  const bool fuses_linear = detail::mlp_may_fuse(), fuses_norm = detail::batch_norm_relu_may_fuse();
   for (std::size_t i = 0; i < size();) {
     Call& call = *calls_->list[i];
-    const std::vector<Linear> layers = joins_linear ? chain_from(i, y) : std::vector<Linear>{};
+    const std::vector<Linear> layers = fuses_linear ? chain_from(i, y) : std::vector<Linear>{};
     if (layers.size() > 1) {
       y = mlp(y, layers);
       i += 2 * layers.size() - 1;
-    } else if (joins_norm && call.is_batch_norm() && relu_follows(i)) {
+    } else if (fuses_norm && call.is_batch_norm() && relu_follows(i)) {
       y = call.with_relu(y);
       i += 2;
     } else {
@@ -86,7 +89,7 @@ std::size_t Sequential::size() const { return calls_->list.size(); }
 
 Module Sequential::operator[](std::int64_t index) const {
   if (index < 0 || index >= static_cast<std::int64_t>(size()))
-    fail<IndexError>("Sequential", {.what = "no such member",
+    fail<IndexError>("Sequential", {.what = "the index is out of range",
                                     .got = str(index),
                                     .expected = str("0..", static_cast<std::int64_t>(size()) - 1)});
   return state().children[static_cast<std::size_t>(index)].module;

@@ -1,6 +1,4 @@
-// Sequential: layers in a row; ModuleList and ModuleDict: layers to be called one by one, by number or by name.
-// Sees: model.h.
-// Read next: sequential.cpp.
+// Containers: Sequential calls its members in order; ModuleList and ModuleDict only hold them.
 #pragma once
 
 #include <deque>
@@ -11,7 +9,7 @@
 
 namespace mezzo::nn {
 
-/** A module that takes one tensor and returns one. */
+/** A module that maps one tensor to one tensor. */
 template <class M>
 concept TensorToTensor = std::derived_from<M, Module> && requires(M& module, const Tensor& x) {
   { module(x) } -> std::same_as<Tensor>;
@@ -23,18 +21,20 @@ struct BatchNorm1d;
 struct BatchNorm2d;
 struct BatchNorm3d;
 
-/** Calls its members in order, each on the result of the one before. Names: 0, 1, ..., for members without parameters too.
+/** Calls its members in order, each on the result of the previous one. The members are named 0, 1,
+ *  ..., including members without parameters. An empty Sequential returns its argument.
  *    nn::Sequential net{nn::Flatten{}, nn::Linear{784, 256}, nn::ReLU{}, nn::Linear{256, 10}};
- *  Linear layers with ReLU between them are called together, as mezzo::mlp, and so are a batch norm and the ReLU behind it, as
- *  mezzo::batch_norm_relu, where nobody could tell but by the time it takes: not under a trace, nor where one of these ops has been given another
- *  precision tag. An empty one returns its argument. Errors: as the members. */
+ *  Fusion: linear layers with ReLU between them run as one mezzo::mlp, and a batch norm followed by
+ *  ReLU runs as one mezzo::batch_norm_relu. The results are bitwise the same. Layers are not fused
+ *  while a trace is active or if the user has overridden the precision tag of one of these ops.
+ *  Errors: as the members. */
 class MZ_API Sequential : public Model<Sequential> {
  public:
   Sequential();
-  // A lone Sequential in braces is a copy, as everywhere in C++: push_back() puts one inside another.
+  // A single Sequential in braces is copied, by the rules of C++. Use push_back() to nest one.
   template <TensorToTensor First, TensorToTensor... Rest>
-  requires(sizeof...(Rest) > 0 || !std::same_as<First, Sequential>) explicit Sequential(First first,
-                                                                                        Rest... rest)
+  requires(sizeof...(Rest) > 0 ||
+           !std::same_as<First, Sequential>) explicit Sequential(First first, Rest... rest)
       : Sequential() {
     push_back(std::move(first));
     (push_back(std::move(rest)), ...);
@@ -42,9 +42,9 @@ class MZ_API Sequential : public Model<Sequential> {
 
   Tensor forward(const Tensor& x) const;
 
-  /** Appends a member under the next number. Every handle to this module sees it. */
+  /** Appends a member under the next number. All handles to this module share it. */
   template <TensorToTensor M> void push_back(M member) { add(next_name(), std::move(member)); }
-  /** Appends a member under a name of its own and returns it. Errors: as Module::add. */
+  /** Appends a member under `name` and returns it. Errors: as Module::add. */
   template <detail::IsModule M>
   requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> add(std::string_view name,
                                                                              M&& member) {
@@ -54,32 +54,33 @@ class MZ_API Sequential : public Model<Sequential> {
     append(std::move(call));
     return added;
   }
-  /** Puts another member, of any type, in the place of the one of this name. Errors: as
+  /** Replaces the member `name` by another one of any type and returns it. Errors: as
    *  Module::replace. */
   template <detail::IsModule M>
-  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> replace(std::string_view name,
-                                                                                 M&& member) {
+  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> replace(
+      std::string_view name, M&& member) {
     auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
     auto replaced = replace_member(name, std::forward<M>(member));
     set_call(name, std::move(call));
     return replaced;
   }
 
+  /** Returns the number of members. */
   std::size_t size() const;
-  /** A member. Errors: IndexError. */
+  /** Returns a member. Errors: IndexError. */
   Module operator[](std::int64_t index) const;
 
  private:
-  /** Calls a module whose type was forgotten. */
+  /** A type-erased member. */
   struct Call {
     virtual ~Call() = default;
     Call* next_destroyed = nullptr;
     virtual Tensor operator()(const Tensor& x) = 0;
     virtual const Linear* linear() const { return nullptr; }
     virtual bool is_batch_norm() const { return false; }
-    /** The call of a batch norm and that of relu. */
+    /** Calls a batch norm and relu. */
     virtual Tensor with_relu(const Tensor&) { return {}; }
-    virtual bool is_relu() const { return false; }  // one that nothing has been attached to
+    virtual bool is_relu() const { return false; }  // a ReLU without a call wrapper
   };
   template <class M> struct Holder final : Call {
     explicit Holder(M m) : module(std::move(m)) {}
@@ -88,8 +89,9 @@ class MZ_API Sequential : public Model<Sequential> {
       if constexpr (std::same_as<M, Linear>) return &module;
       return nullptr;
     }
-    static constexpr bool kIsBatchNorm =
-        std::same_as<M, BatchNorm1d> || std::same_as<M, BatchNorm2d> || std::same_as<M, BatchNorm3d>;
+    static constexpr bool kIsBatchNorm = std::same_as<M, BatchNorm1d> ||
+                                         std::same_as<M, BatchNorm2d> ||
+                                         std::same_as<M, BatchNorm3d>;
     bool is_batch_norm() const override { return kIsBatchNorm; }
     Tensor with_relu(const Tensor& x) override {
       if constexpr (kIsBatchNorm) return batch_norm_relu(module, x, Tensor{});
@@ -100,7 +102,8 @@ class MZ_API Sequential : public Model<Sequential> {
   };
   struct Calls;
 
-  /** The layers of the mlp that begins with a member; one alone where there is none. */
+  /** Returns the linear layers that can run as one mlp, starting at a member. At most one layer
+   *  means that there is nothing to fuse. */
   std::vector<Linear> chain_from(std::size_t index, const Tensor& x) const;
   bool relu_follows(std::size_t index) const;
   std::string next_name() const;
@@ -108,11 +111,11 @@ class MZ_API Sequential : public Model<Sequential> {
   void append(std::unique_ptr<Call> call);
   void set_call(std::string_view name, std::unique_ptr<Call> call);
 
-  std::shared_ptr<Calls> calls_;  // shared, as the list of children is
+  std::shared_ptr<Calls> calls_;  // shared by all handles, like the list of children
 };
 
-/** A list of modules of one type, named 0, 1, ...; what calls them is up to the module that holds
- *  it. Its elements can be swapped; replace() changes one. */
+/** A list of modules of one type, named 0, 1, .... It has no forward. Elements can be swapped;
+ *  replace() changes one. */
 template <std::derived_from<Module> M> class ModuleList : public Model<ModuleList<M>> {
  public:
   ModuleList() { this->set_container(); }
@@ -120,8 +123,9 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
     for (M& member : members) push_back(std::move(member));
   }
 
+  /** Appends a member under the next number. */
   void push_back(M member) { add(std::to_string(members_->size()), std::move(member)); }
-  /** Appends a member under a name of its own and returns it. Errors: as Module::add. */
+  /** Appends a member under `name` and returns it. Errors: as Module::add. */
   M add(std::string_view name, M member) {
     members_->push_back(member);
     try {
@@ -133,22 +137,24 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
     this->pin(name, members_->back());
     return member;
   }
-  /** Puts another member in the place of the one of this name and returns it. Errors: as
-   *  Module::replace. */
-  M replace(std::string_view name, M member) { return this->replace_member(name, std::move(member)); }
+  /** Replaces the member `name` and returns the new one. Errors: as Module::replace. */
+  M replace(std::string_view name, M member) {
+    return this->replace_member(name, std::move(member));
+  }
 
   std::size_t size() const { return members_->size(); }
-  /** A member; unchecked, as a vector's. */
+  /** Returns a member. The index is not checked. */
   M& operator[](std::size_t index) const { return (*members_)[index]; }
   auto begin() const { return members_->begin(); }
   auto end() const { return members_->end(); }
 
  private:
-  std::shared_ptr<std::deque<M>> members_ = std::make_shared<std::deque<M>>();  // never move
+  // A deque, because member handles must keep their addresses.
+  std::shared_ptr<std::deque<M>> members_ = std::make_shared<std::deque<M>>();
 };
 
-/** Modules of one type under names, in the order they were put in; what calls them is up to the
- *  module that holds it. Its elements can be swapped; replace() changes one. */
+/** Modules of one type by name, in order of insertion. It has no forward. Elements can be swapped;
+ *  replace() changes one. */
 template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDict<M>> {
  public:
   using Entry = std::pair<std::string, M>;
@@ -158,9 +164,10 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
     for (Entry& member : members) insert(member.first, std::move(member.second));
   }
 
-  /** Errors: ValueError for a name that is empty, dotted or taken. */
+  /** Inserts a member under `name`. Errors: ValueError for a name that is empty, dotted or already
+   *  registered. */
   void insert(std::string_view name, M member) { add(name, std::move(member)); }
-  /** The same, returning the member. Errors: as Module::add. */
+  /** Inserts a member under `name` and returns it. Errors: as Module::add. */
   M add(std::string_view name, M member) {
     members_->emplace_back(std::string(name), member);
     try {
@@ -172,13 +179,14 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
     this->pin(name, members_->back().second);
     return member;
   }
-  /** Puts another member in the place of the one of this name and returns it. Errors: as
-   *  Module::replace. */
-  M replace(std::string_view name, M member) { return this->replace_member(name, std::move(member)); }
+  /** Replaces the member `name` and returns the new one. Errors: as Module::replace. */
+  M replace(std::string_view name, M member) {
+    return this->replace_member(name, std::move(member));
+  }
 
   std::size_t size() const { return members_->size(); }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /** A member. Errors: ValueError with the nearest names. */
+  /** Returns a member by name. Errors: ValueError with the nearest names. */
   M& operator[](std::string_view name) const {
     if (M* member = find(name)) return *member;
     detail::refuse_member(this->kind(), *this, name);
@@ -192,7 +200,8 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
     return at ? &(*members_)[*at].second : nullptr;
   }
 
-  std::shared_ptr<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();  // never move
+  // A deque, because member handles must keep their addresses.
+  std::shared_ptr<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();
 };
 
 }  // namespace mezzo::nn

@@ -3,14 +3,13 @@
 #include <unordered_set>
 
 #include "../autograd/grad_mode.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "load.h"
 
 namespace mezzo {
 
 NamedTensors saved_tensors(const nn::Module& module) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   NamedTensors tensors;
   std::unordered_set<const TensorImpl*> seen;
   for (const nn::detail::Slot& slot : nn::detail::slots_of(module)) {
@@ -27,7 +26,8 @@ void save(const std::string& path, const nn::Module& module, const TensorMetadat
   save_tensors(path, saved_tensors(module), all);
 }
 
-nn::LoadReport load(const std::string& path, const nn::Module& module, const nn::LoadOptions& options) {
+nn::LoadReport load(const std::string& path, const nn::Module& module,
+                    const nn::LoadOptions& options) {
   const nn::StateDict values(load_tensors(path).tensors);
   return nn::detail::load_values(str("load(", path, ")"), module, values, options);
 }

@@ -1,6 +1,5 @@
-// Weights in a file: what is trained here opens in Python, and the other way round.
-// Sees: module.h.
-// Read next: ../tensor/io/safetensors.h (the format).
+// Saves and loads a module's weights in safetensors files, which PyTorch can read and write.
+// See also: tensor/io/safetensors.h (the format).
 #pragma once
 
 #include <string>
@@ -10,16 +9,20 @@
 
 namespace mezzo {
 
-/** Writes every parameter and buffer to a safetensors file under PyTorch's names: f16 and bf16 widened to f32 (exactly; at levels with master
- *  weights the masters), others as they are, a tensor of several names once under its first. The file appears whole or not at all.
- *  `metadata` joins {"format": "pt"}.   Errors: IoError; Unsupported in a build without JSON. */
-MZ_API void save(const std::string& path, const nn::Module& module, const TensorMetadata& metadata = {});
+/** Writes every parameter and buffer to a safetensors file under PyTorch's names. f16 and bf16
+ *  tensors are converted to f32, which is exact; with master weights, the masters are written. A
+ *  tensor with several names is written once under its first name. The file is complete or absent.
+ *  `metadata` is added to {"format": "pt"}.
+ *  Errors: IoError; Unsupported in a build without JSON. */
+MZ_API void save(const std::string& path, const nn::Module& module,
+                 const TensorMetadata& metadata = {});
 
-/** What save() writes, in memory: tensors may share the module's. */
+/** Returns the tensors that save() writes. They may share memory with the module's. */
 MZ_API NamedTensors saved_tensors(const nn::Module& module);
 
-/** Reads such a file into a module, converting to its dtypes and devices.
- *  Errors: those of load_tensors(); ValueError naming the file that lists all missing, unexpected and misshapen names. Nothing is written then. */
+/** Reads a safetensors file into a module and converts to its dtypes and devices.
+ *  Errors: those of load_tensors(); ValueError that names the file and lists all missing and
+ *  unexpected names and wrong shapes. Nothing is written on error. */
 MZ_API nn::LoadReport load(const std::string& path, const nn::Module& module,
                            const nn::LoadOptions& options = {});
 

@@ -1,19 +1,19 @@
-// Layers that change the shape or nothing at all.
-// Sees: model.h.
-// Read next: sequential.h (where they serve).
+// Layers that change the shape, and Identity.
 #pragma once
 
 #include "model.h"
 
 namespace mezzo::nn {
 
-/** Returns its argument. Takes a layer's place where none is wanted. */
+/** Returns its argument. Useful as a placeholder for a layer. */
 class MZ_API Identity : public Model<Identity> {
  public:
   Tensor forward(const Tensor& x) const;
 };
 
-/** Dimensions start..end (inclusive, negative from the end) become one; by default all but the batch. Precision: follows the input. */
+/** Flattens dimensions start..end (inclusive; negative values count from the end) into one, by
+ *  default all but the batch.
+ *  Precision: follows the input. */
 class MZ_API Flatten : public Model<Flatten> {
  public:
   explicit Flatten(std::int64_t start = 1, std::int64_t end = -1);
@@ -24,7 +24,7 @@ class MZ_API Flatten : public Model<Flatten> {
   std::int64_t start_, end_;
 };
 
-/** Dimension dim becomes several of the given sizes, one of which may be -1. */
+/** Splits dimension dim into the given sizes, one of which may be -1. */
 class MZ_API Unflatten : public Model<Unflatten> {
  public:
   Unflatten(std::int64_t dim, const Shape& sizes);

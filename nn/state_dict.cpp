@@ -1,7 +1,7 @@
 #include "state_dict.h"
 
-#include "../tensor/near_names.h"
-#include "../tensor/text.h"
+#include "../tensor/text/did_you_mean.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::nn {
 
@@ -11,7 +11,8 @@ StateDict::StateDict(std::vector<Entry> entries) : entries_(std::move(entries)) 
       fail<ValueError>("StateDict", {.what = "a name occurs twice", .got = str("\"", name, "\"")});
 }
 
-StateDict::StateDict(std::initializer_list<Entry> entries) : StateDict(std::vector<Entry>(entries)) {}
+StateDict::StateDict(std::initializer_list<Entry> entries)
+    : StateDict(std::vector<Entry>(entries)) {}
 
 void StateDict::set(std::string_view name, const Tensor& value) {
   if (const auto it = positions_.find(name); it != positions_.end()) {
@@ -45,9 +46,9 @@ Tensor StateDict::find(std::string_view name) const {
 Tensor StateDict::operator[](std::string_view name) const {
   Tensor found = find(name);
   if (!found.defined())
-    fail<ValueError>(
-        "StateDict",
-        {.what = "no entry of this name", .got = str("\"", name, "\""), .hint = did_you_mean(name, names())});
+    fail<ValueError>("StateDict", {.what = "no entry of this name",
+                                   .got = str("\"", name, "\""),
+                                   .hint = did_you_mean(name, names())});
   return found;
 }
 

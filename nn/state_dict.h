@@ -1,6 +1,4 @@
-// StateDict: the named values of a module, the content of a weights file.
-// Sees: tensor.
-// Read next: module.h (Module::state_dict, load_state_dict), serialize.h (the file).
+// StateDict: the named values of a module. StagedLoad: a checked load that is not yet written.
 #pragma once
 
 #include <initializer_list>
@@ -11,30 +9,30 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/pending_writes.h"
-#include "../tensor/tensor.h"
+#include "../tensor/core/pending_writes.h"
+#include "../tensor/core/tensor.h"
 #include "name_index.h"
 
 namespace mezzo::nn {
 
-/** Tensors by name, in order; a name is found in constant time. Copies share the tensors. */
+/** Tensors by name, in order, with lookup in constant time. Copies share the tensors. */
 class MZ_API StateDict {
  public:
   using Entry = std::pair<std::string, Tensor>;
 
   StateDict() = default;
   StateDict(std::initializer_list<Entry> entries);
-  /** Errors: ValueError for a name that occurs twice. */
+  /** Constructs from entries. Errors: ValueError for a duplicate name. */
   explicit StateDict(std::vector<Entry> entries);
 
-  /** Adds an entry, or replaces the one of that name. */
+  /** Adds an entry, or replaces the value of an existing one. */
   void set(std::string_view name, const Tensor& value);
-  /** Removes an entry; false when there was none. */
+  /** Removes an entry. Returns false if it did not exist. */
   bool erase(std::string_view name);
   bool contains(std::string_view name) const { return find(name).defined(); }
-  /** The tensor, or an undefined one. */
+  /** Returns the tensor, or an undefined one if the name is unknown. */
   Tensor find(std::string_view name) const;
-  /** The tensor. Errors: ValueError with the nearest names. */
+  /** Returns the tensor. Errors: ValueError with the nearest names. */
   Tensor operator[](std::string_view name) const;
 
   std::size_t size() const { return entries_.size(); }
@@ -45,29 +43,31 @@ class MZ_API StateDict {
 
  private:
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, std::size_t, detail::NameHash, std::equal_to<>> positions_;  // in entries_
+  // Positions in entries_.
+  std::unordered_map<std::string, std::size_t, detail::NameHash, std::equal_to<>> positions_;
 };
 
 struct LoadOptions {
-  bool strict = true;  // every name of the module must be there, and no other
+  bool strict = true;  // requires exactly the names of the module
 };
 
-/** What a load that is not strict passed over. */
+/** Names that a load with strict off skipped. */
 struct LoadReport {
-  std::vector<std::string> missing;     // in the module alone: kept their values
-  std::vector<std::string> unexpected;  // in the given values alone: ignored
+  std::vector<std::string> missing;     // only in the module; values unchanged
+  std::vector<std::string> unexpected;  // only in the given values; ignored
 };
 
 class StateRule;
 
-/** A load that was checked and converted: commit() makes it and needs no memory. */
+/** A load that was checked and converted but not yet written. commit() allocates no memory. */
 class MZ_API StagedLoad {
  public:
-  /** `value` will be written into `tensor`, by the rule where there is one. Errors: OutOfMemory. */
+  /** Adds a write of `value` into `tensor`, by `rule` unless it is null. Errors: OutOfMemory. */
   void add(const Tensor& tensor, const std::shared_ptr<const StateRule>& rule, const Tensor& value);
+  /** Writes all values. */
   void commit() const;
 
-  /** What each tensor will hold. */
+  /** Returns the pending writes. */
   const PendingWrites& writes() const { return writes_; }
 
  private:

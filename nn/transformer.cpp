@@ -5,7 +5,7 @@
 #include "../autograd/ops/activation.h"
 #include "../autograd/ops/operators.h"
 #include "../autograd/ops/rearrange.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "arguments.h"
 #include "init.h"
 
@@ -13,7 +13,7 @@ namespace mezzo::nn {
 
 Tensor generate_square_subsequent_mask(std::int64_t size, const TensorOptions& options) {
   if (!is_floating(options.dtype))
-    fail<DtypeError>("generate_square_subsequent_mask", {.what = "-inf is no integer",
+    fail<DtypeError>("generate_square_subsequent_mask", {.what = "expected a floating-point dtype",
                                                          .got = std::string(name(options.dtype)),
                                                          .expected = "a floating dtype"});
   return triu(full({size, size}, -std::numeric_limits<double>::infinity(), options), 1);
@@ -22,16 +22,17 @@ Tensor generate_square_subsequent_mask(std::int64_t size, const TensorOptions& o
 namespace {
 
 MultiheadAttention attention_of(const TransformerSizes& s) {
-  return {s.d_model,
-          s.nhead,
-          {.dropout = s.options.dropout, .bias = s.options.bias, .batch_first = s.options.batch_first}};
+  return {
+      s.d_model,
+      s.nhead,
+      {.dropout = s.options.dropout, .bias = s.options.bias, .batch_first = s.options.batch_first}};
 }
 
 LayerNorm norm_of(const TransformerSizes& s) {
   return LayerNorm{s.d_model, {.eps = s.options.layer_norm_eps, .bias = s.options.bias}};
 }
 
-/** x + block(x), normalised before the block or behind the sum. */
+/** Returns x + block(x), normalised before the block or after the sum. */
 template <class Block>
 Tensor residual(const Tensor& x, const LayerNorm& norm, bool norm_first, const Block& block) {
   return norm_first ? x + block(norm(x)) : norm(x + block(x));
@@ -39,10 +40,11 @@ Tensor residual(const Tensor& x, const LayerNorm& norm, bool norm_first, const B
 
 std::string summary_of(const TransformerSizes& s) {
   return str(s.d_model, ", ", s.nhead, ", feedforward ", s.options.dim_feedforward,
-             s.options.batch_first ? ", batch_first" : "", s.options.norm_first ? ", norm_first" : "");
+             s.options.batch_first ? ", batch_first" : "",
+             s.options.norm_first ? ", norm_first" : "");
 }
 
-/** Another layer with the values of this one. */
+/** Returns a new layer with the values of `layer`. */
 template <class Layer> Layer copy_of(const Layer& layer) {
   const TransformerSizes& s = layer.sizes();
   Layer copy{s.d_model, s.nhead, s.options};
@@ -50,7 +52,8 @@ template <class Layer> Layer copy_of(const Layer& layer) {
   return copy;
 }
 
-template <class Layer> ModuleList<Layer> copies_of(const char* kind, const Layer& layer, std::int64_t count) {
+template <class Layer>
+ModuleList<Layer> copies_of(const char* kind, const Layer& layer, std::int64_t count) {
   detail::require_at_least(0, kind, "num_layers", count);
   ModuleList<Layer> layers;
   for (std::int64_t i = 0; i < count; ++i) layers.push_back(copy_of(layer));
@@ -148,11 +151,12 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
   return residual(both, norm3_, norm_first, [&](const Tensor& x) { return dropout3_(net_(x)); });
 }
 
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers)
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
+                                       std::int64_t num_layers)
     : layers_(add("layers", copies_of("TransformerEncoder", layer, num_layers))) {}
 
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers,
-                                       const LayerNorm& norm)
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
+                                       std::int64_t num_layers, const LayerNorm& norm)
     : TransformerEncoder(layer, num_layers) {
   norm_ = add("norm", norm);
 }
@@ -163,16 +167,18 @@ Tensor TransformerEncoder::forward(const Tensor& src, const EncoderCall& call) c
   return norm_ ? (*norm_)(x) : x;
 }
 
-TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers)
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer,
+                                       std::int64_t num_layers)
     : layers_(add("layers", copies_of("TransformerDecoder", layer, num_layers))) {}
 
-TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers,
-                                       const LayerNorm& norm)
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer,
+                                       std::int64_t num_layers, const LayerNorm& norm)
     : TransformerDecoder(layer, num_layers) {
   norm_ = add("norm", norm);
 }
 
-Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, const DecoderCall& call) const {
+Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory,
+                                   const DecoderCall& call) const {
   Tensor x = tgt;
   for (const TransformerDecoderLayer& layer : layers_) x = layer(x, memory, call);
   return norm_ ? (*norm_)(x) : x;
@@ -181,23 +187,24 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, cons
 namespace {
 
 TransformerSizes sizes_of(const TransformerOptions& o) {
-  return {
-      o.d_model,
-      o.nhead,
-      {o.dim_feedforward, o.dropout, o.activation, o.layer_norm_eps, o.batch_first, o.norm_first, o.bias}};
+  return {o.d_model,
+          o.nhead,
+          {o.dim_feedforward, o.dropout, o.activation, o.layer_norm_eps, o.batch_first,
+           o.norm_first, o.bias}};
 }
 
-template <class Stack, class Layer> Stack stack_of(const TransformerSizes& s, std::int64_t num_layers) {
+template <class Stack, class Layer>
+Stack stack_of(const TransformerSizes& s, std::int64_t num_layers) {
   return {Layer{s.d_model, s.nhead, s.options}, num_layers, norm_of(s)};
 }
 
 }  // namespace
 
 Transformer::Transformer(const TransformerOptions& o)
-    : encoder_(add("encoder",
-                   stack_of<TransformerEncoder, TransformerEncoderLayer>(sizes_of(o), o.num_encoder_layers))),
-      decoder_(add("decoder", stack_of<TransformerDecoder, TransformerDecoderLayer>(sizes_of(o),
-                                                                                    o.num_decoder_layers))) {
+    : encoder_(add("encoder", stack_of<TransformerEncoder, TransformerEncoderLayer>(
+                                  sizes_of(o), o.num_encoder_layers))),
+      decoder_(add("decoder", stack_of<TransformerDecoder, TransformerDecoderLayer>(
+                                  sizes_of(o), o.num_decoder_layers))) {
   for (const Tensor& p : parameters())
     if (p.dim() > 1) init::xavier_uniform_(p);
 }

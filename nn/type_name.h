@@ -1,15 +1,14 @@
-// The name of a C++ type as text, so that a model knows what it is called without being told.
-// Sees: the standard library only.
-// Read next: model.h.
+// The name of a C++ type as text, at compile time.
 #pragma once
 
 #include <string_view>
 
 namespace mezzo::nn::detail {
 
-/** "mezzo::nn::Linear": the compiler's own spelling. */
+/** Returns the type's name as the compiler spells it, such as "mezzo::nn::Linear". */
 template <class T> constexpr std::string_view type_name() {
-  // g++:   "... type_name() [with T = mezzo::nn::Linear; std::string_view = ...]";  clang: "... type_name() [T = mezzo::nn::Linear]"
+  // g++: "... type_name() [with T = mezzo::nn::Linear; std::string_view = ...]"
+  // clang: "... type_name() [T = mezzo::nn::Linear]"
   constexpr std::string_view text = __PRETTY_FUNCTION__;
   constexpr std::size_t begin = text.find("T = ") + 4;
   constexpr std::size_t semicolon = text.find(';', begin);
@@ -17,7 +16,8 @@ template <class T> constexpr std::string_view type_name() {
   return text.substr(begin, end - begin);
 }
 
-/** The name without namespaces, enclosing functions and template arguments: "Linear". */
+/** Returns the name without namespaces, enclosing functions and template arguments, such as
+ *  "Linear". */
 constexpr std::string_view short_name(std::string_view full) {
   std::size_t end = full.size();
   if (end > 0 && full[end - 1] == '>') {

@@ -1,6 +1,5 @@
-// Walking the tree of a module: each module once, parents first, with its dotted name.
-// Sees: module.h. Private to this room.
-// Read next: module.cpp.
+// Traversal of a module's tree: each module once, parents first, with its dotted name. Private to
+// nn/.
 #pragma once
 
 #include <string>
@@ -12,12 +11,13 @@
 
 namespace mezzo::nn::detail {
 
+/** Returns "path.name", or the name if the path is empty. */
 inline std::string dotted(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/** Calls visit(dotted name, module) for `root` and everything below. Takes no stack: a tree may be
- *  of any depth. */
+/** Calls visit(dotted name, module) for `root` and all modules below. Does not recurse, so that a
+ *  tree may have any depth. */
 template <class F> void walk(const Module& root, F visit) {
   struct Level {
     const Module* module;
@@ -44,11 +44,13 @@ template <class F> void walk(const Module& root, F visit) {
   }
 }
 
-/** Calls visit(dotted name, owner, named tensor) for every tensor of the given list, under every name it was registered by. */
+/** Calls visit(dotted name, owner, named tensor) for every tensor of the given list, once for each
+ *  registered name. */
 template <class F>
 void walk_tensors(const Module& root, std::vector<NamedTensor> ModuleState::*list, F visit) {
   walk(root, [&](const std::string& path, const Module& module) {
-    for (const NamedTensor& entry : module.state().*list) visit(dotted(path, entry.name), module, entry);
+    for (const NamedTensor& entry : module.state().*list)
+      visit(dotted(path, entry.name), module, entry);
   });
 }
 

@@ -1,6 +1,4 @@
-// FusedAdagrad: steps divided by the root of the sum of all squared gradients so far.
-// Sees: optimizer_of.h.
-// Read next: updates/adagrad.h (the formula).
+// FusedAdagrad: steps divided by the root of the sum of all squared gradients.
 #pragma once
 
 #include <array>
@@ -9,13 +7,15 @@
 
 namespace mezzo::optim {
 
+/** Options of FusedAdagrad. */
 struct FusedAdagradOptions {
-  double lr = 1e-2;
-  double eps = 1e-10;
-  double weight_decay = 0;
+  double lr = 1e-2;             // learning rate
+  double eps = 1e-10;           // added to the root
+  double weight_decay = 0;      // factor of the parameter, see adagrad_w_mode
   bool adagrad_w_mode = false;  // decoupled weight decay; false: L2
 };
 
+/** The formula and the options of FusedAdagrad, for OptimizerOf. */
 struct MZ_API FusedAdagradRule {
   using Options = FusedAdagradOptions;
   using Update = AdagradUpdate;
@@ -36,11 +36,11 @@ struct MZ_API FusedAdagradRule {
 
 extern template class MZ_API OptimizerOf<FusedAdagradRule>;
 
-/** h sums g^2, g the gradient plus weight_decay * p; p -= lr * g / (sqrt(h) + eps). In W mode the decay stays out of h:
- *  p -= lr * (g / (sqrt(h) + eps) + weight_decay * p).
+/** Adagrad. With g the gradient plus weight_decay * p: h += g^2; p -= lr * g / (sqrt(h) + eps).
+ *  In W mode the decay does not enter h: p -= lr * (g / (sqrt(h) + eps) + weight_decay * p).
  *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; one rounding per step.
- *  Errors: ValueError unless lr, eps, weight_decay >= 0.
- *  Source: Duchi, Hazan, Singer, Adaptive subgradient methods, 2011; apex.optimizers.FusedAdagrad (options and defaults). */
+ *  Errors: ValueError unless lr, eps, weight_decay >= 0. Source: Duchi, Hazan, Singer, Adaptive
+ *  subgradient methods, 2011; apex.optimizers.FusedAdagrad (options and defaults). */
 class MZ_API FusedAdagrad final : public OptimizerOf<FusedAdagradRule> {
  public:
   using OptimizerOf::OptimizerOf;

@@ -9,7 +9,8 @@ namespace mezzo::optim {
 namespace {
 
 template <class Options>
-AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled, bool corrected = true) {
+AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled,
+                           bool corrected = true) {
   return {.lr = o.lr,
           .beta1 = o.betas.first,
           .beta2 = o.betas.second,

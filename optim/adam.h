@@ -1,6 +1,4 @@
 // Adam, AdamW and FusedAdam: steps scaled by running means of the gradient and of its square.
-// Sees: optimizer_of.h.
-// Read next: updates/adam.h (the formula).
 #pragma once
 
 #include <array>
@@ -10,31 +8,34 @@
 
 namespace mezzo::optim {
 
+/** Options of Adam. */
 struct AdamOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas{0.9, 0.999};  // how much of the running means is kept per step
-  double eps = 1e-8;
-  double weight_decay = 0;  // L2: this times the weight joins the gradient
+  double lr = 1e-3;                             // learning rate
+  std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
+  double eps = 1e-8;                            // added to the root in the divisor
+  double weight_decay = 0;                      // L2: weight_decay * p is added to the gradient
 };
 
+/** Options of AdamW. */
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas{0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;  // decoupled: lr times this times the weight leaves the weight
+  double lr = 1e-3;                             // learning rate
+  std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
+  double eps = 1e-8;                            // added to the root in the divisor
+  double weight_decay = 1e-2;                   // decoupled: p -= lr * weight_decay * p
 };
 
+/** Options of FusedAdam. */
 struct FusedAdamOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas{0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  bool bias_correction = true;  // false: the means are used as they are, too small in the first steps
-  bool adam_w_mode = true;      // decoupled weight decay; false: L2
-  bool amsgrad = false;         // refused
+  double lr = 1e-3;                             // learning rate
+  std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
+  double eps = 1e-8;                            // added to the root in the divisor
+  double weight_decay = 0;                      // factor of the parameter, see adam_w_mode
+  bool bias_correction = true;                  // divide the running means by 1 - beta^t
+  bool adam_w_mode = true;                      // decoupled weight decay; false: L2
+  bool amsgrad = false;                         // not supported: true is an error
 };
 
-/** What Adam and AdamW share; they differ in options and in where the decay enters. */
+/** Common part of the rules of Adam, AdamW and FusedAdam. */
 template <class AnyOptions> struct AdamRuleBase {
   using Options = AnyOptions;
   using Update = AdamUpdate;
@@ -46,18 +47,21 @@ template <class AnyOptions> struct AdamRuleBase {
   }
 };
 
+/** The formula and the options of Adam, for OptimizerOf. */
 struct MZ_API AdamRule : AdamRuleBase<AdamOptions> {
   static constexpr std::string_view type_name = "Adam";
   static void check(const Options& options);
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
+/** The formula and the options of AdamW, for OptimizerOf. */
 struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
   static constexpr std::string_view type_name = "AdamW";
   static void check(const Options& options);
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
+/** The formula and the options of FusedAdam, for OptimizerOf. */
 struct MZ_API FusedAdamRule : AdamRuleBase<FusedAdamOptions> {
   static constexpr std::string_view type_name = "FusedAdam";
   static constexpr bool kUnscalesItself = true;
@@ -74,25 +78,27 @@ extern template class MZ_API OptimizerOf<AdamRule>;
 extern template class MZ_API OptimizerOf<AdamWRule>;
 extern template class MZ_API OptimizerOf<FusedAdamRule>;
 
-/** m and v are running means of g and g^2, g the gradient plus weight_decay * p; at a parameter's update t,
- *  p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
- *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; the corrections in f64; one rounding per step.
- *  Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in [0, 1).
- *  Source: Kingma, Ba, Adam: a method for stochastic optimization, 2015. */
+/** Adam. m and v are running means of g and g^2, with g the gradient plus weight_decay * p; at a
+ *  parameter's update t, p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
+ *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; the corrections in f64;
+ *  one rounding per step. Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in [0,
+ *  1). Source: Kingma, Ba, Adam: a method for stochastic optimization, 2015. */
 class MZ_API Adam final : public OptimizerOf<AdamRule> {
  public:
   using OptimizerOf::OptimizerOf;
 };
 
-/** Adam whose decay does not pass through the running means: p -= lr * (... + weight_decay * p).
- *  Precision, errors: as Adam. Source: Loshchilov, Hutter, Decoupled weight decay regularization, 2019. */
+/** Adam with decoupled weight decay, which does not enter the running means: p -= lr * (... +
+ *  weight_decay * p). Precision, errors: as Adam. Source: Loshchilov, Hutter, Decoupled weight
+ *  decay regularization, 2019. */
 class MZ_API AdamW final : public OptimizerOf<AdamWRule> {
  public:
   using OptimizerOf::OptimizerOf;
 };
 
-/** Adam or AdamW by an option, with apex's defaults; under a GradScaler it unscales in the pass that updates, 16-bit gradients too.
- *  Precision: as Adam. Errors: as Adam; ValueError for amsgrad. Source: apex.optimizers.FusedAdam (options and defaults). */
+/** Adam or AdamW, chosen by adam_w_mode, with apex's defaults. Under a GradScaler it unscales
+ *  gradients, 16-bit ones included, in the same pass as the update. Precision: as Adam. Errors: as
+ *  Adam; ValueError for amsgrad. Source: apex.optimizers.FusedAdam (options and defaults). */
 class MZ_API FusedAdam final : public OptimizerOf<FusedAdamRule> {
  public:
   using OptimizerOf::OptimizerOf;

@@ -1,6 +1,5 @@
-// How the CPU walks through lists of tensors: chunks over threads, blocks that fit the cache and have the type the arithmetic runs in.
-// Sees: multi_tensor.h; tensor/cpu.
-// Read next: updates_cpu.cpp, lists_cpu.cpp (the kernels).
+// Iteration over lists of tensors on the CPU: chunks distributed over threads, and cache-sized
+// blocks converted to the type of the arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -8,24 +7,24 @@
 #include <vector>
 
 #include "../tensor/cpu/convert.h"
-#include "../tensor/parallel.h"
+#include "../tensor/device/parallel.h"
 #include "multi_tensor.h"
 
 namespace mezzo::optim::blocks {
 
-/** Elements per block: a handful of f64 buffers of this size stay in the first-level cache. */
+/** Elements per block: several f64 buffers of this size fit the first-level cache. */
 constexpr std::int64_t kBlock = 512;
 
-/** A piece of one item. */
-struct Piece {
+/** A range of elements of one item. */
+struct Chunk {
   std::size_t item;
   std::int64_t begin, end;
 };
 
-/** This thread's memory for what a walk notes: kept, so that it can be had before anything is
- *  written. */
+/** Per-thread buffers, kept between calls so that reserve() can allocate them before an update
+ *  writes anything. */
 struct Scratch {
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
   std::vector<double> partials, sums;
 
   static Scratch& here() {
@@ -34,49 +33,53 @@ struct Scratch {
   }
 };
 
-inline std::vector<Piece>& cut(std::span<const MultiItem> items) {
-  std::vector<Piece>& pieces = Scratch::here().pieces;
-  pieces.clear();
+/** Splits all items into chunks. */
+inline std::vector<Chunk>& chunks_of(std::span<const TensorListEntry> items) {
+  std::vector<Chunk>& chunks = Scratch::here().chunks;
+  chunks.clear();
   for (std::size_t i = 0; i < items.size(); ++i)
     for (std::int64_t begin = 0; begin < items[i].numel; begin += kMultiTensorChunk)
-      pieces.push_back({i, begin, std::min(items[i].numel, begin + kMultiTensorChunk)});
-  return pieces;
+      chunks.push_back({i, begin, std::min(items[i].numel, begin + kMultiTensorChunk)});
+  return chunks;
 }
 
-/** Takes the memory for walking through these items. */
-inline void reserve(std::span<const MultiItem> items) {
+/** Allocates the buffers for iterating over these items. */
+inline void reserve(std::span<const TensorListEntry> items) {
   Scratch& scratch = Scratch::here();
-  scratch.partials.reserve(cut(items).size());
+  scratch.partials.reserve(chunks_of(items).size());
   scratch.sums.reserve(items.size());
 }
 
-/** Runs body(piece, index of the piece) over all items, on as many threads as the work is worth. */
+/** Runs body(chunk, index of the chunk) over all items, on as many threads as are worthwhile. */
 template <class Body>
-void for_each_piece(std::span<const MultiItem> items, double element_ns, const Body& body) {
-  const std::vector<Piece>& pieces = cut(items);
+void for_each_chunk(std::span<const TensorListEntry> items, double element_ns, const Body& body) {
+  const std::vector<Chunk>& chunks = chunks_of(items);
   double total = 0;
-  for (const MultiItem& item : items) total += static_cast<double>(item.numel);
+  for (const TensorListEntry& item : items) total += static_cast<double>(item.numel);
   const auto one = [&](std::int64_t i) {
-    body(pieces[static_cast<std::size_t>(i)], static_cast<std::size_t>(i));
+    body(chunks[static_cast<std::size_t>(i)], static_cast<std::size_t>(i));
   };
-  parallel_for(static_cast<std::int64_t>(pieces.size()), one, total * element_ns);
+  parallel_for(static_cast<std::int64_t>(chunks.size()), one, total * element_ns);
 }
 
-/** Block of one list in the type the arithmetic runs in: the memory itself where it has that type, else a converted copy. */
+/** A block of one tensor in the type V of the arithmetic: the tensor's memory if it has that type,
+ *  else a converted copy. */
 template <class V> class Block {
  public:
-  /** Places the block at `begin`; with `load`, its values are there to be read. */
-  V* open(const MultiItem& item, std::size_t list, std::int64_t begin, std::int64_t n, bool load) {
+  /** Positions the block at `begin`; with `load`, makes its values readable. */
+  V* open(const TensorListEntry& item, std::size_t list, std::int64_t begin, std::int64_t n,
+          bool load) {
     dtype_ = item.dtype[list];
     address_ = nullptr;
     if (!item.data[list]) return buffer_;
-    char* at = static_cast<char*>(item.data[list]) + begin * static_cast<std::int64_t>(item_size(dtype_));
+    char* at =
+        static_cast<char*>(item.data[list]) + begin * static_cast<std::int64_t>(item_size(dtype_));
     if (dtype_ == dtype_of<V>()) return static_cast<V*>(static_cast<void*>(at));
     address_ = at;
     if (load) cpu_kernels::convert(dtype_, at, dtype_of<V>(), buffer_, n);
     return buffer_;
   }
-  /** Rounds the buffer into memory, where the block is not the memory itself. */
+  /** Rounds a converted copy into the tensor's memory. */
   void store(std::int64_t n) const {
     if (address_) cpu_kernels::convert(dtype_of<V>(), buffer_, dtype_, address_, n);
   }

@@ -5,26 +5,27 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/operators.h"
-#include "../tensor/call_name.h"
-#include "../tensor/text.h"
+#include "../tensor/core/api_scope.h"
+#include "../tensor/text/text.h"
 #include "multi_tensor.h"
 
 namespace mezzo::optim {
 
 namespace {
 
-/** The gradients that exist. */
+/** Returns the gradients of the parameters that have one. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
   std::vector<Tensor> out;
   for (const Tensor& p : params) {
     if (p.impl()->twin == Twin::bare_master)
       fail<StateError>(
-          op, {.what = "this master gets no gradient: its optimizer reads the parameter's scaled one",
-               .got = str(p),
-               .expected = "materialize_master_grads = true",
-               .hint = "or clip within the step: optimizer.step({.max_norm = ...})"});
+          op,
+          {.what = "this master has no gradient: its optimizer reads the parameter's scaled one",
+           .got = str(p),
+           .expected = "materialize_master_grads = true",
+           .hint = "or clip within the step: optimizer.step({.max_norm = ...})"});
     if (p.impl()->twin == Twin::low)
-      fail<StateError>(op, {.what = "an f32 master is updated in this parameter's place",
+      fail<StateError>(op, {.what = "an f32 master is updated instead of this parameter",
                             .got = str(p),
                             .expected = "the master, whose gradient is unscaled",
                             .hint = "pass amp::master_params(optimizer)"});
@@ -43,17 +44,18 @@ std::vector<AxpbyTensors> in_place(const std::vector<Tensor>& grads) {
   return items;
 }
 
-/** Nobody waits for the norm: where it is small enough, gradients are multiplied by 1, which leaves them as they are. */
+/** Clips without a host synchronisation: where the norm is small enough, gradients are multiplied
+ *  by 1, which leaves them unchanged. */
 Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double norm_type) {
-  const bool wide =
-      std::any_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.dtype() == DType::f64; });
+  const bool wide = std::any_of(grads.begin(), grads.end(),
+                                [](const Tensor& g) { return g.dtype() == DType::f64; });
   const CastScope no_casts(nullptr);
   const Tensor norm = norms(grads, {.p = norm_type}).total;
   Factor factor;
   factor.norm = norm.data<double>();
   factor.max_norm = max_norm;
   factor.norm_is_f32 = !wide;
-  Tensor rounded = norm.to(wide ? DType::f64 : DType::f32);  // before anything changes
+  Tensor rounded = norm.to(wide ? DType::f64 : DType::f32);  // allocated before gradients change
   axpby(in_place(grads), factor, 0, CheckFinite::none, {});
   return rounded;
 }
@@ -61,9 +63,10 @@ Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double 
 }  // namespace
 
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
-  const CallName called("clip_grad_norm");
+  const ApiScope called("clip_grad_norm");
   if (!(max_norm >= 0))
-    fail<ValueError>("clip_grad_norm", {.what = "max_norm must not be negative", .got = str(max_norm)});
+    fail<ValueError>("clip_grad_norm",
+                     {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
   if (!options.error_if_nonfinite && !grads.empty() && grads[0].device() != cpu)
     return clip_on_device(grads, max_norm, options.norm_type);
@@ -82,9 +85,9 @@ Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& opt
 
 void clip_grad_value(TensorList params, double limit) {
   if (!(limit >= 0))
-    fail<ValueError>("clip_grad_value", {.what = "the limit must not be negative", .got = str(limit)});
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+    fail<ValueError>("clip_grad_value",
+                     {.what = "the limit must not be negative", .got = str(limit)});
+  const NoGradNoCasts plain_ops;
   const std::vector<Tensor> grads = gradients_of("clip_grad_value", params);
   const Tensor low = operand(-limit), high = operand(limit);
   for (const Tensor& g : grads) clamp_(g, low, high);

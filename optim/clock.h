@@ -1,18 +1,18 @@
-// What an optimizer keeps on its device when nobody waits for its steps: how often each parameter was updated, the bias corrections that follow
-// from it, and what became of the steps.
-// Sees: tensor/device.h. Parsed by g++ and by nvcc.
-// Read next: step_clock.h (who keeps it), update_settings.h (how updates read it), ../cuda/kernels/deferred.cu.
+// ParamClock, StepRecord and ClockCall: an optimizer's counters in device memory, for deferred
+// steps. Parsed by g++ and by nvcc.
+// See also: ../cuda/kernels/deferred.cu (the kernel).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "../tensor/device.h"
-#include "../tensor/macros.h"
+#include "../tensor/core/macros.h"
+#include "../tensor/device/device.h"
 
 namespace mezzo::optim {
 
-/** base^n with an error far below that of one rounding: every device gives the bits that a correctly rounded power has. */
+/** Returns base^n, computed in double-double arithmetic. The error before the final rounding is far
+ *  below one ulp, so every device returns the bits of a correctly rounded power. */
 MZ_HD inline double exact_power(double base, std::int64_t n) {
   double high = 1, low = 0, factor = base, factor_low = 0;
   const auto multiply = [](double& x, double& x_low, double y, double y_low) {
@@ -29,42 +29,45 @@ MZ_HD inline double exact_power(double base, std::int64_t n) {
   return high;
 }
 
-/** 1 / (1 - beta^step), by which a running mean that started at 0 is too small. */
+/** Returns 1 / (1 - beta^step), the bias correction of a running mean that started at 0. */
 MZ_HD inline double bias_correction_of(double beta, std::int64_t step) {
 #ifdef __CUDA_ARCH__
-  return 1 /
-         (1 - exact_power(
-                  beta, step));  // the host's power is right to the last bit but for a few cases in a hundred
+  // Equals the host's std::pow in all but a few percent of cases, where std::pow is not correctly
+  // rounded.
+  return 1 / (1 - exact_power(beta, step));
 #else
   return 1 / (1 - std::pow(beta, static_cast<double>(step)));
 #endif
 }
 
-/** One parameter's. */
+/** The update counter and bias corrections of one parameter. */
 struct ParamClock {
-  double beta1 = 0, beta2 = 0;              // of its running means; 0 where nothing is to be corrected
-  double correction1 = 1, correction2 = 1;  // of the coming update
+  double beta1 = 0, beta2 = 0;              // of its running means; 0: no correction
+  double correction1 = 1, correction2 = 1;  // bias corrections of the next update
   std::int64_t steps = 0;                   // updates so far
 
+  /** Computes the corrections of the next update. */
   MZ_HD void prepare() {
     correction1 = beta1 == 0 ? 1 : bias_correction_of(beta1, steps + 1);
     correction2 = beta2 == 0 ? 1 : bias_correction_of(beta2, steps + 1);
   }
+  /** Counts an update. */
   MZ_HD void advance() {
     ++steps;
     prepare();
   }
 };
 
-/** What became of an optimizer's steps. */
+/** The results of an optimizer's steps. */
 struct StepRecord {
-  std::int64_t stepped = 0, skipped = 0;
-  std::int64_t consecutive_skips = 0;
-  std::int64_t divergences = 0;  // how often that count has reached its limit; it starts again at 0 then
-  std::int64_t limit = 0;        // which limit, at the latest divergence
+  std::int64_t stepped = 0, skipped = 0;  // numbers of steps
+  std::int64_t consecutive_skips = 0;     // reset at a divergence
+  std::int64_t divergences = 0;           // times that consecutive_skips reached its limit
+  std::int64_t limit = 0;                 // the limit at the latest divergence
   std::int32_t last_was_skipped = 0;
-  std::int32_t unused = 0;
+  std::int32_t unused = 0;  // padding
 
+  /** Counts a step. `limit_now` consecutive skips are a divergence; 0: no limit. */
   MZ_HD void note(bool skip, std::int64_t limit_now) {
     last_was_skipped = skip ? 1 : 0;
     if (!skip) {
@@ -80,24 +83,27 @@ struct StepRecord {
   }
 };
 
-/** Counts one step. Pointers lead to the device's memory. */
+/** The arguments of the kernel that counts one step. Pointers refer to device memory. */
 struct ClockCall {
   static constexpr int kWords = 32, kMost = 64 * kWords;
 
   ParamClock* clocks = nullptr;      // of `count` parameters
-  StepRecord* record = nullptr;      // null in all calls of a step but the last
-  const float* found_inf = nullptr;  // where it points to anything but 0 the step was skipped; may be null
-  std::int64_t limit = 0;            // of consecutive skips; 0: none
-  std::int32_t count = 0;
-  std::uint64_t taking_part[kWords] = {};  // bit i % 64 of word i / 64: parameter i was to be updated
+  StepRecord* record = nullptr;      // null in all calls of a step except the last
+  const float* found_inf = nullptr;  // a non-zero value means the step was skipped; may be null
+  std::int64_t limit = 0;            // of consecutive skips; 0: no limit
+  std::int32_t count = 0;            // at most kMost
+  // Bit i % 64 of word i / 64 is set if the step updates parameter i.
+  std::uint64_t taking_part[kWords] = {};
 
+  /** Returns true if the step updates parameter i. */
   MZ_HD bool takes_part(int i) const { return (taking_part[i / 64] >> (i % 64) & 1u) != 0; }
 };
 
-/** The kernel of a kind of device. */
+/** The kernel of one kind of device that counts steps. */
 struct MZ_API ClockKernels {
   void (*count)(const ClockCall& call, Device device) = nullptr;
 };
+/** Returns the kernel of a kind of device, for use or registration. */
 MZ_API ClockKernels& clock_kernels(DeviceKind kind);
 
 }  // namespace mezzo::optim

@@ -1,49 +1,53 @@
-// Factor: a number to multiply by, some of whose parts only a device may know: the loss scale, the norm to clip to.
-// Sees: tensor/macros.h. Parsed by g++ and by nvcc.
-// Read next: multi_tensor.h (who multiplies), clip.h.
+// Factor: a factor of gradients, which may depend on numbers in device memory such as the loss
+// scale or a norm for clipping. Parsed by g++ and by nvcc.
 #pragma once
 
-#include "../tensor/macros.h"
+#include "../tensor/core/macros.h"
 
 namespace mezzo::optim {
 
-/** What gradients of this norm are multiplied by so that it becomes at most max_norm, unless that is 1 or more. */
-MZ_HD constexpr double clip_factor(double norm, double max_norm) { return max_norm / (norm + 1e-6); }
+/** Returns the factor that reduces a gradient's norm to max_norm. Do not apply it if it is 1 or
+ *  more. */
+MZ_HD constexpr double clip_factor(double norm, double max_norm) {
+  return max_norm / (norm + 1e-6);
+}
 
-/** number / *divisor or *numerator / *divisor, times what clips a norm. Pointers lead to the memory of the device that multiplies, so that nobody waits for a number to
- *  arrive at the host. */
+/** number / *divisor or *numerator / *divisor, times the clip factor of *norm. Pointers refer to
+ *  memory of the device that multiplies, which avoids a host sync. */
 struct Factor {
   double number = 1;
-  const double* numerator = nullptr;  // in place of the number
-  const double* divisor = nullptr;
-  const double* norm = nullptr;  // clipped to max_norm
-  double max_norm = 0;
-  bool norm_is_f32 = true;  // it is rounded to f32 first
+  const double* numerator = nullptr;  // replaces `number`
+  const double* divisor = nullptr;    // null: 1
+  const double* norm = nullptr;       // null: no clipping
+  double max_norm = 0;                // the norm is clipped to this
+  bool norm_is_f32 = true;            // round the norm to f32 first
 
-  constexpr Factor(double value = 1) : number(value) {}  // NOLINT: a number is a factor
-  /** A number that the device divides. */
+  constexpr Factor(double value = 1) : number(value) {}  // NOLINT: implicit on purpose
+  /** Returns number / *divisor. */
   static constexpr Factor over(double number, const double* divisor) {
     Factor factor(number);
     factor.divisor = divisor;
     return factor;
   }
 
-  /** Two numbers of the device. */
+  /** Returns *numerator / *divisor. */
   static constexpr Factor ratio(const double* numerator, const double* divisor) {
     Factor factor = over(1, divisor);
     factor.numerator = numerator;
     return factor;
   }
 
-  /** Whether the host knows the value. */
+  /** Returns true if the value needs no device memory. */
   constexpr bool is_number() const { return !divisor && !norm; }
 
+  /** Returns the value; call it where the pointers can be read. */
   MZ_HD double value() const {
-    const double whole = numerator ? *numerator : number, scaled = divisor ? whole / *divisor : whole;
+    const double whole = numerator ? *numerator : number,
+                 scaled = divisor ? whole / *divisor : whole;
     if (!norm) return scaled;
     const double clipped =
         clip_factor(norm_is_f32 ? static_cast<double>(static_cast<float>(*norm)) : *norm, max_norm);
-    return scaled * (clipped >= 1 ? 1 : clipped);  // NaN stays
+    return scaled * (clipped >= 1 ? 1 : clipped);  // NaN propagates
   }
 
   friend bool operator==(const Factor&, const Factor&) = default;

@@ -29,21 +29,21 @@ LambSettings FusedLambRule::settings(const Options& o, std::int64_t step, bool) 
 
 namespace {
 
-constexpr std::size_t kDirection = 2;  // its place among the states of LambDirectionUpdate
+constexpr std::size_t kDirection = 2;  // index among the states of LambDirectionUpdate
 
-/** Memory for the directions, which live until the step ends. */
+/** Allocates the directions; they are freed when the step ends. */
 void add_directions(std::span<UpdateTensors> tensors) {
   const CategoryScope workspace(MemoryCategory::workspace);
   for (UpdateTensors& t : tensors)
-    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device(),
-                                       false, t.param.memory_format());
+    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()),
+                                       t.param.device(), false, t.param.memory_format());
 }
 
 }  // namespace
 
 void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
                         const UpdateCall& call) {
-  // All memory comes first: once the moments have moved, nothing may fail.
+  // Allocates everything first: after the moments have changed, nothing may fail.
   add_directions(tensors);
   std::vector<Tensor> grads, params_and_directions;
   for (const UpdateTensors& t : tensors) grads.push_back(t.grad);

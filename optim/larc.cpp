@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::string_view kDecay = "weight_decay";
 
-/** Sets weight decay to 0 in all groups, and back at the end. */
+/** Sets weight decay to 0 in all groups, and restores it in the destructor. */
 class WithoutDecay {
  public:
   explicit WithoutDecay(Optimizer& optimizer) : optimizer_(optimizer) {
-    decays_.reserve(optimizer.num_groups());  // from here on nothing fails
+    decays_.reserve(optimizer.num_groups());  // nothing below fails
     for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
       decays_.push_back(exchange(group, 0));
   }
@@ -26,7 +26,7 @@ class WithoutDecay {
   double of(std::size_t group) const { return decays_[group]; }
 
  private:
-  /** The former decay of a group; 0 where its optimizer knows none. */
+  /** Sets the decay of a group and returns the old one; 0 if its optimizer has no weight decay. */
   double exchange(std::size_t group, double decay) {
     double former = 0;
     optimizer_.change_options(group, [&](std::string_view name, double value) {
@@ -39,7 +39,7 @@ class WithoutDecay {
   std::vector<double> decays_;
 };
 
-/** Norms of all parameters, then of all gradients. */
+/** Returns the norms of all parameters (as `total`) and of all gradients (as `each`). */
 Norms norms_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
   std::vector<Tensor> params, grads;
   for (const ParamUpdate& u : updates) {
@@ -51,7 +51,8 @@ Norms norms_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
 
 }  // namespace
 
-LARC::LARC(Optimizer& optimizer, const LarcOptions& options) : optimizer_(&optimizer), options_(options) {
+LARC::LARC(Optimizer& optimizer, const LarcOptions& options)
+    : optimizer_(&optimizer), options_(options) {
   const OptionChecks check("LARC");
   check.not_negative("trust_coefficient", options.trust_coefficient);
   check.not_negative("eps", options.eps);
@@ -64,7 +65,7 @@ LARC::~LARC() {
 
 Optimizer& LARC::optimizer() const {
   if (!optimizer_)
-    fail<StateError>("LARC", {.what = "its optimizer has ended",
+    fail<StateError>("LARC", {.what = "its optimizer was destroyed",
                               .hint = "declare LARC after the optimizer, in the same scope"});
   return *optimizer_;
 }
@@ -80,8 +81,8 @@ void LARC::around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCa
   for (std::size_t i = 0; i < updates.size(); ++i) {
     ParamUpdate& u = updates[i];
     const Tensor& param = u.slot->target();
-    const Tensor adapted = empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device(), false,
-                                        param.memory_format());
+    const Tensor adapted = empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device(),
+                                        false, param.memory_format());
     work.push_back({adapted, u.grad, {}, {param}});
     settings.push_back({.lr = optimizer.lr(u.group),
                         .weight_decay = decays.of(u.group),

@@ -1,4 +1,4 @@
-// List arithmetic on the CPU: axpby with its check, and norms.
+// List kernels on the CPU: axpby with its check for non-finite values, and norms.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -16,7 +16,8 @@ template <class V> bool is_finite(V x) { return x - x == 0; }
 
 template <class V> bool any_non_finite(const V* x, std::int64_t n) {
   using Bits = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
-  constexpr Bits kInfinity = sizeof(V) == 4 ? Bits{0x7F800000u} : static_cast<Bits>(0x7FF0000000000000ull);
+  constexpr Bits kInfinity =
+      sizeof(V) == 4 ? Bits{0x7F800000u} : static_cast<Bits>(0x7FF0000000000000ull);
   Bits found = 0;
   for (std::int64_t k = 0; k < n; ++k)
     found |= static_cast<Bits>((std::bit_cast<Bits>(x[k]) & kInfinity) == kInfinity);
@@ -25,39 +26,40 @@ template <class V> bool any_non_finite(const V* x, std::int64_t n) {
 
 enum AxpbyList : std::uint8_t { kX, kY, kOut };
 
-/** out may be x or y, element for element. */
-template <class V> void axpby_block(V a, const V* x, V b, const V* y, V* out, bool has_y, std::int64_t n) {
+/** Computes a x + b y; out may be x or y. */
+template <class V>
+void axpby_block(V a, const V* x, V b, const V* y, V* out, bool has_y, std::int64_t n) {
   if (has_y)
     for (std::int64_t k = 0; k < n; ++k) out[k] = a * x[k] + b * y[k];
   else
     for (std::int64_t k = 0; k < n; ++k) out[k] = a * x[k];
 }
 
-/** The first of n elements, of which the first is number `begin`, where a checked operand is not finite; there is one. */
+/** Returns the location of the first non-finite value among the n values of x, which are the item's
+ *  elements from `begin` on; kNone if there is none. */
 template <class V>
-BadValue::Word first_bad(const MultiItem& item, std::int64_t begin, const V* x, const V* y, std::int64_t n) {
-  for (std::int64_t k = 0; k < n; ++k) {
-    if (x && !is_finite(x[k])) return BadValue::word(item.index, begin + k, x[k]);
-    if (y && !is_finite(y[k])) return BadValue::word(item.index, begin + k, y[k]);
-  }
-  return BadValue::kNone;
+NonfiniteLocation::Word first_nonfinite(const TensorListEntry& item, std::int64_t begin, const V* x,
+                                        std::int64_t n) {
+  for (std::int64_t k = 0; k < n; ++k)
+    if (!is_finite(x[k])) return NonfiniteLocation::word(item.index, begin + k, x[k]);
+  return NonfiniteLocation::kNone;
 }
 
-/** The first bad value. */
+/** Computes one chunk and returns the location of its first non-finite value. */
 template <class V>
-BadValue::Word axpby_piece(const MultiItem& item, const Piece& piece, const AxpbyCall& call) {
+NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& chunk,
+                                    const AxpbyCall& call) {
   const V a = static_cast<V>(call.a.value()), b = static_cast<V>(call.b.value());
   const bool has_y = item.data[kY] != nullptr;
-  const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
-  const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
+  const bool checks = call.check == CheckFinite::x;
   Block<V> operands[3];
-  BadValue::Word bad = BadValue::kNone;
-  for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {
-    const std::int64_t n = std::min(kBlock, piece.end - begin);
+  NonfiniteLocation::Word bad = NonfiniteLocation::kNone;
+  for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, chunk.end - begin);
     const V* x = operands[kX].open(item, kX, begin, n, true);
     const V* y = operands[kY].open(item, kY, begin, n, true);
-    if (bad == BadValue::kNone && ((check_x && any_non_finite(x, n)) || (check_y && any_non_finite(y, n))))
-      bad = first_bad(item, begin, check_x ? x : nullptr, check_y ? y : nullptr, n);
+    if (checks && bad == NonfiniteLocation::kNone && any_non_finite(x, n))
+      bad = first_nonfinite(item, begin, x, n);
     if (!item.data[kOut]) continue;
     V* out = operands[kOut].open(item, kOut, begin, n, false);
     axpby_block<V>(a, x, b, y, out, has_y, n);
@@ -70,26 +72,27 @@ void raise(float* flag) {
   if (flag) std::atomic_ref(*flag).store(1.0f, std::memory_order_relaxed);
 }
 
-void lower(BadValue::Word* least, BadValue::Word word) {
+/** Stores the word if it is smaller than the stored one: the first location wins. */
+void lower(NonfiniteLocation::Word* least, NonfiniteLocation::Word word) {
   if (!least) return;
   const std::atomic_ref noted(*least);
-  BadValue::Word now = noted.load(std::memory_order_relaxed);
+  NonfiniteLocation::Word now = noted.load(std::memory_order_relaxed);
   while (word < now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
 }
 
-void axpby_all(std::span<const MultiItem> items, const AxpbyCall& call) {
-  for_each_piece(items, 0.7, [&](const Piece& piece, std::size_t) {
-    const MultiItem& item = items[piece.item];
+void axpby_all(std::span<const TensorListEntry> items, const AxpbyCall& call) {
+  for_each_chunk(items, 0.7, [&](const Chunk& chunk, std::size_t) {
+    const TensorListEntry& item = items[chunk.item];
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
-    const BadValue::Word bad =
-        wide ? axpby_piece<double>(item, piece, call) : axpby_piece<float>(item, piece, call);
-    if (bad == BadValue::kNone) return;
+    const NonfiniteLocation::Word bad =
+        wide ? axpby_chunk<double>(item, chunk, call) : axpby_chunk<float>(item, chunk, call);
+    if (bad == NonfiniteLocation::kNone) return;
     raise(call.found_inf);
     lower(call.first, bad);
   });
 }
 
-/** Sum of squares in eight lanes, so that the order is fixed and the loop vectorises. */
+/** Returns the sum of squares, in eight lanes: the order is fixed and the loop vectorises. */
 template <class V> double squares(const V* x, std::int64_t n) {
   constexpr std::int64_t kLanes = 8;
   double lanes[kLanes] = {};
@@ -101,7 +104,7 @@ template <class V> double squares(const V* x, std::int64_t n) {
   return std::accumulate(std::begin(lanes), std::end(lanes), 0.0);
 }
 
-/** The larger of two magnitudes; NaN wins. */
+/** Returns the larger of two magnitudes; NaN if b is NaN. */
 double larger(double a, double b) { return b > a || std::isnan(b) ? b : a; }
 
 template <class V> double norm_of_block(const V* x, std::int64_t n, double p) {
@@ -111,7 +114,8 @@ template <class V> double norm_of_block(const V* x, std::int64_t n, double p) {
     for (std::int64_t k = 0; k < n; ++k)
       result = std::isnan(result) ? result : larger(result, std::fabs(static_cast<double>(x[k])));
   } else {
-    for (std::int64_t k = 0; k < n; ++k) result += std::pow(std::fabs(static_cast<double>(x[k])), p);
+    for (std::int64_t k = 0; k < n; ++k)
+      result += std::pow(std::fabs(static_cast<double>(x[k])), p);
   }
   return result;
 }
@@ -120,12 +124,13 @@ double combine(double a, double b, double p) {
   return std::isinf(p) ? (std::isnan(a) ? a : larger(a, b)) : a + b;
 }
 
-template <class V> double norm_of_piece(const MultiItem& item, const Piece& piece, double p, V factor) {
+template <class V>
+double norm_of_chunk(const TensorListEntry& item, const Chunk& chunk, double p, V factor) {
   Block<V> block;
   V scaled[kBlock];
   double result = 0;
-  for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {
-    const std::int64_t n = std::min(kBlock, piece.end - begin);
+  for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, chunk.end - begin);
     const V* x = block.open(item, kX, begin, n, true);
     if (factor != 1) {
       for (std::int64_t k = 0; k < n; ++k) scaled[k] = x[k] * factor;
@@ -136,28 +141,28 @@ template <class V> double norm_of_piece(const MultiItem& item, const Piece& piec
   return result;
 }
 
-/** The norm whose powers add up to `sum`. */
+/** Returns the norm from the sum of its powers. */
 double root(double sum, double p) {
   if (std::isinf(p)) return sum;
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
 }
 
-void norm_all(std::span<const MultiItem> items, const NormCall& call) {
+void norm_all(std::span<const TensorListEntry> items, const NormCall& call) {
   std::vector<double>&partials = Scratch::here().partials, &sums = Scratch::here().sums;
-  const std::vector<Piece>& pieces = cut(items);
-  partials.assign(pieces.size(), 0);
+  const std::vector<Chunk>& chunks = chunks_of(items);
+  partials.assign(chunks.size(), 0);
   sums.assign(items.size(), 0);
-  for_each_piece(items, 0.5, [&](const Piece& piece, std::size_t index) {
-    const MultiItem& item = items[piece.item];
+  for_each_chunk(items, 0.5, [&](const Chunk& chunk, std::size_t index) {
+    const TensorListEntry& item = items[chunk.item];
     partials[index] =
         item.dtype[kX] == DType::f64
-            ? norm_of_piece<double>(item, piece, call.p, call.inv_scale.value())
-            : norm_of_piece<float>(item, piece, call.p, static_cast<float>(call.inv_scale.value()));
+            ? norm_of_chunk<double>(item, chunk, call.p, call.inv_scale.value())
+            : norm_of_chunk<float>(item, chunk, call.p, static_cast<float>(call.inv_scale.value()));
   });
   double total = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
     total = combine(total, partials[i], call.p);
-    sums[pieces[i].item] = combine(sums[pieces[i].item], partials[i], call.p);
+    sums[chunks[i].item] = combine(sums[chunks[i].item], partials[i], call.p);
   }
   *call.total = root(total, call.p);
   for (std::size_t i = 0; i < items.size(); ++i) call.each[items[i].index] = root(sums[i], call.p);
@@ -167,7 +172,8 @@ void norm_all(std::span<const MultiItem> items, const NormCall& call) {
 }  // namespace
 
 ListKernels& list_kernels(DeviceKind kind) {
-  static std::array<ListKernels, kNumDeviceKinds> kernels{{{.axpby = &axpby_all, .norm = &norm_all}}};
+  static std::array<ListKernels, kNumDeviceKinds> kernels{
+      {{.axpby = &axpby_all, .norm = &norm_all}}};
   return kernels[static_cast<std::size_t>(kind)];
 }
 

@@ -4,16 +4,17 @@
 #include <algorithm>
 
 #include "../autograd/grad_mode.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 #include "blocks_cpu.h"
 
 namespace mezzo::optim {
 
 namespace {
 
-constexpr std::size_t kLists = MultiItem::kMaxLists;
+constexpr std::size_t kLists = TensorListEntry::kMaxLists;
 
-/** One item before packing: tensors of one size; bit i of `written` says that tensor i is an output. */
+/** One item before packing: tensors of one shape. Bit i of `written` is set if tensor i is an
+ *  output. */
 struct Tuple {
   std::array<Tensor, kLists> at;
   unsigned written = 0;
@@ -21,13 +22,13 @@ struct Tuple {
   bool writes(std::size_t i) const { return (written >> i & 1u) != 0; }
 };
 
-/** Whether the tensors are flat arrays of elements in one order. */
-bool lie_alike(const Tuple& tuple) {
+/** Returns true if all tensors are dense and have their elements in the same order. */
+bool same_dense_layout(const Tuple& tuple) {
   const Tensor* first = nullptr;
   for (const Tensor& x : tuple.at) {
     if (!x.defined()) continue;
     if (!first) first = &x;
-    if (!mezzo::lie_alike(*first, x)) return false;
+    if (!mezzo::same_dense_layout(*first, x)) return false;
   }
   return true;
 }
@@ -38,10 +39,11 @@ void check_tuple(std::string_view op, const Tuple& tuple) {
     if (!x.defined()) continue;
     if (!first) first = &x;
     if (!is_floating(x.dtype()))
-      fail<DtypeError>(op, {.what = "only floating tensors are welcome", .got = str(x)});
+      fail<DtypeError>(op, {.what = "expected floating-point tensors", .got = str(x)});
     if (!(x.shape() == first->shape()))
-      fail<ShapeError>(
-          op, {.what = "shapes differ", .got = str(*first) + " and " + str(x), .expected = "one shape"});
+      fail<ShapeError>(op, {.what = "shapes differ",
+                            .got = str(*first) + " and " + str(x),
+                            .expected = "one shape"});
     if (x.device() != first->device())
       fail<DeviceError>(op, {.what = "not on the same device",
                              .got = str(*first) + " and " + str(x),
@@ -49,20 +51,20 @@ void check_tuple(std::string_view op, const Tuple& tuple) {
   }
 }
 
-/** A dense stand-in for an output, written back after the kernel ran. */
+/** A contiguous copy of an output, written back after the kernel. */
 struct WriteBack {
-  Tensor stand_in, target;
+  Tensor copy, target;
 };
 
-/** Items ready for a kernel, and what must outlive and follow it. */
+/** The items of one device, ready for a kernel. */
 struct Packed {
-  std::vector<MultiItem> items;
-  std::vector<Tensor> alive;
-  std::vector<WriteBack> write_backs;
+  std::vector<TensorListEntry> items;
+  std::vector<Tensor> alive;           // copies that must outlive the kernel
+  std::vector<WriteBack> write_backs;  // done by finish()
 
   void add(const Tuple& tuple, std::size_t index) {
-    MultiItem item;
-    const bool flat = lie_alike(tuple);
+    TensorListEntry item;
+    const bool flat = same_dense_layout(tuple);
     for (std::size_t i = 0; i < kLists; ++i) {
       if (!tuple.at[i].defined()) continue;
       Tensor dense = tuple.at[i];
@@ -81,20 +83,22 @@ struct Packed {
   }
 
   void finish() const {
-    for (const WriteBack& back : write_backs) back.target.copy_(back.stand_in);
+    for (const WriteBack& back : write_backs) back.target.copy_(back.copy);
   }
 };
 
 const Tensor& first_of(const Tuple& tuple) {
-  return *std::find_if(tuple.at.begin(), tuple.at.end(), [](const Tensor& x) { return x.defined(); });
+  return *std::find_if(tuple.at.begin(), tuple.at.end(),
+                       [](const Tensor& x) { return x.defined(); });
 }
 
-/** The devices of the tuples, each once, in order of appearance. */
+/** Returns the distinct devices of the tuples, in order of appearance. */
 std::vector<Device> devices_of(std::span<const Tuple> tuples) {
   std::vector<Device> devices;
   for (const Tuple& tuple : tuples) {
     const Device device = first_of(tuple).device();
-    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+    if (std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
   }
   return devices;
 }
@@ -109,8 +113,7 @@ struct PackedLists {
   std::vector<std::pair<Device, Packed>> lists;
 
   explicit PackedLists(std::span<const Tuple> tuples) {
-    const NoGrad no_grad;
-    const CastScope no_casts(nullptr);
+    const NoGradNoCasts plain_ops;
     for (const Device device : devices_of(tuples)) {
       Packed& packed = lists.emplace_back(device, Packed{}).second;
       for (std::size_t i = 0; i < tuples.size(); ++i)
@@ -120,11 +123,10 @@ struct PackedLists {
   }
 };
 
-/** Calls run(packed, device) for each device, then writes back and counts the writes. */
+/** Calls run(packed, device) for each device, then writes copies back and bumps versions. */
 template <class Run>
 void for_each_device(const PackedLists& packed, std::span<const Tuple> tuples, const Run& run) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   for (const auto& [device, list] : packed.lists) {
     run(list, device);
     list.finish();
@@ -134,8 +136,9 @@ void for_each_device(const PackedLists& packed, std::span<const Tuple> tuples, c
       if (tuple.at[i].defined() && tuple.writes(i)) tuple.at[i].impl()->storage->bump_version();
 }
 
-/** The settings of the packed items, in their order. */
-std::vector<std::byte> pick_settings(const Packed& packed, const void* settings, std::size_t bytes) {
+/** Returns the settings of the packed items, in their order. */
+std::vector<std::byte> pick_settings(const Packed& packed, const void* settings,
+                                     std::size_t bytes) {
   std::vector<std::byte> picked(packed.items.size() * bytes);
   const std::byte* from = static_cast<const std::byte*>(settings);
   for (std::size_t i = 0; i < packed.items.size(); ++i)
@@ -150,7 +153,7 @@ void require_same_device(std::string_view op, const Tensor& flag, Device device)
                            .hint = "make one flag per device"});
 }
 
-/** Tensors that are only read, one to an item. */
+/** Returns items of one tensor each, which is only read. */
 std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
   std::vector<Tuple> tuples;
   tuples.reserve(tensors.size());
@@ -158,9 +161,9 @@ std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
   return tuples;
 }
 
-/** `items` without their results where `writes` is false. */
-void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool writes, const Factor& a,
-               const Factor& b, CheckFinite check, const FoundInf& found) {
+/** Runs axpby, or only its check if `writes` is false. */
+void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool writes,
+               const Factor& a, const Factor& b, CheckFinite check, const FoundInf& found) {
   std::vector<Tuple> tuples;
   tuples.reserve(items.size());
   for (const AxpbyTensors& t : items)
@@ -173,10 +176,12 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
   for (const Device device : devices_of(tuples))
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
   float* flag = found.flag.defined() ? found.flag.data<float>() : nullptr;
-  auto* first = found.first.defined() ? static_cast<BadValue::Word*>(found.first.raw_data()) : nullptr;
+  auto* first = found.first.defined()
+                    ? static_cast<NonfiniteLocation::Word*>(found.first.raw_data())
+                    : nullptr;
   PackedLists lists(tuples);
   for (auto& list : lists.lists)
-    for (MultiItem& item : list.second.items) item.index = items[item.index].number;
+    for (TensorListEntry& item : list.second.items) item.index = items[item.index].number;
   for_each_device(lists, tuples, [&](const Packed& packed, Device device) {
     list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, first, device});
   });
@@ -218,7 +223,8 @@ std::vector<Tuple> update_tuples(const UpdateRow& row, std::span<const UpdateTen
 }  // namespace
 
 PreparedUpdate::PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors,
-                               const void* settings, std::size_t settings_bytes, const UpdateCall& call)
+                               const void* settings, std::size_t settings_bytes,
+                               const UpdateCall& call)
     : work_(std::make_unique<Work>(row, call, update_tuples(row, tensors, call))) {
   for (const auto& list : work_->packed.lists)
     work_->settings.push_back(pick_settings(list.second, settings, settings_bytes));
@@ -231,7 +237,8 @@ void PreparedUpdate::run() const {
   for_each_device(work_->packed, work_->tuples, [&](const Packed& packed, Device device) {
     UpdateCall here = work_->call;
     here.device = device;
-    work_->row.kernel[static_cast<std::size_t>(device.kind)](packed.items, settings++->data(), here);
+    work_->row.kernel[static_cast<std::size_t>(device.kind)](packed.items, settings++->data(),
+                                                             here);
   });
 }
 
@@ -249,21 +256,21 @@ void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found) {
   run_axpby("check_finite", items, false, 1, 0, CheckFinite::x, found);
 }
 
-// ---- norms ------------------------------------------------------------------------------------------------------------
+// ---- norms --------------------------------------------------------------------------------------
 
 namespace {
 
-/** The one device of the tuples; the CPU for none. */
+/** Returns the device of the tuples; the CPU if there are none. Errors: DeviceError. */
 Device common_device(std::string_view op, std::span<const Tuple> tuples) {
   const std::vector<Device> devices = devices_of(tuples);
   if (devices.size() > 1)
     fail<DeviceError>(op, {.what = "not on the same device",
                            .got = str(devices[0], " and ", devices[1]),
-                           .hint = "take the norm device by device"});
+                           .hint = "compute the norm of each device separately"});
   return devices.empty() ? cpu : devices[0];
 }
 
-/** Memory for the norms of so many tensors, zeros. */
+/** Allocates the norms of this many tensors, filled with zeros. */
 Norms new_norms(std::size_t tensors, Device device) {
   const CastScope no_casts(nullptr);
   const Norms result{
@@ -319,10 +326,11 @@ void PreparedNorms::run() const {
   const NormOptions& options = work_->options;
   for_each_device(work_->packed, work_->tuples, [&](const Packed& packed, Device device) {
     list_kernels(device.kind)
-        .norm(packed.items, {options.p, options.inv_scale, work_->result.total.data<double>(),
-                             work_->result.each.data<double>(),
-                             options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, device,
-                             work_->room.defined() ? work_->room.raw_data() : nullptr});
+        .norm(packed.items,
+              {options.p, options.inv_scale, work_->result.total.data<double>(),
+               work_->result.each.data<double>(),
+               options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, device,
+               work_->room.defined() ? work_->room.raw_data() : nullptr});
   });
 }
 
@@ -333,8 +341,9 @@ Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
 }
 
 Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options) {
-  const bool wide = std::any_of(tensors.begin(), tensors.end(),
-                                [](const Tensor& x) { return x.defined() && x.dtype() == DType::f64; });
+  const bool wide = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
+    return x.defined() && x.dtype() == DType::f64;
+  });
   const CastScope no_casts(nullptr);
   return norms(tensors, options).total.to(wide ? DType::f64 : DType::f32);
 }

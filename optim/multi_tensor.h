@@ -1,6 +1,7 @@
-// Kernels that work on lists of tensors in one pass over memory: the interface that the CPU and the GPU room implement.
-// Sees: tensor.
-// Read next: updates/update.h (the optimizers' formulas), multi_tensor.cpp (packing), updates_cpu.cpp, lists_cpu.cpp (the CPU kernels).
+// Multi-tensor kernels, which process lists of tensors in one pass over memory: the kernel
+// interface and the host functions.
+// See also: updates/update.h (the optimizers' formulas), updates_cpu.cpp and lists_cpu.cpp (CPU
+// kernels).
 #pragma once
 
 #include <array>
@@ -10,48 +11,50 @@
 #include <string_view>
 #include <vector>
 
-#include "../tensor/tensor.h"
-#include "bad_value.h"
+#include "../tensor/core/tensor.h"
 #include "factor.h"
+#include "nonfinite_location.h"
 
 namespace mezzo::optim {
 
-/** One tensor of each list, dense and of one size, on one device. */
-struct MZ_API MultiItem {
+/** One tensor of each list, all dense, of one size and on one device. */
+struct MZ_API TensorListEntry {
   static constexpr std::size_t kMaxLists = 6;
-  std::array<void*, kMaxLists> data{};  // null where the item has no tensor in that list
+  std::array<void*, kMaxLists> data{};  // null if the item has no tensor in that list
   std::array<DType, kMaxLists> dtype{};
   std::int64_t numel = 0;
-  std::size_t index =
-      0;  // place in the list that was given, or what its caller knows it by: items without elements are left out
+  std::size_t index = 0;  // position in the caller's list, or AxpbyTensors::number; items without
+                          // elements are left out, so positions have gaps
 };
 
-/** Elements per unit of work, counted from each tensor's start: how work is cut depends on the sizes alone. */
+/** Elements per unit of work, counted from each tensor's start. The partition depends only on the
+ *  tensor sizes. */
 inline constexpr std::int64_t kMultiTensorChunk = 65536;
 
-// ---- optimizer updates ------------------------------------------------------------------------------------------------
+// ---- optimizer updates --------------------------------------------------------------------------
 
-/** Places of an update's tensors in a MultiItem. */
+/** Positions of an update's tensors in a TensorListEntry; states start at kState. */
 enum UpdateList : std::uint8_t { kParam, kGrad, kLowCopy, kState };
-inline constexpr std::size_t kMaxStates = MultiItem::kMaxLists - kState;
+inline constexpr std::size_t kMaxStates = TensorListEntry::kMaxLists - kState;
 
-/** What holds for a whole step. */
+/** Settings of a whole step. */
 struct UpdateCall {
-  Factor inv_scale = 1;  // gradients are multiplied by it, in f32 (f64 for f64), before anything else
-  const float* found_inf =
-      nullptr;              // on the device of the lists; where it points to anything but 0, nothing changes
-  bool write_back = false;  // leaves the multiplied gradients behind
-  Device device = cpu;      // of the lists; run_update sets it
+  Factor inv_scale = 1;              // multiplies the gradients first, in f32 (f64 for f64)
+  const float* found_inf = nullptr;  // on the device of the lists; non-zero: nothing changes
+  bool write_back = false;           // stores the multiplied gradients
+  Device device = cpu;               // of the lists; run_update sets it
 };
 
-/** Runs an update over all items; `settings` is an array of the update's Settings, one per item. Parameters may be f16, bf16, f32 or f64,
- *  gradients too; states are in the parameter's compute dtype. Each result is rounded once into the parameter and once into the low copy. */
-using UpdateKernel = void (*)(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+/** Runs an update over all items; `settings` is an array of the update's Settings, one per item.
+ *  Parameters may be f16, bf16, f32 or f64, gradients too; states are in the parameter's compute
+ *  dtype. Each result is rounded once into the parameter and once into the low copy. */
+using UpdateKernel = void (*)(std::span<const TensorListEntry> items, const void* settings,
+                              const UpdateCall& call);
 
 /** One optimizer update and its kernels. */
 struct MZ_API UpdateRow {
   std::string_view name;
-  unsigned writes = 0;  // bit i: list i is written
+  unsigned writes = 0;  // bit i is set if list i is written
   std::array<UpdateKernel, kNumDeviceKinds> kernel{};
 };
 
@@ -63,22 +66,25 @@ struct MZ_API UpdateTensors {
   std::array<Tensor, kMaxStates> state;
 };
 
-/** Packs, checks and runs. `settings` has one entry of `settings_bytes` per tensor. Tensors without elements are left out; those of an item that do
- *  not all lie alike go through row-major copies, with the same results. Bumps the version counters of what was written.
+/** Checks and packs the tensors and runs an update. `settings` has one entry of `settings_bytes`
+ *  per item. Items without elements are left out. If the tensors of an item have different layouts,
+ *  row-major copies are used, with the same results. Bumps the versions of the written tensors.
  *  Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is written then. */
-MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
-                       std::size_t settings_bytes, const UpdateCall& call = {});
+MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors,
+                       const void* settings, std::size_t settings_bytes,
+                       const UpdateCall& call = {});
 
-/** The same in two steps: whatever takes memory comes before the first of several passes has
- *  written anything. */
+/** run_update() in two steps: the constructor allocates, run() writes. For several passes of which
+ *  none may fail after the first has written. */
 class MZ_API PreparedUpdate {
  public:
-  /** `settings` are copied. Errors: as run_update. */
+  /** Copies `settings`. Errors: as run_update. */
   PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
                  std::size_t settings_bytes, const UpdateCall& call = {});
   ~PreparedUpdate();
   PreparedUpdate(const PreparedUpdate&) = delete;
   PreparedUpdate& operator=(const PreparedUpdate&) = delete;
+  /** Runs the update. */
   void run() const;
 
  private:
@@ -86,56 +92,61 @@ class MZ_API PreparedUpdate {
   std::unique_ptr<Work> work_;
 };
 
-// ---- list arithmetic --------------------------------------------------------------------------------------------------
+// ---- list arithmetic ----------------------------------------------------------------------------
 
-/** Which operands an axpby looks through for infinities and NaNs. */
-enum class CheckFinite : std::uint8_t { none, x, y, either };
+/** The operand that an axpby checks for infinities and NaNs. */
+enum class CheckFinite : std::uint8_t { none, x };
 
-/** One item of axpby; y may be undefined and then counts as absent, not as zero. `out` may be x or y. */
+/** One item of axpby. If y is undefined, the term b y is left out. `out` may be x or y. */
 struct MZ_API AxpbyTensors {
   Tensor x, y, out;
-  std::uint32_t number = 0;  // what a BadValue knows it by
+  std::uint32_t number = 0;  // identifies the item in a NonfiniteLocation
 };
 
-/** Where it is noted, on the device of the tensors, that values are not finite; both may be undefined. */
+/** Outputs for non-finite values, on the device of the tensors. Both may be undefined. */
 struct MZ_API FoundInf {
-  Tensor flag;   // f32, one element: becomes 1
-  Tensor first;  // i64, one element: becomes the first one's BadValue, unless that of an earlier one is less
+  Tensor flag;   // f32, one element: set to 1
+  Tensor first;  // i64, one element: set to the NonfiniteLocation of the first such value, if that
+                 // is smaller than the stored one
 };
 
-/** out = a x + b y for every item, or a x without a y; in f32 (f64 where out is f64), products and sum rounded one by one, the result once
- *  into out. Where a checked value is not finite, that is noted in `found`; the values are written all the same. A factor of 1 leaves every
- *  value as it is. Errors: ShapeError, DeviceError; nothing is written then. */
-MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
-                  const FoundInf& found);
+/** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out
+ *  is f64); products and sum are rounded separately, the result once to out's dtype. Non-finite
+ *  checked values are recorded in `found`; results are written anyway. A factor of 1 does not
+ *  change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written then. */
+MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
+                  CheckFinite check, const FoundInf& found);
 
-/** Notes in `found` where an x is not finite; writes nothing else. Errors: DeviceError. */
+/** Records in `found` whether a value of x is non-finite. Errors: DtypeError, DeviceError. */
 MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found);
 
+/** Options of norms(). */
 struct NormOptions {
-  double p = 2;           // p > 0; infinity gives the largest magnitude
-  Factor inv_scale = 1;   // every element is multiplied by it first, in f32 (f64 for f64)
-  Tensor found_inf = {};  // f32, one element: becomes 1 where the norm of everything is not finite
+  double p = 2;           // order, > 0; infinity: the largest magnitude
+  Factor inv_scale = 1;   // multiplies every element first, in f32 (f64 for f64)
+  Tensor found_inf = {};  // f32, one element: set to 1 if the total norm is non-finite
 };
 
-/** Norms of a list of tensors, each f64 and on their device: they may stay there. */
+/** Norms of a list of tensors, f64 on the tensors' device. */
 struct MZ_API Norms {
-  Tensor total;  // 0-dim: of all elements of all tensors taken together; 0 for an empty list
-  Tensor each;   // one per tensor, 0 for one without elements
+  Tensor total;  // 0-dim: norm of all elements of all tensors; 0 for an empty list
+  Tensor each;   // one element per tensor; 0 for a tensor without elements
 };
 
-/** p-norms. Infinities and NaNs propagate. Precision: powers and sums in f64, added in an order that depends on the sizes alone.
- *  Errors: DtypeError, ValueError, DeviceError for tensors on several devices. */
+/** Computes the p-norm of each tensor and of all together. Infinities and NaNs propagate.
+ *  Precision: powers and sums in f64, added in an order that depends only on the sizes. Errors:
+ *  DtypeError; ValueError for p <= 0; DeviceError for tensors on several devices. */
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
-/** The same in two steps, as PreparedUpdate. */
+/** norms() in two steps, as PreparedUpdate: the constructor allocates, run() computes. */
 class MZ_API PreparedNorms {
  public:
   explicit PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options = {});
   ~PreparedNorms();
   PreparedNorms(const PreparedNorms&) = delete;
   PreparedNorms& operator=(const PreparedNorms&) = delete;
-  /** Where the norms will be: zeros until run(). */
+  /** Returns the norms; zeros before run(). */
   const Norms& result() const;
+  /** Computes the norms. */
   void run() const;
 
  private:
@@ -143,35 +154,37 @@ class MZ_API PreparedNorms {
   std::unique_ptr<Work> work_;
 };
 
-/** norms(tensors, options).total, as f32, or as f64 if any tensor is. */
+/** Returns norms(tensors, options).total in f32, or in f64 if any tensor is f64. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});
 
-/** What the kernels of list arithmetic are called with. */
+/** Arguments of the axpby kernel. */
 struct AxpbyCall {
   Factor a, b;
   CheckFinite check;
-  float* found_inf;       // may be null
-  BadValue::Word* first;  // may be null
+  float* found_inf;                // may be null
+  NonfiniteLocation::Word* first;  // may be null
   Device device;
 };
+/** Arguments of the norm kernel. */
 struct NormCall {
   double p;
   Factor inv_scale;
-  double* total;     // overwritten, as are
-  double* each;      // each[item.index]
+  double* total;     // overwritten
+  double* each;      // each[item.index] is overwritten
   float* found_inf;  // may be null
   Device device;
-  void* room;  // of norm_room() bytes
+  void* room;  // workspace of norm_room() bytes
 };
 
-/** The kernels of list arithmetic of one kind of device. Lists are in the order x, y, out, and x alone for the norm. Without `out`, axpby only
- *  looks for what is not finite. */
+/** The list kernels of one kind of device. The lists are x, y and out; for the norm, only x.
+ *  Without `out`, axpby only checks for non-finite values. */
 struct MZ_API ListKernels {
-  void (*axpby)(std::span<const MultiItem> items, const AxpbyCall& call) = nullptr;
-  void (*norm)(std::span<const MultiItem> items, const NormCall& call) = nullptr;
-  /** Memory that norm() needs for its sums, in bytes; null where it needs none. */
-  std::int64_t (*norm_room)(std::span<const MultiItem> items) = nullptr;
+  void (*axpby)(std::span<const TensorListEntry> items, const AxpbyCall& call) = nullptr;
+  void (*norm)(std::span<const TensorListEntry> items, const NormCall& call) = nullptr;
+  /** Returns the size of norm()'s workspace in bytes; a null pointer if it needs none. */
+  std::int64_t (*norm_room)(std::span<const TensorListEntry> items) = nullptr;
 };
+/** Returns the kernels of a kind of device, for use or registration. */
 MZ_API ListKernels& list_kernels(DeviceKind kind);
 
 }  // namespace mezzo::optim

@@ -17,20 +17,22 @@ void FusedNovoGradRule::check(const Options& o) {
 }
 
 NovoGradSettings FusedNovoGradRule::settings(const Options& o, std::int64_t step, bool fresh) {
-  return {.lr = o.lr,
-          .beta1 = o.betas.first,
-          .beta3 = o.grad_averaging ? 1 - o.betas.first : 1,
-          .eps = o.eps,
-          .weight_decay = o.weight_decay,
-          .correction1 = bias_correction(o.betas.first, step, o.bias_correction),
-          .correction2 = std::sqrt(bias_correction(o.betas.second, step, o.bias_correction)),
-          .reg_inside_moment = o.reg_inside_moment,
-          .running = {.beta2 = o.betas.second, .max_norm = o.norm_type == 0, .first = fresh && !o.init_zero}};
+  return {
+      .lr = o.lr,
+      .beta1 = o.betas.first,
+      .beta3 = o.grad_averaging ? 1 - o.betas.first : 1,
+      .eps = o.eps,
+      .weight_decay = o.weight_decay,
+      .correction1 = bias_correction(o.betas.first, step, o.bias_correction),
+      .correction2 = std::sqrt(bias_correction(o.betas.second, step, o.bias_correction)),
+      .reg_inside_moment = o.reg_inside_moment,
+      .running = {
+          .beta2 = o.betas.second, .max_norm = o.norm_type == 0, .first = fresh && !o.init_zero}};
 }
 
 namespace {
 
-constexpr std::size_t kNorm = 1;  // the running norm's place among the states
+constexpr std::size_t kNorm = 1;  // index of the running norm among the states
 
 Norms gradient_norms(std::span<const UpdateTensors> tensors, double p, const Factor& inv_scale) {
   std::vector<Tensor> grads;
@@ -58,12 +60,13 @@ void FusedNovoGradRule::run(std::span<UpdateTensors> tensors, std::span<NovoGrad
     running.push_back({v, norms.each.select(0, static_cast<std::int64_t>(i)), {}, {}});
     running_settings.push_back(settings[i].running);
     settings[i].norm = v.raw_data();
-    v = {};  // the update reads it through its settings
+    v = {};  // NovoGradUpdate reads it through its settings
   }
-  // All memory comes first: once the norms have moved, nothing may fail.
+  // Allocates everything first: after the norms have changed, nothing may fail.
   const PreparedUpdate norms_step(update_row<NovoGradNormUpdate>, running, running_settings.data(),
                                   sizeof running_settings[0], {.found_inf = call.found_inf});
-  const PreparedUpdate step(update_row<NovoGradUpdate>, tensors, settings.data(), sizeof settings[0], call);
+  const PreparedUpdate step(update_row<NovoGradUpdate>, tensors, settings.data(),
+                            sizeof settings[0], call);
   norms_step.run();
   step.run();
 }

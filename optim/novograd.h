@@ -1,6 +1,4 @@
 // FusedNovoGrad: gradients divided by a running norm of their whole tensor.
-// Sees: optimizer_of.h.
-// Read next: novograd.cpp (the passes), updates/novograd.h (the formulas).
 #pragma once
 
 #include <array>
@@ -11,19 +9,21 @@
 
 namespace mezzo::optim {
 
+/** Options of FusedNovoGrad. */
 struct FusedNovoGradOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas{0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  bool bias_correction = true;
-  bool reg_inside_moment = false;  // decay and division come before the running mean; false: after it
-  bool grad_averaging = true;      // what enters the running mean counts 1 - beta1; false: 1
+  double lr = 1e-3;                             // learning rate
+  std::pair<double, double> betas{0.9, 0.999};  // decay rates of running mean and running norm
+  double eps = 1e-8;                            // added to the norm in the divisor
+  double weight_decay = 0;                      // factor of the parameter
+  bool bias_correction = true;                  // correct mean and norm for their start at 0
+  bool reg_inside_moment = false;  // apply decay and division before the running mean; false: after
+  bool grad_averaging = true;      // weight of a new value in the running mean: 1 - beta1; false: 1
   int norm_type = 2;               // 2: L2; 0: largest magnitude
   bool init_zero = false;          // the running norm starts at 0; false: at the first norm
-  bool amsgrad = false;            // refused
+  bool amsgrad = false;            // not supported: true is an error
 };
 
+/** The formulas and the options of FusedNovoGrad, for OptimizerOf. */
 struct MZ_API FusedNovoGradRule {
   using Options = FusedNovoGradOptions;
   using Update = NovoGradUpdate;
@@ -48,13 +48,15 @@ struct MZ_API FusedNovoGradRule {
 
 extern template class MZ_API OptimizerOf<FusedNovoGradRule>;
 
-/** v is a running norm of each tensor's gradient g: sqrt(beta2 * v^2 + (1 - beta2) * ||g||^2), or beta2 * v + (1 - beta2) * max|g|; it starts as
- *  the first norm. d = v / sqrt(1 - beta2^t) + eps; m is a running mean of g; p -= lr * (m / (1 - beta1^t) / d + weight_decay * p).
- *  With reg_inside_moment m is the mean of g / d + weight_decay * p, and p -= lr * m / (1 - beta1^t).
- *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; norms in f64; one rounding per step.
- *  Errors: ValueError unless lr, eps, weight_decay >= 0, betas in [0, 1), norm_type 2 or 0, and for amsgrad; DeviceError for parameters on
- *  several devices.
- *  Source: Ginsburg et al., Stochastic gradient methods with layer-wise adaptive moments, 2019; apex.optimizers.FusedNovoGrad. */
+/** NovoGrad. v is a running norm of each tensor's gradient g: sqrt(beta2 * v^2 + (1 - beta2) *
+ *  ||g||^2), or beta2 * v + (1 - beta2) * max|g|; it starts as the first norm. d = v / sqrt(1 -
+ *  beta2^t) + eps; m is a running mean of g; p -= lr * (m / (1 - beta1^t) / d + weight_decay * p).
+ *  With reg_inside_moment m is the mean of g / d + weight_decay * p, and p -= lr * m / (1 -
+ *  beta1^t). Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; norms in f64;
+ *  one rounding per step. Errors: ValueError unless lr, eps, weight_decay >= 0, betas in [0, 1),
+ *  norm_type 2 or 0, and for amsgrad; DeviceError for parameters on several devices. Source:
+ *  Ginsburg et al., Stochastic gradient methods with layer-wise adaptive moments, 2019;
+ *  apex.optimizers.FusedNovoGrad. */
 class MZ_API FusedNovoGrad final : public OptimizerOf<FusedNovoGradRule> {
  public:
   using OptimizerOf::OptimizerOf;

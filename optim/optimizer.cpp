@@ -6,7 +6,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/ops/create.h"
-#include "../tensor/text.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::optim {
 
@@ -25,19 +25,19 @@ Optimizer::~Optimizer() {
   clock_->detach();
 }
 
-void Optimizer::attach(std::shared_ptr<Attachment> attachment) {
-  const std::shared_ptr<Attachment> former = std::exchange(attachment_, std::move(attachment));
+void Optimizer::attach(std::shared_ptr<OptimizerHooks> hooks) {
+  const std::shared_ptr<OptimizerHooks> former = std::exchange(hooks_, std::move(hooks));
   if (former) former->detached(*this);
 }
 
-void Optimizer::set_gradient_rule(GradientRule* rule) {
+void Optimizer::set_gradient_rule(GradientTransform* rule) {
   if (rule && gradient_rule_)
-    fail<StateError>(type_name(), {.what = "another rule shapes the gradients of this optimizer already",
+    fail<StateError>(type_name(), {.what = "this optimizer has a gradient transform already",
                                    .hint = "one LARC per optimizer"});
   gradient_rule_ = rule;
 }
 
-// ---- groups -------------------------------------------------------------------------------------------------------------
+// ---- groups -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -53,7 +53,7 @@ void check_parameter(const Tensor& x, std::size_t position) {
     fail<StateError>("add_param_group", {.what = where + " is the result of an operation",
                                          .got = str(x),
                                          .expected = "a leaf",
-                                         .hint = "pass what was made by the model, or x.detach()"});
+                                         .hint = "pass the model's parameter, or x.detach()"});
 }
 
 }  // namespace
@@ -67,15 +67,16 @@ void Optimizer::add_slots(std::span<const Tensor> params) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     check_parameter(params[i], i);
     if (owned.count(params[i].impl()) > 0)
-      fail<ValueError>("add_param_group", {.what = str("parameter ", i, " belongs to another group already"),
-                                           .got = str(params[i])});
-    if (!added.insert(params[i].impl()).second)
       fail<ValueError>("add_param_group",
-                       {.what = str("parameter ", i, " is in the group twice"), .got = str(params[i])});
+                       {.what = str("parameter ", i, " belongs to another group already"),
+                        .got = str(params[i])});
+    if (!added.insert(params[i].impl()).second)
+      fail<ValueError>("add_param_group", {.what = str("parameter ", i, " is in the group twice"),
+                                           .got = str(params[i])});
     slots.push_back({.param = params[i]});
   }
-  groups_.reserve(groups_.size() + 1);  // so that nothing can fail once the attachment has agreed
-  if (attachment_) attachment_->before_add(*this, slots);
+  groups_.reserve(groups_.size() + 1);  // nothing may fail after before_add()
+  if (hooks_) hooks_->before_add(*this, slots);
   groups_.push_back(std::move(slots));
 }
 
@@ -88,14 +89,16 @@ std::vector<Tensor> Optimizer::params() const {
 
 double Optimizer::lr(std::size_t group) const {
   if (group >= groups_.size())
-    fail<IndexError>("lr",
-                     {.what = "no such group", .got = str(group), .expected = str("below ", groups_.size())});
+    fail<IndexError>(
+        "lr",
+        {.what = "no such group", .got = str(group), .expected = str("below ", groups_.size())});
   return const_cast<Optimizer*>(this)->group_lr(group);
 }
 
 void Optimizer::set_lr(double value, std::size_t group) {
   if (!std::isfinite(value) || value < 0)
-    fail<ValueError>("set_lr", {.what = "a learning rate is finite and not negative", .got = str(value)});
+    fail<ValueError>(
+        "set_lr", {.what = "the learning rate must be finite and non-negative", .got = str(value)});
   (void)lr(group);
   group_lr(group) = value;
 }
@@ -104,23 +107,25 @@ void Optimizer::set_lr(double value) {
   for (std::size_t group = 0; group < groups_.size(); ++group) set_lr(value, group);
 }
 
-// ---- gradients ----------------------------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 namespace {
 
-/** Whether zeros can be written into the gradient's own memory: it may belong to a graph, or repeat
- *  one element. */
-bool is_writable(const Tensor& grad) { return !grad.requires_grad() && lie_alike(grad, grad); }
+/** Returns true if the gradient can be overwritten in place: it is not part of a graph and no
+ *  elements share memory. */
+bool is_writable(const Tensor& grad) {
+  return !grad.requires_grad() && same_dense_layout(grad, grad);
+}
 
 }  // namespace
 
 void Optimizer::zero_grad(bool set_to_none) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  std::vector<std::pair<Tensor, Tensor>> replaced;  // made before anything changes
+  const NoGradNoCasts plain_ops;
+  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything changes
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group)
-      if (const Tensor grad = slot.param.grad(); !set_to_none && grad.defined() && !is_writable(grad))
+      if (const Tensor grad = slot.param.grad();
+          !set_to_none && grad.defined() && !is_writable(grad))
         replaced.emplace_back(slot.param, zeros_like(slot.param));
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group) {
@@ -132,12 +137,12 @@ void Optimizer::zero_grad(bool set_to_none) {
         grad.zero_();
     }
   for (const auto& [param, zeros] : replaced) param.set_grad(zeros);
-  if (attachment_) attachment_->after_zero_grad(*this);
+  if (hooks_) hooks_->after_zero_grad(*this);
 }
 
-// ---- the step -----------------------------------------------------------------------------------------------------------
+// ---- the step -----------------------------------------------------------------------------------
 
-bool Optimizer::anyone_wants_gradient() const {
+bool Optimizer::any_requires_grad() const {
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group)
       if (slot.param.requires_grad()) return true;
@@ -146,11 +151,11 @@ bool Optimizer::anyone_wants_gradient() const {
 
 namespace {
 
-/** Memory for one state, zeros; of the shape of a parameter it lies as that does. */
+/** Allocates one state, filled with zeros, in the memory format of its parameter. */
 Tensor new_state(const Tensor& target, bool per_tensor, DType dtype) {
-  const Tensor state =
-      per_tensor ? empty_tensor({}, dtype, target.device())
-                 : empty_tensor(target.shape(), dtype, target.device(), false, target.memory_format());
+  const Tensor state = per_tensor ? empty_tensor({}, dtype, target.device())
+                                  : empty_tensor(target.shape(), dtype, target.device(), false,
+                                                 target.memory_format());
   state.fill_(0);
   state.impl()->storage->set_category(MemoryCategory::optimizer_state);
   return state;
@@ -165,13 +170,15 @@ Tensor Optimizer::gradient_of(const Slot& slot) const {
 ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
   Slot& slot = groups_[group][index];
   const Tensor& target = slot.target();
-  ParamUpdate update{.slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
+  ParamUpdate update{
+      .slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
-    fail<ShapeError>(str(type_name(), ".step"), {.what = str("the gradient of parameter ", index,
-                                                             " of group ", group, " does not fit it"),
-                                                 .got = str(grad, " for ", target),
-                                                 .expected = "one shape and device",
-                                                 .hint = "move the model first, then make the optimizer"});
+    fail<ShapeError>(
+        str(type_name(), ".step"),
+        {.what = str("the gradient of parameter ", index, " of group ", group, " does not fit it"),
+         .got = str(grad, " for ", target),
+         .expected = "one shape and device",
+         .hint = "move the model first, then make the optimizer"});
   if (!keeps_state(group)) return update;
   const DType dtype = compute_dtype(target.dtype());
   update.fresh = !slot.state[0].defined();
@@ -180,8 +187,9 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
     if (!state.defined())
       state = new_state(target, states()[i].per_tensor, dtype);
     else if (state.dtype() != dtype || state.device() != target.device())
-      state = state.to(target.device()).to(dtype);  // the model was moved or converted since
-    if (!states()[i].per_tensor && !lie_alike(state, target)) state = state.to(target.memory_format());
+      state = state.to(target.device()).to(dtype);  // the model was moved or converted
+    if (!states()[i].per_tensor && !same_dense_layout(state, target))
+      state = state.to(target.memory_format());
   }
   return update;
 }
@@ -197,7 +205,7 @@ std::vector<ParamUpdate> Optimizer::collect() {
 
 namespace {
 
-/** The norm of the gradients, times inv_scale, on their device. */
+/** Returns the L2 norm of the gradients times inv_scale, as a tensor on their device. */
 Tensor norm_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
   std::vector<Tensor> grads;
   for (const ParamUpdate& u : updates) grads.push_back(u.grad);
@@ -209,7 +217,8 @@ bool any_wide(std::span<const ParamUpdate> updates) {
                      [](const ParamUpdate& u) { return u.grad.dtype() == DType::f64; });
 }
 
-/** Lets `factor` bring the gradients down to the norm. The tensor holds the norm that it then points to. */
+/** Makes `factor` clip the gradients to max_norm. If `on_device`, it points to the norm in the
+ *  returned tensor, which must outlive it. */
 [[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, bool on_device,
                           Factor& factor) {
   const Tensor norm = norm_of(updates, factor);
@@ -227,19 +236,18 @@ bool any_wide(std::span<const ParamUpdate> updates) {
 
 StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& options,
                                         const Deferral* deferral) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  if (!deferral) clock_->settle();
+  const NoGradNoCasts plain_ops;
+  if (!deferral) clock_->sync_to_host();
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
-    if (!anyone_wants_gradient()) return StepResult::no_grads;
+    if (!any_requires_grad()) return StepResult::no_grads;
     fail<StateError>(
         str(type_name(), ".step"),
         {.what = "no parameter has a gradient",
          .got = str("0 gradients for parameters: ", params().size()),
          .expected = "a backward pass before the step",
-         .hint = attachment_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
-                             : "call loss.backward() after zero_grad() and before step()"});
+         .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
+                        : "call loss.backward() after zero_grad() and before step()"});
   }
   call.inv_scale.number *= options.inv_scale;
   call.write_back = options.inv_scale != 1;
@@ -253,9 +261,10 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
     }
   }
   Tensor norm;
-  if (options.max_norm) norm = clip(updates, *options.max_norm, deferral != nullptr, call.inv_scale);
-  std::optional<StepClock::Owed> owed;  // before anything has moved
-  if (deferral) owed = clock_->owed(updates, deferral->found_inf, deferral->skip_limit);
+  if (options.max_norm)
+    norm = clip(updates, *options.max_norm, deferral != nullptr, call.inv_scale);
+  std::optional<DeviceStepState::PendingStep> pending;  // allocated before anything changes
+  if (deferral) pending = clock_->pending_step(updates, deferral->found_inf, deferral->skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
     gradient_rule_->around(*this, updates, call, update_all);
@@ -266,7 +275,7 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
     if (!deferral) ++done.slot->steps;
   }
   if (deferral)
-    clock_->owe(std::move(*owed));
+    clock_->defer(std::move(*pending));
   else
     clock_->host_moved();
   return StepResult::stepped;
@@ -276,28 +285,29 @@ StepResult Optimizer::run_step(const StepOptions& options, const Deferral* defer
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(str(type_name(), ".step"),
                      {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
-  const std::shared_ptr<Attachment> attachment = attachment_;
+  const std::shared_ptr<OptimizerHooks> hooks = hooks_;
   std::optional<StepResult> early;
   UpdateCall call;
-  if (attachment) early = attachment->before_step(*this, call);
+  if (hooks) early = hooks->before_step(*this, call);
   const StepResult result = early ? *early : update_parameters(call, options, deferral);
   if (result == StepResult::stepped && !deferral) set_consecutive_skips(0);
   if (result == StepResult::skipped) set_consecutive_skips(consecutive_skips() + 1);
   last_result_ = result;
-  if (attachment) attachment->after_step(*this, result);
+  if (hooks) hooks->after_step(*this, result);
   return result;
 }
 
 StepResult Optimizer::step(const StepOptions& options) {
   if (!Capture::current()) return run_step(options, nullptr);
-  Capture::require_prepared(str(type_name(), ".step"), can_defer(), "the optimizer takes its first step");
-  const Deferral nothing_decides;
-  const StepResult result = run_step(options, &nothing_decides);
+  Capture::require_prepared(str(type_name(), ".step"), can_defer(),
+                            "the optimizer takes its first step");
+  const Deferral unconditional;
+  const StepResult result = run_step(options, &unconditional);
   clock_->flush();
   return result;
 }
 
-// ---- steps that nobody waits for --------------------------------------------------------------------------------------------
+// ---- deferred steps -----------------------------------------------------------------------------
 
 bool Optimizer::can_defer() const {
   std::optional<Device> device;
@@ -315,24 +325,24 @@ bool Optimizer::can_defer() const {
 void Optimizer::step_deferred(const StepOptions& options, const Deferral& deferral) {
   if (!can_defer())
     fail<StateError>(str(type_name(), ".step_deferred"),
-                     {.what = "this step cannot be left to the device",
-                      .expected = "a step taken before, and all gradients on one device",
+                     {.what = "this step cannot be deferred",
+                      .expected = "an earlier step, and all gradients on one device",
                       .hint = "call step() first"});
   (void)run_step(options, &deferral);
 }
 
 StepResult Optimizer::last_result() const {
-  settle();
+  sync_to_host();
   return last_result_;
 }
 
 std::int64_t Optimizer::consecutive_skips() const {
-  settle();
+  sync_to_host();
   return consecutive_skips_;
 }
 
 void Optimizer::set_consecutive_skips(std::int64_t count) {
-  settle();
+  sync_to_host();
   if (count == consecutive_skips_) return;
   consecutive_skips_ = count;
   clock_->host_moved();

@@ -1,6 +1,5 @@
-// Optimizer: parameters in groups, their gradients, their state; and the seams through which mixed precision takes part.
-// Sees: tensor, autograd.
-// Read next: optimizer_of.h (what a concrete optimizer adds), sgd.h, adam.h.
+// Optimizer: parameters in groups, their gradients and states, and the hooks of mixed precision.
+// See also: optimizer_of.h (what a concrete optimizer adds).
 #pragma once
 
 #include <cstdint>
@@ -11,28 +10,28 @@
 #include <string_view>
 #include <vector>
 
+#include "device_step_state.h"
 #include "multi_tensor.h"
 #include "state_dict.h"
-#include "step_clock.h"
 #include "update_settings.h"
 
 namespace mezzo::optim {
 
 class Optimizer;
 
-/** What a step did. */
+/** The result of a step. */
 enum class StepResult : std::uint8_t {
   stepped,
-  skipped,   // mixed precision found an overflow and left everything as it was
-  no_grads,  // there was nothing to do
+  skipped,   // mixed precision found an overflow; nothing has changed
+  no_grads,  // no parameter has a gradient
 };
 
 MZ_API std::string_view name(StepResult result);
 
-/** A parameter and what an optimizer keeps for it. */
+/** A parameter with its master weight and optimizer state. */
 struct MZ_API Slot {
   Tensor param;        // as the model holds it
-  Tensor master = {};  // its f32 twin, updated in its place; undefined without mixed precision
+  Tensor master = {};  // f32 master weight, updated instead; undefined without mixed precision
   std::array<Tensor, kMaxStates> state = {};  // f32, f64 for f64; undefined before the first update
   std::int64_t steps = 0;                     // updates so far
 
@@ -40,146 +39,156 @@ struct MZ_API Slot {
   const Tensor& target() const { return master.defined() ? master : param; }
 };
 
-/** What an optimizer keeps for each parameter, beside its count of steps. */
+/** One state tensor that an optimizer keeps for each parameter. */
 struct StateSpec {
   std::string_view name;    // as in state_dict, e.g. "exp_avg"
   bool per_tensor = false;  // one number for the whole tensor instead of one per element
 };
 
-/** A parameter about to be updated. */
+/** One parameter of an update. */
 struct MZ_API ParamUpdate {
   Slot* slot;
   std::size_t group;
   Tensor grad;
-  std::array<Tensor, kMaxStates> state;  // the slot's, or new ones
-  bool fresh = false;                    // new ones
+  std::array<Tensor, kMaxStates> state;  // the slot's states, or new ones
+  bool fresh = false;                    // the states are new
   std::size_t index = 0;                 // in its group
-  DeviceTime time = {};                  // of a step that nobody waits for
+  DeviceTime time = {};                  // counters on the device; for deferred steps
 };
 
-/** Runs around the updates of an optimizer and may give them other gradients; LARC is one. */
-class MZ_API GradientRule {
+/** Transforms gradients just before an update, as LARC does. */
+class MZ_API GradientTransform {
  public:
-  virtual ~GradientRule() = default;
-  /** Calls `update` once, after it has changed what it wants to change; gradients in `updates` are still to be multiplied by call.inv_scale. */
+  virtual ~GradientTransform() = default;
+  /** Changes `updates` and `call`, then calls `update` once. Gradients in `updates` are not yet
+   *  multiplied by call.inv_scale. */
   virtual void around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCall& call,
                       const std::function<void()>& update) = 0;
-  /** The optimizer ends. */
+  /** The optimizer is being destroyed. */
   virtual void detached() noexcept = 0;
 };
 
 struct StepOptions {
-  std::optional<double> max_norm =
-      {};  // gradients are clipped, as one vector, to this L2 norm on their way into the update
-  double inv_scale =
-      1;  // gradients are multiplied by it first and left so: how GradScaler unscales in the same pass
+  std::optional<double> max_norm = {};  // clips the gradients, as one vector, to this L2 norm
+  double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
 };
 
-/** What decides on the device over a step that nobody waits for. */
+/** How a deferred step is decided on the device. */
 struct Deferral {
-  Tensor found_inf =
-      {};  // f32, one element, on the device of the parameters: where it is not 0 the step is skipped
-  const double* scale = nullptr;  // on that device: gradients are divided by it first, and left so
-  std::int64_t skip_limit = 0;    // so many skips in a row count as a divergence; 0: none
+  Tensor found_inf = {};  // f32, one element, on the parameters' device; non-zero skips the step
+  const double* scale = nullptr;  // on that device; divides the gradients in place first
+  std::int64_t skip_limit = 0;    // consecutive skips that count as a divergence; 0: no limit
 };
 
-/** Takes part in what an optimizer does: mixed precision keeps masters, skips steps and holds gradients back through this. */
-class MZ_API Attachment {
+/** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
+ *  still scaled. */
+class MZ_API OptimizerHooks {
  public:
-  virtual ~Attachment() = default;
-  /** Before a step has read anything; a value ends the step with that verdict. May set what gradients are multiplied by. May throw. */
+  virtual ~OptimizerHooks() = default;
+  /** Called first in a step. A value ends the step with that result. May change call.inv_scale.
+   *  May throw. */
   virtual std::optional<StepResult> before_step(Optimizer& optimizer, UpdateCall& call) = 0;
-  /** After a step; one that nobody waits for counts as stepped. May throw, which undoes nothing. */
+  /** Called after a step; deferred steps report `stepped`. May throw; the step stays done. */
   virtual void after_step(Optimizer& optimizer, StepResult result) = 0;
   virtual void after_zero_grad(Optimizer& optimizer) = 0;
-  /** Before `slots` join the optimizer as its last group; may give them masters, may throw. */
+  /** Called before `slots` become the last group. May create their master weights. May throw. */
   virtual void before_add(Optimizer& optimizer, std::span<Slot> slots) = 0;
-  /** After a state_dict was loaded. */
-  virtual void after_load(Optimizer& optimizer) = 0;
-  /** Before and after a captured step that updates this optimizer is replayed. */
+  /** Called before and after each replay of a captured step that updates this optimizer. */
   virtual void before_replay(Optimizer&) {}
   virtual void after_replay(Optimizer&) {}
-  /** A capture in which it took part came to nothing. */
+  /** A capture that includes this optimizer was abandoned. */
   virtual void capture_abandoned(Optimizer&) noexcept {}
-  /** The optimizer ends, or the attachment is taken off. */
+  /** The optimizer is being destroyed, or other hooks replace these. */
   virtual void detached(Optimizer& optimizer) noexcept = 0;
 };
 
-/** Updates parameters from their gradients. State is created at a parameter's first update and never lower than f32. Not copyable and not
- *  movable: schedules and sessions refer to it. */
+/** Updates parameters from their gradients. States are created at a parameter's first update, in
+ *  f32, or in f64 for f64 parameters. Neither copyable nor movable: schedules and sessions hold
+ *  references to it. */
 class MZ_API Optimizer {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /** Updates every parameter that has a gradient, in one pass over memory. Gradients stay as they are, unless options say otherwise. In a captured
-   *  step counts and learning rates are the device's, so that each replay is a step of its own.
-   *  Errors: StateError when parameters want gradients and none has one (step before backward); ShapeError, DtypeError, DeviceError where a
-   *  gradient does not fit its parameter; ValueError for a negative max_norm. Nothing has changed then. */
+  /** Updates every parameter that has a gradient, in one pass over memory. Gradients are not
+   *  changed, unless options say so. In a captured step, counters and learning rates are read
+   *  from device memory, so each replay counts as a step. Errors: StateError if parameters
+   *  require gradients and none has one (step before backward); ShapeError, DtypeError or
+   *  DeviceError if a gradient does not match its parameter; ValueError for a negative max_norm.
+   *  On an error nothing has changed. */
   StepResult step(const StepOptions& options = {});
 
-  /** Removes the gradients of all parameters, or fills them with zeros. */
+  /** Removes the gradients of all parameters, or sets them to zero. */
   void zero_grad(bool set_to_none = true);
 
-  /** "Adam" and the like. */
+  /** Returns the class name, such as "Adam". */
   virtual std::string_view type_name() const = 0;
 
   std::size_t num_groups() const { return groups_.size(); }
-  /** Learning rate of a group. Errors: IndexError. */
+  /** Returns the learning rate of a group. Errors: IndexError. */
   double lr(std::size_t group = 0) const;
-  /** Errors: IndexError; ValueError unless finite and not negative. */
+  /** Sets the learning rate of a group. Errors: IndexError; ValueError unless finite and
+   *  non-negative. */
   void set_lr(double lr, std::size_t group);
-  /** For every group. */
+  /** Sets the learning rate of every group. Errors: ValueError. */
   void set_lr(double lr);
-  /** The tensors that are updated, group by group: the parameters, or their masters under mixed precision. */
+  /** Returns the tensors that are updated, group by group: the parameters, or their f32 master
+   *  weights under mixed precision. */
   std::vector<Tensor> params() const;
-  /** How many steps in a row were skipped; no_grads leaves the count alone. */
+  /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
+   *  the device after deferred steps. */
   std::int64_t consecutive_skips() const;
   void set_consecutive_skips(std::int64_t count);
-  /** A step was skipped from outside. */
+  /** Counts a step that the caller skipped. */
   void note_skip();
 
-  /** Options, state, masters and counters, keyed by `names` of the parameters where given, else by their positions.
-   *  Errors: ValueError when a parameter has no name. */
+  /** Returns options, states, master weights and counters, keyed by the parameters' `names` or,
+   *  without names, by position. Errors: ValueError if a parameter has no name. */
   StateDict state_dict(const Names& names = {}) const;
-  /** Takes over a saved state; keys as in state_dict. State is raised to f32 where it is lower. A saved master replaces the present one only
-   *  when it rounds to the present parameter; else the parameter is right, and a warning names it.
-   *  Errors: ValueError that lists missing, unexpected and unfitting entries; nothing has changed then. */
+  /** Loads a state_dict. States in 16-bit types are converted to f32. A saved master weight is
+   *  used only if it rounds to the parameter's present value; otherwise the parameter's value is
+   *  kept and a warning names it. Errors: ValueError that lists missing, unexpected and mismatched
+   *  entries; nothing has changed then. */
   void load_state_dict(const StateDict& saved, const Names& names = {});
-  /** The load, checked and prepared: the function that it returns makes it and needs no memory.
-   *  `incoming` are values that parameters will hold by then: saved masters are compared with
-   *  those. */
+  /** Checks and prepares a load. The returned function performs it, allocates nothing and does not
+   *  throw. `incoming` holds the values that parameters will have by then; saved master weights
+   *  are compared with those. Errors: as load_state_dict. */
   std::function<void()> stage_state_dict(const StateDict& saved, const Names& names = {},
                                          std::span<const std::pair<Tensor, Tensor>> incoming = {});
-  /** Throws what load_state_dict would, and changes nothing. */
+  /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved, const Names& names = {});
 
-  // ---- steps that nobody waits for ----------------------------------------------------------------------------------------
-  /** Whether a step can be left to the device: all states exist, and all that has a gradient is on one device. */
+  // ---- deferred steps --------------------------------------------------------------
+  /** Returns true if a step can be deferred: all states exist, and all gradients are on one
+   *  device. */
   bool can_defer() const;
-  /** As step(), decided on the device; the host keeps going. Errors: as step(), StateError where can_defer() is false. */
+  /** Like step(), but the device decides whether to skip, and the host does not wait. Errors: as
+   *  step(); StateError if can_defer() is false. */
   void step_deferred(const StepOptions& options, const Deferral& deferral);
-  /** What the latest step did, unless it was none: waits for the device where it was left to it. */
+  /** Returns the result of the latest step. Waits for the device if that step was deferred. */
   StepResult last_result() const;
-  /** Brings counts of steps and skips up to date on the host. Waits for the device where steps were left to it. */
-  void settle() const { clock_->settle(); }
-  StepClock& clock() const { return *clock_; }
+  /** Copies the step and skip counters of deferred steps to the host. Waits for the device if
+   *  there were any. */
+  void sync_to_host() const { clock_->sync_to_host(); }
+  DeviceStepState& clock() const { return *clock_; }
 
-  // ---- for mixed precision ----------------------------------------------------------------------------------------------
+  // ---- for mixed precision ----------------------------------------------------------------------
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }
   std::span<const Slot> slots(std::size_t group) const { return groups_[group]; }
-  Attachment* attachment() const { return attachment_.get(); }
-  /** Puts an attachment in place, or takes it off with null; the former one is told. */
-  void attach(std::shared_ptr<Attachment> attachment);
-  /** The kernels of this optimizer unscale gradients themselves, so GradScaler need not: it may also hand over f16 ones. */
+  OptimizerHooks* hooks() const { return hooks_.get(); }
+  /** Sets the hooks, or removes them with null. Calls detached() of the former hooks. */
+  void attach(std::shared_ptr<OptimizerHooks> hooks);
+  /** Returns true if the update kernels unscale gradients themselves, f16 gradients included. */
   virtual bool unscales_itself() const { return false; }
-  /** False where gradients of 16-bit parameters are read, still scaled, instead of copied to their masters first. */
+  /** Returns false if updates read the scaled gradients of 16-bit parameters directly, instead of
+   *  gradients copied to the master weights. */
   virtual bool materializes_master_grads() const { return true; }
-  /** Puts a rule around the updates, or takes it off with null. Errors: StateError where another one is in place. */
-  void set_gradient_rule(GradientRule* rule);
-  /** Runs `visit` with the name and value of each option of a group and adopts the values it returns. Errors: ValueError; nothing has
-   *  changed then. */
+  /** Sets the gradient transform, or removes it with null. Errors: StateError if another one is
+   *  set. */
+  void set_gradient_rule(GradientTransform* rule);
+  /** Runs `visit` with the name and value of each option of a group and adopts the values it
+   *  returns. Errors: ValueError; nothing has changed then. */
   void change_options(std::size_t group,
                       const std::function<double(std::string_view name, double value)>& visit) {
     visit_options(group, visit, true);
@@ -188,39 +197,42 @@ class MZ_API Optimizer {
  protected:
   Optimizer() = default;
 
-  /** Gives the value an option is to have, from its name and the value it has. */
+  /** Returns the new value of an option, given its name and present value. */
   using OptionVisitor = std::function<double(std::string_view name, double value)>;
 
-  /** Adds a group; the derived class has checked its options. Errors: as add_param_group (optimizer_of.h); nothing has changed then. */
+  /** Adds a group; the derived class has checked its options. Errors: as add_param_group
+   *  (optimizer_of.h); nothing has changed then. */
   void add_slots(std::span<const Tensor> params);
   virtual double& group_lr(std::size_t group) = 0;
   virtual std::span<const StateSpec> states() const = 0;
-  /** False where the group's options need no state. */
+  /** Returns false if the group's options need no state. */
   virtual bool keeps_state(std::size_t group) const = 0;
   virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
-  /** What the running means of a group keep, where they are corrected for having started at 0; {0, 0} elsewhere. */
+  /** Returns the betas of a group's bias-corrected running means; {0, 0} without correction. */
   virtual std::pair<double, double> corrected_betas(std::size_t group) const = 0;
-  /** Visits the options of a group by name, checks the values the visitor gave, and adopts them if `apply`. Errors: ValueError. */
+  /** Visits the options of a group by name, checks the values the visitor gave, and adopts them
+   *  if `apply`. Errors: ValueError. */
   virtual void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) = 0;
 
  private:
   friend class StateLoad;
-  friend class StepClock;
+  friend class DeviceStepState;
   std::vector<ParamUpdate> collect();
   Tensor gradient_of(const Slot& slot) const;
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
-  bool anyone_wants_gradient() const;
+  bool any_requires_grad() const;
   StepResult run_step(const StepOptions& options, const Deferral* deferral);
-  StepResult update_parameters(UpdateCall call, const StepOptions& options, const Deferral* deferral);
-  /** A replay has written all parameters and states. */
+  StepResult update_parameters(UpdateCall call, const StepOptions& options,
+                               const Deferral* deferral);
+  /** Bumps the versions of all parameters and states after a replay wrote them. */
   void written();
 
   std::vector<std::vector<Slot>> groups_;
-  std::shared_ptr<Attachment> attachment_;
-  GradientRule* gradient_rule_ = nullptr;
+  std::shared_ptr<OptimizerHooks> hooks_;
+  GradientTransform* gradient_rule_ = nullptr;
   std::int64_t consecutive_skips_ = 0;
   StepResult last_result_ = StepResult::no_grads;
-  std::shared_ptr<StepClock> clock_ = std::make_shared<StepClock>(*this);
+  std::shared_ptr<DeviceStepState> clock_ = std::make_shared<DeviceStepState>(*this);
 };
 
 }  // namespace mezzo::optim

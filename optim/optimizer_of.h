@@ -1,6 +1,5 @@
-// OptimizerOf<Rule>: a whole optimizer from a rule: options by name, their checks, and the settings of one update.
-// Sees: optimizer.h, update_settings.h.
-// Read next: optimizer_of_members.h (the bodies, for whoever instantiates one), sgd.h, adam.h (the rules).
+// OptimizerOf<Rule>: an optimizer built from a rule, which provides the options by name, their
+// checks, and the settings of one update.
 #pragma once
 
 #include "optimizer.h"
@@ -8,13 +7,13 @@
 
 namespace mezzo::optim {
 
-/** Parameters that share options. */
+/** Parameters with common options. */
 template <class Options> struct ParamGroup {
   std::vector<Tensor> params;
   Options options = {};
 };
 
-/** Visits the options that every optimizer with two running means has. */
+/** Visits the options that all optimizers with two running means have. */
 template <class Options, class Visit> void visit_adaptive_options(Options& o, const Visit& visit) {
   visit("lr", o.lr);
   visit("beta1", o.betas.first);
@@ -23,26 +22,31 @@ template <class Options, class Visit> void visit_adaptive_options(Options& o, co
   visit("weight_decay", o.weight_decay);
 }
 
+/** The implementation of a concrete optimizer. Rule is a struct such as SgdRule. */
 template <class Rule> class OptimizerOf : public Optimizer {
  public:
   using Options = typename Rule::Options;
 
-  /** One group. Errors: ValueError for options out of range, and as add_param_group. */
+  /** Creates one group. Errors: ValueError for options out of range; as add_param_group. */
   explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {});
-  /** Several groups, each with options of its own. */
+  /** Creates several groups with options of their own. */
   explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups);
 
-  /** Adds parameters under options of their own, at any time; a frozen one is fine, it is updated once it has gradients.
-   *  Errors: ValueError for options out of range, for a parameter named twice or owned already, or undefined; DtypeError for one that is not
-   *  floating; StateError for the result of an operation. Nothing has changed then. */
+  /** Adds a group of parameters with its own options, at any time. Frozen parameters are allowed:
+   *  they are updated once they have gradients. Errors: ValueError for options out of range, or a
+   *  parameter that is undefined, passed twice or in the optimizer already; DtypeError for one
+   *  that is not floating-point; StateError for the result of an operation. Nothing has changed
+   *  then. */
   void add_param_group(const std::vector<Tensor>& params, const Options& options);
 
-  /** Options of a group; change its learning rate with set_lr. Errors: IndexError. */
+  /** Returns the options of a group; use set_lr to change its learning rate. Errors: IndexError. */
   const Options& options(std::size_t group = 0) const;
-  /** Errors: IndexError; ValueError for options out of range. */
+  /** Replaces the options of a group. Errors: IndexError; ValueError for options out of range. */
   void set_options(const Options& options, std::size_t group = 0);
 
+  /** Returns Rule::type_name. */
   std::string_view type_name() const final;
+  /** Returns Rule::kUnscalesItself; false if the rule does not declare it. */
   bool unscales_itself() const final;
 
  protected:

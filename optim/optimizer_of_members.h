@@ -1,6 +1,5 @@
-// The bodies of OptimizerOf, apart so that a program which only uses an optimizer does not compile them.
-// Sees: optimizer_of.h, updates.h.
-// Read next: sgd.cpp, adam.cpp (the instantiations).
+// Member functions of OptimizerOf, in a separate header so that only the files that instantiate an
+// optimizer compile them.
 #pragma once
 
 #include "optimizer_of.h"
@@ -13,7 +12,8 @@ OptimizerOf<Rule>::OptimizerOf(const std::vector<Tensor>& params, const Options&
   add_param_group(params, options);
 }
 
-template <class Rule> OptimizerOf<Rule>::OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
+template <class Rule>
+OptimizerOf<Rule>::OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
   for (const ParamGroup<Options>& group : groups) add_param_group(group.params, group.options);
 }
 
@@ -30,13 +30,16 @@ template <class Rule> auto OptimizerOf<Rule>::options(std::size_t group) const -
   return options_[group];
 }
 
-template <class Rule> void OptimizerOf<Rule>::set_options(const Options& options, std::size_t group) {
+template <class Rule>
+void OptimizerOf<Rule>::set_options(const Options& options, std::size_t group) {
   (void)lr(group);
   Rule::check(options);
   options_[group] = options;
 }
 
-template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const { return Rule::type_name; }
+template <class Rule> std::string_view OptimizerOf<Rule>::type_name() const {
+  return Rule::type_name;
+}
 
 template <class Rule> bool OptimizerOf<Rule>::unscales_itself() const {
   if constexpr (requires { Rule::kUnscalesItself; })
@@ -45,15 +48,20 @@ template <class Rule> bool OptimizerOf<Rule>::unscales_itself() const {
     return false;
 }
 
-template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) { return options_[group].lr; }
+template <class Rule> double& OptimizerOf<Rule>::group_lr(std::size_t group) {
+  return options_[group].lr;
+}
 
-template <class Rule> std::span<const StateSpec> OptimizerOf<Rule>::states() const { return Rule::states; }
+template <class Rule> std::span<const StateSpec> OptimizerOf<Rule>::states() const {
+  return Rule::states;
+}
 
 template <class Rule> bool OptimizerOf<Rule>::keeps_state(std::size_t group) const {
   return Rule::keeps_state(options_[group]);
 }
 
-template <class Rule> std::pair<double, double> OptimizerOf<Rule>::corrected_betas(std::size_t group) const {
+template <class Rule>
+std::pair<double, double> OptimizerOf<Rule>::corrected_betas(std::size_t group) const {
   const Options& o = options_[group];
   if constexpr (requires { o.bias_correction; })
     if (!o.bias_correction) return {0, 0};
@@ -76,9 +84,10 @@ void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const Updat
     settings.back().time = u.time;
   }
   if constexpr (requires { Rule::run(tensors, settings, call); })
-    Rule::run(tensors, settings, call);  // a rule of several passes
+    Rule::run(tensors, settings, call);  // for rules with several passes
   else
-    run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0], call);
+    run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0],
+               call);
 }
 
 template <class Rule>

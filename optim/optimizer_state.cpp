@@ -1,10 +1,11 @@
-// Saving and loading an optimizer: every entry is checked and staged before the first one is adopted.
+// Saving and loading the state of an optimizer. A load checks and stages every entry before it
+// changes anything.
 #include <cmath>
 #include <unordered_map>
 
 #include "../autograd/grad_mode.h"
-#include "../tensor/log.h"
-#include "../tensor/text.h"
+#include "../tensor/text/log.h"
+#include "../tensor/text/text.h"
 #include "optimizer.h"
 
 namespace mezzo::optim {
@@ -15,8 +16,9 @@ std::string group_key(std::size_t group, std::string_view option) {
   return str("param_groups.", group, ".", option);
 }
 
-/** The key of each parameter, group by group: its name where names are given, else its position. */
-std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer, const Names& names) {
+/** Returns the key of each parameter by group: its name if names are given, else its position. */
+std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer,
+                                                     const Names& names) {
   std::unordered_map<const TensorImpl*, const std::string*> name_of;
   for (const NamedTensor& named : names) name_of.emplace(named.tensor.impl(), &named.name);
   std::vector<std::vector<std::string>> keys(optimizer.num_groups());
@@ -25,22 +27,24 @@ std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer,
     for (const Slot& slot : optimizer.slots(group)) {
       const auto found = name_of.find(slot.param.impl());
       if (!names.empty() && found == name_of.end())
-        fail<ValueError>("state_dict", {.what = str("parameter ", position, " of the optimizer has no name"),
-                                        .got = str(slot.param),
-                                        .hint = "pass the named parameters of every model it updates"});
+        fail<ValueError>("state_dict",
+                         {.what = str("parameter ", position, " of the optimizer has no name"),
+                          .got = str(slot.param),
+                          .hint = "pass the named parameters of every model it updates"});
       keys[group].push_back(names.empty() ? str(position) : *found->second);
       ++position;
     }
   return keys;
 }
 
-/** A copy outside the graph, on its device. */
+/** Returns a copy outside the graph, on the same device. */
 Tensor copy_of(const Tensor& x) { return x.detach().clone(); }
 
-/** A loaded state becomes the present one: in its memory where it fits, for captured steps work there. */
+/** Replaces a state by the loaded one. Copies into the existing memory if it fits, because captured
+ *  steps use that memory. */
 void adopt(Tensor& state, Tensor& loaded) {
   const bool fits = state.defined() && loaded.defined() && state.dtype() == loaded.dtype() &&
-                    state.device() == loaded.device() && lie_alike(state, loaded);
+                    state.device() == loaded.device() && same_dense_layout(state, loaded);
   if (fits)
     state.copy_(loaded);
   else
@@ -50,17 +54,18 @@ void adopt(Tensor& state, Tensor& loaded) {
 }  // namespace
 
 StateDict Optimizer::state_dict(const Names& names) const {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const auto keys = parameter_keys(*this, names);
-  settle();
+  sync_to_host();
   StateDict out;
   out.scalars["consecutive_skips"] = static_cast<double>(consecutive_skips_);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     out.scalars[group_key(group, "size")] = static_cast<double>(groups_[group].size());
     const_cast<Optimizer*>(this)->visit_options(
         group,
-        [&](std::string_view option, double value) { return out.scalars[group_key(group, option)] = value; },
+        [&](std::string_view option, double value) {
+          return out.scalars[group_key(group, option)] = value;
+        },
         false);
     for (std::size_t i = 0; i < groups_[group].size(); ++i) {
       const Slot& slot = groups_[group][i];
@@ -68,15 +73,16 @@ StateDict Optimizer::state_dict(const Names& names) const {
       if (slot.steps > 0) out.scalars[key + ".step"] = static_cast<double>(slot.steps);
       if (slot.master.defined()) out.tensors[key + ".master"] = copy_of(slot.master);
       for (std::size_t s = 0; s < states().size(); ++s)
-        if (slot.state[s].defined()) out.tensors[str(key, ".", states()[s].name)] = copy_of(slot.state[s]);
+        if (slot.state[s].defined())
+          out.tensors[str(key, ".", states()[s].name)] = copy_of(slot.state[s]);
     }
   }
   return out;
 }
 
-// ---- loading ------------------------------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
-/** One load: reads every expected entry, remembers what is wrong, and applies all of it at the end. */
+/** A load: reads every expected entry, collects the errors, and applies all entries at the end. */
 class StateLoad {
  public:
   StateLoad(Optimizer& optimizer, const StateDict& saved, const Names& names,
@@ -86,7 +92,7 @@ class StateLoad {
   }
 
   void stage() {
-    optimizer_.settle();
+    optimizer_.sync_to_host();
     skips_ = count("consecutive_skips", false);
     for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) {
       stage_group(group);
@@ -96,24 +102,24 @@ class StateLoad {
     report();
     for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group);
     if (!overruled_.empty())
-      notice_ = str("load_state_dict: saved masters do not round to the present parameters, which are kept: ",
-                    overruled_);
+      notice_ = str(
+          "load_state_dict: saved masters do not round to the current parameters, which are kept: ",
+          overruled_);
   }
 
-  /** Nothing here can fail: all was checked and allocated. */
+  /** Applies the load. Does not fail: stage() has checked and allocated everything. */
   void apply() {
-    const NoGrad no_grad;
-    const CastScope no_casts(nullptr);
+    const NoGradNoCasts plain_ops;
     for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) adopt_options(group);
     for (Staged& staged : slots_) {
-      for (std::size_t i = 0; i < staged.state.size(); ++i) adopt(staged.slot->state[i], staged.state[i]);
+      for (std::size_t i = 0; i < staged.state.size(); ++i)
+        adopt(staged.slot->state[i], staged.state[i]);
       staged.slot->steps = staged.steps;
       if (staged.master.defined()) staged.slot->master.copy_(staged.master);
     }
     optimizer_.consecutive_skips_ = skips_;
     optimizer_.clock_->host_moved();
     if (!notice_.empty()) log_text(Severity::warning, notice_);
-    if (optimizer_.attachment_) optimizer_.attachment_->after_load(optimizer_);
   }
 
  private:
@@ -124,11 +130,12 @@ class StateLoad {
     std::int64_t steps;
   };
 
-  /** A number that must be a whole one and not negative; 0 where an optional one is missing. */
+  /** Returns a count, which must be a non-negative integer; 0 if an optional one is missing. */
   std::int64_t count(const std::string& key, bool required) {
     const double value = number(key, required);
-    if (value >= 0 && value <= 0x1p53 && value == std::floor(value)) return static_cast<std::int64_t>(value);
-    note(unfitting_, str(key, " = ", value));
+    if (value >= 0 && value <= 0x1p53 && value == std::floor(value))
+      return static_cast<std::int64_t>(value);
+    note(mismatched_, str(key, " = ", value));
     return 0;
   }
 
@@ -145,8 +152,10 @@ class StateLoad {
   void stage_group(std::size_t group) {
     const std::int64_t size = count(group_key(group, "size"), true);
     const std::size_t present = optimizer_.groups_[group].size();
-    if (saved_.scalars.count(group_key(group, "size")) > 0 && static_cast<std::size_t>(size) != present)
-      note(unfitting_, str(group_key(group, "size"), " = ", size, " for ", present, " parameters"));
+    if (saved_.scalars.count(group_key(group, "size")) > 0 &&
+        static_cast<std::size_t>(size) != present)
+      note(mismatched_,
+           str(group_key(group, "size"), " = ", size, " for ", present, " parameters"));
     optimizer_.visit_options(
         group,
         [&](std::string_view option, double value) {
@@ -156,7 +165,7 @@ class StateLoad {
         false);
   }
 
-  /** Reads the saved options, and lets the optimizer check them. */
+  /** Reads the saved options and makes the optimizer check them. */
   void visit_group(std::size_t group) {
     std::vector<double>& values = options_.emplace_back();
     optimizer_.visit_options(
@@ -173,14 +182,14 @@ class StateLoad {
         group, [&next](std::string_view, double) { return *next++; }, true);
   }
 
-  /** The saved tensor in the given dtype, undefined where there is none or it does not fit. */
+  /** Returns the saved tensor in the given dtype; undefined if it is missing or mismatched. */
   Tensor tensor(const std::string& key, const Slot& slot, const Shape& shape, DType dtype) {
     const auto found = saved_.tensors.find(key);
     if (found == saved_.tensors.end()) return {};
     ++used_;
     const Tensor& value = found->second;
     if (!value.defined() || !is_floating(value.dtype()) || !(value.shape() == shape)) {
-      note(unfitting_, str(key, " is ", value, " for ", slot.param));
+      note(mismatched_, str(key, " is ", value, " for ", slot.param));
       return {};
     }
     const MemoryFormat format =
@@ -198,14 +207,16 @@ class StateLoad {
     std::size_t present = 0;
     for (std::size_t s = 0; s < states.size(); ++s) {
       const std::string name = str(key, ".", states[s].name);
-      staged.state[s] = tensor(name, slot, states[s].per_tensor ? Shape{} : slot.param.shape(), dtype);
+      staged.state[s] =
+          tensor(name, slot, states[s].per_tensor ? Shape{} : slot.param.shape(), dtype);
       present += saved_.tensors.count(name);
       if (staged.state[s].defined())
         staged.state[s].impl()->storage->set_category(MemoryCategory::optimizer_state);
     }
     if (present > 0 && present < states.size())
       for (const StateSpec& state : states)
-        if (saved_.tensors.count(str(key, ".", state.name)) == 0) note(missing_, str(key, ".", state.name));
+        if (saved_.tensors.count(str(key, ".", state.name)) == 0)
+          note(missing_, str(key, ".", state.name));
     stage_master(staged, key);
     slots_.push_back(std::move(staged));
   }
@@ -223,7 +234,7 @@ class StateLoad {
       overruled_ += (overruled_.empty() ? "" : ", ") + key;
   }
 
-  /** Entries that nobody asked for; all others have been counted. */
+  /** Adds the entries that no check has read; `used_` counts those that were read. */
   void note_unexpected() {
     if (used_ == saved_.tensors.size() + saved_.scalars.size()) return;
     std::map<std::string, bool, std::less<>> expected{{"consecutive_skips", true}};
@@ -237,7 +248,8 @@ class StateLoad {
           },
           false);
       for (const std::string& key : keys_[group]) {
-        for (const StateSpec& state : optimizer_.states()) expected[str(key, ".", state.name)] = true;
+        for (const StateSpec& state : optimizer_.states())
+          expected[str(key, ".", state.name)] = true;
         expected[key + ".master"] = expected[key + ".step"] = true;
       }
     }
@@ -252,11 +264,11 @@ class StateLoad {
   }
 
   void report() const {
-    if (missing_.empty() && unexpected_.empty() && unfitting_.empty()) return;
+    if (missing_.empty() && unexpected_.empty() && mismatched_.empty()) return;
     std::string got;
     if (!missing_.empty()) note(got, "missing " + missing_);
     if (!unexpected_.empty()) note(got, "unexpected " + unexpected_);
-    if (!unfitting_.empty()) note(got, "unfitting " + unfitting_);
+    if (!mismatched_.empty()) note(got, "mismatched " + mismatched_);
     fail<ValueError>(str(optimizer_.type_name(), ".load_state_dict"),
                      {.what = "the saved state does not fit this optimizer",
                       .got = got,
@@ -271,13 +283,12 @@ class StateLoad {
   std::int64_t skips_ = 0;
   std::size_t used_ = 0;
   std::unordered_map<const TensorImpl*, Tensor> incoming_;
-  std::vector<std::vector<double>> options_;  // of each group, in the order of its options
-  std::string missing_, unexpected_, unfitting_, overruled_, notice_;
+  std::vector<std::vector<double>> options_;  // per group, in the order of its options
+  std::string missing_, unexpected_, mismatched_, overruled_, notice_;
 };
 
 void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   StateLoad(*this, saved, names).stage();
 }
 
@@ -285,10 +296,10 @@ void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
   stage_state_dict(saved, names)();
 }
 
-std::function<void()> Optimizer::stage_state_dict(const StateDict& saved, const Names& names,
-                                                  std::span<const std::pair<Tensor, Tensor>> incoming) {
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+std::function<void()> Optimizer::stage_state_dict(
+    const StateDict& saved, const Names& names,
+    std::span<const std::pair<Tensor, Tensor>> incoming) {
+  const NoGradNoCasts plain_ops;
   const auto load = std::make_shared<StateLoad>(*this, saved, names, incoming);
   load->stage();
   return [load] { load->apply(); };

@@ -1,6 +1,4 @@
-// The ranges that options of optimizers must keep to, in the words of the error grammar.
-// Sees: tensor; clock.h.
-// Read next: sgd.cpp, adam.cpp (their users).
+// OptionChecks: range checks of optimizer options.
 #pragma once
 
 #include <cmath>
@@ -8,13 +6,14 @@
 #include <string_view>
 #include <utility>
 
-#include "../tensor/error.h"
-#include "../tensor/text.h"
+#include "../tensor/core/error.h"
+#include "../tensor/text/text.h"
 #include "clock.h"
 
 namespace mezzo::optim {
 
-/** Checks the options of one type of optimizer. Errors of all functions: ValueError naming type and option. */
+/** Checks the options of one type of optimizer. All functions throw ValueError naming type and
+ *  option. */
 class OptionChecks {
  public:
   explicit OptionChecks(std::string_view type_name) : type_name_(type_name) {}
@@ -29,7 +28,7 @@ class OptionChecks {
     require(got.first >= 0 && got.first < 1, "betas.first", got.first, "a number in [0, 1)");
     require(got.second >= 0 && got.second < 1, "betas.second", got.second, "a number in [0, 1)");
   }
-  /** lr, betas, eps and weight_decay of an optimizer with two running means. */
+  /** Checks lr, betas, eps and weight_decay of an optimizer with two running means. */
   template <class Options> void adaptive(const Options& o) const {
     not_negative("lr", o.lr);
     betas(o.betas);
@@ -40,7 +39,7 @@ class OptionChecks {
     if (amsgrad)
       fail<ValueError>(
           type_name_,
-          {.what = "amsgrad is not among its variants", .got = "amsgrad true", .expected = "amsgrad false"});
+          {.what = "amsgrad is not supported", .got = "amsgrad true", .expected = "amsgrad false"});
   }
   void require(bool holds, std::string_view option, double got, std::string_view expected) const {
     if (!holds)
@@ -53,7 +52,8 @@ class OptionChecks {
   std::string_view type_name_;
 };
 
-/** 1 / (1 - beta^step), by which a running mean that started at 0 is too small; 1 where that is not to be corrected. */
+/** Returns 1 / (1 - beta^step), which corrects a running mean that started at 0; 1 unless
+ *  `wanted`. */
 inline double bias_correction(double beta, std::int64_t step, bool wanted = true) {
   return wanted ? bias_correction_of(beta, step) : 1;
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "../tensor/error.h"
-#include "../tensor/text.h"
+#include "../tensor/core/error.h"
+#include "../tensor/text/text.h"
 
 namespace mezzo::optim {
 
@@ -24,7 +24,8 @@ double straight_line(double from, double to, std::int64_t step, std::int64_t ste
 
 void StepLR::check() const {
   require(step_size >= 1, "StepLR", "step_size must be positive", str(step_size));
-  require(gamma >= 0 && std::isfinite(gamma), "StepLR", "gamma must be finite and not negative", str(gamma));
+  require(gamma >= 0 && std::isfinite(gamma), "StepLR", "gamma must be finite and not negative",
+          str(gamma));
 }
 
 double StepLR::operator()(std::int64_t step, double base) const {
@@ -43,7 +44,7 @@ double CosineAnnealingLR::operator()(std::int64_t step, double base) const {
 }
 
 void LambdaLR::check() const {
-  require(static_cast<bool>(factor), "LambdaLR", "there is no function", "an empty one");
+  require(static_cast<bool>(factor), "LambdaLR", "factor must not be empty", "an empty function");
 }
 
 double LambdaLR::operator()(std::int64_t step, double base) const { return base * factor(step); }
@@ -51,7 +52,8 @@ double LambdaLR::operator()(std::int64_t step, double base) const { return base 
 void LinearLR::check() const {
   require(start_factor > 0 && start_factor <= 1, "LinearLR", "start_factor must be in (0, 1]",
           str(start_factor));
-  require(end_factor >= 0 && end_factor <= 1, "LinearLR", "end_factor must be in [0, 1]", str(end_factor));
+  require(end_factor >= 0 && end_factor <= 1, "LinearLR", "end_factor must be in [0, 1]",
+          str(end_factor));
   require(total_iters >= 1, "LinearLR", "total_iters must be positive", str(total_iters));
 }
 
@@ -72,12 +74,14 @@ double LinearWarmup::operator()(std::int64_t step, double base) const {
 
 void SequentialLR::check() const {
   require(!schedules.empty() && schedules.size() == milestones.size() + 1, "SequentialLR",
-          "one milestone lies between two schedules",
+          "the number of schedules must be one more than the number of milestones",
           str(schedules.size(), " schedules and ", milestones.size(), " milestones"));
-  require(std::is_sorted(milestones.begin(), milestones.end()) && (milestones.empty() || milestones[0] >= 0),
-          "SequentialLR", "milestones must not be negative and not fall", "other ones");
+  require(std::is_sorted(milestones.begin(), milestones.end()) &&
+              (milestones.empty() || milestones[0] >= 0),
+          "SequentialLR", "milestones must be non-negative and non-decreasing", "other ones");
   for (const LrSchedule& schedule : schedules)
-    require(static_cast<bool>(schedule), "SequentialLR", "a schedule is missing", "an empty function");
+    require(static_cast<bool>(schedule), "SequentialLR", "a schedule must not be empty",
+            "an empty function");
 }
 
 double SequentialLR::operator()(std::int64_t step, double base) const {
@@ -86,38 +90,41 @@ double SequentialLR::operator()(std::int64_t step, double base) const {
   return schedules[index](step - (index > 0 ? milestones[index - 1] : 0), base);
 }
 
-// ---- the scheduler --------------------------------------------------------------------------------------------------------
+// ---- the scheduler ------------------------------------------------------------------------------
 
 Scheduler::Scheduler(Optimizer& optimizer, LrSchedule schedule)
     : optimizer_(optimizer), schedule_(std::move(schedule)) {
-  require(static_cast<bool>(schedule_), "Scheduler", "there is no schedule", "an empty function");
-  Place start;
+  require(static_cast<bool>(schedule_), "Scheduler", "the schedule must not be empty",
+          "an empty function");
+  State start;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     start.base.push_back(optimizer.lr(group));
   go_to(std::move(start));
 }
 
-std::vector<double> Scheduler::rates_at(const Place& place) const {
+std::vector<double> Scheduler::rates_at(const State& state) const {
   std::vector<double> rates;
-  for (const double base : place.base) {
-    rates.push_back(schedule_(place.step, base));
+  for (const double base : state.base) {
+    rates.push_back(schedule_(state.step, base));
     require(std::isfinite(rates.back()) && rates.back() >= 0, "Scheduler",
-            str("the rate of step ", place.step, " must be finite and not negative"), str(rates.back()));
+            str("the rate of step ", state.step, " must be finite and not negative"),
+            str(rates.back()));
   }
   return rates;
 }
 
-void Scheduler::go_to(Place place) { staged(std::move(place))(); }
+void Scheduler::go_to(State state) { staged(std::move(state))(); }
 
-std::function<void()> Scheduler::staged(Place place) {
-  return [this, rates = rates_at(place), place = std::move(place)]() mutable {
-    for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
-    place_ = std::move(place);
+std::function<void()> Scheduler::staged(State state) {
+  return [this, rates = rates_at(state), state = std::move(state)]() mutable {
+    for (std::size_t group = 0; group < rates.size(); ++group)
+      optimizer_.set_lr(rates[group], group);
+    state_ = std::move(state);
   };
 }
 
 void Scheduler::step() {
-  Place next = place_;
+  State next = state_;
   for (std::size_t group = next.base.size(); group < optimizer_.num_groups(); ++group)
     next.base.push_back(optimizer_.lr(group));
   ++next.step;
@@ -126,43 +133,48 @@ void Scheduler::step() {
 
 std::vector<double> Scheduler::last_lr() const {
   std::vector<double> rates;
-  for (std::size_t group = 0; group < place_.base.size(); ++group) rates.push_back(optimizer_.lr(group));
+  for (std::size_t group = 0; group < state_.base.size(); ++group)
+    rates.push_back(optimizer_.lr(group));
   return rates;
 }
 
 StateDict Scheduler::state_dict() const {
   StateDict out;
-  out.scalars["step"] = static_cast<double>(place_.step);
-  for (std::size_t group = 0; group < place_.base.size(); ++group)
-    out.scalars[str("base_lr.", group)] = place_.base[group];
+  out.scalars["step"] = static_cast<double>(state_.step);
+  for (std::size_t group = 0; group < state_.base.size(); ++group)
+    out.scalars[str("base_lr.", group)] = state_.base[group];
   return out;
 }
 
-Scheduler::Place Scheduler::checked(const StateDict& saved) const {
+Scheduler::State Scheduler::checked(const StateDict& saved) const {
   constexpr std::string_view op = "Scheduler.load_state_dict";
   const auto number = [&](const std::string& key) {
     const auto found = saved.scalars.find(key);
-    if (found == saved.scalars.end()) fail<ValueError>(op, {.what = "an entry is missing", .expected = key});
-    require(std::isfinite(found->second) && found->second >= 0, op, key + " must be finite and not negative",
-            str(found->second));
+    if (found == saved.scalars.end())
+      fail<ValueError>(op, {.what = "an entry is missing", .expected = key});
+    require(std::isfinite(found->second) && found->second >= 0, op,
+            key + " must be finite and not negative", str(found->second));
     return found->second;
   };
   const double step = number("step");
   require(step == std::floor(step) && step <= 0x1p53, op, "step must be a whole number", str(step));
-  Place place{.step = static_cast<std::int64_t>(step)};
-  // A group that was added since the last step has no entry yet.
+  State state{.step = static_cast<std::int64_t>(step)};
+  // A group added after the last step has no entry.
   const std::size_t groups =
       std::max<std::size_t>(1, std::min(optimizer_.num_groups(), saved.scalars.size() - 1));
-  for (std::size_t group = 0; group < groups; ++group) place.base.push_back(number(str("base_lr.", group)));
+  for (std::size_t group = 0; group < groups; ++group)
+    state.base.push_back(number(str("base_lr.", group)));
   require(saved.scalars.size() == groups + 1 && saved.tensors.empty(), op,
           "there are entries for more groups than the optimizer has",
           str(saved.scalars.size() + saved.tensors.size(), " entries"));
-  (void)rates_at(place);
-  return place;
+  (void)rates_at(state);
+  return state;
 }
 
 void Scheduler::check_state_dict(const StateDict& saved) const { (void)checked(saved); }
 void Scheduler::load_state_dict(const StateDict& saved) { go_to(checked(saved)); }
-std::function<void()> Scheduler::stage_state_dict(const StateDict& saved) { return staged(checked(saved)); }
+std::function<void()> Scheduler::stage_state_dict(const StateDict& saved) {
+  return staged(checked(saved));
+}
 
 }  // namespace mezzo::optim

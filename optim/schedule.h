@@ -1,6 +1,5 @@
-// Learning-rate schedules: each is a formula from the step number to a learning rate; the Scheduler applies one to an optimizer.
-// Sees: optimizer.h.
-// Read next: schedule.cpp (the formulas).
+// Learning-rate schedules, which are formulas from a step number to a learning rate, and Scheduler,
+// which applies one to an optimizer.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,9 @@
 
 namespace mezzo::optim {
 
-/** Any of the schedules below, or any function of the same signature: the learning rate after `step` calls of Scheduler::step(), given the
- *  rate that the group started with. A schedule's fields are checked when it becomes an LrSchedule. */
+/** Any of the schedules below, or a function with the same signature: returns the learning rate
+ *  after `step` calls of Scheduler::step(), from the initial rate `base` of the group. The
+ *  conversion to LrSchedule checks a schedule's fields. */
 class MZ_API LrSchedule {
  public:
   LrSchedule() = default;
@@ -23,7 +23,9 @@ class MZ_API LrSchedule {
       LrSchedule(F formula)  // NOLINT: conversion is the point
       : formula_((check(formula), std::move(formula))) {}
 
+  /** Returns the learning rate at a step. */
   double operator()(std::int64_t step, double base) const { return formula_(step, base); }
+  /** True if it holds a schedule. */
   explicit operator bool() const { return static_cast<bool>(formula_); }
 
  private:
@@ -34,10 +36,11 @@ class MZ_API LrSchedule {
   std::function<double(std::int64_t, double)> formula_;
 };
 
-/** base * gamma^(step / step_size), the division rounded down. Errors (of this and the others): ValueError. */
+/** base * gamma^(step / step_size), with integer division. Errors of this and the other schedules:
+ *  ValueError. */
 struct MZ_API StepLR {
-  std::int64_t step_size = 1;
-  double gamma = 0.1;
+  std::int64_t step_size = 1;  // steps between two decays
+  double gamma = 0.1;          // factor of one decay
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
@@ -45,82 +48,88 @@ struct MZ_API StepLR {
 /** Half a cosine wave from base at step 0 to eta_min at step t_max, and back up beyond it.
  *  Source: Loshchilov, Hutter, SGDR: stochastic gradient descent with warm restarts, 2017. */
 struct MZ_API CosineAnnealingLR {
-  std::int64_t t_max = 1;
-  double eta_min = 0;
+  std::int64_t t_max = 1;  // steps of half a wave
+  double eta_min = 0;      // lowest rate
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
 
 /** base * factor(step). */
 struct MZ_API LambdaLR {
-  std::function<double(std::int64_t step)> factor;
+  std::function<double(std::int64_t step)> factor;  // factor of the initial rate
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
 
-/** base times a factor that goes in a straight line from start_factor at step 0 to end_factor at step total_iters and stays there. */
+/** base times a factor that changes linearly from start_factor at step 0 to end_factor at step
+ *  total_iters and then stays constant. */
 struct MZ_API LinearLR {
-  double start_factor = 1.0 / 3;
-  double end_factor = 1;
-  std::int64_t total_iters = 5;
+  double start_factor = 1.0 / 3;  // in (0, 1]
+  double end_factor = 1;          // in [0, 1]
+  std::int64_t total_iters = 5;   // steps until end_factor
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
 
-/** Rises in a straight line during the first `steps` steps, from start_factor + (1 - start_factor) / steps at step 0 to the full rate at step
- *  steps - 1; then `then`, counted from 0, or the full rate for good. */
+/** Rises linearly during the first `steps` steps, from start_factor + (1 - start_factor) / steps at
+ *  step 0 to the full rate at step steps - 1. Continues with `then`, counted from 0, or with the
+ *  constant full rate. */
 struct MZ_API LinearWarmup {
-  std::int64_t steps = 0;
-  double start_factor = 0;
-  LrSchedule then = {};
+  std::int64_t steps = 0;   // steps of the warm-up
+  double start_factor = 0;  // in [0, 1]
+  LrSchedule then = {};     // empty: constant
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
 
-/** Schedules one after another: schedule k + 1 takes over, counted from 0, at step milestones[k]. */
+/** Schedules in sequence: schedule k + 1 starts, counted from 0, at step milestones[k]. */
 struct MZ_API SequentialLR {
-  std::vector<LrSchedule> schedules;
-  std::vector<std::int64_t> milestones;
+  std::vector<LrSchedule> schedules;     // one more than milestones
+  std::vector<std::int64_t> milestones;  // non-decreasing
   void check() const;
   double operator()(std::int64_t step, double base) const;
 };
 
-/** Sets the learning rates of an optimizer's groups by a schedule: at once for step 0, then at every step(). Call step() once per optimizer
- *  step or once per epoch, whichever the schedule counts. The optimizer must outlive it; groups added later keep their rate until then. */
+/** Sets the learning rates of an optimizer's groups from a schedule: in the constructor for step
+ *  0, then at every step(). Call step() once per optimizer step or once per epoch, depending on
+ *  what the schedule counts. The optimizer must outlive it. Groups added later keep their rate
+ *  until the next step(). */
 class MZ_API Scheduler {
  public:
-  /** Errors: ValueError where the schedule is empty or yields no rate. */
+  /** Errors: ValueError if the schedule is empty or returns an invalid rate. */
   Scheduler(Optimizer& optimizer, LrSchedule schedule);
 
+  /** Advances by one step and sets the learning rates. Errors: ValueError for an invalid rate. */
   void step();
-  std::int64_t steps() const { return place_.step; }
-  /** The rates it has set, one per group. */
+  /** Returns the number of calls of step(). */
+  std::int64_t steps() const { return state_.step; }
+  /** Returns the current rates, one per group. */
   std::vector<double> last_lr() const;
 
-  /** Step number and base rates; schedules themselves are code and not saved. */
+  /** Returns step number and initial rates. Schedules are code and are not saved. */
   StateDict state_dict() const;
-  /** Errors: ValueError where an entry is missing, unexpected or no rate; nothing has changed then. */
+  /** Restores a saved state. Errors: ValueError if an entry is missing, unexpected or an invalid
+   *  rate; nothing has changed then. */
   void load_state_dict(const StateDict& saved);
-  /** The load, checked and prepared: the function that it returns makes it and needs no memory. */
+  /** Checks and prepares a load. The returned function performs it and does not allocate. */
   std::function<void()> stage_state_dict(const StateDict& saved);
-  /** Throws what load_state_dict would, and changes nothing. */
+  /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved) const;
 
  private:
-  /** Where it stands. */
-  struct Place {
+  /** Step number and initial rates. */
+  struct State {
     std::int64_t step = 0;
-    std::vector<double> base =
-        {};  // rate that each group started with; one added later joins at the next step
+    std::vector<double> base = {};  // initial rate of each group; step() adds new groups
   };
-  Place checked(const StateDict& saved) const;
-  std::vector<double> rates_at(const Place& place) const;
-  void go_to(Place place);
-  std::function<void()> staged(Place place);
+  State checked(const StateDict& saved) const;
+  std::vector<double> rates_at(const State& state) const;
+  void go_to(State state);
+  std::function<void()> staged(State state);
 
   Optimizer& optimizer_;
   LrSchedule schedule_;
-  Place place_;
+  State state_;
 };
 
 }  // namespace mezzo::optim

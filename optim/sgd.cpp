@@ -15,9 +15,10 @@ template <class Options> void check_sgd(std::string_view type_name, const Option
   check.finite("dampening", o.dampening);
   check.not_negative("weight_decay", o.weight_decay);
   if (o.nesterov && (o.momentum <= 0 || o.dampening != 0))
-    fail<ValueError>(type_name, {.what = "nesterov needs momentum and no dampening",
-                                 .got = str("momentum ", o.momentum, " and dampening ", o.dampening),
-                                 .expected = "momentum > 0 and dampening 0"});
+    fail<ValueError>(type_name,
+                     {.what = "nesterov needs momentum and no dampening",
+                      .got = str("momentum ", o.momentum, " and dampening ", o.dampening),
+                      .expected = "momentum > 0 and dampening 0"});
 }
 
 template <class Options> SgdSettings sgd_settings(const Options& o, bool fresh, bool decay_last) {

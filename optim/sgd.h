@@ -1,6 +1,5 @@
-// SGD and FusedSGD: stochastic gradient descent with momentum, dampening, Nesterov's variant and weight decay.
-// Sees: optimizer_of.h.
-// Read next: updates/sgd.h (the formula).
+// SGD and FusedSGD: stochastic gradient descent with momentum, dampening, Nesterov momentum and
+// weight decay.
 #pragma once
 
 #include <array>
@@ -9,26 +8,28 @@
 
 namespace mezzo::optim {
 
+/** Options of SGD. */
 struct SgdOptions {
-  double lr = 1e-3;
-  double momentum = 0;      // factor of the running direction
-  double dampening = 0;     // share of the gradient that does not enter it
-  double weight_decay = 0;  // L2: this times the weight joins the gradient
-  bool nesterov = false;    // looks one step ahead along the running direction
+  double lr = 1e-3;         // learning rate
+  double momentum = 0;      // factor of the momentum buffer
+  double dampening = 0;     // a new gradient enters the buffer with factor 1 - dampening
+  double weight_decay = 0;  // L2: weight_decay * p is added to the gradient
+  bool nesterov = false;    // Nesterov momentum
 };
 
+/** Options of FusedSGD. */
 struct FusedSgdOptions {
-  double lr = -1;  // required
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  bool wd_after_momentum = false;  // the decay joins after momentum, so that the buffer never sees it
-  bool materialize_master_grads =
-      true;  // false: scaled 16-bit gradients are read as they are, masters never get gradients
+  double lr = -1;                  // learning rate; required
+  double momentum = 0;             // factor of the momentum buffer
+  double dampening = 0;            // a new gradient enters the buffer with factor 1 - dampening
+  double weight_decay = 0;         // factor of the parameter, see wd_after_momentum
+  bool nesterov = false;           // Nesterov momentum
+  bool wd_after_momentum = false;  // add the decay after momentum, outside of the buffer
+  bool materialize_master_grads = true;  // false: the update reads scaled 16-bit gradients, and
+                                         // masters have no gradients
 };
 
-/** What SGD and FusedSGD share; they differ in options. */
+/** Common part of the rules of SGD and FusedSGD. */
 template <class AnyOptions> struct SgdRuleBase {
   using Options = AnyOptions;
   using Update = SgdUpdate;
@@ -44,12 +45,14 @@ template <class AnyOptions> struct SgdRuleBase {
   }
 };
 
+/** The formula and the options of SGD, for OptimizerOf. */
 struct MZ_API SgdRule : SgdRuleBase<SgdOptions> {
   static constexpr std::string_view type_name = "SGD";
   static void check(const Options& options);
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
+/** The formula and the options of FusedSGD, for OptimizerOf. */
 struct MZ_API FusedSgdRule : SgdRuleBase<FusedSgdOptions> {
   static constexpr std::string_view type_name = "FusedSGD";
   static constexpr bool kUnscalesItself = true;
@@ -64,23 +67,26 @@ struct MZ_API FusedSgdRule : SgdRuleBase<FusedSgdOptions> {
 extern template class MZ_API OptimizerOf<SgdRule>;
 extern template class MZ_API OptimizerOf<FusedSgdRule>;
 
-/** Per step, with g the gradient plus weight_decay * p: the buffer becomes g at a parameter's first update, then
- *  momentum * buffer + (1 - dampening) * g; p -= lr * buffer, under Nesterov lr * (g + momentum * buffer), without momentum lr * g.
- *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; one rounding per step.
- *  Errors: ValueError for a negative option, for Nesterov without momentum or with dampening.
- *  Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013. */
+/** Stochastic gradient descent. With g the gradient plus weight_decay * p: the buffer becomes g at
+ *  a parameter's first update, then momentum * buffer + (1 - dampening) * g; p -= lr * buffer, with
+ *  Nesterov lr * (g + momentum * buffer), without momentum lr * g. Precision: f32 arithmetic and
+ *  state for f16, bf16, f32; f64 for f64; one rounding per step. Errors: ValueError for a negative
+ *  option, for Nesterov without momentum or with dampening. Source: Sutskever et al., On the
+ *  importance of initialization and momentum in deep learning, 2013. */
 class MZ_API SGD final : public OptimizerOf<SgdRule> {
  public:
   using OptimizerOf::OptimizerOf;
 };
 
-/** SGD with apex's options; under a GradScaler it unscales in the pass that updates, 16-bit gradients too.
- *  Under a session with masters, materialize_master_grads = false saves the masters' gradients: those of the parameters stay scaled, and the
- *  update divides them. Decided by the first group.
- *  Precision: as SGD. Errors: as SGD; ValueError where no learning rate is given. Source: apex.optimizers.FusedSGD (options and defaults). */
+/** SGD with apex's options. Under a GradScaler it unscales gradients, 16-bit ones included, in the
+ *  same pass as the update. Under a session with masters, materialize_master_grads = false saves
+ *  the memory of the masters' gradients: the parameters' gradients stay scaled, and the update
+ *  unscales them. The first group's option holds. Precision: as SGD. Errors: as SGD; ValueError if
+ *  no learning rate is given. Source: apex.optimizers.FusedSGD (options and defaults). */
 class MZ_API FusedSGD final : public OptimizerOf<FusedSgdRule> {
  public:
   using OptimizerOf::OptimizerOf;
+  /** Returns materialize_master_grads of the first group. */
   bool materializes_master_grads() const override;
 };
 

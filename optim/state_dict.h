@@ -1,23 +1,22 @@
-// StateDict: what an optimizer or a schedule writes into a checkpoint, as named tensors and named numbers.
-// Sees: tensor.
-// Read next: optimizer.h.
+// StateDict: the named tensors and numbers that an optimizer or a schedule saves in a checkpoint.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "../tensor/tensor.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo::optim {
 
-/** A parameter and the name it goes by. */
+/** A parameter and its name. */
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
-/** Names of parameters, from any list of things with a name and a tensor, such as model.named_parameters(). */
+/** Names of parameters. Converts from any range of elements with a name and a tensor, such as
+ *  model.named_parameters(). */
 class Names : public std::vector<NamedTensor> {
  public:
   Names() = default;
@@ -29,9 +28,10 @@ class Names : public std::vector<NamedTensor> {
   }
 };
 
-/** Tensors fit a safetensors file, numbers a JSON object. Keys of an optimizer:
- *  "<param>.exp_avg", "<param>.exp_avg_sq", "<param>.momentum_buffer", "<param>.master" among the tensors;
- *  "<param>.step", "param_groups.<k>.<option>", "param_groups.<k>.size" and "consecutive_skips" among the numbers. */
+/** Saved state: the tensors can go into a safetensors file, the numbers into a JSON object. Keys
+ *  of an optimizer: "<param>.exp_avg", "<param>.exp_avg_sq", "<param>.momentum_buffer",
+ *  "<param>.master" among the tensors; "<param>.step", "param_groups.<k>.<option>",
+ *  "param_groups.<k>.size" and "consecutive_skips" among the numbers. */
 struct StateDict {
   std::map<std::string, Tensor, std::less<>> tensors;
   std::map<std::string, double, std::less<>> scalars;

@@ -1,6 +1,4 @@
-// The update formulas of all optimizers.
-// Sees: updates/. Parsed by g++ and by nvcc.
-// Read next: updates/update.h (what a formula is), updates/sgd.h (the simplest one).
+// Includes the update formulas of all optimizers. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "updates/adagrad.h"   // IWYU pragma: export

@@ -1,4 +1,4 @@
-// The loop around the update formulas on the CPU.
+// The CPU kernels of the optimizer updates: the loop around the formulas.
 #include <array>
 
 #include "../tensor/cpu/elementwise_kernel.h"
@@ -12,31 +12,36 @@ using namespace blocks;
 namespace {
 
 template <class V, class Formula, class... States>
-void update_block(const Formula& formula, V inv_scale, V* p, const V* g, std::int64_t n, States*... states) {
+void update_block(const Formula& formula, V inv_scale, V* p, const V* g, std::int64_t n,
+                  States*... states) {
   MZ_INDEPENDENT_LOOP
   for (std::int64_t k = 0; k < n; ++k) formula(p[k], g[k] * inv_scale, states[k]...);
 }
 
-/** Multiplies the gradient in its place; what is rounded into memory stays unrounded in the block. */
+/** Multiplies the gradient in place. Rounds it into memory, but keeps the unrounded values in the
+ *  block. */
 template <class V> void write_back(const Block<V>& grad, V* g, V inv_scale, std::int64_t n) {
   for (std::int64_t k = 0; k < n; ++k) g[k] = g[k] * inv_scale;
   grad.store(n);
 }
 
-void copy_low(const MultiItem& item, DType from, const void* p, std::int64_t begin, std::int64_t n) {
+void copy_low(const TensorListEntry& item, DType from, const void* p, std::int64_t begin,
+              std::int64_t n) {
   const DType low = item.dtype[kLowCopy];
-  char* at = static_cast<char*>(item.data[kLowCopy]) + begin * static_cast<std::int64_t>(item_size(low));
+  char* at =
+      static_cast<char*>(item.data[kLowCopy]) + begin * static_cast<std::int64_t>(item_size(low));
   cpu_kernels::convert(from, p, low, at, n);
 }
 
 template <class Update, class V, class Formula>
-void update_piece(const MultiItem& item, const Piece& piece, const Formula& formula, const UpdateCall& call) {
+void update_chunk(const TensorListEntry& item, const Chunk& chunk, const Formula& formula,
+                  const UpdateCall& call) {
   constexpr bool kStoresParam = (Update::kWrites & kWritesParam) != 0;
   const V inv_scale = static_cast<V>(call.inv_scale.value());
   Block<V> param, grad;
   std::array<Block<V>, Update::kStates> states;
-  for (std::int64_t begin = piece.begin; begin < piece.end; begin += kBlock) {
-    const std::int64_t n = std::min(kBlock, piece.end - begin);
+  for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, chunk.end - begin);
     V* p = param.open(item, kParam, begin, n, true);
     V* g = grad.open(item, kGrad, begin, n, true);
     if (call.write_back) write_back(grad, g, inv_scale, n);
@@ -53,59 +58,67 @@ void update_piece(const MultiItem& item, const Piece& piece, const Formula& form
 }
 
 template <class Update, class V>
-void update_in(const MultiItem& item, const Piece& piece, const typename Update::Settings& settings,
-               const UpdateCall& call) {
+void update_in(const TensorListEntry& item, const Chunk& chunk,
+               const typename Update::Settings& settings, const UpdateCall& call) {
   with_mode<Update>(Update::mode(settings), [&]<unsigned kMode>() {
     const typename Update::template Formula<V, kMode> formula(settings);
-    update_piece<Update, V>(item, piece, formula, call);
+    update_chunk<Update, V>(item, chunk, formula, call);
   });
 }
 
 template <class Update>
-void update_all(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void update_all(std::span<const TensorListEntry> items, const void* settings,
+                const UpdateCall& call) {
   if (call.found_inf && *call.found_inf != 0) return;
   const auto* each = static_cast<const typename Update::Settings*>(settings);
-  for_each_piece(items, 1.0, [&](const Piece& piece, std::size_t) {
-    const MultiItem& item = items[piece.item];
+  for_each_chunk(items, 1.0, [&](const Chunk& chunk, std::size_t) {
+    const TensorListEntry& item = items[chunk.item];
     if (item.dtype[kParam] == DType::f64)
-      update_in<Update, double>(item, piece, each[piece.item], call);
+      update_in<Update, double>(item, chunk, each[chunk.item], call);
     else
-      update_in<Update, float>(item, piece, each[piece.item], call);
+      update_in<Update, float>(item, chunk, each[chunk.item], call);
   });
 }
 
 }  // namespace
 
-void AdagradUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void AdagradUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                        const UpdateCall& call) {
   update_all<AdagradUpdate>(items, settings, call);
 }
 
-void AdamUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void AdamUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                     const UpdateCall& call) {
   update_all<AdamUpdate>(items, settings, call);
 }
 
-void LambDirectionUpdate::cpu(std::span<const MultiItem> items, const void* settings,
+void LambDirectionUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
                               const UpdateCall& call) {
   update_all<LambDirectionUpdate>(items, settings, call);
 }
 
-void LambStepUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void LambStepUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                         const UpdateCall& call) {
   update_all<LambStepUpdate>(items, settings, call);
 }
 
-void LarcUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void LarcUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                     const UpdateCall& call) {
   update_all<LarcUpdate>(items, settings, call);
 }
 
-void NovoGradNormUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void NovoGradNormUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                             const UpdateCall& call) {
   update_all<NovoGradNormUpdate>(items, settings, call);
 }
 
-void NovoGradUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void NovoGradUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                         const UpdateCall& call) {
   update_all<NovoGradUpdate>(items, settings, call);
 }
 
-void SgdUpdate::cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call) {
+void SgdUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
+                    const UpdateCall& call) {
   update_all<SgdUpdate>(items, settings, call);
 }
 

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Trains the nets of Mezzo's bench in PyTorch: same initial weights, same data, same optimizer and level; both sides in turns.
+"""Trains the nets of Mezzo's bench in PyTorch and compares the times of both sides.
 
-    samples/bench_torch.py --out peer.json [--nets mlp,char_gpt] [--levels O0] [--size small] [--batch 0] [--threads 1,2] [--blocks 5] [--steps 12]
+    samples/bench_torch.py --out peer.json [--nets mlp,char_gpt] [--levels O0] [--size small]
+                           [--batch 0] [--threads 1,2] [--blocks 5] [--steps 12]
     build/samples/bench --peer peer.json
 
-    samples/bench_torch.py --losses FILE [--nets ...] [--levels ...] [--size tiny] [--steps 20]     PyTorch's losses alone, for the golden curves
+To write PyTorch's losses only, for the loss curves in tests/samples:
 
-Weights and data come from `bench --export` as safetensors files. Levels are autocast with a GradScaler (O1, O4), a 16-bit model whose batch norms and
-masters are f32 (O2, O5), a 16-bit model (O3), each where this PyTorch can do it on this device. --compile runs the net through torch.compile, where
-there is one. Needs a python3 with torch (Debian: apt-get install python3-torch).
+    samples/bench_torch.py --losses FILE [--nets ...] [--levels ...] [--size tiny] [--steps 20]
+
+Both sides use the same initial weights, data, optimizer and level. Weights and data come from
+`bench --export` as safetensors files. Levels are: autocast with a GradScaler (O1, O4), a 16-bit
+model whose batch norms and masters are f32 (O2, O5), and a 16-bit model (O3), if PyTorch supports
+them on the device. --compile uses torch.compile, if PyTorch has it.
+Needs a python3 with torch (Debian: apt-get install python3-torch).
 """
 import contextlib
 import json
@@ -20,31 +25,34 @@ import tempfile
 
 import torch_peer
 
-# (net, size, batch) -> torch's time over Mezzo's that is wanted in f32 on the CPU.
+# (net, size, batch) -> target ratio of torch's time to Mezzo's in f32 on the CPU.
 WANTED = {("mlp", "small", 128): 1.2, ("lenet", "small", 128): 1.0, ("resnet18", "full", 32): 0.8, ("char_lstm", "small", 16): 1.5,
           ("char_gpt", "full", 4): 1.0, ("char_gpt", "small", 12): 1.5}
 
 parser = torch_peer.parser(__doc__, threads=None)
 parser.add_argument("--nets", default="mlp,lenet,resnet18,char_lstm,char_gpt,dcgan,wgan_gp")
 parser.add_argument("--levels", default="O0")
-parser.add_argument("--size", default=None, help="tiny, small or full; without it the sizes that something is wanted of")
+parser.add_argument("--size", default=None, help="tiny, small or full; default: the sizes that have targets")
 parser.add_argument("--batch", type=int, default=0)
-parser.add_argument("--steps", type=int, default=12, help="in a block")
+parser.add_argument("--steps", type=int, default=12, help="steps in a block")
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--compile", action="store_true")
 parser.add_argument("--out", help="file for both sides' times, for bench --peer")
-parser.add_argument("--losses", help="file for PyTorch's losses alone")
+parser.add_argument("--losses", help="file for PyTorch's losses; measures no times")
 args = parser.parse_args()
 thread_counts = [int(n) for n in str(args.threads or len(os.sched_getaffinity(0))).split(",")]
 
 
 def compare_in_turns():
-    """A process for each number of threads: set_num_threads() does not reach a matrix library that has started its own."""
+    """Runs a process for each number of threads.
+
+    set_num_threads() has no effect on a matrix library that has started its threads.
+    """
     reports = []
     for threads in thread_counts:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "peer.json")
-            # The last of an option's values counts.
+            # The last value of an option is used.
             subprocess.run([sys.executable, *sys.argv, "--threads", str(threads), "--out", path], check=True)
             with open(path, encoding="utf-8") as file:
                 reports.append(json.load(file))
@@ -57,7 +65,7 @@ if args.out and len(thread_counts) > 1:
     compare_in_turns()
     sys.exit()
 torch = torch_peer.load_torch(max(thread_counts))
-import torch_nets  # after torch has its threads
+import torch_nets  # after the threads of torch are set
 
 functional = torch.nn.functional
 
@@ -66,7 +74,10 @@ CODES = {"F32": torch.float32, "I64": torch.int64}
 
 
 def read_safetensors(path):
-    """({name: tensor}, metadata) of a file: eight bytes of length, a header in JSON, the tensors' bytes."""
+    """Returns ({name: tensor}, metadata) of a file.
+
+    The file consists of eight bytes of length, a JSON header, and the tensors' bytes.
+    """
     with open(path, "rb") as file:
         content = file.read()
     length = struct.unpack("<Q", content[:8])[0]
@@ -80,18 +91,18 @@ def read_safetensors(path):
     return tensors, metadata
 
 
-# ---- levels ---------------------------------------------------------------------------------------------------------------
+# ---- levels --------------------------------------------------------------------------------------
 
 
 def can_run(level):
-    """Why this PyTorch cannot train at the level on this device, or nothing."""
+    """Returns why PyTorch cannot train at the level on the device, or None if it can."""
     if level == "O0" or args.device != "cpu":
         return None
-    return None if LOW[level] == torch.bfloat16 else f"{level}: PyTorch trains in float16 on GPUs alone"
+    return None if LOW[level] == torch.bfloat16 else f"{level}: PyTorch trains in float16 on GPUs only"
 
 
 class Levelled:
-    """A net and its optimizer at a level: casts, masters and loss scale as Mezzo's levels have them."""
+    """A net and its optimizer at a level, with casts, masters and loss scale as in Mezzo."""
 
     def __init__(self, net, make_optimizer, level):
         self.net, self.level = net.to(args.device), level
@@ -219,7 +230,7 @@ def make_peer(folder, net, level):
     return (Gan if net in ("dcgan", "wgan_gp") else Supervised)(tensors, facts, level)
 
 
-# ---- what is asked for ----------------------------------------------------------------------------------------------------
+# ---- reports -------------------------------------------------------------------------------------
 
 
 def export(folder, nets, size, batch):
@@ -227,7 +238,7 @@ def export(folder, nets, size, batch):
 
 
 def write_losses():
-    """NET LEVEL LOSS... on a line each."""
+    """Writes lines of NET LEVEL LOSS..."""
     size = args.size or "tiny"
     nets = args.nets.split(",")
     with tempfile.TemporaryDirectory() as folder, open(args.losses, "w", encoding="utf-8") as out:
@@ -239,7 +250,7 @@ def write_losses():
 
 
 def cases():
-    """(net, size, batch) of every comparison."""
+    """Returns (net, size, batch) of every comparison."""
     nets = args.nets.split(",")
     if args.size:
         return [(net, args.size, args.batch) for net in nets]
@@ -247,7 +258,7 @@ def cases():
 
 
 def compare(net, size, batch, level):
-    """One line of the table: both sides' median step over all blocks, which take turns."""
+    """Returns one row of the table: the median step time of both sides over alternating blocks."""
     threads, = thread_counts
     with tempfile.TemporaryDirectory() as folder:
         export(folder, [net], size, batch)
@@ -279,14 +290,14 @@ def write_comparison():
                 continue
             try:
                 runs.append(compare(net, size, batch, level))
-            except RuntimeError as e:  # an op that this PyTorch does not have in 16 bits on this device
+            except RuntimeError as e:  # PyTorch lacks a 16-bit op on the device
                 print(f"{net} {level}: PyTorch cannot: {str(e).splitlines()[0]}", file=sys.stderr)
     with open(args.out, "w", encoding="utf-8") as file:
         json.dump({"torch": torch.__version__, "device": args.device, "blocks": args.blocks, "steps": args.steps, "runs": runs}, file, indent=1)
 
 
 if not args.out and not args.losses:
-    sys.exit("bench_torch: --out FILE or --losses FILE is needed; try --help")
+    sys.exit("bench_torch: --out FILE or --losses FILE is required; try --help")
 if args.losses:
     write_losses()
 if args.out:

@@ -1,4 +1,4 @@
-// char_gpt: a transformer learns a text character by character, then writes some of its own.
+// char_gpt: trains a transformer to predict the next character of a text, then generates text.
 //   char_gpt --config small --data FILE --opt-level O2
 #include <mezzo.h>
 
@@ -19,7 +19,7 @@ namespace {
 using namespace mezzo;
 using namespace samples;
 
-/** A size of net, and the batch that goes with it. */
+/** A size of net, with its batch size and learning rate. */
 struct Config {
   CharGptOptions net;
   std::int64_t batch;
@@ -45,21 +45,22 @@ void declare(Arguments& arguments, Options& o) {
   for (const auto& [name, config] : kConfigs) names.push_back(name);
   arguments.choice("config", o.config, names,
                    "size of the net; gpt2 has 124 million weights with a large vocabulary");
-  arguments.option("data", o.data, "text file; without it the program makes a text up");
+  arguments.option("data", o.data, "text file; without it a text is generated");
   arguments.option("batch", o.batch, 0, 100000,
-                   "stretches of text in a batch; 0 means what goes with the size");
-  arguments.option("accumulate", o.accumulate, 1, 10000, "batches whose gradients are added up for a step");
-  arguments.option("lr", o.lr, "highest learning rate of AdamW; without it what goes with the size");
-  arguments.option("dropout", o.dropout, 0, 0.99, "share of what is forgotten while training");
-  arguments.option("clip", o.clip, "largest norm of a step's gradients");
-  arguments.option("prompt", o.prompt, "what the written text begins with");
-  arguments.option("length", o.length, 0, 1000000, "characters to write at the end");
+                   "stretches of text in a batch; 0 means the default of the size");
+  arguments.option("accumulate", o.accumulate, 1, 10000,
+                   "batches whose gradients are accumulated for a step");
+  arguments.option("lr", o.lr, "maximum learning rate of AdamW; default depends on the size");
+  arguments.option("dropout", o.dropout, 0, 0.99, "dropout probability");
+  arguments.option("clip", o.clip, "maximum norm of a step's gradients");
+  arguments.option("prompt", o.prompt, "start of the generated text");
+  arguments.option("length", o.length, 0, 1000000, "characters to generate after training");
   arguments.option("temperature", o.temperature, 0, 100,
-                   "of the writing: below 1 is more careful, 0 takes the likeliest");
+                   "sampling temperature; 0 selects the most likely character");
   declare(arguments, o.run);
 }
 
-/** Matrices shrink a little with every step; biases and what scales a norm do not. */
+/** Returns the parameter groups: weight decay applies to matrices only, not to biases and norms. */
 std::vector<optim::ParamGroup<optim::AdamWOptions>> groups(const CharGpt& net, double lr) {
   std::vector<optim::ParamGroup<optim::AdamWOptions>> both{
       {{}, {.lr = lr, .betas = {0.9, 0.99}, .weight_decay = 0.1}},
@@ -68,13 +69,13 @@ std::vector<optim::ParamGroup<optim::AdamWOptions>> groups(const CharGpt& net, d
   return both;
 }
 
-/** Cross entropy of the next character, in nats: mean over all places of the batch. */
+/** Returns the cross entropy of the next character in nats, averaged over the batch. */
 Tensor loss_of(const CharGpt& net, const Batch& batch) {
   return cross_entropy(net(batch.x).flatten(0, 1), batch.y.flatten());
 }
 
-/** Mean loss over a text, cut into stretches of a block. */
-double judge(const CharGpt& net, const Tensor& text) {
+/** Returns the mean loss over a text in evaluation mode, in stretches of one block. */
+double validation_loss(const CharGpt& net, const Tensor& text) {
   const NoGrad no_grad;
   net.eval();
   const std::int64_t block = net.options.block, stretches = (text.numel() - 1) / block;
@@ -91,7 +92,7 @@ double judge(const CharGpt& net, const Tensor& text) {
 }
 
 int train(const Options& o) {
-  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected a character to go on from");
+  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected at least one character");
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   Config config = kConfigs.at(o.config);
@@ -107,14 +108,16 @@ int train(const Options& o) {
   net.to(device);
   optim::AdamW optimizer(groups(net, config.lr));
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
-  // The rate rises over a tenth of the steps, at most 100, then falls along half a cosine to a tenth of its height.
+  // The learning rate rises linearly over a tenth of the steps, at most 100, then decays along half
+  // a cosine to a tenth of its maximum.
   const std::int64_t warm_up = std::min<std::int64_t>(100, o.run.steps / 10 + 1);
-  optim::Scheduler schedule(optimizer,
-                            optim::LinearWarmup{.steps = warm_up,
-                                                .then = optim::CosineAnnealingLR{
-                                                    .t_max = std::max<std::int64_t>(1, o.run.steps - warm_up),
-                                                    .eta_min = config.lr / 10}});
-  Run run("char_gpt", o.run, {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule},
+  optim::Scheduler schedule(
+      optimizer, optim::LinearWarmup{.steps = warm_up,
+                                     .then = optim::CosineAnnealingLR{
+                                         .t_max = std::max<std::int64_t>(1, o.run.steps - warm_up),
+                                         .eta_min = config.lr / 10}});
+  Run run("char_gpt", o.run,
+          {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule},
           {.total_steps = o.run.steps, .samples = config.batch * o.accumulate});
   if (!o.run.quiet)
     std::cerr << text.notice() << "; " << net.num_parameters() << " weights, " << text.vocabulary()
@@ -124,23 +127,23 @@ int train(const Options& o) {
     optimizer.zero_grad();
     double mean_loss = 0;
     for (std::int64_t i = 0; i < o.accumulate; ++i) {
-      const Tensor loss = loss_of(net, random_stretches(train_text, config.batch, config.net.block)) /
-                          static_cast<double>(o.accumulate);
+      const Tensor loss =
+          loss_of(net, random_stretches(train_text, config.batch, config.net.block)) /
+          static_cast<double>(o.accumulate);
       mean_loss += loss.item<double>();
-      // Gradients add up while they are still scaled; the last batch's scope unscales and checks them, once for all.
+      // Scaled gradients accumulate. The scope of the last batch unscales and checks them once.
       amp::scale_loss(loss, optimizer, {.delay_unscale = i + 1 < o.accumulate},
                       [](const Tensor& scaled) { scaled.backward(); });
     }
-    const optim::StepResult result =
-        optimizer.step({.max_norm = o.clip});  // clips on the way into the update
+    const optim::StepResult result = optimizer.step({.max_norm = o.clip});
     schedule.step();
     run.step_done(mean_loss, result);
     if (run.step() % 500 == 0)
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
-               fixed(judge(net, test_text), 4));
+               fixed(validation_loss(net, test_text), 4));
   }
 
-  const double nats = judge(net, test_text);
+  const double nats = validation_loss(net, test_text);
   note_nats(run, nats);
   const RunFigures figures = run.finish();
   std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
@@ -153,7 +156,7 @@ int train(const Options& o) {
 int main(int argc, char** argv) {
   Options options;
   Arguments arguments("char_gpt",
-                      "A transformer learns a text character by character, then writes some of its own.");
+                      "Trains a transformer to predict the next character, then generates text.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("char_gpt", [&] { return train(options); });

@@ -1,4 +1,4 @@
-// char_lstm: an LSTM reads a text character by character and learns to guess the next one, then writes some text of its own.
+// char_lstm: trains an LSTM to predict the next character of a text, then generates text.
 //   char_lstm --data FILE --opt-level O1
 #include <mezzo.h>
 
@@ -25,34 +25,37 @@ struct Options {
 };
 
 void declare(Arguments& arguments, Options& o) {
-  arguments.option("data", o.data, "text file; without it the program makes a text up");
-  arguments.option("width", o.width, 1, 100000, "elements of each layer's memory");
+  arguments.option("data", o.data, "text file; without it a text is generated");
+  arguments.option("width", o.width, 1, 100000, "hidden size of each layer");
   arguments.option("layers", o.layers, 1, 100, "LSTM layers");
-  arguments.option("batch", o.batch, 1, 100000, "places of the text that are read at the same time");
-  arguments.option("stretch", o.stretch, 1, 100000, "characters through which gradients go back");
-  arguments.option("lr", o.lr, "learning rate of Adam at the start; falls along half a cosine");
-  arguments.option("dropout", o.dropout, 0, 0.99, "share of what is forgotten between layers while training");
-  arguments.option("clip", o.clip, "largest norm of a step's gradients");
-  arguments.option("prompt", o.prompt, "what the written text begins with");
-  arguments.option("length", o.length, 0, 1000000, "characters to write at the end");
+  arguments.option("batch", o.batch, 1, 100000, "parts of the text that are read in parallel");
+  arguments.option("stretch", o.stretch, 1, 100000,
+                   "characters in a step; gradients do not go back further");
+  arguments.option("lr", o.lr, "initial learning rate of Adam, with cosine decay");
+  arguments.option("dropout", o.dropout, 0, 0.99, "dropout probability between layers");
+  arguments.option("clip", o.clip, "maximum norm of a step's gradients");
+  arguments.option("prompt", o.prompt, "start of the generated text");
+  arguments.option("length", o.length, 0, 1000000, "characters to generate after training");
   arguments.option("temperature", o.temperature, 0, 100,
-                   "of the writing: below 1 is more careful, 0 takes the likeliest");
+                   "sampling temperature; 0 selects the most likely character");
   declare(arguments, o.run);
 }
 
-/** The state between two stretches. It is a module so that a checkpoint holds it: the next step depends on it. */
+/** The LSTM state between two steps. It is a module so that checkpoints contain it, because the
+ *  next step depends on it. */
 struct Memory : nn::Model<Memory> {
-  explicit Memory(const Shape& shape) : h(add_buffer("h", zeros(shape))), c(add_buffer("c", zeros(shape))) {}
+  explicit Memory(const Shape& shape)
+      : h(add_buffer("h", zeros(shape))), c(add_buffer("c", zeros(shape))) {}
   Tensor h, c;
 
-  /** Keeps the values alone: gradients do not go back beyond the stretch that they came from. This is what "truncated" means. */
+  /** Stores the values of the state without the graph (truncated backpropagation through time). */
   void keep(const LstmState& state) const {
     h.copy_(state.h.detach());
     c.copy_(state.c.detach());
   }
 };
 
-/** A text as `count` columns that are read side by side: [n / count, count]. */
+/** Returns the text split into `count` columns that are read in parallel: [n / count, count]. */
 Tensor columns(const Tensor& text, std::int64_t count) {
   const std::int64_t rows = text.numel() / count;
   return text.narrow(0, 0, rows * count).view({count, rows}).t().contiguous();
@@ -62,8 +65,8 @@ Tensor loss_of(const Tensor& logits, const Tensor& next) {
   return cross_entropy(logits.flatten(0, 1), next.flatten());
 }
 
-/** Mean loss over a text, read from its start with the memory kept all along. */
-double judge(const CharLstm& net, const Tensor& text, std::int64_t stretch) {
+/** Returns the mean loss over a text in evaluation mode, with the state carried along. */
+double validation_loss(const CharLstm& net, const Tensor& text, std::int64_t stretch) {
   const NoGrad no_grad;
   net.eval();
   const Tensor read = columns(text, std::min<std::int64_t>(16, text.numel() / (2 * stretch) + 1));
@@ -79,7 +82,7 @@ double judge(const CharLstm& net, const Tensor& text, std::int64_t stretch) {
   return total / static_cast<double>(count);
 }
 
-/** `prompt` and `count` characters behind it: the state is all that has to be kept of what was read. */
+/** Returns `prompt` followed by `count` generated characters. */
 std::vector<std::int64_t> write(const CharLstm& net, const Tensor& prompt, std::int64_t count,
                                 double temperature) {
   const NoGrad no_grad;
@@ -89,33 +92,38 @@ std::vector<std::int64_t> write(const CharLstm& net, const Tensor& prompt, std::
   CharLstmResult result = net(prompt.unsqueeze(1).to(device));
   for (std::int64_t i = 0; i < count; ++i) {
     written.push_back(draw_character(result.logits[-1][0].to(cpu), temperature));
-    result = net(full({1, 1}, static_cast<double>(written.back()), {.dtype = i64, .device = device}),
-                 result.state);
+    result =
+        net(full({1, 1}, static_cast<double>(written.back()), {.dtype = i64, .device = device}),
+            result.state);
   }
   return written;
 }
 
 int train(const Options& o) {
-  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected a character to go on from");
+  if (o.prompt.empty()) throw UsageError("--prompt is empty; expected at least one character");
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   text.require(o.stretch + 2);
   const Tensor read = columns(text.train(), o.batch).to(device);
-  const std::int64_t stretches = (read.size(0) - 1) / o.stretch;  // in a walk through the text
+  const std::int64_t stretches = (read.size(0) - 1) / o.stretch;  // in one pass over the text
   if (stretches == 0)
-    throw UsageError(str("--batch ", o.batch, " and --stretch ", o.stretch, " need a longer text: it has ",
-                         text.train().numel(), " characters to train on"));
+    throw UsageError(str("--batch ", o.batch, " and --stretch ", o.stretch,
+                         " need a longer text: it has ", text.train().numel(),
+                         " characters to train on"));
   const Tensor prompt = text.encode(o.prompt);  // throws for characters that the text lacks
 
-  CharLstm net({.vocabulary = text.vocabulary(), .width = o.width, .layers = o.layers, .dropout = o.dropout});
+  CharLstm net({.vocabulary = text.vocabulary(),
+                .width = o.width,
+                .layers = o.layers,
+                .dropout = o.dropout});
   Memory memory({o.layers, o.batch, o.width});
   net.to(device);
   memory.to(device);
   optim::Adam optimizer(net.parameters(), {.lr = o.lr});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
   optim::Scheduler schedule(
-      optimizer,
-      optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, o.run.steps), .eta_min = o.lr / 20});
+      optimizer, optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, o.run.steps),
+                                          .eta_min = o.lr / 20});
   Run run("char_lstm", o.run,
           {.model = {{"net", net}, {"memory", memory}},
            .optimizer = optimizer,
@@ -128,9 +136,9 @@ int train(const Options& o) {
 
   while (!run.finished()) {
     const std::int64_t row = run.step() % stretches * o.stretch;
-    if (row == 0)
-      memory.keep({zeros_like(memory.h), zeros_like(memory.c)});  // at the start of the text again
-    // The state goes in as a copy: writing the new one must not reach into what backward() still needs.
+    // Reset the state at the start of the text.
+    if (row == 0) memory.keep({zeros_like(memory.h), zeros_like(memory.c)});
+    // Pass copies of the state, because writing the new state must not modify saved tensors.
     const CharLstmResult result =
         net(read.narrow(0, row, o.stretch), LstmState{memory.h.clone(), memory.c.clone()});
     const Tensor loss = loss_of(result.logits, read.narrow(0, row + 1, o.stretch));
@@ -142,10 +150,10 @@ int train(const Options& o) {
     run.step_done(loss.item<double>(), verdict);
     if (run.step() % 500 == 0)
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
-               fixed(judge(net, text.test().to(device), o.stretch), 4));
+               fixed(validation_loss(net, text.test().to(device), o.stretch), 4));
   }
 
-  const double nats = judge(net, text.test().to(device), o.stretch);
+  const double nats = validation_loss(net, text.test().to(device), o.stretch);
   note_nats(run, nats);
   const RunFigures figures = run.finish();
   std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
@@ -158,7 +166,7 @@ int train(const Options& o) {
 int main(int argc, char** argv) {
   Options options;
   Arguments arguments("char_lstm",
-                      "An LSTM learns a text character by character, then writes some of its own.");
+                      "Trains an LSTM to predict the next character, then generates text.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("char_lstm", [&] { return train(options); });

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Time of single operations in f32, forward and backward: Mezzo's bench --ops against PyTorch, same shapes and threads, blocks interleaved.
+"""Compares the time of single f32 operations, forward and backward, in Mezzo and in PyTorch.
 
-    samples/compare_torch_ops.py [--bench build/samples/bench] [--only gelu,softmax] [--threads 1] [--blocks 5] [--rounds 15]
+    samples/compare_torch_ops.py [--bench build/samples/bench] [--only gelu,softmax]
+                                 [--threads 1] [--blocks 5] [--rounds 15]
 
-Prints for each operation the median of both sides over all blocks and the median ratio of a block (PyTorch / Mezzo: above 1 means Mezzo is
-faster), with the smallest and largest, and what the project wants it to be. Needs a python3 with torch (Debian: apt-get install python3-torch).
+Both sides use the same shapes and numbers of threads, and their blocks alternate. For each
+operation, prints the median time of both sides, the median, smallest and largest ratio of a block
+(PyTorch / Mezzo: above 1 means that Mezzo is faster), and the project's target.
+Needs a python3 with torch (Debian: apt-get install python3-torch).
 """
 import math
 import sys
 
 import torch_peer
 
-# Operation -> the ratio that is wanted.
+# Operation -> target ratio.
 TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
 
 parser = torch_peer.parser(__doc__, threads=1)
@@ -27,7 +30,7 @@ def leaf(*shape):
 
 
 def forward_backward(f, g, leaves):
-    """One call of what samples/bench/ops.cpp measures under the same name."""
+    """Returns the step that samples/bench/ops.cpp measures under the same name."""
     def step():
         f(*leaves).backward(g)
         for x in leaves:
@@ -81,7 +84,7 @@ def softmax():
 
 
 def peer_block(step):
-    """Median milliseconds of a call."""
+    """Returns the median milliseconds of a call."""
     step()
     return 1e3 * torch_peer.median_seconds(step, args.rounds)
 

@@ -1,7 +1,11 @@
-// dcgan: one net draws digits, another tells them from real ones; each learns from the other. Two optimizers, three losses, a loss scale for each.
+// dcgan: trains a generator of digits against a discriminator, with two optimizers and three losses
+// that have a loss scale each.
 //   dcgan --data DIR --opt-level O1 --out pictures
-//   dcgan --data DIR --judge DIR2/step-001000/model.safetensors  which samples are digits, to a net of `mnist --data DIR --epochs 8 --save DIR2`
-//   dcgan --gradient-penalty                          the same as WGAN-GP: a loss that contains a gradient
+//   dcgan --data DIR --judge DIR2/step-001000/model.safetensors
+//       also prints how many samples are recognised as digits by a net that was trained with
+//       `mnist --data DIR --epochs 8 --save DIR2`
+//   dcgan --gradient-penalty
+//       trains as WGAN-GP, whose loss contains a gradient
 #include <mezzo.h>
 
 #include <filesystem>
@@ -32,14 +36,16 @@ struct Options {
 
 void declare(Arguments& arguments, Options& o) {
   arguments.option("data", o.data,
-                   "folder with MNIST's IDX files; without it digits are drawn by the program");
-  arguments.option("out", o.out, "folder for a picture of 64 samples after every epoch, epoch-NNN.pgm");
-  arguments.option("judge", o.judge,
-                   "model.safetensors of a lenet that mnist has trained: says which samples it reads");
-  arguments.option("width", o.width, 1, 4096, "channels of the layers nearest to the image");
-  arguments.option("noise", o.noise, 1, 4096, "random numbers that an image is made from");
-  arguments.option("train", o.train, 1, 1000000, "number of drawn digits to train on");
-  arguments.option("epochs", o.epochs, 0, 100000, "walks over the training data");
+                   "folder with MNIST's IDX files; without it digits are generated");
+  arguments.option("out", o.out,
+                   "folder for an image of 64 samples after every epoch, epoch-NNN.pgm");
+  arguments.option(
+      "judge", o.judge,
+      "model.safetensors of a lenet trained by mnist; prints how many samples it recognises");
+  arguments.option("width", o.width, 1, 4096, "channels of the layers next to the image");
+  arguments.option("noise", o.noise, 1, 4096, "random inputs of the generator for an image");
+  arguments.option("train", o.train, 1, 1000000, "number of generated digits to train on");
+  arguments.option("epochs", o.epochs, 0, 100000, "passes over the training data");
   arguments.option("batch", o.batch, 1, 1000000, "images per step");
   arguments.option("lr", o.lr, "learning rate of both optimizers (Adam)");
   arguments.flag("gradient-penalty", o.gradient_penalty,
@@ -51,7 +57,7 @@ Tensor noise_for(const DcganGenerator& g, std::int64_t count) {
   return randn({count, g.noise, 1, 1}).to(g.up1.weight().device());
 }
 
-/** What the generator makes of some noise when it does not learn, in -1..1. */
+/** Returns the generator's images for some noise in evaluation mode, in -1..1. */
 Tensor samples_of(const DcganGenerator& generator, const Tensor& noise) {
   const NoGrad no_grad;
   generator.eval();
@@ -65,15 +71,16 @@ std::string picture_name(std::int64_t epoch) {
   return "epoch-" + std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + ".pgm";
 }
 
-/** Share of images that a digit classifier calls some digit with a confidence above 0.9. */
+/** Returns the share of images to which a digit classifier assigns some digit with a probability
+ *  above 0.9. */
 double share_recognised(const LeNet& judge, const Tensor& images) {
   const NoGrad no_grad;
-  const Tensor x =
-      ((images + 1) * 0.5 - data::kMnistMean) / data::kMnistDeviation;  // as the classifier learned them
+  // The normalisation that the classifier was trained with.
+  const Tensor x = ((images + 1) * 0.5 - data::kMnistMean) / data::kMnistDeviation;
   return mean((amax(softmax(judge(x), 1), 1) > 0.9).to(f32)).item<double>();
 }
 
-/** The classifier in a file, or nothing where no file is named. */
+/** Loads the classifier from a file. Returns nothing if the path is empty. */
 std::optional<LeNet> load_judge(const std::string& path) {
   if (path.empty()) return {};
   LeNet judge;
@@ -83,7 +90,7 @@ std::optional<LeNet> load_judge(const std::string& path) {
 }
 
 int train(const Options& o) {
-  // Before the seed is set: with and without a judge, the game is the same.
+  // Load the judge before the seed is set, so that it does not change the training.
   const std::optional<LeNet> judge = load_judge(o.judge);
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
@@ -94,24 +101,26 @@ int train(const Options& o) {
   DcganDiscriminator discriminator(o.width, !o.gradient_penalty);
   generator.to(device);
   discriminator.to(device);
-  const optim::AdamOptions rates{.lr = o.lr,
-                                 .betas = {o.gradient_penalty ? 0.0 : 0.5, o.gradient_penalty ? 0.9 : 0.999}};
+  const optim::AdamOptions rates{
+      .lr = o.lr, .betas = {o.gradient_penalty ? 0.0 : 0.5, o.gradient_penalty ? 0.9 : 0.999}};
   optim::Adam generator_optimizer(generator.parameters(), rates);
   optim::Adam discriminator_optimizer(discriminator.parameters(), rates);
-  // One session for the whole game: losses that overflow at different scales each keep a scale of their own.
-  auto session = amp::initialize({generator, discriminator}, {generator_optimizer, discriminator_optimizer},
-                                 {.opt_level = o.run.level, .num_losses = 3, .verbosity = 0});
+  // One session for both nets, with a loss scale for each loss.
+  auto session =
+      amp::initialize({generator, discriminator}, {generator_optimizer, discriminator_optimizer},
+                      {.opt_level = o.run.level, .num_losses = 3, .verbosity = 0});
   const GanGame game{generator, discriminator, generator_optimizer, discriminator_optimizer,
                      o.gradient_penalty};
   data::Batches batches =
       digits.train.batches({.size = o.batch, .seed = seed, .drop_last = true, .device = device});
 
-  const Tensor same_noise =
-      noise_for(generator, 64);  // drawn before a resume: every picture shows the same samples
+  // Drawn before resuming, so that all images show the same samples.
+  const Tensor same_noise = noise_for(generator, 64);
   const std::string title = o.gradient_penalty ? "wgan_gp" : "dcgan";
   Run run(title, o.run,
           {.model = {{"generator", generator}, {"discriminator", discriminator}},
-           .optimizer = {{"generator", generator_optimizer}, {"discriminator", discriminator_optimizer}},
+           .optimizer = {{"generator", generator_optimizer},
+                         {"discriminator", discriminator_optimizer}},
            .session = session,
            .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
@@ -120,24 +129,28 @@ int train(const Options& o) {
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
-      const Tensor real = (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
+      const Tensor real =
+          (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
       const Tensor made = generator(noise_for(generator, batch.size())).detach();
       const Tensor share = rand({batch.size(), 1, 1, 1}).to(device);
       const TurnResult critics = teach_discriminator(game, real, made, share);
       bool skipped = critics.skipped;
-      // A critic is to be ahead of its generator: with the penalty, the generator's turn comes every fifth time.
+      // With the gradient penalty, the generator is updated in every fifth step only, so that the
+      // critic is trained better than the generator.
       if (!o.gradient_penalty || run.step() % 5 == 4) {
         const TurnResult makers = teach_generator(game, noise_for(generator, batch.size()));
         generator_loss = makers.loss;
         skipped |= makers.skipped;
       }
-      if (!run.step_done(critics.loss, skipped ? optim::StepResult::skipped : optim::StepResult::stepped))
+      if (!run.step_done(critics.loss,
+                         skipped ? optim::StepResult::skipped : optim::StepResult::stepped))
         break;
     }
     run.save();
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  generator " +
              fixed(generator_loss, 4));
-    if (!o.out.empty()) write_grid(o.out + "/" + picture_name(epoch), samples_of(generator, same_noise), 8);
+    if (!o.out.empty())
+      write_grid(o.out + "/" + picture_name(epoch), samples_of(generator, same_noise), 8);
   }
 
   if (judge) {
@@ -145,14 +158,15 @@ int train(const Options& o) {
     const double share = share_recognised(*judge, samples_of(generator, noise_for(generator, 500)));
     run.note("share_recognised", share);
     std::cout << title << " " << o.run.level << ": " << fixed(100 * share, 1)
-              << " % of 500 samples are some digit to the judge\n";
+              << " % of 500 samples are recognised as digits\n";
   }
   const RunFigures figures = run.finish();
   std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
-            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
-            << title << " " << o.run.level << ": loss " << fixed(figures.recent_loss, 6) << ", generator "
-            << fixed(generator_loss, 6) << ", " << figures.steps << " steps, " << figures.skipped_steps
-            << " skipped\n";
+            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes))
+            << "\n"
+            << title << " " << o.run.level << ": loss " << fixed(figures.recent_loss, 6)
+            << ", generator " << fixed(generator_loss, 6) << ", " << figures.steps << " steps, "
+            << figures.skipped_steps << " skipped\n";
   return run.exit_status();
 }
 
@@ -160,8 +174,7 @@ int train(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  Arguments arguments("dcgan",
-                      "A net learns to draw digits from another that learns to tell them from real ones.");
+  Arguments arguments("dcgan", "Trains a generator of digits against a discriminator.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("dcgan", [&] { return train(options); });

@@ -1,4 +1,4 @@
-// mnist: trains a net on digits at one level of mixed precision. The plainest sample: read it first.
+// mnist: trains a net on digits at one level of mixed precision. It is the simplest sample.
 //   mnist --net lenet --opt-level O2 --data DIR
 #include <mezzo.h>
 
@@ -27,16 +27,17 @@ struct Options {
 void declare(Arguments& arguments, Options& o) {
   arguments.choice("net", o.net, {"mlp", "lenet"}, "which net");
   arguments.option("data", o.data,
-                   "folder with MNIST's IDX files (.gz or not); without it digits are drawn by the program");
-  arguments.option("train", o.train, 1, 1000000, "number of drawn digits to train on");
-  arguments.option("test", o.test, 1, 1000000, "number of drawn digits to test on");
-  arguments.option("epochs", o.epochs, 0, 100000, "walks over the training data");
+                   "folder with MNIST's IDX files (.gz or not); without it digits are generated");
+  arguments.option("train", o.train, 1, 1000000, "number of generated digits to train on");
+  arguments.option("test", o.test, 1, 1000000, "number of generated digits to test on");
+  arguments.option("epochs", o.epochs, 0, 100000, "passes over the training data");
   arguments.option("batch", o.batch, 1, 1000000, "images per step");
   arguments.option("lr", o.lr, "learning rate of Adam");
   declare(arguments, o.run);
 }
 
-/** What was measured; and last what was learned, which is the same for any run with these settings, resumed or not. */
+/** Prints time and memory, then the results of the training. The last line is the same for all runs
+ *  with these settings, resumed or not. */
 void print_result(const Options& o, const RunFigures& r, double share_right) {
   const std::string title = o.net + " " + o.run.level;
   std::cout << title << ": " << fixed(r.step_ms, 2) << " ms per step, peak memory "
@@ -49,14 +50,16 @@ void print_result(const Options& o, const RunFigures& r, double share_right) {
 template <class Net> int train(const Options& o, const data::Split& digits, const Device device) {
   Net net;
   net.to(device);
-  // The optimizer is made from the f32 net; then one line puts both under the level.
+  // Construct the optimizer from the f32 net. initialize() converts both to the level.
   optim::Adam optimizer(net.parameters(), {.lr = o.lr});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
   data::Batches batches = digits.train.batches(
       {.size = o.batch, .seed = static_cast<std::uint64_t>(o.run.seed), .device = device});
 
-  // Whatever the next step depends on is named once; with it a run can be saved, and resumed bit for bit.
-  Run run(o.net, o.run, {.model = net, .optimizer = optimizer, .session = session, .loader = batches},
+  // Everything that the next step depends on is listed here, so that a run can be saved and resumed
+  // bitwise.
+  Run run(o.net, o.run,
+          {.model = net, .optimizer = optimizer, .session = session, .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
   if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   while (!run.finished()) {
@@ -64,9 +67,10 @@ template <class Net> int train(const Options& o, const data::Split& digits, cons
     for (const Batch& batch : batches) {
       const Tensor loss = cross_entropy(net(batch.x), batch.y);
       optimizer.zero_grad();
-      // The scale keeps small gradients from vanishing in f16. At the end of the call they are unscaled again, and checked.
+      // The loss scale prevents underflow of small gradients in f16. At the end of the call, the
+      // gradients are unscaled and checked for overflow.
       amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-      // After an overflow this step does nothing: it says so, and the scale has been halved.
+      // After an overflow, step() changes nothing and returns `skipped`; the scale was halved.
       if (!run.step_done(loss.item<double>(), optimizer.step())) break;
     }
     run.save();
@@ -81,9 +85,11 @@ template <class Net> int train(const Options& o, const data::Split& digits, cons
 
 int load_and_train(const Options& o) {
   const Device device = prepare(o.run);
-  const data::Split digits = load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));
+  const data::Split digits =
+      load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));
   if (o.batch > digits.train.size())
-    throw UsageError(str("--batch ", o.batch, " is larger than the data: ", digits.train.size(), " digits"));
+    throw UsageError(
+        str("--batch ", o.batch, " is larger than the data: ", digits.train.size(), " digits"));
   return o.net == "mlp" ? train<Mlp>(o, digits, device) : train<LeNet>(o, digits, device);
 }
 

@@ -1,6 +1,6 @@
-// ops: prints the op reference, made from what the ops state about themselves.
+// ops: prints the op reference, generated from the registered ops.
 //   ops            a Markdown table of the public ops
-//   ops --json     all ops, those that only serve gradients included
+//   ops --json     all ops, including internal ops for gradients
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/** Lists that many ops share get a word of their own. */
+/** Returns the dtypes as text, with short names for common lists. */
 std::string dtypes_text(const OpFacts& op) {
   const std::string list = joined(op.dtypes);
   if (list == "f16 bf16 f32 f64") return "floating";
@@ -47,8 +47,9 @@ void print_markdown() {
     if (op.internal) continue;
     std::cout << "| `" << op.name << "` | " << op.tag << " |";
     for (const std::string& level : op.levels) std::cout << " " << level << " |";
-    std::cout << " " << dtypes_text(op) << " | " << (op.body == "kernel" ? joined(op.devices) : op.body)
-              << " | " << derivatives_text(op) << " | " << forms_text(op) << " | " << op.summary << " |\n";
+    std::cout << " " << dtypes_text(op) << " | "
+              << (op.body == "kernel" ? joined(op.devices) : op.body) << " | "
+              << derivatives_text(op) << " | " << forms_text(op) << " | " << op.summary << " |\n";
   }
 }
 

@@ -1,4 +1,4 @@
-// resnet: a residual net learns to tell images apart: CIFAR-10 where its files are, else digits.
+// resnet: trains a residual net to classify images, CIFAR-10 or digits.
 //   resnet --data cifar-10-batches-bin --opt-level O2
 //   resnet --mnist DIR --width 16
 //   resnet --channels-last --opt-level O2
@@ -30,19 +30,19 @@ struct Options {
 void declare(Arguments& arguments, Options& o) {
   arguments.choice("depth", o.depth, {"18", "50"}, "which ResNet");
   arguments.choice("stem", o.stem, {"small", "large"},
-                   "first layers for small images, as CIFAR's, or large, as ImageNet's");
+                   "first layers for small images (CIFAR) or large images (ImageNet)");
   arguments.option("width", o.width, 1, 4096, "channels of the first stage");
   arguments.option("data", o.data, "folder with CIFAR-10's binary files; without it digits");
   arguments.option("mnist", o.mnist,
-                   "folder with MNIST's IDX files; without it digits are drawn by the program");
-  arguments.option("train", o.train, 1, 1000000, "number of drawn digits to train on");
-  arguments.option("test", o.test, 1, 1000000, "number of drawn digits to test on");
-  arguments.option("epochs", o.epochs, 0, 100000, "walks over the training data");
+                   "folder with MNIST's IDX files; without it digits are generated");
+  arguments.option("train", o.train, 1, 1000000, "number of generated digits to train on");
+  arguments.option("test", o.test, 1, 1000000, "number of generated digits to test on");
+  arguments.option("epochs", o.epochs, 0, 100000, "passes over the training data");
   arguments.option("batch", o.batch, 1, 1000000, "images per step");
-  arguments.option("lr", o.lr, "learning rate of SGD at the start; falls along half a cosine");
-  arguments.flag("plain", o.plain, "show the images as they are, neither moved nor flipped");
+  arguments.option("lr", o.lr, "initial learning rate of SGD, with cosine decay");
+  arguments.flag("plain", o.plain, "train without data augmentation");
   arguments.flag("channels-last", o.channels_last,
-                 "keep channels side by side in memory, as half-precision convolutions of GPUs want them");
+                 "use the channels-last format, which is faster for 16-bit convolutions on GPUs");
   declare(arguments, o.run);
 }
 
@@ -50,26 +50,35 @@ int train(const Options& o) {
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const bool digits = o.data.empty();
-  const data::Split images = digits ? load_digits(o.mnist, o.train, o.test, seed) : data::cifar10(o.data);
+  const data::Split images =
+      digits ? load_digits(o.mnist, o.train, o.test, seed) : data::cifar10(o.data);
 
   ResNet net({.depth = o.depth == "50" ? 50 : 18,
               .small_images = o.stem == "small",
               .width = o.width,
               .in_channels = images.train.x().size(1)});
-  const MemoryFormat format = o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  const MemoryFormat format =
+      o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   net.to(device).to(format);
   optim::SGD optimizer(net.parameters(),
                        {.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
   data::Batches batches = images.train.batches({.size = o.batch, .seed = seed, .drop_last = true});
-  // A schedule is made after initialize(); it counts steps here, so that the rate falls smoothly.
+  // Construct the schedule after initialize(). It counts steps instead of epochs here, so that the
+  // learning rate decays smoothly.
   const std::int64_t total = o.epochs * batches.size();
-  optim::Scheduler schedule(optimizer, optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, total)});
-  const AugmentOptions moves = digits ? AugmentOptions{.padding = 2, .flip = false} : AugmentOptions{};
+  optim::Scheduler schedule(optimizer,
+                            optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, total)});
+  const AugmentOptions moves =
+      digits ? AugmentOptions{.padding = 2, .flip = false} : AugmentOptions{};
 
   const std::string title = "resnet" + o.depth;
   Run run(title, o.run,
-          {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule, .loader = batches},
+          {.model = net,
+           .optimizer = optimizer,
+           .session = session,
+           .schedule = schedule,
+           .loader = batches},
           {.total_steps = total, .samples = o.batch});
   if (!o.run.quiet) std::cerr << images.train.notice() << "\n";
   while (!run.finished()) {
@@ -92,10 +101,12 @@ int train(const Options& o) {
   run.note("accuracy", share_right);
   const RunFigures figures = run.finish();
   std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
-            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
-            << title << " " << o.run.level << ": test accuracy " << fixed(100 * share_right, 2) << " %, loss "
-            << fixed(figures.recent_loss, 6) << ", " << figures.steps << " steps, " << figures.skipped_steps
-            << " skipped, loss scale " << fixed(figures.loss_scale, 0) << "\n";
+            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes))
+            << "\n"
+            << title << " " << o.run.level << ": test accuracy " << fixed(100 * share_right, 2)
+            << " %, loss " << fixed(figures.recent_loss, 6) << ", " << figures.steps << " steps, "
+            << figures.skipped_steps << " skipped, loss scale " << fixed(figures.loss_scale, 0)
+            << "\n";
   return run.exit_status();
 }
 
@@ -103,7 +114,7 @@ int train(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  Arguments arguments("resnet", "A residual net learns to tell images apart.");
+  Arguments arguments("resnet", "Trains a residual net to classify images.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("resnet", [&] { return train(options); });

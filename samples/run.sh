@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Trains the sample nets at every level side by side and prints the table. Arguments go to the benchmark (try --help).
+# Trains the sample nets at every level and prints a table. Arguments are passed to the bench (see
+# --help).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 

@@ -1,11 +1,11 @@
-# Sourced by samples/run.sh and tests/run.sh: installs missing Debian packages and configures a build directory.
-# Everything it prints goes to stderr, so that stdout belongs to the program that runs.
+# Sourced by samples/run.sh and tests/run.sh: installs missing Debian packages and configures a
+# build directory. Prints to stderr only, so that stdout contains the program's output.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 say() { printf '%s\n' "$*" >&2; }
 
-# Sets MESON to one that works and is new enough: a version manager may put a broken or an old one first in PATH.
+# Sets MESON to a working meson of version 1.0 or newer. The first one in PATH may be broken or old.
 find_meson() {
   local candidate version
   for candidate in meson /usr/bin/meson; do
@@ -15,7 +15,7 @@ find_meson() {
   return 1
 }
 
-# Sets PYTHON likewise.
+# Sets PYTHON to a working python3.
 find_python() {
   local candidate
   for candidate in python3 /usr/bin/python3; do
@@ -24,7 +24,7 @@ find_python() {
   return 1
 }
 
-# have PACKAGE: whether what it brings is here, from whatever source.
+# have PACKAGE: succeeds if the contents of the package are installed, from any source.
 have() {
   case $1 in
     g++) command -v "${CXX:-c++}" ;;
@@ -41,18 +41,19 @@ have() {
   esac >/dev/null 2>&1
 }
 
-# need PACKAGE...: installs those that are missing, as root or through sudo; else says what to type and ends.
+# need PACKAGE...: installs missing packages, as root or through sudo. Otherwise prints the command
+# and exits.
 need() {
   local package missing=() as_root=()
   for package; do have "$package" || missing+=("$package"); done
   [ ${#missing[@]} -eq 0 ] && return
   local command="apt-get install --yes --no-install-recommends ${missing[*]}"
   if ! command -v apt-get >/dev/null; then
-    say "Missing: ${missing[*]} (Debian's names). Install them and run this again."
+    say "Missing: ${missing[*]} (Debian package names). Install them and run this again."
     exit 1
   fi
   if [ "$(id -u)" -ne 0 ]; then
-    # without a terminal nobody can type a password
+    # sudo cannot ask for a password without a terminal
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
       as_root=(sudo)
     else
@@ -62,33 +63,40 @@ need() {
     fi
   fi
   say "Installing: ${missing[*]}"
-  "${as_root[@]}" apt-get update --quiet >&2 || say "apt-get update failed; going on with the lists at hand"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >&2 || { say "Failed: $command"; exit 1; }
+  "${as_root[@]}" apt-get update --quiet >&2 ||
+    say "apt-get update failed; continuing with the existing package lists"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >&2 ||
+    { say "Failed: $command"; exit 1; }
 }
 
-# need_for_build [PACKAGE...]: what every build needs, and the packages.
+# need_for_build [PACKAGE...]: installs the packages that every build needs, and the given ones.
 need_for_build() {
-  need g++ meson ninja-build ccache pkg-config libeigen3-dev nlohmann-json3-dev libcli11-dev zlib1g-dev "$@"
-  find_meson || { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
+  need g++ meson ninja-build ccache pkg-config libeigen3-dev nlohmann-json3-dev libcli11-dev \
+    zlib1g-dev "$@"
+  find_meson ||
+    { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
 }
 
-# ccache reuses what was compiled in another directory, and with a precompiled header that has not changed. It learns what a source includes
-# from the compiler: running the preprocessor before it costs a tenth of the time of a first build.
+# Settings of ccache: reuse objects of other build directories, and objects with an unchanged
+# precompiled header. CCACHE_DEPEND takes the includes from the compiler's dependency file, because
+# running the preprocessor first takes a tenth of the time of a first build.
 export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
 
-# disk_is_full: whether less than 200 MB are left where the build lies; says so.
+# disk_is_full: succeeds, with a message, if less than 200 MB are free on the disk of the build.
 disk_is_full() {
   [ "$(df --output=avail -k . | tail -n 1)" -lt 200000 ] || return
-  say "The disk that holds $PWD is full. Free 3 GB (rm -r build* frees those of earlier builds) and run this again."
+  say "The disk of $PWD is full. Free 3 GB (rm -r build* frees earlier builds) and run this again."
 }
 
-# configure DIR [OPTION...]: sets the build directory up, or changes the options it was last configured with here. A directory that another
-# compiler than CXX was configured for, or whose setup was interrupted, is set up anew.
+# configure DIR [OPTION...]: sets up the build directory, or reconfigures it if the options differ
+# from those of the last call. A directory that was configured for another compiler than CXX, or
+# whose setup was interrupted, is set up again.
 configure() {
   local dir=$1 record=$1/.configured anew=
   shift
-  if [ -n "${CXX:-}" ] && [ -f "$dir/build.ninja" ] && ! grep -q "\"$CXX\"" "$dir/meson-info/intro-compilers.json" 2>/dev/null; then
-    say "$dir/ was configured for another compiler than $CXX; setting it up anew"
+  if [ -n "${CXX:-}" ] && [ -f "$dir/build.ninja" ] &&
+    ! grep -q "\"$CXX\"" "$dir/meson-info/intro-compilers.json" 2>/dev/null; then
+    say "$dir/ was configured for another compiler than $CXX; setting it up again"
     anew=--wipe
   elif [ -f "$dir/build.ninja" ] && [ -f "$dir/meson-private/coredata.dat" ]; then
     [ $# -eq 0 ] || [ "$*" = "$(cat "$record" 2>/dev/null)" ] && return 0
@@ -97,15 +105,18 @@ configure() {
     rm -rf "$dir/meson-private" "$dir/meson-info"
   fi
   if ! "$MESON" setup $anew "$dir" "$@" >&2; then
-    disk_is_full || say "Configuring $dir/ failed (above). If it was made for something else, remove it (rm -r $dir) and run this again."
+    disk_is_full ||
+      say "Configuring $dir/ failed (above). If it has other content, remove it and run this again."
     return 1
   fi
   printf '%s' "$*" >"$record"
 }
 
-# build DIR [TARGET...]: builds the targets, all without any. The compiler's own errors stand above what is said here.
+# build DIR [TARGET...]: builds the targets, or all targets. The message follows the compiler's
+# errors.
 build() {
   ninja -C "$@" >&2 && return
-  disk_is_full || say "The build in $1/ failed: the first error is above. If it is about the state of $1/, remove it and run this again."
+  disk_is_full ||
+    say "The build in $1/ failed (first error above). If $1/ is broken, remove it and try again."
   return 1
 }

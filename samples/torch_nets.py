@@ -1,5 +1,6 @@
-"""The nets of samples/nets/*.h in PyTorch, with the same names of parameters. A net is made from {name: shape} of its weights and facts about it.
+"""The nets of samples/nets/*.h in PyTorch, with the same names of parameters.
 
+A net is constructed from {name: shape} of its weights and the facts of its exported file.
 Used by bench_torch.py and tests/gpu/torch_steps.py.
 """
 import math
@@ -38,7 +39,7 @@ def conv(inputs, outputs, kernel, stride=1):
 
 
 class ResidualBlock(nn.Module):
-    """Two or three convolutions around which the input is carried over."""
+    """Two or three convolutions with a residual connection."""
 
     def __init__(self, inputs, kernels, widths, stride):
         super().__init__()

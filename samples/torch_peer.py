@@ -1,4 +1,4 @@
-"""What the comparisons with PyTorch share: threads set before torch starts, blocks of both sides in turns, the ratio of medians.
+"""Common parts of the comparisons with PyTorch: options, threads, alternating blocks, ratios.
 
 Used by bench_torch.py and compare_torch_ops.py.
 """
@@ -13,7 +13,7 @@ import time
 
 
 def parser(doc, threads):
-    """Options that every comparison has."""
+    """Returns a parser with the options that all comparisons share."""
     result = argparse.ArgumentParser(description=doc.splitlines()[0])
     result.add_argument("--bench", default="build/samples/bench")
     result.add_argument("--threads", type=int if threads else str, default=threads)
@@ -22,8 +22,9 @@ def parser(doc, threads):
 
 
 def load_torch(threads):
-    """The torch module, on so many threads."""
-    # Must be set before torch starts its threads: two spinning pools on two cores cost it a factor of two.
+    """Imports torch with this number of threads."""
+    # These variables must be set before torch starts its threads. Two active thread pools on two
+    # cores make torch twice as slow.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
@@ -36,6 +37,7 @@ def load_torch(threads):
 
 
 def median_seconds(step, count):
+    """Returns the median seconds of `count` calls of step()."""
     times = []
     for _ in range(count):
         start = time.perf_counter()
@@ -49,7 +51,7 @@ def run_bench(bench, *options):
 
 
 def bench_report(bench, *options):
-    """What `bench` writes with --json under these options."""
+    """Runs `bench` with these options and returns its JSON report."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
         run_bench(bench, *options, "--json", path)
@@ -58,7 +60,10 @@ def bench_report(bench, *options):
 
 
 class Comparison:
-    """Medians of both sides and of the blocks' ratios: torch's time over Mezzo's, above 1 where Mezzo is faster."""
+    """Medians of both sides' times, and of the blocks' ratios of torch's time to Mezzo's.
+
+    A ratio above 1 means that Mezzo is faster.
+    """
 
     def __init__(self, mezzo, torch, blocks):
         pairs = [(mezzo(), torch()) for _ in range(blocks)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Reports what the build costs, against the budgets: not a test, since speed depends on the machine. Builds from nothing in
-# build-budgets/ without ccache, so it takes as long as a first build.
+# Reports the cost of the build against the budgets. Not a test, since speed depends on the machine.
+# Builds from scratch in build-budgets/ without ccache.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 need_for_build python3
@@ -30,11 +30,13 @@ trap 'rm -rf "$scratch"' EXIT
 echo '#include <mezzo.h>' >"$scratch/empty.cpp"
 for budget in "$compiler" clang++; do
   command -v "$budget" >/dev/null || continue
-  measure "#include <mezzo.h>, $budget -O2 (2 s, 200 MB)" "$budget" -std=c++20 -O2 -I. -c "$scratch/empty.cpp" -o "$scratch/empty.o"
+  measure "#include <mezzo.h>, $budget -O2 (2 s, 200 MB)" \
+    "$budget" -std=c++20 -O2 -I. -c "$scratch/empty.cpp" -o "$scratch/empty.o"
 done
 
 rm -rf $build
-CCACHE_DISABLE=1 "$MESON" setup $build -Dtests=disabled >"$scratch/setup.log" || { cat "$scratch/setup.log"; exit 1; }
+CCACHE_DISABLE=1 "$MESON" setup $build -Dtests=disabled >"$scratch/setup.log" ||
+  { cat "$scratch/setup.log"; exit 1; }
 SECONDS=0
 CCACHE_DISABLE=1 ninja -C $build >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
 row "clean build, no tests, $(nproc) cores, wall (300 s)" "$SECONDS s"
@@ -43,4 +45,5 @@ cp $build/libmezzo.so "$scratch/stripped.so"
 strip "$scratch/stripped.so"
 row "stripped shared library (8 MB)" "$(($(stat -c %s "$scratch/stripped.so") / 1000)) kB"
 echo "slowest files, wall while building (60 s):"
-awk -F'\t' 'NR > 1 && $4 ~ /\.o$/ { printf "%7.1f s  %s\n", ($2 - $1) / 1000, $4 }' $build/.ninja_log | sort -rn | head -n 8
+awk -F'\t' 'NR > 1 && $4 ~ /\.o$/ { printf "%7.1f s  %s\n", ($2 - $1) / 1000, $4 }' \
+  $build/.ninja_log | sort -rn | head -n 8

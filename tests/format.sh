@@ -8,28 +8,33 @@ fix=no
 files=("$@")
 if [ ${#files[@]} -eq 0 ]; then
   cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-  mapfile -t files < <(find mezzo.h amp autograd cuda nn optim samples tensor tests -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+  mapfile -t files < <(find mezzo.h amp autograd cuda nn optim samples tensor tests \
+    -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 fi
 
 for file in "${files[@]}"; do
-  case $file in *.h | *.cpp | *.cu) ;; *) echo "format.sh: $file is not C++ or CUDA" >&2; exit 2 ;; esac
+  case $file in
+    *.h | *.cpp | *.cu) ;;
+    *) echo "format.sh: $file is not C++ or CUDA" >&2; exit 2 ;;
+  esac
 done
 
 tool=$(command -v clang-format-14 || command -v clang-format)
 case $("${tool:-false}" --version 2>/dev/null) in
   *"version 14."*) ;;
-  *) echo "clang-format 14 is not here"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
+  *) echo "clang-format 14 is not installed"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
 esac
 
 [ $fix = yes ] && exec "$tool" -i "${files[@]}"
 
-# one process for many files: most of a process is its start
-bad=$(printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 60 "$tool" --dry-run 2>&1 | sed -n 's/^\(.*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort -u)
+# many files per process, since most of the time of a process is its start
+bad=$(printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 60 "$tool" --dry-run 2>&1 |
+  sed -n 's/^\(.*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort -u)
 if [ -z "$bad" ]; then
   echo "1 passed, 0 failed"
 else
-  printf 'not in the style: %s\n' $bad
-  echo "tests/format.sh --fix applies the style"
+  printf 'not formatted: %s\n' $bad
+  echo "run tests/format.sh --fix"
   echo "0 passed, 1 failed"
   exit 1
 fi

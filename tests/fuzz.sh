@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Feeds what reads files with inputs that libFuzzer makes up, under AddressSanitizer and UBSan,
-# built in build-fuzz/. The last line is "N passed, N failed", a target being one.
-#   tests/fuzz.sh SECONDS [TARGET...]   each target for so long; without names all of tests/fuzz/
-# Seeds are in tests/fuzz/corpus/; what it finds stays in build-fuzz/found/, what it learns in
-# build-fuzz/corpus/.
+# Fuzzes the file readers with libFuzzer under AddressSanitizer and UBSan, built in build-fuzz/. The
+# last line is "N passed, N failed", counting targets.
+#   tests/fuzz.sh SECONDS [TARGET...]   seconds per target; without names all of tests/fuzz/
+# Seeds are in tests/fuzz/corpus/. Faulty inputs are stored in build-fuzz/found/, new corpus entries
+# in build-fuzz/corpus/.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Tests and measures this machine's GPU, from a build directory that was made here or carried here.
-# It needs the driver, the CUDA libraries and Python, neither Meson nor a compiler. What to build and
-# carry: cuda/README.md.
+# Tests and measures this machine's GPU from a build directory that was built or copied here. Needs
+# the driver, the CUDA libraries and Python, but neither Meson nor a compiler. cuda/README.md says
+# what to build and copy.
 #   tests/gpu.sh [--stage N]... [--part NAME]... [--resume] [--build DIR] [--libraries DIR[:DIR...]]
 #                [--results DIR] [--limit S] [--emulated] [--list]
 #     --stage      1: smoke test, micro, bench, captured steps (5 min); 2: all device tests (9 min);
-#                  3: ResNet-50 and GPT-2, beside PyTorch (9 min); 4: ncu, compute-sanitizer, what
-#                  failed before (9 min). Without it: all
-#     --part       only the parts of that name (--list prints name, stage and limit of each)
-#     --resume     pass over the parts that the report has as passed
+#                  3: ResNet-50 and GPT-2, compared with PyTorch (9 min); 4: ncu,
+#                  compute-sanitizer, earlier failures (9 min). Default: all
+#     --part       only the named parts (--list prints name, stage and limit of each)
+#     --resume     skip the parts that passed according to the report
 #     --build      the build directory (build-cuda)
-#     --libraries  folders of libcublasLt and libcudnn; else the system's, else those of Python's
-#                  nvidia-* packages
+#     --libraries  folders of libcublasLt and libcudnn; default: the system's, else those of
+#                  Python's nvidia-* packages
 #     --results    folder (gpu-results) of the report, report.txt, and of the archive of all logs,
-#                  logs.tar.gz. Both are added to, and up to date after each part
-#     --limit      seconds for each part at most, where that is less than its own limit
-#     --emulated   try the script out on the emulated device of a build with -Dgpu_emulation=enabled;
+#                  logs.tar.gz. Both are appended to after each part
+#     --limit      maximum seconds for each part, where less than the part's own limit
+#     --emulated   try the script on the emulated device of a build with -Dgpu_emulation=enabled;
 #                  small sizes, limits ten times as long
-# Each part has its own limit; one that fails, hangs or crashes does not keep the others from it.
+# Each part has its own limit. A part that fails, hangs or crashes does not stop the others.
 # Status: 0 all passed or were skipped, 1 some did not, 2 wrong usage, 77 no GPU, or nothing ran.
 set -uo pipefail
 
@@ -38,8 +38,8 @@ while [ $# -gt 0 ]; do
     --resume) resume=yes; shift ;;
     --emulated) emulated=_emulated; shift ;;
     --list) list=yes; shift ;;
-    *) usage "unknown option $1; known: --stage N, --part NAME, --resume, --build DIR," \
-         "--libraries DIRS, --results DIR, --limit S, --emulated, --list" ;;
+    *) usage "unknown option; got $1, expected --stage N, --part NAME, --resume, --build DIR," \
+         "--libraries DIRS, --results DIR, --limit S, --emulated or --list" ;;
   esac
 done
 for stage in "${stages[@]}"; do
@@ -87,11 +87,11 @@ all_parts() {
     part $tool 4 120 compute-sanitizer --tool $tool --error-exitcode 1 "$smoke" --small --in-process
   done
 }
-# Whether a part's whole output goes into the report; of others the end, where they did not pass.
+# Succeeds for parts whose whole output is reported. Of others, the end is reported if they fail.
 shows_all() { [[ $1 =~ ^(smoke|micro|bench|(torch_)?(resnet50|gpt2_b[0-9]+))$ ]]; }
 declare -A seconds_of_stage=([1]=300 [2]=560 [3]=560 [4]=560)
 
-# The five rows of the smoke test that reach the least bandwidth, by Nsight Compute.
+# Prints the five rows of the smoke test with the lowest bandwidth, for Nsight Compute.
 slowest_rows() {
   grep -v FAILED "$logs/smoke.log" 2>/dev/null | grep -E 'GB/s *$' |
     grep -Ev '^(host|events|streams)' | awk '{print $(NF - 1) "\t" substr($0, 1, 38)}' | sort -n |
@@ -108,7 +108,7 @@ for name in "${chosen[@]}"; do
     usage "unknown part; got $name, expected one of ${names[*]}"
 done
 
-# ---- what is there -------------------------------------------------------------------------
+# ---- prerequisites -------------------------------------------------------------------------
 [ -x "$build/tests/gpu_smoke$emulated" ] ||
   usage "$build/tests/gpu_smoke$emulated is not there; build with -Dtests=enabled and $option"
 if [ -z "$emulated" ]; then
@@ -118,13 +118,13 @@ if [ -z "$emulated" ]; then
     exit 77
   fi
 else
-  gpu='emulated on the host: times say nothing about a GPU'
+  gpu='emulated on the host: times are not those of a GPU'
 fi
 report=$results/report.txt archive=$results/logs.tar.gz
 { mkdir -p "$results" && : >>"$report" && : >>"$archive.new" && rm "$archive.new"; } 2>/dev/null ||
   usage "results folder $results cannot be written"
 
-# wheel_folders: the library folders of Python's nvidia-* packages.
+# wheel_folders: prints the library folders of Python's nvidia-* packages.
 wheel_folders() {
   python3 - <<'PYTHON' 2>/dev/null
 import glob, os, site
@@ -140,7 +140,7 @@ loadable() {
 }
 [ -n "$libraries" ] || [ -n "$emulated" ] || loadable || libraries=$(wheel_folders)
 export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export MEZZO_TESTS=$tests  # where the tests find what they compare with
+export MEZZO_TESTS=$tests  # where the tests find their reference files
 
 # ---- running -------------------------------------------------------------------------------
 logs=$(mktemp -d)
@@ -157,17 +157,17 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
-# last_status NAME: what the report said of the part last.
+# last_status NAME: prints the part's last status in the report.
 last_status() { grep -E "^$1: " "$report" | tail -n 1 | sed -E 's/^[^:]*: ([a-z ]*[a-z]).*/\1/'; }
 
 declare -A count=([passed]=0 [failed]=0 [crashed]=0 ['timed out']=0 [skipped]=0 ['not run']=0)
-# told NAME STATUS TEXT
-told() {
+# record NAME STATUS TEXT: counts and prints the status of a part.
+record() {
   count[$2]=$((count[$2] + 1))
   say "$1: $2${3:+, $3}"
 }
 
-# missing PROGRAM ARGUMENT...: what the command needs and is not there.
+# missing PROGRAM ARGUMENT...: prints the program if it is not installed.
 missing() {
   [ "$1" != env ] || { shift; while [[ $1 == *=* ]]; do shift; done; }
   command -v "$1" >/dev/null || echo "$1"
@@ -185,16 +185,16 @@ part() {
   [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $name "* ]] || return
   if [ $resume = yes ] && [ "$(last_status "$name")" = passed ]; then return; fi
   left=$((stage_end - SECONDS))
-  [ $left -ge 5 ] || { told "$name" 'not run' "the stage's time is over"; return; }
+  [ $left -ge 5 ] || { record "$name" 'not run' "the stage's time limit is reached"; return; }
   seconds=$((seconds * patience))
   [ $seconds -le $left ] || seconds=$left
   [ $seconds -le $limit ] || seconds=$limit
 
   if [ "$1" = ncu_of_slowest ]; then
-    [ -z "$emulated" ] || { told "$name" skipped "the device is emulated"; return; }
+    [ -z "$emulated" ] || { record "$name" skipped "the device is emulated"; return; }
     local rows=()
     mapfile -t rows < <(slowest_rows)
-    [ ${#rows[@]} -gt 0 ] || { told "$name" skipped "there is no log of the smoke test"; return; }
+    [ ${#rows[@]} -gt 0 ] || { record "$name" skipped "there is no log of the smoke test"; return; }
     set -- ncu
     # shellcheck disable=SC2016
     [ -n "$(missing ncu)" ] || set -- bash -c 'failed=0
@@ -204,34 +204,34 @@ part() {
       done
       exit $failed' ncu "$build/tests/gpu_smoke" "${rows[@]}"
   elif [ "$1" = compute-sanitizer ]; then
-    [ -z "$emulated" ] || { told "$name" skipped "the device is emulated"; return; }
+    [ -z "$emulated" ] || { record "$name" skipped "the device is emulated"; return; }
     [ -n "$(missing compute-sanitizer)" ] && [ -x /usr/local/cuda/bin/compute-sanitizer ] &&
       set -- /usr/local/cuda/bin/compute-sanitizer "${@:2}"
   elif [[ $name == torch_* ]] && [ -n "$emulated" ]; then
-    told "$name" skipped "the device is emulated"
+    record "$name" skipped "the device is emulated"
     return
   fi
   word=$(missing "$@")
-  [ -z "$word" ] || { told "$name" skipped "$word is not there"; return; }
+  [ -z "$word" ] || { record "$name" skipped "$word is not there"; return; }
 
   timeout -k 5 "$seconds" "$@" >"$log" 2>&1 &
   running=$!
-  { wait "$running"; } 2>/dev/null  # bash would tell of signals
+  { wait "$running"; } 2>/dev/null  # hides bash's messages about signals
   status=$?
   running=''
   tally=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
   local text="${tally:+$tally, }$((SECONDS - start)) s"
   if [ $status -eq 0 ]; then
-    told "$name" passed "$text"
+    record "$name" passed "$text"
   elif [ $status -eq 124 ] || { [ $status -eq 137 ] && [ $((SECONDS - start)) -ge "$seconds" ]; }
   then
-    told "$name" 'timed out' "limit $seconds s, $text"
+    record "$name" 'timed out' "limit $seconds s, $text"
   elif [ $status -eq 77 ] && [ "$name" != smoke ]; then
-    told "$name" skipped "$(tail -n 1 "$log")"
+    record "$name" skipped "$(tail -n 1 "$log")"
   elif [ $status -gt 128 ]; then
-    told "$name" crashed "signal $((status - 128)), $text"
+    record "$name" crashed "signal $((status - 128)), $text"
   else
-    told "$name" failed "status $status, $text"
+    record "$name" failed "status $status, $text"
   fi
   if shows_all "$name"; then
     sed 's/^/    /' "$log" | head -n 400 | tee -a "$report"

@@ -1,33 +1,39 @@
 #!/usr/bin/env bash
-# Builds and runs the tests that need no GPU; the last line is "N passed, N failed", the one before says where the time went.
-#   tests/run.sh              what every change must pass: all tests on the CPU, those of the GPU kernels on an emulated device, the quick checks
-#   tests/run.sh --all        what CI runs: with warnings as errors, the kernels compiled by nvcc where it is there, the emulated device under
-#                             AddressSanitizer and UBSan, and the checks that take minutes (tests/meson.build, suite "strict")
-#   tests/run.sh --sanitize   all tests with everything under AddressSanitizer and UBSan, built in build-asan/
-#   tests/run.sh [--all | --sanitize] NAME...   the named tests alone, and what they need ("meson test -C build --list" names them)
-# CI=true means --all; a check that cannot run has failed then.
+# Builds and runs the tests that need no GPU. The last line is "N passed, N failed"; the line before
+# reports the times.
+#   tests/run.sh              required for every change: all CPU tests, GPU kernels on an emulated
+#                             device, quick checks
+#   tests/run.sh --all        as in CI: also warnings as errors, kernels compiled by nvcc if
+#                             installed, the emulated device under AddressSanitizer and UBSan,
+#                             slow checks (suite "strict" of tests/meson.build)
+#   tests/run.sh --sanitize   all tests under AddressSanitizer and UBSan, built in build-asan/
+#   tests/run.sh [--all | --sanitize] NAME...   only these tests (see meson test -C build --list)
+# CI=true means --all and turns skipped checks into failures.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 
-# Whatever ends the script before there is a tally is one failure.
+# An exit before the tally counts as one failure.
 tallied=no
 end() { [ $tallied = yes ] || { echo "0 passed, 1 failed"; exit 1; }; }
 trap end EXIT
-trap 'say "Interrupted; run this again to go on from here."; exit 130' INT TERM
+trap 'say "Interrupted; run this again to continue."; exit 130' INT TERM
 
 all=${CI:-false} sanitize=false
 while [ $# -gt 0 ]; do
   case $1 in
     --all) all=true ;;
     --sanitize) sanitize=true ;;
-    --*) say "run.sh: unknown option $1; known: --all, --sanitize, and names of tests"; tallied=yes; exit 2 ;;
+    --*)
+      say "run.sh: unknown option; got $1, expected --all, --sanitize or names of tests"
+      tallied=yes
+      exit 2 ;;
     *) break ;;
   esac
   shift
 done
 
 need_for_build catch2 python3
-if [ "$all" = true ]; then need clang clang-format; fi
+if [ "$all" = true ]; then need clang clang-format cmake; fi
 find_python
 
 build=build
@@ -36,11 +42,13 @@ selection=(--no-suite strict)
 targets=all
 if [ $sanitize = true ]; then
   build=build-asan
-  options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dgpu_emulation=enabled)
+  options=(-Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+    -Dgpu_emulation=enabled)
   selection=(--suite cpu --suite gpu --timeout-multiplier 5)
 elif [ "$all" = true ]; then
-  # without a GPU to run them, the kernels are compiled for one architecture
-  cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && echo enabled || echo auto)
+  # the kernels are only compiled, so one architecture is enough
+  cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
+    echo enabled || echo auto)
   options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90)
   selection=()
 fi

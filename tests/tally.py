@@ -1,9 +1,11 @@
-"""Adds up the tests of meson runs: tally.py [--build-seconds N] build/meson-logs/testlog.json...
+"""Adds up the tests of meson runs.
 
-Every test program ends with "N passed, N failed" on stdout or stderr. One that crashed, timed out or printed no such line
-is one failure; skipped ones are listed and count as neither. What failed comes last, with the end of what it printed, so that
-whoever sees the end of a log alone sees it; then where the time went, and the total, alone on its line.
-Exit status: 1 if anything failed or nothing passed.
+Usage: tally.py [--build-seconds N] build/meson-logs/testlog.json...
+
+Every test program prints "N passed, N failed" last, on stdout or stderr. A program that crashes,
+times out or prints no such line is one failure; skipped programs are listed and not counted.
+Failures come at the end with the last lines of their output, then the times, then the total alone
+on the last line. Exit status: 1 if anything failed or nothing passed.
 """
 import json
 import re
@@ -14,29 +16,30 @@ SHOWN = 60  # lines of a failed test
 
 
 def count(test):
-    """(passed, failed) of one entry of testlog.json."""
+    """Returns (passed, failed) of one entry of testlog.json."""
     lines = TALLY.findall(test.get('stdout', '') + '\n' + test.get('stderr', ''))
     passed, failed = map(int, lines[-1]) if lines else (0, 0)
     broke = test['result'] != 'OK' or not lines
     return passed, failed + (1 if broke and failed == 0 else 0)
 
 
-def said(test):
-    """What a test printed, its standard output first."""
-    return '\n'.join(filter(None, (test.get(stream, '').strip() for stream in ('stdout', 'stderr'))))
+def output_of(test):
+    """Returns what a test printed, standard output first."""
+    return '\n'.join(filter(None,
+                            (test.get(stream, '').strip() for stream in ('stdout', 'stderr'))))
 
 
 def report_failures(failures):
     for test in failures:
-        print(f'failed: {test["name"]} ({test["result"]}); it ended with')
-        for line in said(test).splitlines()[-SHOWN:]:
+        print(f'failed: {test["name"]} ({test["result"]}); the end of its output:')
+        for line in output_of(test).splitlines()[-SHOWN:]:
             print(f'  | {line}')
     for test in failures:
         print(f'failed: {test["name"]} ({test["result"]})')
 
 
 def where_the_time_went(build_seconds, tests):
-    """One line. Tests and checks run side by side, so their seconds are sums over all of them."""
+    """Returns one line on the times. Tests run in parallel; seconds are sums over all of them."""
     def seconds(chosen):
         return sum(test['duration'] for test in chosen)
 
@@ -45,8 +48,11 @@ def where_the_time_went(build_seconds, tests):
 
     checks = [test for test in tests if is_check(test)]
     slowest = sorted(tests, key=lambda test: test['duration'], reverse=True)[:5]
-    return (f'time: build {build_seconds} s; tests {seconds(tests) - seconds(checks):.0f} s and checks {seconds(checks):.0f} s, '
-            f'added up over processes; slowest: ' + ', '.join(f'{test["name"].split(" / ")[-1]} {test["duration"]:.0f} s' for test in slowest))
+    return (
+        f'time: build {build_seconds} s; tests {seconds(tests) - seconds(checks):.0f} s '
+        f'and checks {seconds(checks):.0f} s, '
+        f'added up over processes; slowest: ' +
+        ', '.join(f'{test["name"].split(" / ")[-1]} {test["duration"]:.0f} s' for test in slowest))
 
 
 def main(*words):
@@ -64,8 +70,8 @@ def main(*words):
             failed += 1
     for test in tests:
         if test['result'] == 'SKIP':
-            lines = said(test).splitlines()
-            print(f'skipped: {test["name"]}: {lines[0] if len(lines) == 1 else "every case of it"}')
+            lines = output_of(test).splitlines()
+            print(f'skipped: {test["name"]}: {lines[0] if len(lines) == 1 else "all cases"}')
             continue
         test_passed, test_failed = count(test)
         if test_failed:
@@ -74,7 +80,7 @@ def main(*words):
         failed += test_failed
     report_failures(failures)
     if passed == 0 and failed == 0:
-        print('nothing ran, which counts as a failure')
+        print('no test ran; this counts as a failure')
         failed = 1
     if build_seconds and tests:
         print(where_the_time_went(build_seconds, tests))

@@ -1,6 +1,6 @@
-"""Prints the tests of a build directory that the words name, in one line, and in a second line the targets that these tests need.
+"""Prints the tests that the words name, on one line, and the targets they need, on a second line.
 
-A word is the name of a test, or that of the shards NAME_1, NAME_2, ... of a long one.
+A word is the name of a test, or NAME for the shards NAME_1, NAME_2, ... of a long test.
 
 Usage: tests_named.py BUILD_DIR WORD...      (exit status 2 for a word that names no test)
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 
 def main(build, *words):
     def read(kind):
-        return json.loads((Path(build) / 'meson-info' / f'intro-{kind}.json').read_text(encoding='utf-8'))
+        return json.loads(
+            (Path(build) / 'meson-info' / f'intro-{kind}.json').read_text(encoding='utf-8'))
 
     tests = read('tests')
     chosen = []
@@ -21,13 +22,19 @@ def main(build, *words):
         found = [test for test in tests if re.fullmatch(re.escape(word) + r'(_\d+)?', test['name'])]
         if not found:
             near = difflib.get_close_matches(word, [test['name'] for test in tests], 3)
-            hint = f'did you mean {" or ".join(near)}?' if near else f'meson test -C {build} --list names them'
+            hint = (f'did you mean {" or ".join(near)}?'
+                    if near else f'see meson test -C {build} --list')
             print(f'run.sh: no test is called {word}; {hint}', file=sys.stderr)
             sys.exit(2)
         chosen += found
     files = {target['id']: target['filename'] for target in read('targets')}
     here = Path(build).resolve()
-    needed = {str(Path(file).relative_to(here)) for test in chosen for target in test['depends'] for file in files[target]}
+    needed = {
+        str(Path(file).relative_to(here))
+        for test in chosen
+        for target in test['depends']
+        for file in files[target]
+    }
     print(' '.join(test['name'] for test in chosen))
     print(' '.join(sorted(needed)))
 

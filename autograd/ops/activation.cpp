@@ -1,7 +1,7 @@
 #include "activation.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/ops/glu.h"
 #include "../../tensor/ops/prelu.h"
 #include "common_dtype.h"
@@ -11,15 +11,24 @@ namespace mezzo {
 namespace {
 
 op::Gelu::Form form(const GeluOptions& options) {
-  return options.approximate == GeluApproximation::tanh ? op::Gelu::Form::tanh : op::Gelu::Form::exact;
+  return options.approximate == GeluApproximation::tanh ? op::Gelu::Form::tanh
+                                                        : op::Gelu::Form::exact;
 }
 
 }  // namespace
 
-Tensor celu(const Tensor& x, const EluOptions& options) { return apply_with<op::Celu>({options.alpha}, x); }
-Tensor elu(const Tensor& x, const EluOptions& options) { return apply_with<op::Elu>({options.alpha}, x); }
-Tensor gelu(const Tensor& x, const GeluOptions& options) { return apply_with<op::Gelu>({form(options)}, x); }
-Tensor glu(const Tensor& x, const GluOptions& options) { return apply_with<op::Glu>({options.dim}, x); }
+Tensor celu(const Tensor& x, const EluOptions& options) {
+  return apply_with<op::Celu>({options.alpha}, x);
+}
+Tensor elu(const Tensor& x, const EluOptions& options) {
+  return apply_with<op::Elu>({options.alpha}, x);
+}
+Tensor gelu(const Tensor& x, const GeluOptions& options) {
+  return apply_with<op::Gelu>({form(options)}, x);
+}
+Tensor glu(const Tensor& x, const GluOptions& options) {
+  return apply_with<op::Glu>({options.dim}, x);
+}
 Tensor hardshrink(const Tensor& x, const ShrinkOptions& options) {
   return apply_with<op::Hardshrink>({in_dtype_of(x, options.lambda)}, x);
 }

@@ -1,14 +1,14 @@
 #include "arithmetic.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "common_dtype.h"
 
 namespace mezzo {
 
 namespace {
 
-/** Op on operands rounded to the dtype that they promote to. */
+/** Applies the op to operands rounded to the dtype that they promote to. */
 template <class Op> Tensor apply_with_steps(const Tensor& a, const Tensor& b) {
   return apply<Op>(in_common_dtype(a, b), in_common_dtype(b, a));
 }
@@ -30,7 +30,9 @@ Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options) {
   if (options.rounding == Rounding::trunc) return apply_with_steps<op::TruncDivide>(a, b);
   return apply<op::Div>(a, b);
 }
-Tensor floor_divide(const Tensor& a, const Tensor& b) { return apply_with_steps<op::FloorDivide>(a, b); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  return apply_with_steps<op::FloorDivide>(a, b);
+}
 Tensor fmod(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Fmod>(a, b); }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w) { return apply<op::Lerp>(a, b, w); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return apply<op::Maximum>(a, b); }
@@ -47,13 +49,17 @@ Tensor sub(const Tensor& a, const Tensor& b, const AddOptions& options) {
 const Tensor& add_(const Tensor& self, const Tensor& other, const AddOptions& options) {
   return apply_in_place<op::Add>({options.alpha}, self, other);
 }
-const Tensor& addcdiv_(const Tensor& self, const Tensor& a, const Tensor& b, const AddcOptions& options) {
+const Tensor& addcdiv_(const Tensor& self, const Tensor& a, const Tensor& b,
+                       const AddcOptions& options) {
   return apply_in_place<op::Addcdiv>({options.value}, self, a, b);
 }
-const Tensor& addcmul_(const Tensor& self, const Tensor& a, const Tensor& b, const AddcOptions& options) {
+const Tensor& addcmul_(const Tensor& self, const Tensor& a, const Tensor& b,
+                       const AddcOptions& options) {
   return apply_in_place<op::Addcmul>({options.value}, self, a, b);
 }
-const Tensor& atan2_(const Tensor& self, const Tensor& x) { return apply_in_place<op::Atan2>({}, self, x); }
+const Tensor& atan2_(const Tensor& self, const Tensor& x) {
+  return apply_in_place<op::Atan2>({}, self, x);
+}
 const Tensor& div_(const Tensor& self, const Tensor& other, const DivOptions& options) {
   if (options.rounding == Rounding::floor) return floor_divide_(self, other);
   if (options.rounding == Rounding::trunc)

@@ -1,10 +1,11 @@
-// Elementwise arithmetic. Shape, broadcasting and in-place forms: see pointwise.h.
-// Sees: number.h.
-// Read next: operators.h; ../../tensor/elementwise/arithmetic.h (the formulas).
+// Elementwise arithmetic. pointwise.h says what elementwise functions have in common; operators.h
+// has the operators + - * /.
 //
-// Operands promote by category (bool < integer < floating), within it to the widest tensor that has dimensions; 0-dim tensors and C++ numbers
-// decide nothing within their category. Functions with steps (fmod, comparisons, ...) round them to
-// the promoted dtype. In place the result has self's dtype, the arithmetic the promoted one.
+// Operands are promoted by category (bool < integer < floating-point), and within a category to the
+// widest tensor that has dimensions. 0-dim tensors and C++ numbers do not affect the dtype within
+// their category. Functions whose result has steps (fmod, remainder, rounded division, ...) round
+// their operands to the promoted dtype first. In-place forms compute in the promoted dtype; the
+// result has self's dtype.
 #pragma once
 
 #include "number.h"
@@ -15,53 +16,90 @@ struct AddOptions {
   double alpha = 1;  // factor of the second operand (of the first in rsub)
 };
 
-/** What division does with the fraction of the quotient. */
+/** How division rounds the quotient to an integer: not at all, towards 0, or down. */
 enum class Rounding : std::uint8_t { none, trunc, floor };
 
 struct DivOptions {
-  Rounding rounding = Rounding::none;
+  Rounding rounding = Rounding::none;  // how the quotient is rounded
 };
 
 struct AddcOptions {
   double value = 1;  // factor of the product or quotient
 };
 
-/** a + alpha * b; of bools whether either holds. Precision: widest. Gradient: 1, alpha.
- *  Errors: ShapeError; ValueError when alpha has a fraction and both are integers, or is neither 0
- *  nor 1 and both are bool. */
+/** Returns a + alpha * b; of bools, a or b.
+ *  Precision: promote.
+ *  Gradient: 1 for a, alpha for b.
+ *  Errors: ShapeError; ValueError when alpha has a fraction and both operands are integers, or when
+ *  alpha is neither 0 nor 1 and both are bool. */
 MZ_API Tensor add(const Tensor& a, const Tensor& b, const AddOptions& options = {});
-/** x + value * a / b, rounded once. Precision: widest. Gradient: 1, value/b, -value a/b^2. Errors: ShapeError, DtypeError for integers. */
-MZ_API Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOptions& options = {});
-/** x + value * a * b, rounded once. Precision: widest. Gradient: 1, value b, value a.
+/** Returns x + value * a / b, rounded once.
+ *  Precision: promote.
+ *  Gradient: 1 for x, value/b for a, -value a/b^2 for b.
+ *  Errors: ShapeError; DtypeError for integers. */
+MZ_API Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b,
+                      const AddcOptions& options = {});
+/** Returns x + value * a * b, rounded once.
+ *  Precision: promote.
+ *  Gradient: 1 for x, value b for a, value a for b.
  *  Errors: as sub. */
-MZ_API Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOptions& options = {});
-/** Angle of the point (x, y), in radians, in [-pi, pi]. Precision: widest. Gradient: x/(x^2 + y^2), -y/(x^2 + y^2), 0 at the origin. */
+MZ_API Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b,
+                      const AddcOptions& options = {});
+/** Returns the angle of the point (x, y) in radians, in [-pi, pi].
+ *  Precision: promote.
+ *  Gradient: x/(x^2 + y^2) for y, -y/(x^2 + y^2) for x, 0 at the origin. */
 MZ_API Tensor atan2(const Tensor& y, const Tensor& x);
-/** True division; integers give f32. With rounding trunc or floor the quotient is rounded to an integer, and integers stay integers.
- *  Precision: widest. Gradient: 1/b, -a/b^2; 0 with rounding. Errors: ShapeError; ValueError for an integer divided by 0 with rounding. */
+/** Returns a / b; integers give f32. With rounding trunc or floor the quotient is rounded to an
+ *  integer, and integers stay integers.
+ *  Precision: promote.
+ *  Gradient: 1/b for a, -a/b^2 for b; 0 with rounding.
+ *  Errors: ShapeError; ValueError for an integer divided by 0 with rounding. */
 MZ_API Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options = {});
-/** a / b rounded down; integers stay. Precision: widest. Gradient: 0. Errors: ShapeError, ValueError for an integer divided by 0. */
+/** Returns a / b rounded down. Integers stay integers.
+ *  Precision: promote.
+ *  Gradient: 0.
+ *  Errors: ShapeError; ValueError for an integer divided by 0. */
 MZ_API Tensor floor_divide(const Tensor& a, const Tensor& b);
-/** What trunc(a / b) * b leaves of a: it has the sign of a. Precision: widest. Gradient: 1, -trunc(a/b). Errors: as floor_divide. */
+/** Returns the remainder a - trunc(a / b) * b, which has the sign of a.
+ *  Precision: promote.
+ *  Gradient: 1 for a, -trunc(a/b) for b.
+ *  Errors: as floor_divide. */
 MZ_API Tensor fmod(const Tensor& a, const Tensor& b);
-/** a + w * (b - a), exact at both ends. Precision: widest. Gradient: 1 - w, w, b - a. */
+/** Returns a + w * (b - a), exact for w = 0 and w = 1.
+ *  Precision: promote.
+ *  Gradient: 1 - w for a, w for b, b - a for w. */
 MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);
-/** The larger of a and b; nan where either is. Precision: widest. Gradient: 1 for the larger, 1/2 each where they are equal. */
+/** Returns the larger of a and b, or nan where either is nan.
+ *  Precision: promote.
+ *  Gradient: 1 for the larger, 1/2 each where they are equal. */
 MZ_API Tensor maximum(const Tensor& a, const Tensor& b);
-/** The smaller of a and b; nan where either is. Precision: widest. Gradient: 1 for the smaller, 1/2 each where they are equal. */
+/** Returns the smaller of a and b, or nan where either is nan.
+ *  Precision: promote.
+ *  Gradient: 1 for the smaller, 1/2 each where they are equal. */
 MZ_API Tensor minimum(const Tensor& a, const Tensor& b);
-/** Product of elements; of bools whether both hold. Precision: widest. Gradient: b, a.
+/** Returns the elementwise product; of bools, a and b.
+ *  Precision: promote.
+ *  Gradient: b for a, a for b.
  *  Errors: ShapeError. */
 MZ_API Tensor mul(const Tensor& a, const Tensor& b);
-/** What floor(a / b) * b leaves of a: it has the sign of b. Precision: widest. Gradient: 1, -floor(a/b). Errors: as floor_divide. */
+/** Returns the remainder a - floor(a / b) * b, which has the sign of b.
+ *  Precision: promote.
+ *  Gradient: 1 for a, -floor(a/b) for b.
+ *  Errors: as floor_divide. */
 MZ_API Tensor remainder(const Tensor& a, const Tensor& b);
-/** b - alpha * a. Precision: widest. Gradient: -alpha, 1. Errors: as sub. */
+/** Returns b - alpha * a.
+ *  Precision: promote.
+ *  Gradient: -alpha for a, 1 for b.
+ *  Errors: as sub. */
 MZ_API Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options = {});
-/** a - alpha * b. Precision: widest. Gradient: 1, -alpha.
+/** Returns a - alpha * b.
+ *  Precision: promote.
+ *  Gradient: 1 for a, -alpha for b.
  *  Errors: ShapeError; DtypeError for bools; ValueError when alpha has a fraction and both are
  *  integers. */
 MZ_API Tensor sub(const Tensor& a, const Tensor& b, const AddOptions& options = {});
 
+// In-place forms.
 MZ_API const Tensor& add_(const Tensor& self, const Tensor& other, const AddOptions& options = {});
 MZ_API const Tensor& addcdiv_(const Tensor& self, const Tensor& a, const Tensor& b,
                               const AddcOptions& options = {});
@@ -76,18 +114,19 @@ MZ_API const Tensor& mul_(const Tensor& self, const Tensor& other);
 MZ_API const Tensor& remainder_(const Tensor& self, const Tensor& other);
 MZ_API const Tensor& sub_(const Tensor& self, const Tensor& other, const AddOptions& options = {});
 
-// The same with a C++ number as second operand (third for lerp).
+// Overloads that take a C++ number as second operand (third for lerp).
 #define MZ_WITH_NUMBER(function)                                                                \
   template <Number S> Tensor function(const Tensor& a, S b) { return function(a, operand(b)); } \
   template <Number S> const Tensor& function##_(const Tensor& self, S b) {                      \
     return function##_(self, operand(b));                                                       \
   }
-#define MZ_WITH_NUMBER_AND_OPTIONS(function, Options)                                                   \
-  template <Number S> Tensor function(const Tensor& a, S b, const Options& options = {}) {              \
-    return function(a, operand(b), options);                                                            \
-  }                                                                                                     \
-  template <Number S> const Tensor& function##_(const Tensor& self, S b, const Options& options = {}) { \
-    return function##_(self, operand(b), options);                                                      \
+#define MZ_WITH_NUMBER_AND_OPTIONS(function, Options)                                      \
+  template <Number S> Tensor function(const Tensor& a, S b, const Options& options = {}) { \
+    return function(a, operand(b), options);                                               \
+  }                                                                                        \
+  template <Number S>                                                                      \
+  const Tensor& function##_(const Tensor& self, S b, const Options& options = {}) {        \
+    return function##_(self, operand(b), options);                                         \
   }
 MZ_WITH_NUMBER_AND_OPTIONS(add, AddOptions)
 MZ_WITH_NUMBER_AND_OPTIONS(div, DivOptions)
@@ -98,7 +137,9 @@ MZ_WITH_NUMBER(remainder)
 MZ_WITH_NUMBER_AND_OPTIONS(sub, AddOptions)
 #undef MZ_WITH_NUMBER
 #undef MZ_WITH_NUMBER_AND_OPTIONS
-template <Number S> Tensor lerp(const Tensor& a, const Tensor& b, S w) { return lerp(a, b, operand(w)); }
+template <Number S> Tensor lerp(const Tensor& a, const Tensor& b, S w) {
+  return lerp(a, b, operand(w));
+}
 template <Number S> const Tensor& lerp_(const Tensor& self, const Tensor& b, S w) {
   return lerp_(self, b, operand(w));
 }

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
-#include "../../tensor/generator.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/attention.h"
-#include "../../tensor/text.h"
+#include "../../tensor/random/generator.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
@@ -13,10 +13,13 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-/** x [..., h, l, e] as [..., h / group, group, l, e]. */
-Tensor in_groups(const Tensor& x, std::int64_t group) { return x.unflatten(-3, {x.size(-3) / group, group}); }
+/** Returns x [..., h, l, e] as [..., h / group, group, l, e]. */
+Tensor in_groups(const Tensor& x, std::int64_t group) {
+  return x.unflatten(-3, {x.size(-3) / group, group});
+}
 
-/** Queries to a head of key and value. Errors: ShapeError where their numbers do not fit. */
+/** Returns the number of query heads per head of key and value. Errors: ShapeError where the
+ *  numbers of heads do not fit. */
 std::int64_t group_size(const Tensor& query, const Tensor& key, const Tensor& value) {
   bool fits = true;
   for (const Tensor& x : {query, key, value}) fits = fits && x.defined() && x.dim() >= 3;
@@ -24,13 +27,14 @@ std::int64_t group_size(const Tensor& query, const Tensor& key, const Tensor& va
     const std::int64_t heads = query.size(-3), shared = key.size(-3);
     if (shared > 0 && heads % shared == 0 && value.size(-3) == shared) return heads / shared;
   }
-  fail<ShapeError>(kName, {.what = "the heads do not form groups",
-                           .got = str(query, ", ", key, " and ", value),
-                           .expected = "[..., h, l, e], [..., k, s, e] and [..., k, s, f], h a multiple of k",
-                           .hint = "leave enable_gqa out where all have the same heads"});
+  fail<ShapeError>(
+      kName, {.what = "the heads do not form groups",
+              .got = str(query, ", ", key, " and ", value),
+              .expected = "[..., h, l, e], [..., k, s, e] and [..., k, s, f], h a multiple of k",
+              .hint = "omit enable_gqa if all have the same number of heads"});
 }
 
-/** A mask of scores [..., h, l, s] as one of scores [..., h / group, group, l, s]. */
+/** Returns a mask of scores [..., h, l, s] as a mask of scores [..., h / group, group, l, s]. */
 Tensor mask_in_groups(const Tensor& mask, const Tensor& query, std::int64_t group) {
   if (!mask.defined() || mask.dim() < 3) return mask;
   if (mask.size(-3) == 1) return mask.unsqueeze(-3);
@@ -41,14 +45,15 @@ Tensor mask_in_groups(const Tensor& mask, const Tensor& query, std::int64_t grou
   return in_groups(mask, group);
 }
 
-/** Each group of queries is a batch that its head of key and value is broadcast to. */
+/** Computes grouped-query attention: each group of query heads is a batch, to which the head of key
+ *  and value is broadcast. */
 Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                          AttentionOptions options) {
   const std::int64_t group = group_size(query, key, value);
   options.enable_gqa = false;
   options.mask = mask_in_groups(options.mask, query, group);
-  const Tensor y =
-      scaled_dot_product_attention(in_groups(query, group), key.unsqueeze(-3), value.unsqueeze(-3), options);
+  const Tensor y = scaled_dot_product_attention(in_groups(query, group), key.unsqueeze(-3),
+                                                value.unsqueeze(-3), options);
   return y.flatten(-4, -3);
 }
 
@@ -62,8 +67,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     fail<ValueError>(kName, {.what = "bad dropout_p", .got = str(p), .expected = "0 <= p <= 1"});
   op::AttentionAttrs attrs{.is_causal = options.is_causal, .dropout_p = p};
   const bool has_features = query.defined() && query.dim() > 0 && query.shape().back() > 0;
-  attrs.scale =
-      options.scale.value_or(has_features ? 1 / std::sqrt(static_cast<double>(query.shape().back())) : 1.0);
+  attrs.scale = options.scale.value_or(
+      has_features ? 1 / std::sqrt(static_cast<double>(query.shape().back())) : 1.0);
   if (p > 0) attrs.stream = default_generator().next_stream(query.defined() ? query.device() : cpu);
   return apply_with<op::Attention>(attrs, query, key, value, options.mask);
 }

@@ -1,32 +1,38 @@
-// Attention.
-// Sees: tensor.
-// Read next: ../../tensor/ops/attention.h.
+// Scaled dot product attention. ops.h explains the notation and the precision tags.
 #pragma once
 
 #include <optional>
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
 struct AttentionOptions {
-  Tensor mask = {};      // bool: true = may be seen; floating: added to the scores; broadcasts to [..., l, s]
-  double dropout_p = 0;  // of the probabilities, whenever it is not 0: pass 0 outside training
-  bool is_causal = false;            // query i sees keys 0..i, whatever the lengths
-  std::optional<double> scale = {};  // left out: 1 / sqrt(e)
-  bool enable_gqa = false;           // heads of the query share those of key and value
+  /** bool: true where the query may attend to the key. Floating-point: added to the scores. It
+   *  broadcasts to [..., l, s]. */
+  Tensor mask = {};
+  double dropout_p = 0;              // dropout of the probabilities; pass 0 outside training
+  bool is_causal = false;            // query i attends to keys 0..i, whatever the lengths
+  std::optional<double> scale = {};  // factor of the scores; not given: 1 / sqrt(e)
+  bool enable_gqa = false;           // groups of query heads share a head of key and value
 };
 
-/** softmax(scale q k^T + mask) v over the last two dimensions; the others are a batch and broadcast. A query that may see no key gives 0.
- *  Shape: query [..., l, e], key [..., s, e], value [..., s, f] give [..., l, f].
- *  With enable_gqa query [..., h, l, e], key [..., k, s, e] and value [..., k, s, f], where h is a
- *  multiple of k: head i of the query meets head i / (h / k) of key and value, as in PyTorch.
- *  Precision: low; scores and softmax in f32 (f64) inside, one rounding. Scores are never held as a whole, backward included. What cuDNN serves on a GPU
- *  rounds probabilities too, and holds up to 256 MiB of gradients of scores: see enable_cudnn_sdp.
- *  Gradient: of q, k, v and a floating mask, 0 for queries that see no key; dropout's mask is the forward's.
- *  Errors: ShapeError, DtypeError; ValueError for mask together with is_causal, and unless 0 <= dropout_p <= 1.
+/** Returns softmax(scale q k^T + mask) v over the last two dimensions; the others are a batch and
+ *  broadcast. A query without an unmasked key gives 0.
+ *  Shape: query [..., l, e], key [..., s, e], value [..., s, f] give [..., l, f]. With enable_gqa
+ *  query [..., h, l, e], key [..., k, s, e] and value [..., k, s, f], where h is a multiple of k:
+ *  head i of the query uses head i / (h / k) of key and value, as in PyTorch.
+ *  Precision: low; scores and softmax are computed in f32 (f64), one rounding. The whole matrix of
+ *  scores is never stored, not in the backward pass either. Calls that cuDNN handles on a GPU round
+ *  the probabilities too, and store up to 256 MiB of gradients of scores; enable_cudnn_sdp(false)
+ *  turns them off.
+ *  Gradient: for query, key, value and a floating-point mask; 0 for queries without an unmasked
+ *  key. The backward pass uses the dropout mask of the forward pass.
+ *  Errors: ShapeError, DtypeError; ValueError for a mask together with is_causal, and unless 0 <=
+ *  dropout_p <= 1.
  *  Source: Vaswani et al., Attention is all you need (2017). */
-MZ_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+MZ_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key,
+                                           const Tensor& value,
                                            const AttentionOptions& options = {});
 
 }  // namespace mezzo

@@ -1,6 +1,6 @@
 #include "common_dtype.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo {
 
@@ -12,7 +12,8 @@ Tensor in_common_dtype(const Tensor& x, const Tensor& other) {
 
 double in_dtype_of(const Tensor& x, double number) {
   if (!x.defined() || !is_low(x.dtype())) return number;
-  return x.dtype() == DType::f16 ? static_cast<float>(Half(number)) : static_cast<float>(BFloat16(number));
+  return x.dtype() == DType::f16 ? static_cast<float>(Half(number))
+                                 : static_cast<float>(BFloat16(number));
 }
 
 }  // namespace mezzo

@@ -1,17 +1,17 @@
-// Operands of functions that have steps: a rounding decides which side of a step an element is on.
-// Sees: tensor.
-// Read next: compare.cpp, arithmetic.cpp.
+// Rounding the operands of functions with steps (comparisons, fmod, ...) to a common dtype. An
+// operand's rounding decides on which side of a step an element is.
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** x rounded to the dtype it promotes to with `other`, where that is f16 or bf16; else x. As in PyTorch
- *  numbers, 0-dim tensors and integers yield to a 16-bit tensor: full({1}, 0.1, f16) == 0.1 holds. */
+/** Returns x rounded to the dtype that x and `other` promote to where that is f16 or bf16, else x.
+ *  As in PyTorch, numbers, 0-dim tensors and integers take the dtype of a 16-bit tensor: full({1},
+ *  0.1, f16) == 0.1 holds. */
 Tensor in_common_dtype(const Tensor& x, const Tensor& other);
 
-/** The number as x's dtype rounds it where that is f16 or bf16. */
+/** Returns the number rounded to x's dtype where that is f16 or bf16, else the number. */
 double in_dtype_of(const Tensor& x, double number);
 
 }  // namespace mezzo

@@ -1,8 +1,8 @@
 #include "compare.h"
 
-#include "../../tensor/call_name.h"
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/api_scope.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../grad_mode.h"
 #include "common_dtype.h"
 
@@ -26,7 +26,7 @@ MZ_COMPARISON(ge, Ge)
 
 bool equal(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape())) return false;
-  const CallName called("equal");
+  const ApiScope called("equal");
   const NoGrad no_grad;
   const Tensor same = eq(a, b).to(cpu);
   const bool* from = same.data<bool>();

@@ -1,14 +1,15 @@
-// Elementwise comparisons, tests, logic and bit operations. No gradient. Shape and broadcasting: see pointwise.h.
-// Sees: number.h.
-// Read next: operators.h; ../../tensor/elementwise/compare.h (the formulas).
+// Elementwise comparisons, tests, logic and bit operations. None has a gradient. pointwise.h says
+// what elementwise functions have in common; operators.h has the operators < == & ...
 #pragma once
 
 #include "number.h"
 
 namespace mezzo {
 
-/** Comparisons with bool results; nan compares false, `ne` true. In place: 0 or 1 in self's dtype.
- *  Precision: widest, both sides rounded to it: full({1}, 0.1, f16) == 0.1 holds. */
+/** Compares elements: == != < <= > >=, with bool results. A comparison with nan is false, except
+ *  that `ne` is true. In-place forms write 0 or 1 in self's dtype.
+ *  Precision: promote; both sides are rounded to the promoted dtype, so full({1}, 0.1, f16) == 0.1
+ *  holds. */
 MZ_API Tensor eq(const Tensor& a, const Tensor& b);
 MZ_API Tensor ne(const Tensor& a, const Tensor& b);
 MZ_API Tensor lt(const Tensor& a, const Tensor& b);
@@ -22,21 +23,27 @@ MZ_API const Tensor& le_(const Tensor& self, const Tensor& other);
 MZ_API const Tensor& gt_(const Tensor& self, const Tensor& other);
 MZ_API const Tensor& ge_(const Tensor& self, const Tensor& other);
 
-/** Whether a and b have one shape and equal elements after promotion; false where there is a nan. Synchronises with the device. */
+/** Returns whether a and b have the same shape and equal elements after promotion; false where
+ *  there is a nan. Synchronises with the device. */
 MZ_API bool equal(const Tensor& a, const Tensor& b);
 
-/** Bool tensors: neither infinite nor nan; an infinity; not a number. Of integers: all, none, none. */
+/** Returns bools: true for elements that are neither infinite nor nan. Integers are always
+ *  finite. */
 MZ_API Tensor isfinite(const Tensor& x);
+/** Returns bools: true for elements that are +inf or -inf. Integers never are. */
 MZ_API Tensor isinf(const Tensor& x);
+/** Returns bools: true for elements that are nan. Integers never are. */
 MZ_API Tensor isnan(const Tensor& x);
 
-/** Logic on whether elements are nonzero (nan is), with bool results; any dtypes. */
+/** Applies logic to whether elements are nonzero (nan counts as nonzero), for any dtypes, with bool
+ *  results. */
 MZ_API Tensor logical_and(const Tensor& a, const Tensor& b);
 MZ_API Tensor logical_not(const Tensor& x);
 MZ_API Tensor logical_or(const Tensor& a, const Tensor& b);
 MZ_API Tensor logical_xor(const Tensor& a, const Tensor& b);
 
-/** Bit operations on integers, logic on bools. Errors: DtypeError for floating operands, ShapeError. */
+/** Applies bit operations to integers, and logic to bools.
+ *  Errors: DtypeError for floating-point operands, ShapeError. */
 MZ_API Tensor bitwise_and(const Tensor& a, const Tensor& b);
 MZ_API Tensor bitwise_not(const Tensor& x);
 MZ_API Tensor bitwise_or(const Tensor& a, const Tensor& b);

@@ -1,6 +1,6 @@
 #include "contraction.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/contraction.h"
 #include "../../tensor/ops/cross.h"
 
@@ -10,7 +10,9 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   return apply<op::Bilinear>(x1, x2, weight, bias);
 }
 
-Tensor chain_matmul(const std::vector<Tensor>& matrices) { return apply_list<op::ChainMatmul>({}, matrices); }
+Tensor chain_matmul(const std::vector<Tensor>& matrices) {
+  return apply_list<op::ChainMatmul>({}, matrices);
+}
 
 Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options) {
   return apply_with<op::Cross>({options.dim}, a, b);
@@ -20,7 +22,9 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   return apply_list<op::Einsum>({equation}, operands);
 }
 
-Tensor multi_dot(const std::vector<Tensor>& tensors) { return apply_list<op::MultiDot>({}, tensors); }
+Tensor multi_dot(const std::vector<Tensor>& tensors) {
+  return apply_list<op::MultiDot>({}, tensors);
+}
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims) {
   return apply_with<op::Tensordot>({dims.count, dims.a, dims.b}, a, b);

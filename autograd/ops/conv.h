@@ -1,26 +1,27 @@
-// Convolutions and their adjoints.
-// Sees: window.h.
-// Read next: ../../tensor/ops/conv.h.
+// Convolutions and transposed convolutions. ops.h explains the notation and the precision tags.
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 #include "window.h"
 
 namespace mezzo {
 
 struct ConvOptions {
-  WindowSizes stride = 1;
-  ConvPadding padding = 0;
-  WindowSizes dilation = 1;
-  std::int64_t groups = 1;
+  WindowSizes stride = 1;    // distance between windows
+  ConvPadding padding = 0;   // zeros around the input, or "same" or "valid"
+  WindowSizes dilation = 1;  // distance between the elements of a window
+  std::int64_t groups = 1;   // groups of channels that are convolved separately
 };
 
-/** Cross-correlation with a kernel over the last 1, 2 or 3 dimensions, plus a bias per output channel (added before the rounding).
- *  Shape: x [N,C,...] or [C,...], weight [out, C/groups, k...], bias [out] or undefined; spatial sizes become
- *  floor((in + 2 padding - dilation (k - 1) - 1) / stride) + 1.
- *  Precision: low; f16, bf16 and f32 accumulate in f32, one rounding.
- *  Gradient: the transposed convolution of g for x, the correlation of x and g for the weight, the sum of g for the bias.
- *  Errors: ShapeError, DtypeError unless all have one floating dtype, ValueError for options out of range.
+/** Computes the cross-correlation of x and weight over the last 1, 2 or 3 dimensions, plus a bias
+ *  per output channel.
+ *  Shape: x [N,C,...] or [C,...], weight [out, C/groups, k...], bias [out] or undefined; spatial
+ *  sizes become floor((in + 2 padding - dilation (k - 1) - 1) / stride) + 1.
+ *  Precision: low; f16, bf16 and f32 accumulate in f32, the bias included; one rounding.
+ *  Gradient: the transposed convolution of g for x, the correlation of x and g for weight, the sum
+ *  of g for bias.
+ *  Errors: ShapeError; DtypeError unless all have one floating-point dtype; ValueError for options
+ *  out of range.
  *  Source: Dumoulin, Visin, A guide to convolution arithmetic for deep learning. */
 MZ_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      const ConvOptions& options = {});
@@ -30,18 +31,22 @@ MZ_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias =
                      const ConvOptions& options = {});
 
 struct ConvTransposeOptions {
-  WindowSizes stride = 1;
-  WindowSizes padding = 0;
-  WindowSizes output_padding = 0;
-  std::int64_t groups = 1;
-  WindowSizes dilation = 1;
+  WindowSizes stride = 1;          // of the convolution whose adjoint this is
+  WindowSizes padding = 0;         // of that convolution: removed from the result
+  WindowSizes output_padding = 0;  // added to the size of the result, at the end
+  std::int64_t groups = 1;         // groups of channels that are convolved separately
+  WindowSizes dilation = 1;        // distance between the elements of a window
 };
 
-/** The adjoint of a convolution in its input: every element of x adds a copy of the kernel, scaled by it, to the result.
- *  Shape: x [N,C,...] or [C,...], weight [C, out/groups, k...], bias [out] or undefined; spatial sizes become
- *  (in - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1.
- *  Precision and errors as the convolutions; output_padding must be less than the larger of stride and dilation.
- *  Gradient: the convolution of g for x, the correlation of g and x for the weight, the sum of g for the bias. */
+/** Computes the transposed convolution, the adjoint of a convolution with respect to its input:
+ *  each element of x adds a copy of the kernel, scaled by the element, to the result.
+ *  Shape: x [N,C,...] or [C,...], weight [C, out/groups, k...], bias [out] or undefined; spatial
+ *  sizes become (in - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1.
+ *  Precision: low, as the convolutions.
+ *  Gradient: the convolution of g for x, the correlation of g and x for weight, the sum of g for
+ *  bias.
+ *  Errors: as the convolutions; ValueError unless output_padding is less than the larger of stride
+ *  and dilation. */
 MZ_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                const ConvTransposeOptions& options = {});
 MZ_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},

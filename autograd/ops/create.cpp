@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/call_name.h"
-#include "../../tensor/checked_size.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/api_scope.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "operators.h"
 #include "reduce.h"
@@ -20,36 +20,35 @@ Tensor finished(const Tensor& x, const TensorOptions& options) {
   return x;
 }
 
-/** 0, 1, 2, ... in i64, counted on the device: nothing comes from the host, so captured steps may. */
+/** Returns 0, 1, 2, ... in i64, computed on the device without a copy from the host, so that
+ *  captured steps may call it. */
 Tensor counted(std::int64_t n, Device device) {
   return cumsum(ones({n}, {.dtype = DType::i64, .device = device}), 0) - 1;
 }
 
-/** The values in row-major order, converted and moved to where the options say. */
+/** Returns the values in row-major order, with the dtype and on the device of the options. */
 template <class T>
 Tensor from_values(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
   if (checked_numel(shape, "tensor") != static_cast<std::int64_t>(values.size()))
     fail<ShapeError>("tensor", {.what = "number of values does not fit the shape",
                                 .got = str(values.size(), " values for ", shape)});
-  const CallName called("tensor");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const ApiScope called("tensor");
+  const NoGradNoCasts plain_ops;
   Tensor x = empty_tensor(shape, dtype_of<T>(), cpu);
   std::copy(values.begin(), values.end(), x.data<T>());
   x = x.to(options.dtype).to(options.device);
   return finished(options.pin_memory ? x.pin_memory() : x, options);
 }
 
-/** Whether integers reach the dtype from i64: rounded once, with all digits. For narrower integers they
- *  go through f64, which saturates. */
+/** Returns whether values are converted from i64 to the dtype, which rounds once and keeps all
+ *  digits. For narrower integers they are converted from f64, which saturates. */
 bool holds_integers(DType dtype) { return dtype == DType::i64 || is_floating(dtype); }
 
-/** value(0), ..., value(n - 1) on the CPU, each rounded once to the dtype. Needs a block of 4096 values
- *  beside the result. */
+/** Returns value(0), ..., value(n - 1) on the CPU, each rounded once to the dtype. Uses a block of
+ *  4096 values as temporary memory. */
 template <class F> Tensor computed(std::int64_t n, const TensorOptions& options, F&& value) {
   using T = decltype(value(n));
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const NoGradNoCasts plain_ops;
   const Tensor x = empty_tensor({n}, options.dtype, cpu, options.pin_memory);
   constexpr std::int64_t kBlock = 4096;
   const Tensor block = empty_tensor({std::min(n, kBlock)}, dtype_of<T>(), cpu);
@@ -107,18 +106,19 @@ Tensor full_like(const Tensor& x, double value) {
 namespace {
 
 [[noreturn]] void refuse_range(const std::string& range) {
-  fail<ValueError>(
-      "arange",
-      {.what = "the step does not lead to the end", .got = range, .expected = "a finite number of steps"});
+  fail<ValueError>("arange", {.what = "the step does not lead to the end",
+                              .got = range,
+                              .expected = "a finite number of steps"});
 }
 
-/** How many steps lead from start to end, end excluded. */
+/** Returns the number of steps from start to end, end excluded. */
 std::int64_t count_steps(std::int64_t start, std::int64_t end, std::int64_t step) {
   const bool leads = step > 0 ? start <= end : step < 0 && start >= end;
   if (!leads) refuse_range(str("from ", start, " to ", end, " by ", step));
   const auto first = static_cast<std::uint64_t>(start), last = static_cast<std::uint64_t>(end),
              size = static_cast<std::uint64_t>(step);
-  const std::uint64_t distance = step > 0 ? last - first : first - last, pace = step > 0 ? size : 0 - size;
+  const std::uint64_t distance = step > 0 ? last - first : first - last,
+                      pace = step > 0 ? size : 0 - size;
   const std::uint64_t count = distance / pace + (distance % pace != 0 ? 1 : 0);
   if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     fail<SizeError>("arange", {.what = "number of elements overflows", .got = str(count)});
@@ -130,17 +130,18 @@ std::int64_t count_steps(std::int64_t start, std::int64_t end, std::int64_t step
 Tensor detail::arange_integers(std::int64_t start, std::int64_t end, std::int64_t step,
                                const TensorOptions& options) {
   if (!holds_integers(options.dtype))
-    return arange(static_cast<double>(start), static_cast<double>(end), static_cast<double>(step), options);
+    return arange(static_cast<double>(start), static_cast<double>(end), static_cast<double>(step),
+                  options);
   const std::int64_t n = count_steps(start, end, step);
-  const CallName called("arange");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const ApiScope called("arange");
+  const NoGradNoCasts plain_ops;
   if (options.device != cpu)
     return finished((counted(n, options.device) * step + start).to(options.dtype), options);
-  // Unsigned: i * step alone may leave the range.
+  // Unsigned arithmetic, because i * step alone may overflow.
   return computed(n, options, [&](std::int64_t i) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                     static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+                                     static_cast<std::uint64_t>(i) *
+                                         static_cast<std::uint64_t>(step));
   });
 }
 
@@ -153,22 +154,26 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
   if (step == 0 || !std::isfinite(count) || count < 0)
     refuse_range(str("from ", start, " to ", end, " by ", step));
   if (count > static_cast<double>(kMaxElements))
-    fail<SizeError>("arange", {.what = "too many steps", .got = str(count), .expected = "at most 2^59"});
-  const CallName called("arange");
+    fail<SizeError>("arange",
+                    {.what = "too many steps", .got = str(count), .expected = "at most 2^59"});
+  const ApiScope called("arange");
   const auto n = static_cast<std::int64_t>(count);
   if (options.device != cpu)
-    return finished((counted(n, options.device).to(DType::f64) * step + start).to(options.dtype), options);
-  return computed(n, options, [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
+    return finished((counted(n, options.device).to(DType::f64) * step + start).to(options.dtype),
+                    options);
+  return computed(n, options,
+                  [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
 }
 
 Tensor arange(double end, const TensorOptions& options) { return arange(0, end, 1, options); }
 
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
   if (steps < 0)
-    fail<ValueError>("linspace",
-                     {.what = "negative number of steps", .got = str(steps), .expected = "steps >= 0"});
-  const CallName called("linspace");
-  // Counted from the nearer end, so that both ends are exact.
+    fail<ValueError>(
+        "linspace",
+        {.what = "negative number of steps", .got = str(steps), .expected = "steps >= 0"});
+  const ApiScope called("linspace");
+  // Each value is computed from the nearer end, so that both ends are exact.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   if (options.device != cpu) {
     const Tensor i = counted(steps, options.device).to(DType::f64);
@@ -183,8 +188,8 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options) {
-  const Tensor x =
-      zeros({n, m}, {.dtype = options.dtype, .device = options.device, .pin_memory = options.pin_memory});
+  const Tensor x = zeros(
+      {n, m}, {.dtype = options.dtype, .device = options.device, .pin_memory = options.pin_memory});
   const NoGrad no_grad;
   const std::int64_t diagonal = std::min(n, m);
   if (diagonal > 0) x.as_strided({diagonal}, {m + 1}).fill_(1);

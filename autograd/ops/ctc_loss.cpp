@@ -1,6 +1,6 @@
 #include "ctc_loss.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/ctc_loss.h"
 #include "create.h"
 
@@ -16,8 +16,8 @@ Tensor as_tensor(const std::vector<std::int64_t>& lengths) {
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcLossOptions& options) {
-  return apply_with<op::CtcLoss>({options.blank, options.reduction, options.zero_infinity}, log_probs,
-                                 targets, input_lengths, target_lengths);
+  return apply_with<op::CtcLoss>({options.blank, options.reduction, options.zero_infinity},
+                                 log_probs, targets, input_lengths, target_lengths);
 }
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
                 const std::vector<std::int64_t>& input_lengths,

@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/distance.h"
 #include "../../tensor/ops/pair_distance.h"
 #include "../../tensor/ops/renorm.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
@@ -50,7 +50,9 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanc
   return apply_with<op::PairwiseDistance>({options.p, options.eps, options.keepdim}, a, b);
 }
 
-Tensor pdist(const Tensor& x, const PdistOptions& options) { return apply_with<op::Pdist>({options.p}, x); }
+Tensor pdist(const Tensor& x, const PdistOptions& options) {
+  return apply_with<op::Pdist>({options.p}, x);
+}
 
 Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
   return apply_with<op::Renorm>({p, dim, maxnorm}, x);

@@ -1,8 +1,8 @@
 #include "functions.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
@@ -27,8 +27,8 @@ Tensor log2(const Tensor& x) { return apply<op::Log2>(x); }
 Tensor logit(const Tensor& x) { return apply<op::Logit>(x); }
 Tensor logit(const Tensor& x, double eps) {
   if (!(eps >= 0 && eps <= 0.5))
-    fail<ValueError>("logit",
-                     {.what = "eps is out of range", .got = str(eps), .expected = "0 <= eps <= 0.5"});
+    fail<ValueError>(
+        "logit", {.what = "eps is out of range", .got = str(eps), .expected = "0 <= eps <= 0.5"});
   return apply_with<op::Logit>({eps}, x);
 }
 Tensor sin(const Tensor& x) { return apply<op::Sin>(x); }

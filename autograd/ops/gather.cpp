@@ -1,6 +1,6 @@
 #include "gather.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "create.h"
 
@@ -8,7 +8,7 @@ namespace mezzo {
 
 namespace {
 
-/** One value in x's dtype, as often as the index asks for it. */
+/** Returns one value in x's dtype, expanded to the index's shape. */
 Tensor repeated(double value, const Tensor& x, const Tensor& index) {
   op::require_index_dtype("scatter", index);
   return full({}, value, {.dtype = x.dtype(), .device = x.device()}).expand(index.shape());
@@ -31,7 +31,8 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
   return scatter(x, dim, index, repeated(value, x, index));
 }
-const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index, const Tensor& src) {
+const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index,
+                       const Tensor& src) {
   return apply_in_place<op::Scatter>({dim}, self, index, src);
 }
 const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index, double value) {
@@ -41,7 +42,8 @@ const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
   return apply_with<op::ScatterAdd>({dim}, x, index, src);
 }
-const Tensor& scatter_add_(const Tensor& self, std::int64_t dim, const Tensor& index, const Tensor& src) {
+const Tensor& scatter_add_(const Tensor& self, std::int64_t dim, const Tensor& index,
+                           const Tensor& src) {
   return apply_in_place<op::ScatterAdd>({dim}, self, index, src);
 }
 

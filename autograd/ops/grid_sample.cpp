@@ -1,11 +1,12 @@
 #include "grid_sample.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo {
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
-  return apply_with<op::GridSample>({options.mode, options.padding_mode, options.align_corners}, x, grid);
+  return apply_with<op::GridSample>({options.mode, options.padding_mode, options.align_corners}, x,
+                                    grid);
 }
 
 Tensor affine_grid(const Tensor& theta, const Shape& size, const AffineGridOptions& options) {

@@ -2,9 +2,9 @@
 
 #include "../../tensor/ops/index.h"
 
-#include "../../tensor/call_name.h"
-#include "../../tensor/dispatch.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/api_scope.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "operators.h"
 #include "reduce.h"
@@ -19,20 +19,20 @@ Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const T
                  const IndexAddOptions& options) {
   return apply_with<op::IndexAdd>({dim, options.alpha}, x, index, src);
 }
-const Tensor& index_add_(const Tensor& self, std::int64_t dim, const Tensor& index, const Tensor& src,
-                         const IndexAddOptions& options) {
+const Tensor& index_add_(const Tensor& self, std::int64_t dim, const Tensor& index,
+                         const Tensor& src, const IndexAddOptions& options) {
   return apply_in_place<op::IndexAdd>({dim, options.alpha}, self, index, src);
 }
 
 namespace {
 
-/** The indexed dimensions and the places in them. */
+/** The indexed dimensions, as a bit mask, and the positions in them. */
 struct Places {
   std::uint32_t dims = 0;
   Tensor positions;
 };
 
-/** A mask stands for one index tensor per dimension it covers. */
+/** Appends the positions that a mask selects: one index tensor per dimension it covers. */
 void append_mask(const char* op, const Tensor& x, const Tensor& mask, int first,
                  std::vector<Tensor>& operands) {
   bool fits = mask.dim() > 0 && first + mask.dim() <= x.dim();
@@ -46,9 +46,8 @@ void append_mask(const char* op, const Tensor& x, const Tensor& mask, int first,
 }
 
 Places find_places(const char* op, const Tensor& x, const std::vector<Tensor>& indices) {
-  const CallName called(op);
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const ApiScope called(op);
+  const NoGradNoCasts plain_ops;
   std::vector<Tensor> operands{x};
   Places places;
   int dim = 0;
@@ -68,7 +67,7 @@ Places find_places(const char* op, const Tensor& x, const std::vector<Tensor>& i
   }
   if (places.dims == 0)
     fail<ValueError>(op, {.what = "nothing is indexed",
-                          .got = str(indices.size(), " holes"),
+                          .got = str(indices.size(), " undefined tensors"),
                           .expected = "at least one index tensor"});
   places.positions = apply_list<op::IndexPositions>({places.dims, op}, operands);
   return places;
@@ -86,18 +85,20 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
   const Places places = find_places("index_put", x, indices);
   return apply_with<op::IndexPut>({places.dims, options.accumulate}, x, places.positions, values);
 }
-const Tensor& index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
-                         const IndexPutOptions& options) {
+const Tensor& index_put_(const Tensor& self, const std::vector<Tensor>& indices,
+                         const Tensor& values, const IndexPutOptions& options) {
   const Places places = find_places("index_put_", self, indices);
-  return apply_in_place<op::IndexPut>({places.dims, options.accumulate}, self, places.positions, values);
+  return apply_in_place<op::IndexPut>({places.dims, options.accumulate}, self, places.positions,
+                                      values);
 }
 
-Tensor masked_select(const Tensor& x, const Tensor& mask) { return apply<op::MaskedSelect>(x, mask); }
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  return apply<op::MaskedSelect>(x, mask);
+}
 
 Tensor nonzero(const Tensor& x) {
-  const CallName called("nonzero");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
+  const ApiScope called("nonzero");
+  const NoGradNoCasts plain_ops;
   return apply_with<op::Nonzero>({count_nonzero(x).item<std::int64_t>()}, x);
 }
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
-ScaleFactors::ScaleFactors(std::initializer_list<double> values) : count_(static_cast<int>(values.size())) {
+ScaleFactors::ScaleFactors(std::initializer_list<double> values)
+    : count_(static_cast<int>(values.size())) {
   if (values.size() == 0 || values.size() > values_.size())
     fail<ValueError>("scale_factor", {.what = "wrong number of factors",
                                       .got = str(values.size()),
@@ -27,8 +28,9 @@ std::array<double, 3> ScaleFactors::expanded(int dims, const char* op) const {
   for (std::size_t i = 0; i < static_cast<std::size_t>(dims); ++i) {
     out[i] = values_[count_ == 1 ? 0 : i];
     if (!(out[i] > 0) || std::isinf(out[i]))
-      fail<ValueError>(
-          op, {.what = "scale_factor is out of range", .got = str(out[i]), .expected = "a positive number"});
+      fail<ValueError>(op, {.what = "scale_factor is out of range",
+                            .got = str(out[i]),
+                            .expected = "a positive number"});
   }
   return out;
 }
@@ -43,11 +45,13 @@ template <class Op> Tensor resized(const Tensor& x, const InterpolateOptions& op
                                                        : "neither size nor scale_factor is given",
                           .expected = "one of them"});
   if (options.recompute_scale_factor && options.size.given())
-    fail<ValueError>(
-        op, {.what = "recompute_scale_factor has no meaning beside size", .expected = "scale_factor"});
-  op::InterpolateAttrs attrs{
-      .op = op, .mode = options.mode, .align_corners = options.align_corners, .antialias = options.antialias};
-  // A wrong number of dimensions is refused by the op itself.
+    fail<ValueError>(op, {.what = "recompute_scale_factor cannot be combined with size",
+                          .expected = "scale_factor"});
+  op::InterpolateAttrs attrs{.op = op,
+                             .mode = options.mode,
+                             .align_corners = options.align_corners,
+                             .antialias = options.antialias};
+  // The op throws for a wrong number of dimensions.
   const int dims = std::clamp(x.dim() - 2, 1, 3);
   if (options.size.given()) {
     attrs.sizes = options.size.expanded(dims, op, "size");
@@ -57,14 +61,16 @@ template <class Op> Tensor resized(const Tensor& x, const InterpolateOptions& op
   for (int d = 0; d < dims && d + 2 < x.dim(); ++d) {
     const auto i = static_cast<std::size_t>(d);
     const double size = std::floor(static_cast<double>(x.shape()[d + 2]) * factors[i]);
-    if (size > 0x1p59) fail<SizeError>(op, {.what = "a size overflows", .got = str(size, " from ", x)});
+    if (size > 0x1p59)
+      fail<SizeError>(op, {.what = "a size overflows", .got = str(size, " from ", x)});
     attrs.sizes[i] = static_cast<std::int64_t>(size);
   }
   if (!options.recompute_scale_factor) attrs.scales = factors;
   return apply_with<Op>(attrs, x);
 }
 
-template <class Op> Tensor upsampled(const Tensor& x, InterpolateMode mode, const UpsampleOptions& options) {
+template <class Op>
+Tensor upsampled(const Tensor& x, InterpolateMode mode, const UpsampleOptions& options) {
   return resized<Op>(x, {.size = options.size,
                          .scale_factor = options.scale_factor,
                          .mode = mode,

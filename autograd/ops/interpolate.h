@@ -1,26 +1,28 @@
-// Resizing of signals, images and volumes.
-// Sees: tensor, window.h.
-// Read next: grid_sample.h, ../../tensor/ops/interpolate.h.
+// Resizing signals, images and volumes. ops.h explains the notation and the precision tags.
+// See also: grid_sample.h (sampling at any positions).
 #pragma once
 
 #include <array>
 #include <initializer_list>
 
+#include "../../tensor/core/tensor.h"
 #include "../../tensor/ops/interpolate.h"
-#include "../../tensor/tensor.h"
 #include "window.h"
 
 namespace mezzo {
 
-/** Result size by input size, one for every dimension or one for each: 2, or {2, 0.5}. Empty means "not given". */
+/** Ratio of result size to input size: one for all dimensions or one for each, as in 2 or {2, 0.5}.
+ *  Empty means "not given". */
 class MZ_API ScaleFactors {
  public:
   ScaleFactors() = default;
-  ScaleFactors(double value) : values_{value}, count_(1) {}  // NOLINT: a number is meant to convert
+  ScaleFactors(double value) : values_{value}, count_(1) {}  // NOLINT: implicit on purpose
   ScaleFactors(std::initializer_list<double> values);
 
+  /** Returns whether there is a factor. */
   bool given() const { return count_ > 0; }
-  /** The factors of `dims` dimensions. Errors: ValueError naming `op` when there are neither 1 nor `dims`, or one is not a positive number. */
+  /** Returns the factors of `dims` dimensions. Errors: ValueError in the name of `op` when there
+   *  are neither 1 nor `dims` factors, or one is not a positive number. */
   std::array<double, 3> expanded(int dims, const char* op) const;
 
  private:
@@ -29,30 +31,34 @@ class MZ_API ScaleFactors {
 };
 
 struct InterpolateOptions {
-  WindowSizes size = {};           // of the result; this or scale_factor
+  WindowSizes size = {};           // of the result; give either this or scale_factor
   ScaleFactors scale_factor = {};  // result sizes are floor(in * factor)
-  InterpolateMode mode = InterpolateMode::nearest;
-  bool align_corners = false;  // the outermost elements' middles stay in place, not their outer edges
-  bool recompute_scale_factor = false;  // the step is that of the sizes, not of the factor they came from
-  bool antialias = false;               // bilinear, bicubic: filter what shrinks
+  InterpolateMode mode = InterpolateMode::nearest;  // how values are interpolated
+  /** True: the centres of the outermost elements stay in place. False: their outer edges do. */
+  bool align_corners = false;
+  /** True: the step follows from the sizes. False: from scale_factor, where that is given. */
+  bool recompute_scale_factor = false;
+  bool antialias = false;  // in bilinear and bicubic mode: low-pass filter where x shrinks
 };
 
 struct UpsampleOptions {
-  WindowSizes size = {};           // of the result; this or scale_factor
+  WindowSizes size = {};           // of the result; give either this or scale_factor
   ScaleFactors scale_factor = {};  // result sizes are floor(in * factor)
-  bool align_corners = false;      // not in the nearest modes
-  bool antialias = false;          // bilinear, bicubic
+  bool align_corners = false;      // as in InterpolateOptions; not in the nearest modes
+  bool antialias = false;          // as in InterpolateOptions; bilinear and bicubic only
 };
 
-/** x with its dimensions behind batch and channels resized.
+/** Resizes the dimensions of x after batch and channels.
  *  Shape: x [n,c,...] with 1 to 3 more dimensions (linear 1, bilinear and bicubic 2, trilinear 3).
- *  Precision: full; places and weights are computed in f32 (f64 for f64), sums too, one rounding.
- *  Gradient: the adjoint of the map, summed in the same precision in a fixed order, rounded once; twice differentiable.
- *  Errors: ValueError unless exactly one of size and scale_factor is given, for align_corners in a nearest mode, antialias in a mode without
- *  it, recompute_scale_factor without a factor; ShapeError for a wrong number of dimensions or an empty size; DtypeError for integers. */
+ *  Precision: f32; positions, weights and sums are computed in f32 (f64 for f64), one rounding.
+ *  Gradient: the adjoint of the map, summed in the same precision in a fixed order, rounded once;
+ *  twice differentiable.
+ *  Errors: ValueError unless exactly one of size and scale_factor is given, for align_corners in a
+ *  nearest mode, antialias in a mode without it, or recompute_scale_factor without a factor;
+ *  ShapeError for a wrong number of dimensions or an empty size; DtypeError for integers. */
 MZ_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-/** interpolate in the mode of the name. */
+/** Resizes as interpolate does, in the mode of the name. */
 MZ_API Tensor upsample_bicubic(const Tensor& x, const UpsampleOptions& options);
 MZ_API Tensor upsample_bilinear(const Tensor& x, const UpsampleOptions& options);
 MZ_API Tensor upsample_linear(const Tensor& x, const UpsampleOptions& options);

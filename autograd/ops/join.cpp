@@ -1,6 +1,6 @@
 #include "join.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/join.h"
 
 namespace mezzo {

@@ -1,23 +1,24 @@
-// Joining tensors.
-// Sees: tensor.
-// Read next: ../../tensor/ops/join.h.
+// Joining tensors: cat and stack. ops.h explains the notation and the precision tags.
 #pragma once
 
 #include <vector>
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** The tensors one after another along `dim`, a row-major copy. 1-D tensors of size 0 are passed over.
- *  Shape: equal sizes except along dim.   Precision: widest: promotes to the widest dtype present.
+/** Concatenates tensors along `dim` into a row-major tensor. 1-D tensors of size 0 are skipped.
+ *  Shape: equal sizes except along dim.
+ *  Precision: promote.
  *  Gradient: slices of g, each in its operand's dtype.
- *  Errors: ValueError for an empty list, ShapeError (0-dim tensors included), IndexError for a bad dimension. */
+ *  Errors: ValueError for an empty list; ShapeError (0-dim tensors included); IndexError for a bad
+ *  dimension. */
 MZ_API Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 
-/** The tensors along a new dimension `dim` of the result.
- *  Shape: all equal; the result has one dimension more.   Precision, gradient: as cat.
- *  Errors: ValueError for an empty list, ShapeError, IndexError for a bad dimension. */
+/** Joins tensors along a new dimension `dim` of the result.
+ *  Shape: all equal; the result has one dimension more.
+ *  Precision and gradient: as cat.
+ *  Errors: ValueError for an empty list; ShapeError; IndexError for a bad dimension. */
 MZ_API Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 
 }  // namespace mezzo

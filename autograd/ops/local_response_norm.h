@@ -1,22 +1,24 @@
-// Normalisation by what neighbouring channels hold.
-// Sees: tensor.
-// Read next: norm.h, ../../tensor/ops/local_response_norm.h.
+// Normalisation across neighbouring channels. ops.h explains the notation and the precision tags.
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
 struct LocalResponseNormOptions {
-  double alpha = 1e-4;
-  double beta = 0.75;
-  double k = 1;
+  double alpha = 1e-4;  // factor of the mean of squares
+  double beta = 0.75;   // exponent of the divisor
+  double k = 1;         // added to the divisor before the power
 };
 
-/** x / (k + alpha * a)^beta, where a is the mean of x^2 over `size` channels around each: size / 2 before it and (size - 1) / 2 behind, zeros
- *  beyond the first and the last.
- *  Shape: x [n,c,...] with at least one more dimension.   Precision: full; f32 (f64) inside, one rounding.   Gradient: of these ops.
- *  Errors: ShapeError, DtypeError; ValueError for size < 1.   Source: Krizhevsky, Sutskever, Hinton, NIPS 2012. */
+/** Returns x / (k + alpha * a)^beta, where a is the mean of x^2 over `size` channels around each
+ *  channel: size / 2 before it and (size - 1) / 2 after it, with zeros beyond the first and the
+ *  last.
+ *  Shape: x [n,c,...] with at least one more dimension.
+ *  Precision: f32; computed in f32 (f64), one rounding.
+ *  Gradient: the derivative.
+ *  Errors: ShapeError, DtypeError; ValueError for size < 1.
+ *  Source: Krizhevsky, Sutskever, Hinton, NIPS 2012. */
 MZ_API Tensor local_response_norm(const Tensor& x, std::int64_t size,
                                   const LocalResponseNormOptions& options = {});
 

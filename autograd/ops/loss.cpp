@@ -1,24 +1,26 @@
 #include "loss.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/cross_entropy.h"
 #include "../../tensor/ops/loss.h"
 
 namespace mezzo {
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
-  return apply_with<op::CrossEntropy>({options.ignore_index, options.label_smoothing, options.reduction}, x,
-                                      target, options.weight);
+  return apply_with<op::CrossEntropy>(
+      {options.ignore_index, options.label_smoothing, options.reduction}, x, target,
+      options.weight);
 }
 
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options) {
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& target,
+                            const BinaryCrossEntropyOptions& options) {
   return apply_with<op::BinaryCrossEntropy>({options.reduction}, x, target, options.weight);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
                                         const BinaryCrossEntropyWithLogitsOptions& options) {
-  return apply_with<op::BinaryCrossEntropyWithLogits>({options.reduction}, x, target, options.weight,
-                                                      options.pos_weight);
+  return apply_with<op::BinaryCrossEntropyWithLogits>({options.reduction}, x, target,
+                                                      options.weight, options.pos_weight);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options) {
@@ -38,7 +40,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, const LossOptions& option
 }
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, const NllLossOptions& options) {
-  return apply_with<op::NllLoss>({options.ignore_index, options.reduction}, x, target, options.weight);
+  return apply_with<op::NllLoss>({options.ignore_index, options.reduction}, x, target,
+                                 options.weight);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options) {

@@ -1,6 +1,6 @@
 #include "margin_loss.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/margin_loss.h"
 
 namespace mezzo {
@@ -10,7 +10,8 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   return apply_with<op::CosineEmbeddingLoss>({options.margin, options.reduction}, x1, x2, target);
 }
 
-Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingLossOptions& options) {
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target,
+                            const HingeEmbeddingLossOptions& options) {
   return apply_with<op::HingeEmbeddingLoss>({options.margin, options.reduction}, x, target);
 }
 
@@ -19,7 +20,8 @@ Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& tar
   return apply_with<op::MarginRankingLoss>({options.margin, options.reduction}, x1, x2, target);
 }
 
-Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginLossOptions& options) {
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
+                         const MultiMarginLossOptions& options) {
   return apply_with<op::MultiMarginLoss>({options.p, options.margin, options.reduction}, x, target,
                                          options.weight);
 }
@@ -34,19 +36,22 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target,
   return apply_with<op::MultilabelSoftMarginLoss>({options.reduction}, x, target, options.weight);
 }
 
-Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllLossOptions& options) {
-  return apply_with<op::PoissonNllLoss>({options.log_input, options.full, options.eps, options.reduction}, x,
-                                        target);
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& target,
+                        const PoissonNllLossOptions& options) {
+  return apply_with<op::PoissonNllLoss>(
+      {options.log_input, options.full, options.eps, options.reduction}, x, target);
 }
 
-Tensor soft_margin_loss(const Tensor& x, const Tensor& target, const SoftMarginLossOptions& options) {
+Tensor soft_margin_loss(const Tensor& x, const Tensor& target,
+                        const SoftMarginLossOptions& options) {
   return apply_with<op::SoftMarginLoss>({options.reduction}, x, target);
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginLossOptions& options) {
   return apply_with<op::TripletMarginLoss>(
-      {options.margin, options.p, options.eps, options.swap, options.reduction}, anchor, positive, negative);
+      {options.margin, options.p, options.eps, options.swap, options.reduction}, anchor, positive,
+      negative);
 }
 
 }  // namespace mezzo

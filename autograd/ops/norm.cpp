@@ -4,11 +4,11 @@
 #include <cstring>
 #include <string>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/batch_norm.h"
 #include "../../tensor/ops/group_norm.h"
 #include "../../tensor/ops/layer_norm.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "operators.h"
 #include "reduce.h"
@@ -19,44 +19,53 @@ namespace {
 
 void check_at_least_zero(double value, const char* name, const char* op) {
   if (!(value >= 0))
-    fail<ValueError>(op, {.what = str(name, " is out of range"), .got = str(value), .expected = "0 or more"});
+    fail<ValueError>(
+        op, {.what = str(name, " is out of range"), .got = str(value), .expected = "0 or more"});
 }
 
-/** Refuses what an in-place update would refuse, before anything is computed. */
+/** Throws before anything is computed if an in-place update of the statistics would throw. */
 void check_running(const Tensor& running, const char* op) {
-  if (!running.defined() || running.dim() != 1 || running.shape()[0] < 2 || running.strides()[0] != 0) return;
+  if (!running.defined() || running.dim() != 1 || running.shape()[0] < 2 ||
+      running.strides()[0] != 0)
+    return;
   fail<ValueError>(op, {.what = "running statistics share one place in memory",
                         .got = str(running, " with strides ", running.strides()),
                         .hint = "use x.clone() first"});
 }
 
-/** Blends statistics into the running ones. All checks came before: nothing here throws for what a caller passed. */
+/** Updates the running statistics. The arguments were checked before, so it does not throw for
+ *  invalid ones. */
 void update_running(const Tensor& running_mean, const Tensor& running_var, double momentum,
                     const Tensor& mean, const Tensor& var, std::int64_t count) {
   const double unbiased = op::unbiased_scale(count);
   if (running_mean.defined()) apply_in_place<op::UpdateRunning>({momentum, 1}, running_mean, mean);
-  if (running_var.defined()) apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
+  if (running_var.defined())
+    apply_in_place<op::UpdateRunning>({momentum, unbiased}, running_var, var);
 }
 
-/** Whether the kernel is given what it moves itself, and can do it where it lies: where a user's tag has operands cast, it is given copies. */
-bool kernel_moves(const OpRow& row, const Tensor& x, const BatchNormOptions& options) {
+/** Returns whether the kernel can update the running statistics in place: they are contiguous, the
+ *  batch counter is on the device of x, and no operand is cast. If a user's tag casts operands, the
+ *  kernel gets copies. */
+bool kernel_can_update(const OpInfo& row, const Tensor& x, const BatchNormOptions& options) {
   const CastHook* casts = thread_hooks().cast;
-  const auto lies_well = [](const Tensor& running) { return !running.defined() || running.is_contiguous(); };
+  const auto is_usable = [](const Tensor& running) {
+    return !running.defined() || running.is_contiguous();
+  };
   const Tensor& counter = options.num_batches_tracked;
-  return (!casts || casts->keeps_tag(row)) && lies_well(options.running_mean) &&
-         lies_well(options.running_var) && (!counter.defined() || counter.device() == x.device());
+  return (!casts || casts->keeps_tag(row)) && is_usable(options.running_mean) &&
+         is_usable(options.running_var) && (!counter.defined() || counter.device() == x.device());
 }
 
-/** Running statistics that a CPU kernel moves, put back where the op fails behind it, as in
- *  recording it. */
-class FormerStatistics {
+/** A copy of the running statistics on the CPU, to restore them if the op throws after the kernel
+ *  updated them, for example while it is recorded. */
+class StatisticsBackup {
  public:
-  explicit FormerStatistics(const BatchNormOptions& options)
+  explicit StatisticsBackup(const BatchNormOptions& options)
       : tensors_{options.running_mean, options.running_var, options.num_batches_tracked} {
     for (const Tensor& x : tensors_)
       if (is_here(x)) bytes_.append(static_cast<const char*>(x.raw_data()), size(x));
   }
-  void put_back() const {
+  void restore() const {
     const char* from = bytes_.data();
     for (const Tensor& x : tensors_)
       if (is_here(x)) {
@@ -75,37 +84,39 @@ class FormerStatistics {
   std::string bytes_;
 };
 
-/** Batch norm by one of its ops; all but the running statistics' move is in the kernel, and that where it can be. */
+/** Computes batch norm with one of its ops. The kernel also updates the running statistics where it
+ *  can. */
 template <class Op, class... Rest>
 Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Rest&... rest) {
   const char* const name = Op::traits.name.data();
   check_at_least_zero(options.eps, "eps", name);
   check_at_least_zero(options.momentum, "momentum", name);
-  for (const Tensor& running : {options.running_mean, options.running_var}) check_running(running, name);
-  const bool learns = options.training && x.defined() && x.numel() > 0;
-  const bool in_kernel = learns && kernel_moves(row<Op>, x, options);
+  for (const Tensor& running : {options.running_mean, options.running_var})
+    check_running(running, name);
+  const bool updates = options.training && x.defined() && x.numel() > 0;
+  const bool in_kernel = updates && kernel_can_update(op_info<Op>, x, options);
   const auto apply_op = [&] {
-    return apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x, options.weight,
-                         options.bias, options.running_mean, options.running_var, options.num_batches_tracked,
-                         rest...);
+    return apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x,
+                         options.weight, options.bias, options.running_mean, options.running_var,
+                         options.num_batches_tracked, rest...);
   };
   if (in_kernel) {
-    const FormerStatistics former(options);
+    const StatisticsBackup backup(options);
     std::array<Tensor, Op::traits.outputs> results;
     try {
       results = apply_op();
     } catch (...) {
-      former.put_back();
+      backup.restore();
       throw;
     }
-    for (const Tensor& moved : {options.running_mean, options.running_var, options.num_batches_tracked})
-      if (moved.defined()) moved.impl()->storage->bump_version();
+    for (const Tensor& updated :
+         {options.running_mean, options.running_var, options.num_batches_tracked})
+      if (updated.defined()) updated.impl()->storage->bump_version();
     return std::move(results[0]);
   }
   auto results = apply_op();
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  if (learns)
+  const NoGradNoCasts plain_ops;
+  if (updates)
     update_running(options.running_mean, options.running_var, options.momentum, results[1].detach(),
                    results[3].detach(), x.numel() / x.shape()[1]);
   if (options.training && options.num_batches_tracked.defined()) options.num_batches_tracked += 1;
@@ -139,23 +150,25 @@ Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options) {
   for (const Tensor& running : {options.running_mean, options.running_var}) {
     check_running(running, "instance_norm");
     if (running.defined() && (x.dim() < 2 || !(running.shape() == Shape{x.shape()[1]})))
-      fail<ShapeError>("instance_norm", {.what = "running statistics do not fit the input",
-                                         .got = str("input ", x, " and running statistic ", running),
-                                         .expected = "one value per channel"});
+      fail<ShapeError>("instance_norm",
+                       {.what = "running statistics do not fit the input",
+                        .got = str("input ", x, " and running statistic ", running),
+                        .expected = "one value per channel"});
   }
   auto results = apply_all<op::InstanceNorm>({1, options.eps}, x, options.weight, options.bias);
   if (x.numel() > 0) {
-    const NoGrad no_grad;
-    const CastScope no_casts(nullptr);
-    update_running(options.running_mean, options.running_var, options.momentum, mean(results[1].detach(), 0),
-                   mean(results[3].detach(), 0), x.numel() / (x.shape()[0] * x.shape()[1]));
+    const NoGradNoCasts plain_ops;
+    update_running(options.running_mean, options.running_var, options.momentum,
+                   mean(results[1].detach(), 0), mean(results[3].detach(), 0),
+                   x.numel() / (x.shape()[0] * x.shape()[1]));
   }
   return std::move(results[0]);
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormOptions& options) {
   check_at_least_zero(options.eps, "eps", "layer_norm");
-  return apply_with<op::LayerNorm>({normalized_shape, options.eps}, x, options.weight, options.bias);
+  return apply_with<op::LayerNorm>({normalized_shape, options.eps}, x, options.weight,
+                                   options.bias);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormOptions& options) {

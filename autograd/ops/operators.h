@@ -1,6 +1,4 @@
-// The arithmetic and comparison operators of tensors, with tensors and with C++ numbers.
-// Sees: pointwise.h.
-// Read next: pointwise.h.
+// The arithmetic, comparison and bit operators of tensors, with tensors and with C++ numbers.
 #pragma once
 
 #include "pointwise.h"
@@ -11,10 +9,14 @@ inline Tensor operator-(const Tensor& x) { return neg(x); }
 inline Tensor operator~(const Tensor& x) { return bitwise_not(x); }
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 
-#define MZ_OPERATOR(symbol, function)                                                                  \
-  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); }           \
-  template <Number S> Tensor operator symbol(const Tensor& a, S b) { return function(a, operand(b)); } \
-  template <Number S> Tensor operator symbol(S a, const Tensor& b) { return function(operand(a), b); }
+#define MZ_OPERATOR(symbol, function)                                                        \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); } \
+  template <Number S> Tensor operator symbol(const Tensor& a, S b) {                         \
+    return function(a, operand(b));                                                          \
+  }                                                                                          \
+  template <Number S> Tensor operator symbol(S a, const Tensor& b) {                         \
+    return function(operand(a), b);                                                          \
+  }
 MZ_OPERATOR(+, add)
 MZ_OPERATOR(-, sub)
 MZ_OPERATOR(*, mul)
@@ -31,8 +33,11 @@ MZ_OPERATOR(!=, ne)
 
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 template <Number S> Tensor operator/(const Tensor& a, S b) { return div(a, operand(b)); }
-// Full precision, unlike the quotient of two tensors: the reciprocal of a small f16 number overflows.
-template <Number S> Tensor operator/(S a, const Tensor& b) { return rdiv(b, static_cast<double>(a)); }
+// Computed in f32 (rdiv), unlike the quotient of two tensors: the reciprocal of a small f16 number
+// overflows.
+template <Number S> Tensor operator/(S a, const Tensor& b) {
+  return rdiv(b, static_cast<double>(a));
+}
 
 #define MZ_COMPOUND(symbol, function)                                              \
   inline const Tensor& operator symbol(const Tensor& self, const Tensor& other) {  \

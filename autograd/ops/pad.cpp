@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/place.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
@@ -27,8 +27,10 @@ std::string text(const std::vector<std::int64_t>& numbers) {
   return str("[", list, "]");
 }
 
-/** The largest padding that a mode can fill from a dimension of size n; a constant fills any. */
-void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t behind, PadMode mode) {
+/** Throws ShapeError where the mode cannot fill the padding from the dimension. Mode constant
+ * always can. */
+void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t behind,
+                   PadMode mode) {
   const std::int64_t n = x.shape()[dim], most = std::max(before, behind);
   if (mode == PadMode::constant || most <= 0) return;
   if (n == 0)
@@ -37,14 +39,16 @@ void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t b
                              .expected = "mode constant"});
   const bool fits = mode == PadMode::replicate || (mode == PadMode::reflect ? most < n : most <= n);
   if (!fits)
-    fail<ShapeError>("pad",
-                     {.what = mode == PadMode::reflect ? "a reflection reaches beyond the other end"
-                                                       : "a circle is longer than the dimension",
-                      .got = str(most, " around dimension ", dim, " of ", x),
-                      .expected = mode == PadMode::reflect ? str("less than ", n) : str("at most ", n)});
+    fail<ShapeError>(
+        "pad",
+        {.what = mode == PadMode::reflect ? "reflect padding is too large for the dimension"
+                                          : "circular padding is too large for the dimension",
+         .got = str(most, " around dimension ", dim, " of ", x),
+         .expected = mode == PadMode::reflect ? str("less than ", n) : str("at most ", n)});
 }
 
-[[noreturn]] void refuse_removal(const Tensor& x, int dim, const std::vector<std::int64_t>& padding) {
+[[noreturn]] void refuse_removal(const Tensor& x, int dim,
+                                 const std::vector<std::int64_t>& padding) {
   fail<ShapeError>("pad", {.what = "more elements are removed than there are",
                            .got = str(text(padding), " for ", x),
                            .expected = str("at most ", x.shape()[dim], " in dimension ", dim)});
@@ -54,7 +58,8 @@ void require_reach(const Tensor& x, int dim, std::int64_t before, std::int64_t b
 
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadOptions& options) {
   require_defined("pad", x);
-  const auto given = static_cast<int>(std::min<std::size_t>(padding.size(), 2 * Shape::kMaxRank + 2));
+  const auto given =
+      static_cast<int>(std::min<std::size_t>(padding.size(), 2 * Shape::kMaxRank + 2));
   if (given % 2 != 0 || given / 2 > x.dim())
     fail<ShapeError>("pad", {.what = "paddings come in pairs, at most one pair for each dimension",
                              .got = str(text(padding), " for ", x),
@@ -70,8 +75,9 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, const PadO
     std::int64_t before = padding[static_cast<std::size_t>(2 * pair)],
                  behind = padding[static_cast<std::size_t>(2 * pair + 1)];
     if (options.mode == PadMode::circular) {
-      // As in PyTorch, elements are removed before the circle is closed.
-      const std::int64_t front = std::min<std::int64_t>(before, 0), back = std::min<std::int64_t>(behind, 0);
+      // As in PyTorch, elements are removed before the rest is padded.
+      const std::int64_t front = std::min<std::int64_t>(before, 0),
+                         back = std::min<std::int64_t>(behind, 0);
       if (front < -dim.size || back < -dim.size - front) refuse_removal(x, d, padding);
       if (front < 0 || back < 0) source = source.narrow(d, -front, dim.size + front + back);
       before -= front;

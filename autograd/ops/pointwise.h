@@ -1,10 +1,10 @@
-// Elementwise functions, by family.
-// Sees: the headers below.
-// Read next: arithmetic.h, then operators.h; ../../tensor/elementwise.h (the formulas).
+// Elementwise functions, by family, and what they have in common.
 //
-// All of them take any shape; several operands broadcast (right-aligned, sizes equal or 1). Functions of one operand turn integers into f32
-// unless they say that integers stay. f16 and bf16 are computed in f32 and rounded once. A trailing _ writes over the first operand and
-// returns it: the result has its shape and dtype, and it must not be a leaf that records gradients.
+// They take any shape; several operands broadcast (right-aligned, sizes equal or 1). Functions of
+// one operand convert integers to f32 unless they say that integers stay integers. f16 and bf16 are
+// computed in f32 and rounded once. A trailing _ marks the in-place form: it overwrites the first
+// operand and returns it. The result has that operand's shape and dtype. The operand must not be a
+// leaf that records gradients. ops.h explains the precision tags.
 #pragma once
 
 #include "activation.h"

@@ -1,25 +1,27 @@
 #include "pool.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/pool.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 
 namespace mezzo {
 
 namespace {
 
-/** The numbers of the last `rank` of three dimensions; the others keep `neutral`. */
-op::PoolSizes aligned(const WindowSizes& size, int rank, std::string_view op, std::string_view option,
-                      std::int64_t neutral) {
+/** Returns sizes of three dimensions: those of the last `rank`, and `neutral` for the others. */
+op::PoolSizes aligned(const WindowSizes& size, int rank, std::string_view op,
+                      std::string_view option, std::int64_t neutral) {
   const op::Extent given = size.expanded(rank, op, option);
   op::PoolSizes sizes{neutral, neutral, neutral};
-  for (std::size_t i = 3 - static_cast<std::size_t>(rank), k = 0; i < 3; ++i, ++k) sizes[i] = given[k];
+  for (std::size_t i = 3 - static_cast<std::size_t>(rank), k = 0; i < 3; ++i, ++k)
+    sizes[i] = given[k];
   return sizes;
 }
 
 template <class Options>
-op::PoolAttrs windows(std::string_view op, int rank, const WindowSizes& kernel, const Options& options) {
+op::PoolAttrs windows(std::string_view op, int rank, const WindowSizes& kernel,
+                      const Options& options) {
   op::PoolAttrs attrs;
   attrs.kernel = aligned(kernel, rank, op, "kernel", 1);
   attrs.stride = aligned(options.stride.given() ? options.stride : kernel, rank, op, "stride", 1);
@@ -35,20 +37,22 @@ op::PoolAttrs adaptive_windows(std::string_view op, int rank, const WindowSizes&
   return attrs;
 }
 
-template <int N> op::PoolAttrs max_windows(const WindowSizes& kernel, const MaxPoolOptions& options) {
+template <int N>
+op::PoolAttrs max_windows(const WindowSizes& kernel, const MaxPoolOptions& options) {
   constexpr std::string_view kOp = op::MaxPool<N>::traits.name;
   op::PoolAttrs attrs = windows(kOp, N, kernel, options);
   attrs.dilation = aligned(options.dilation, N, kOp, "dilation", 1);
   return attrs;
 }
 
-/** Only the values: positions are written where a gradient will want them. */
+/** Returns the values only. Indices are computed where the gradient needs them. */
 template <class Op> Tensor values(op::PoolAttrs attrs, const Tensor& x) {
   attrs.with_indices = grad_enabled() && x.defined() && x.requires_grad();
   return apply_with<Op>(attrs, x);
 }
 
-template <class Op> ValuesAndIndices values_and_indices(const op::PoolAttrs& attrs, const Tensor& x) {
+template <class Op>
+ValuesAndIndices values_and_indices(const op::PoolAttrs& attrs, const Tensor& x) {
   auto results = apply_all<Op>(attrs, x);
   return {std::move(results[0]), std::move(results[1])};
 }
@@ -59,11 +63,13 @@ Tensor max_values(const Tensor& x, const WindowSizes& kernel, const MaxPoolOptio
 }
 
 template <int N>
-ValuesAndIndices max_both(const Tensor& x, const WindowSizes& kernel, const MaxPoolOptions& options) {
+ValuesAndIndices max_both(const Tensor& x, const WindowSizes& kernel,
+                          const MaxPoolOptions& options) {
   return values_and_indices<op::MaxPool<N>>(max_windows<N>(kernel, options), x);
 }
 
-template <int N> Tensor means(const Tensor& x, const WindowSizes& kernel, const AvgPoolOptions& options) {
+template <int N>
+Tensor means(const Tensor& x, const WindowSizes& kernel, const AvgPoolOptions& options) {
   constexpr std::string_view kOp = op::AvgPool<N>::traits.name;
   op::PoolAttrs attrs = windows(kOp, N, kernel, options);
   attrs.count_include_pad = options.count_include_pad;

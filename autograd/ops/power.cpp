@@ -1,18 +1,19 @@
 #include "power.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 
 namespace mezzo {
 
 namespace {
 
-/** Exponents that are C++ numbers may have a shorter formula. */
+/** Returns attributes that select a shorter formula for some exponents that are C++ numbers. */
 op::Pow::Attrs pow_attrs(const Tensor& exponent) {
   using Exponent = op::Pow::Exponent;
   if (!exponent.defined() || !exponent.impl()->is_scalar) return {};
   const bool integral = exponent.dtype() == DType::i64;
-  const double e = integral ? static_cast<double>(*exponent.data<std::int64_t>()) : *exponent.data<double>();
+  const double e =
+      integral ? static_cast<double>(*exponent.data<std::int64_t>()) : *exponent.data<double>();
   if (e == 2) return {Exponent::two};
   if (e == 3) return {Exponent::three};
   if (e == -1) return {Exponent::minus_one};

@@ -1,36 +1,47 @@
-// Elementwise powers, roots and reciprocals. Shape, integers and in-place forms: see pointwise.h.
-// Sees: number.h.
-// Read next: ../../tensor/elementwise/power.h (the formulas).
+// Elementwise powers, roots and reciprocals. pointwise.h says what elementwise functions have in
+// common; ops.h explains the precision tags.
 #pragma once
 
 #include "number.h"
 
 namespace mezzo {
 
-/** x to the power `exponent`, broadcast. Precision: full; two tensors promote to the widest of them. Integers to integers stay integers.
- *  Gradient: base exponent * x^(exponent - 1), exactly 0 where the exponent is 0; exponent y ln(x), 0 where x is 0 and the exponent >= 0.
- *  pow(x, 0) is 1 for 0 and nan too; a negative base with an exponent that is not an integer gives nan.
- *  Errors: ValueError for a negative exponent among integers, ShapeError. */
+/** Returns x to the power `exponent`; both broadcast. Integers to the power of integers stay
+ *  integers. pow(x, 0) is 1, also for x = 0 and nan; a negative base with a fractional exponent
+ *  gives nan.
+ *  Precision: f32; two tensors are promoted to the wider dtype.
+ *  Gradient: exponent * x^(exponent - 1) for x, exactly 0 where the exponent is 0; y ln(x) for
+ *  exponent, 0 where x is 0 and the exponent >= 0.
+ *  Errors: ValueError for a negative exponent among integers; ShapeError. */
 MZ_API Tensor pow(const Tensor& x, const Tensor& exponent);
 MZ_API const Tensor& pow_(const Tensor& self, const Tensor& exponent);
 
-template <Number S> Tensor pow(S base, const Tensor& exponent) { return pow(operand(base), exponent); }
+template <Number S> Tensor pow(S base, const Tensor& exponent) {
+  return pow(operand(base), exponent);
+}
 template <Number S> Tensor pow(const Tensor& x, S exponent) { return pow(x, operand(exponent)); }
 template <Number S> const Tensor& pow_(const Tensor& self, S exponent) {
   return pow_(self, operand(exponent));
 }
 
-/** numerator / x, one division. Precision: full (the quotient of two tensors, div, is widest). Gradient: -numerator/x^2. */
+/** Returns numerator / x, computed with one division.
+ *  Precision: f32 (for the quotient of two tensors, div, it is promote).
+ *  Gradient: -numerator/x^2. */
 MZ_API Tensor rdiv(const Tensor& x, double numerator);
-/** 1/x. Precision: full. Gradient: -y^2. 0 gives inf of its sign. */
+/** Returns 1/x; 0 gives inf of its sign.
+ *  Precision: f32. Gradient: -y^2. */
 MZ_API Tensor reciprocal(const Tensor& x);
-/** 1/sqrt(x). Precision: full. Gradient: -y^3/2. 0 gives inf, negative nan. */
+/** Returns 1/sqrt(x): inf for 0, nan for negative x.
+ *  Precision: f32. Gradient: -y^3/2. */
 MZ_API Tensor rsqrt(const Tensor& x);
-/** Square root. Precision: follows the input. Gradient: 1/(2 y), infinite at 0. Negative gives nan. */
+/** Returns the square root; nan for negative x.
+ *  Precision: match. Gradient: 1/(2 y), infinite at 0. */
 MZ_API Tensor sqrt(const Tensor& x);
-/** x * x. Precision: follows the input; integers stay. Gradient: 2 x. */
+/** Returns x * x. Integers stay integers.
+ *  Precision: match. Gradient: 2 x. */
 MZ_API Tensor square(const Tensor& x);
 
+// In-place forms.
 MZ_API const Tensor& reciprocal_(const Tensor& self);
 MZ_API const Tensor& rsqrt_(const Tensor& self);
 MZ_API const Tensor& sqrt_(const Tensor& self);

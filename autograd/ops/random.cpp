@@ -3,11 +3,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "../../tensor/call_name.h"
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/api_scope.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/random.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../draw.h"
 #include "../grad_mode.h"
 #include "operators.h"
@@ -16,16 +16,19 @@ namespace mezzo {
 
 namespace {
 
-void require(bool ok, const char* op, const char* what, const std::string& got, const char* expected) {
+void require(bool ok, const char* op, const char* what, const std::string& got,
+             const char* expected) {
   if (!ok) fail<ValueError>(op, {.what = what, .got = got, .expected = expected});
 }
 
 void require_floating(const Tensor& x, const char* op) {
   if (!is_floating(x.dtype()))
-    fail<DtypeError>(op, {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype"});
+    fail<DtypeError>(
+        op, {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype"});
 }
 
-/** The words for the next random op on the operand's device; an undefined one is the op's to refuse. */
+/** Returns the random stream of the next op on x's device. The op itself throws for an undefined
+ *  x. */
 PhiloxStream next_stream_for(const Tensor& x) {
   return default_generator().next_stream(x.defined() ? x.device() : cpu);
 }
@@ -49,14 +52,15 @@ template <class Op> const Tensor& fill_random(const Tensor& self, double a, doub
 
 const Tensor& uniform_(const Tensor& self, double low, double high) {
   require_floating(self, "uniform_");
-  require(std::isfinite(low) && std::isfinite(high) && low <= high, "uniform_", "bounds out of order",
-          str("[", low, ", ", high, ")"), "finite low <= high");
+  require(std::isfinite(low) && std::isfinite(high) && low <= high, "uniform_",
+          "bounds out of order", str("[", low, ", ", high, ")"), "finite low <= high");
   return fill_random<op::Uniform>(self, low, high);
 }
 
 const Tensor& normal_(const Tensor& self, double mean, double std) {
   require_floating(self, "normal_");
-  require(std >= 0 && std::isfinite(std), "normal_", "bad standard deviation", str(std), "std >= 0");
+  require(std >= 0 && std::isfinite(std), "normal_", "bad standard deviation", str(std),
+          "std >= 0");
   return fill_random<op::Normal>(self, mean, std);
 }
 
@@ -68,8 +72,8 @@ const Tensor& bernoulli_(const Tensor& self, double p) {
 const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high) {
   require(low < high, "randint", "empty range", str("[", low, ", ", high, ")"), "low < high");
   constexpr std::int64_t kExact = std::int64_t{1} << 53;
-  require(low >= -kExact && high <= kExact, "randint", "bound too large", str("[", low, ", ", high, ")"),
-          "bounds within 2^53");
+  require(low >= -kExact && high <= kExact, "randint", "bound too large",
+          str("[", low, ", ", high, ")"), "bounds within 2^53");
   return fill_random<op::Randint>(self, static_cast<double>(low), static_cast<double>(high));
 }
 
@@ -81,21 +85,26 @@ Tensor randn(const Shape& shape, const TensorOptions& options) {
   return filled(shape, options, [](const Tensor& x) { normal_(x); });
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, const TensorOptions& options) {
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
+               const TensorOptions& options) {
   return filled(shape, options, [&](const Tensor& x) { randint_(x, low, high); });
 }
 
-Tensor rand_like(const Tensor& x) { return rand(x.shape(), {.dtype = x.dtype(), .device = x.device()}); }
-Tensor randn_like(const Tensor& x) { return randn(x.shape(), {.dtype = x.dtype(), .device = x.device()}); }
+Tensor rand_like(const Tensor& x) {
+  return rand(x.shape(), {.dtype = x.dtype(), .device = x.device()});
+}
+Tensor randn_like(const Tensor& x) {
+  return randn(x.shape(), {.dtype = x.dtype(), .device = x.device()});
+}
 
 Tensor randperm(std::int64_t n) {
   require(n >= 0, "randperm", "negative length", str(n), "n >= 0");
-  const CallName called("randperm");
+  const ApiScope called("randperm");
   const Tensor order = empty_tensor({n}, DType::i64, cpu);
   std::int64_t* data = order.data<std::int64_t>();
   std::iota(data, data + n, std::int64_t{0});
   const PhiloxStream stream = default_generator().next_stream();
-  // Fisher and Yates: place i takes one of those not yet placed.
+  // Fisher-Yates shuffle: position i gets one of the remaining numbers.
   for (std::int64_t i = 0; i + 1 < n; ++i) {
     const PhiloxBlock words = philox_block(stream, static_cast<std::uint64_t>(i));
     const auto step = static_cast<std::int64_t>(
@@ -108,7 +117,8 @@ Tensor randperm(std::int64_t n) {
 namespace {
 
 void require_probability(const DropoutOptions& options) {
-  require(options.p >= 0 && options.p <= 1, "dropout", "bad probability", str(options.p), "0 <= p <= 1");
+  require(options.p >= 0 && options.p <= 1, "dropout", "bad probability", str(options.p),
+          "0 <= p <= 1");
 }
 
 }  // namespace
@@ -132,8 +142,8 @@ const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
     const NoGrad no_grad;
     kept = apply_all<op::Dropout>({options.p, next_stream_for(self)}, self)[1];
   }
-  // The same roundings as out of place: one division, then exact zeros. Written in one go, or not
-  // at all.
+  // Rounds as the out-of-place form: one division, then exact zeros. self is written once, at the
+  // end, so it is unchanged if something throws.
   const Tensor scaled = options.p < 1 ? div(self, 1 - options.p) : self.clone();
   return self.copy_(masked_fill_(scaled, logical_not(kept), 0.0));
 }

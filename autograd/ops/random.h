@@ -1,43 +1,56 @@
-// Random tensors and dropout. The same seed gives the same numbers for any number of threads and on any device.
-// Sees: tensor.
-// Read next: ../../tensor/generator.h (the state of a stream).
+// Random tensors and dropout. The same seed gives the same numbers for any number of threads and on
+// any device. Each call takes one draw of this thread's default generator. ops.h explains the
+// precision tags.
 #pragma once
 
-#include "../../tensor/generator.h"
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
+#include "../../tensor/random/generator.h"
 #include "create.h"
 
 namespace mezzo {
 
-/** Uniform in [0, 1). Precision: drawn in f32 (f64 for f64), rounded once. Takes one draw of this thread's default generator, as do all below. */
+/** Returns numbers uniformly distributed in [0, 1).
+ *  Precision: drawn in f32 (f64 for f64), rounded once. */
 MZ_API Tensor rand(const Shape& shape, const TensorOptions& options = {});
-/** Standard normal. */
+/** Returns standard normal numbers, drawn in the same precision. */
 MZ_API Tensor randn(const Shape& shape, const TensorOptions& options = {});
-/** Whole numbers in [low, high), i64 unless options say otherwise. Errors: ValueError unless low < high. */
+/** Returns integers uniformly distributed in [low, high), i64 by default.
+ *  Errors: ValueError unless low < high. */
 MZ_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                       const TensorOptions& options = {.dtype = i64});
-/** The whole numbers 0..n-1 in random order, i64 [n]. Errors: ValueError for n < 0. */
+/** Returns the integers 0..n-1 in random order, i64 [n].
+ *  Errors: ValueError for n < 0. */
 MZ_API Tensor randperm(std::int64_t n);
+/** Returns numbers as rand, with the shape, dtype and device of x. */
 MZ_API Tensor rand_like(const Tensor& x);
+/** Returns numbers as randn, with the shape, dtype and device of x. */
 MZ_API Tensor randn_like(const Tensor& x);
 
-/** Overwrites with uniform numbers in [low, high). Errors: ValueError unless low <= high, DtypeError for integers. */
+/** Overwrites self with numbers uniformly distributed in [low, high).
+ *  Errors: ValueError unless low <= high; DtypeError for integers. */
 MZ_API const Tensor& uniform_(const Tensor& self, double low = 0, double high = 1);
-/** Overwrites with normal numbers. Errors: ValueError unless std >= 0, DtypeError for integers. */
+/** Overwrites self with normally distributed numbers.
+ *  Errors: ValueError unless std >= 0; DtypeError for integers. */
 MZ_API const Tensor& normal_(const Tensor& self, double mean = 0, double std = 1);
-/** Overwrites with 1 at probability p, else 0. Errors: ValueError unless 0 <= p <= 1. */
+/** Overwrites self with 1 at probability p, else 0.
+ *  Errors: ValueError unless 0 <= p <= 1. */
 MZ_API const Tensor& bernoulli_(const Tensor& self, double p = 0.5);
-/** Overwrites with whole numbers in [low, high). Errors: ValueError unless low < high. */
+/** Overwrites self with integers uniformly distributed in [low, high).
+ *  Errors: ValueError unless low < high. */
 MZ_API const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high);
 
 struct DropoutOptions {
   double p = 0.5;        // probability of dropping an element
-  bool training = true;  // off: x itself is returned
+  bool training = true;  // false: x itself is returned
 };
 
-/** Zeroes elements with probability p and divides the others by 1 - p. Shape: any. Precision: follows the input.
- *  Gradient: g / (1 - p) where the element was kept, exactly 0 elsewhere; the mask is the forward's.
- *  Errors: ValueError unless 0 <= p <= 1, DtypeError for integers. Source: Srivastava et al., JMLR 15, 2014. */
+/** Zeroes elements with probability p and divides the others by 1 - p.
+ *  Shape: any.
+ *  Precision: match.
+ *  Gradient: g / (1 - p) where the element was kept, exactly 0 elsewhere, with the mask of the
+ *  forward pass.
+ *  Errors: ValueError unless 0 <= p <= 1; DtypeError for integers.
+ *  Source: Srivastava et al., JMLR 15, 2014. */
 MZ_API Tensor dropout(const Tensor& x, const DropoutOptions& options = {});
 MZ_API const Tensor& dropout_(const Tensor& self, const DropoutOptions& options = {});
 

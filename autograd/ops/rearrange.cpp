@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
-#include "../../tensor/call_name.h"
-#include "../../tensor/checked_size.h"
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/api_scope.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/place.h"
 #include "../../tensor/ops/rearrange.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/triangle.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 
 namespace mezzo {
 
 namespace {
 
-/** Every element where it is. */
+/** Returns attributes that leave every element at its position. */
 op::PlaceAttrs in_place(const Tensor& x) {
   op::PlaceAttrs attrs;
   for (int d = 0; d < x.dim(); ++d) attrs.dims[static_cast<std::size_t>(d)].size = x.shape()[d];
@@ -27,13 +27,13 @@ op::PlaceAttrs in_place(const Tensor& x) {
 std::int64_t needed_classes(const Tensor& x) {
   op::require_index_dtype("one_hot", x);
   if (x.numel() == 0)
-    fail<ValueError>("one_hot", {.what = "the number of classes cannot be counted without a class",
+    fail<ValueError>("one_hot", {.what = "cannot count the classes of an empty tensor",
                                  .got = str(x),
                                  .expected = "the number of classes"});
-  const CallName called("one_hot");
-  const NoGrad no_grad;
-  const CastScope no_casts(nullptr);
-  return checked_size(WideSize{std::max<std::int64_t>(0, max(x).item<std::int64_t>())} + 1, "one_hot");
+  const ApiScope called("one_hot");
+  const NoGradNoCasts plain_ops;
+  return checked_size(WideSize{std::max<std::int64_t>(0, max(x).item<std::int64_t>())} + 1,
+                      "one_hot");
 }
 
 }  // namespace
@@ -69,7 +69,8 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
                                 .got = str(repeats, " for ", x),
                                 .expected = str("at least ", x.dim(), " numbers")});
   for (const std::int64_t times : repeats)
-    if (times < 0) fail<ValueError>("repeat", {.what = "a negative number of repeats", .got = str(repeats)});
+    if (times < 0)
+      fail<ValueError>("repeat", {.what = "a negative number of repeats", .got = str(repeats)});
   Tensor padded = x;
   for (int d = 0; d < lead; ++d) padded = padded.unsqueeze(0);
   op::PlaceAttrs attrs = in_place(padded);
@@ -91,7 +92,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   if (by.empty() || (by.size() != along.size() && !(along.empty() && by.size() == 1)))
     fail<ValueError>("roll", {.what = "numbers of shifts and dimensions differ",
                               .got = str(by.size(), " shifts and ", along.size(), " dimensions"),
-                              .expected = "as many, or one shift alone"});
+                              .expected = "as many, or one shift without dimensions"});
   op::PlaceAttrs attrs = in_place(x);
   for (std::size_t i = 0; i < by.size(); ++i) {
     const int d = wrap_dim(along.empty() ? 0 : along[i], x.dim(), "roll");

@@ -1,20 +1,20 @@
 #include "recurrent.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/recurrent.h"
 
 namespace mezzo {
 
 namespace {
 
-/** x, h and c as a cell takes them, then the weights. */
+/** Runs the op of a cell on x, h, c and the weights. */
 template <class Op>
 std::array<Tensor, Op::traits.outputs> cell(const Tensor& x, const LstmState& state,
                                             const RecurrentWeights& w) {
   Tensor in[] = {x, state.h, state.c, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, w.weight_hr};
   std::array<Tensor, Op::traits.outputs> out;
   constexpr NoAttrs none;
-  run(row<Op>, in, out, &none);
+  run(op_info<Op>, in, out, &none);
   return out;
 }
 
@@ -29,12 +29,13 @@ std::array<Tensor, Op::traits.outputs> layers(const Tensor& x, const std::vector
   const op::RecurrentStackAttrs attrs{options.batch_first, options.bidirectional, options.dropout,
                                       options.lengths};
   std::array<Tensor, Op::traits.outputs> out;
-  run(row<Op>, in, out, &attrs);
+  run(op_info<Op>, in, out, &attrs);
   return out;
 }
 
 template <class Op>
-RecurrentResult plain_layers(const Tensor& x, const Tensor& h, const std::vector<RecurrentWeights>& weights,
+RecurrentResult plain_layers(const Tensor& x, const Tensor& h,
+                             const std::vector<RecurrentWeights>& weights,
                              const RecurrentOptions& options) {
   auto out = layers<Op>(x, {h}, weights, options);
   return {std::move(out[0]), std::move(out[1])};
@@ -56,11 +57,13 @@ LstmState lstm_cell(const Tensor& x, const LstmState& state, const RecurrentWeig
   return {std::move(out[0]), std::move(out[1])};
 }
 
-RecurrentResult rnn_tanh(const Tensor& x, const Tensor& h, const std::vector<RecurrentWeights>& weights,
+RecurrentResult rnn_tanh(const Tensor& x, const Tensor& h,
+                         const std::vector<RecurrentWeights>& weights,
                          const RecurrentOptions& options) {
   return plain_layers<op::RnnTanh>(x, h, weights, options);
 }
-RecurrentResult rnn_relu(const Tensor& x, const Tensor& h, const std::vector<RecurrentWeights>& weights,
+RecurrentResult rnn_relu(const Tensor& x, const Tensor& h,
+                         const std::vector<RecurrentWeights>& weights,
                          const RecurrentOptions& options) {
   return plain_layers<op::RnnRelu>(x, h, weights, options);
 }
@@ -68,8 +71,8 @@ RecurrentResult gru(const Tensor& x, const Tensor& h, const std::vector<Recurren
                     const RecurrentOptions& options) {
   return plain_layers<op::Gru>(x, h, weights, options);
 }
-LstmResult lstm(const Tensor& x, const LstmState& state, const std::vector<RecurrentWeights>& weights,
-                const RecurrentOptions& options) {
+LstmResult lstm(const Tensor& x, const LstmState& state,
+                const std::vector<RecurrentWeights>& weights, const RecurrentOptions& options) {
   auto out = layers<op::Lstm>(x, {state.h, state.c}, weights, options);
   return {std::move(out[0]), std::move(out[1]), std::move(out[2])};
 }

@@ -1,6 +1,6 @@
 #include "reduce.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/arg_reduce.h"
 #include "../../tensor/ops/reduce.h"
 #include "../../tensor/ops/scan.h"
@@ -14,12 +14,14 @@ template <class Op> op::ReduceAttrs attrs_of(const Tensor& x, const Dims& dims, 
   return {dim_mask(dims, x.dim(), Op::traits.name.data()), keepdim};
 }
 
-template <class Op> Tensor reduced(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
+template <class Op>
+Tensor reduced(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return apply_with<Op>(attrs_of<Op>(x, dims, options.keepdim), x);
 }
 
-/** An explicit dtype decides the precision, whatever the op's tag (AMP.md 5.3). */
-template <class Op> Tensor reduced(const Tensor& x, const Dims& dims, const ReduceOptions& options) {
+/** Reduces x. An explicit dtype overrides the op's precision tag. */
+template <class Op>
+Tensor reduced(const Tensor& x, const Dims& dims, const ReduceOptions& options) {
   const op::ReduceAttrs attrs = attrs_of<Op>(x, dims, options.keepdim);
   if (!options.dtype) return apply_with<Op>(attrs, x);
   const CastScope no_casts(nullptr);
@@ -33,11 +35,12 @@ template <class Op> Tensor place(const Tensor& x, const ArgReduceOptions& option
 
 template <class Op>
 ValuesAndIndices extreme(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  auto results = apply_all<Op>({wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
+  auto results =
+      apply_all<Op>({wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
   return {std::move(results[0]), std::move(results[1])};
 }
 
-/** The same for ops with attributes of their own. */
+/** Does the same for ops with other attributes. */
 template <class Op>
 Tensor converted(const Tensor& x, const AttrsOf<Op>& attrs, const std::optional<DType>& dtype) {
   if (!dtype) return apply_with<Op>(attrs, x);
@@ -50,7 +53,8 @@ template <class Op> Tensor p_norm(const Tensor& x, const Dims& dims, const NormO
   return converted<Op>(x, {options.p, mask, options.keepdim}, options.dtype);
 }
 
-template <class Op> Tensor spread(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
+template <class Op>
+Tensor spread(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
   return apply_with<Op>(
       {dim_mask(dims, x.dim(), Op::traits.name.data()), options.keepdim, options.correction}, x);
 }
@@ -69,8 +73,12 @@ Tensor amin(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
 Tensor any(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return reduced<op::Any>(x, dims, options);
 }
-Tensor argmax(const Tensor& x, const ArgReduceOptions& options) { return place<op::Argmax>(x, options); }
-Tensor argmin(const Tensor& x, const ArgReduceOptions& options) { return place<op::Argmin>(x, options); }
+Tensor argmax(const Tensor& x, const ArgReduceOptions& options) {
+  return place<op::Argmax>(x, options);
+}
+Tensor argmin(const Tensor& x, const ArgReduceOptions& options) {
+  return place<op::Argmin>(x, options);
+}
 Tensor count_nonzero(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return reduced<op::CountNonzero>(x, dims, options);
 }
@@ -103,7 +111,9 @@ ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& op
 Tensor norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
   return p_norm<op::Norm>(x, dims, options);
 }
-Tensor prod(const Tensor& x, const ReduceOptions& options) { return reduced<op::Prod>(x, {}, options); }
+Tensor prod(const Tensor& x, const ReduceOptions& options) {
+  return reduced<op::Prod>(x, {}, options);
+}
 Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options) {
   return reduced<op::Prod>(x, dim, options);
 }

@@ -1,7 +1,7 @@
 #include "rounding.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 
 namespace mezzo {
 

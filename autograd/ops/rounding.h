@@ -1,30 +1,38 @@
-// Elementwise sign and rounding; integers stay integers. Shape and in-place forms: see pointwise.h.
-// Sees: tensor.
-// Read next: ../../tensor/elementwise/rounding.h (the formulas).
+// Elementwise sign and rounding; integers stay integers. pointwise.h says what elementwise
+// functions have in common. Precision: match (explained in ops.h).
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** Absolute value. Precision: follows the input. Gradient: sign(x), 0 at 0. */
+/** Returns the absolute value.
+ *  Gradient: sign(x), 0 at 0. */
 MZ_API Tensor abs(const Tensor& x);
-/** Smallest integer not below x, in x's dtype. Precision: follows the input. Gradient: 0. */
+/** Returns the smallest integer not less than x, in x's dtype.
+ *  Gradient: 0. */
 MZ_API Tensor ceil(const Tensor& x);
-/** Largest integer not above x, in x's dtype. Precision: follows the input. Gradient: 0. */
+/** Returns the largest integer not greater than x, in x's dtype.
+ *  Gradient: 0. */
 MZ_API Tensor floor(const Tensor& x);
-/** x - trunc(x), with the sign of x. Precision: follows the input. Gradient: 1. */
+/** Returns x - trunc(x), which has the sign of x.
+ *  Gradient: 1. */
 MZ_API Tensor frac(const Tensor& x);
-/** -x. Precision: follows the input. Gradient: -1. */
+/** Returns -x.
+ *  Gradient: -1. */
 MZ_API Tensor neg(const Tensor& x);
-/** Nearest integer, halves to the even one. Precision: follows the input. Gradient: 0. */
+/** Returns the nearest integer; halves go to the even one.
+ *  Gradient: 0. */
 MZ_API Tensor round(const Tensor& x);
-/** -1, 0 or 1; nan stays, as in NumPy. PyTorch gives 0 for it, which would hide an overflow from the
- *  loss scaler. Precision: follows the input. Gradient: 0. */
+/** Returns -1, 0 or 1; nan stays nan, as in NumPy. PyTorch returns 0 for nan, which would hide an
+ *  overflow from the loss scaler.
+ *  Gradient: 0. */
 MZ_API Tensor sign(const Tensor& x);
-/** x without its fraction: rounded towards 0. Precision: follows the input. Gradient: 0. */
+/** Returns x rounded towards 0.
+ *  Gradient: 0. */
 MZ_API Tensor trunc(const Tensor& x);
 
+// In-place forms.
 MZ_API const Tensor& abs_(const Tensor& self);
 MZ_API const Tensor& ceil_(const Tensor& self);
 MZ_API const Tensor& floor_(const Tensor& self);

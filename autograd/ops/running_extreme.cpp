@@ -1,6 +1,6 @@
 #include "running_extreme.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/running_extreme.h"
 

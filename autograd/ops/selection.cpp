@@ -3,17 +3,17 @@
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/checked_size.h"
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/text/text.h"
 #include "common_dtype.h"
 
 namespace mezzo {
 
 namespace {
 
-/** A limit as operand; an absent one as the end of x's range, which limits nothing. */
+/** Returns a limit as operand; for an absent limit the end of x's range, which has no effect. */
 Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
   if (given.defined()) return given.impl()->is_scalar ? in_common_dtype(given, x) : given;
   if (is_floating(x.dtype())) return operand(lower ? -HUGE_VAL : HUGE_VAL);
@@ -21,7 +21,8 @@ Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
   return operand(lower ? Range::min() : Range::max());
 }
 
-/** A number as operand; integral ones leave integers integers. */
+/** Returns a number as operand. Whole numbers become integers, so that integer tensors stay
+ *  integers. */
 Tensor number(const std::optional<double>& value) {
   if (!value) return {};
   return fits_i64(*value) ? operand(static_cast<std::int64_t>(*value)) : operand(*value);
@@ -29,21 +30,23 @@ Tensor number(const std::optional<double>& value) {
 
 void require_limit(const Tensor& min, const Tensor& max) {
   if (!min.defined() && !max.defined())
-    fail<ValueError>("clamp", {.what = "there is no limit", .expected = "min, max or both"});
+    fail<ValueError>("clamp", {.what = "no limit is given", .expected = "min, max or both"});
 }
 
-/** `value` in the dtype that masked_fill gives it. */
+/** Returns `value` in the dtype that masked_fill uses. */
 Tensor in_dtype_of(const Tensor& x, const Tensor& value) {
   return is_floating(value.dtype()) && !is_floating(x.dtype()) ? value.to(x.dtype()) : value;
 }
 
-/** What x gets of the gradient where it is exactly the limit. */
+/** Returns the part of the gradient that x gets where it equals the limit. */
 double share_at(const Tensor& limit) {
   if (!limit.defined()) return 1;
   return limit.impl()->is_scalar ? 0 : 0.5;
 }
 
-op::Clamp::Attrs shares(const Tensor& min, const Tensor& max) { return {share_at(min), share_at(max)}; }
+op::Clamp::Attrs shares(const Tensor& min, const Tensor& max) {
+  return {share_at(min), share_at(max)};
+}
 
 }  // namespace
 
@@ -56,7 +59,8 @@ Tensor clamp(const Tensor& x, const ClampOptions& options) {
 }
 const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
   require_limit(min, max);
-  return apply_in_place<op::Clamp>(shares(min, max), self, limit(self, min, true), limit(self, max, false));
+  return apply_in_place<op::Clamp>(shares(min, max), self, limit(self, min, true),
+                                   limit(self, max, false));
 }
 const Tensor& clamp_(const Tensor& self, const ClampOptions& options) {
   return clamp_(self, number(options.min), number(options.max));

@@ -1,13 +1,13 @@
 #include "softmax.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/softmax.h"
 
 namespace mezzo {
 
 namespace {
 
-/** An explicit dtype decides the precision, whatever the op's tag (AMP.md 5.3). */
+/** Applies the op along `dim`. An explicit dtype overrides the op's precision tag. */
 template <class Op> Tensor along(const Tensor& x, std::int64_t dim, const SoftmaxOptions& options) {
   const op::DimAttrs attrs{wrap_dim(dim, x.dim(), Op::traits.name.data())};
   if (!options.dtype) return apply_with<Op>(attrs, x);

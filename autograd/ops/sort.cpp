@@ -1,6 +1,6 @@
 #include "sort.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/sort.h"
 
 namespace mezzo {

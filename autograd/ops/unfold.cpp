@@ -1,6 +1,6 @@
 #include "unfold.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/unfold.h"
 

@@ -1,9 +1,8 @@
-// Sliding blocks of an image as columns, and back.
-// Sees: tensor, window.h.
-// Read next: ../../tensor/ops/unfold.h.
+// Sliding blocks of an image as columns (im2col), and the inverse (col2im). ops.h explains the
+// notation and the precision tags.
 #pragma once
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 #include "window.h"
 
 namespace mezzo {
@@ -14,15 +13,22 @@ struct UnfoldOptions {
   WindowSizes stride = 1;    // distance between blocks
 };
 
-/** Every block of an image as a column. The windows of one dimension, without a copy, are x.unfold(dim, size, step).
- *  Shape: x [n,c,h,w] or [c,h,w]; returns [n, c * kh * kw, l] (unbatched [c * kh * kw, l]) for l blocks in row-major order.
- *  Precision: follows x, exact.   Gradient: fold of g.
- *  Errors: ShapeError for a wrong number of dimensions or where no block fits; ValueError for options out of range. */
+/** Returns each sliding block of an image as a column. For windows along one dimension,
+ *  x.unfold(dim, size, step) returns a view.
+ *  Shape: x [n,c,h,w] or [c,h,w]; returns [n, c * kh * kw, l] (unbatched [c * kh * kw, l]) for l
+ *  blocks in row-major order.
+ *  Precision: match, exact.
+ *  Gradient: fold of g.
+ *  Errors: ShapeError for a wrong number of dimensions or where no block fits; ValueError for
+ *  options out of range. */
 MZ_API Tensor unfold(const Tensor& x, const WindowSizes& kernel, const UnfoldOptions& options = {});
 
-/** The sum of all columns, each where its block lies in an image of `output` sizes: the adjoint of unfold.
+/** Adds each column at the position of its block in an image of `output` sizes: the adjoint of
+ *  unfold.
  *  Shape: x [n, c * kh * kw, l] or [c * kh * kw, l]; returns [n,c,h,w] or [c,h,w].
- *  Precision: follows x; f16, bf16 and f32 are summed in f32, one rounding.   Gradient: unfold of g.   Errors: as unfold. */
+ *  Precision: match; f16, bf16 and f32 are summed in f32, one rounding.
+ *  Gradient: unfold of g.
+ *  Errors: as unfold. */
 MZ_API Tensor fold(const Tensor& x, const WindowSizes& output, const WindowSizes& kernel,
                    const UnfoldOptions& options = {});
 

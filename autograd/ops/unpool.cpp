@@ -1,16 +1,16 @@
 #include "unpool.h"
 
-#include "../../tensor/checked_size.h"
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/unpool.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
 namespace {
 
-/** The numbers of the last N of three dimensions; the others keep `neutral`. */
+/** Returns sizes of three dimensions: those of the last N, and `neutral` for the others. */
 template <int N>
 op::PoolSizes aligned(const WindowSizes& size, std::string_view op, std::string_view option,
                       std::int64_t neutral) {
@@ -21,7 +21,8 @@ op::PoolSizes aligned(const WindowSizes& size, std::string_view op, std::string_
 }
 
 template <int N>
-Tensor power_means(const Tensor& x, double p, const WindowSizes& kernel, const LpPoolOptions& options) {
+Tensor power_means(const Tensor& x, double p, const WindowSizes& kernel,
+                   const LpPoolOptions& options) {
   constexpr std::string_view kOp = op::LpPool<N>::traits.name;
   op::PoolAttrs windows;
   windows.kernel = aligned<N>(kernel, kOp, "kernel", 1);
@@ -37,7 +38,8 @@ Tensor unpooled(const Tensor& x, const Tensor& indices, const WindowSizes& kerne
   require_defined(kOp, x);
   typename op::MaxUnpool<N>::Attrs attrs;
   const op::PoolSizes k = aligned<N>(kernel, kOp, "kernel", 1),
-                      s = aligned<N>(options.stride.given() ? options.stride : kernel, kOp, "stride", 1),
+                      s = aligned<N>(options.stride.given() ? options.stride : kernel, kOp,
+                                     "stride", 1),
                       p = aligned<N>(options.padding, kOp, "padding", 0),
                       in = op::pooled_dims(x.shape(), std::min(N, x.dim()));
   if (options.output_size.given())
@@ -50,19 +52,23 @@ Tensor unpooled(const Tensor& x, const Tensor& indices, const WindowSizes& kerne
   for (const std::int64_t size : attrs.sizes)
     if (size < 1)
       fail<ShapeError>(
-          kOp, {.what = "the result would be empty", .got = str(x), .expected = "sizes of 1 or more"});
+          kOp,
+          {.what = "the result would be empty", .got = str(x), .expected = "sizes of 1 or more"});
   return apply_with<op::MaxUnpool<N>>(attrs, x, indices);
 }
 
 }  // namespace
 
-Tensor lp_pool1d(const Tensor& x, double p, const WindowSizes& kernel, const LpPoolOptions& options) {
+Tensor lp_pool1d(const Tensor& x, double p, const WindowSizes& kernel,
+                 const LpPoolOptions& options) {
   return power_means<1>(x, p, kernel, options);
 }
-Tensor lp_pool2d(const Tensor& x, double p, const WindowSizes& kernel, const LpPoolOptions& options) {
+Tensor lp_pool2d(const Tensor& x, double p, const WindowSizes& kernel,
+                 const LpPoolOptions& options) {
   return power_means<2>(x, p, kernel, options);
 }
-Tensor lp_pool3d(const Tensor& x, double p, const WindowSizes& kernel, const LpPoolOptions& options) {
+Tensor lp_pool3d(const Tensor& x, double p, const WindowSizes& kernel,
+                 const LpPoolOptions& options) {
   return power_means<3>(x, p, kernel, options);
 }
 

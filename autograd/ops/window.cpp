@@ -2,13 +2,13 @@
 
 #include <limits>
 
-#include "../../tensor/error.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
 namespace {
-// With no larger number the arithmetic on windows, that of the kernels included, cannot overflow.
+// Up to this number the arithmetic on windows cannot overflow, in the kernels either.
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
@@ -31,9 +31,9 @@ op::Extent WindowSizes::expanded(int dims, std::string_view op, std::string_view
   for (int i = 0; i < dims; ++i) {
     const std::int64_t value = values_[static_cast<std::size_t>(count_ == 1 ? 0 : i)];
     if (value > kMost)
-      fail<ValueError>(
-          op,
-          {.what = str(option, " is out of range"), .got = str(value), .expected = str("at most ", kMost)});
+      fail<ValueError>(op, {.what = str(option, " is out of range"),
+                            .got = str(value),
+                            .expected = str("at most ", kMost)});
     out[static_cast<std::size_t>(i)] = value;
   }
   return out;
@@ -41,9 +41,9 @@ op::Extent WindowSizes::expanded(int dims, std::string_view op, std::string_view
 
 bool ConvPadding::is_same(std::string_view word) {
   if (word != "same" && word != "valid")
-    fail<ValueError>(
-        "padding",
-        {.what = "unknown word", .got = str("\"", word, "\""), .expected = "\"same\" or \"valid\""});
+    fail<ValueError>("padding", {.what = "unknown word",
+                                 .got = str("\"", word, "\""),
+                                 .expected = "\"same\" or \"valid\""});
   return word == "same";
 }
 

@@ -1,6 +1,5 @@
-// Sizes, strides and paddings of windows that slide over 1, 2 or 3 dimensions: how options of convolutions and pooling are written.
-// Sees: tensor.
-// Read next: conv.h, pool.h.
+// Sizes, strides and paddings of windows over 1, 2 or 3 dimensions, for the options of convolutions
+// and pooling.
 #pragma once
 
 #include <array>
@@ -13,15 +12,17 @@
 
 namespace mezzo {
 
-/** One number for every dimension, or one for each: 2, or {2, 1}. Empty means "not given". */
+/** One number for all dimensions or one for each, as in 2 or {2, 1}. Empty means "not given". */
 class MZ_API WindowSizes {
  public:
   WindowSizes() = default;
-  WindowSizes(std::int64_t value) : values_{value}, count_(1) {}  // NOLINT: a number is meant to convert
+  WindowSizes(std::int64_t value) : values_{value}, count_(1) {}  // NOLINT: implicit on purpose
   WindowSizes(std::initializer_list<std::int64_t> values);
 
+  /** Returns whether there is a number. */
   bool given() const { return count_ > 0; }
-  /** One number per dimension. Errors: ValueError unless 1 or `dims` were given, below 2^31 each. */
+  /** Returns one number per dimension. Errors: ValueError unless 1 or `dims` numbers below 2^31
+   *  were given. */
   op::Extent expanded(int dims, std::string_view op, std::string_view option) const;
 
  private:
@@ -29,15 +30,18 @@ class MZ_API WindowSizes {
   int count_ = 0;
 };
 
-/** Zeros around the input of a convolution: sizes, "valid" (none), or "same" (as many as keep the sizes; the odd one goes to the end). */
+/** The zeros around the input of a convolution: sizes, "valid" (none), or "same" (as many as keep
+ *  the sizes; an odd one goes to the end). */
 class MZ_API ConvPadding {
  public:
-  ConvPadding(std::int64_t value) : sizes_(value) {}  // NOLINT: a number is meant to convert
+  ConvPadding(std::int64_t value) : sizes_(value) {}  // NOLINT: implicit on purpose
   ConvPadding(std::initializer_list<std::int64_t> values) : sizes_(values) {}  // NOLINT
-  /** Errors: ValueError for any other word. */
+  /** Takes "valid" or "same". Errors: ValueError for any other word. */
   template <std::size_t N> ConvPadding(const char (&word)[N]) : same_(is_same(word)) {}  // NOLINT
 
+  /** Returns whether the padding is "same". */
   bool same() const { return same_; }
+  /** Returns the sizes; 0 for "same" and "valid". */
   const WindowSizes& sizes() const { return sizes_; }
 
  private:

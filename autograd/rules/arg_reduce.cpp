@@ -1,7 +1,7 @@
-// Gradients of the reductions that give indices.
+// Gradients of the reductions that return indices.
 #include "../../tensor/ops/arg_reduce.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
 #include "../ops/operators.h"
 #include "reduce_support.h"
@@ -10,14 +10,15 @@ namespace mezzo::op {
 
 namespace {
 
-/** 0, 1, ... along `dim`, size 1 elsewhere. */
+/** Returns 0, 1, ... along `dim`, with size 1 in the other dimensions. */
 Tensor positions(const Shape& shape, int dim, Device device) {
   Shape line = Shape::filled(shape.rank(), 1);
   line[dim] = shape[dim];
-  return arange(static_cast<double>(shape[dim]), {.dtype = DType::i64, .device = device}).view(line);
+  return arange(static_cast<double>(shape[dim]), {.dtype = DType::i64, .device = device})
+      .view(line);
 }
 
-/** All of it goes to the chosen element. */
+/** Returns the gradient, which goes to the chosen elements only. */
 Grads to_chosen(const Saved& saved, int dim, const Tensor& gy) {
   const Shape& shape = saved.shape(0);
   if (shape.rank() == 0) return {gy};

@@ -1,9 +1,9 @@
-// Gradient of attention.
+// The gradient of attention.
 #include "../../tensor/ops/attention.h"
 
 #include <limits>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/random.h"
 #include "../grad_mode.h"
 #include "../ops/create.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-/** True where query l may see key s. */
+/** Returns a mask that is true where query l attends to key s. */
 Tensor causal_mask(std::int64_t queries, std::int64_t keys, Device device) {
   const Tensor l = arange(static_cast<double>(queries), {.dtype = DType::i64, .device = device}),
                s = arange(static_cast<double>(keys), {.dtype = DType::i64, .device = device});
@@ -30,16 +30,18 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, Device device) {
 
 Tensor masked(const Tensor& scores, const Tensor& mask, const AttentionAttrs& attrs) {
   if (attrs.is_causal)
-    return where(causal_mask(scores.size(-2), scores.size(-1), scores.device()), scores, operand(kMasked));
+    return where(causal_mask(scores.size(-2), scores.size(-1), scores.device()), scores,
+                 operand(kMasked));
   if (!mask.defined()) return scores;
-  return mask.dtype() == DType::boolean ? where(mask, scores, operand(kMasked)) : scores + wide(mask);
+  return mask.dtype() == DType::boolean ? where(mask, scores, operand(kMasked))
+                                        : scores + wide(mask);
 }
 
-/** The op in public ops: operands q, k, v, mask. */
+/** Computes attention in public ops. The operands are q, k, v, mask. */
 std::vector<Tensor> attention(const std::vector<Tensor>& in, const AttentionAttrs& attrs) {
   const Tensor q = wide(in[0]) * attrs.scale, k = wide(in[1]), v = wide(in[2]);
   const Tensor scores = masked(matmul(q, k.transpose(-2, -1)), in[3], attrs);
-  // A row without any key gives 0 and takes no gradient.
+  // A query without an unmasked key gives 0 and has no gradient.
   const Tensor alive = amax(scores.detach(), -1, {.keepdim = true}) != kMasked;
   Tensor p = where(alive, softmax(where(alive, scores, operand(0.0)), -1), operand(0.0));
   if (attrs.dropout_p > 0) p = apply_with<Dropout>({attrs.dropout_p, attrs.stream}, p);
@@ -53,13 +55,13 @@ Grads Attention::backward(const Saved& saved, const Grads& gy) {
   if (grad_enabled()) {
     const bool empty = saved.shape(1)[saved.shape(1).rank() - 2] == 0;
     if (empty) return {};
-    return gradients_of_composite(saved, gy,
-                                  [&](const std::vector<Tensor>& in) { return attention(in, attrs); });
+    return gradients_of_composite(
+        saved, gy, [&](const std::vector<Tensor>& in) { return attention(in, attrs); });
   }
   const bool mask_gradient = saved.wants(3);
-  auto [dq, dk, dv, dmask] =
-      apply_all<AttentionBackward>({attrs, mask_gradient}, gy[0], saved.inputs[0], saved.inputs[1],
-                                   saved.inputs[2], saved.inputs[3], saved.outputs[0], saved.outputs[1]);
+  auto [dq, dk, dv, dmask] = apply_all<AttentionBackward>(
+      {attrs, mask_gradient}, gy[0], saved.inputs[0], saved.inputs[1], saved.inputs[2],
+      saved.inputs[3], saved.outputs[0], saved.outputs[1]);
   if (!mask_gradient) dmask = Tensor{};
   return {std::move(dq), std::move(dk), std::move(dv), std::move(dmask)};
 }

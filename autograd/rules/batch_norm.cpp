@@ -1,7 +1,7 @@
-// Gradients of batch_norm, alone and with relu behind it.
+// Gradients of batch_norm and batch_norm_relu.
 #include "../../tensor/ops/batch_norm.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/compare.h"
 #include "../ops/selection.h"
@@ -12,7 +12,7 @@ namespace mezzo::op {
 
 namespace {
 
-/** A per-channel tensor as it broadcasts against x. */
+/** Returns a per-channel tensor in a shape that broadcasts against x. */
 Tensor per_channel(const Tensor& values, const Tensor& x) {
   Shape shape = Shape::filled(x.dim(), 1);
   shape[1] = values.shape()[0];
@@ -25,13 +25,13 @@ Dims all_but_channels(const Tensor& x) {
   return dims;
 }
 
-/** Both ops keep their operands and statistics in the same places. */
+/** Computes the gradients in public ops. Both ops have the same operands and statistics. */
 Grads composite(const Saved& saved, const Tensor& gy) {
   const auto& attrs = saved.attrs<BatchNorm>();
   const Tensor x = wide(saved.inputs[0]), g = wide(gy);
   const Dims dims = all_but_channels(x);
   const Tensor gw = saved.inputs[1].defined() ? g * per_channel(wide(saved.inputs[1]), x) : g;
-  Grads gradients(saved.metas.size());
+  Grads gradients(saved.input_meta.size());
   Tensor normal;
   if (attrs.training) {
     const Normalized batch(x, dims, attrs.eps, true);
@@ -47,10 +47,10 @@ Grads composite(const Saved& saved, const Tensor& gy) {
   return gradients;
 }
 
-bool only_bias_asks(const Saved& saved) { return !saved.wants(0) && !saved.wants(1); }
+bool wants_only_bias(const Saved& saved) { return !saved.wants(0) && !saved.wants(1); }
 
 Grads of_bias(const Saved& saved, const Tensor& gy) {
-  Grads gradients(saved.metas.size());
+  Grads gradients(saved.input_meta.size());
   if (saved.wants(2)) gradients[2] = sum(wide(gy), all_but_channels(gy));
   return gradients;
 }
@@ -58,17 +58,18 @@ Grads of_bias(const Saved& saved, const Tensor& gy) {
 }  // namespace
 
 Grads BatchNorm::backward(const Saved& saved, const Grads& gy) {
-  if (only_bias_asks(saved)) return of_bias(saved, gy[0]);
+  if (wants_only_bias(saved)) return of_bias(saved, gy[0]);
   if (grad_enabled()) return composite(saved, gy[0]);
-  auto [dx, dw, db] = apply_all<BatchNormBackward>(saved.attrs<BatchNorm>(), gy[0], saved.inputs[0],
-                                                   saved.inputs[1], saved.outputs[1], saved.outputs[2]);
+  auto [dx, dw, db] =
+      apply_all<BatchNormBackward>(saved.attrs<BatchNorm>(), gy[0], saved.inputs[0],
+                                   saved.inputs[1], saved.outputs[1], saved.outputs[2]);
   return {std::move(dx), std::move(dw), std::move(db)};
 }
 
 Grads BatchNormRelu::backward(const Saved& saved, const Grads& gy) {
-  if (only_bias_asks(saved) || grad_enabled()) {
+  if (wants_only_bias(saved) || grad_enabled()) {
     const Tensor g = where(gt(saved.outputs[0].detach(), 0.0), gy[0], 0.0);
-    Grads gradients = only_bias_asks(saved) ? of_bias(saved, g) : composite(saved, g);
+    Grads gradients = wants_only_bias(saved) ? of_bias(saved, g) : composite(saved, g);
     gradients[6] = g;
     return gradients;
   }

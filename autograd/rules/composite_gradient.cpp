@@ -1,14 +1,16 @@
 #include "composite_gradient.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/view.h"
 #include "../engine.h"
 
 namespace mezzo {
 
-Grads gradients_of_composite(const Saved& saved, const Grads& gy,
-                             const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& body) {
-  // Each input gets a place of its own in the graph: one may have been computed from another, and only the way through the op counts here.
+Grads gradients_of_composite(
+    const Saved& saved, const Grads& gy,
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& body) {
+  // Each input gets its own node in the graph. An input may have been computed from another one,
+  // but only gradients through the op count here.
   std::vector<Tensor> inputs(saved.inputs.begin(), saved.inputs.end()), wanted;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -26,7 +28,8 @@ Grads gradients_of_composite(const Saved& saved, const Grads& gy,
   }
   Grads gradients(inputs.size());
   if (outputs.empty()) return gradients;
-  std::vector<Tensor> found = grad(outputs, wanted, {.create_graph = true, .allow_unused = true}, incoming);
+  std::vector<Tensor> found =
+      grad(outputs, wanted, {.create_graph = true, .allow_unused = true}, incoming);
   for (std::size_t i = 0; i < places.size(); ++i) gradients[places[i]] = std::move(found[i]);
   return gradients;
 }

@@ -1,27 +1,32 @@
-// The bodies of bilinear, chain_matmul, multi_dot and tensordot.
+// The composites of bilinear, chain_matmul, multi_dot and tensordot.
 #include "../../tensor/ops/contraction.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/matmul.h"
 #include "../ops/operators.h"
 #include "wide.h"
 
 namespace mezzo::op {
 
-// ---- chains ------------------------------------------------------------------------------------------------------------
+// ---- chains -------------------------------------------------------------------------------------
 
 namespace {
 
-/** A list of matrices to be multiplied, and in which order. */
+/** A product of matrices, in the order that takes the fewest multiplications. */
 class Chain {
  public:
   explicit Chain(std::vector<Tensor> matrices)
-      : matrices_(std::move(matrices)), n_(matrices_.size()), costs_(n_ * n_, 0), cuts_(n_ * n_, 0) {
-    // The cheapest product of each run is made from those of shorter runs; with three matrices this compares the two ways there are.
+      : matrices_(std::move(matrices)),
+        n_(matrices_.size()),
+        costs_(n_ * n_, 0),
+        cuts_(n_ * n_, 0) {
+    // Dynamic programming: the cheapest product of each sequence of matrices is combined from those
+    // of shorter sequences.
     for (std::size_t length = 2; length <= n_; ++length)
-      for (std::size_t first = 0; first + length <= n_; ++first) choose_cut(first, first + length - 1);
+      for (std::size_t first = 0; first + length <= n_; ++first)
+        choose_cut(first, first + length - 1);
   }
 
   Tensor product() const { return product(0, n_ - 1); }
@@ -61,11 +66,12 @@ void require_list(std::string_view op, Inputs in, std::size_t least) {
                           .expected = least == 1 ? "one or more" : "two or more"});
   for (const Tensor& x : in)
     if (!x.defined())
-      fail<ValueError>(op,
-                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+      fail<ValueError>(
+          op, {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
 }
 
-/** Errors: ShapeError unless all are matrices (vectors at the ends where `vectors`) whose sizes meet; DtypeError. */
+/** Throws ShapeError unless all are matrices (with `vectors`, also vectors at the ends) with equal
+ *  inner sizes; DtypeError for different dtypes. */
 void require_chain(std::string_view op, Inputs in, bool vectors) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const bool end = vectors && (i == 0 || i + 1 == in.size());
@@ -78,7 +84,7 @@ void require_chain(std::string_view op, Inputs in, bool vectors) {
     if (in[i].shape().back() != in[i + 1].shape()[0])
       fail<ShapeError>(op, {.what = str("inner sizes of operands ", i, " and ", i + 1, " differ"),
                             .got = str(in),
-                            .expected = "equal sizes where they meet"});
+                            .expected = "equal inner sizes"});
   require_one_number_dtype(op, in);
 }
 
@@ -103,7 +109,7 @@ std::vector<Tensor> MultiDot::composite(Inputs in, const NoAttrs&) {
   return {y};
 }
 
-// ---- tensordot ---------------------------------------------------------------------------------------------------------
+// ---- tensordot ----------------------------------------------------------------------------------
 
 namespace {
 
@@ -113,12 +119,12 @@ std::int64_t numel_of(const Shape& sizes) {
   return n;
 }
 
-/** The dimensions of one factor: those that are summed, in the order of their partners, and the rest. */
+/** The dimensions of one factor: summed ones, in the order of the pairs, and the others. */
 struct Sides {
   Shape summed, free, free_sizes;
 
   Sides(const Tensor& x, const std::vector<std::int64_t>& dims) {
-    if (!dims.empty()) dim_mask(dims, x.dim(), "tensordot");  // refuses duplicates
+    if (!dims.empty()) dim_mask(dims, x.dim(), "tensordot");  // throws for duplicates
     std::uint32_t taken = 0;
     for (const std::int64_t dim : dims) {
       summed.push_back(wrap_dim(dim, x.dim(), "tensordot"));
@@ -137,7 +143,7 @@ Shape joined(Shape a, const Shape& b) {
   return a;
 }
 
-/** The lists of dimensions that attrs stand for. */
+/** Returns the paired dimensions of both factors. */
 std::array<std::vector<std::int64_t>, 2> paired_dims(Inputs in, const Tensordot::Attrs& attrs) {
   if (!attrs.count) {
     if (attrs.a.size() != attrs.b.size())
@@ -175,17 +181,19 @@ std::vector<Tensor> Tensordot::composite(Inputs in, const Attrs& attrs) {
     if (left != right)
       fail<ShapeError>("tensordot", {.what = "sizes of paired dimensions differ",
                                      .got = str(in),
-                                     .expected = str("equal sizes where dimension ", a.summed[k],
-                                                     " meets dimension ", b.summed[k])});
+                                     .expected = str("equal sizes of dimension ", a.summed[k],
+                                                     " and dimension ", b.summed[k])});
     inner *= left;
   }
   checked_numel(joined(a.free_sizes, b.free_sizes), "tensordot");
-  const Tensor x = in[0].to(dtype).permute(joined(a.free, a.summed)).reshape({numel_of(a.free_sizes), inner});
-  const Tensor y = in[1].to(dtype).permute(joined(b.summed, b.free)).reshape({inner, numel_of(b.free_sizes)});
+  const Tensor x =
+      in[0].to(dtype).permute(joined(a.free, a.summed)).reshape({numel_of(a.free_sizes), inner});
+  const Tensor y =
+      in[1].to(dtype).permute(joined(b.summed, b.free)).reshape({inner, numel_of(b.free_sizes)});
   return {mm(x, y).reshape(joined(a.free_sizes, b.free_sizes))};
 }
 
-// ---- bilinear ----------------------------------------------------------------------------------------------------------
+// ---- bilinear -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -210,7 +218,8 @@ void require_bilinear(Inputs in) {
 
 }  // namespace
 
-/** The products of the inputs' elements are one long row, met by each matrix of the weight as a row of its own. */
+/** Computes a linear layer: the products of all pairs of elements of both inputs are its input, and
+ *  each flattened matrix of the weight is a row of its weight. */
 std::vector<Tensor> Bilinear::composite(Inputs in, const NoAttrs&) {
   require_bilinear(in);
   const DType dtype = promoted_dtype(in);

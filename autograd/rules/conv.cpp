@@ -1,17 +1,19 @@
-// Gradients of the convolutions: each kind's are calls of the other two.
+// Gradients of convolution, transposed convolution and the weight's gradient. The gradients of each
+// are calls of the other two.
 #include "../../tensor/ops/conv.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/reduce.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** The attributes of another member of the family, its result having the spatial sizes of `shape`, and lying as that of the saved op does. */
+/** Returns the attributes of one of the other two ops, with a result of the spatial sizes of
+ *  `shape` and of the memory format of the saved op. */
 ConvAttrs gradient_attrs(const Saved& saved, const ConvAttrs& attrs, const Shape& shape) {
   ConvAttrs out = attrs;
-  for (const TensorMeta& meta : saved.metas.first(2))
+  for (const TensorMeta& meta : saved.input_meta.first(2))
     if (meta.shape.rank() == attrs.dims + 2 && meta.format == MemoryFormat::channels_last)
       out.format = MemoryFormat::channels_last;
   for (int i = 0; i < attrs.dims; ++i)
@@ -33,7 +35,7 @@ Tensor convolve_transposed(const ConvAttrs& attrs, const Tensor& x, const Tensor
   return apply_with<ConvTranspose3d>(attrs, x, w, no_bias);
 }
 
-/** Sum over everything but the channels. */
+/** Returns the sum of g over all dimensions but the channels. */
 Tensor bias_grad(const Tensor& g, int dims) {
   std::vector<std::int64_t> others;
   for (int i = 0; i < g.dim(); ++i)
@@ -47,9 +49,11 @@ Grads ConvFunctions::backward(const Saved& saved, const Grads& gy) {
   const ConvAttrs& attrs = saved.attrs<ConvFunctions>();
   Grads grads(3);
   if (saved.wants(0))
-    grads[0] = convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
+    grads[0] =
+        convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
   if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0], gy[0]);
+    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0],
+                                      gy[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }
@@ -60,7 +64,8 @@ Grads ConvTransposeFunctions::backward(const Saved& saved, const Grads& gy) {
   if (saved.wants(0))
     grads[0] = convolve(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
   if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), gy[0], saved.inputs[0]);
+    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), gy[0],
+                                      saved.inputs[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }
@@ -69,7 +74,8 @@ Grads ConvWeight::backward(const Saved& saved, const Grads& gy) {
   const ConvAttrs& attrs = saved.attrs<ConvWeight>();
   Grads grads(2);
   if (saved.wants(0))
-    grads[0] = convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), saved.inputs[1], gy[0]);
+    grads[0] =
+        convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), saved.inputs[1], gy[0]);
   if (saved.wants(1))
     grads[1] = convolve(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0], gy[0]);
   return grads;

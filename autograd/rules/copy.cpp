@@ -1,11 +1,12 @@
 // Gradients of the copying ops.
 #include "../../tensor/ops/copy.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo::op {
 
-// The engine returns each gradient in its operand's dtype, shape and place, so passing it on is all there is to do.
+// The engine converts each gradient to its operand's dtype, shape and device, so these return it
+// unchanged.
 Grads To::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
 Grads ToDevice::backward(const Saved&, const Grads& gy) { return {gy[0]}; }

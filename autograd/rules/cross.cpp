@@ -1,4 +1,4 @@
-// Gradient of the vector product.
+// The gradient of the cross product.
 #include "../../tensor/ops/cross.h"
 
 #include "../ops/contraction.h"

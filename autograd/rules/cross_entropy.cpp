@@ -1,9 +1,9 @@
-// Cross entropy: the road for probabilities, and the gradient for class indices.
+// Cross entropy: the composite for class probabilities, and the gradient for class indices.
 #include "../../tensor/ops/cross_entropy.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/loss.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "../ops/create.h"
 #include "../ops/operators.h"
@@ -36,11 +36,11 @@ void require_probabilities(const Tensor& x, const Tensor& target, const CrossEnt
                                        .expected = "one shape, (C), (N,C) or (N,C,d..)",
                                        .hint = "class indices are i64 or i32"});
   if (attrs.ignore_index != kDefaultIgnoreIndex)
-    fail<ValueError>("cross_entropy", {.what = "ignore_index is for class indices alone",
+    fail<ValueError>("cross_entropy", {.what = "ignore_index applies to class indices only",
                                        .got = str("class probabilities ", target)});
 }
 
-/** One number per class, shaped to broadcast against x. */
+/** Returns one number per class in a shape that broadcasts against x. */
 Tensor along_classes(const Tensor& values, const Shape& x) {
   Shape line = Shape::filled(x.rank(), 1);
   line[class_dim(x)] = x[class_dim(x)];
@@ -63,15 +63,17 @@ Tensor with_probabilities(const Tensor& x, const Tensor& target, const Tensor& w
   return loss.to(x.dtype());
 }
 
-/** What class indices stand for: q such that a line's loss is -sum(q * log_softmax(x)). `counted` tells lines that are not ignored. */
-Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor& weight, const Tensor& x,
-                      const CrossEntropyAttrs& attrs) {
+/** Returns the weights q of class indices: the loss of a sample is -sum(q * log_softmax(x)).
+ *  `counted` is true for samples that are not ignored. */
+Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor& weight,
+                      const Tensor& x, const CrossEntropyAttrs& attrs) {
   const Shape& shape = x.shape();
   const auto classes = static_cast<double>(shape[class_dim(shape)]);
   const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
   const Tensor w = along_classes(
       weight.defined() ? wide(weight.detach()) : ones({shape[class_dim(shape)]}, options), shape);
-  const Tensor numbers = along_classes(arange(classes, {.dtype = DType::i64, .device = x.device()}), shape);
+  const Tensor numbers =
+      along_classes(arange(classes, {.dtype = DType::i64, .device = x.device()}), shape);
   const Tensor chosen = where(target == numbers, w * (1 - attrs.label_smoothing), operand(0));
   return where(counted, chosen + w * (attrs.label_smoothing / classes), operand(0));
 }
@@ -90,8 +92,9 @@ Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<CrossEntropyIndices>();
   const Tensor divisor = saved.outputs[2].detach();
   if (!grad_enabled())
-    return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0], saved.inputs[0],
-                                             saved.inputs[1], saved.inputs[2], saved.outputs[1], divisor)};
+    return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0],
+                                             saved.inputs[0], saved.inputs[1], saved.inputs[2],
+                                             saved.outputs[1], divisor)};
   const int dim = class_dim(saved.shape(0));
   const Tensor x = wide(saved.inputs[0]), target = saved.inputs[1].unsqueeze(dim);
   const Tensor counted = target != attrs.ignore_index;

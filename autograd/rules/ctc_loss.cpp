@@ -1,10 +1,11 @@
-// ctc_loss: operands checked and brought to one form, the losses of the samples, their reduction. And the rule of these losses.
+// The composite of ctc_loss, which checks the operands, computes the loss of each sample and
+// reduces them; and the gradient of the losses.
 #include "../../tensor/ops/ctc_loss.h"
 
 #include <algorithm>
 
-#include "../../tensor/dispatch.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
@@ -20,10 +21,11 @@ constexpr const char* kOp = "ctc_loss";
 void require_integers(const char* what, const Tensor& x) {
   const bool fits = x.defined() && (x.dtype() == DType::i64 || x.dtype() == DType::i32);
   if (!fits)
-    fail<DtypeError>(kOp, {.what = str(what, " must be integers"), .got = str(x), .expected = "i64 or i32"});
+    fail<DtypeError>(
+        kOp, {.what = str(what, " must be integers"), .got = str(x), .expected = "i64 or i32"});
 }
 
-/** One length per sample, each in 0..most. */
+/** Returns one length per sample, each in 0..most. */
 std::vector<std::int64_t> lengths_of(const char* what, const Tensor& lengths, std::int64_t samples,
                                      std::int64_t most) {
   require_integers(what, lengths);
@@ -40,8 +42,10 @@ std::vector<std::int64_t> lengths_of(const char* what, const Tensor& lengths, st
   return values;
 }
 
-/** Where each sample's labels start, and whether they fit. */
-std::vector<std::int64_t> starts_of(const Tensor& targets, const std::vector<std::int64_t>& lengths) {
+/** Returns the positions where each sample's labels start. Errors: ShapeError where 1-D targets do
+ *  not fit the lengths. */
+std::vector<std::int64_t> starts_of(const Tensor& targets,
+                                    const std::vector<std::int64_t>& lengths) {
   std::vector<std::int64_t> starts;
   std::int64_t next = 0;
   for (const std::int64_t length : lengths) {
@@ -49,8 +53,8 @@ std::vector<std::int64_t> starts_of(const Tensor& targets, const std::vector<std
     next += targets.dim() == 2 ? targets.shape()[1] : length;
   }
   if (targets.dim() == 1 && next != targets.numel())
-    fail<ShapeError>(kOp, {.what = "the targets in a row are not as many as their lengths say",
-                           .got = str(targets, " for lengths of ", next, " in all"),
+    fail<ShapeError>(kOp, {.what = "the number of 1-D targets is not the sum of their lengths",
+                           .got = str(targets, " for lengths that sum to ", next),
                            .expected = str(next, " targets")});
   return starts;
 }
@@ -61,9 +65,10 @@ void require_labels(const Tensor& targets, const CtcAttrs& attrs, std::int64_t c
     for (std::int64_t i = 0; i < attrs.target_lengths[n]; ++i) {
       const std::int64_t label = labels[static_cast<std::size_t>(attrs.target_starts[n] + i)];
       if (label < 0 || label >= classes || label == attrs.blank)
-        fail<IndexError>(kOp, {.what = "label out of range",
-                               .got = str(label, " at place ", i, " of sample ", n),
-                               .expected = str("0..", classes - 1, " but not the blank, ", attrs.blank)});
+        fail<IndexError>(
+            kOp, {.what = "label out of range",
+                  .got = str(label, " at position ", i, " of sample ", n),
+                  .expected = str("0..", classes - 1, " but not the blank, ", attrs.blank)});
     }
 }
 
@@ -74,25 +79,28 @@ std::vector<Tensor> CtcLoss::composite(Inputs in, const Attrs& attrs) {
   require_floating(kOp, in[0]);
   if (attrs.reduction == Reduction::batchmean)
     fail<ValueError>(
-        kOp, {.what = "reduction is out of range", .got = "batchmean", .expected = "none, sum or mean"});
+        kOp,
+        {.what = "reduction is out of range", .got = "batchmean", .expected = "none, sum or mean"});
   require_integers("targets", targets);
   const bool batched = in[0].dim() == 3;
   const std::int64_t samples = batched ? in[0].shape()[1] : 1;
-  const bool fits = (batched || in[0].dim() == 2) &&
-                    (targets.dim() == 1 || (batched && targets.dim() == 2 && targets.shape()[0] == samples));
+  const bool fits =
+      (batched || in[0].dim() == 2) &&
+      (targets.dim() == 1 || (batched && targets.dim() == 2 && targets.shape()[0] == samples));
   if (!fits)
     fail<ShapeError>(kOp, {.what = "log-probabilities and targets do not fit each other",
                            .got = str(in.first(2)),
-                           .expected = "[t,n,c] with [n,s] or all targets in a row, or [t,c] with [s]"});
+                           .expected = "[t,n,c] with [n,s] or 1-D targets, or [t,c] with [s]"});
   const Tensor x = batched ? in[0] : in[0].unsqueeze(1);
   const std::int64_t classes = x.shape()[2];
   if (attrs.blank < 0 || attrs.blank >= classes)
-    fail<ValueError>(
-        kOp, {.what = "blank is out of range", .got = str(attrs.blank), .expected = str("0..", classes - 1)});
+    fail<ValueError>(kOp, {.what = "blank is out of range",
+                           .got = str(attrs.blank),
+                           .expected = str("0..", classes - 1)});
   CtcAttrs each{attrs.blank, attrs.zero_infinity, {}, {}, {}};
   each.input_lengths = lengths_of("input_lengths", in[2], samples, x.shape()[0]);
-  each.target_lengths =
-      lengths_of("target_lengths", in[3], samples, targets.dim() == 2 ? targets.shape()[1] : targets.numel());
+  each.target_lengths = lengths_of("target_lengths", in[3], samples,
+                                   targets.dim() == 2 ? targets.shape()[1] : targets.numel());
   each.target_starts = starts_of(targets, each.target_lengths);
   require_labels(targets, each, classes);
   Tensor loss = apply_with<CtcLossEach>(each, wide(x), targets.to(DType::i64));
@@ -107,7 +115,8 @@ std::vector<Tensor> CtcLoss::composite(Inputs in, const Attrs& attrs) {
 }
 
 Grads CtcLossEach::backward(const Saved& saved, const Grads& gy) {
-  return {apply_with<CtcLossBackward>(saved.attrs<CtcLossEach>(), gy[0], saved.inputs[0], saved.inputs[1]),
+  return {apply_with<CtcLossBackward>(saved.attrs<CtcLossEach>(), gy[0], saved.inputs[0],
+                                      saved.inputs[1]),
           {}};
 }
 

@@ -1,12 +1,13 @@
-// The composites made of norms. Inner ops run in f32 (f64): one rounding at the end.
+// The composites of ops made of norms. Inner ops compute in f32 (f64), so that there is one
+// rounding, at the end.
 #include "../../tensor/ops/distance.h"
 
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/statistics.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
 #include "wide.h"
@@ -15,10 +16,10 @@ namespace mezzo::op {
 
 namespace {
 
-/** Two floating operands in the type that arithmetic on their common dtype runs in. */
+/** Two floating-point operands in the dtype of the arithmetic on their common dtype. */
 struct Pair {
   Tensor a, b;
-  Shape shape;  // that they broadcast to
+  Shape shape;  // the broadcast shape
   DType dtype;  // of the result
 };
 
@@ -35,14 +36,15 @@ Tensor p_norm(const Tensor& x, double p, std::uint32_t dims, bool keepdim) {
 
 std::uint32_t mask_of(int dim, int rank) { return rank == 0 ? 0 : 1u << dim; }
 
-/** A length below eps counts as eps; nan stays. */
+/** Returns max(length, eps); nan stays nan. */
 Tensor at_least(const Tensor& length, double eps) { return clamp(length, {.min = eps}); }
 
-/** The greatest or least sum of |x| over `summed`, one sum for each place along `ordered`. */
+/** Returns the largest or smallest sum of |x| over `summed`, of one sum for each index along
+ *  `ordered`. */
 Tensor extreme_sum(const Tensor& x, int summed, int ordered, bool greatest, bool keepdim) {
   if (x.shape()[ordered] == 0)
     fail<ShapeError>(MatrixNorm::traits.name,
-                     {.what = "the extreme of no sums is undefined",
+                     {.what = "the extreme of an empty dimension is undefined",
                       .got = str(x),
                       .expected = str("at least one element along dimension ", ordered)});
   const Tensor sums = p_norm(x, 1, 1u << summed, true);
@@ -58,10 +60,10 @@ std::vector<Tensor> CosineSimilarity::composite(Inputs in, const Attrs& attrs) {
   const auto [a, b, shape, dtype] = pair_of(traits.name, in);
   const int dim = wrap_dim(attrs.dim, shape.rank(), traits.name.data());
   const std::uint32_t dims = mask_of(dim, shape.rank());
-  // Expanded first: along the dimension too one may repeat.
+  // Both are expanded first, because one may be broadcast along the dimension.
   const Tensor u = a.expand(shape), v = b.expand(shape);
-  const Tensor lengths =
-      at_least(p_norm(u, 2, dims, false), attrs.eps) * at_least(p_norm(v, 2, dims, false), attrs.eps);
+  const Tensor lengths = at_least(p_norm(u, 2, dims, false), attrs.eps) *
+                         at_least(p_norm(v, 2, dims, false), attrs.eps);
   return {(sum(u * v, dim) / lengths).to(dtype)};
 }
 
@@ -73,13 +75,15 @@ std::vector<Tensor> Dist::composite(Inputs in, const Attrs& attrs) {
 std::vector<Tensor> MatrixNorm::composite(Inputs in, const Attrs& attrs) {
   require_floating_operands(traits.name, in);
   const Tensor x = wide(in[0]);
-  if (x.dim() < 2) fail<ShapeError>(traits.name, {.what = "a matrix has two dimensions", .got = str(in[0])});
+  if (x.dim() < 2)
+    fail<ShapeError>(traits.name, {.what = "a matrix has two dimensions", .got = str(in[0])});
   const int row = wrap_dim(attrs.row_dim, x.dim(), traits.name.data());
   const int column = wrap_dim(attrs.column_dim, x.dim(), traits.name.data());
   if (row == column)
-    fail<IndexError>(traits.name, {.what = "dimension named twice",
-                                   .got = str(attrs.row_dim, " and ", attrs.column_dim, " of ", in[0]),
-                                   .expected = "two dimensions"});
+    fail<IndexError>(traits.name,
+                     {.what = "dimension named twice",
+                      .got = str(attrs.row_dim, " and ", attrs.column_dim, " of ", in[0]),
+                      .expected = "two dimensions"});
   const double size = std::abs(attrs.order);
   if (!attrs.frobenius && size != 1 && !std::isinf(size))
     fail<ValueError>(traits.name, {.what = "no matrix norm of this order",
@@ -105,7 +109,7 @@ std::vector<Tensor> PairwiseDistance::composite(Inputs in, const Attrs& attrs) {
   const auto [a, b, shape, dtype] = pair_of(traits.name, in);
   if (shape.rank() == 0)
     fail<ShapeError>(traits.name,
-                     {.what = "vectors have a dimension", .got = str(in), .expected = "(..,D) each"});
+                     {.what = "an operand is 0-dim", .got = str(in), .expected = "(..,D) each"});
   return {p_norm(a - b + attrs.eps, attrs.p, 1u << (shape.rank() - 1), attrs.keepdim).to(dtype)};
 }
 

@@ -1,5 +1,6 @@
-// The body of einsum: factors are multiplied from left to right; each product is a batch of matrix products over permuted dimensions.
-#include "../../tensor/dispatch.h"
+// The composite of einsum. Factors are multiplied from left to right; each product is a batch of
+// matrix products over permuted dimensions.
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/contraction.h"
 #include "../../tensor/ops/require.h"
 #include "../ops/create.h"
@@ -14,7 +15,7 @@ namespace mezzo::op {
 
 namespace {
 
-/** A factor, and what each of its dimensions is called. */
+/** A factor, and the labels of its dimensions. */
 struct Factor {
   Tensor x;
   Labels labels;
@@ -24,7 +25,7 @@ std::int64_t position(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) - labels.begin();
 }
 
-/** The diagonal of the two dimensions named `label`: the elements where their indices agree. */
+/** Returns the diagonal of the two dimensions with a label: the elements with equal indices. */
 Factor diagonal(const Factor& factor, Label label) {
   const std::int64_t first = position(factor.labels, label);
   std::int64_t second = first + 1;
@@ -52,9 +53,9 @@ Factor without_repeats(Factor factor) {
   return factor;
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
-/** Sums over the dimensions that nothing after this asks for. */
+/** Sums over the dimensions that are not in `kept`. */
 Factor summed(const Factor& factor, const Labels& kept) {
   Factor result{factor.x, {}};
   std::vector<std::int64_t> dims;
@@ -67,7 +68,7 @@ Factor summed(const Factor& factor, const Labels& kept) {
   return result;
 }
 
-/** Drops dimensions of size 1 that meet longer ones in the other factor: those broadcast. */
+/** Removes dimensions of size 1 that broadcast to a longer dimension of the other factor. */
 Factor without_units(const Factor& factor, const Factor& other) {
   Factor result{factor.x, {}};
   for (std::size_t i = 0; i < factor.labels.size(); ++i) {
@@ -83,7 +84,8 @@ Factor without_units(const Factor& factor, const Factor& other) {
   return result;
 }
 
-/** Groups of a product's dimensions: in both factors and kept, in both and summed, in one alone. */
+/** The groups of a product's dimensions: in both factors and kept, in both and summed, in the left
+ *  factor only, in the right one only. */
 struct Groups {
   Labels batch, inner, left, right;
 
@@ -99,7 +101,7 @@ struct Groups {
   }
 };
 
-/** The sizes of the named dimensions. */
+/** Returns the sizes of the labelled dimensions. */
 Shape sizes_of(const Factor& factor, const Labels& labels) {
   Shape sizes;
   for (const Label label : labels) sizes.push_back(factor.x.size(position(factor.labels, label)));
@@ -112,8 +114,9 @@ std::int64_t count_of(const Shape& sizes) {
   return n;
 }
 
-/** The factor with its dimensions in the order of three groups, each group one dimension. */
-Tensor grouped(const Factor& factor, const Labels& first, const Labels& second, const Labels& third) {
+/** Returns the factor with its dimensions merged into three groups, in this order. */
+Tensor grouped(const Factor& factor, const Labels& first, const Labels& second,
+               const Labels& third) {
   Shape order, sizes;
   for (const Labels* group : {&first, &second, &third}) {
     for (const Label label : *group) order.push_back(position(factor.labels, label));
@@ -145,7 +148,8 @@ Factor multiplied(const Factor& a, const Factor& b, const Labels& kept) {
   return result;
 }
 
-/** What must survive the product of factors 0..k: the labels of later factors and of the result. */
+/** Returns the labels that the product of factors 0..k keeps: those of later factors and of the
+ *  result. */
 Labels kept_after(const std::vector<Factor>& factors, std::size_t k, const Labels& output) {
   Labels kept = output;
   for (std::size_t i = k + 1; i < factors.size(); ++i)
@@ -153,7 +157,7 @@ Labels kept_after(const std::vector<Factor>& factors, std::size_t k, const Label
   return kept;
 }
 
-/** The product of all factors with the dimensions of `output`, in that order. */
+/** Returns the product of all factors with the dimensions of `output`, in that order. */
 Tensor contracted(const std::vector<Factor>& factors, const Labels& output) {
   Factor product = factors[0];
   for (std::size_t k = 1; k < factors.size(); ++k) {
@@ -170,7 +174,7 @@ Tensor contracted(const std::vector<Factor>& factors, const Labels& output) {
   return product.x.permute(order);
 }
 
-/** True where the whole is one product of two factors, which rounds once by itself. */
+/** Returns whether the result is one product of two factors, which rounds only once. */
 bool is_one_product(const std::vector<Factor>& factors, const Labels& output) {
   if (factors.size() != 2) return false;
   const auto stays = [&](const Factor& a, const Factor& b) {
@@ -187,7 +191,8 @@ std::vector<Tensor> Einsum::composite(Inputs in, const Attrs& attrs) {
   const LabelledOperands labels = label_operands(attrs.equation, in);
   const DType dtype = require_one_number_dtype("einsum", in);
   std::vector<Factor> factors;
-  for (std::size_t k = 0; k < in.size(); ++k) factors.push_back(without_repeats({in[k], labels.terms[k]}));
+  for (std::size_t k = 0; k < in.size(); ++k)
+    factors.push_back(without_repeats({in[k], labels.terms[k]}));
   if (!is_one_product(factors, labels.output))
     for (Factor& factor : factors) factor.x = wide(factor.x);
   return {contracted(factors, labels.output).to(dtype)};

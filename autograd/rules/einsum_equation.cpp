@@ -2,15 +2,15 @@
 
 #include <map>
 
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo {
 
 namespace {
 
-// ---- reading ---------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-/** In parsed text: `...`, before its number of dimensions is known. */
+/** The label of `...` in a parsed equation, before its number of dimensions is known. */
 constexpr Label kDots = 255;
 
 [[noreturn]] void refuse(const std::string& equation, const std::string& what) {
@@ -58,9 +58,9 @@ Equation parse(const std::string& text) {
   return equation;
 }
 
-// ---- labels meet dimensions ----------------------------------------------------------------------------------------------
+// ---- labels of dimensions -----------------------------------------------------------------------
 
-/** The term's labels with `...` replaced by the `dots` dimensions it stands for. */
+/** Returns the term's labels with `...` replaced by the labels of `dots` dimensions. */
 Labels without_dots(const Labels& term, int dots) {
   Labels labels;
   for (const Label label : term) {
@@ -77,13 +77,15 @@ int dots_of(const Labels& term, const Tensor& x) {
   const bool has_dots = contains(term, kDots);
   const int letters = static_cast<int>(term.size()) - (has_dots ? 1 : 0);
   if (has_dots ? letters > x.dim() : letters != x.dim())
-    fail<ShapeError>("einsum", {.what = "labels do not fit the operand's dimensions",
-                                .got = str(letters, " letters for ", x),
-                                .expected = has_dots ? "no more than dimensions" : "one per dimension"});
+    fail<ShapeError>("einsum",
+                     {.what = "labels do not fit the operand's dimensions",
+                      .got = str(letters, " letters for ", x),
+                      .expected = has_dots ? "no more than dimensions" : "one per dimension"});
   return x.dim() - letters;
 }
 
-/** Sizes under one label: equal or 1 between operands, equal within one. */
+/** Throws ShapeError unless the sizes under one label are equal or 1 in different operands, and
+ *  equal within one operand. */
 void require_sizes(Inputs in, const std::vector<Labels>& terms) {
   std::map<Label, std::int64_t> sizes;
   for (std::size_t k = 0; k < terms.size(); ++k) {
@@ -93,21 +95,23 @@ void require_sizes(Inputs in, const std::vector<Labels>& terms) {
       const std::int64_t size = in[k].shape()[static_cast<std::int64_t>(i)];
       const auto [seen, fresh] = own.emplace(label, size);
       std::int64_t& known = sizes.emplace(label, 1).first->second;
-      const bool fits = (fresh || seen->second == size) && (known == 1 || size == 1 || known == size);
+      const bool fits =
+          (fresh || seen->second == size) && (known == 1 || size == 1 || known == size);
       if (!fits)
-        fail<ShapeError>("einsum",
-                         {.what = label < kDots ? str("sizes under '", static_cast<char>(label), "' differ")
-                                                : std::string("sizes under the ellipsis differ"),
-                          .got = str(in),
-                          .expected = "equal sizes, or 1 in another operand"});
+        fail<ShapeError>(
+            "einsum",
+            {.what = label < kDots ? str("sizes under '", static_cast<char>(label), "' differ")
+                                   : std::string("sizes under the ellipsis differ"),
+             .got = str(in),
+             .expected = "equal sizes, or 1 in another operand"});
       if (size != 1) known = size;
     }
   }
 }
 
-/** The labels of the result, checked against those of the operands. */
-Labels output_labels(const Equation& equation, const std::string& text, const std::vector<Labels>& terms,
-                     int dots) {
+/** Returns the labels of the result, checked against those of the operands. */
+Labels output_labels(const Equation& equation, const std::string& text,
+                     const std::vector<Labels>& terms, int dots) {
   Labels all;
   for (const Labels& term : terms) all.insert(all.end(), term.begin(), term.end());
   Labels output;
@@ -129,11 +133,12 @@ Labels output_labels(const Equation& equation, const std::string& text, const st
 
 void require_operands(Inputs in) {
   if (in.empty())
-    fail<ValueError>("einsum", {.what = "the list of operands is empty", .expected = "one or more"});
+    fail<ValueError>("einsum",
+                     {.what = "the list of operands is empty", .expected = "one or more"});
   for (const Tensor& x : in)
     if (!x.defined())
-      fail<ValueError>("einsum",
-                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+      fail<ValueError>("einsum", {.what = str("operand ", &x - in.data(), " is undefined"),
+                                  .expected = "a tensor"});
 }
 
 }  // namespace

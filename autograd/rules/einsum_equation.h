@@ -1,17 +1,16 @@
-// What an einsum equation says about its operands: a label for each of their dimensions, and those of the result.
-// Sees: op.h.
-// Read next: einsum_equation.cpp, einsum.cpp (the products).
+// Parsing einsum equations: a label for each dimension of the operands and of the result.
 #pragma once
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "../../tensor/op.h"
+#include "../../tensor/core/op.h"
 
 namespace mezzo {
 
-/** A dimension's name: the letter, or kEllipsis + its distance from the last dimension that `...` stands for. */
+/** The name of a dimension: the letter, or, under `...`, kEllipsis + its distance from the last of
+ *  those dimensions. */
 using Label = int;
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 256;
@@ -20,13 +19,13 @@ inline bool contains(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-/** The labels of each operand's dimensions, and of the result's. */
+/** The labels of the dimensions of each operand and of the result. */
 struct LabelledOperands {
   std::vector<Labels> terms;
   Labels output;
 };
 
-/** Reads the equation and checks it against the operands. Errors: ValueError, ShapeError. */
+/** Parses the equation and checks it against the operands. Errors: ValueError, ShapeError. */
 LabelledOperands label_operands(const std::string& equation, Inputs in);
 
 }  // namespace mezzo

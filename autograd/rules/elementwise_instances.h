@@ -1,11 +1,10 @@
-// Instantiates the backward rule of every op in a list; included by one source file per list.
-// Sees: elementwise_rule.h.
-// Read next: elementwise_functions.cpp.
+// Instantiates the backward functions of all ops in a list. Each list has one source file that
+// includes this.
 #pragma once
 
 #include <array>
 
-#include "../../tensor/elementwise.h"
+#include "../../tensor/core/elementwise.h"
 #include "../elementwise_rule.h"
 
 namespace mezzo {
@@ -17,8 +16,10 @@ template <class Op> constexpr BackwardFn rule_of() {
     return nullptr;
 }
 
-/** Addresses of the rules of the ops in the list. A source file that stores them in a variable makes the compiler emit the rules there. */
-template <class... Ops> constexpr std::array<BackwardFn, sizeof...(Ops)> all_rules(type_list<Ops...>) {
+/** Returns the addresses of the backward functions of the ops in the list. A source file that
+ *  stores them in a variable makes the compiler emit the functions there. */
+template <class... Ops>
+constexpr std::array<BackwardFn, sizeof...(Ops)> all_rules(type_list<Ops...>) {
   return {rule_of<Ops>()...};
 }
 

@@ -1,4 +1,4 @@
-// The backward rule of the terms of losses, instantiated from their formulas.
+// Instantiates the backward functions of the ops in tensor/elementwise/loss_terms.h.
 #include "../../tensor/elementwise/loss_terms.h"
 #include "../ops/activation.h"
 #include "elementwise_instances.h"

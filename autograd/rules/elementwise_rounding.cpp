@@ -1,4 +1,4 @@
-// The backward rules of the ops in ../../tensor/elementwise/rounding.h, instantiated from their formulas.
+// Instantiates the backward functions of the ops in tensor/elementwise/rounding.h.
 #include "elementwise_instances.h"
 
 namespace mezzo {

@@ -1,7 +1,7 @@
-// Gradients of embedding and of its gradient.
+// The gradients of embedding and of embedding_grad.
 #include "../../tensor/ops/embedding.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/create.h"
 #include "../ops/embedding.h"
@@ -12,21 +12,23 @@ namespace mezzo::op {
 
 Grads Embedding::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<Embedding>();
-  return {Tensor{},
-          apply_with<EmbeddingGrad>({saved.shape(1)[0], attrs.padding_idx, attrs.scale_grad_by_freq},
-                                    saved.inputs[0], gy[0])};
+  return {Tensor{}, apply_with<EmbeddingGrad>(
+                        {saved.shape(1)[0], attrs.padding_idx, attrs.scale_grad_by_freq},
+                        saved.inputs[0], gy[0])};
 }
 
 namespace {
 
-/** What each looked-up row's gradient was multiplied by, one number per index in a column: 0 for padding, else 1, or 1 / count. */
+/** Returns the factors of the looked-up rows' gradients as a column, one per index: 0 for padding,
+ *  else 1, or 1 / count. */
 Tensor row_factors(const Tensor& index, const EmbeddingGrad::Attrs& attrs, DType dtype) {
   const NoGrad no_grad;
   const TensorOptions options{.dtype = dtype, .device = index.device()};
   const Tensor flat = index.reshape({-1});
   Tensor factors = ones({flat.numel()}, options);
   if (attrs.scale_grad_by_freq)
-    factors = factors / index_select(index_add(zeros({attrs.rows}, options), 0, flat, factors), 0, flat);
+    factors =
+        factors / index_select(index_add(zeros({attrs.rows}, options), 0, flat, factors), 0, flat);
   factors = where(flat == attrs.padding_idx, zeros({}, options), factors);
   return factors.reshape(index.shape()).unsqueeze(-1);
 }

@@ -1,7 +1,7 @@
-// Gradients of gather and scatter, and take_along_dim in terms of gather.
+// Gradients of gather and scatter, and the composite of take_along_dim.
 #include "../../tensor/ops/gather.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
 
@@ -13,7 +13,8 @@ Tensor zeros_of(const Shape& shape, const Tensor& like) {
   return zeros(shape, {.dtype = like.dtype(), .device = like.device()});
 }
 
-/** g in the corner of zeros: the gradient of a source that is larger than the index. */
+/** Returns zeros with g at the start of each dimension: the gradient of a source that is larger
+ *  than the index. */
 Tensor in_corner(const Tensor& g, const Shape& shape) {
   if (g.shape() == shape) return g;
   const Tensor whole = zeros_of(shape, g);
@@ -51,11 +52,12 @@ std::vector<Tensor> TakeAlongDim::composite(Inputs in, const Attrs& attrs) {
   require_index_dtype("take_along_dim", index);
   const int dim = wrap_dim(attrs.dim, x.dim(), "take_along_dim");
   if (x.dim() != index.dim())
-    fail<ShapeError>("take_along_dim", {.what = "numbers of dimensions differ",
-                                        .got = str(in),
-                                        .expected = "as many dimensions in the index as in the tensor"});
+    fail<ShapeError>("take_along_dim",
+                     {.what = "numbers of dimensions differ",
+                      .got = str(in),
+                      .expected = "as many dimensions in the index as in the tensor"});
   if (x.dim() == 0) return {gather(x, dim, index)};
-  // Along dim each keeps its own size.
+  // Along dim the tensors do not broadcast.
   Shape x_shape = x.shape(), index_shape = index.shape();
   x_shape[dim] = index_shape[dim] = 1;
   const Shape common = broadcast_shapes(x_shape, index_shape, "take_along_dim");

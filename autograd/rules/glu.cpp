@@ -1,10 +1,10 @@
-// The body of glu.
+// The composite of glu.
 #include "../../tensor/ops/glu.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::op {
 
@@ -13,9 +13,9 @@ std::vector<Tensor> Glu::composite(Inputs in, const Attrs& attrs) {
   require_one_floating_dtype("glu", in);
   const int dim = wrap_dim(attrs.dim, x.dim(), "glu");
   if (x.dim() == 0 || x.shape()[dim] % 2 != 0)
-    fail<ShapeError>(
-        "glu",
-        {.what = str("dimension ", dim, " has no two halves"), .got = str(x), .expected = "an even size"});
+    fail<ShapeError>("glu", {.what = str("dimension ", dim, " cannot be halved"),
+                             .got = str(x),
+                             .expected = "an even size"});
   const std::int64_t half = x.shape()[dim] / 2;
   return {apply<GluGate>(x.narrow(dim, 0, half), x.narrow(dim, half, half))};
 }

@@ -1,10 +1,10 @@
-// Gradients of grid_sample, and affine_grid as a matrix product.
+// The gradients of grid_sample, and the composite of affine_grid.
 #include "../../tensor/ops/grid_sample.h"
 
-#include "../../tensor/checked_size.h"
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/join.h"
 #include "../ops/matmul.h"
@@ -16,13 +16,15 @@ namespace mezzo::op {
 Grads GridSample::backward(const Saved& saved, const Grads& gy) {
   const GridSampleBackward::Attrs attrs{saved.attrs<GridSample>(), saved.wants(0), saved.wants(1)};
   auto both = apply_all<GridSampleBackward>(attrs, gy[0], saved.inputs[0], saved.inputs[1]);
-  return {saved.wants(0) ? std::move(both[0]) : Tensor{}, saved.wants(1) ? std::move(both[1]) : Tensor{}};
+  return {saved.wants(0) ? std::move(both[0]) : Tensor{},
+          saved.wants(1) ? std::move(both[1]) : Tensor{}};
 }
 
 namespace {
 
-/** The middles of `size` elements that fill -1..1, or those whose first and last are at its ends. */
-Tensor middles(std::int64_t size, bool align_corners, const TensorOptions& options) {
+/** Returns the centres of `size` elements that span -1..1. With align_corners the first centre is
+ *  at -1 and the last at 1. */
+Tensor centres(std::int64_t size, bool align_corners, const TensorOptions& options) {
   if (size == 1) return zeros({1}, options);
   const Tensor even = linspace(-1, 1, size, options);
   return align_corners ? even : even * (static_cast<double>(size - 1) / static_cast<double>(size));
@@ -34,28 +36,31 @@ std::vector<Tensor> AffineGrid::composite(Inputs in, const Attrs& attrs) {
   const Tensor& theta = in[0];
   const int dims = attrs.size.rank() - 2;
   require_one_floating_dtype("affine_grid", in);
-  const bool fits = (dims == 2 || dims == 3) && theta.shape() == Shape{attrs.size[0], dims, dims + 1};
+  const bool fits =
+      (dims == 2 || dims == 3) && theta.shape() == Shape{attrs.size[0], dims, dims + 1};
   if (!fits)
-    fail<ShapeError>("affine_grid", {.what = "the maps do not fit the size",
-                                     .got = str(theta, " for ", attrs.size),
-                                     .expected = "[n,2,3] for [n,c,h,w], or [n,3,4] for [n,c,d,h,w]"});
+    fail<ShapeError>("affine_grid",
+                     {.what = "the maps do not fit the size",
+                      .got = str(theta, " for ", attrs.size),
+                      .expected = "[n,2,3] for [n,c,h,w], or [n,3,4] for [n,c,d,h,w]"});
   Shape places, grid{attrs.size[0]};
   std::int64_t count = 1;
   for (int d = 0; d < dims; ++d) {
     const std::int64_t size = attrs.size[d + 2];
     if (size < 1)
-      fail<ShapeError>("affine_grid",
-                       {.what = "an empty size", .got = str(attrs.size), .expected = "sizes of 1 or more"});
+      fail<ShapeError>(
+          "affine_grid",
+          {.what = "an empty size", .got = str(attrs.size), .expected = "sizes of 1 or more"});
     places.push_back(size);
     grid.push_back(size);
     count = checked_product({count, size}, "affine_grid");
   }
   grid.push_back(dims);
-  // Every place as (x, y, ..., 1): the last column of the map is added as it is.
+  // Each position as (x, y, ..., 1): the last column of the map is the translation.
   const TensorOptions wide_options{.dtype = compute_dtype(theta.dtype()), .device = theta.device()};
   std::vector<Tensor> columns;
   for (int d = dims - 1; d >= 0; --d) {
-    Tensor column = middles(attrs.size[d + 2], attrs.align_corners, wide_options);
+    Tensor column = centres(attrs.size[d + 2], attrs.align_corners, wide_options);
     for (int behind = d + 1; behind < dims; ++behind) column = column.unsqueeze(-1);
     columns.push_back(column.expand(places).reshape({count}));
   }

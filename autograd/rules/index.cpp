@@ -1,7 +1,7 @@
-// Gradients of the ops that index whole rows, and masked_select in terms of them.
+// Gradients of the ops that index whole rows, and the composite of masked_select.
 #include "../../tensor/ops/index.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
 #include "../ops/index.h"
 #include "../ops/operators.h"

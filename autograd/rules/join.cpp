@@ -1,8 +1,8 @@
-// Gradients of the joining ops, and stack in terms of cat.
+// The gradient of cat, and the composite of stack.
 #include "../../tensor/ops/join.h"
 
-#include "../../tensor/dispatch.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/join.h"
 
@@ -10,12 +10,12 @@ namespace mezzo::op {
 
 Grads Cat::backward(const Saved& saved, const Grads& gy) {
   const int dim = wrap_dim(saved.attrs<Cat>().dim, gy[0].dim(), "cat");
-  Grads gradients(saved.metas.size());
+  Grads gradients(saved.input_meta.size());
   std::int64_t start = 0;
-  for (std::size_t i = 0; i < saved.metas.size(); ++i) {
-    const Shape& shape = saved.metas[i].shape;
+  for (std::size_t i = 0; i < saved.input_meta.size(); ++i) {
+    const Shape& shape = saved.input_meta[i].shape;
     if (cat_skips(shape)) {
-      gradients[i] = zeros(shape, {.dtype = saved.metas[i].dtype, .device = gy[0].device()});
+      gradients[i] = zeros(shape, {.dtype = saved.input_meta[i].dtype, .device = gy[0].device()});
       continue;
     }
     if (saved.wanted[i]) gradients[i] = gy[0].narrow(dim, start, shape[dim]);
@@ -32,12 +32,13 @@ std::vector<Tensor> Stack::composite(Inputs in, const Attrs& attrs) {
   layers.reserve(in.size());
   for (const Tensor& x : in) {
     if (!x.defined())
-      fail<ValueError>("stack",
-                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+      fail<ValueError>("stack", {.what = str("operand ", &x - in.data(), " is undefined"),
+                                 .expected = "a tensor"});
     if (!(x.shape() == in[0].shape()))
-      fail<ShapeError>("stack", {.what = "shapes differ",
-                                 .got = str(str(in[0]), " and ", str(x), " as operand ", &x - in.data()),
-                                 .expected = "equal shapes"});
+      fail<ShapeError>("stack",
+                       {.what = "shapes differ",
+                        .got = str(str(in[0]), " and ", str(x), " as operand ", &x - in.data()),
+                        .expected = "equal shapes"});
     layers.push_back(x.unsqueeze(dim));
   }
   return {cat(layers, dim)};

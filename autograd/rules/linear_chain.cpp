@@ -1,7 +1,7 @@
-// mlp in its links, and their gradients.
+// The composite of mlp, a chain of LinearLink ops, and their gradients.
 #include "../../tensor/ops/linear_chain.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/require.h"
 #include "../elementwise_rule.h"
 #include "../grad_mode.h"
@@ -16,8 +16,8 @@ namespace mezzo::op {
 
 namespace {
 
-/** What may ride on a link; sigmoid is an op of its own. */
-MlpActivation riding(MlpActivation activation) {
+/** Returns the activation that can be fused into a link; sigmoid is a separate op. */
+MlpActivation fused(MlpActivation activation) {
   return activation == MlpActivation::sigmoid ? MlpActivation::none : activation;
 }
 
@@ -32,13 +32,15 @@ Tensor activated(const Tensor& x, MlpActivation activation) {
   return x;
 }
 
-/** g through gelu at the sums, in public ops; rounded once. */
+/** Returns g times the derivative of gelu at the sums, in public ops, rounded once. */
 Tensor through_gelu(const Tensor& g, const Tensor& sums, MlpActivation activation) {
-  return elementwise_gradient<Gelu, 0, Tensor>(wide(g), Tensor{}, gelu_attrs(activation), wide(sums))
+  return elementwise_gradient<Gelu, 0, Tensor>(wide(g), Tensor{}, gelu_attrs(activation),
+                                               wide(sums))
       .to(g.dtype());
 }
 
-/** The gradient of a link's sums: what came to them, and what came to its result from readers other than the next link. */
+/** Returns the gradient of a link's sums: their own incoming gradient, plus that of the link's
+ *  result from ops other than the next link. */
 Tensor gradient_of_sums(const Saved& saved, const Grads& gy) {
   const MlpActivation after = saved.attrs<LinearLink>().after;
   if (!is_gelu(after) || !gy[0].defined()) return is_gelu(after) ? gy[1] : gy[0];
@@ -50,37 +52,39 @@ Tensor gradient_of_sums(const Saved& saved, const Grads& gy) {
 
 std::vector<Tensor> Mlp::composite(Inputs in, const Attrs& attrs) {
   require_one_floating_dtype(traits.name, in);
-  const MlpActivation rides = riding(attrs.activation);
-  Tensor h = in[0], kept;
+  const MlpActivation activation = fused(attrs.activation);
+  Tensor h = in[0], sums;
   for (std::size_t i = 1; i + 1 < in.size(); i += 2) {
     const bool first = i == 1, last = i + 3 > in.size();
-    const LinearLink::Attrs link{.after = last ? MlpActivation::none : rides,
-                                 .before = first ? MlpActivation::none : rides,
-                                 .keeps_sums = !last && is_gelu(rides) && grad_enabled()};
-    auto results = apply_all<LinearLink>(link, h, in[i], in[i + 1], kept);
+    const LinearLink::Attrs link{.after = last ? MlpActivation::none : activation,
+                                 .before = first ? MlpActivation::none : activation,
+                                 .keeps_sums = !last && is_gelu(activation) && grad_enabled()};
+    auto results = apply_all<LinearLink>(link, h, in[i], in[i + 1], sums);
     h = std::move(results[0]);
-    kept = last ? Tensor{} : std::move(results[1]);
-    if (last ? attrs.activates_last : rides == MlpActivation::none) h = activated(h, attrs.activation);
+    sums = last ? Tensor{} : std::move(results[1]);
+    if (last ? attrs.activates_last : activation == MlpActivation::none)
+      h = activated(h, attrs.activation);
   }
   return {h};
 }
 
 Grads LinearLink::backward(const Saved& saved, const Grads& gy) {
   const Tensor g = gradient_of_sums(saved, gy);
-  const Tensor &x = saved.inputs[0], &w = saved.inputs[1], &kept = saved.inputs[3];
+  const Tensor &x = saved.inputs[0], &w = saved.inputs[1], &sums = saved.inputs[3];
   const MlpActivation before = saved.attrs<LinearLink>().before;
   const bool gates = before == MlpActivation::relu;
   Grads grads(4);
   if (is_gelu(before)) {
     if (saved.wants(3))
-      grads[3] = grad_enabled() ? through_gelu(matmul(g, w), kept, before)
-                                : apply_with<LinearInputGrad>({before}, g, w, x, kept);
+      grads[3] = grad_enabled() ? through_gelu(matmul(g, w), sums, before)
+                                : apply_with<LinearInputGrad>({before}, g, w, x, sums);
   } else if (saved.wants(0) && gates && !grad_enabled()) {
-    grads[0] = apply_with<LinearInputGrad>({before}, g, w, x, kept);
+    grads[0] = apply_with<LinearInputGrad>({before}, g, w, x, sums);
   } else if (saved.wants(0)) {
     grads[0] = gates ? where(le(x, 0.0), operand(0.0), matmul(g, w)) : matmul(g, w);
   }
-  // In a graph of gradients x has more readers than the one that gates: these get at it through a relu, which changes nothing else.
+  // While the backward pass is recorded, the weight's gradient also depends on x. It reads x
+  // through a relu, which has no effect on the values, so that x's gradient is gated there too.
   linear_parameter_grads(saved, gates && grad_enabled() && x.defined() ? relu(x) : x, g, grads);
   return grads;
 }

@@ -1,8 +1,9 @@
-// local_response_norm in public ops, in f32 (f64): one rounding at the end.
+// The composite of local_response_norm. It computes in f32 (f64), so that there is one rounding, at
+// the end.
 #include "../../tensor/ops/local_response_norm.h"
 
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/operators.h"
 #include "../ops/pad.h"
 #include "../ops/reduce.h"
@@ -17,11 +18,12 @@ std::vector<Tensor> LocalResponseNorm::composite(Inputs in, const Attrs& attrs) 
                                    .got = str(in[0]),
                                    .expected = "at least 3: batch, channels, sizes"});
   if (attrs.size < 1)
-    fail<ValueError>(traits.name,
-                     {.what = "size is out of range", .got = str(attrs.size), .expected = "1 or more"});
+    fail<ValueError>(
+        traits.name,
+        {.what = "size is out of range", .got = str(attrs.size), .expected = "1 or more"});
   if (in[0].numel() == 0) return {in[0].clone()};
   const Tensor x = wide(in[0]);
-  // Channels beyond either end hold zeros, and count: the divisor is always `size`.
+  // Channels beyond either end are zeros and are counted: the divisor is always `size`.
   std::vector<std::int64_t> padding(static_cast<std::size_t>(2 * (x.dim() - 2)), 0);
   padding.push_back(attrs.size / 2);
   padding.push_back((attrs.size - 1) / 2);

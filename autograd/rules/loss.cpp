@@ -1,11 +1,12 @@
-// The composites of the losses that compare element by element, and of nll_loss. Inner ops run in f32 (f64): one rounding at the end.
+// The composites of the elementwise losses and of nll_loss. Inner ops compute in f32 (f64), so that
+// there is one rounding, at the end.
 #include "../../tensor/ops/loss.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/loss_terms.h"
-#include "../../tensor/elementwise_row.h"
 #include "../../tensor/ops/cross_entropy.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "../ops/gather.h"
 #include "../ops/operators.h"
@@ -17,9 +18,10 @@ namespace mezzo::op {
 
 namespace {
 
-/** The terms of a loss of two operands. */
+/** Returns the terms of a loss of two operands. */
 template <class Term>
-Tensor terms_of(std::string_view op, Inputs in, Reduction reduction, const AttrsOf<Term>& attrs = {}) {
+Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
+                const AttrsOf<Term>& attrs = {}) {
   require_plain_reduction(op, reduction);
   require_comparable(op, in[0], in[1]);
   return apply_with<Term>(attrs, wide(in[0]), wide(in[1]));
@@ -28,10 +30,12 @@ Tensor terms_of(std::string_view op, Inputs in, Reduction reduction, const Attrs
 template <class Term>
 std::vector<Tensor> two_operand_loss(std::string_view op, Inputs in, Reduction reduction,
                                      const AttrsOf<Term>& attrs = {}) {
-  return {reduce_terms(terms_of<Term>(op, in, reduction, attrs), reduction, promoted_dtype(in.first(2)))};
+  return {reduce_terms(terms_of<Term>(op, in, reduction, attrs), reduction,
+                       promoted_dtype(in.first(2)))};
 }
 
-/** Names the first element outside 0..1; nan is none, it propagates. */
+/** Throws ValueError naming the first element outside 0..1. nan is allowed, because it
+ *  propagates. */
 void require_probabilities(const Tensor& x) {
   const NoGrad no_grad;
   const bool outside = any(x < 0).item<bool>() || any(x > 1).item<bool>();
@@ -53,8 +57,8 @@ std::vector<Tensor> BinaryCrossEntropy::composite(Inputs in, const Attrs& attrs)
   require_floating(traits.name, in[0]);
   require_probabilities(in[0]);
   const Tensor terms = terms_of<ProbabilityCrossEntropy>(traits.name, in, attrs.reduction);
-  return {
-      reduce_terms(times_weight(traits.name, terms, in[2]), attrs.reduction, promoted_dtype(in.first(2)))};
+  return {reduce_terms(times_weight(traits.name, terms, in[2]), attrs.reduction,
+                       promoted_dtype(in.first(2)))};
 }
 
 std::vector<Tensor> BinaryCrossEntropyWithLogits::composite(Inputs in, const Attrs& attrs) {
@@ -68,21 +72,23 @@ std::vector<Tensor> BinaryCrossEntropyWithLogits::composite(Inputs in, const Att
   } else {
     terms = terms_of<LogitCrossEntropy>(traits.name, in, attrs.reduction);
   }
-  return {
-      reduce_terms(times_weight(traits.name, terms, in[2]), attrs.reduction, promoted_dtype(in.first(2)))};
+  return {reduce_terms(times_weight(traits.name, terms, in[2]), attrs.reduction,
+                       promoted_dtype(in.first(2)))};
 }
 
 std::vector<Tensor> HuberLoss::composite(Inputs in, const Attrs& attrs) {
   if (!(attrs.parameter > 0))
-    fail<ValueError>(traits.name,
-                     {.what = "delta out of range", .got = str(attrs.parameter), .expected = "delta > 0"});
+    fail<ValueError>(
+        traits.name,
+        {.what = "delta out of range", .got = str(attrs.parameter), .expected = "delta > 0"});
   return two_operand_loss<HuberError>(traits.name, in, attrs.reduction, {attrs.parameter});
 }
 
 std::vector<Tensor> KlDiv::composite(Inputs in, const Attrs& attrs) {
   const bool by_batch = attrs.reduction == Reduction::batchmean;
   if (by_batch && in[0].dim() == 0)
-    fail<ShapeError>(traits.name, {.what = "batchmean needs a dimension of samples", .got = str(in[0])});
+    fail<ShapeError>(traits.name,
+                     {.what = "batchmean needs a dimension of samples", .got = str(in[0])});
   const Reduction plain = by_batch ? Reduction::sum : attrs.reduction;
   const Tensor terms = attrs.log_target ? terms_of<KlLogTerm>(traits.name, in, plain)
                                         : terms_of<KlTerm>(traits.name, in, plain);
@@ -105,7 +111,7 @@ std::vector<Tensor> NllLoss::composite(Inputs in, const Attrs& attrs) {
   const auto [index, weight] = apply_all<ClassWeights>(
       {traits.name, x.shape()[dim], attrs.ignore_index, compute_dtype(x.dtype())}, target, in[2]);
   const Tensor picked = wide(gather(x, dim, index.unsqueeze(dim)).squeeze(dim));
-  // Not by the weight 0 alone: what an ignored sample holds may be infinite.
+  // A weight of 0 alone would not do: values of ignored samples may be infinite.
   const Tensor terms = where(target != attrs.ignore_index, -picked * weight, operand(0));
   if (attrs.reduction == Reduction::mean) return {(sum(terms) / sum(weight)).to(x.dtype())};
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
@@ -113,9 +119,11 @@ std::vector<Tensor> NllLoss::composite(Inputs in, const Attrs& attrs) {
 
 std::vector<Tensor> SmoothL1Loss::composite(Inputs in, const Attrs& attrs) {
   if (!(attrs.parameter >= 0))
-    fail<ValueError>(traits.name,
-                     {.what = "beta out of range", .got = str(attrs.parameter), .expected = "beta >= 0"});
-  if (attrs.parameter == 0) return two_operand_loss<AbsoluteError>(traits.name, in, attrs.reduction);
+    fail<ValueError>(
+        traits.name,
+        {.what = "beta out of range", .got = str(attrs.parameter), .expected = "beta >= 0"});
+  if (attrs.parameter == 0)
+    return two_operand_loss<AbsoluteError>(traits.name, in, attrs.reduction);
   return two_operand_loss<SmoothAbsoluteError>(traits.name, in, attrs.reduction, {attrs.parameter});
 }
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
-#include "../../tensor/log.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/log.h"
+#include "../../tensor/text/text.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
 #include "wide.h"
@@ -14,14 +14,14 @@ namespace mezzo {
 
 namespace {
 
-/** Logs a warning, the first time it is given; after many different ones, none. */
+/** Logs each warning once, and at most 100 different ones. */
 void warn_once(const std::string& line) {
   constexpr std::size_t kMost = 100;
   static std::mutex mutex;
-  static std::set<std::string> said;
+  static std::set<std::string> logged;
   {
     const std::lock_guard lock(mutex);
-    if (said.size() >= kMost || !said.insert(line).second) return;
+    if (logged.size() >= kMost || !logged.insert(line).second) return;
   }
   log_text(Severity::warning, line);
 }
@@ -29,9 +29,10 @@ void warn_once(const std::string& line) {
 }  // namespace
 
 void require_floating(std::string_view op, const Tensor& x) {
-  if (!x.defined()) fail<ValueError>(op, {.what = "an operand is undefined", .expected = "a tensor"});
+  if (!x.defined())
+    fail<ValueError>(op, {.what = "an operand is undefined", .expected = "a tensor"});
   if (!is_floating(x.dtype()))
-    fail<DtypeError>(op, {.what = "losses are floating only",
+    fail<DtypeError>(op, {.what = "losses need floating-point tensors",
                           .got = str(x),
                           .expected = "a floating dtype",
                           .hint = "use x.to(f32)"});
@@ -43,7 +44,7 @@ void require_comparable(std::string_view op, const Tensor& x, const Tensor& targ
   if (x.shape() == target.shape()) return;
   broadcast_shapes(x.shape(), target.shape(), std::string(op).c_str());
   warn_once(str(op, ": the shapes of prediction ", x.shape(), " and target ", target.shape(),
-                " differ; they broadcast, which is rarely meant; use target.expand(x.shape()) if it is"));
+                " differ but broadcast; if this is intended, use target.expand(x.shape())"));
 }
 
 Tensor reduce_terms(const Tensor& terms, Reduction reduction, DType dtype) {

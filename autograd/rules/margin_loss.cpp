@@ -1,15 +1,16 @@
-// The composites of the losses that ask for a margin, and of poisson_nll_loss. Inner ops run in f32 (f64): one rounding at the end.
+// The composites of the margin losses and of poisson_nll_loss. Inner ops compute in f32 (f64), so
+// that there is one rounding, at the end.
 #include "../../tensor/ops/margin_loss.h"
 
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/loss_terms.h"
-#include "../../tensor/elementwise_row.h"
 #include "../../tensor/ops/cross_entropy.h"
 #include "../../tensor/ops/gather.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
 #include "../ops/operators.h"
@@ -21,15 +22,17 @@ namespace mezzo::op {
 
 namespace {
 
-/** The terms of a loss of prediction and target. */
+/** Returns the terms of a loss of prediction and target. */
 template <class Term>
-Tensor terms_of(std::string_view op, Inputs in, Reduction reduction, const AttrsOf<Term>& attrs = {}) {
+Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
+                const AttrsOf<Term>& attrs = {}) {
   require_plain_reduction(op, reduction);
   require_comparable(op, in[0], in[1]);
   return apply_with<Term>(attrs, wide(in[0]), wide(in[1]));
 }
 
-/** One distance for each vector along the last dimension; eps keeps the derivative finite where u and v agree. */
+/** Returns the distances of the vectors along the last dimension. eps keeps the derivative finite
+ *  where u and v are equal. */
 Tensor distance(const Tensor& u, const Tensor& v, double p, double eps) {
   const Tensor d = u - v + eps;
   if (p == 2) return sqrt(sum(d * d, -1));
@@ -45,22 +48,26 @@ std::vector<Tensor> CosineEmbeddingLoss::composite(Inputs in, const Attrs& attrs
   require_plain_reduction(traits.name, attrs.reduction);
   for (int i = 0; i < 2; ++i) require_floating(traits.name, in[static_cast<std::size_t>(i)]);
   const Tensor &x1 = in[0], &x2 = in[1], &target = in[2];
-  const bool fits = target.defined() && (x1.dim() == 1 || x1.dim() == 2) && x1.shape() == x2.shape() &&
-                    target.dim() == x1.dim() - 1 && (x1.dim() == 1 || target.shape()[0] == x1.shape()[0]);
+  const bool fits = target.defined() && (x1.dim() == 1 || x1.dim() == 2) &&
+                    x1.shape() == x2.shape() && target.dim() == x1.dim() - 1 &&
+                    (x1.dim() == 1 || target.shape()[0] == x1.shape()[0]);
   if (!fits)
-    fail<ShapeError>(traits.name, {.what = "operands do not fit each other",
-                                   .got = str(in.first(3)),
-                                   .expected = "[n,d], [n,d] and target [n], or [d], [d] and target []"});
+    fail<ShapeError>(traits.name,
+                     {.what = "operands do not fit each other",
+                      .got = str(in.first(3)),
+                      .expected = "[n,d], [n,d] and target [n], or [d], [d] and target []"});
   const Tensor a = wide(x1), b = wide(x2);
   constexpr double kEps = 1e-12;
   const Tensor lengths = sqrt((sum(a * a, -1) + kEps) * (sum(b * b, -1) + kEps));
   const Tensor cosine = sum(a * b, -1) / lengths;
   const Tensor apart = where(target == -1, relu(cosine - attrs.parameter), operand(0));
-  return {reduce_terms(where(target == 1, 1 - cosine, apart), attrs.reduction, promoted_dtype(in.first(2)))};
+  return {reduce_terms(where(target == 1, 1 - cosine, apart), attrs.reduction,
+                       promoted_dtype(in.first(2)))};
 }
 
 std::vector<Tensor> HingeEmbeddingLoss::composite(Inputs in, const Attrs& attrs) {
-  const Tensor terms = terms_of<HingeEmbeddingTerm>(traits.name, in, attrs.reduction, {attrs.parameter});
+  const Tensor terms =
+      terms_of<HingeEmbeddingTerm>(traits.name, in, attrs.reduction, {attrs.parameter});
   return {reduce_terms(terms, attrs.reduction, promoted_dtype(in.first(2)))};
 }
 
@@ -79,20 +86,24 @@ std::vector<Tensor> MultiMarginLoss::composite(Inputs in, const Attrs& attrs) {
   const Tensor &x = in[0], &target = in[1];
   require_plain_reduction(traits.name, attrs.reduction);
   if (attrs.p != 1 && attrs.p != 2)
-    fail<ValueError>(traits.name, {.what = "p out of range", .got = str(attrs.p), .expected = "1 or 2"});
+    fail<ValueError>(traits.name,
+                     {.what = "p out of range", .got = str(attrs.p), .expected = "1 or 2"});
   require_classes(traits.name, x, target, in[2]);
   if (x.dim() > 2)
-    fail<ShapeError>(traits.name,
-                     {.what = "too many dimensions", .got = str(x), .expected = "scores (C) or (N,C)"});
+    fail<ShapeError>(
+        traits.name,
+        {.what = "too many dimensions", .got = str(x), .expected = "scores (C) or (N,C)"});
   const int dim = class_dim(x.shape());
   const std::int64_t classes = x.shape()[dim];
   constexpr std::int64_t kIgnoreNone = std::numeric_limits<std::int64_t>::min();
-  const auto [index, weight] =
-      apply_all<ClassWeights>({traits.name, classes, kIgnoreNone, compute_dtype(x.dtype())}, target, in[2]);
+  const auto [index, weight] = apply_all<ClassWeights>(
+      {traits.name, classes, kIgnoreNone, compute_dtype(x.dtype())}, target, in[2]);
   const Tensor wide_x = wide(x), at_target = index.unsqueeze(dim);
   const Tensor excess = relu(wide_x - gather(wide_x, dim, at_target) + attrs.margin);
-  const Tensor numbers = arange(static_cast<double>(classes), {.dtype = DType::i64, .device = x.device()});
-  const Tensor others = where(at_target == numbers, operand(0), attrs.p == 1 ? excess : excess * excess);
+  const Tensor numbers =
+      arange(static_cast<double>(classes), {.dtype = DType::i64, .device = x.device()});
+  const Tensor others =
+      where(at_target == numbers, operand(0), attrs.p == 1 ? excess : excess * excess);
   const Tensor terms = sum(others, dim) / classes * weight;
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
 }
@@ -118,16 +129,17 @@ std::vector<Tensor> MultilabelMarginLoss::composite(Inputs in, const Attrs& attr
 std::vector<Tensor> MultilabelSoftMarginLoss::composite(Inputs in, const Attrs& attrs) {
   Tensor terms = terms_of<LogitCrossEntropy>(traits.name, in, attrs.reduction);
   if (terms.dim() == 0)
-    fail<ShapeError>(
-        traits.name,
-        {.what = "scores without a dimension of labels", .got = str(in.first(2)), .expected = "x (..,C)"});
+    fail<ShapeError>(traits.name, {.what = "scores without a dimension of labels",
+                                   .got = str(in.first(2)),
+                                   .expected = "x (..,C)"});
   terms = mean(times_weight(traits.name, terms, in[2]), -1);
   return {reduce_terms(terms, attrs.reduction, promoted_dtype(in.first(2)))};
 }
 
 std::vector<Tensor> PoissonNllLoss::composite(Inputs in, const Attrs& attrs) {
-  Tensor terms = attrs.log_input ? terms_of<PoissonLogTerm>(traits.name, in, attrs.reduction)
-                                 : terms_of<PoissonTerm>(traits.name, in, attrs.reduction, {attrs.eps});
+  Tensor terms = attrs.log_input
+                     ? terms_of<PoissonLogTerm>(traits.name, in, attrs.reduction)
+                     : terms_of<PoissonTerm>(traits.name, in, attrs.reduction, {attrs.eps});
   if (attrs.full) terms = terms + apply<StirlingTerm>(wide(in[1]));
   return {reduce_terms(terms, attrs.reduction, promoted_dtype(in.first(2)))};
 }
@@ -140,13 +152,14 @@ std::vector<Tensor> SoftMarginLoss::composite(Inputs in, const Attrs& attrs) {
 std::vector<Tensor> TripletMarginLoss::composite(Inputs in, const Attrs& attrs) {
   require_plain_reduction(traits.name, attrs.reduction);
   if (!(attrs.p > 0))
-    fail<ValueError>(traits.name, {.what = "p out of range", .got = str(attrs.p), .expected = "p > 0"});
+    fail<ValueError>(traits.name,
+                     {.what = "p out of range", .got = str(attrs.p), .expected = "p > 0"});
   require_comparable(traits.name, in[0], in[1]);
   require_comparable(traits.name, in[0], in[2]);
   require_comparable(traits.name, in[1], in[2]);
   if (in[0].dim() == 0 || in[1].dim() == 0 || in[2].dim() == 0)
     fail<ShapeError>(traits.name,
-                     {.what = "vectors have a dimension", .got = str(in), .expected = "(..,D) each"});
+                     {.what = "an operand is 0-dim", .got = str(in), .expected = "(..,D) each"});
   const Tensor anchor = wide(in[0]), positive = wide(in[1]), negative = wide(in[2]);
   const Tensor near = distance(anchor, positive, attrs.p, attrs.eps);
   Tensor far = distance(anchor, negative, attrs.p, attrs.eps);

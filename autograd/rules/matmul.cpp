@@ -1,7 +1,7 @@
 // Gradients of the matrix products.
 #include "matmul.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/matmul.h"
 #include "../ops/matmul.h"
 #include "../ops/operators.h"
@@ -20,7 +20,7 @@ Shape batch_of(const Shape& shape) {
   return batch;
 }
 
-/** Where each dimension of a broadcast batch goes: those that stay, then those that are summed. */
+/** The dimensions of a broadcast batch: those that stay, and those that are summed. */
 struct BatchSplit {
   Shape kept, summed;  // dimension numbers
   std::int64_t summed_size = 1;
@@ -37,7 +37,7 @@ BatchSplit split_batch(const Shape& all, const Shape& wanted) {
   return split;
 }
 
-/** x of shape [all, p, q] as [kept, p, summed * q]. */
+/** Returns x of shape [all, p, q] as [kept, p, summed * q]. */
 Tensor summed_into_last(const Tensor& x, const Shape& all, const BatchSplit& split) {
   Shape full = all, order = split.kept, shape;
   const int r = all.rank();
@@ -64,7 +64,8 @@ Tensor contract(const Tensor& x, const Tensor& y, const Shape& batch, double alp
       split.summed.empty()
           ? scaled_matmul(x, y, alpha)
           : scaled_matmul(summed_into_last(x, all, split),
-                          summed_into_last(y.transpose(-2, -1), all, split).transpose(-2, -1), alpha);
+                          summed_into_last(y.transpose(-2, -1), all, split).transpose(-2, -1),
+                          alpha);
   return product.shape() == result ? product : product.reshape(result);
 }
 
@@ -91,8 +92,8 @@ namespace op {
 
 namespace {
 Grads product_grads(const Saved& saved, const Tensor& g, double alpha = 1) {
-  FactorGrads grads = factor_grads(g, saved.inputs[0], saved.inputs[1], saved.shape(0), saved.shape(1),
-                                   saved.wants(0), saved.wants(1), alpha);
+  FactorGrads grads = factor_grads(g, saved.inputs[0], saved.inputs[1], saved.shape(0),
+                                   saved.shape(1), saved.wants(0), saved.wants(1), alpha);
   return {std::move(grads.a), std::move(grads.b)};
 }
 }  // namespace

@@ -2,14 +2,15 @@
 
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
 
 namespace mezzo {
 
 namespace {
 
-/** The greatest or least |x| passes g on to all that share it, in equal parts; where it is nan, to the nans. */
+/** Returns the gradient of the largest or smallest |x|: g shared equally among the elements that
+ *  attain it, or among the nans if it is nan. */
 Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std::uint32_t dims) {
   const Tensor size = abs(x.detach()), extreme = y.detach();
   const Tensor chosen = where(extreme == extreme, size == extreme, size != size);
@@ -18,13 +19,14 @@ Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std:
 
 }  // namespace
 
-Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, const op::NormAttrs& attrs) {
+Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g,
+                     const op::NormAttrs& attrs) {
   const double p = attrs.p;
   if (p == 0) return zeros_like(x);
   if (p == 1) return sign(x.detach()) * g;
   if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
   if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
-  // The quotient before the power: powers of small norms underflow.
+  // Divides before taking the power, because powers of small norms underflow.
   const Tensor ratio = abs(nonzero_or_one(x)) / nonzero_or_one(y);
   const Tensor gradient = sign(x.detach()) * pow(ratio, p - 1) * g;
   return where(p < 1 ? logical_or(x == 0, y == 0) : y == 0, 0, gradient);

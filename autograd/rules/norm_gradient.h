@@ -1,6 +1,4 @@
-// The gradient of the p-norm: of vector_norm, and of the ops that hold one.
-// Sees: tensor/ops/statistics.h, public ops.
-// Read next: statistics.cpp.
+// The gradient of the p-norm, for vector_norm and for ops that contain a norm.
 #pragma once
 
 #include "../../tensor/ops/statistics.h"
@@ -8,10 +6,12 @@
 
 namespace mezzo {
 
-/** `y` where it is not zero, else 1: a divisor for quotients that `where` then replaces. */
+/** Returns `y` where it is not zero, else 1: a divisor for quotients that are then replaced by
+ *  `where`. */
 inline Tensor nonzero_or_one(const Tensor& y) { return where(y == 0, 1, y); }
 
-/** Gradient of y = norm of x over attrs.dims for the incoming g; y and g keep the dimensions, all in the type of the arithmetic. */
+/** Returns the gradient of y, the norm of x over attrs.dims, for the incoming g. y and g keep the
+ *  reduced dimensions with size 1. All have the dtype of the arithmetic. */
 Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, const op::NormAttrs& attrs);
 
 }  // namespace mezzo

@@ -1,6 +1,4 @@
-// What the rules of the norms share, in public ops: x normalised over some dimensions, and the gradient through that.
-// Sees: the public ops.
-// Read next: batch_norm.cpp, layer_norm.cpp, group_norm.cpp.
+// Normalisation in public ops and its gradient, for the recorded gradients of the norms.
 #pragma once
 
 #include "../ops/operators.h"
@@ -14,14 +12,14 @@ struct Normalized {
   Tensor normal;  // (x - mean) * rstd
   Tensor rstd;    // with kept dimensions
 
-  /** `centered` off: mean is taken as 0, as rms_norm does. */
+  /** Normalises x. Without `centered` the mean is taken as 0, as in rms_norm. */
   Normalized(const Tensor& x, const Dims& dims, double eps, bool centered) {
     const Tensor deviation = centered ? x - mean(x, dims, {.keepdim = true}) : x;
     rstd = rsqrt(mean(deviation * deviation, dims, {.keepdim = true}) + eps);
     normal = deviation * rstd;
   }
 
-  /** The gradient of x, where g is that of `normal`. */
+  /** Returns the gradient of x, where g is the gradient of `normal`. */
   Tensor gradient(const Tensor& g, const Dims& dims, bool centered) const {
     const Tensor along = normal * mean(g * normal, dims, {.keepdim = true});
     return rstd * (centered ? g - mean(g, dims, {.keepdim = true}) - along : g - along);

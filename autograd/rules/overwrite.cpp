@@ -1,9 +1,9 @@
-// Gradient of index_copy; index_fill, masked_scatter and unique in other ops.
+// The gradient of index_copy, and the composites of index_fill, masked_scatter and unique.
 #include "../../tensor/ops/overwrite.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/gather.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/compare.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
@@ -42,7 +42,8 @@ std::vector<Tensor> MaskedScatter::composite(Inputs in, const NoAttrs&) {
   if (!source.defined())
     fail<ValueError>(traits.name, {.what = "the source is undefined", .expected = "a tensor"});
   if (mask.dtype() != DType::boolean)
-    fail<DtypeError>(traits.name, {.what = "the mask must be bool", .got = str(mask), .expected = "bool"});
+    fail<DtypeError>(traits.name,
+                     {.what = "the mask must be bool", .got = str(mask), .expected = "bool"});
   if (source.dtype() != x.dtype())
     fail<DtypeError>(traits.name, {.what = "the source must have the tensor's dtype",
                                    .got = str(str(x), " and source ", str(source)),
@@ -52,8 +53,8 @@ std::vector<Tensor> MaskedScatter::composite(Inputs in, const NoAttrs&) {
   const Tensor places =
       nonzero(mask.expand(shape).reshape({checked_numel(shape, traits.name.data())})).select(1, 0);
   if (places.numel() > source.numel())
-    fail<ShapeError>(traits.name, {.what = "the source has fewer elements than the mask asks for",
-                                   .got = str(str(source), " for ", places.numel(), " places"),
+    fail<ShapeError>(traits.name, {.what = "the source has fewer elements than the mask selects",
+                                   .got = str(str(source), " for ", places.numel(), " positions"),
                                    .expected = "as many, or more"});
   const Tensor taken = source.reshape({source.numel()}).narrow(0, 0, places.numel());
   const Tensor flat = x.expand(shape).reshape({checked_numel(shape, traits.name.data())});
@@ -65,7 +66,7 @@ std::vector<Tensor> Unique::composite(Inputs in, const NoAttrs&) {
   const TensorOptions integers{.dtype = DType::i64, .device = x.device()};
   const std::int64_t n = x.numel();
   if (n == 0) return {x.clone(), zeros(in[0].shape(), integers), zeros({0}, integers)};
-  // In order, an element that differs from the one before it starts a group of its likes.
+  // In sorted order, an element that differs from the one before it starts a group of equal ones.
   const auto [ordered, origin] = sort(x);
   const Tensor first = ones({1}, {.dtype = DType::boolean, .device = x.device()});
   const Tensor starts = cat({first, ne(ordered.narrow(0, 1, n - 1), ordered.narrow(0, 0, n - 1))});

@@ -1,13 +1,14 @@
-// cdist and pdist in terms of their kernels or of matrix products, and the gradients of the kernels.
+// The composites of cdist and pdist, from their kernels or from matrix products, and the gradients
+// of the kernels.
 #include "../../tensor/ops/pair_distance.h"
 
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/power.h"
-#include "../../tensor/elementwise_row.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "../ops/create.h"
 #include "../ops/index.h"
@@ -22,10 +23,11 @@ namespace mezzo::op {
 namespace {
 
 void require_p(std::string_view op, double p) {
-  if (!(p >= 0)) fail<ValueError>(op, {.what = "p out of range", .got = str(p), .expected = "0 or more"});
+  if (!(p >= 0))
+    fail<ValueError>(op, {.what = "p out of range", .got = str(p), .expected = "0 or more"});
 }
 
-/** x with its batch dimensions expanded to `batch` and made one. */
+/** Returns x with its batch dimensions expanded to `batch` and flattened to one. */
 Tensor one_batch(const Tensor& x, const Shape& batch) {
   Shape shape = batch;
   shape.push_back(x.size(-2));
@@ -35,19 +37,21 @@ Tensor one_batch(const Tensor& x, const Shape& batch) {
 
 Shape batch_of(const Tensor& x) { return {std::span(x.shape().begin(), x.shape().size() - 2)}; }
 
-/** 2-norms of all differences by |a|^2 + |b|^2 - 2 a.b, which rounding may bring below 0. */
+/** Returns the 2-norms of all differences from |a|^2 + |b|^2 - 2 a.b, which may be negative after
+ *  rounding; the root of a negative value is 0. */
 Tensor distances_by_products(const Tensor& a, const Tensor& b) {
   const Tensor squares = sum(a * a, -1, {.keepdim = true}) + sum(b * b, -1).unsqueeze(-2);
   return apply<SqrtOrZero>(baddbmm(squares, a, b.transpose(-2, -1), {.alpha = -2}));
 }
 
-/** What differences d [..,M] at distance y [..,1] pass on of g; unlike that of a norm not shared among ties of p = inf. */
+/** Returns the gradient of differences d [..,M] at distance y [..,1]. For p = inf all ties get the
+ *  full gradient; a norm would share it among them. */
 Tensor difference_gradient(const Tensor& d, const Tensor& y, const Tensor& g, double p) {
   if (std::isinf(p)) return where(abs(d.detach()) == y.detach(), sign(d.detach()) * g, 0);
   return norm_gradient(d, y, g, {.p = p, .dims = 1u << (d.dim() - 1), .keepdim = true});
 }
 
-/** The first (second) rows of all pairs i < j of n, in row order. */
+/** Returns the first (second) row numbers of all pairs i < j of n rows, in row order. */
 Tensor triangle_rows(std::int64_t n, bool second, Device device) {
   const Tensor rows = empty_tensor({n * (n - 1) / 2}, DType::i64, cpu);
   std::int64_t* at = rows.data<std::int64_t>();
@@ -63,13 +67,14 @@ std::vector<Tensor> Cdist::composite(Inputs in, const Attrs& attrs) {
   const DType dtype = require_one_floating_dtype(traits.name, in);
   require_p(traits.name, attrs.p);
   if (in[0].dim() < 2 || in[1].dim() < 2 || in[0].size(-1) != in[1].size(-1))
-    fail<ShapeError>(
-        traits.name,
-        {.what = "operands do not fit each other", .got = str(in), .expected = "(..,P,M) and (..,R,M)"});
+    fail<ShapeError>(traits.name, {.what = "operands do not fit each other",
+                                   .got = str(in),
+                                   .expected = "(..,P,M) and (..,R,M)"});
   const Shape batch = broadcast_shapes(batch_of(in[0]), batch_of(in[1]), traits.name.data());
   const Tensor a = one_batch(wide(in[0]), batch), b = one_batch(wide(in[1]), batch);
   const bool products = attrs.p == 2 && std::max(a.size(1), b.size(1)) > attrs.mm_above;
-  const Tensor y = products ? distances_by_products(a, b) : apply_with<PairDistance>({attrs.p}, a, b);
+  const Tensor y =
+      products ? distances_by_products(a, b) : apply_with<PairDistance>({attrs.p}, a, b);
   Shape shape = batch;
   shape.push_back(a.size(1));
   shape.push_back(b.size(1));
@@ -83,11 +88,12 @@ Grads PairDistance::backward(const Saved& saved, const Grads& gy) {
   if (!grad_enabled()) {
     if (saved.wants(0)) grads[0] = apply_with<PairDistanceBackward>(attrs, g, y, a, b);
     if (saved.wants(1))
-      grads[1] = apply_with<PairDistanceBackward>(attrs, g.transpose(1, 2), y.transpose(1, 2), b, a);
+      grads[1] =
+          apply_with<PairDistanceBackward>(attrs, g.transpose(1, 2), y.transpose(1, 2), b, a);
     return grads;
   }
-  const Tensor terms =
-      difference_gradient(a.unsqueeze(2) - b.unsqueeze(1), y.unsqueeze(-1), g.unsqueeze(-1), attrs.p);
+  const Tensor terms = difference_gradient(a.unsqueeze(2) - b.unsqueeze(1), y.unsqueeze(-1),
+                                           g.unsqueeze(-1), attrs.p);
   if (saved.wants(0)) grads[0] = sum(terms, 2);
   if (saved.wants(1)) grads[1] = -sum(terms, 1);
   return grads;
@@ -104,7 +110,8 @@ std::vector<Tensor> Pdist::composite(Inputs in, const Attrs& attrs) {
 Grads TriangleDistance::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<TriangleDistance>();
   const Tensor &x = saved.inputs[0], &y = saved.outputs[0], &g = gy[0];
-  if (!grad_enabled() || y.numel() == 0) return {apply_with<TriangleDistanceBackward>(attrs, g, y, x)};
+  if (!grad_enabled() || y.numel() == 0)
+    return {apply_with<TriangleDistanceBackward>(attrs, g, y, x)};
   const Tensor first = triangle_rows(x.size(0), false, x.device());
   const Tensor second = triangle_rows(x.size(0), true, x.device());
   const Tensor d = index_select(x, 0, first) - index_select(x, 0, second);

@@ -1,28 +1,32 @@
-// Gradients of the ops that take elements from elsewhere: each other's adjoints.
+// Gradients of the ops that copy elements to other positions (pad, flip, roll, repeat), and of
+// their adjoint.
 #include "../../tensor/ops/place.h"
 
 #include <optional>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** The dimension that brings every element back to where it was, or 0 where it is gone; nothing where elements stand more than once. */
-std::optional<PlaceDim> way_back(const PlaceDim& dim, std::int64_t n) {
+/** Returns the dimension of the adjoint: every element returns to its position, with 0 where it was
+ *  removed. Returns nothing if elements are copied more than once. */
+std::optional<PlaceDim> inverse(const PlaceDim& dim, std::int64_t n) {
   const bool rolled = dim.mode == PlaceMode::circular && dim.size == n;
-  const bool at_most_once = dim.mode == PlaceMode::inside || dim.mode == PlaceMode::reversed || rolled;
+  const bool at_most_once =
+      dim.mode == PlaceMode::inside || dim.mode == PlaceMode::reversed || rolled;
   if (!at_most_once) return std::nullopt;
   return PlaceDim{dim.mode, -dim.begin, n};
 }
 
-/** The adjoint as an op of the same kind, which moves elements without adding up. */
-std::optional<PlaceAttrs> way_back(const PlaceAttrs& attrs, const Shape& sizes) {
+/** Returns the adjoint as an op of the same kind, which moves elements without adding them. Returns
+ *  nothing if elements are copied more than once. */
+std::optional<PlaceAttrs> inverse(const PlaceAttrs& attrs, const Shape& sizes) {
   PlaceAttrs back;
   for (int d = 0; d < sizes.rank(); ++d) {
     const auto i = static_cast<std::size_t>(d);
-    const std::optional<PlaceDim> dim = way_back(attrs.dims[i], sizes[d]);
+    const std::optional<PlaceDim> dim = inverse(attrs.dims[i], sizes[d]);
     if (!dim) return std::nullopt;
     back.dims[i] = *dim;
   }
@@ -32,11 +36,11 @@ std::optional<PlaceAttrs> way_back(const PlaceAttrs& attrs, const Shape& sizes) 
 }  // namespace
 
 Grads PlaceFunctions::backward(const Saved& saved, const Grads& gy) {
-  // The attributes have one type for all of these ops.
+  // All of these ops have attributes of one type.
   const PlaceAttrs& attrs = saved.attrs<Pad>();
-  if (const std::optional<PlaceAttrs> back = way_back(attrs, saved.shape(0)))
+  if (const std::optional<PlaceAttrs> back = inverse(attrs, saved.shape(0)))
     return {apply_with<Pad>(*back, gy[0])};
-  return {apply_with<PlaceBackward>({attrs, saved.shape(0), saved.metas[0].format}, gy[0])};
+  return {apply_with<PlaceBackward>({attrs, saved.shape(0), saved.input_meta[0].format}, gy[0])};
 }
 
 Grads PlaceBackward::backward(const Saved& saved, const Grads& gy) {

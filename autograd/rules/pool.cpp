@@ -1,16 +1,16 @@
 // Gradients of the pooling ops.
 #include "../../tensor/ops/pool.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/gather.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** How the gradient of what was pooled is to lie. */
+/** Returns the memory format of the pooled tensor, for its gradient. */
 MemoryFormat format_before(const Saved& saved, int rank) {
-  const TensorMeta& x = saved.metas[0];
+  const TensorMeta& x = saved.input_meta[0];
   return *format_of_images(x.shape.rank(), rank, x.format);
 }
 
@@ -21,8 +21,8 @@ Grads max_grads(const Saved& saved, const Tensor& g, int rank, const PoolAttrs& 
 }
 
 template <int N> Grads mean_grads(const Saved& saved, const Tensor& g, const PoolAttrs& attrs) {
-  return {
-      apply_with<AvgPoolBackward<N>>({attrs, pooled_dims(saved.shape(0), N), format_before(saved, N)}, g)};
+  return {apply_with<AvgPoolBackward<N>>(
+      {attrs, pooled_dims(saved.shape(0), N), format_before(saved, N)}, g)};
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ template <int N> Grads AdaptiveAvgPool<N>::backward(const Saved& saved, const Gr
   return mean_grads<N>(saved, gy[0], saved.attrs<AdaptiveAvgPool<N>>());
 }
 
-// Pooling is linear once the maxima are chosen, so each gradient op is the adjoint of one that exists already.
+// With the maxima chosen, pooling is linear, so the gradient of each gradient op is an existing op.
 
 Grads MaxPoolBackward::backward(const Saved& saved, const Grads& gy) {
   const int rank = saved.attrs<MaxPoolBackward>().rank;

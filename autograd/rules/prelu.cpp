@@ -1,23 +1,24 @@
-// The body of prelu.
+// The composite of prelu.
 #include "../../tensor/ops/prelu.h"
 
-#include "../../tensor/elementwise.h"
-#include "../../tensor/elementwise_row.h"
+#include "../../tensor/core/elementwise.h"
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::op {
 
 std::vector<Tensor> Prelu::composite(Inputs in, const NoAttrs&) {
   const Tensor &x = in[0], &w = in[1];
-  if (!w.defined()) fail<ValueError>("prelu", {.what = "the weight is undefined", .expected = "a tensor"});
+  if (!w.defined())
+    fail<ValueError>("prelu", {.what = "the weight is undefined", .expected = "a tensor"});
   const std::int64_t channels = x.dim() >= 2 ? x.shape()[1] : 1;
   if (w.dim() > 1 || (w.numel() != 1 && w.numel() != channels))
-    fail<ShapeError>("prelu",
-                     {.what = "the weight does not fit the input",
-                      .got = str("input ", x, " and weight ", w),
-                      .expected = channels == 1 ? std::string("1 element")
-                                                : str("1 element, or ", channels, ", one per channel")});
+    fail<ShapeError>("prelu", {.what = "the weight does not fit the input",
+                               .got = str("input ", x, " and weight ", w),
+                               .expected = channels == 1 ? std::string("1 element")
+                                                         : str("1 element, or ", channels,
+                                                               ", one per channel")});
   require_one_floating_dtype("prelu", in);
   Shape along = Shape::filled(x.dim(), 1);
   if (w.numel() != 1) along[1] = channels;

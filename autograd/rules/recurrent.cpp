@@ -1,9 +1,9 @@
-// Gradient of a recurrent layer: the fused kernel, or the layer in public ops.
+// The gradient of a recurrent layer: the fused kernel, or the layer in public ops.
 #include "../../tensor/ops/recurrent.h"
 
 #include <algorithm>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/activation.h"
 #include "../ops/create.h"
@@ -23,7 +23,7 @@ struct CellState {
   Tensor h, c;
 };
 
-/** One layer's arithmetic in public ops; everything wide. */
+/** One layer in public ops, computed in f32 (f64). */
 class PlainLayer {
  public:
   PlainLayer(const std::vector<Tensor>& in, const RecurrentAttrs& attrs) : attrs_(attrs) {
@@ -31,9 +31,10 @@ class PlainLayer {
     hidden_ = in_[3].size(0) / gates_of(attrs.kind);
   }
 
-  /** y, the last h and the last c. */
+  /** Returns y, the last h and the last c. */
   std::vector<Tensor> run() const {
-    const Tensor x = attrs_.lengths.empty() ? in_[0] : where(running().unsqueeze(2), in_[0], operand(0.0));
+    const Tensor x =
+        attrs_.lengths.empty() ? in_[0] : where(running().unsqueeze(2), in_[0], operand(0.0));
     const std::int64_t steps = x.size(0), batch = x.size(1);
     const std::int64_t size = in_[4].size(1);
     const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
@@ -50,14 +51,14 @@ class PlainLayer {
   }
 
  private:
-  /** [T, N]: which steps exist. */
+  /** Returns [T, N]: true for steps within the sequences. */
   Tensor running() const {
     const std::vector<double> lengths(attrs_.lengths.begin(), attrs_.lengths.end());
     const Tensor times = arange(static_cast<double>(in_[0].size(0)), {.dtype = DType::i64});
     return (times.unsqueeze(1) < tensor(lengths, {.dtype = DType::i64})).to(in_[0].device());
   }
 
-  /** Takes a step; sequences that do not run keep their state and give 0. */
+  /** Computes a step. Sequences that have ended keep their state, and their output is 0. */
   Tensor advance(CellState& state, const Tensor& gates, std::int64_t time) const {
     CellState next = cell(state, gates);
     if (attrs_.lengths.empty()) {
@@ -106,23 +107,25 @@ class PlainLayer {
 Grads RecurrentLayer::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<RecurrentLayer>();
   if (grad_enabled())
-    return gradients_of_composite(saved, gy,
-                                  [&](const std::vector<Tensor>& in) { return PlainLayer(in, attrs).run(); });
+    return gradients_of_composite(
+        saved, gy, [&](const std::vector<Tensor>& in) { return PlainLayer(in, attrs).run(); });
   RecurrentLayerBackward::Attrs back{attrs, {}};
   for (std::size_t i = 0; i < back.wanted.size(); ++i) back.wanted[i] = saved.wanted[i];
   const auto& in = saved.inputs;
   const std::array<Tensor, 11> operands{
-      in[0], in[1], in[2], in[3], in[4], in[7], saved.outputs[0], saved.outputs[3], gy[0], gy[1], gy[2]};
+      in[0], in[1], in[2], in[3], in[4], in[7], saved.outputs[0], saved.outputs[3],
+      gy[0], gy[1], gy[2]};
   std::array<Tensor, 11> own = operands;
   std::array<Tensor, 4> results;
-  mezzo::run(row<RecurrentLayerBackward>, own, results, &back);
+  mezzo::run(op_info<RecurrentLayerBackward>, own, results, &back);
   Grads gradients(8);
   for (std::size_t i = 0; i < 3; ++i)
     if (back.wanted[i]) gradients[i] = results[i];
   const auto places = parameter_places(operands, back.wanted);
   for (std::size_t i = 0; i < places.size(); ++i)
     if (back.wanted[3 + i])
-      gradients[3 + i] = results[3].narrow(0, places[i].offset, places[i].numel()).view(places[i].shape);
+      gradients[3 + i] =
+          results[3].narrow(0, places[i].offset, places[i].numel()).view(places[i].shape);
   return gradients;
 }
 

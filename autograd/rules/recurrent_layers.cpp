@@ -1,10 +1,11 @@
-// The bodies of the recurrent cells and of stacks of recurrent layers, in terms of one layer in one direction.
+// The composites of recurrent cells and of stacks of recurrent layers, made of single layers in one
+// direction.
 #include <algorithm>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/recurrent.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "../ops/join.h"
 #include "../ops/random.h"
@@ -14,26 +15,29 @@ namespace mezzo::op {
 namespace {
 
 bool any_requires_grad(Inputs in) {
-  return std::any_of(in.begin(), in.end(), [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+  return std::any_of(in.begin(), in.end(),
+                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
 }
 
-/** y, h and c of one layer in one direction. */
+/** Returns y, h and c of one layer in one direction. */
 std::array<Tensor, 4> layer(Inputs operands, RecurrentAttrs attrs) {
   attrs.keep = grad_enabled() && any_requires_grad(operands);
   std::array<Tensor, 8> in;
   std::copy(operands.begin(), operands.end(), in.begin());
   std::array<Tensor, 4> out;
-  run(row<RecurrentLayer>, in, out, &attrs);
+  run(op_info<RecurrentLayer>, in, out, &attrs);
   return out;
 }
 
-// ---- cells ---------------------------------------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
-/** One step: a layer over a single time. Operands x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr. */
+/** Computes one step, as a layer over a sequence of length 1. Operands: x, h, c, w_ih, w_hh, b_ih,
+ *  b_hh, w_hr. */
 std::vector<Tensor> cell(CellKind kind, std::string_view name, Inputs in) {
   if (in[0].dim() != 2)
-    fail<ShapeError>(
-        name, {.what = "the input of one step must be a matrix", .got = str(in[0]), .expected = "[N, in]"});
+    fail<ShapeError>(name, {.what = "the input of one step must be a matrix",
+                            .got = str(in[0]),
+                            .expected = "[N, in]"});
   std::array<Tensor, 8> operands;
   std::copy(in.begin(), in.end(), operands.begin());
   operands[0] = in[0].unsqueeze(0);
@@ -42,11 +46,11 @@ std::vector<Tensor> cell(CellKind kind, std::string_view name, Inputs in) {
   return {results[1]};
 }
 
-// ---- stacks --------------------------------------------------------------------------------------------------------------
+// ---- stacks -------------------------------------------------------------------------------------
 
 constexpr std::size_t kParameters = 5;  // w_ih, w_hh, b_ih, b_hh, w_hr
 
-/** A stack of layers: operands by name. */
+/** The operands of a stack of layers. */
 struct Stack {
   CellKind kind;
   std::string_view name;
@@ -67,21 +71,26 @@ struct Stack {
     if (attrs.batch_first) x = x.transpose(0, 1);
   }
 
-  Inputs of(std::size_t index) const { return parameters.subspan(index * kParameters, kParameters); }
+  Inputs of(std::size_t index) const {
+    return parameters.subspan(index * kParameters, kParameters);
+  }
 
  private:
   void require(Inputs in) const {
     if (layers == 0 || layers * directions * kParameters != parameters.size())
-      fail<ValueError>(name, {.what = "the number of weights does not fit",
-                              .got = str(parameters.size() / kParameters),
-                              .expected = directions == 2 ? "two for each layer, one for each direction"
-                                                          : "one for each layer"});
+      fail<ValueError>(name,
+                       {.what = "the number of weights does not fit",
+                        .got = str(parameters.size() / kParameters),
+                        .expected = directions == 2 ? "two for each layer, one for each direction"
+                                                    : "one for each layer"});
     if (x.dim() != 3)
-      fail<ShapeError>(name, {.what = "the input must hold steps of a batch",
+      fail<ShapeError>(name, {.what = "the input must have 3 dimensions",
                               .got = str(x),
                               .expected = attrs.batch_first ? "[N, T, in]" : "[T, N, in]"});
     const bool fits = attrs.dropout >= 0 && attrs.dropout <= 1;
-    if (!fits) fail<ValueError>(name, {.what = "bad dropout", .got = str(attrs.dropout), .expected = "0..1"});
+    if (!fits)
+      fail<ValueError>(name,
+                       {.what = "bad dropout", .got = str(attrs.dropout), .expected = "0..1"});
     require_one_floating_dtype(name, in);
     const auto count = static_cast<std::int64_t>(layers * directions);
     for (const Tensor& state : {h0, c0})
@@ -92,7 +101,7 @@ struct Stack {
     require_weights();
   }
 
-  /** Everything that a later layer would refuse, before the first one runs. */
+  /** Throws, before the first layer runs, what a later layer would throw. */
   void require_weights() const {
     std::int64_t features = x.shape()[2];
     for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -100,7 +109,8 @@ struct Stack {
       for (std::size_t d = 0; d < directions; ++d) {
         const Inputs w = of(layer * directions + d);
         if (!w[0].defined() || !w[1].defined())
-          fail<ValueError>(name, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
+          fail<ValueError>(
+              name, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
         if (w[0].dim() != 2 || w[0].shape()[1] != features || w[1].dim() != 2)
           fail<ShapeError>(name, {.what = str("weights of layer ", layer, " do not fit its input"),
                                   .got = str(str(w[0]), " and ", w[1]),
@@ -130,8 +140,8 @@ std::vector<Tensor> stacked(CellKind kind, std::string_view name, Inputs in,
       const Inputs w = stack_of.of(index);
       const std::array<Tensor, 8> operands{
           x, state(stack_of.h0), state(stack_of.c0), w[0], w[1], w[2], w[3], w[4]};
-      const auto out =
-          layer(operands, {.kind = kind, .reverse = d == 1, .lengths = attrs.lengths, .name = name});
+      const auto out = layer(
+          operands, {.kind = kind, .reverse = d == 1, .lengths = attrs.lengths, .name = name});
       results.push_back(out[0]);
       last_h.push_back(out[1]);
       last_c.push_back(out[2]);

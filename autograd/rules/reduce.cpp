@@ -1,7 +1,7 @@
 // Gradients of the reductions.
 #include "../../tensor/ops/reduce.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
 #include "reduce_support.h"
@@ -10,7 +10,8 @@ namespace mezzo::op {
 
 namespace {
 
-/** Shared equally among the elements that equal the extreme; where it is nan, among the nans. */
+/** Returns the gradient of an extreme: shared equally among the elements that equal it, or among
+ *  the nans if it is nan. */
 Grads share_among_ties(const Saved& saved, const ReduceAttrs& attrs, const Tensor& gy) {
   const Tensor& x = saved.inputs[0];
   const Tensor y = with_kept_dims(saved.outputs[0].detach(), x.shape(), attrs.dims);

@@ -1,7 +1,7 @@
-// Gradient of renorm: of the scaled slices through their norms, of the others as it comes.
+// The gradient of renorm: through the norm for the scaled slices, unchanged for the others.
 #include "../../tensor/ops/renorm.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
 #include "norm_gradient.h"
@@ -17,7 +17,8 @@ Grads Renorm::backward(const Saved& saved, const Grads& gy) {
   const NormAttrs norm{.p = attrs.p, .dims = ((1u << x.dim()) - 1) & ~(1u << dim), .keepdim = true};
   const Tensor n = apply_with<VectorNorm>(norm, x);
   const Tensor inverse = 1.0 / (n + kAddedToNorm);
-  const Tensor through_norm = norm_gradient(x, n, inverse * apply_with<Sum>({norm.dims, true}, x * g), norm);
+  const Tensor through_norm =
+      norm_gradient(x, n, inverse * apply_with<Sum>({norm.dims, true}, x * g), norm);
   return {where(n > attrs.maxnorm, attrs.maxnorm * inverse * (g - through_norm), g)};
 }
 

@@ -1,8 +1,9 @@
-// Gradients of the running extremes: each g added to the element it came from. And median in terms of kthvalue.
+// Gradients of the cumulative extremes: each element of g is added to the chosen element. And the
+// composite of median.
 #include "../../tensor/ops/running_extreme.h"
 
-#include "../../tensor/dispatch.h"
-#include "../../tensor/text.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "../ops/compare.h"
 #include "../ops/create.h"
@@ -20,7 +21,7 @@ Grads added_at_indices(const Saved& saved, std::int64_t dim, const Tensor& g) {
   return {scatter_add(whole, dim, saved.outputs[1], g)};
 }
 
-/** Index of the middle element of every line; of a nan where there is one. */
+/** Returns the index of the median of every slice, or of a nan if there is one. */
 Tensor median_index(const Tensor& x, int dim, std::int64_t length) {
   const Tensor middle = kthvalue(x, (length + 1) / 2, {.dim = dim, .keepdim = true}).indices;
   if (!is_floating(x.dtype())) return middle;

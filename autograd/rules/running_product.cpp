@@ -9,18 +9,21 @@
 namespace mezzo {
 
 Tensor shifted(const Tensor& x, int dim, std::int64_t steps, double fill) {
-  const std::int64_t n = x.shape()[dim], distance = std::min(n, std::abs(steps)), kept = n - distance;
+  const std::int64_t n = x.shape()[dim], distance = std::min(n, std::abs(steps)),
+                     kept = n - distance;
   const Tensor y = full(x.shape(), fill, {.dtype = x.dtype(), .device = x.device()});
   if (kept > 0)
-    y.narrow(dim, steps > 0 ? distance : 0, kept).copy_(x.narrow(dim, steps > 0 ? 0 : distance, kept));
+    y.narrow(dim, steps > 0 ? distance : 0, kept)
+        .copy_(x.narrow(dim, steps > 0 ? 0 : distance, kept));
   return y;
 }
 
 Tensor product_before(const Tensor& x, int dim, bool from_end) {
-  // After a round of doubling each place holds the product of twice as many neighbours.
+  // Each round doubles the number of neighbours in each product.
   const std::int64_t direction = from_end ? -1 : 1;
   Tensor y = shifted(x, dim, direction, 1);
-  for (std::int64_t step = 1; step < x.shape()[dim]; step *= 2) y = y * shifted(y, dim, direction * step, 1);
+  for (std::int64_t step = 1; step < x.shape()[dim]; step *= 2)
+    y = y * shifted(y, dim, direction * step, 1);
   return y;
 }
 

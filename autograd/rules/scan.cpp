@@ -1,7 +1,7 @@
-// Gradients of the running sums and products.
+// Gradients of the cumulative sums and products.
 #include "../../tensor/ops/scan.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/operators.h"
 #include "running_product.h"

@@ -1,7 +1,7 @@
-// Gradients of the softmax family.
+// Gradients of softmax and log_softmax, and the composite of softmin.
 #include "../../tensor/ops/softmax.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"

@@ -1,7 +1,8 @@
-// Gradients of the ordering ops: g scattered to the indices it was taken from. And argsort in terms of sort.
+// Gradients of the ordering ops: g scattered to the indices of the elements. And the composite of
+// argsort.
 #include "../../tensor/ops/sort.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
 #include "../ops/sort.h"

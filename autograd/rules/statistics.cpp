@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
 #include "../ops/operators.h"
 #include "../ops/pointwise.h"
@@ -17,14 +17,17 @@ namespace mezzo::op {
 
 namespace {
 
-/** x minus its mean over `dims`. */
-Tensor deviation(const Tensor& x, std::uint32_t dims) { return x - apply_with<Mean>({dims, true}, x); }
-
-double divisor(const Shape& shape, const VarianceAttrs& attrs) {
-  return std::max(0.0, static_cast<double>(reduced_count(shape, attrs.reduce())) - attrs.correction);
+/** Returns x minus its mean over `dims`. */
+Tensor deviation(const Tensor& x, std::uint32_t dims) {
+  return x - apply_with<Mean>({dims, true}, x);
 }
 
-/** For each element the product of the others of its line. */
+double divisor(const Shape& shape, const VarianceAttrs& attrs) {
+  return std::max(0.0,
+                  static_cast<double>(reduced_count(shape, attrs.reduce())) - attrs.correction);
+}
+
+/** Returns, for each element, the product of the other elements of its slice. */
 Tensor prod_of_others(const Tensor& x, int dim) {
   if (!grad_enabled()) return apply_with<ProdOfOthers>({dim}, x);
   return product_before(wide(x), dim) * product_before(wide(x), dim, true);
@@ -71,7 +74,8 @@ Grads Var::backward(const Saved& saved, const Grads& gy) {
 Grads VectorNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<VectorNorm>();
   const Shape& shape = saved.shape(0);
-  return {norm_gradient(wide(saved.inputs[0]), with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims),
+  return {norm_gradient(wide(saved.inputs[0]),
+                        with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims),
                         with_kept_dims(wide(gy[0]), shape, attrs.dims), attrs)};
 }
 

@@ -1,7 +1,7 @@
 // Gradients of tril and triu: the same triangle of g.
 #include "../../tensor/ops/triangle.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo::op {
 

@@ -1,7 +1,7 @@
-// Gradients of unfold and fold: each other.
+// The gradients of unfold and fold, which are each other's adjoints.
 #include "../../tensor/ops/unfold.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo::op {
 

@@ -1,11 +1,11 @@
-// lp_pool and max_unpool in other ops.
+// The composites of lp_pool and max_unpool.
 #include "../../tensor/ops/unpool.h"
 
-#include "../../tensor/checked_size.h"
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/require.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
 #include "../ops/operators.h"
@@ -20,9 +20,10 @@ template <int N> std::vector<Tensor> LpPool<N>::composite(Inputs in, const Attrs
                      {.what = "p is out of range", .got = str(attrs.p), .expected = "more than 0"});
   const PoolSizes& k = attrs.windows.kernel;
   const Tensor means = apply_with<AvgPool<N>>(attrs.windows, pow(wide(in[0]), attrs.p));
-  const double places = static_cast<double>(k[0]) * static_cast<double>(k[1]) * static_cast<double>(k[2]);
+  const double places =
+      static_cast<double>(k[0]) * static_cast<double>(k[1]) * static_cast<double>(k[2]);
   const Tensor sums = means * places;
-  // The root has no slope at 0; a window of zeros has gradient 0.
+  // The root has no derivative at 0; a window of zeros gets gradient 0.
   const Tensor nothing = sums == 0;
   const Tensor roots = pow(where(nothing, 1.0, sums), 1 / attrs.p);
   return {where(nothing, 0.0, roots).to(in[0].dtype())};
@@ -33,9 +34,10 @@ template <int N> std::vector<Tensor> MaxUnpool<N>::composite(Inputs in, const At
   require_index_dtype(traits.name, positions);
   const int lead = x.dim() - N;
   if ((lead != 1 && lead != 2) || !(positions.shape() == x.shape()))
-    fail<ShapeError>(traits.name, {.what = "values and positions do not fit each other",
-                                   .got = str(in),
-                                   .expected = str("equal shapes of ", N + 1, " or ", N + 2, " dimensions")});
+    fail<ShapeError>(traits.name,
+                     {.what = "values and positions do not fit each other",
+                      .got = str(in),
+                      .expected = str("equal shapes of ", N + 1, " or ", N + 2, " dimensions")});
   std::int64_t planes = 1, room = 1;
   Shape shape;
   for (int d = 0; d < lead; ++d) {
@@ -48,7 +50,8 @@ template <int N> std::vector<Tensor> MaxUnpool<N>::composite(Inputs in, const At
   }
   const std::int64_t values = planes == 0 ? 0 : x.numel() / planes;
   const Tensor whole = zeros({planes, room}, {.dtype = x.dtype(), .device = x.device()});
-  return {scatter(whole, 1, positions.reshape({planes, values}), x.reshape({planes, values})).view(shape)};
+  return {scatter(whole, 1, positions.reshape({planes, values}), x.reshape({planes, values}))
+              .view(shape)};
 }
 
 #define MZ_UNPOOL(N)                                                                  \

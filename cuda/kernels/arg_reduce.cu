@@ -1,4 +1,4 @@
-// The CUDA kernels of the reductions that give indices.
+// The CUDA kernels of the reductions that return indices.
 #include "../../tensor/ops/arg_reduce.h"
 
 #include "../../tensor/cpu/order.h"
@@ -11,11 +11,11 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** The first of the best elements. */
+/** Finds the first of the best elements. */
 template <class C, class Better> struct Extreme {
   using Value = C;
   using State = Found<C>;
-  Array values;  // no data: the indices alone are asked for
+  Array values;  // absent if only the indices are requested
   Array indices;
 
   __device__ State identity() const { return {C(0), -1}; }
@@ -42,8 +42,12 @@ using Attrs = op::ArgReduceAttrs;
 using cpu_kernels::Above;
 using cpu_kernels::Below;
 
-void argmax(Inputs in, Outputs out, const Attrs& attrs) { find_extremes<Above>(in[0], {}, out[0], attrs); }
-void argmin(Inputs in, Outputs out, const Attrs& attrs) { find_extremes<Below>(in[0], {}, out[0], attrs); }
+void argmax(Inputs in, Outputs out, const Attrs& attrs) {
+  find_extremes<Above>(in[0], {}, out[0], attrs);
+}
+void argmin(Inputs in, Outputs out, const Attrs& attrs) {
+  find_extremes<Below>(in[0], {}, out[0], attrs);
+}
 void max(Inputs in, Outputs out, const Attrs& attrs) {
   find_extremes<Above>(in[0], Array(out[0]), out[1], attrs);
 }

@@ -1,17 +1,18 @@
-// Attention: by cuDNN where it serves a call, else by kernels of our own. In that of this file keys pass by in tiles; each row of queries keeps its
-// maximum, the sum of its exponentials, and its weighted values.
-// Method: Milakov, Gimelshein, Online normalizer calculation for softmax (2018); Dao et al., FlashAttention (2022).
+// Attention: by cuDNN where it is used, else by Mezzo's kernels. The kernel of this file iterates
+// over tiles of keys; each row of queries accumulates its maximum, the sum of its exponentials, and
+// its weighted values. Method: Milakov, Gimelshein, Online normalizer calculation for softmax
+// (2018); Dao et al., FlashAttention (2022).
 #include "attention.h"
 
 #include "../attach.h"
-#include "../attention_library.h"
+#include "../dnn/attention_library.h"
 #include "row.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
-/** The greatest, and the sum, over the lanes of a row. */
+/** Return the maximum, and the sum, over the lanes of a row. */
 template <class C> __device__ C row_max(C x) {
   for (int step = kSide / 2; step > 0; step /= 2) {
     const C other = __shfl_xor_sync(kAllLanes, x, step);
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     keys.first = values.first = first_key;
     C scores[T::kOwn][T::kOwn] = {};
     add_row_products<C, T>(scores, queries, keys, call.features, left, right);
-    __syncthreads();  // the weights of the last keys have been used
+    __syncthreads();  // the previous weights are no longer needed
 #pragma unroll
     for (int i = 0; i < T::kOwn; ++i) {
       const std::int64_t query = first_query + row + i * kSide;
@@ -74,7 +75,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
         const C p = math::exp(scores[i][j] - shift);
         part += p;
         const bool kept = call.drops && query < call.queries && key < call.keys;
-        weights[row + i * kSide][column + j * kSide] = kept ? p * call.factor<C>(entry, query, key) : p;
+        weights[row + i * kSide][column + j * kSide] =
+            kept ? p * call.factor<C>(entry, query, key) : p;
       }
       sum[i] = sum[i] * factor + row_sum(part);
 #pragma unroll
@@ -85,14 +87,16 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
   for (int i = 0; i < T::kOwn; ++i) {
     const std::int64_t query = first_query + row + i * kSide;
-    // A row that sees no key gives 0, and +inf makes its probabilities 0 in the backward pass.
+    // A row without visible keys gives 0, and +inf makes its probabilities 0 in the backward pass.
     if (first_column == 0 && column == 0 && query < call.queries)
       log_sums[entry * call.queries + query] =
           sum[i] == C(0) ? std::numeric_limits<C>::infinity() : max[i] + math::log(sum[i]);
 #pragma unroll
-    for (int j = 0; j < T::kOwnColumns; ++j) results[i][j] = sum[i] == C(0) ? C(0) : results[i][j] / sum[i];
+    for (int j = 0; j < T::kOwnColumns; ++j)
+      results[i][j] = sum[i] == C(0) ? C(0) : results[i][j] / sum[i];
   }
-  store_rows<C, T>(results, y, first_query, call.queries, first_column, call.values, entry * call.queries);
+  store_rows<C, T>(results, y, first_query, call.queries, first_column, call.values,
+                   entry * call.queries);
 }
 
 }  // namespace
@@ -100,13 +104,16 @@ __global__ void __launch_bounds__(kAttentionThreads)
 void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   if (out[1].numel() == 0) return;
   const AttentionCall call(in[0], in[1], in[2], in[3], attrs);
-  if (tensor_cores_serve(call, in[0].dtype(), in[0].device())) return attention_on_tensor_cores(call, out);
+  if (tensor_cores_serve(call, in[0].dtype(), in[0].device()))
+    return attention_on_tensor_cores(call, out);
   visit_attention_tile(
-      in[0].dtype(), call.values, [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
+      in[0].dtype(), call.values,
+      [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
         const std::int64_t queries = T::tiles(call.queries), columns = T::column_tiles(call.values);
         launch(&attention_kernel<C, T>,
                {.blocks = call.entries * queries * columns, .threads = kAttentionThreads},
-               current_stream(in[0].device()), call, queries, columns, Array(out[0]), out[1].data<C>());
+               current_stream(in[0].device()), call, queries, columns, Array(out[0]),
+               out[1].data<C>());
       });
 }
 

@@ -1,16 +1,16 @@
-// What the attention kernels share: operands over a batch, scores with their mask and dropout, and the two products a tile of them takes part in.
-// Sees: lines.h, ../../tensor/ops/attention.h, ../../tensor/philox.h.
-// Read next: attention.cu, attention_backward.cu.
+// Shared parts of the attention kernels: operands over a batch, scores with mask and dropout, and
+// the two products of a tile of scores.
 //
-// A block of 16 x 16 threads works on a tile of scores, kOwn x kOwn of them per thread: rows r + 16 i, columns c + 16 j. A row belongs to 16 neighbouring
-// lanes. Operands pass through shared memory in slices of 16 terms.
+// A block of 16 x 16 threads works on a tile of scores, kOwn x kOwn of them per thread: rows r + 16
+// i, columns c + 16 j. 16 neighbouring lanes share a row. Operands pass through shared memory in
+// slices of 16 terms.
 #pragma once
 
 #include <limits>
 
-#include "../../tensor/math.h"
+#include "../../tensor/math/math.h"
 #include "../../tensor/ops/attention.h"
-#include "../../tensor/philox.h"
+#include "../../tensor/random/philox.h"
 #include "lines.h"
 
 namespace mezzo::gpu {
@@ -21,15 +21,18 @@ inline constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kSlice = 16;
 template <class C, int kWide> struct AttentionTile {
   static constexpr int kOwn = sizeof(C) == 4 ? 4 : 2;
   static constexpr int kTile = kSide * kOwn, kOwnColumns = kOwn * kWide, kColumns = kTile * kWide;
-  using Line = C[kTile + 1];  // so that the lanes of a store fall on different banks
+  using Line = C[kTile + 1];  // avoids bank conflicts of stores
   using Wide = C[kColumns + 1];
 
   static std::int64_t tiles(std::int64_t n) { return (n + kTile - 1) / kTile; }
-  /** At least one: its block writes what there is besides. */
-  static std::int64_t column_tiles(std::int64_t n) { return n == 0 ? 1 : (n + kColumns - 1) / kColumns; }
+  /** Returns the number of column tiles, at least one, because the block of the first also writes
+   *  the other results. */
+  static std::int64_t column_tiles(std::int64_t n) {
+    return n == 0 ? 1 : (n + kColumns - 1) / kColumns;
+  }
 };
 
-/** A matrix for each entry of a batch, of any strides in elements; 0 where broadcast. */
+/** A matrix for each batch entry, of any strides in elements; 0 where broadcast. */
 struct AttentionOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -61,12 +64,12 @@ struct AttentionCall {
   std::int64_t batch[Shape::kMaxRank] = {};
   AttentionOperand q, k, v, mask;
   bool is_causal, drops;
-  double scale, kept;  // what dropout multiplies the probabilities that stay with
+  double scale, kept;  // `kept`: the factor of probabilities that dropout keeps
   std::uint64_t threshold;
   PhiloxStream stream;
 
-  AttentionCall(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& given_mask,
-                const op::AttentionAttrs& attrs)
+  AttentionCall(const Tensor& query, const Tensor& key, const Tensor& value,
+                const Tensor& given_mask, const op::AttentionAttrs& attrs)
       : queries(query.size(-2)),
         keys(key.size(-2)),
         features(query.size(-1)),
@@ -88,7 +91,7 @@ struct AttentionCall {
     v = AttentionOperand(value, sizes);
     mask = AttentionOperand(given_mask, sizes);
   }
-  /** Where an operand's matrix of one entry begins. */
+  /** Returns the offset of an operand's matrix of one entry. */
   __device__ std::int64_t offset(const AttentionOperand& x, std::int64_t entry) const {
     std::int64_t at = 0;
     for (int i = rank - 1; i >= 0; --i) {
@@ -97,50 +100,58 @@ struct AttentionCall {
     }
     return at;
   }
-  /** The score of a query and a key, from the product of their vectors; -inf where the key is not to be seen. A mask comes on top of it. */
-  template <class C> __device__ C score_without_mask(C product, std::int64_t query, std::int64_t key) const {
-    return is_causal && key > query ? -std::numeric_limits<C>::infinity() : product * static_cast<C>(scale);
-  }
-  /** With the mask, if there is one. */
+  /** Returns the score of a query and a key from the product of their vectors; -inf for keys hidden
+   *  by causality. The mask is not applied. */
   template <class C>
-  __device__ C score(C product, std::int64_t mask_offset, std::int64_t query, std::int64_t key) const {
+  __device__ C score_without_mask(C product, std::int64_t query, std::int64_t key) const {
+    return is_causal && key > query ? -std::numeric_limits<C>::infinity()
+                                    : product * static_cast<C>(scale);
+  }
+  /** Returns the score with the mask applied, if there is one. */
+  template <class C>
+  __device__ C score(C product, std::int64_t mask_offset, std::int64_t query,
+                     std::int64_t key) const {
     const C score = score_without_mask(product, query, key);
     if (!mask.data) return score;
     const C value = mask.load<C>(mask_offset, query, key);
-    if (mask.dtype == DType::boolean) return value == C(0) ? -std::numeric_limits<C>::infinity() : score;
+    if (mask.dtype == DType::boolean)
+      return value == C(0) ? -std::numeric_limits<C>::infinity() : score;
     return score + value;
   }
-  /** Whether dropout leaves a probability. */
+  /** Returns true if dropout keeps a probability. */
   __device__ bool stays(std::int64_t entry, std::int64_t query, std::int64_t key) const {
     if (!drops) return true;
     const auto element = static_cast<std::uint64_t>((entry * queries + query) * keys + key);
     return bernoulli(philox_block(stream.resolved(), element / 4).word[element % 4], threshold);
   }
-  /** What dropout multiplies a probability with. */
-  template <class C> __device__ C factor(std::int64_t entry, std::int64_t query, std::int64_t key) const {
+  /** Returns the factor that dropout applies to a probability. */
+  template <class C>
+  __device__ C factor(std::int64_t entry, std::int64_t query, std::int64_t key) const {
     if (!drops) return C(1);
     return stays(entry, query, key) ? static_cast<C>(kept) : C(0);
   }
 };
 
-/** Whether the kernels on Tensor Cores serve a call; those of this header's tiles do what is left. */
+/** Returns true if the Tensor Core kernels support a call. The tiles of this header serve the
+ *  others. */
 bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device);
-/** The op on Tensor Cores, for a call that they serve. */
+/** Computes attention on Tensor Cores, for a supported call. */
 void attention_on_tensor_cores(const AttentionCall& call, Outputs out);
 
-/** What the gradients are computed from besides the operands: g; per query its logarithm and the sum of g y. And where the mask's goes. */
+/** Operands of the gradients, beside those of the call: g, each query's logarithm and its sum of g
+ *  y, and the gradient of the mask as a result. */
 template <class C> struct AttentionGiven {
   AttentionOperand g;
   const C *log_sums, *offsets;
   Array dmask;
 };
-void attention_backward_on_tensor_cores(const AttentionCall& call, const AttentionGiven<float>& given,
-                                        Outputs out);
+void attention_backward_on_tensor_cores(const AttentionCall& call,
+                                        const AttentionGiven<float>& given, Outputs out);
 
 /** Some rows of a matrix of one entry. */
 struct MatrixRows {
   const AttentionOperand* x;
-  std::int64_t offset, first, count;  // rows [first, count) are there
+  std::int64_t offset, first, count;  // rows [first, count) exist
 
   template <class C> __device__ C load(std::int64_t i, std::int64_t column) const {
     return x->load<C>(offset, first + i, column);
@@ -148,10 +159,12 @@ struct MatrixRows {
   __device__ bool has(std::int64_t i) const { return first + i < count; }
 };
 
-/** sums[i][j] += the products of rows of `a` with rows of `b` over `terms` columns. The two tiles are shared; all threads take part. */
+/** Adds the products of rows of `a` with rows of `b` over `terms` columns to sums[i][j]. The two
+ *  tiles are shared memory; all threads must call it. */
 template <class C, class T>
-__device__ inline void add_row_products(C (&sums)[T::kOwn][T::kOwn], const MatrixRows& a, const MatrixRows& b,
-                                        std::int64_t terms, typename T::Line* left, typename T::Line* right) {
+__device__ inline void add_row_products(C (&sums)[T::kOwn][T::kOwn], const MatrixRows& a,
+                                        const MatrixRows& b, std::int64_t terms,
+                                        typename T::Line* left, typename T::Line* right) {
   const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
   for (std::int64_t first = 0; first < terms; first += kSlice) {
     __syncthreads();
@@ -173,7 +186,8 @@ __device__ inline void add_row_products(C (&sums)[T::kOwn][T::kOwn], const Matri
   }
 }
 
-/** results[i][j] += the rows of x weighted with a tile's scores, for columns from `first_column` on of `columns`. */
+/** Adds the rows of x, weighted with a tile's scores, to results[i][j], for columns from
+ *  `first_column` on of `columns`. */
 template <class C, class T>
 __device__ inline void add_weighted_rows(C (&results)[T::kOwn][T::kOwnColumns],
                                          const typename T::Line* weights, const MatrixRows& x,
@@ -204,8 +218,9 @@ __device__ inline void add_weighted_rows(C (&results)[T::kOwn][T::kOwnColumns],
 /** Stores a block's results as rows of a row-major matrix. */
 template <class C, class T>
 __device__ inline void store_rows(const C (&results)[T::kOwn][T::kOwnColumns], const Array& to,
-                                  std::int64_t first_row, std::int64_t end_row, std::int64_t first_column,
-                                  std::int64_t columns, std::int64_t base) {
+                                  std::int64_t first_row, std::int64_t end_row,
+                                  std::int64_t first_column, std::int64_t columns,
+                                  std::int64_t base) {
   const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
 #pragma unroll
   for (int i = 0; i < T::kOwn; ++i)
@@ -216,7 +231,7 @@ __device__ inline void store_rows(const C (&results)[T::kOwn][T::kOwnColumns], c
     }
 }
 
-/** Calls f.operator()<C, T>() with the tile for results of this many columns. */
+/** Calls f with the tile type for results of this many columns and the compute type. */
 template <class F> void visit_attention_tile(DType dtype, std::int64_t columns, F&& f) {
   visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
     if (columns > AttentionTile<C, 1>::kColumns)

@@ -1,8 +1,9 @@
-// The CUDA kernels of attention's gradients: probabilities are computed once more from the saved logarithms, tile by tile. A block owns rows of one
-// gradient and passes over everything that adds to them, so that nothing is added by two threads.
+// The CUDA kernels of attention's gradients. Probabilities are recomputed from the saved
+// logarithms, tile by tile. A block owns rows of one gradient and iterates over all contributions
+// to them, so that no two threads add to one element.
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
-#include "../attention_library.h"
+#include "../dnn/attention_library.h"
 #include "attention.h"
 #include "row.h"
 
@@ -10,7 +11,8 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Per query, the sum of g y: what softmax's gradient subtracts. Lines are the rows of both. */
+/** Computes the sum of g y per query, which softmax's gradient subtracts. Lines are the rows of
+ *  both. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     offsets_kernel(const __grid_constant__ Lines rows, const Array g, const Array y, C* offsets) {
@@ -22,15 +24,16 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (walk.is_first()) offsets[walk.line] = sum;
 }
 
-/** Which gradient a block owns rows of. */
+/** The gradient that a block owns rows of. */
 enum class Gradient : std::uint8_t { queries, keys, values };
 
 template <class C> struct AttentionGradients {
   AttentionCall call;
   AttentionGiven<C> given;
   Array dq, dk, dv;
-  // Tiles of rows and of columns, and from which block on each gradient's are.
-  std::int64_t query_tiles, key_tiles, feature_tiles, value_tiles, first_key_block, first_value_block;
+  // Numbers of tiles of rows and columns, and the first block of each gradient.
+  std::int64_t query_tiles, key_tiles, feature_tiles, value_tiles, first_key_block,
+      first_value_block;
 };
 
 /** A block's rows and columns of its gradient. */
@@ -48,7 +51,8 @@ template <class C, class T> __device__ Owned owned_by_block(const AttentionGradi
   if (what == Gradient::keys) block -= all.first_key_block;
   const std::int64_t columns = what == Gradient::values ? all.value_tiles : all.feature_tiles,
                      rows = what == Gradient::queries ? all.query_tiles : all.key_tiles;
-  return {what, block / columns / rows, block / columns % rows * T::kTile, block % columns * T::kColumns};
+  return {what, block / columns / rows, block / columns % rows * T::kTile,
+          block % columns * T::kColumns};
 }
 
 template <class C, class T>
@@ -67,7 +71,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
       k{&call.k, call.offset(call.k, entry), 0, call.keys},
       v{&call.v, call.offset(call.v, entry), 0, call.keys},
       g{&all.given.g, call.offset(all.given.g, entry), 0, call.queries};
-  // The owned rows, what they meet, and the products of either with which scores and their gradients begin.
+  // The owned rows, the rows they are multiplied with, and the operands of the products that give
+  // the scores and their gradients.
   MatrixRows rows = by_query ? q : k, row_values = by_query ? g : v, met = by_query ? k : q,
              met_values = by_query ? v : g;
   rows.first = row_values.first = own.row;
@@ -84,7 +89,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     add_row_products<C, T>(scores, rows, met, call.features, left, right);
     if (own.what != Gradient::values)
       add_row_products<C, T>(slopes, row_values, met_values, call.values, left, right);
-    __syncthreads();  // the last weights have been used
+    __syncthreads();  // the previous weights are no longer needed
 #pragma unroll
     for (int i = 0; i < T::kOwn; ++i)
 #pragma unroll
@@ -94,10 +99,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
         C weight = 0;
         if (query < call.queries && key < call.keys) {
           const std::int64_t at = entry * call.queries + query;
-          const C p = math::exp(call.score(scores[i][j], mask_offset, query, key) - all.given.log_sums[at]);
+          const C p =
+              math::exp(call.score(scores[i][j], mask_offset, query, key) - all.given.log_sums[at]);
           const C factor = call.factor<C>(entry, query, key);
-          weight =
-              own.what == Gradient::values ? p * factor : p * (slopes[i][j] * factor - all.given.offsets[at]);
+          weight = own.what == Gradient::values
+                       ? p * factor
+                       : p * (slopes[i][j] * factor - all.given.offsets[at]);
           if (by_query && own.column == 0 && all.given.dmask.data)
             all.given.dmask.template store<C>(at * call.keys + key, weight);
         }
@@ -149,9 +156,12 @@ void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward:
                                   .first_key_block = 0,
                                   .first_value_block = 0};
         all.first_key_block = call.entries * all.query_tiles * all.feature_tiles;
-        all.first_value_block = all.first_key_block + call.entries * all.key_tiles * all.feature_tiles;
-        const std::int64_t blocks = all.first_value_block + call.entries * all.key_tiles * all.value_tiles;
-        launch(&gradients_kernel<C, T>, {.blocks = blocks, .threads = kAttentionThreads}, stream, all);
+        all.first_value_block =
+            all.first_key_block + call.entries * all.key_tiles * all.feature_tiles;
+        const std::int64_t blocks =
+            all.first_value_block + call.entries * all.key_tiles * all.value_tiles;
+        launch(&gradients_kernel<C, T>, {.blocks = blocks, .threads = kAttentionThreads}, stream,
+               all);
       });
 }
 

@@ -1,19 +1,20 @@
-// The CUDA kernel of attention on Tensor Cores: as attention.cu, keys pass by in tiles. A warp owns 16 queries with all that is known of them.
+// The CUDA kernel of attention on Tensor Cores. As in attention.cu, it iterates over tiles of keys.
+// A warp owns 16 queries and their state.
 #include "attention_tensor.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
-/** Sizes of a block's tiles, for rows of up to kWidth numbers. */
+/** Sizes of a block's tiles, for rows of up to kWidth elements. */
 template <int kWidth> struct ForwardTile {
   static constexpr int kQueries = kTensorWarps * kPatch, kKeys = kWidth > 64 ? 32 : 64,
                        kPatches = kKeys / kPatch;
-  // Lines that begin 4 banks apart: so eight of them meet no bank twice.
+  // Lines begin 4 banks apart, so that eight of them have no bank conflict.
   static constexpr int kPitch = kWidth + 8, kScorePitch = kKeys + 4;
 };
 
-/** The greatest, and the sum, over the four lanes of a row. */
+/** Return the maximum, and the sum, over the four lanes of a row. */
 __device__ inline float quad_max(float x) {
   for (int step = 2; step > 0; step /= 2) {
     const float other = __shfl_xor_sync(kAllLanes, x, step);
@@ -26,19 +27,19 @@ __device__ inline float quad_sum(float x) {
   return x;
 }
 
-/** What a lane knows of a row: four neighbours know the same. */
+/** State of a row; the same in the row's four lanes. */
 struct RowState {
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
 };
 
-/** A warp's queries, and its rows of the scores. */
+/** A warp's queries and its rows of the scores. */
 template <class T, int kWidth> struct Strip {
   using Tile = ForwardTile<kWidth>;
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
   static constexpr int kWeightsPitch = 2 * Tile::kScorePitch;
   const AttentionCall& call;
   std::int64_t entry, mask_offset, first_query;
-  float* scores;   // 16 rows; later the same memory holds the weights' two parts
+  float* scores;   // 16 rows; reused for the two parts of the weights
   float* factors;  // 16
   using Own = LaneScores<Tile::kKeys>;
   Own own = {};
@@ -46,11 +47,13 @@ template <class T, int kWidth> struct Strip {
 
   __device__ T* weights() const { return reinterpret_cast<T*>(scores); }
 
-  /** The scores of keys [first_key, first_key + 16 patches) become weights; what was known before is to be multiplied by the factors. */
+  /** Converts the scores of keys [first_key, first_key + 16 patches) into weights, and sets the
+   *  factors that earlier results must be multiplied by. */
   __device__ void take(std::int64_t first_key, int patches) {
     const auto place = [&](int row, int column) {
       const std::int64_t query = first_query + row, key = first_key + column;
-      return ScorePlace{column < patches * kPatch && query < call.queries && key < call.keys, query, key};
+      return ScorePlace{column < patches * kPatch && query < call.queries && key < call.keys, query,
+                        key};
     };
     const std::uint32_t left =
         prepare_scores(call, entry, mask_offset, own, scores, Tile::kScorePitch, place);
@@ -58,10 +61,11 @@ template <class T, int kWidth> struct Strip {
 #pragma unroll
     for (int i = 0; i < Own::kCount; ++i) {
       const ScorePlace at = place(own.row(i), own.column(i));
-      score[i] =
-          at.inside ? prepared(call, scores[own.row(i) * Tile::kScorePitch + own.column(i)], at) : kHidden;
+      score[i] = at.inside
+                     ? prepared(call, scores[own.row(i) * Tile::kScorePitch + own.column(i)], at)
+                     : kHidden;
     }
-    __syncwarp();  // the scores have been read
+    __syncwarp();  // all scores have been read
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const RowState before = state[half];
@@ -92,9 +96,10 @@ template <class T, int kWidth> struct Strip {
 
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kTensorThreads)
-    attention_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ TileOperand q,
-                     const __grid_constant__ TileOperand k, const __grid_constant__ TileOperand v,
-                     std::int64_t query_tiles, const TileResult y, float* log_sums) {
+    attention_kernel(const __grid_constant__ AttentionCall call,
+                     const __grid_constant__ TileOperand q, const __grid_constant__ TileOperand k,
+                     const __grid_constant__ TileOperand v, std::int64_t query_tiles,
+                     const TileResult y, float* log_sums) {
   if constexpr (kHasTensorCores<T>) {
     using Tile = ForwardTile<kWidth>;
     constexpr int kPitch = Tile::kPitch;
@@ -112,18 +117,19 @@ __global__ void __launch_bounds__(kTensorThreads)
     const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize;
     const int depth = patches_in(call.features), columns = patches_in(call.values);
     using Queries = Strip<T, kWidth>;
-    Queries strip{.call = call,
-                  .entry = entry,
-                  .mask_offset = call.offset(call.mask, entry),
-                  .first_query = first_query + warp * kPatch,
-                  .scores = reinterpret_cast<float*>(score_room) + warp * kPatch * Tile::kScorePitch,
-                  .factors = factors + warp * kPatch};
+    Queries strip{
+        .call = call,
+        .entry = entry,
+        .mask_offset = call.offset(call.mask, entry),
+        .first_query = first_query + warp * kPatch,
+        .scores = reinterpret_cast<float*>(score_room) + warp * kPatch * Tile::kScorePitch,
+        .factors = factors + warp * kPatch};
     const PatchRows rows(strip.scores, Tile::kScorePitch);
     SumPatch results[kWidth / kPatch];
 #pragma unroll
     for (SumPatch& result : results) clear_patch(result);
 
-    // Keys that some query of the block may see, and of the strip.
+    // Returns the end of the keys visible to queries before `end_query`.
     const auto seen_before = [&](std::int64_t end_query) {
       return call.is_causal && end_query < call.keys ? end_query : call.keys;
     };
@@ -132,7 +138,7 @@ __global__ void __launch_bounds__(kTensorThreads)
         strip.first_query < call.queries ? seen_before(strip.first_query + kPatch) : 0;
     q.load_tile(call.offset(q.x, entry), first_query, Tile::kQueries, queries, kPitch);
     for (std::int64_t first_key = 0; first_key < visible; first_key += Tile::kKeys) {
-      __syncthreads();  // the last keys and values have been used
+      __syncthreads();  // the previous keys and values are no longer needed
       k.load_tile(key_offset, first_key, Tile::kKeys, keys, kPitch);
       v.load_tile(value_offset, first_key, Tile::kKeys, values, kPitch);
       __syncthreads();
@@ -158,17 +164,20 @@ __global__ void __launch_bounds__(kTensorThreads)
       add_weighted_patches(results, 0, 1, columns, strip.weights(), strip.weights() + Tile::kKeys,
                            Queries::kWeightsPitch, patches, values, kPitch);
     }
-    __syncwarp();  // the last factors have been used
-    const std::int64_t left = call.queries - strip.first_query, at = entry * call.queries + strip.first_query;
+    __syncwarp();  // the previous factors are no longer needed
+    const std::int64_t left = call.queries - strip.first_query,
+                       at = entry * call.queries + strip.first_query;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = strip.own.row(half * Queries::Own::kInRow);
       const auto [max, sum] = strip.state[half];
       if (strip.own.first_column != 0) continue;
       strip.factors[row] = sum;
-      // A row that sees no key gives 0, and +inf makes its probabilities 0 in the backward pass.
+      // A row without visible keys gives 0, and +inf makes its probabilities 0 in the backward
+      // pass.
       if (row < left)
-        log_sums[at + row] = sum == 0.0f ? std::numeric_limits<float>::infinity() : max + math::log(sum);
+        log_sums[at + row] =
+            sum == 0.0f ? std::numeric_limits<float>::infinity() : max + math::log(sum);
     }
     const float units = static_cast<float>(call.drops ? call.kept : 1.0) / kProbabilityUnits<T>;
 #pragma unroll
@@ -176,10 +185,11 @@ __global__ void __launch_bounds__(kTensorThreads)
       if (j < columns) {
         store_patch(strip.scores, results[j], Tile::kScorePitch);
         __syncwarp();
-        y.store_patch<T>(strip.scores, Tile::kScorePitch, at, left, j * kPatch, [&](int i, float x) {
-          const float sum = strip.factors[i];
-          return sum == 0.0f ? 0.0f : x / sum * units;
-        });
+        y.store_patch<T>(strip.scores, Tile::kScorePitch, at, left, j * kPatch,
+                         [&](int i, float x) {
+                           const float sum = strip.factors[i];
+                           return sum == 0.0f ? 0.0f : x / sum * units;
+                         });
         __syncwarp();
       }
   }
@@ -187,8 +197,9 @@ __global__ void __launch_bounds__(kTensorThreads)
 
 }  // namespace
 
-// Tiles hold 16-bit rows of up to 128 numbers, and want products that the device has for the dtype. Strides do not matter: what does not lie in
-// pieces of 16 bytes is loaded one by one. Nor does size: a call of one tile is a launch either way, and patches that lie outside are skipped.
+// Tiles support 16-bit rows of up to 128 elements and products that the device has for the dtype.
+// Any strides are supported: unaligned operands are loaded element by element. So is any size: a
+// call of one tile is one launch either way, and patches outside are skipped.
 bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device) {
   if (std::max(call.features, call.values) > kWidestRows) return false;
   const int capability = runtime::compute_capability(device.index);
@@ -201,10 +212,13 @@ void attention_on_tensor_cores(const AttentionCall& call, Outputs out) {
       call.q.dtype, std::max(call.features, call.values),
       [&]<class T, int kWidth>(std::type_identity<T>, std::integral_constant<int, kWidth>) {
         const std::int64_t tiles = blocks_for(call.queries, ForwardTile<kWidth>::kQueries);
-        launch(&attention_kernel<T, kWidth>, {.blocks = call.entries * tiles, .threads = kTensorThreads},
-               current_stream(out[0].device()), call, TileOperand(call.q, call.queries, call.features),
-               TileOperand(call.k, call.keys, call.features), TileOperand(call.v, call.keys, call.values),
-               tiles, TileResult(out[0], call.q.dtype, call.values), out[1].data<float>());
+        launch(&attention_kernel<T, kWidth>,
+               {.blocks = call.entries * tiles, .threads = kTensorThreads},
+               current_stream(out[0].device()), call,
+               TileOperand(call.q, call.queries, call.features),
+               TileOperand(call.k, call.keys, call.features),
+               TileOperand(call.v, call.keys, call.values), tiles,
+               TileResult(out[0], call.q.dtype, call.values), out[1].data<float>());
       });
 }
 

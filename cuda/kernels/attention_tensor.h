@@ -1,13 +1,15 @@
-// What the attention kernels on Tensor Cores share: rows on their way into shared memory and out of it, and the two products of a tile.
-// Sees: attention.h, tensor_core.h.
-// Read next: attention_tensor.cu, attention_tensor_backward.cu.
+// Shared parts of the attention kernels on Tensor Cores: loads and stores of rows through shared
+// memory, and the two products of a tile.
 //
-// A tile is made of patches of 16 x 16. Operands lie in shared memory as they are, 16-bit, with zeros up to whole patches. A product of theirs
-// is exact in f32 and so is as good as the CPU's. Probabilities and the scores' gradients are f32 numbers that the next product wants as 16-bit
-// ones: each is the sum of two, which together hold 22 bits of it (bf16: 16), so that the results are rounded once, at the end, as everywhere.
+// A tile consists of patches of 16 x 16. Operands are copied to shared memory unchanged, 16-bit,
+// padded with zeros to whole patches. Their products are exact in f32, as on the CPU. Probabilities
+// and the gradients of the scores are f32, but the next product takes 16-bit factors. Each is
+// therefore split into the sum of two 16-bit numbers, which hold 22 bits together (bf16: 16), so
+// that results are rounded only once, at the end.
 //
-// f16 reaches from 6e-8 to 65504 only. Probabilities are multiplied by 2^12, so that what vanishes is below 2^-37; the scores' gradients of a
-// tile are counted in a unit that follows the greatest of them (see attention_tensor_backward.cu).
+// f16 covers 6e-8 to 65504 only. Probabilities are multiplied by 2^12, so that only values below
+// 2^-37 underflow. The gradients of a tile's scores are scaled by a unit that follows the largest
+// of them (see attention_tensor_backward.cu).
 #pragma once
 
 #include "attention.h"
@@ -16,16 +18,20 @@
 namespace mezzo::gpu {
 
 inline constexpr int kTensorWarps = 4, kTensorThreads = kTensorWarps * kWarpSize;
-/** The longest rows of a tile. */
+/** Longest rows of a tile. */
 inline constexpr int kWidestRows = 128;
 
-/** What probabilities are multiplied by on their way through 16 bits. One that is recomputed from a rounded logarithm may be above 1: in f16 by a
- *  factor of up to 15. */
-template <class T> inline constexpr float kProbabilityUnits = std::is_same_v<T, Half> ? 4096.0f : 1.0f;
+/** Factor of probabilities in 16 bits. A probability recomputed from a rounded logarithm may exceed
+ *  1; f16 allows a factor of up to 15. */
+template <class T>
+inline constexpr float kProbabilityUnits = std::is_same_v<T, Half> ? 4096.0f : 1.0f;
 
-__device__ constexpr int patches_in(std::int64_t n) { return static_cast<int>((n + kPatch - 1) / kPatch); }
+__device__ constexpr int patches_in(std::int64_t n) {
+  return static_cast<int>((n + kPatch - 1) / kPatch);
+}
 
-/** Shared memory that patches can begin in: as many of these as rows of numbers take. */
+/** Unit of shared memory aligned for patches. shared_pieces returns the number of units for rows of
+ *  elements. */
 struct alignas(32) SharedPiece {
   unsigned char bytes[32];
 };
@@ -33,26 +39,28 @@ template <class T> constexpr int shared_pieces(int rows, int pitch) {
   return rows * pitch * static_cast<int>(sizeof(T)) / static_cast<int>(sizeof(SharedPiece));
 }
 
-/** 8 neighbours of 16 bits: what a thread moves at once. */
+/** 8 adjacent 16-bit elements, which a thread moves at once. */
 template <class T> using Eight = Pack<T, 8>;
 inline constexpr int kEight = 8;
 
-/** An operand whose rows go into tiles. */
+/** An operand whose rows are loaded into tiles. */
 struct TileOperand {
   AttentionOperand x;
   std::int64_t rows, columns;
-  bool in_eights;  // every eighth element of a row is at a multiple of 16 bytes
-  bool across;     // neighbours in memory are those of a column
+  bool in_eights;  // every eighth element of a row is 16-byte aligned
+  bool across;     // columns, not rows, are contiguous
 
   TileOperand(const AttentionOperand& operand, std::int64_t num_rows, std::int64_t num_columns)
       : x(operand), rows(num_rows), columns(num_columns), across(operand.row < operand.column) {
     std::int64_t steps = x.row;
     for (const std::int64_t step : x.batch) steps |= step;
-    in_eights = x.column == 1 && steps % kEight == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+    in_eights =
+        x.column == 1 && steps % kEight == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
   }
 
-  /** Elements [column, column + 8) of a row, zeros beyond the operand's end. */
-  template <class T> __device__ Eight<T> load(std::int64_t offset, std::int64_t row, int column) const {
+  /** Loads elements [column, column + 8) of a row, zeros beyond the operand's end. */
+  template <class T>
+  __device__ Eight<T> load(std::int64_t offset, std::int64_t row, int column) const {
     Eight<T> eight{};
     if (row >= rows) return eight;
     const T* from = static_cast<const T*>(x.data) + offset + row * x.row + column * x.column;
@@ -62,21 +70,25 @@ struct TileOperand {
       if (column + i < columns) eight.item[i] = from[i * x.column];
     return eight;
   }
-  /** Rows [first, first + count) become those of a tile, in whole patches. All threads take part. */
+  /** Loads rows [first, first + count) into a tile, in whole patches. All threads must call it. */
   template <class T>
-  __device__ void load_tile(std::int64_t offset, std::int64_t first, int count, T* tile, int pitch) const {
+  __device__ void load_tile(std::int64_t offset, std::int64_t first, int count, T* tile,
+                            int pitch) const {
     const int eights = patches_in(columns) * (kPatch / kEight);
     for (int i = static_cast<int>(threadIdx.x); i < count * eights; i += kTensorThreads) {
-      const int row = across ? i % count : i / eights, column = (across ? i / count : i % eights) * kEight;
-      *reinterpret_cast<Eight<T>*>(tile + row * pitch + column) = load<T>(offset, first + row, column);
+      const int row = across ? i % count : i / eights,
+                column = (across ? i / count : i % eights) * kEight;
+      *reinterpret_cast<Eight<T>*>(tile + row * pitch + column) =
+          load<T>(offset, first + row, column);
     }
   }
 };
 
-/** sums[i] += the rows of `left` with those of patch i of `right`, over `depth` patches of terms. */
+/** Adds the products of the rows of `left` with those of patch i of `right`, over `depth` patches
+ *  of terms, to sums[i]. */
 template <class T, int kCount>
-__device__ inline void add_patch_products(SumPatch (&sums)[kCount], int count, const T* left, const T* right,
-                                          int pitch, int depth) {
+__device__ inline void add_patch_products(SumPatch (&sums)[kCount], int count, const T* left,
+                                          const T* right, int pitch, int depth) {
   for (int t = 0; t < depth; ++t) {
     LeftPatch<T> a;
     load_patch(a, left + t * kPatch, pitch);
@@ -90,10 +102,11 @@ __device__ inline void add_patch_products(SumPatch (&sums)[kCount], int count, c
   }
 }
 
-/** A lane's scores among a strip's of 16 rows: two rows, of which its four neighbours have the other columns. */
+/** A lane's scores in a strip of 16 rows: two rows, whose columns it shares with its four-lane
+ *  group. */
 template <int kColumns> struct LaneScores {
   static constexpr int kLanes = 4, kInRow = kColumns / kLanes, kCount = 2 * kInRow;
-  static_assert(kCount <= 32);  // a bit for each
+  static_assert(kCount <= 32);  // one bit per score
   int first_row = static_cast<int>(threadIdx.x) % kWarpSize / kLanes;
   int first_column = static_cast<int>(threadIdx.x) % kLanes;
 
@@ -101,18 +114,20 @@ template <int kColumns> struct LaneScores {
   __device__ int column(int i) const { return first_column + i % kInRow * kLanes; }
 };
 
-/** What a score is of. */
+/** The query and key of a score. */
 struct ScorePlace {
   bool inside;
   std::int64_t query, key;
 };
 
-/** Puts the mask on the lane's scores, where there is one; a bit for each that dropout leaves. Apart from the loops that hold scores in registers,
- *  and not unrolled as they are: few calls have either, and both are long. */
+/** Applies the mask, if there is one, to the lane's scores, and returns a bit per score that
+ *  dropout keeps. Separate from the loops that hold scores in registers, and not unrolled, because
+ *  few calls have a mask or dropout and both are long. */
 template <int kColumns, class Place>
 __device__ inline std::uint32_t prepare_scores(const AttentionCall& call, std::int64_t entry,
-                                               std::int64_t mask_offset, const LaneScores<kColumns>& own,
-                                               float* scores, int pitch, const Place& place) {
+                                               std::int64_t mask_offset,
+                                               const LaneScores<kColumns>& own, float* scores,
+                                               int pitch, const Place& place) {
   if (!call.mask.data && !call.drops) return ~std::uint32_t{0};
   std::uint32_t left = 0;
 #pragma unroll 1
@@ -126,23 +141,25 @@ __device__ inline std::uint32_t prepare_scores(const AttentionCall& call, std::i
   return left;
 }
 
-/** A score that prepare_scores has seen. */
+/** Returns a score after prepare_scores. */
 __device__ inline float prepared(const AttentionCall& call, float score, const ScorePlace& at) {
   return call.mask.data ? score : call.score_without_mask(score, at.query, at.key);
 }
 
-/** Writes a number as the sum of two of 16 bits. What is not finite is in the first alone. */
+/** Stores a number as the sum of two 16-bit numbers. A non-finite one is stored in the first
+ *  alone. */
 template <class T> __device__ inline void store_split(T* high, T* low, float x) {
   *high = narrowed<T>(x);
   const float rest = x - widened(*high);
   *low = narrowed<T>(std::fabs(rest) < std::numeric_limits<float>::infinity() ? rest : 0.0f);
 }
 
-/** sums[i] += 16 rows of weights, both parts, over `steps` patches of terms, with patch first + i * stride of the columns of `x`; those before `count`. */
+/** Adds the product of 16 rows of weights, both parts, over `steps` patches of terms, with patch
+ *  first + i * stride of the columns of `x` to sums[i], for patches below `count`. */
 template <class T, int kCount>
-__device__ inline void add_weighted_patches(SumPatch (&sums)[kCount], int first, int stride, int count,
-                                            const T* high, const T* low, int weights_pitch, int steps,
-                                            const T* x, int pitch) {
+__device__ inline void add_weighted_patches(SumPatch (&sums)[kCount], int first, int stride,
+                                            int count, const T* high, const T* low,
+                                            int weights_pitch, int steps, const T* x, int pitch) {
   for (int t = 0; t < steps; ++t) {
     LeftPatch<T> a, rest;
     load_patch(a, high + t * kPatch, weights_pitch);
@@ -170,12 +187,14 @@ struct TileResult {
         in_eights(to.dtype == dtype && num_columns % kEight == 0 &&
                   reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0) {}
 
-  /** A patch in shared memory becomes columns from `column` on of `count` rows from `row` on. finish(i, x) is what the number x of the patch's row i
-   *  comes to. The lanes of a warp take part. */
+  /** Stores a patch in shared memory to columns from `column` on of `count` rows from `row` on.
+   *  finish(i, x) maps number x of the patch's row i to its result. All lanes of a warp must call
+   *  it. */
   template <class T, class Finish>
-  __device__ void store_patch(const float* patch, int pitch, std::int64_t row, std::int64_t count, int column,
-                              const Finish& finish) const {
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize, i = lane / 2, first = lane % 2 * kEight;
+  __device__ void store_patch(const float* patch, int pitch, std::int64_t row, std::int64_t count,
+                              int column, const Finish& finish) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize, i = lane / 2,
+              first = lane % 2 * kEight;
     if (i >= count) return;
     const std::int64_t at = (row + i) * columns + column + first;
     const float* from = patch + i * pitch + first;
@@ -192,7 +211,7 @@ struct TileResult {
   }
 };
 
-/** Calls f(element type, width of its tiles) for rows of up to this many numbers. */
+/** Calls f(element type, tile width) for rows of up to `longest` elements. */
 template <class F> void visit_tensor_tile(DType dtype, std::int64_t longest, F&& f) {
   const auto visit = [&]<class T>(std::type_identity<T> element) {
     if (longest > kWidestRows / 2)

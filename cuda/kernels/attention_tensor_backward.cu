@@ -1,27 +1,32 @@
-// The CUDA kernels of attention's gradients on Tensor Cores. As in attention_backward.cu, probabilities are computed once more from the saved
-// logarithms, a block owns rows of gradients and passes over everything that adds to them; here a block that owns keys has both their gradients.
+// The CUDA kernels of attention's gradients on Tensor Cores. As in attention_backward.cu,
+// probabilities are recomputed from the saved logarithms, and a block owns rows of gradients and
+// iterates over all contributions to them. A block that owns keys computes both of their gradients.
 //
-// A gradient of a score, p (dP - offset), has dP's range, and dP is a sum of products: in f16 it may overflow, or vanish, where the gradient that it
-// adds to would do neither. So the gradients of a tile's strip are brought to numbers below 2^15 by a power of two, which follows the greatest of
-// them, and their products with the other operand are multiplied by it in f32. Gradients overflow where the CPU's do, in the last rounding. What
-// vanishes is 2^-39 of the greatest in its strip.
+// The gradient of a score, p (dP - offset), has the range of dP, which is a sum of products. In f16
+// it may overflow or underflow although the gradient that it contributes to does neither. The
+// gradients of a tile's strip are therefore divided by a power of two that follows the largest of
+// them, so that they are below 2^15, and their products with the other operand are multiplied by it
+// in f32. Gradients overflow where the CPU's do, in the last rounding. Only values below 2^-39 of
+// the largest in the strip underflow.
 #include "attention_tensor.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
-/** Sizes of a block's tiles, for rows of up to kWidth numbers. `kSplit` warps share a strip of 16 owned rows: each has some of the scores' columns and
- *  some of the results'. */
+/** Sizes of a block's tiles, for rows of up to kWidth elements. A block owns kOwned rows and
+ *  multiplies them with kMet rows at a time. `kSplit` warps share a strip of 16 owned rows: each
+ *  has some columns of the scores and some of the results. */
 template <int kWidth> struct BackwardTile {
   static constexpr int kOwned = kWidth > 64 ? 32 : 64, kMet = 32;
   static constexpr int kStrips = kOwned / kPatch, kSplit = kTensorWarps / kStrips;
-  static constexpr int kPatches = kMet / kPatch / kSplit, kResults = kWidth / kPatch / kSplit;  // of a warp
-  static constexpr int kColumns = kPatches * kPatch;                 // of the scores, a warp's
+  static constexpr int kPatches = kMet / kPatch / kSplit,
+                       kResults = kWidth / kPatch / kSplit;          // of a warp
+  static constexpr int kColumns = kPatches * kPatch;                 // of the scores, per warp
   static constexpr int kPitch = kWidth + 8, kScorePitch = kMet + 4;  // see attention_tensor.cu
 };
 
-/** A power of two, such that numbers of up to this size are below 2^15 times it. */
+/** A power of two; numbers of up to the given size are below 2^15 times it. */
 struct Unit {
   float value, inverse;
 
@@ -45,8 +50,9 @@ struct TensorGradients {
 /** Shared memory of a block. */
 template <class T> struct BackwardRooms {
   T *owned, *owned_values, *met, *met_values;
-  float *scores, *slopes;     // of the strips; later the two parts of p and of the scores' gradients
-  float *log_sums, *offsets;  // of the queries, owned or met
+  float *scores, *slopes;     // of the strips; reused for the two parts of p and of the scores'
+                              // gradients
+  float *log_sums, *offsets;  // of the queries of the tile
   float* greatest;            // of each warp
 };
 
@@ -55,19 +61,21 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
   using Tile = BackwardTile<kWidth>;
   static constexpr int kPitch = Tile::kPitch, kScorePitch = Tile::kScorePitch,
                        kWeightsPitch = 2 * kScorePitch;
-  static constexpr bool kCounts = std::is_same_v<T, Half>;  // in units; bf16 has the range of f32
+  // scale by Unit; bf16 has the range of f32
+  static constexpr bool kCounts = std::is_same_v<T, Half>;
   const TensorGradients& all;
   const BackwardRooms<T>& room;
   std::int64_t entry, first_owned;
-  int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  int warp = static_cast<int>(threadIdx.x) / kWarpSize,
+      lane = static_cast<int>(threadIdx.x) % kWarpSize;
   int strip = warp % Tile::kStrips, part = warp / Tile::kStrips;
   using Own = LaneScores<Tile::kColumns>;
   Own own = {};
   float* strip_scores = room.scores + strip * kPatch * kScorePitch;
   float* strip_slopes = room.slopes + strip * kPatch * kScorePitch;
 
-  /** Waits for the warps of a strip. */
-  static __device__ void meet_strip() {
+  /** Synchronises the warps of a strip. */
+  static __device__ void sync_strip() {
     if constexpr (Tile::kSplit == 1)
       __syncwarp();
     else
@@ -83,21 +91,22 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
     }
   }
 
-  /** Products of the strip's rows with the warp's patches of the rows that are met. */
+  /** Computes the products of the strip's rows with the warp's patches of the `met` rows. */
   __device__ void multiply(const T* owned, const T* met, int patches, int depth, float* to) const {
     const int first = part * Tile::kPatches;
     if (first >= patches) return;
     SumPatch sums[Tile::kPatches];
 #pragma unroll
     for (SumPatch& sum : sums) clear_patch(sum);
-    add_patch_products(sums, patches - first, owned + strip * kPatch * kPitch, met + first * kPatch * kPitch,
-                       kPitch, depth);
+    add_patch_products(sums, patches - first, owned + strip * kPatch * kPitch,
+                       met + first * kPatch * kPitch, kPitch, depth);
 #pragma unroll
     for (int i = 0; i < Tile::kPatches; ++i)
       if (first + i < patches) store_patch(to + (first + i) * kPatch, sums[i], kScorePitch);
   }
 
-  /** The gradients of the lane's scores are the mask's. They pass through its places in shared memory, so that the loop need not be unrolled. */
+  /** Stores the gradients of the lane's scores as those of the mask. They pass through shared
+   *  memory, so that the loop need not be unrolled. */
   template <class Place>
   __device__ void store_mask_gradient(const float (&slope)[Own::kCount], const Place& place) const {
     float* const from = strip_slopes + part * Tile::kColumns;
@@ -112,20 +121,23 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
     }
   }
 
-  /** The lane's scores and slopes become probabilities, without what dropout takes away, and gradients of scores; both in shared memory in two
-   *  parts. All threads take part. */
+  /** Converts the lane's scores and slopes into probabilities, with dropped ones set to 0, and
+   *  gradients of scores; stores both to shared memory in two parts. All threads must call it. */
   __device__ Unit weigh(std::int64_t first_met, int patches, std::int64_t mask_offset) const {
     const AttentionCall& call = all.call;
     const float kept = call.drops ? static_cast<float>(call.kept) : 1.0f;
     const int first_column = part * Tile::kColumns;
     float* const scores = strip_scores + first_column;
     const auto place = [&](int row, int column) {
-      const std::int64_t r = first_owned + strip * kPatch + row, c = first_met + first_column + column;
+      const std::int64_t r = first_owned + strip * kPatch + row,
+                         c = first_met + first_column + column;
       const std::int64_t query = kByQuery ? r : c, key = kByQuery ? c : r;
-      return ScorePlace{first_column + column < patches * kPatch && query < call.queries && key < call.keys,
-                        query, key};
+      return ScorePlace{
+          first_column + column < patches * kPatch && query < call.queries && key < call.keys,
+          query, key};
     };
-    const std::uint32_t left = prepare_scores(call, entry, mask_offset, own, scores, kScorePitch, place);
+    const std::uint32_t left =
+        prepare_scores(call, entry, mask_offset, own, scores, kScorePitch, place);
     float p[Own::kCount], slope[Own::kCount], greatest = 0;
 #pragma unroll
     for (int i = 0; i < Own::kCount; ++i) {
@@ -151,7 +163,7 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
       }
       if (Tile::kSplit > 1 && lane == 0) room.greatest[warp] = greatest;
     }
-    meet_strip();  // scores and slopes have been read
+    sync_strip();  // all scores and slopes have been read
     if constexpr (kCounts && Tile::kSplit > 1) {
       const float other = room.greatest[(warp + Tile::kStrips) % kTensorWarps];
       greatest = other > greatest ? other : greatest;
@@ -162,16 +174,18 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
 #pragma unroll
     for (int i = 0; i < Own::kCount; ++i) {
       const int at = own.row(i) * kWeightsPitch + first_column + own.column(i);
-      if (!kByQuery) store_split(weights + at, weights + at + Tile::kMet, p[i] * kProbabilityUnits<T>);
-      store_split(slopes + at, slopes + at + Tile::kMet, kCounts ? slope[i] * unit.inverse : slope[i]);
+      if (!kByQuery)
+        store_split(weights + at, weights + at + Tile::kMet, p[i] * kProbabilityUnits<T>);
+      store_split(slopes + at, slopes + at + Tile::kMet,
+                  kCounts ? slope[i] * unit.inverse : slope[i]);
     }
-    meet_strip();
+    sync_strip();
     return unit;
   }
 
-  /** The sums' patches of the warp become rows of a gradient. */
-  __device__ void store(const SumPatch (&sums)[Tile::kResults], const TileResult& to, std::int64_t owned,
-                        float factor) const {
+  /** Stores the warp's patches of sums to rows of a gradient. */
+  __device__ void store(const SumPatch (&sums)[Tile::kResults], const TileResult& to,
+                        std::int64_t owned, float factor) const {
     float* const scratch = part == 0 ? strip_scores : strip_slopes;
     const std::int64_t first = first_owned + strip * kPatch;
 #pragma unroll
@@ -195,8 +209,8 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
     const std::int64_t mask_offset = call.offset(call.mask, entry);
     const int features = patches_in(call.features), values = patches_in(call.values);
     rows.load_tile(call.offset(rows.x, entry), first_owned, Tile::kOwned, room.owned, kPitch);
-    row_values.load_tile(call.offset(row_values.x, entry), first_owned, Tile::kOwned, room.owned_values,
-                         kPitch);
+    row_values.load_tile(call.offset(row_values.x, entry), first_owned, Tile::kOwned,
+                         room.owned_values, kPitch);
     if (kByQuery) load_statistics(first_owned, Tile::kOwned);
     SumPatch results[Tile::kResults], value_results[Tile::kResults];
 #pragma unroll
@@ -210,7 +224,7 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
                                  ? first_owned + Tile::kOwned
                                  : others.rows;
     for (std::int64_t first = begin; first < end; first += Tile::kMet) {
-      __syncthreads();  // the last rows and weights have been used
+      __syncthreads();  // the previous rows and weights are no longer needed
       others.load_tile(others_offset, first, Tile::kMet, room.met, kPitch);
       other_values.load_tile(values_offset, first, Tile::kMet, room.met_values, kPitch);
       if (!kByQuery) load_statistics(first, Tile::kMet);
@@ -224,9 +238,10 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
       const Unit unit = weigh(first, patches, mask_offset);
       const T* const weights = reinterpret_cast<const T*>(strip_scores);
       const T* const slopes = reinterpret_cast<const T*>(strip_slopes);
-      const auto add = [&](SumPatch(&sums)[Tile::kResults], int count, const T* factors, const T* x) {
-        add_weighted_patches(sums, part, Tile::kSplit, count, factors, factors + Tile::kMet, kWeightsPitch,
-                             patches, x, kPitch);
+      const auto add = [&](SumPatch(&sums)[Tile::kResults], int count, const T* factors,
+                           const T* x) {
+        add_weighted_patches(sums, part, Tile::kSplit, count, factors, factors + Tile::kMet,
+                             kWeightsPitch, patches, x, kPitch);
       };
       if constexpr (kCounts) {
         SumPatch sums[Tile::kResults];
@@ -236,7 +251,8 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
 #pragma unroll
         for (int i = 0; i < Tile::kResults; ++i)
 #pragma unroll
-          for (int e = 0; e < SumPatch::num_elements; ++e) results[i].x[e] += sums[i].x[e] * unit.value;
+          for (int e = 0; e < SumPatch::num_elements; ++e)
+            results[i].x[e] += sums[i].x[e] * unit.value;
       } else {
         add(results, features, slopes, room.met);
       }
@@ -280,7 +296,8 @@ __global__ void __launch_bounds__(kTensorThreads, 3)
           .run();
     } else {
       block -= all.first_key_block;
-      BackwardBlock<T, kWidth, false>{all, room, block / all.key_tiles, block % all.key_tiles * Tile::kOwned}
+      BackwardBlock<T, kWidth, false>{all, room, block / all.key_tiles,
+                                      block % all.key_tiles * Tile::kOwned}
           .run();
     }
   }
@@ -288,8 +305,8 @@ __global__ void __launch_bounds__(kTensorThreads, 3)
 
 }  // namespace
 
-void attention_backward_on_tensor_cores(const AttentionCall& call, const AttentionGiven<float>& given,
-                                        Outputs out) {
+void attention_backward_on_tensor_cores(const AttentionCall& call,
+                                        const AttentionGiven<float>& given, Outputs out) {
   const DType dtype = call.q.dtype;
   visit_tensor_tile(
       dtype, std::max(call.features, call.values),
@@ -309,7 +326,8 @@ void attention_backward_on_tensor_cores(const AttentionCall& call, const Attenti
                             .first_key_block = 0};
         all.first_key_block = call.entries * all.query_tiles;
         launch(&gradients_kernel<T, kWidth>,
-               {.blocks = all.first_key_block + call.entries * all.key_tiles, .threads = kTensorThreads},
+               {.blocks = all.first_key_block + call.entries * all.key_tiles,
+                .threads = kTensorThreads},
                current_stream(out[0].device()), all);
       });
 }

@@ -1,14 +1,13 @@
-// Where an element lies among the axes of a tensor, on the device.
-// Sees: ../axes.h, ../kernel.h.
-// Read next: map.h, reduce.h, lines.h.
+// Offsets of elements among the axes of a tensor, on the device.
 #pragma once
 
-#include "../axes.h"
-#include "../kernel.h"
+#include "host_axes.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
-/** Out of line: division is long. `count` is the number of elements. */
+/** Returns the offset of element `index`. `count` is the number of elements. Not inlined, because
+ *  division is long. */
 __device__ __noinline__ inline std::int64_t place_among(const std::int64_t* sizes,
                                                         const std::int64_t* strides, int rank,
                                                         std::int64_t count, std::int64_t index) {
@@ -29,7 +28,7 @@ __device__ __noinline__ inline std::int64_t place_among(const std::int64_t* size
   return place;
 }
 
-/** Where element `index` in row-major order lies, in elements from the first. */
+/** Returns the offset of element `index` in row-major order, in elements. */
 __device__ inline std::int64_t place_of(const Axes& axes, std::int64_t index) {
   if (axes.rank == 1) return index * axes.strides[0];
   return axes.rank == 0 ? 0 : place_among(axes.sizes, axes.strides, axes.rank, axes.count, index);

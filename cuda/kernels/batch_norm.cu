@@ -1,5 +1,6 @@
-// The CUDA kernels of batch_norm, alone and with relu behind it, of their gradients, and of the update of running statistics. Where a channel is small
-// enough for one block, that block finds its statistics and normalises it: one launch, the second pass over x is from the cache.
+// The CUDA kernels of batch_norm with and without a fused relu, of their gradients, and of the
+// update of running statistics. A channel that is small enough for one block is normalised in one
+// launch: the block computes the statistics, and its second pass over x reads from the cache.
 #include "../../tensor/elementwise/activation.h"
 #include "../attach.h"
 #include "channel_norm.h"
@@ -10,9 +11,9 @@ namespace mezzo::gpu {
 
 namespace {
 
-// ---- forward ------------------------------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
-/** relu(normal + residual), the normalised value rounded to the result's dtype before. */
+/** Computes relu(normal + residual), after rounding the normalised value to the result's dtype. */
 struct ReluTail {
   Array residual;
   DType dtype = DType::f32;
@@ -29,7 +30,8 @@ struct ReluTail {
 
 template <class C, class After>
 __global__ void __launch_bounds__(kWholeThreads)
-    whole_norm_kernel(const __grid_constant__ Normalisation<C> norm, const __grid_constant__ After after) {
+    whole_norm_kernel(const __grid_constant__ Normalisation<C> norm,
+                      const __grid_constant__ After after) {
   MZ_SHARED(MomentsState<C>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   normalise_runs(norm, after, walk, Statistics<C>(moments_over<C>(walk, norm.x, room)));
@@ -37,7 +39,8 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class After>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const After& after) {
-  const Tensor x = channels_as_in(out[0], in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
+  const Tensor x = channels_as_in(out[0], in[0]), weight = row_major(in[1]),
+               bias = row_major(in[2]);
   const Tensor mean = row_major(in[3]), var = row_major(in[4]);
   const Sizes s(x.shape());
   const Channels runs = spread_channels(s.samples, s.channels, s.inner),
@@ -77,13 +80,14 @@ void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) 
   forward(in, out, attrs, ReluTail{Array(residual), out[0].dtype()});
 }
 
-// ---- gradients ------------------------------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
-/** Lets g pass where relu let pass: by its result y where that is given, else by what was made of x. What has passed is the residual's gradient. */
+/** The gradient of relu, by its result y if given, else by the recomputed normalised value. The
+ *  gated gradient is also that of the residual. */
 struct ReluGate {
   static constexpr bool kReadsX = true;
   Array y, g_residual;
-  double zero = 0;  // what is up to it was rounded to 0, or is below
+  double zero = 0;  // values up to it were rounded to 0 or are negative
 
   template <class C> __device__ C operator()(C g, C normal, std::int64_t place) const {
     if (!y.data) return normal <= static_cast<C>(zero) ? C(0) : g;
@@ -97,7 +101,8 @@ struct ReluGate {
 
 template <class C, class Gate>
 __global__ void __launch_bounds__(kWholeThreads)
-    whole_backward_kernel(const __grid_constant__ NormBackward<C> norm, const __grid_constant__ Gate gate) {
+    whole_backward_kernel(const __grid_constant__ NormBackward<C> norm,
+                          const __grid_constant__ Gate gate) {
   MZ_SHARED(GradientSums<C>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   const RunCoefficients<C> run(norm, walk);
@@ -106,7 +111,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class Gate>
 void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const Gate& gate) {
-  const Held held(in, out[0]);
+  const NormOperands held(in, out[0]);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const Channels whole = whole_channels(s.samples, s.channels, s.inner);
@@ -126,7 +131,8 @@ void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const G
     const Tensor room = sums_room<C>(s.channels * norm.runs.chunks, device);
     auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
     launch(&gradient_sums_kernel<C, Gate>, grid_of(norm.runs), stream, norm, gate, partial);
-    launch(&norm_backward_kernel<C, Gate>, grid_of(norm.runs), stream, norm, gate, partial, norm.runs.chunks);
+    launch(&norm_backward_kernel<C, Gate>, grid_of(norm.runs), stream, norm, gate, partial,
+           norm.runs.chunks);
   });
 }
 
@@ -141,7 +147,7 @@ void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs
   backward(in, out, bias, attrs.training, ReluGate{Array(y), g_residual, zero});
 }
 
-// ---- running statistics -----------------------------------------------------------------------------------------------------
+// ---- running statistics -------------------------------------------------------------------------
 
 template <class C>
 __global__ void __launch_bounds__(kMapThreads)
@@ -158,7 +164,8 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 template <class C> void launch_update(const Map& map, const void* attrs, runtime::Stream stream) {
-  launch(&update_kernel<C>, map_grid(map), stream, map, *static_cast<const op::UpdateRunning::Attrs*>(attrs));
+  launch(&update_kernel<C>, map_grid(map), stream, map,
+         *static_cast<const op::UpdateRunning::Attrs*>(attrs));
 }
 
 void update_running(Inputs in, Outputs out, const op::UpdateRunning::Attrs& attrs) {

@@ -1,13 +1,12 @@
-// Normalisation per channel or group of channels on the device: the threads' side of batch_norm, group_norm and instance_norm and of their gradients.
-// The channels of one sample's group lie side by side, so that a group is to its statistics what a channel is to those of batch_norm.
-// Sees: channels.h, ../../tensor/channel_matrix.h, ../../tensor/cpu/{gradient_sums,moments}.h.
-// Read next: batch_norm.cu, group_norm.cu (the users).
+// Device code of batch_norm, group_norm, instance_norm and their gradients: normalisation per
+// channel or group of channels. The channels of one sample's group are contiguous, so that a
+// group's statistics are computed like those of a channel in batch_norm.
 #pragma once
 
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/channel_matrix.h"
+#include "../../tensor/core/channel_matrix.h"
 #include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
 #include "../../tensor/ops/batch_norm.h"
@@ -21,7 +20,8 @@ using cpu_kernels::Plus;
 
 inline constexpr int kBatch = 8;
 
-/** [N, C, ...] as runs: the elements of one channel, in one sample or in all. Of channels-last images see channels_as_in. */
+/** Sizes of [N, C, ...]. A run holds the elements of one channel, in one sample or in all. For
+ *  channels-last images see channels_as_in. */
 struct Sizes {
   std::int64_t samples, channels, inner = 1;
   explicit Sizes(const Shape& x) : samples(x[0]), channels(x[1]) {
@@ -29,14 +29,17 @@ struct Sizes {
   }
 };
 
-/** Which statistics and which weight the elements of a run take: those of runs [0, per_group), ... share statistics, weights repeat. */
+/** Maps a run to its statistics and its weight: `per_group` consecutive runs share statistics,
+ *  weights repeat. */
 struct Sharing {
   std::int64_t per_group = 1, weights = 1;
-  __device__ std::int64_t statistic(std::int64_t run) const { return per_group == 1 ? run : run / per_group; }
+  __device__ std::int64_t statistic(std::int64_t run) const {
+    return per_group == 1 ? run : run / per_group;
+  }
   __device__ std::int64_t weight(std::int64_t run) const { return run % weights; }
 };
 
-/** The states of a line's chunks combined, for all its threads. */
+/** Combines the states of a line's chunks and returns the result to all threads of the line. */
 template <class State, class Combine>
 __device__ State joined_chunks(const ChannelWalk& walk, State* room, const State* partial,
                                std::int64_t chunks, std::int64_t line, const Combine& combine) {
@@ -47,7 +50,7 @@ __device__ State joined_chunks(const ChannelWalk& walk, State* room, const State
   return joined(walk.all.spread, walk.at, room, state, combine);
 }
 
-// ---- forward ------------------------------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 template <class C> using MomentsState = typename Moments<C>::State;
 
@@ -57,7 +60,7 @@ template <class C> struct CombineMoments {
   }
 };
 
-/** Exact for few values: their mean first, then the squares. */
+/** Returns the moments of few values in two passes: the mean first, then the squares. */
 template <class C> __device__ MomentsState<C> moments_of(const C* x, int n) {
   C sum = 0;
 #pragma unroll
@@ -69,9 +72,10 @@ template <class C> __device__ MomentsState<C> moments_of(const C* x, int n) {
   return {static_cast<C>(n), mean, squares};
 }
 
-/** Of the block's part of each of its channels, for all their threads. */
+/** Returns the moments of the block's part of each of its channels, to all their threads. */
 template <class C>
-__device__ MomentsState<C> moments_over(const ChannelWalk& walk, const Array& x, MomentsState<C>* room) {
+__device__ MomentsState<C> moments_over(const ChannelWalk& walk, const Array& x,
+                                        MomentsState<C>* room) {
   const CombineMoments<C> combine;
   MomentsState<C> state{C(0), C(0), C(0)};
   walk.for_each_batch<kBatch>([&](const std::int64_t* places, int n) {
@@ -85,7 +89,8 @@ __device__ MomentsState<C> moments_over(const ChannelWalk& walk, const Array& x,
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    moments_kernel(const __grid_constant__ Channels lines, const Array x, MomentsState<C>* partial) {
+    moments_kernel(const __grid_constant__ Channels lines, const Array x,
+                   MomentsState<C>* partial) {
   MZ_SHARED(MomentsState<C>, room, kSpreadThreads);
   const ChannelWalk walk(lines);
   const MomentsState<C> state = moments_over<C>(walk, x, room);
@@ -97,13 +102,13 @@ template <class C> struct Normalisation {
   Sharing sharing;
   Array x, weight, bias, y = {};
   C *mean = nullptr, *rstd = nullptr, *var = nullptr;  // results
-  const MomentsState<C>* partial = nullptr;  // of each statistic's chunks; none where they are given
+  const MomentsState<C>* partial = nullptr;            // of each statistic's chunks; null if given
   std::int64_t chunks = 0;
   Array given_mean = {}, given_var = {};
   double eps = 0;
-  Array running_mean = {}, running_var = {};  // moved towards the statistics
+  Array running_mean = {}, running_var = {};  // updated with the statistics
   op::UpdateRunning::Attrs move_mean = {}, move_var = {};
-  std::int64_t* batches = nullptr;  // counted
+  std::int64_t* batches = nullptr;  // incremented
 
   void write_to(Outputs out) {
     y = Array(out[0]);
@@ -122,19 +127,20 @@ template <class C> struct Statistics {
 };
 
 template <class C>
-__device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move, C batch) {
+__device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move,
+                      C batch) {
   if (running.data) running.store<C>(at, op::updated_running<C>(move, running.load<C>(at), batch));
 }
 
-/** What follows an element's normalisation: nothing. */
+/** The identity, where nothing follows the normalisation. */
 struct AsIs {
   template <class C> __device__ C operator()(C normal, std::int64_t) const { return normal; }
 };
 
-/** y = after((x - mean) * (rstd * weight) + bias) for the block's part of its runs, by their statistics. */
+/** Computes y = after((x - mean) * (rstd * weight) + bias) for the block's part of its runs. */
 template <class C, class After>
-__device__ void normalise_runs(const Normalisation<C>& norm, const After& after, const ChannelWalk& walk,
-                               const Statistics<C>& of) {
+__device__ void normalise_runs(const Normalisation<C>& norm, const After& after,
+                               const ChannelWalk& walk, const Statistics<C>& of) {
   const C mean = of.mean, rstd = C(1) / std::sqrt(of.var + static_cast<C>(norm.eps));
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
   if (walk.is_first() && walk.chunk == 0 && walk.channel % norm.sharing.per_group == 0) {
@@ -155,19 +161,22 @@ __device__ void normalise_runs(const Normalisation<C>& norm, const After& after,
 #pragma unroll
     for (int j = 0; j < kBatch; ++j)
       if (j < n)
-        norm.y.template store<C>(places[j], after(op::normalised(values[j], mean, scale, shift), places[j]));
+        norm.y.template store<C>(places[j],
+                                 after(op::normalised(values[j], mean, scale, shift), places[j]));
   });
 }
 
 template <class C, class After>
 __global__ void __launch_bounds__(kSpreadThreads)
-    normalise_kernel(const __grid_constant__ Normalisation<C> norm, const __grid_constant__ After after) {
+    normalise_kernel(const __grid_constant__ Normalisation<C> norm,
+                     const __grid_constant__ After after) {
   MZ_SHARED(MomentsState<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
   Statistics<C> of;
   if (norm.partial) {
-    of = Statistics<C>(joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<C>{}));
+    of = Statistics<C>(
+        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<C>{}));
   } else if (walk.has_channel()) {
     of.mean = norm.given_mean.template load<C>(statistic);
     of.var = norm.given_var.template load<C>(statistic);
@@ -175,9 +184,10 @@ __global__ void __launch_bounds__(kSpreadThreads)
   normalise_runs(norm, after, walk, of);
 }
 
-/** Two launches, or one where the statistics are given. */
+/** Normalises in two launches, or in one if the statistics are given. */
 template <class C, class After>
-void normalise(Normalisation<C> norm, const After& after, const Channels* statistics, Device device) {
+void normalise(Normalisation<C> norm, const After& after, const Channels* statistics,
+               Device device) {
   const runtime::Stream stream = current_stream(device);
   Tensor partial;
   if (statistics) {
@@ -191,7 +201,7 @@ void normalise(Normalisation<C> norm, const After& after, const Channels* statis
   launch(&normalise_kernel<C, After>, grid_of(norm.runs), stream, norm, after);
 }
 
-// ---- gradients ------------------------------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 template <class C> struct NormBackward {
   Channels runs;
@@ -199,19 +209,19 @@ template <class C> struct NormBackward {
   Array g, x, weight, bias, gx;
   const C *mean, *rstd;
   C *gw, *gb;
-  C count;                  // of the elements behind a statistic
-  bool through_statistics;  // they depend on x
-  bool sums_are_weighted;   // sums over the channels of a group take the weights in
+  C count;                  // number of elements per statistic
+  bool through_statistics;  // the statistics depend on x
+  bool sums_are_weighted;   // sums over the channels of a group include the weights
 };
 
-/** What g passes on its way in: nothing. */
+/** The identity, where nothing gates the incoming gradient. */
 struct NoGate {
   static constexpr bool kReadsX = false;
   template <class C> __device__ C operator()(C g, C, std::int64_t) const { return g; }
   template <class C> __device__ void keep(C, std::int64_t) const {}
 };
 
-/** What the elements of a run share. */
+/** Coefficients shared by the elements of a run. */
 template <class C> struct RunCoefficients {
   C mean = 0, rstd = 0, scale = 0, shift = 0;
   __device__ RunCoefficients(const NormBackward<C>& norm, const ChannelWalk& walk) {
@@ -225,12 +235,13 @@ template <class C> struct RunCoefficients {
   }
 };
 
-/** Up to kBatch elements of x, and of g behind the gate. */
+/** Up to kBatch elements of x, and of g after the gate. */
 template <class C> struct GatedBatch {
   C g[kBatch], x[kBatch];
   template <class Gate>
-  __device__ GatedBatch(const NormBackward<C>& norm, const Gate& gate, const RunCoefficients<C>& run,
-                        const std::int64_t* places, int n, bool reads_x) {
+  __device__ GatedBatch(const NormBackward<C>& norm, const Gate& gate,
+                        const RunCoefficients<C>& run, const std::int64_t* places, int n,
+                        bool reads_x) {
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
       g[j] = j < n ? norm.g.template load<C>(places[j]) : C(0);
@@ -242,10 +253,11 @@ template <class C> struct GatedBatch {
   }
 };
 
-/** Of the block's part of each of its runs, for all their threads. */
+/** Returns the sums over the block's part of each of its runs, to all their threads. */
 template <class C, class Gate>
 __device__ GradientSums<C> gradient_sums_over(const NormBackward<C>& norm, const Gate& gate,
-                                              const ChannelWalk& walk, const RunCoefficients<C>& run,
+                                              const ChannelWalk& walk,
+                                              const RunCoefficients<C>& run,
                                               GradientSums<C>* room) {
   GradientSums<C> sums;
   walk.for_each_batch<kBatch>([&](const std::int64_t* places, int n) {
@@ -257,21 +269,24 @@ __device__ GradientSums<C> gradient_sums_over(const NormBackward<C>& norm, const
   return joined(norm.runs.spread, walk.at, room, sums, Plus{});
 }
 
-/** The sums over each chunk of each run. */
+/** Computes the sums over each chunk of each run. */
 template <class C, class Gate>
 __global__ void __launch_bounds__(kSpreadThreads)
-    gradient_sums_kernel(const __grid_constant__ NormBackward<C> norm, const __grid_constant__ Gate gate,
-                         GradientSums<C>* partial) {
+    gradient_sums_kernel(const __grid_constant__ NormBackward<C> norm,
+                         const __grid_constant__ Gate gate, GradientSums<C>* partial) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
-  const GradientSums<C> sums = gradient_sums_over(norm, gate, walk, RunCoefficients<C>(norm, walk), room);
+  const GradientSums<C> sums =
+      gradient_sums_over(norm, gate, walk, RunCoefficients<C>(norm, walk), room);
   if (walk.is_first()) partial[walk.channel * norm.runs.chunks + walk.chunk] = sums;
 }
 
-/** gx = scale * g - shift - (x - mean) * from_x, the latter two made of the sums behind the run's statistic. */
+/** Computes gx = scale * g - shift - (x - mean) * from_x; the latter two follow from the sums over
+ *  the elements of the run's statistic. */
 template <class C, class Gate>
-__device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate, const ChannelWalk& walk,
-                                   const RunCoefficients<C>& run, const GradientSums<C>& sums) {
+__device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate,
+                                   const ChannelWalk& walk, const RunCoefficients<C>& run,
+                                   const GradientSums<C>& sums) {
   if (!walk.has_channel()) return;
   const C mean = run.mean, rstd = run.rstd, scale = run.scale;
   if (norm.gw && walk.at.part == 0 && walk.chunk == 0) {
@@ -296,8 +311,9 @@ __device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate
 
 template <class C, class Gate>
 __global__ void __launch_bounds__(kSpreadThreads)
-    norm_backward_kernel(const __grid_constant__ NormBackward<C> norm, const __grid_constant__ Gate gate,
-                         const GradientSums<C>* partial, std::int64_t chunks) {
+    norm_backward_kernel(const __grid_constant__ NormBackward<C> norm,
+                         const __grid_constant__ Gate gate, const GradientSums<C>* partial,
+                         std::int64_t chunks) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
@@ -309,10 +325,10 @@ template <class C> Tensor sums_room(std::int64_t count, Device device) {
   return workspace(count * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
 }
 
-/** The operands of all gradients; the tensors hold their memory. */
-struct Held {
+/** The operands of the gradients; the tensors own their memory. */
+struct NormOperands {
   Tensor g, x, weight, mean, rstd;
-  Held(Inputs in, const Tensor& gx)
+  NormOperands(Inputs in, const Tensor& gx)
       : g(channels_as_in(gx, in[0])),
         x(channels_as_in(gx, in[1])),
         weight(row_major(in[2])),

@@ -1,11 +1,12 @@
-// The CUDA kernels that turn class indices into weights, masks and unit vectors. Bad classes are noted, and thrown when the host next waits.
+// The CUDA kernels that convert class indices into weights, masks and one-hot vectors. Invalid
+// classes are recorded as deferred errors.
 #include <limits>
 
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/margin_loss.h"
 #include "../../tensor/ops/triangle.h"
 #include "../attach.h"
-#include "../deferred.h"
+#include "../runtime/deferred.h"
 #include "items.h"
 #include "lines.h"
 #include "row.h"
@@ -48,10 +49,11 @@ void class_weights(Inputs in, Outputs out, const op::ClassWeights::Attrs& attrs)
   });
 }
 
-/** Marks what ends the list of a row's classes. */
+/** End marker of a row's list of classes. */
 constexpr std::int64_t kEnd = -1;
 
-/** Lines are the rows. Those of a block are cleared before any of their classes are marked. */
+/** Marks the classes of each row. Lines are the rows; those of a block are cleared before any class
+ *  is marked. */
 __global__ void __launch_bounds__(kSpreadThreads)
     named_classes_kernel(const __grid_constant__ Lines rows, const Array target, bool* named,
                          DeferredWord* bad) {
@@ -74,12 +76,13 @@ void named_classes(Inputs in, Outputs out, const op::NamedClasses::Attrs& attrs)
   const Tensor target = row_major(in[0]);
   if (target.numel() == 0) return;
   const Lines rows = trailing_lines(target.shape(), 1);
-  DeferredWord* const bad = watch(target.device(), ClassRange{attrs.op, target.shape(), rows.length, kEnd});
+  DeferredWord* const bad =
+      watch(target.device(), ClassRange{attrs.op, target.shape(), rows.length, kEnd});
   launch(&named_classes_kernel, grid_of(rows), current_stream(target.device()), rows, Array(target),
          out[0].data<bool>(), bad);
 }
 
-/** A thread for each element of the result; the first of a row checks its class. */
+/** One thread per element of the result; the first of a row checks its class. */
 __global__ void __launch_bounds__(kItemThreads)
     one_hot_kernel(const Array classes, std::int64_t count, std::int64_t size, std::int64_t* y,
                    DeferredWord* bad) {
@@ -94,8 +97,8 @@ __global__ void __launch_bounds__(kItemThreads)
 void one_hot(Inputs in, Outputs out, const op::OneHot::Attrs& attrs) {
   const Tensor classes = row_major(in[0]), &y = out[0];
   const TensorMeta into{y.shape(), y.dtype(), y.device()};
-  DeferredWord* const bad =
-      watch(y.device(), op::IndexRange{"one_hot", classes.shape(), into, classes.dim(), 0, attrs.classes});
+  DeferredWord* const bad = watch(y.device(), op::IndexRange{"one_hot", classes.shape(), into,
+                                                             classes.dim(), 0, attrs.classes});
   launch_over(y.numel(), y.device(), &one_hot_kernel, Array(classes), y.numel(), attrs.classes,
               y.data<std::int64_t>(), bad);
 }

@@ -1,8 +1,9 @@
-// Convolutions, their adjoints and their weights' gradients: by cuDNN where it fits, else by a kernel of our own that takes all shapes.
+// Convolutions, their adjoints and their weight gradients: by cuDNN where it supports them, else by
+// a kernel for all shapes.
 #include "../../tensor/ops/conv_geometry.h"
 
 #include "../attach.h"
-#include "../dnn.h"
+#include "../dnn/dnn.h"
 #include "../own_kernels.h"
 #include "lines.h"
 #include "row.h"
@@ -16,15 +17,16 @@ namespace {
 using op::ConvGeometry;
 using op::Volume;
 
-/** A (first, second, position) array without gaps, in either memory format. */
+/** A dense (first, second, position) array in either memory format. */
 struct Planes {
   void* data;
   DType dtype;
-  std::int64_t seconds, positions;              // how many
+  std::int64_t seconds, positions;              // counts
   std::int64_t second_stride, position_stride;  // in elements
 
   Planes() = default;
-  Planes(const void* elements, DType type, std::int64_t second, std::int64_t position, MemoryFormat format)
+  Planes(const void* elements, DType type, std::int64_t second, std::int64_t position,
+         MemoryFormat format)
       : data(const_cast<void*>(elements)),
         dtype(type),
         seconds(second),
@@ -33,19 +35,22 @@ struct Planes {
         position_stride(format == MemoryFormat::channels_last ? second : 1) {}
 
   __device__ bool is_row_major() const { return position_stride == 1; }
-  __device__ std::int64_t place(std::int64_t first, std::int64_t second, std::int64_t position) const {
+  __device__ std::int64_t place(std::int64_t first, std::int64_t second,
+                                std::int64_t position) const {
     return first * seconds * positions + second * second_stride + position * position_stride;
   }
-  template <class C> __device__ C load(std::int64_t first, std::int64_t second, std::int64_t position) const {
+  template <class C>
+  __device__ C load(std::int64_t first, std::int64_t second, std::int64_t position) const {
     return load_element<C>(data, dtype, place(first, second, position));
   }
   template <class C>
-  __device__ void store(std::int64_t first, std::int64_t second, std::int64_t position, C value) const {
+  __device__ void store(std::int64_t first, std::int64_t second, std::int64_t position,
+                        C value) const {
     store_element<C>(data, dtype, place(first, second, position), value);
   }
 };
 
-/** (batch, channels, space...): what lies outside is 0. */
+/** A (batch, channels, space...) array; elements outside are 0. */
 struct Image {
   Planes planes;
   Triple size;
@@ -69,12 +74,13 @@ struct Bias {
   }
 };
 
-/** What the three kinds share: numbers of the convolution, channels of a group, and its operands. Groups are the entries. */
+/** Common data of the three kinds of problems: geometry, channels per group, and operands. Groups
+ *  are the entries. */
 struct ConvProblem {
   std::int64_t entries, m, n, k;
   bool left_along_terms, right_along_terms;
   Triple kernel, stride, dilation, pad;
-  std::int64_t in_channels, out_channels;  // of a group, of what is read and what is written
+  std::int64_t in_channels, out_channels;  // per group: channels read and channels written
   Image x, y;
   Planes weight;  // positions are taps
   Bias bias;
@@ -82,13 +88,15 @@ struct ConvProblem {
   using Entry = std::int64_t;
   __device__ Entry entry(std::int64_t group) const { return group; }
 
-  /** Where output position `out` of a convolution meets the input through a tap. */
+  /** Returns the input position that output position `out` of a convolution reads through a tap. */
   __device__ Triple reached(const Triple& out, const Triple& tap) const {
     Triple p;
-    for (int d = 0; d < 3; ++d) p.at[d] = out.at[d] * stride.at[d] - pad.at[d] + tap.at[d] * dilation.at[d];
+    for (int d = 0; d < 3; ++d)
+      p.at[d] = out.at[d] * stride.at[d] - pad.at[d] + tap.at[d] * dilation.at[d];
     return p;
   }
-  /** The output position that meets input position `in` through a tap; outside where there is none. */
+  /** Returns the output position that reads input position `in` through a tap; a position outside
+   *  if there is none. */
   __device__ Triple reaching(const Triple& in, const Triple& tap) const {
     Triple p;
     for (int d = 0; d < 3; ++d) {
@@ -100,7 +108,8 @@ struct ConvProblem {
   }
 };
 
-/** Rows are positions of the result over the batch, columns its channels, terms the channels and taps of what is read. */
+/** Rows are positions of the result over the batch, columns its channels, terms the channels and
+ *  taps of the operand. */
 struct PositionsByChannels : ConvProblem {
   template <class C>
   __device__ void store(std::int64_t group, std::int64_t row, std::int64_t column, C sum) const {
@@ -110,12 +119,14 @@ struct PositionsByChannels : ConvProblem {
 };
 
 struct Direct : PositionsByChannels {
-  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+  template <class C>
+  __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
     const std::int64_t positions = y.size.count(), taps = kernel.count();
     return x.load<C>(row / positions, group * in_channels + term / taps,
                      reached(y.size.position(row % positions), kernel.position(term % taps)));
   }
-  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+  template <class C>
+  __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
     const std::int64_t first = group * out_channels + column;
     if (weight.is_row_major()) return load_element<C>(weight.data, weight.dtype, first * k + term);
     return weight.load<C>(first, term / weight.positions, term % weight.positions);
@@ -123,26 +134,30 @@ struct Direct : PositionsByChannels {
 };
 
 struct Transposed : PositionsByChannels {
-  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+  template <class C>
+  __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
     const std::int64_t positions = y.size.count(), taps = kernel.count();
     return x.load<C>(row / positions, group * in_channels + term / taps,
                      reaching(y.size.position(row % positions), kernel.position(term % taps)));
   }
-  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+  template <class C>
+  __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
     const std::int64_t taps = kernel.count();
     return weight.load<C>(group * in_channels + term / taps, column, term % taps);
   }
 };
 
-/** Rows are channels and taps of x in the order of the weight's memory, columns channels of y, terms positions of y over the batch. Here y is read
- *  and the weight written. */
+/** Rows are channels and taps of x in the weight's memory order, columns channels of y, terms
+ *  positions of y over the batch. y is read, and the weight is written. */
 struct Weight : ConvProblem {
-  template <class C> __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
+  template <class C>
+  __device__ C left(std::int64_t group, std::int64_t row, std::int64_t term) const {
     const std::int64_t positions = y.size.count();
     return x.load<C>(term / positions, group * in_channels + channel(row),
                      reached(y.size.position(term % positions), kernel.position(tap(row))));
   }
-  template <class C> __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
+  template <class C>
+  __device__ C right(std::int64_t group, std::int64_t term, std::int64_t column) const {
     const std::int64_t positions = y.size.count();
     return y.planes.load<C>(term / positions, group * out_channels + column, term % positions);
   }
@@ -180,14 +195,16 @@ P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tens
 }
 
 template <class P> void run(const P& problem, DType result, Device device) {
-  visit_floating_compute(result, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
+  visit_floating_compute(result,
+                         [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
-/** Hands the convolution to cuDNN where that takes it: operands of one dtype, and something to do. */
+/** Computes the convolution with cuDNN. Returns false if it is not supported: the operands must
+ *  have one dtype and be non-empty. */
 bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g, const Volume& x,
                 const Volume& y, const Tensor& weight, const Tensor& bias, MemoryFormat format) {
-  const bool one_dtype =
-      x.dtype == y.dtype && weight.dtype() == x.dtype && (!bias.defined() || bias.dtype() == x.dtype);
+  const bool one_dtype = x.dtype == y.dtype && weight.dtype() == x.dtype &&
+                         (!bias.defined() || bias.dtype() == x.dtype);
   const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
   const bool has_work = x.batch * x.channels * x.pixels() * y.channels * y.pixels() * g.taps() > 0;
   if (OwnKernels::active() || !one_dtype || !adds_to_y || !has_work) return false;
@@ -203,19 +220,23 @@ bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g
                        device, current_stream(device));
 }
 
-template <class P> void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
+template <class P>
+void run_positions(P problem, const Volume& y, const Tensor& bias, Device device) {
   problem.m = y.batch * y.pixels();
   problem.n = problem.out_channels;
-  problem.k = problem.in_channels * problem.kernel.at[0] * problem.kernel.at[1] * problem.kernel.at[2];
-  problem.bias = {bias.defined() ? bias.raw_data() : nullptr, bias.defined() ? bias.dtype() : DType::f32};
+  problem.k =
+      problem.in_channels * problem.kernel.at[0] * problem.kernel.at[1] * problem.kernel.at[2];
+  problem.bias = {bias.defined() ? bias.raw_data() : nullptr,
+                  bias.defined() ? bias.dtype() : DType::f32};
   run(problem, y.dtype, device);
 }
 
-/** A convolution, or its adjoint: that one writes what the other slides over. */
+/** Computes a convolution or its adjoint, which exchanges the roles of input and output in the
+ *  geometry. */
 template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   constexpr bool kTransposed = std::is_same_v<P, Transposed>;
   const MemoryFormat format = common_format(in, out[0], attrs.dims);
-  const Tensor x = laid_out(in[0], format), w = laid_out(in[1], format), bias = row_major(in[2]);
+  const Tensor x = to_format(in[0], format), w = to_format(in[1], format), bias = row_major(in[2]);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(out[0], attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
@@ -229,16 +250,18 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const MemoryFormat format = common_format(in, out[0], attrs.dims);
-  const Tensor x = laid_out(in[0], format), y = laid_out(in[1], format);
+  const Tensor x = to_format(in[0], format), y = to_format(in[1], format);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
-  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format)) return;
+  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format))
+    return;
   Weight problem = problem_of<Weight>(g, from, to, out[0], format);
   problem.m = problem.in_channels * g.taps();
   problem.n = problem.out_channels;
   problem.k = to.batch * to.pixels();
-  // Neighbouring positions lie side by side in row-major arrays, neighbouring channels in the others.
+  // Neighbouring positions are adjacent in row-major arrays, neighbouring channels in channels-last
+  // ones.
   problem.left_along_terms = problem.right_along_terms;
   run(problem, out[0].dtype(), x.device());
 }

@@ -10,7 +10,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Values travel in the source's arithmetic type, so the store is the one rounding. */
+/** Copies through the source's compute type, so that the store rounds once. */
 template <class C>
 __global__ void __launch_bounds__(kMapThreads) copy_kernel(const __grid_constant__ Map map) {
   for_each_run(map, [&](std::int64_t at, int n) {

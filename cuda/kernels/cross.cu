@@ -1,4 +1,4 @@
-// The CUDA kernel of the vector product.
+// The CUDA kernel of cross.
 #include "../../tensor/ops/cross.h"
 
 #include "../../tensor/elementwise/formula.h"

@@ -1,4 +1,5 @@
-// The CUDA kernels of cross entropy with class indices; ../../tensor/cpu/cross_entropy.cpp has the formulas.
+// The CUDA kernels of cross entropy with class indices; tensor/cpu/cross_entropy.cpp has the
+// formulas.
 #include "../../tensor/ops/cross_entropy.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 
 #include "../../tensor/cpu/softmax_line.h"
 #include "../attach.h"
-#include "../deferred.h"
+#include "../runtime/deferred.h"
 #include "line_piece.h"
 #include "row.h"
 
@@ -19,33 +20,33 @@ using cpu_kernels::lowest;
 using cpu_kernels::Plus;
 using cpu_kernels::shifted_exp;
 
-// Lines go to blocks as in softmax. Where there are few and long ones, several blocks share a line,
-// and a second kernel joins what they found. All of it follows from the shape alone, and so do all
-// sums.
+// Lines are distributed over blocks as in softmax. If there are few and long ones, several blocks
+// share a line, and a second kernel combines their states. The distribution depends on the shape
+// alone, and so do all sums.
 
-/** Turns of a block, each of one element for every thread, that one block does sooner than another
- *  kernel is launched. */
+/** Iterations, of one element per thread, that cost one block less than another launch. */
 constexpr std::int64_t kFewTurns = 16;
 
 std::int64_t turns_of(const Lines& lines) { return blocks_for(lines.length, lines.spread.parts); }
 
-/** Whether one block does all lines. */
+/** Returns true if one block processes all lines. */
 bool are_few(const Lines& lines) { return lines.blocks() * turns_of(lines) <= kFewTurns; }
 
 Pieces pieces_of(const Lines& lines) {
-  constexpr std::int64_t kLeastTurns = 8;  // worth a block
+  constexpr std::int64_t kLeastTurns = 8;  // smallest number of iterations per block
   const std::int64_t wanted =
       std::min(turns_of(lines) / kLeastTurns, kPlenty / std::max<std::int64_t>(1, lines.blocks()));
   return {lines.length,
           std::max<std::int64_t>(1, wanted < 2 ? lines.length : blocks_for(lines.length, wanted))};
 }
 
-/** The operands that forward and backward share. Lines are those along the classes and count as the targets do. */
+/** The operands that forward and backward share. Lines run along the classes and are numbered as
+ *  the targets. */
 struct Scores {
   Lines lines;
   Array x, target, weight;
   std::int64_t ignore_index;
-  double keep, spread;  // 1 - e, e / C for the label smoothing e
+  double keep, spread;  // 1 - e and e / C, where e is the label smoothing
   DeferredWord* bad;
 
   __device__ bool counts(std::int64_t t) const { return t != ignore_index; }
@@ -55,34 +56,39 @@ struct Scores {
   }
 };
 
-/** Sum of the weights of the walk's `length` classes, which the smoothing alone asks for. */
+/** Returns the sum of the weights of the walk's `length` classes; 0 without label smoothing, which
+ *  alone needs it. */
 template <class C, class Walk>
 __device__ C total_weight(const Scores& s, const Walk& walk, std::int64_t length, C* room) {
   if (s.spread == 0) return C(0);
   if (!s.weight.data) return static_cast<C>(length);
-  return walk.fold(room, C(0), Plus{}, [&](std::int64_t, std::int64_t c) { return s.weight_of<C>(c); });
+  return walk.fold(room, C(0), Plus{},
+                   [&](std::int64_t, std::int64_t c) { return s.weight_of<C>(c); });
 }
 
-/** What is known of some elements of a line. */
+/** State of some elements of a line. */
 template <class C> struct LineState {
-  C max = lowest<C>(), sum = 0;  // of the shifted exponentials
-  C weight = 0, distance = 0;    // sums of w and of w (max - x), for the smoothing alone
+  C max = lowest<C>(), sum = 0;  // maximum, sum of the shifted exponentials
+  C weight = 0, distance = 0;    // sums of w and of w (max - x), for label smoothing
 };
 
-/** The states of two parts of a line as one, shifted by the greater maximum. */
+/** Combines the states of two parts of a line, shifted by the larger maximum. */
 template <class C> struct CombineStates {
   __device__ LineState<C> operator()(const LineState<C>& a, const LineState<C>& b) const {
     const C max = Greater{}(a.max, b.max);
-    const auto shifted = [max](C sum, C of) { return sum == C(0) ? sum : sum * shifted_exp(of - max); };
+    const auto shifted = [max](C sum, C of) {
+      return sum == C(0) ? sum : sum * shifted_exp(of - max);
+    };
     const auto moved = [max](const LineState<C>& s) {
       return s.weight == C(0) ? s.distance : s.distance + s.weight * (max - s.max);
     };
-    return {max, shifted(a.sum, a.max) + shifted(b.sum, b.max), a.weight + b.weight, moved(a) + moved(b)};
+    return {max, shifted(a.sum, a.max) + shifted(b.sum, b.max), a.weight + b.weight,
+            moved(a) + moved(b)};
   }
 };
 
-/** What the forward pass writes: per line the maximum and the sum of shifted exponentials, the loss and the weight it counts with in the mean; and
- *  what they come to. */
+/** Results of the forward pass: per line the maximum, the sum of shifted exponentials, the loss and
+ *  its weight in the mean; and the reduced loss with its divisor. */
 template <class C> struct Results {
   C *stats, *losses, *weights;
   Array loss;
@@ -90,9 +96,10 @@ template <class C> struct Results {
   Reduction reduction;
 };
 
-/** The state of the walk's `length` elements of its line. */
+/** Returns the state of the walk's `length` elements of its line. */
 template <class C, class Walk>
-__device__ LineState<C> line_state(const Scores& s, const Walk& walk, std::int64_t length, C* room) {
+__device__ LineState<C> line_state(const Scores& s, const Walk& walk, std::int64_t length,
+                                   C* room) {
   LineState<C> state;
   const auto value = [&](std::int64_t place, std::int64_t) { return s.x.load<C>(place); };
   const C max = state.max = walk.fold(room, lowest<C>(), Greater{}, value);
@@ -107,7 +114,7 @@ __device__ LineState<C> line_state(const Scores& s, const Walk& walk, std::int64
   return state;
 }
 
-/** By one thread: the results of a line. */
+/** Stores the results of a line, by one thread. */
 template <class C>
 __device__ void finish_line(const Scores& s, std::int64_t line, const LineState<C>& state,
                             const Results<C>& out) {
@@ -136,17 +143,19 @@ __device__ void finish_line(const Scores& s, std::int64_t line, const LineState<
   out.weights[line] = counted;
 }
 
-/** The lines of one block. */
+/** Computes the losses of the lines of one block. */
 template <class C>
 __device__ void line_losses(const Scores& s, const LineWalk& walk, const Results<C>& out, C* room) {
   const LineState<C> state = line_state(s, walk, s.lines.length, room);
   if (walk.is_first()) finish_line(s, walk.line, state, out);
 }
 
-/** By one block: elements [begin, end) of losses and weights summed, for all its threads. */
+/** Returns the sums of losses and weights in [begin, end), to all threads of the one block that
+ *  calls it. */
 template <class C> struct Sums { C loss = 0, weight = 0; };
 template <class C>
-__device__ Sums<C> summed(std::int64_t begin, std::int64_t end, const C* losses, const C* weights, C* room) {
+__device__ Sums<C> summed(std::int64_t begin, std::int64_t end, const C* losses, const C* weights,
+                          C* room) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const Spread spread{.slots = 1, .parts = threads};
   Sums<C> sums;
@@ -159,10 +168,10 @@ __device__ Sums<C> summed(std::int64_t begin, std::int64_t end, const C* losses,
   return sums;
 }
 
-/** By one block: `count` losses and weights to the one loss and its divisor. */
+/** Reduces `count` losses and weights to the loss and its divisor, by one block. */
 template <class C>
-__device__ void total_loss(std::int64_t count, const C* losses, const C* weights, const Results<C>& out,
-                           C* room) {
+__device__ void total_loss(std::int64_t count, const C* losses, const C* weights,
+                           const Results<C>& out, C* room) {
   const Sums<C> sums = summed(0, count, losses, weights, room);
   if (threadIdx.x != 0) return;
   *out.divisor = out.reduction == Reduction::mean ? sums.weight : C(1);
@@ -176,37 +185,42 @@ __global__ void __launch_bounds__(kSpreadThreads)
   line_losses(s, LineWalk(s.lines), out, room);
 }
 
-/** The state of each piece of each line. */
+/** Computes the state of each piece of each line. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    piece_state_kernel(const __grid_constant__ Scores s, const Pieces pieces, LineState<C>* states) {
+    piece_state_kernel(const __grid_constant__ Scores s, const Pieces pieces,
+                       LineState<C>* states) {
   MZ_SHARED(C, room, kSpreadThreads);
   const PieceWalk walk(s.lines, pieces);
   LineState<C> state = line_state(s, walk, walk.end - walk.begin, room);
-  // Nothing but -inf adds nothing to a line that has more.
+  // A piece of -inf only contributes nothing to a line that has other elements.
   if (state.max == lowest<C>()) state.sum = state.distance = 0;
   if (walk.is_first()) states[walk.line * pieces.count + walk.number] = state;
 }
 
-/** The lines' losses from the states of their pieces, which are the elements of `states`. */
+/** Computes the lines' losses from the states of their pieces, which are the elements of
+ *  `states`. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     join_pieces_kernel(const __grid_constant__ Scores s, const __grid_constant__ Lines states,
                        const LineState<C>* partial, const Results<C> out) {
   MZ_SHARED(LineState<C>, room, kSpreadThreads);
   const LineWalk walk(states);
-  const LineState<C> state = walk.fold(room, LineState<C>{}, CombineStates<C>{},
-                                       [&](std::int64_t place, std::int64_t) { return partial[place]; });
+  const LineState<C> state =
+      walk.fold(room, LineState<C>{}, CombineStates<C>{},
+                [&](std::int64_t place, std::int64_t) { return partial[place]; });
   if (walk.is_first()) finish_line(s, walk.line, state, out);
 }
 
-/** Sums of pieces of the losses and of their weights. */
+/** Computes the sums of losses and weights over pieces of the lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    partial_loss_kernel(std::int64_t lines, std::int64_t piece, const Results<C> out, C* losses, C* weights) {
+    partial_loss_kernel(std::int64_t lines, std::int64_t piece, const Results<C> out, C* losses,
+                        C* weights) {
   MZ_SHARED(C, room, kSpreadThreads);
   const std::int64_t begin = blockIdx.x * piece, rest = lines - begin;
-  const Sums<C> sums = summed(begin, begin + (rest < piece ? rest : piece), out.losses, out.weights, room);
+  const Sums<C> sums =
+      summed(begin, begin + (rest < piece ? rest : piece), out.losses, out.weights, room);
   if (threadIdx.x != 0) return;
   losses[blockIdx.x] = sums.loss;
   weights[blockIdx.x] = sums.weight;
@@ -219,20 +233,22 @@ __global__ void __launch_bounds__(kSpreadThreads)
   total_loss(count, losses, weights, out, room);
 }
 
-/** All of it, of few lines: one block does the work. */
+/** The whole forward pass by one block, for few lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     few_lines_kernel(const __grid_constant__ Scores s, std::int64_t blocks, const Results<C> out) {
   MZ_SHARED(C, room, kSpreadThreads);
-  for (std::int64_t block = 0; block < blocks; ++block) line_losses(s, LineWalk(s.lines, block), out, room);
+  for (std::int64_t block = 0; block < blocks; ++block)
+    line_losses(s, LineWalk(s.lines, block), out, room);
   __syncthreads();
-  if (out.reduction != Reduction::none) total_loss(s.lines.count, out.losses, out.weights, out, room);
+  if (out.reduction != Reduction::none)
+    total_loss(s.lines.count, out.losses, out.weights, out, room);
 }
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    backward_kernel(const __grid_constant__ Scores s, const Pieces pieces, const Array g, bool one_g,
-                    const Array stats, const Array divisor, const Array gx) {
+    backward_kernel(const __grid_constant__ Scores s, const Pieces pieces, const Array g,
+                    bool one_g, const Array stats, const Array divisor, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const PieceWalk walk(s.lines, pieces);
   const C all = total_weight(s, LineWalk(s.lines, blockIdx.x / static_cast<unsigned>(pieces.count)),
@@ -256,70 +272,74 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
-/** The operands as the kernels get them; the tensors hold their memory. */
-struct Held {
+/** The operands as kernel arguments; the tensors own their memory. */
+struct EntropyOperands {
   Tensor x, target, weight;
   Scores scores;
 
-  Held(const Tensor& scores_tensor, const Tensor& targets, const Tensor& weights,
-       const op::CrossEntropyAttrs& attrs)
+  EntropyOperands(const Tensor& scores_tensor, const Tensor& targets, const Tensor& weights,
+                  const op::CrossEntropyAttrs& attrs)
       : x(row_major(scores_tensor)),
         target(row_major(targets)),
         weight(row_major(weights)),
-        scores{
-            .lines = lines_along(x.shape(), op::class_dim(x.shape())),
-            .x = Array(x),
-            .target = Array(target),
-            .weight = Array(weight),
-            .ignore_index = attrs.ignore_index,
-            .keep = 1 - attrs.label_smoothing,
-            .spread = attrs.label_smoothing == 0
-                          ? 0
-                          : attrs.label_smoothing / static_cast<double>(x.shape()[op::class_dim(x.shape())]),
-            .bad = nullptr} {}
+        scores{.lines = lines_along(x.shape(), op::class_dim(x.shape())),
+               .x = Array(x),
+               .target = Array(target),
+               .weight = Array(weight),
+               .ignore_index = attrs.ignore_index,
+               .keep = 1 - attrs.label_smoothing,
+               .spread = attrs.label_smoothing == 0
+                             ? 0
+                             : attrs.label_smoothing /
+                                   static_cast<double>(x.shape()[op::class_dim(x.shape())]),
+               .bad = nullptr} {}
 };
 
-/** Every line's loss, by as many blocks as a GPU needs. */
-template <class C> void put_line_losses(const Scores& scores, const Results<C>& results, Device device) {
+/** Launches the computation of every line's loss. */
+template <class C>
+void put_line_losses(const Scores& scores, const Results<C>& results, Device device) {
   const Lines& lines = scores.lines;
   const runtime::Stream stream = current_stream(device);
   const Pieces pieces = pieces_of(lines);
-  if (pieces.count == 1) return launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results);
+  if (pieces.count == 1)
+    return launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results);
   const Lines states = lines_along({lines.count, pieces.count}, 1);
-  const Tensor room =
-      workspace(lines.count * pieces.count * static_cast<std::int64_t>(sizeof(LineState<C>)), device);
+  const Tensor room = workspace(
+      lines.count * pieces.count * static_cast<std::int64_t>(sizeof(LineState<C>)), device);
   auto* const partial = static_cast<LineState<C>*>(room.raw_data());
   launch(&piece_state_kernel<C>, pieces.grid(lines), stream, scores, pieces, partial);
   launch(&join_pieces_kernel<C>, grid_of(states), stream, scores, states, partial, results);
 }
 
-/** The sum or mean of all losses, of pieces first where there are many. */
+/** Launches the sum or mean of all losses, in two steps if there are many. */
 template <class C> void put_total(std::int64_t count, const Results<C>& results, Device device) {
   constexpr std::int64_t kOfOneBlock = 8 * kSpreadThreads, kPiece = 2 * kSpreadThreads;
   const runtime::Stream stream = current_stream(device);
   const Grid one{.blocks = 1, .threads = kSpreadThreads};
   if (count <= kOfOneBlock)
-    return launch(&total_loss_kernel<C>, one, stream, count, results.losses, results.weights, results);
+    return launch(&total_loss_kernel<C>, one, stream, count, results.losses, results.weights,
+                  results);
   const std::int64_t pieces = blocks_for(count, kPiece);
   const Tensor room = workspace(2 * pieces * static_cast<std::int64_t>(sizeof(C)), device);
   C* const losses = static_cast<C*>(room.raw_data());
-  launch(&partial_loss_kernel<C>, {.blocks = pieces, .threads = kSpreadThreads}, stream, count, kPiece,
-         results, losses, losses + pieces);
+  launch(&partial_loss_kernel<C>, {.blocks = pieces, .threads = kSpreadThreads}, stream, count,
+         kPiece, results, losses, losses + pieces);
   launch(&total_loss_kernel<C>, one, stream, pieces, losses, losses + pieces, results);
 }
 
 void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
-  Held held(in[0], in[1], in[2], attrs);
+  EntropyOperands held(in[0], in[1], in[2], attrs);
   const Device device = in[0].device();
   const std::int64_t count = held.scores.lines.count;
-  held.scores.bad =
-      watch(device, ClassRange{"cross_entropy", in[1].shape(), held.scores.lines.length, attrs.ignore_index});
+  held.scores.bad = watch(device, ClassRange{"cross_entropy", in[1].shape(),
+                                             held.scores.lines.length, attrs.ignore_index});
   const runtime::Stream stream = current_stream(device);
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Tensor room = workspace(2 * count * static_cast<std::int64_t>(sizeof(C)), device);
     C* const losses = static_cast<C*>(room.raw_data());
-    const Results<C> results{out[1].template data<C>(), losses,         losses + count, Array(out[0]),
-                             out[2].template data<C>(), attrs.reduction};
+    const Results<C> results{
+        out[1].template data<C>(), losses,         losses + count, Array(out[0]),
+        out[2].template data<C>(), attrs.reduction};
     const Lines& lines = held.scores.lines;
     if (are_few(lines))
       return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
@@ -330,13 +350,14 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
 }
 
 void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& attrs) {
-  const Held held(in[1], in[2], in[3], attrs);
+  const EntropyOperands held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
   const Lines& lines = held.scores.lines;
   const Pieces pieces = pieces_of(lines);
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&backward_kernel<C>, pieces.grid(lines), current_stream(in[1].device()), held.scores, pieces,
-           Array(g), attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]), Array(out[0]));
+    launch(&backward_kernel<C>, pieces.grid(lines), current_stream(in[1].device()), held.scores,
+           pieces, Array(g), attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]),
+           Array(out[0]));
   });
 }
 

@@ -1,8 +1,9 @@
-// The CUDA kernels of ctc_loss: a block to a sample, its threads to the states; time goes on together.
+// The CUDA kernels of ctc_loss: one block per sample, one thread per state; all samples advance in
+// time together.
 #include "../../tensor/ops/ctc_loss.h"
 
 #include "../../tensor/cpu/ctc_alignments.h"
-#include "../../tensor/transfer.h"
+#include "../../tensor/memory/transfer.h"
 #include "../attach.h"
 #include "lines.h"
 #include "row.h"
@@ -15,7 +16,7 @@ using cpu_kernels::Alignments;
 
 constexpr int kThreads = 128;
 
-/** Log-probabilities of one sample of (t,n,c). */
+/** Log-probabilities of one sample of [T, N, C]. */
 struct Scores {
   Array x;
   std::int64_t sample, samples, classes;
@@ -23,29 +24,36 @@ struct Scores {
   __device__ std::int64_t place(std::int64_t t, std::int64_t c) const {
     return (t * samples + sample) * classes + c;
   }
-  __device__ double operator()(std::int64_t t, std::int64_t c) const { return x.load<double>(place(t, c)); }
+  __device__ double operator()(std::int64_t t, std::int64_t c) const {
+    return x.load<double>(place(t, c));
+  }
 };
 using Sample = Alignments<Scores>;
 
-/** What both kernels are given: the samples, and `kept` rows of sums for each, one number per state. */
+/** Operands of both kernels: the samples, and `kept` rows of sums per sample with one number per
+ *  state. */
 struct Batch {
   Array x;
   const std::int64_t* labels;
-  const std::int64_t* lengths;  // of inputs, then of targets, then where these start: one each per sample
+  // Per sample: the lengths of the inputs, then those of the targets, then the targets' starts.
+  const std::int64_t* lengths;
   std::int64_t time, samples, classes, blank, states, kept;
   double* sums;
 
   __device__ Sample sample(std::int64_t n) const {
-    return {
-        {x, n, samples, classes}, lengths[n], labels + lengths[2 * samples + n], lengths[samples + n], blank};
+    return {{x, n, samples, classes},
+            lengths[n],
+            labels + lengths[2 * samples + n],
+            lengths[samples + n],
+            blank};
   }
-  /** The sums of a sample at a time; `rows` of them are there. */
+  /** Returns a sample's sums at time t; `rows` rows are stored in rotation. */
   __device__ double* at(double* all, std::int64_t rows, std::int64_t n, std::int64_t t) const {
     return all + (n * rows + t % rows) * states;
   }
 };
 
-/** The calling block's sample forwards through time; the last row of sums. */
+/** Runs the forward recursion of the calling block's sample; returns the last row of sums. */
 __device__ const double* run_forwards(const Batch& batch, const Sample& sample, std::int64_t n) {
   const double* before = nullptr;
   for (std::int64_t t = 0; t < sample.time; ++t) {
@@ -68,20 +76,22 @@ __global__ void __launch_bounds__(kThreads)
   losses.store<double>(n, std::isinf(loss) && zero_infinity ? 0 : loss);
 }
 
-/** The loss's derivative by the scores of one time, where `share` says what the alignments expect in each state. */
+/** Stores the loss's derivative by the scores of one time step. `share` holds the expected count of
+ *  each state over the alignments. */
 __device__ void store_row(const Sample& sample, std::int64_t t, const double* share, double g,
                           const Array& dx) {
   const Scores& scores = sample.log_probs;
   for (std::int64_t c = threadIdx.x; c < scores.classes; c += kThreads)
     dx.store<double>(scores.place(t, c), std::exp(scores(t, c)) * g);
   __syncthreads();
-  // The first state of a class takes away what is expected in all of them, in order.
+  // The first state of a class subtracts the expected counts of all states of that class, in order.
   for (std::int64_t s = threadIdx.x; s < sample.states(); s += kThreads) {
     const std::int64_t c = sample.class_of(s);
     bool is_first = s < 2;
     if (s > 2 && s % 2 == 1) {
       is_first = true;
-      for (std::int64_t other = 1; other < s && is_first; other += 2) is_first = sample.class_of(other) != c;
+      for (std::int64_t other = 1; other < s && is_first; other += 2)
+        is_first = sample.class_of(other) != c;
     }
     if (!is_first) continue;
     double value = std::exp(scores(t, c));
@@ -92,8 +102,8 @@ __device__ void store_row(const Sample& sample, std::int64_t t, const double* sh
 }
 
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const __grid_constant__ Batch batch, bool zero_infinity, const Array g, double* ends,
-                    double* shares, const Array dx) {
+    backward_kernel(const __grid_constant__ Batch batch, bool zero_infinity, const Array g,
+                    double* ends, double* shares, const Array dx) {
   const auto n = static_cast<std::int64_t>(blockIdx.x);
   const Sample sample = batch.sample(n);
   const Scores& scores = sample.log_probs;
@@ -110,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t t = sample.time - 1; t >= 0; --t) {
     const double* const begun = batch.at(batch.sums, batch.kept, n, t);
     double* const now = batch.at(ends, 2, n, t);
-    __syncthreads();  // whoever still reads shares
+    __syncthreads();  // shares may still be read
     for (std::int64_t s = threadIdx.x; s < sample.states(); s += kThreads) {
       now[s] = sample.backwards(t, s, behind);
       share[s] = sample.share(t, s, begun[s], now[s], loss);
@@ -121,12 +131,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/** The operands as the kernels get them; the tensors hold their memory. */
-struct Held {
+/** The operands as kernel arguments; the tensors own their memory. */
+struct CtcOperands {
   Tensor x, labels, lengths, sums;
   Batch batch;
 
-  Held(const Tensor& log_probs, const Tensor& targets, const op::CtcAttrs& attrs, bool keeps_all)
+  CtcOperands(const Tensor& log_probs, const Tensor& targets, const op::CtcAttrs& attrs,
+              bool keeps_all)
       : x(row_major(log_probs)), labels(row_major(targets)) {
     const Device device = x.device();
     const std::int64_t time = x.shape()[0], samples = x.shape()[1];
@@ -134,7 +145,8 @@ struct Held {
     std::int64_t states = 1;
     for (const auto* list : {&attrs.input_lengths, &attrs.target_lengths, &attrs.target_starts})
       numbers.insert(numbers.end(), list->begin(), list->end());
-    for (const std::int64_t length : attrs.target_lengths) states = std::max(states, 2 * length + 1);
+    for (const std::int64_t length : attrs.target_lengths)
+      states = std::max(states, 2 * length + 1);
     const std::int64_t bytes = static_cast<std::int64_t>(numbers.size() * sizeof(std::int64_t));
     lengths = workspace(bytes, device);
     upload(lengths, numbers.data(), static_cast<std::size_t>(bytes));
@@ -155,20 +167,21 @@ struct Held {
 
 void each(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Held held(in[0], in[1], attrs, false);
-  launch(&loss_kernel, {.blocks = held.batch.samples, .threads = kThreads}, current_stream(out[0].device()),
-         held.batch, attrs.zero_infinity, Array(out[0]));
+  const CtcOperands held(in[0], in[1], attrs, false);
+  launch(&loss_kernel, {.blocks = held.batch.samples, .threads = kThreads},
+         current_stream(out[0].device()), held.batch, attrs.zero_infinity, Array(out[0]));
 }
 
 void backward(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
   if (out[0].numel() == 0) return;
-  const Held held(in[1], in[2], attrs, true);
+  const CtcOperands held(in[1], in[2], attrs, true);
   const Tensor g = row_major(in[0]);
   const std::int64_t row = held.batch.samples * held.batch.states;
   const Tensor room = workspace(3 * row * static_cast<std::int64_t>(sizeof(double)), g.device());
   double* const ends = static_cast<double*>(room.raw_data());
-  launch(&backward_kernel, {.blocks = held.batch.samples, .threads = kThreads}, current_stream(g.device()),
-         held.batch, attrs.zero_infinity, Array(g), ends, ends + 2 * row, Array(out[0]));
+  launch(&backward_kernel, {.blocks = held.batch.samples, .threads = kThreads},
+         current_stream(g.device()), held.batch, attrs.zero_infinity, Array(g), ends,
+         ends + 2 * row, Array(out[0]));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// The end of a step that nobody waits for: steps are counted and the loss scale moves, by the rules that the CPU has them from.
+// The end of a deferred step on the device: counts steps and updates the loss scale, with the code
+// that the CPU uses.
 #include "../../optim/scale_call.h"
 #include "../attach.h"
-#include "../device.h"
-#include "../kernel.h"
+#include "../runtime/device.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
@@ -10,7 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/** By all threads of one block; nobody lowers the flag before all have read it. */
+/** Counts a step, by all threads of one block. The final barrier orders all reads of the flag
+ *  before it is reset. */
 __device__ inline void count(const optim::ClockCall& call) {
   const bool skip = call.found_inf && *call.found_inf != 0;
   for (int i = static_cast<int>(threadIdx.x); i < call.count && !skip; i += kThreads)
@@ -19,11 +21,13 @@ __device__ inline void count(const optim::ClockCall& call) {
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads) count_kernel(const __grid_constant__ optim::ClockCall call) {
+__global__ void __launch_bounds__(kThreads)
+    count_kernel(const __grid_constant__ optim::ClockCall call) {
   count(call);
 }
 
-__global__ void __launch_bounds__(kThreads) scale_kernel(const __grid_constant__ optim::ScaleCall call) {
+__global__ void __launch_bounds__(kThreads)
+    scale_kernel(const __grid_constant__ optim::ScaleCall call) {
   count(call.clock);
   if (threadIdx.x == 0) call.run_cell();
 }

@@ -1,5 +1,5 @@
 // The CUDA kernels of the inner products: reductions whose elements are products.
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/elementwise/formula.h"
 #include "../../tensor/ops/matmul.h"
 #include "../attach.h"
@@ -19,11 +19,12 @@ template <class C> struct Total {
   __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s); }
 };
 
-/** Both plans are of one shape, so their results and elements have one order. */
+/** Sums the products of two operands. Both plans have one shape, so results and elements have the
+ *  same order. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    dot_kernel(const __grid_constant__ Reduction x, const __grid_constant__ Reduction y, const Total<C> r,
-               C* partial) {
+    dot_kernel(const __grid_constant__ Reduction x, const __grid_constant__ Reduction y,
+               const Total<C> r, C* partial) {
   MZ_SHARED(C, sums, kSpreadThreads);
   const ReduceWalk walk(x);
   const std::int64_t at_x = walk.has_result ? place_of(x.kept, walk.result) : 0,
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
   walk.finish(r, sums, sum, partial);
 }
 
-/** Both broadcast to one shape; the last dimension is summed over. */
+/** Broadcasts both operands to one shape and sums over the last dimension. */
 void inner_products(Inputs in, Outputs out, const NoAttrs&) {
   const CastScope no_casts(nullptr);
   Shape shape = out[0].shape();

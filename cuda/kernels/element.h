@@ -1,15 +1,13 @@
-// Reading and writing elements of any dtype on the device as the type that arithmetic runs in.
-// Sees: ../kernel.h, ../../tensor/convert_value.h.
-// Read next: map.h (the elementwise kernels), ../../tensor/cpu/convert.cpp (the same on the CPU).
+// Loads and stores of elements of any dtype, converted to and from the compute type.
 #pragma once
 
-#include "../../tensor/convert_value.h"
-#include "../../tensor/dtype.h"
-#include "../kernel.h"
+#include "../../tensor/core/convert_value.h"
+#include "../../tensor/core/dtype.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
-/** The f32 value of a 16-bit float, by the GPU's own instruction. */
+/** Converts a 16-bit float to f32, with the GPU's instruction. */
 __device__ inline float widened(Half x) {
 #ifdef __CUDA_ARCH__
   float value;
@@ -21,7 +19,7 @@ __device__ inline float widened(Half x) {
 }
 __device__ inline float widened(BFloat16 x) { return static_cast<float>(x); }
 
-/** A float rounded to nearest even. */
+/** Rounds a float to a 16-bit type, to nearest even. */
 template <class T> __device__ inline T narrowed(float x);
 template <> __device__ inline Half narrowed<Half>(float x) {
 #ifdef __CUDA_ARCH__
@@ -42,7 +40,7 @@ template <> __device__ inline BFloat16 narrowed<BFloat16>(float x) {
 #endif
 }
 
-/** As mezzo::converted, with the instructions above. */
+/** Converts a value as mezzo::converted does, with the instructions above. */
 template <class To, class From> __device__ inline To element_as(From x) {
   if constexpr (detail::kIsHalf<From> && !std::is_same_v<To, From>)
     return element_as<To>(widened(x));
@@ -52,8 +50,9 @@ template <class To, class From> __device__ inline To element_as(From x) {
     return converted<To>(x);
 }
 
-/** Element `at` of an array of any dtype. */
-template <class C> __device__ inline C load_element(const void* data, DType dtype, std::int64_t at) {
+/** Loads element `at` of an array of any dtype, converted to C. */
+template <class C>
+__device__ inline C load_element(const void* data, DType dtype, std::int64_t at) {
   switch (dtype) {
     case DType::boolean:  // any byte may come from a file
       return static_cast<C>(static_cast<const std::uint8_t*>(data)[at] != 0);
@@ -67,7 +66,8 @@ template <class C> __device__ inline C load_element(const void* data, DType dtyp
   }
 }
 
-template <class C> __device__ inline void store_element(void* data, DType dtype, std::int64_t at, C value) {
+template <class C>
+__device__ inline void store_element(void* data, DType dtype, std::int64_t at, C value) {
   switch (dtype) {
     case DType::boolean: static_cast<bool*>(data)[at] = element_as<bool>(value); break;
     case DType::u8: static_cast<std::uint8_t*>(data)[at] = element_as<std::uint8_t>(value); break;
@@ -80,7 +80,7 @@ template <class C> __device__ inline void store_element(void* data, DType dtype,
   }
 }
 
-/** `count` neighbours that the GPU moves as words of up to 16 bytes. */
+/** `count` adjacent elements, which the GPU moves in words of up to 16 bytes. */
 template <class T, int count> struct alignas(sizeof(T) * count < 16 ? sizeof(T) * count : 16) Pack {
   T item[count];
 };

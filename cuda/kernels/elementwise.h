@@ -1,18 +1,17 @@
-// The CUDA kernels of an elementwise op, made from its struct: forward and gradient, one element type of arithmetic each.
-// Sees: map.h, row.h, ../../tensor/elementwise/apply.h.
-// Read next: elementwise_activation.cu and its neighbours, where the library's ops are instantiated.
+// Templates for the CUDA kernels of an elementwise op: forward and gradient, per compute type.
 #pragma once
 
 #include <utility>
 
+#include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/apply.h"
-#include "../../tensor/elementwise_row.h"
 #include "map.h"
 #include "row.h"
 
 namespace mezzo::gpu {
 
-template <class Op> using Operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>;
+template <class Op>
+using Operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>;
 
 template <class Op, class C, std::size_t... I>
 __device__ inline void forward_run(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at, int n,
@@ -28,21 +27,23 @@ __device__ inline void forward_run(const Map& map, const AttrsOf<Op>& attrs, std
 template <class Op, class C>
 __global__ void __launch_bounds__(kMapThreads)
     forward_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
-  for_each_run(map, [&](std::int64_t at, int n) { forward_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
+  for_each_run(
+      map, [&](std::int64_t at, int n) { forward_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
 }
 
-/** Operands that the formulas do not use were not saved; the incoming gradient stands in for them, so that nothing is uninitialised. */
+/** Loads a saved operand. Operands that the formulas do not use are not saved; the incoming
+ *  gradient is used in their place, so that nothing is uninitialised. */
 template <class C>
-__device__ inline void load_saved(const Map& map, const MapOperand& x, std::int64_t at, int n, const C* g,
-                                  C* values) {
+__device__ inline void load_saved(const Map& map, const MapOperand& x, std::int64_t at, int n,
+                                  const C* g, C* values) {
   if (x.present()) return load_run<C>(map, x, at, n, values);
 #pragma unroll
   for (int k = 0; k < kRun; ++k) values[k] = g[k];
 }
 
 template <class Op, class C, int J, std::size_t... I>
-__device__ inline void gradient_run_of(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at, int n,
-                                       const C* g, const C* y, const C (*x)[kRun],
+__device__ inline void gradient_run_of(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at,
+                                       int n, const C* g, const C* y, const C (*x)[kRun],
                                        std::index_sequence<I...>) {
   if constexpr (!Op::traits.is_mask(J)) {  // a mask has no gradient
     if (!map.out[J].present()) return;
@@ -55,8 +56,8 @@ __device__ inline void gradient_run_of(const Map& map, const AttrsOf<Op>& attrs,
 }
 
 template <class Op, class C, std::size_t... I>
-__device__ inline void gradient_run(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at, int n,
-                                    std::index_sequence<I...> operands) {
+__device__ inline void gradient_run(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at,
+                                    int n, std::index_sequence<I...> operands) {
   constexpr std::size_t count = sizeof...(I);
   C g[kRun], y[kRun], x[count][kRun];
   load_run<C>(map, map.in[count + 1], at, n, g);
@@ -68,17 +69,22 @@ __device__ inline void gradient_run(const Map& map, const AttrsOf<Op>& attrs, st
 template <class Op, class C>
 __global__ void __launch_bounds__(kMapThreads)
     gradient_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
-  for_each_run(map, [&](std::int64_t at, int n) { gradient_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
+  for_each_run(
+      map, [&](std::int64_t at, int n) { gradient_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
 }
 
-template <class Op, class C> void launch_forward(const Map& map, const void* attrs, runtime::Stream stream) {
-  launch(&forward_kernel<Op, C>, map_grid(map), stream, map, *static_cast<const AttrsOf<Op>*>(attrs));
+template <class Op, class C>
+void launch_forward(const Map& map, const void* attrs, runtime::Stream stream) {
+  launch(&forward_kernel<Op, C>, map_grid(map), stream, map,
+         *static_cast<const AttrsOf<Op>*>(attrs));
 }
-template <class Op, class C> void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) {
-  launch(&gradient_kernel<Op, C>, map_grid(map), stream, map, *static_cast<const AttrsOf<Op>*>(attrs));
+template <class Op, class C>
+void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) {
+  launch(&gradient_kernel<Op, C>, map_grid(map), stream, map,
+         *static_cast<const AttrsOf<Op>*>(attrs));
 }
 
-template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
+template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
   constexpr OpTraits traits = Op::traits;
   static_assert(traits.inputs + 2 <= kMostMapInputs && traits.inputs <= kMostMapOutputs);
   MapFns fns;
@@ -91,12 +97,13 @@ template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, c
   map_elements(fns, elementwise_arithmetic(row, in), in, out, attrs);
 }
 
-template <class Op> void elementwise_derivative(const OpRow&, Inputs in, Outputs out, const void* attrs) {
+template <class Op>
+void elementwise_derivative(const OpInfo&, Inputs in, Outputs out, const void* attrs) {
   constexpr MapFns fns{.f32 = &launch_gradient<Op, float>, .f64 = &launch_gradient<Op, double>};
   map_elements(fns, gradient_arithmetic(in), in, out, attrs);
 }
 
-/** Attaches both kernels to the op's row. */
+/** Registers both kernels of an op. */
 template <class Op> void attach_elementwise() {
   kernel_slot<Op>() = &elementwise<Op>;
   if constexpr (Op::traits.differentiable)

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/activation.h.
+// The CUDA kernels of the ops in tensor/elementwise/activation.h.
 #include "../../tensor/elementwise/activation.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_activation() { attach_all(op::ActivationOps{}); }
+void attach_elementwise_activation() { attach_all(op::ActivationOps{}); }
 
 }  // namespace mezzo::gpu

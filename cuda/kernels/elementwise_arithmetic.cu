@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/arithmetic.h.
+// The CUDA kernels of the ops in tensor/elementwise/arithmetic.h.
 #include "../../tensor/elementwise/arithmetic.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_arithmetic() { attach_all(op::ArithmeticOps{}); }
+void attach_elementwise_arithmetic() { attach_all(op::ArithmeticOps{}); }
 
 }  // namespace mezzo::gpu

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/compare.h.
+// The CUDA kernels of the ops in tensor/elementwise/compare.h.
 #include "../../tensor/elementwise/compare.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_compare() { attach_all(op::CompareOps{}); }
+void attach_elementwise_compare() { attach_all(op::CompareOps{}); }
 
 }  // namespace mezzo::gpu

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/functions.h.
+// The CUDA kernels of the ops in tensor/elementwise/functions.h.
 #include "../../tensor/elementwise/functions.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_functions() { attach_all(op::FunctionOps{}); }
+void attach_elementwise_functions() { attach_all(op::FunctionOps{}); }
 
 }  // namespace mezzo::gpu

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/loss_terms.h.
+// The CUDA kernels of the ops in tensor/elementwise/loss_terms.h.
 #include "../../tensor/elementwise/loss_terms.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_loss_terms() { attach_all(op::LossTermOps{}); }
+void attach_elementwise_loss_terms() { attach_all(op::LossTermOps{}); }
 
 }  // namespace mezzo::gpu

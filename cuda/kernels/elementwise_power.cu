@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/power.h.
+// The CUDA kernels of the ops in tensor/elementwise/power.h.
 #include "../../tensor/elementwise/power.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_power() { attach_all(op::PowerOps{}); }
+void attach_elementwise_power() { attach_all(op::PowerOps{}); }
 
 }  // namespace mezzo::gpu

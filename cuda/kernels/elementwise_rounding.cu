@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/rounding.h.
+// The CUDA kernels of the ops in tensor/elementwise/rounding.h.
 #include "../../tensor/elementwise/rounding.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_rounding() { attach_all(op::RoundingOps{}); }
+void attach_elementwise_rounding() { attach_all(op::RoundingOps{}); }
 
 }  // namespace mezzo::gpu

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops in ../../tensor/elementwise/selection.h.
+// The CUDA kernels of the ops in tensor/elementwise/selection.h.
 #include "../../tensor/elementwise/selection.h"
 
 #include "../attach.h"
@@ -6,6 +6,6 @@
 
 namespace mezzo::gpu {
 
-void attach_selection() { attach_all(op::SelectionOps{}); }
+void attach_elementwise_selection() { attach_all(op::SelectionOps{}); }
 
 }  // namespace mezzo::gpu

@@ -1,9 +1,9 @@
-// Sums that do not depend on the order of their terms: fixed point in 64 bits, as fine as the largest term allows. For contributions that many threads
-// scatter to places known on the device alone.
-// Sees: lines.h.
-// Read next: grid_sample.cu (the user).
+// ExactSums: sums that do not depend on the order of their terms, in 64-bit fixed point. The unit
+// follows from the largest term. Used for contributions that many threads scatter to locations
+// known only on the device.
 //
-// A term is rounded to 2^-(62 - b) of the largest one, b being the bits of the number of terms a sum can have: for a million terms to 2^-42.
+// A term is rounded to 2^-(62 - b) of the largest one, where b is the number of bits of the largest
+// number of terms in a sum: for a million terms to 2^-42.
 #pragma once
 
 #include <bit>
@@ -16,12 +16,12 @@ namespace mezzo::gpu {
 
 using SumWord = unsigned long long;
 
-/** Room for the sums, all zero bits at first. */
+/** The sums' memory; all bits must be zero initially. */
 struct ExactSums {
   SumWord* sums = nullptr;
-  SumWord* largest = nullptr;   // bits of the greatest |term|, which order as the numbers do
-  unsigned* strange = nullptr;  // which terms that are no finite numbers a sum has met
-  double most_terms = 1;        // of one sum
+  SumWord* largest = nullptr;     // bits of the largest |term|; they order as the numbers do
+  unsigned* nonfinite = nullptr;  // per sum: the kinds of non-finite terms
+  double most_terms = 1;          // in one sum
 
   static constexpr unsigned kPlus = 1, kMinus = 2, kNan = 4;
 
@@ -32,15 +32,16 @@ struct ExactSums {
   ExactSums(const Tensor& room, std::int64_t count, double terms) : most_terms(terms) {
     largest = static_cast<SumWord*>(room.raw_data());
     sums = largest + 1;
-    strange = reinterpret_cast<unsigned*>(sums + count);
+    nonfinite = reinterpret_cast<unsigned*>(sums + count);
   }
 
 #if defined(__CUDACC__) || defined(MZ_EMULATED_KERNEL)
-  /** Before any term is added: no term will be larger. */
+  /** Announces the size of a term. Must be called for all terms before any is added. */
   __device__ void note_size(double size) const {
-    if (size < std::numeric_limits<double>::infinity()) atomicMax(largest, std::bit_cast<SumWord>(size));
+    if (size < std::numeric_limits<double>::infinity())
+      atomicMax(largest, std::bit_cast<SumWord>(size));
   }
-  /** Terms are multiplied by 2 to this power. */
+  /** Returns the exponent of the power of 2 that terms are multiplied by. */
   __device__ int exponent() const {
     int e = 0;
     std::frexp(std::bit_cast<double>(*largest) * most_terms, &e);
@@ -48,14 +49,15 @@ struct ExactSums {
   }
   __device__ void add(std::int64_t at, double term, int exponent) const {
     if (std::isfinite(term))
-      atomicAdd(sums + at,
-                static_cast<SumWord>(static_cast<long long>(std::rint(std::ldexp(term, exponent)))));
+      atomicAdd(sums + at, static_cast<SumWord>(
+                               static_cast<long long>(std::rint(std::ldexp(term, exponent)))));
     else
-      atomicOr(strange + at, term != term ? kNan : term > 0 ? kPlus : kMinus);
+      atomicOr(nonfinite + at, term != term ? kNan : term > 0 ? kPlus : kMinus);
   }
   __device__ double value(std::int64_t at, int exponent) const {
-    const unsigned met = strange[at];
-    if (met == 0) return std::ldexp(static_cast<double>(static_cast<long long>(sums[at])), -exponent);
+    const unsigned met = nonfinite[at];
+    if (met == 0)
+      return std::ldexp(static_cast<double>(static_cast<long long>(sums[at])), -exponent);
     if (met == kPlus) return std::numeric_limits<double>::infinity();
     if (met == kMinus) return -std::numeric_limits<double>::infinity();
     return std::numeric_limits<double>::quiet_NaN();

@@ -1,19 +1,18 @@
-// Found: an element and its number, of which threads look for the best.
-// Sees: ../kernel.h.
-// Read next: arg_reduce.cu, pool.cu (the users).
+// Found: an element and its index, for searches for the best element.
 #pragma once
 
-#include "../kernel.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
+/** An element and its index. */
 template <class C> struct Found {
   C value;
-  std::int64_t index;  // negative: nothing yet
+  std::int64_t index;  // negative: no element
 };
 
-/** The better of two by Better (see ../../tensor/cpu/order.h). Threads take turns in a line, so of equals the one that comes first has to win, nan
- *  among nan too. */
+/** Returns the better of two by Better (see tensor/cpu/order.h). Of equal elements, NaN included,
+ *  the one with the lower index wins, because threads visit a line in an interleaved order. */
 template <class Better, class C> __device__ Found<C> first_best(Found<C> a, Found<C> b) {
   if (b.index < 0) return a;
   if (a.index < 0 || Better{}(b.value, a.value)) return b;

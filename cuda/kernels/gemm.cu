@@ -1,4 +1,5 @@
-// The matrix product for operands of any strides and dtypes: what runs where cuBLASLt does not fit or is not there.
+// The matrix product for operands of any strides and dtypes, used where cuBLASLt is missing or does
+// not support the operands.
 #include "gemm.h"
 
 #include "lines.h"
@@ -8,7 +9,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** A batch of matrices: element (i, j) of one lies i * row + j * column elements behind its first. */
+/** A batch of matrices: element (i, j) of one has the offset i * row + j * column. */
 struct GemmOperand {
   void* data;
   DType dtype;
@@ -24,7 +25,7 @@ struct GemmProblem {
   double alpha, beta;
   bool left_along_terms, right_along_terms;
 
-  /** Where the matrices of one entry lie, in elements. */
+  /** Offsets of the matrices of one entry, in elements. */
   struct Entry {
     std::int64_t a, b, c, addend;
   };
@@ -43,16 +44,18 @@ struct GemmProblem {
   template <class C> __device__ C left(const Entry& at, std::int64_t row, std::int64_t term) const {
     return load_element<C>(a.data, a.dtype, at.a + row * a.row + term * a.column);
   }
-  template <class C> __device__ C right(const Entry& at, std::int64_t term, std::int64_t column) const {
+  template <class C>
+  __device__ C right(const Entry& at, std::int64_t term, std::int64_t column) const {
     return load_element<C>(b.data, b.dtype, at.b + term * b.row + column * b.column);
   }
   template <class C>
   __device__ void store(const Entry& at, std::int64_t row, std::int64_t column, C sum) const {
     C value = op::times(static_cast<C>(alpha), sum);
     if (beta != 0)
-      value = op::plus(value, op::times(static_cast<C>(beta), load_element<C>(addend.data, addend.dtype,
-                                                                              at.addend + row * addend.row +
-                                                                                  column * addend.column)));
+      value = op::plus(
+          value, op::times(static_cast<C>(beta),
+                           load_element<C>(addend.data, addend.dtype,
+                                           at.addend + row * addend.row + column * addend.column)));
     store_element<C>(c.data, c.dtype, at.c + row * c.row + column * c.column, value);
   }
 };
@@ -89,7 +92,8 @@ GemmProblem problem_of(const op::ProductPlan& plan) {
 
 void gemm(const op::ProductPlan& plan, Device device) {
   const GemmProblem problem = problem_of(plan);
-  visit_compute(plan.c.dtype, [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
+  visit_compute(plan.c.dtype,
+                [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
 }  // namespace mezzo::gpu

@@ -1,9 +1,10 @@
-// The CUDA kernels of grid_sample. Channels share the taps of a place; the image's gradient is scattered into sums that no order changes.
+// The CUDA kernels of grid_sample. Channels share the taps of a grid position. The image's gradient
+// is scattered into sums that do not depend on order (exact_sum.h).
 #include <algorithm>
 
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/cpu/grid_taps.h"
 #include "../../tensor/cpu/order.h"
-#include "../../tensor/dispatch.h"
 #include "../attach.h"
 #include "exact_sum.h"
 #include "move.h"
@@ -21,7 +22,7 @@ template <int N> struct Sampling {
   op::GridSampleAttrs attrs;
   std::int64_t images, channels, places = 1, plane = 1;
   std::array<std::int64_t, N> sizes;
-  std::int64_t per_group;  // channels that one thread works on
+  std::int64_t per_group;  // channels per thread
   Array x, grid, y;
 
   Sampling(const Tensor& image, const Tensor& places_of, const Tensor& result,
@@ -38,8 +39,9 @@ template <int N> struct Sampling {
       places *= grid_size(places_of, d);
     }
     constexpr std::int64_t kEnough = 512;  // blocks
-    const std::int64_t groups = std::clamp<std::int64_t>(kEnough / std::max<std::int64_t>(1, place_blocks()),
-                                                         1, std::max<std::int64_t>(1, channels));
+    const std::int64_t groups =
+        std::clamp<std::int64_t>(kEnough / std::max<std::int64_t>(1, place_blocks()), 1,
+                                 std::max<std::int64_t>(1, channels));
     per_group = blocks_for(channels, groups);
   }
   static std::int64_t grid_size(const Tensor& grid, int d) { return grid.shape()[d + 1]; }
@@ -50,9 +52,10 @@ template <int N> struct Sampling {
   }
 };
 
-/** A place of the grid and some channels, the calling thread's work. */
+/** The calling thread's grid position and channels. */
 struct PlaceWalk {
-  std::int64_t at, image = 0, place = 0;  // number of the place among all, of its image, in it
+  std::int64_t at, image = 0, place = 0;  // index of the position among all, its image, its index
+                                          // in the image
   std::int64_t first, end;                // channels
 
   template <int N> __device__ explicit PlaceWalk(const Sampling<N>& s) {
@@ -65,14 +68,16 @@ struct PlaceWalk {
   }
 };
 
-template <class C, int N> __device__ SampleTaps<C, N> taps_at(const Sampling<N>& s, std::int64_t at) {
+template <class C, int N>
+__device__ SampleTaps<C, N> taps_at(const Sampling<N>& s, std::int64_t at) {
   C coordinates[N];
   for (int d = 0; d < N; ++d) coordinates[d] = s.grid.template load<C>(at * N + d);
   return SampleTaps<C, N>(coordinates, s.sizes, s.attrs);
 }
 
 template <class C, int N>
-__global__ void __launch_bounds__(kSpreadThreads) sample_kernel(const __grid_constant__ Sampling<N> s) {
+__global__ void __launch_bounds__(kSpreadThreads)
+    sample_kernel(const __grid_constant__ Sampling<N> s) {
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
   const SampleTaps<C, N> taps = taps_at<C>(s, walk.at);
@@ -96,10 +101,12 @@ template <class C, int N> struct Slopes {
   }
 };
 
-/** Lines are places, whose threads share the channels. Here y is the incoming gradient. */
+/** Computes the gradient of the grid. Lines are positions, whose threads share the channels. s.y is
+ *  the incoming gradient. */
 template <class C, int N>
 __global__ void __launch_bounds__(kSpreadThreads)
-    grid_gradient_kernel(const __grid_constant__ Sampling<N> s, const Spread spread, const Array dgrid) {
+    grid_gradient_kernel(const __grid_constant__ Sampling<N> s, const Spread spread,
+                         const Array dgrid) {
   using State = Slopes<C, N>;
   MZ_SHARED(State, room, kSpreadThreads);
   const Role role = role_in(spread);
@@ -124,14 +131,14 @@ __global__ void __launch_bounds__(kSpreadThreads)
     for (int d = 0; d < N; ++d) dgrid.store<C>(at * N + d, sums.value[d]);
 }
 
-// ---- the image's gradient -------------------------------------------------------------------------------------------------------
+// ---- the image's gradient -----------------------------------------------------------------------
 
 __global__ void __launch_bounds__(kSpreadThreads) clear_kernel(SumWord* words, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
   if (i < count) words[i] = 0;
 }
 
-constexpr std::int64_t kPerBlock = 8192;  // elements whose largest is found by one block
+constexpr std::int64_t kPerBlock = 8192;  // elements per block of largest_kernel
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
@@ -145,7 +152,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
     if (size > largest && std::isfinite(size)) largest = size;
   }
   const int thread = static_cast<int>(threadIdx.x);
-  largest = joined({.slots = 1, .parts = kSpreadThreads}, {0, thread}, room, largest, cpu_kernels::Greater{});
+  largest = joined({.slots = 1, .parts = kSpreadThreads}, {0, thread}, room, largest,
+                   cpu_kernels::Greater{});
   if (thread == 0) sums.note_size(largest);
 }
 
@@ -160,7 +168,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
     const std::int64_t plane = walk.image * s.channels + c;
     const C share = s.y.template load<C>(plane * s.places + walk.place);
     for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t)
-      sums.add(plane * s.plane + taps.offset[t], static_cast<double>(taps.weight[t] * share), exponent);
+      sums.add(plane * s.plane + taps.offset[t], static_cast<double>(taps.weight[t] * share),
+               exponent);
   }
 }
 
@@ -175,7 +184,8 @@ template <class C, int N>
 void image_gradient(const Sampling<N>& s, const Array& dx, std::int64_t count, Device device) {
   constexpr double kTermsPerPlace = SampleTaps<C, N>::kMax, kLargestWeight = 2;
   const Tensor room = workspace(ExactSums::bytes(count), device);
-  const ExactSums sums(room, count, kLargestWeight * kTermsPerPlace * static_cast<double>(s.places));
+  const ExactSums sums(room, count,
+                       kLargestWeight * kTermsPerPlace * static_cast<double>(s.places));
   const runtime::Stream stream = current_stream(device);
   const auto elementwise = [](std::int64_t n) {
     return Grid{.blocks = blocks_for(n, kSpreadThreads), .threads = kSpreadThreads};
@@ -183,8 +193,9 @@ void image_gradient(const Sampling<N>& s, const Array& dx, std::int64_t count, D
   const std::int64_t words = room.numel() / static_cast<std::int64_t>(sizeof(SumWord)),
                      gradients = s.images * s.channels * s.places;
   launch(&clear_kernel, elementwise(words), stream, static_cast<SumWord*>(room.raw_data()), words);
-  launch(&largest_kernel<C>, {.blocks = blocks_for(gradients, kPerBlock), .threads = kSpreadThreads}, stream,
-         s.y, gradients, sums);
+  launch(&largest_kernel<C>,
+         {.blocks = blocks_for(gradients, kPerBlock), .threads = kSpreadThreads}, stream, s.y,
+         gradients, sums);
   launch(&scatter_kernel<C, N>, s.blocks(), stream, s, sums);
   launch(&settle_kernel<C>, elementwise(count), stream, sums, dx, count);
 }
@@ -204,7 +215,8 @@ void grid_sample_backward(Inputs in, Outputs out, const op::GridSampleBackward::
   visit_sampling(promoted_dtype(in), x.dim(),
                  [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
                    const Sampling<N> s(x, grid, g, attrs.sampling);
-                   if (out[0].numel() > 0) image_gradient<C, N>(s, Array(out[0]), out[0].numel(), x.device());
+                   if (out[0].numel() > 0)
+                     image_gradient<C, N>(s, Array(out[0]), out[0].numel(), x.device());
                    if (out[1].numel() == 0) return;
                    const std::int64_t places = s.images * s.places;
                    const Spread spread = spread_over(places, s.channels, true);

@@ -18,7 +18,7 @@ void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
   const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
   const Sizes s(x.shape());
   const std::int64_t groups = out[1].shape()[1];
-  if (x.numel() == 0) {  // there may be any number of channels then
+  if (x.numel() == 0) {  // the number of channels may be arbitrary
     for (int i = 1; i <= 3; ++i) fill(out[i], std::numeric_limits<double>::quiet_NaN());
     return;
   }
@@ -36,7 +36,8 @@ void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
   });
 }
 
-/** One block per group: the weighted sums of its runs. Behind them one per channel: its gradients of weight and bias. */
+/** The first blocks compute the weighted sums of the runs of one group each, the others the
+ *  gradients of weight and bias of one channel each. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     group_sums_kernel(const __grid_constant__ NormBackward<C> norm, const GradientSums<C>* partial,
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 }
 
 void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
-  const Held held(in, out[0]);
+  const NormOperands held(in, out[0]);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const std::int64_t groups = held.mean.shape()[1];
@@ -83,14 +84,16 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
     norm.sharing = {std::max<std::int64_t>(1, s.channels / groups), s.channels};
     norm.count = static_cast<C>(norm.sharing.per_group * s.inner);
     norm.through_statistics = norm.sums_are_weighted = true;
-    const std::int64_t states = norm.runs.channels * norm.runs.chunks, statistics = s.samples * groups;
+    const std::int64_t states = norm.runs.channels * norm.runs.chunks,
+                       statistics = s.samples * groups;
     const Tensor room = sums_room<C>(states + statistics, device);
-    auto *const partial = static_cast<GradientSums<C>*>(room.raw_data()), *const of_group = partial + states;
+    auto *const partial = static_cast<GradientSums<C>*>(room.raw_data()), *const of_group =
+                                                                              partial + states;
     const runtime::Stream stream = current_stream(device);
     const NoGate gate;
     launch(&gradient_sums_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, partial);
-    launch(&group_sums_kernel<C>, {.blocks = statistics + s.channels, .threads = kSpreadThreads}, stream,
-           norm, partial, of_group);
+    launch(&group_sums_kernel<C>, {.blocks = statistics + s.channels, .threads = kSpreadThreads},
+           stream, norm, partial, of_group);
     norm.gw = nullptr;
     launch(&norm_backward_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, of_group,
            std::int64_t{1});

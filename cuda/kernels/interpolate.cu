@@ -1,4 +1,5 @@
-// The CUDA kernels of resizing. Few terms: one launch over all dimensions. Wide filters and adjoints: one launch per dimension that changes.
+// The CUDA kernels of resizing: one launch over all dimensions for few terms, one launch per
+// changed dimension for wide filters and adjoints.
 #include <algorithm>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 
 using cpu_kernels::Interpolation;
 
-// ---- all dimensions at once -------------------------------------------------------------------------------------------------
+// ---- all dimensions at once ---------------------------------------------------------------------
 
 constexpr int kMostTerms = 4;
 
@@ -36,12 +37,13 @@ template <class C> struct Terms {
 
 template <class C> struct Volumes {
   Interpolation<C> depth, height, width;
-  std::int64_t channels = 1;  // side by side at every place; 1 where the arrays are row-major
+  std::int64_t channels = 1;  // interleaved channels; 1 for row-major arrays
 };
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    resize_kernel(const __grid_constant__ Volumes<C> map, const Array x, const Array y, std::int64_t count) {
+    resize_kernel(const __grid_constant__ Volumes<C> map, const Array x, const Array y,
+                  std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
   if (i >= count) return;
   std::int64_t d, h, w, channel = 0;
@@ -52,18 +54,20 @@ __global__ void __launch_bounds__(kSpreadThreads)
   C sum = 0;
   for (int a = 0; a < deep.count; ++a)
     for (int b = 0; b < down.count; ++b) {
-      const std::int64_t row = (plane * map.depth.r.in + deep.from[a]) * map.height.r.in + down.from[b];
+      const std::int64_t row =
+          (plane * map.depth.r.in + deep.from[a]) * map.height.r.in + down.from[b];
       C line = 0;
       for (int c = 0; c < across.count; ++c)
-        line += across.by[c] * x.load<C>((row * map.width.r.in + across.from[c]) * map.channels + channel);
+        line += across.by[c] *
+                x.load<C>((row * map.width.r.in + across.from[c]) * map.channels + channel);
       sum += deep.by[a] * down.by[b] * line;
     }
   y.store<C>(i, sum);
 }
 
-// ---- one dimension ------------------------------------------------------------------------------------------------------------
+// ---- one dimension ------------------------------------------------------------------------------
 
-/** [outer][size][inner] before and after. */
+/** A pass along one dimension of [outer][size][inner]. */
 template <class C> struct Pass {
   Interpolation<C> map;
   std::int64_t outer = 1, inner = 1;
@@ -73,7 +77,7 @@ template <class C> struct Pass {
   std::int64_t written() const { return outer * inner * (adjoint ? map.r.in : map.r.out); }
 };
 
-/** The results, first and last, that may have element i among their terms. */
+/** The first and last result that may have element i as a term. */
 struct Span {
   std::int64_t first, last;
 };
@@ -81,16 +85,18 @@ template <class C> MZ_HD Span results_of(const Interpolation<C>& map, std::int64
   const auto scale = static_cast<double>(map.r.scale), last = static_cast<double>(map.r.out - 1);
   Span span{0, map.r.out - 1};
   if (scale == 0) return span;
-  // The place of a result's middle, and how far from it terms may lie.
+  // The position of a result's centre, and the largest distance of terms.
   const double offset = map.align_corners ? 0 : 0.5;
   double reach = map.mode == InterpolateMode::bicubic ? 2 : 1;
   if (map.antialias) reach = reach * (scale > 1 ? scale : 1) + 1;
-  if (map.mode == InterpolateMode::nearest || map.mode == InterpolateMode::nearest_exact) reach += scale;
+  if (map.mode == InterpolateMode::nearest || map.mode == InterpolateMode::nearest_exact)
+    reach += scale;
   const double middle = static_cast<double>(i) + offset;
   const double low = std::floor((middle - reach) / scale - offset) - 1,
                high = std::ceil((middle + reach) / scale - offset) + 1;
-  // The outermost elements stand for all beyond them.
-  if (i > 0) span.first = low <= 0 ? 0 : low >= last ? map.r.out - 1 : static_cast<std::int64_t>(low);
+  // The outermost elements also represent all positions beyond them.
+  if (i > 0)
+    span.first = low <= 0 ? 0 : low >= last ? map.r.out - 1 : static_cast<std::int64_t>(low);
   if (i < map.r.in - 1)
     span.last = high <= 0 ? 0 : high >= last ? map.r.out - 1 : static_cast<std::int64_t>(high);
   return span;
@@ -98,7 +104,8 @@ template <class C> MZ_HD Span results_of(const Interpolation<C>& map, std::int64
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    pass_kernel(const __grid_constant__ Pass<C> pass, const Array x, const Array y, std::int64_t count) {
+    pass_kernel(const __grid_constant__ Pass<C> pass, const Array x, const Array y,
+                std::int64_t count) {
   MZ_SHARED(C, room, kSpreadThreads);
   const Role at = role_in(pass.spread);
   const std::int64_t result = static_cast<std::int64_t>(blockIdx.x) * pass.spread.slots + at.slot;
@@ -126,10 +133,11 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (result < count && at.part == 0) y.store<C>(result, sum);
 }
 
-/** The passes between an operand of shape `operand` and its result: those that shrink most come first. */
+/** Returns the passes from an operand of shape `operand` to its result; those that shrink most come
+ *  first. */
 template <class C>
-std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& operand, bool adjoint,
-                               MemoryFormat format) {
+std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& operand,
+                               bool adjoint, MemoryFormat format) {
   const int rank = operand.rank();
   std::int64_t sizes[Shape::kMaxRank] = {};
   double growth[Shape::kMaxRank] = {};
@@ -143,7 +151,8 @@ std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& o
     growth[d] = adjoint ? 1 / ratio : ratio;
     const bool identity = map.r.in == map.r.out && map.r.scale == C(1) && map.coarse.scale == 1;
     if (identity) continue;
-    const auto later = std::find_if(order.begin(), order.end(), [&](int o) { return growth[o] > growth[d]; });
+    const auto later =
+        std::find_if(order.begin(), order.end(), [&](int o) { return growth[o] > growth[d]; });
     order.insert(later, d);
   }
   if (order.empty()) order.push_back(rank - 1);
@@ -159,15 +168,17 @@ std::vector<Pass<C>> passes_of(const op::InterpolateAttrs& attrs, const Shape& o
       is_inside = is_inside || i == d;
     }
     sizes[d] = adjoint ? pass.map.r.in : pass.map.r.out;
-    constexpr std::int64_t kPerThread = 32;  // candidates that are not worth a second thread
+    constexpr std::int64_t kPerThread = 32;  // candidates per thread
     const Span span = results_of(pass.map, pass.map.r.in / 2);
-    pass.spread = spread_over(pass.written(), adjoint ? (span.last - span.first) / kPerThread : 1, false);
+    pass.spread =
+        spread_over(pass.written(), adjoint ? (span.last - span.first) / kPerThread : 1, false);
     passes.push_back(pass);
   }
   return passes;
 }
 
-template <class C> void run(const std::vector<Pass<C>>& passes, const Tensor& from, const Tensor& to) {
+template <class C>
+void run(const std::vector<Pass<C>>& passes, const Tensor& from, const Tensor& to) {
   Tensor held;
   Array x(from);
   for (const Pass<C>& pass : passes) {
@@ -191,15 +202,17 @@ void interpolate(Inputs in, Outputs out, const op::InterpolateAttrs& attrs) {
   const std::int64_t count = out[0].numel();
   if (count == 0) return;
   const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
-  const Tensor x = laid_out(in[0], format);
+  const Tensor x = to_format(in[0], format);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     if (attrs.antialias) return run(passes_of<C>(attrs, x.shape(), false, format), x, out[0]);
     Volumes<C> map;
     if (format == MemoryFormat::channels_last) map.channels = x.size(1);
     Interpolation<C>* const axes[] = {&map.width, &map.height, &map.depth};
     for (int d = 2; d < x.dim(); ++d)
-      *axes[x.dim() - 1 - d] = Interpolation<C>(attrs, static_cast<std::size_t>(d - 2), x.shape()[d]);
-    launch(&resize_kernel<C>, {.blocks = blocks_for(count, kSpreadThreads), .threads = kSpreadThreads},
+      *axes[x.dim() - 1 - d] =
+          Interpolation<C>(attrs, static_cast<std::size_t>(d - 2), x.shape()[d]);
+    launch(&resize_kernel<C>,
+           {.blocks = blocks_for(count, kSpreadThreads), .threads = kSpreadThreads},
            current_stream(x.device()), map, Array(x), Array(out[0]), count);
   });
 }
@@ -207,7 +220,7 @@ void interpolate(Inputs in, Outputs out, const op::InterpolateAttrs& attrs) {
 void interpolate_backward(Inputs in, Outputs out, const op::InterpolateBackward::Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
-  const Tensor g = laid_out(in[0], format);
+  const Tensor g = to_format(in[0], format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     run(passes_of<C>(attrs.map, attrs.sizes, true, format), g, out[0]);
   });

@@ -1,28 +1,27 @@
-// Kernels of one thread per item: launching them, the calling thread's item, and splitting its number.
-// Sees: ../device.h, ../kernel.h.
-// Read next: rows.cu, places.cu, sort.cu (the users).
+// Kernels with one thread per item.
 #pragma once
 
-#include "../device.h"
-#include "../kernel.h"
+#include "../runtime/device.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
 inline constexpr int kItemThreads = 256;
 
-/** The calling thread's item; the last block's threads may be beyond the last one. */
+/** Returns the calling thread's item. Threads of the last block may be beyond the last item. */
 __device__ inline std::int64_t item_here() {
   return static_cast<std::int64_t>(blockIdx.x) * kItemThreads + threadIdx.x;
 }
 
-/** Puts a kernel of kItemThreads into the device's stream, with a thread for each item. */
+/** Launches a kernel with one thread per item in blocks of kItemThreads, in the device's stream. */
 template <class... Ps, class... As>
 void launch_over(std::int64_t items, Device device, void (*kernel)(Ps...), const As&... arguments) {
-  launch(kernel, {.blocks = blocks_for(items, kItemThreads), .threads = kItemThreads}, current_stream(device),
-         arguments...);
+  launch(kernel, {.blocks = blocks_for(items, kItemThreads), .threads = kItemThreads},
+         current_stream(device), arguments...);
 }
 
-/** Quotient and rest; a 64-bit division costs several times as much as one of 32 bits. */
+/** Returns the quotient and sets the remainder. Uses a 32-bit division where possible, which is
+ *  several times faster. */
 __device__ inline std::int64_t divided(std::int64_t value, std::int64_t by, std::int64_t& rest) {
   std::int64_t quotient;
   if ((value | by) >> 31 == 0)
@@ -33,7 +32,7 @@ __device__ inline std::int64_t divided(std::int64_t value, std::int64_t by, std:
   return quotient;
 }
 
-/** The same as one value. */
+/** Quotient and remainder as one value. */
 struct Split {
   std::int64_t quotient = 0, rest = 0;
 

@@ -17,16 +17,18 @@ using cpu_kernels::GradientSums;
 using cpu_kernels::Moments;
 using cpu_kernels::Plus;
 
-/** What the kernels are given: rows of x, one weight and bias per element of a row (or none), one mean (layer_norm alone) and rstd per row. */
+/** Operands of the kernels: rows of x, one weight and bias per column (or none), one mean
+ *  (layer_norm only) and rstd per row. */
 struct RowNorm {
   Lines rows;
   Array x, weight, bias, y, mean, rstd;
   double eps = 0;
 };
 
-/** y = (x - mean) * rstd * weight + bias. */
+/** Computes y = (x - mean) * rstd * weight + bias. */
 template <class C, bool centred>
-__global__ void __launch_bounds__(kSpreadThreads) row_norm_kernel(const __grid_constant__ RowNorm norm) {
+__global__ void __launch_bounds__(kSpreadThreads)
+    row_norm_kernel(const __grid_constant__ RowNorm norm) {
   using State = typename Moments<C>::State;
   MZ_SHARED(State, room, kSpreadThreads);
   const LineWalk walk(norm.rows);
@@ -58,30 +60,33 @@ __global__ void __launch_bounds__(kSpreadThreads) row_norm_kernel(const __grid_c
 
 // ---- gradients ----------------------------------------------------------------------------------
 //
-// gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, gw = g * weight, xh the normalised x;
-// without the first mean for rms_norm. The gradients of weight and bias are sums over the rows: of
-// chunks of rows first, then of the chunks, in an order that follows from the shape alone.
+// gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, with gw = g * weight and xh the
+// normalised x; without the first mean for rms_norm. The gradients of weight and bias are sums over
+// the rows: first over chunks of rows, then over the chunks, in an order that depends on the shape
+// alone.
 
 struct RowNormBackward {
   Lines rows;
   Array g, x, weight, mean, rstd, gx;
 };
 
-/** What a row's elements share. */
+/** Statistics shared by a row's elements. */
 template <class C> struct RowStatistics {
   C mean, rstd;
   __device__ RowStatistics(const RowNormBackward& norm, const LineWalk& walk)
       : mean(walk.has_line ? norm.mean.load_or(walk.line, C(0)) : C(0)),
         rstd(walk.has_line ? norm.rstd.load<C>(walk.line) : C(0)) {}
   __device__ C normalised(C x) const { return (x - mean) * rstd; }
-  /** `sums` are those of gw and gw * xh over the row. */
-  __device__ C gradient(C gw, C xh, const GradientSums<C>& sums, const RowNormBackward& norm) const {
-    const C count = static_cast<C>(norm.rows.length), centre = norm.mean.data ? sums.g / count : C(0);
+  /** Returns gx of an element; `sums` are those of gw and gw * xh over the row. */
+  __device__ C gradient(C gw, C xh, const GradientSums<C>& sums,
+                        const RowNormBackward& norm) const {
+    const C count = static_cast<C>(norm.rows.length),
+            centre = norm.mean.data ? sums.g / count : C(0);
     return rstd * (gw - centre - xh * (sums.gx / count));
   }
 };
 
-/** The gradient of x alone. */
+/** Computes the gradient of x only. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     row_norm_backward_kernel(const __grid_constant__ RowNormBackward norm) {
@@ -102,12 +107,12 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
-/** Elements of a row that a thread keeps in registers. */
+/** Elements of a row per thread, held in registers. */
 constexpr int kKept = 4;
 
-/** The gradient of x for a chunk of rows, and the chunk's sums behind the gradients of weight and
- *  bias: a thread has the same columns in every row. A block takes `turns` rows for each of its
- *  lines. */
+/** Computes the gradient of x for a chunk of rows, and the chunk's sums for the gradients of weight
+ *  and bias. A thread has the same columns in every row. A block processes `turns` rows for each of
+ *  its lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     fused_backward_kernel(const __grid_constant__ RowNormBackward norm, std::int64_t turns,
@@ -123,7 +128,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
     weight[j] = i < rows.length ? norm.weight.load_or(i, C(1)) : C(0);
   }
   const std::int64_t first = blockIdx.x * turns;
-  for (std::int64_t turn = 0; turn < turns && (first + turn) * rows.spread.slots < rows.count; ++turn) {
+  for (std::int64_t turn = 0; turn < turns && (first + turn) * rows.spread.slots < rows.count;
+       ++turn) {
     const LineWalk walk(rows, first + turn);
     const RowStatistics<C> row(norm, walk);
     C gw[kKept], xh[kKept];
@@ -155,11 +161,12 @@ __global__ void __launch_bounds__(kSpreadThreads)
   }
 }
 
-/** The sums of a chunk of rows alone. The lines are the columns here. */
+/** Computes only the sums of a chunk of rows. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    affine_sums_kernel(const __grid_constant__ RowNormBackward norm, const __grid_constant__ Lines columns,
-                       const Pieces chunks, GradientSums<C>* partial) {
+    affine_sums_kernel(const __grid_constant__ RowNormBackward norm,
+                       const __grid_constant__ Lines columns, const Pieces chunks,
+                       GradientSums<C>* partial) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const Role at = role_in(columns.spread);
   const auto count = static_cast<unsigned>(chunks.count);
@@ -177,26 +184,28 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (has_column && at.part == 0) partial[chunk * columns.count + column] = sums;
 }
 
-/** Gradients of weight and bias: the sums of all chunks, whose lines are the columns. */
+/** Computes the gradients of weight and bias: the sums of all chunks. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial, C* gw, C* gb) {
+    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial, C* gw,
+                       C* gb) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const LineWalk walk(chunks);
-  const GradientSums<C> sums = walk.fold(room, GradientSums<C>{}, Plus{},
-                                         [&](std::int64_t place, std::int64_t) { return partial[place]; });
+  const GradientSums<C> sums =
+      walk.fold(room, GradientSums<C>{}, Plus{},
+                [&](std::int64_t place, std::int64_t) { return partial[place]; });
   if (!walk.is_first()) return;
   gw[walk.line] = sums.gx;
   gb[walk.line] = sums.g;
 }
 
-/** Turns of the fused kernel's blocks. */
+/** Returns the number of rows per line of the fused kernel's blocks. */
 Pieces turns_of(const Lines& rows) {
-  constexpr std::int64_t kLeast = 4;  // worth the chunk's sums, which are written and read again
+  constexpr std::int64_t kLeast = 4;  // amortises writing and reading the chunk's sums
   return {rows.blocks(), std::max(kLeast, blocks_for(rows.blocks(), kPlenty))};
 }
 
-/** Rows of the chunks that columns are summed in. */
+/** Returns the chunks of rows for the sums over columns. */
 Pieces chunks_of(const Lines& columns) {
   constexpr std::int64_t kLeast = 64;
   const std::int64_t most = blocks_for(kPlenty, std::max<std::int64_t>(1, columns.blocks()));
@@ -208,22 +217,22 @@ template <class C> void backward_of_all(const RowNormBackward& norm, Device devi
   const Lines columns = lines_along({rows.count, rows.length}, 0);
   const bool fits = rows.length <= kKept * std::int64_t{rows.spread.parts};
   const Pieces pieces = fits ? turns_of(rows) : chunks_of(columns);
-  const Tensor room =
-      workspace(pieces.count * rows.length * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
+  const Tensor room = workspace(
+      pieces.count * rows.length * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
   auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
   const runtime::Stream stream = current_stream(device);
   if (fits) {
-    launch(&fused_backward_kernel<C>, {.blocks = pieces.count, .threads = rows.spread.threads()}, stream,
-           norm, pieces.length, partial);
+    launch(&fused_backward_kernel<C>, {.blocks = pieces.count, .threads = rows.spread.threads()},
+           stream, norm, pieces.length, partial);
   } else {
     launch(&row_norm_backward_kernel<C>, grid_of(rows), stream, norm);
     launch(&affine_sums_kernel<C>, pieces.grid(columns), stream, norm, columns, pieces, partial);
   }
   Lines chunks = lines_along({pieces.count, rows.length}, 0);
-  // There are many chunks for each column: few columns to a block, side by side in whole sectors.
+  // There are many chunks per column: a block gets few columns, adjacent in whole memory sectors.
   chunks.spread = {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
-  launch(&join_affine_kernel<C>, grid_of(chunks), stream, chunks, partial, out[1].template data<C>(),
-         out[2].template data<C>());
+  launch(&join_affine_kernel<C>, grid_of(chunks), stream, chunks, partial,
+         out[1].template data<C>(), out[2].template data<C>());
 }
 
 template <bool centred>

@@ -1,16 +1,14 @@
-// The threads of a block that work on lines together: who does what, and joining what they found.
-// Sees: element.h, ../lines.h.
-// Read next: reduce.h, softmax.cu.
+// Distribution of lines over the threads of a block, and reductions over the threads of a line.
 #pragma once
 
-#include "../../tensor/compute_type.h"
-#include "../device.h"
-#include "../lines.h"
+#include "../../tensor/core/compute_type.h"
+#include "../runtime/device.h"
 #include "element.h"
+#include "host_lines.h"
 
 namespace mezzo::gpu {
 
-/** The calling thread's line in the block, and its part in the work on it. */
+/** The calling thread's line within the block and its number among the line's threads. */
 struct Role {
   int slot, part;
 };
@@ -20,13 +18,14 @@ __device__ inline Role role_in(const Spread& spread) {
   return {thread / spread.parts, thread % spread.parts};
 }
 
-/** The states of all threads of a line combined, for each of them. `room` is shared, for one state per thread; all threads of the block take
- *  part. Afterwards it may be used again. */
+/** Combines the states of all threads of a line and returns the result to each of them. `room` is
+ *  shared memory for one state per thread and may be reused afterwards. All threads of the block
+ *  must call it. */
 template <class State, class Combine>
 __device__ inline State joined(const Spread& spread, Role at, State* room, State state,
                                const Combine& combine) {
   State* line = room + at.slot;
-  __syncthreads();  // whoever still reads an earlier result in the room
+  __syncthreads();  // earlier results in `room` may still be read
   line[at.part * spread.slots] = state;
   for (int step = spread.parts / 2; step > 0; step /= 2) {
     __syncthreads();
@@ -38,7 +37,8 @@ __device__ inline State joined(const Spread& spread, Role at, State* room, State
   return line[0];
 }
 
-/** The calling thread's elements of its line. Every thread of the block goes through it, those beyond the last line with nothing to do. */
+/** The calling thread's elements of its line. Every thread of the block must construct it; threads
+ *  beyond the last line have no elements. */
 struct LineWalk {
   const Lines& lines;
   Role at;
@@ -46,20 +46,21 @@ struct LineWalk {
   bool has_line = false;
 
   __device__ explicit LineWalk(const Lines& l) : LineWalk(l, blockIdx.x) {}
-  /** The work of another block than the calling one. */
+  /** For the work of the given block instead of the calling one. */
   __device__ LineWalk(const Lines& l, std::int64_t block) : lines(l), at(role_in(l.spread)) {
     line = block * l.spread.slots + at.slot;
     has_line = line < l.count;
     base = line / l.inner * l.length * l.inner + line % l.inner;
   }
-  /** One thread of each line is its first. */
+  /** Returns true for one thread of each line. */
   __device__ bool is_first() const { return has_line && at.part == 0; }
-  /** Calls f(place, i) for each element that is the thread's: where it lies, and its number in the line. */
+  /** Calls f(place, i) for each element of the thread: its offset and its index in the line. */
   template <class F> __device__ void for_each(F&& f) const {
     if (has_line)
-      for (std::int64_t i = at.part; i < lines.length; i += lines.spread.parts) f(base + i * lines.inner, i);
+      for (std::int64_t i = at.part; i < lines.length; i += lines.spread.parts)
+        f(base + i * lines.inner, i);
   }
-  /** value(place, i) of all elements of the line, combined from `start` on. */
+  /** Combines value(place, i) of all elements of the line, beginning with `start`. */
   template <class State, class Combine, class Value>
   __device__ State fold(State* room, State start, const Combine& combine, Value&& value) const {
     State state = start;
@@ -72,7 +73,7 @@ inline Grid grid_of(const Lines& lines) {
   return {.blocks = lines.blocks(), .threads = lines.spread.threads()};
 }
 
-/** A row-major array of any dtype, or none. */
+/** A row-major array of any dtype, or an absent one. */
 struct Array {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -83,8 +84,10 @@ struct Array {
     data = x.raw_data();
     dtype = x.dtype();
   }
-  template <class C> __device__ C load(std::int64_t at) const { return load_element<C>(data, dtype, at); }
-  /** `absent` where there is no array. */
+  template <class C> __device__ C load(std::int64_t at) const {
+    return load_element<C>(data, dtype, at);
+  }
+  /** Returns `absent` if there is no array. */
   template <class C> __device__ C load_or(std::int64_t at, C absent) const {
     return data ? load<C>(at) : absent;
   }

@@ -1,17 +1,17 @@
-// List arithmetic: axpby with its check, and norms in two launches.
+// List arithmetic: axpby with its check for non-finite elements, and norms in two launches.
 #include "lists.h"
 
 #include "../attach.h"
-#include "../device.h"
-#include "../lines.h"
+#include "../runtime/device.h"
+#include "host_lines.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
 using optim::AxpbyCall;
-using optim::BadValue;
 using optim::CheckFinite;
+using optim::NonfiniteLocation;
 using optim::NormCall;
 
 enum AxpbyList : int { kX, kY, kOut };
@@ -19,37 +19,38 @@ enum AxpbyList : int { kX, kY, kOut };
 struct Nothing {};
 
 template <class Rest, class F>
-void for_lists(std::span<const MultiItem> items, const Rest& rest, const F& run) {
+void for_lists(std::span<const TensorListEntry> items, const Rest& rest, const F& run) {
   const std::vector<Nothing> nothing(items.size());
   in_lists(items, std::span<const Nothing>(nothing), rest, run);
 }
 
-/** Items whose arithmetic is f64, or the others. */
+/** Returns the items with compute type f64, or the others. */
 template <class IsWide>
-std::vector<MultiItem> of_width(std::span<const MultiItem> items, bool wide, const IsWide& is_wide) {
-  std::vector<MultiItem> out;
-  for (const MultiItem& item : items)
+std::vector<TensorListEntry> of_width(std::span<const TensorListEntry> items, bool wide,
+                                      const IsWide& is_wide) {
+  std::vector<TensorListEntry> out;
+  for (const TensorListEntry& item : items)
     if (is_wide(item) == wide) out.push_back(item);
   return out;
 }
 
-// ---- axpby --------------------------------------------------------------------------------------------------------------
+// ---- axpby --------------------------------------------------------------------------------------
 
 using AxpbyItems = ItemList<Nothing, AxpbyCall>;
 
 template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
 
 template <class C>
-__global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_constant__ AxpbyItems list) {
+__global__ void __launch_bounds__(kListThreads)
+    axpby_kernel(const __grid_constant__ AxpbyItems list) {
   const AxpbyCall& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
-  const MultiItem& x = item.tensors;
+  const TensorListEntry& x = item.tensors;
   const bool has_y = x.data[kY] != nullptr;
-  const bool check_x = call.check == CheckFinite::x || call.check == CheckFinite::either;
-  const bool check_y = has_y && (call.check == CheckFinite::y || call.check == CheckFinite::either);
+  const bool checks = call.check == CheckFinite::x;
   const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b.value());
-  BadValue::Word bad = BadValue::kNone;  // the calling thread's first
+  NonfiniteLocation::Word bad = NonfiniteLocation::kNone;  // the calling thread's first
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
     C xs[kListRun], ys[kListRun], out[kListRun];
     load_items<C>(x, kX, item.vectors, at, n, xs);
@@ -57,22 +58,21 @@ __global__ void __launch_bounds__(kListThreads) axpby_kernel(const __grid_consta
 #pragma unroll
     for (int k = 0; k < kListRun; ++k) {
       if (k >= n) continue;
-      const bool bad_x = check_x && !finite(xs[k]);
-      if (bad == BadValue::kNone && (bad_x || (check_y && !finite(ys[k]))))
-        bad = BadValue::word(x.index, at + k, bad_x ? xs[k] : ys[k]);
+      if (checks && bad == NonfiniteLocation::kNone && !finite(xs[k]))
+        bad = NonfiniteLocation::word(x.index, at + k, xs[k]);
       out[k] = has_y ? a * xs[k] + b * ys[k] : a * xs[k];
     }
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
-  if (bad == BadValue::kNone) return;
-  if (call.found_inf) *call.found_inf = 1;  // all that write it write the same
-  // Once an earlier one is noted, later ones need not queue up for the word.
-  if (call.first && bad < *static_cast<const volatile BadValue::Word*>(call.first))
+  if (bad == NonfiniteLocation::kNone) return;
+  if (call.found_inf) *call.found_inf = 1;  // all threads write the same value
+  // Skips the atomic if an earlier location is recorded already.
+  if (call.first && bad < *static_cast<const volatile NonfiniteLocation::Word*>(call.first))
     atomicMin(call.first, bad);
 }
 
-void axpby(std::span<const MultiItem> items, const AxpbyCall& call) {
-  const auto is_wide = [](const MultiItem& item) {
+void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
+  const auto is_wide = [](const TensorListEntry& item) {
     return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
   };
   for (const bool wide : {false, true})
@@ -82,9 +82,9 @@ void axpby(std::span<const MultiItem> items, const AxpbyCall& call) {
     });
 }
 
-// ---- norms ----------------------------------------------------------------------------------------------------------------
+// ---- norms --------------------------------------------------------------------------------------
 
-/** The larger of two magnitudes; NaN wins. */
+/** Returns the larger of two magnitudes; NaN wins. */
 __device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
 
 struct NormKind {
@@ -112,7 +112,7 @@ struct PartialNorms {
 };
 using NormItems = ItemList<Nothing, PartialNorms>;
 
-/** Combines one value per thread; the result is thread 0's. The order depends on nothing. */
+/** Combines one value per thread, in a fixed order. The result is valid on thread 0. */
 __device__ inline double combined(const NormKind& kind, double value) {
   MZ_SHARED(double, values, kListThreads);
   values[threadIdx.x] = value;
@@ -126,7 +126,8 @@ __device__ inline double combined(const NormKind& kind, double value) {
 }
 
 template <class C>
-__global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid_constant__ NormItems list) {
+__global__ void __launch_bounds__(kListThreads)
+    partial_norm_kernel(const __grid_constant__ NormItems list) {
   const PartialNorms& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(kListThreads) partial_norm_kernel(const __grid
   if (threadIdx.x == 0) call.partials[blockIdx.x] = all;
 }
 
-/** What a block of the second launch needs of an item. */
+/** The partials of an item, for a block of the second launch. */
 struct ItemPartials {
   std::int64_t first, count, index;
 };
@@ -152,13 +153,14 @@ struct FinishCall {
   NormKind kind;
   const double* partials;
   double* each;
-  double* sums;  // of the items, not yet rooted, in their order
+  double* sums;  // sums of the items before the root, in order
   int count;
   ItemPartials items[kMostPartials];
 };
 
-/** One block per item: the sum of its partials. */
-__global__ void __launch_bounds__(kListThreads) item_norm_kernel(const __grid_constant__ FinishCall call) {
+/** Computes the norm of each item from its partials, one block per item. */
+__global__ void __launch_bounds__(kListThreads)
+    item_norm_kernel(const __grid_constant__ FinishCall call) {
   const ItemPartials& item = call.items[blockIdx.x];
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < item.count; i += kListThreads)
@@ -180,14 +182,16 @@ __global__ void __launch_bounds__(kListThreads)
   if (found_inf && !finite(*total)) *found_inf = 1;
 }
 
-std::int64_t blocks_of(std::span<const MultiItem> items) {
+std::int64_t blocks_of(std::span<const TensorListEntry> items) {
   std::int64_t blocks = 0;
-  for (const MultiItem& item : items) blocks += blocks_for(item.numel, kListChunk);
+  for (const TensorListEntry& item : items) blocks += blocks_for(item.numel, kListChunk);
   return blocks;
 }
 
-/** First launch: a partial per block. Items in order, f32 arithmetic before f64. */
-void partial_norms(std::span<const MultiItem> items, bool wide, PartialNorms call, runtime::Stream stream) {
+/** Launches the first step: one partial per block. Items are in order, those with compute type f32
+ *  before those with f64. */
+void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNorms call,
+                   runtime::Stream stream) {
   for_lists(items, call, [&](NormItems list) {
     list.rest.partials = call.partials;
     launch(wide ? &partial_norm_kernel<double> : &partial_norm_kernel<float>,
@@ -196,25 +200,26 @@ void partial_norms(std::span<const MultiItem> items, bool wide, PartialNorms cal
   });
 }
 
-/** One f64 per block, then one per item. */
-std::int64_t norm_room(std::span<const MultiItem> items) {
+/** Returns the workspace size of norms: one f64 per block, then one per item. */
+std::int64_t norm_room(std::span<const TensorListEntry> items) {
   const std::int64_t sums = blocks_of(items) + static_cast<std::int64_t>(items.size());
   return sums * static_cast<std::int64_t>(sizeof(double));
 }
 
-void norms(std::span<const MultiItem> items, const NormCall& call) {
+void norms(std::span<const TensorListEntry> items, const NormCall& call) {
   const runtime::Stream stream = current_stream(call.device);
   const NormKind kind{call.p, call.p > 1e300};
-  const auto is_wide = [](const MultiItem& item) { return item.dtype[kX] == DType::f64; };
-  std::vector<MultiItem> ordered = of_width(items, false, is_wide);
+  const auto is_wide = [](const TensorListEntry& item) { return item.dtype[kX] == DType::f64; };
+  std::vector<TensorListEntry> ordered = of_width(items, false, is_wide);
   const std::size_t narrow = ordered.size();
-  for (const MultiItem& item : of_width(items, true, is_wide)) ordered.push_back(item);
-  const std::span<const MultiItem> all(ordered);
+  for (const TensorListEntry& item : of_width(items, true, is_wide)) ordered.push_back(item);
+  const std::span<const TensorListEntry> all(ordered);
 
   auto* at = static_cast<double*>(call.room);
   double* const sums = at + blocks_of(all);
   partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
-  partial_norms(all.subspan(narrow), true, {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
+  partial_norms(all.subspan(narrow), true,
+                {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
 
   FinishCall finish{kind, at, call.each, sums, 0, {}};
   std::int64_t first = 0;
@@ -228,13 +233,15 @@ void norms(std::span<const MultiItem> items, const NormCall& call) {
     finish.count = 0;
   }
   launch(&total_norm_kernel, {.blocks = 1, .threads = kListThreads}, stream, kind,
-         static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total, call.found_inf);
+         static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total,
+         call.found_inf);
 }
 
 }  // namespace
 
 void attach_lists() {
-  optim::list_kernels(DeviceKind::cuda) = {.axpby = &axpby, .norm = &norms, .norm_room = &norm_room};
+  optim::list_kernels(DeviceKind::cuda) = {
+      .axpby = &axpby, .norm = &norms, .norm_room = &norm_room};
 }
 
 }  // namespace mezzo::gpu

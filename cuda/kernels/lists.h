@@ -1,6 +1,5 @@
-// Lists of tensors as kernels get them: items by value, cut into chunks, one block to a chunk.
-// Sees: element.h, ../../optim/multi_tensor.h; parsed by nvcc too.
-// Read next: lists.cu, updates.h (the kernels).
+// Lists of tensors as kernel arguments: items by value, cut into chunks, one block per chunk.
+// Parsed by g++ and by nvcc.
 #pragma once
 
 #include <algorithm>
@@ -12,26 +11,28 @@
 
 namespace mezzo::gpu {
 
-using optim::MultiItem;
+using optim::TensorListEntry;
 
 inline constexpr int kListThreads = 256;
-/** Neighbours that one thread handles together. */
+/** Adjacent elements that a thread processes together. */
 inline constexpr int kListRun = 4;
 /** Elements per block. */
 inline constexpr std::int64_t kListChunk = 4 * kListRun * kListThreads;
 
-/** Bytes that a kernel's arguments may have on every architecture. */
+/** Limit for the size of a kernel's arguments on all architectures. */
 inline constexpr std::size_t kArgumentBytes = 4096;
 
-/** Some items of a list with what belongs to each; as many as fit a kernel's arguments beside `Rest`. */
+/** Some items of a list with their extra data; as many as fit into a kernel's arguments beside
+ *  `Rest`. */
 template <class Extra, class Rest> struct ItemList {
   struct Item {
-    MultiItem tensors;
+    TensorListEntry tensors;
     Extra extra;
     std::int64_t first_block;
-    bool vectors;  // every tensor may be read and written in runs
+    bool vectors;  // every tensor allows vector access
   };
-  static constexpr int kMost = static_cast<int>((kArgumentBytes - sizeof(Rest) - 64) / sizeof(Item));
+  static constexpr int kMost =
+      static_cast<int>((kArgumentBytes - sizeof(Rest) - 64) / sizeof(Item));
   static_assert(kMost >= 8);
 
   int count = 0;
@@ -39,7 +40,7 @@ template <class Extra, class Rest> struct ItemList {
   Rest rest;
   Item items[kMost];
 
-  /** The item that the calling block belongs to, and its first element. */
+  /** Returns the item of the calling block and sets `begin` to its first element. */
   __device__ const Item& mine(std::int64_t& begin) const {
     int i = 0;
     while (i + 1 < count && items[i + 1].first_block <= static_cast<std::int64_t>(blockIdx.x)) ++i;
@@ -48,19 +49,19 @@ template <class Extra, class Rest> struct ItemList {
   }
 };
 
-/** Whether all tensors of an item begin where a run of their elements may be moved as one word. */
-inline bool takes_vectors(const MultiItem& item) {
-  for (std::size_t i = 0; i < MultiItem::kMaxLists; ++i) {
+/** Returns true if all tensors of an item are aligned for vector access. */
+inline bool takes_vectors(const TensorListEntry& item) {
+  for (std::size_t i = 0; i < TensorListEntry::kMaxLists; ++i) {
     const std::size_t word = std::min<std::size_t>(16, kListRun * item_size(item.dtype[i]));
     if (item.data[i] && reinterpret_cast<std::uintptr_t>(item.data[i]) % word != 0) return false;
   }
   return true;
 }
 
-/** Calls run(list) for the items in lists that fit; extras[i] belongs to items[i]. */
+/** Calls run(list) for lists of as many items as fit; extras[i] belongs to items[i]. */
 template <class Extra, class Rest, class Run>
-void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, const Rest& rest,
-              const Run& run) {
+void in_lists(std::span<const TensorListEntry> items, std::span<const Extra> extras,
+              const Rest& rest, const Run& run) {
   using List = ItemList<Extra, Rest>;
   List list{};
   list.rest = rest;
@@ -74,12 +75,12 @@ void in_lists(std::span<const MultiItem> items, std::span<const Extra> extras, c
   }
 }
 
-/** Elements [at, at + n) of a tensor, n <= kListRun. */
+/** Loads elements [at, at + n) of a tensor, n <= kListRun. */
 template <class C>
-__device__ inline void load_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n,
-                                  C* values) {
+__device__ inline void load_items(const TensorListEntry& x, int list, bool vectors, std::int64_t at,
+                                  int n, C* values) {
   const void* data = x.data[list];
-  if (!data) return;  // a state that the formula does not use
+  if (!data) return;  // absent state
   const DType dtype = x.dtype[list];
   if (vectors && n == kListRun && dtype == dtype_of<C>()) {
     const auto pack = *reinterpret_cast<const Pack<C, kListRun>*>(static_cast<const C*>(data) + at);
@@ -93,8 +94,8 @@ __device__ inline void load_items(const MultiItem& x, int list, bool vectors, st
 }
 
 template <class C>
-__device__ inline void store_items(const MultiItem& x, int list, bool vectors, std::int64_t at, int n,
-                                   const C* values) {
+__device__ inline void store_items(const TensorListEntry& x, int list, bool vectors,
+                                   std::int64_t at, int n, const C* values) {
   void* data = x.data[list];
   if (!data) return;
   const DType dtype = x.dtype[list];
@@ -111,7 +112,8 @@ __device__ inline void store_items(const MultiItem& x, int list, bool vectors, s
 }
 
 /** Calls f(at, n) for the runs of the calling thread within the chunk that begins at `begin`. */
-template <class F> __device__ inline void for_each_run_of(const MultiItem& x, std::int64_t begin, F&& f) {
+template <class F>
+__device__ inline void for_each_run_of(const TensorListEntry& x, std::int64_t begin, F&& f) {
   const std::int64_t end = begin + kListChunk < x.numel ? begin + kListChunk : x.numel;
   for (std::int64_t at = begin + static_cast<std::int64_t>(threadIdx.x) * kListRun; at < end;
        at += kListRun * kListThreads)

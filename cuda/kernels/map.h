@@ -1,17 +1,17 @@
-// How an elementwise kernel reads and writes the operands of a Map: in runs of kRun elements, as vectors where they lie side by side.
-// Sees: axes.h, element.h, ../map.h.
-// Read next: elementwise.h (the kernels made with it), ../map.cpp (who fills a Map).
+// Loads and stores of elementwise kernels: runs of kRun elements of a Map's operands, as vectors
+// where they are contiguous.
 #pragma once
 
-#include "../map.h"
 #include "axes.h"
 #include "element.h"
+#include "host_map.h"
 
 namespace mezzo::gpu {
 
-/** Where element `index` of the common shape lies in an operand, in elements from its first. */
+/** Returns the offset of element `index` of the common shape in an operand, in elements. */
 __device__ inline std::int64_t place_in(const Map& map, const MapOperand& x, std::int64_t index) {
-  return map.rank == 1 ? index * x.strides[0] : place_among(map.sizes, x.strides, map.rank, map.count, index);
+  return map.rank == 1 ? index * x.strides[0]
+                       : place_among(map.sizes, x.strides, map.rank, map.count, index);
 }
 
 template <class C, class T>
@@ -30,23 +30,26 @@ __device__ inline void store_pack(const MapOperand& x, std::int64_t place, const
   *reinterpret_cast<Pack<T, kRun>*>(static_cast<T*>(x.data) + place) = pack;
 }
 
-/** As load_run, element by element: out of line, so that each kernel holds the fast way alone. */
+/** load_run element by element. Not inlined, so that each kernel contains only the fast path. */
 template <class C>
-__device__ __noinline__ void load_slowly(const Map& map, const MapOperand& x, std::int64_t at, int n,
-                                         C* values) {
-  for (int k = 0; k < n; ++k) values[k] = load_element<C>(x.data, x.dtype, place_in(map, x, at + k));
+__device__ __noinline__ void load_slowly(const Map& map, const MapOperand& x, std::int64_t at,
+                                         int n, C* values) {
+  for (int k = 0; k < n; ++k)
+    values[k] = load_element<C>(x.data, x.dtype, place_in(map, x, at + k));
 }
 template <class C>
-__device__ __noinline__ void store_slowly(const Map& map, const MapOperand& x, std::int64_t at, int n,
-                                          const C* values) {
-  for (int k = 0; k < n; ++k) store_element<C>(x.data, x.dtype, place_in(map, x, at + k), values[k]);
+__device__ __noinline__ void store_slowly(const Map& map, const MapOperand& x, std::int64_t at,
+                                          int n, const C* values) {
+  for (int k = 0; k < n; ++k)
+    store_element<C>(x.data, x.dtype, place_in(map, x, at + k), values[k]);
 }
 
-/** Elements [at, at + n) of an operand, n <= kRun. Nothing is done for an absent one. */
+/** Loads elements [at, at + n) of an operand, n <= kRun. Does nothing for an absent operand. */
 template <class C>
-__device__ inline void load_run(const Map& map, const MapOperand& x, std::int64_t at, int n, C* values) {
+__device__ inline void load_run(const Map& map, const MapOperand& x, std::int64_t at, int n,
+                                C* values) {
   if (x.layout == MapOperand::Layout::number) {
-    const C value = is_floating(x.dtype) ? static_cast<C>(x.real) : static_cast<C>(x.integer);
+    const C value = x.is_real ? static_cast<C>(x.real) : static_cast<C>(x.integer);
 #pragma unroll
     for (int k = 0; k < kRun; ++k) values[k] = value;
     return;
@@ -67,7 +70,7 @@ __device__ inline void load_run(const Map& map, const MapOperand& x, std::int64_
     if (k < n) values[k] = slow[k];
 }
 
-/** The reverse. */
+/** Stores elements [at, at + n) of an operand, n <= kRun. */
 template <class C>
 __device__ inline void store_run(const Map& map, const MapOperand& x, std::int64_t at, int n,
                                  const C* values) {
@@ -85,13 +88,14 @@ __device__ inline void store_run(const Map& map, const MapOperand& x, std::int64
   store_slowly<C>(map, x, at, n, slow);
 }
 
-inline constexpr int kMapThreads = 256;  // of a block, where there is work for as many
-/** Runs per thread, a block's width apart: all are read before any is computed, so that enough memory is under way. */
+inline constexpr int kMapThreads = 256;  // threads of a block; fewer for small maps
+/** Runs per thread, one block width apart: enough independent loads to hide memory latency. */
 inline constexpr int kMapRuns = 2;
 
 inline Grid map_grid(const Map& map) {
   const std::int64_t runs = blocks_for(map.count, kRun);
-  const std::int64_t threads = runs < kMapThreads ? blocks_for(runs, kWarpSize) * kWarpSize : kMapThreads;
+  const std::int64_t threads =
+      runs < kMapThreads ? blocks_for(runs, kWarpSize) * kWarpSize : kMapThreads;
   return {.blocks = blocks_for(runs, threads * kMapRuns), .threads = static_cast<int>(threads)};
 }
 

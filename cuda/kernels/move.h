@@ -1,9 +1,8 @@
-// Kernels that move elements unchanged: each element of the result is one of the operand's, or a constant.
-// Sees: items.h, lines.h.
-// Read next: triangle.cu, placement.cu, unfold.cu (the moves).
+// Kernels that copy elements unchanged: each result element is an element of the operand or a
+// constant.
 //
-// A move, passed to the kernel by value, states `std::int64_t source(std::int64_t i)`: where element number i of the row-major result lies in the
-// operand, in elements; negative for none.
+// A move, passed to the kernel by value, defines `std::int64_t source(std::int64_t i)`: the offset
+// in the operand of element i of the row-major result; negative for the constant.
 #pragma once
 
 #include "../../tensor/cpu/convert.h"
@@ -14,14 +13,15 @@
 namespace mezzo::gpu {
 
 inline constexpr int kMoveThreads = 256;
-/** Elements per thread, a block's width apart. */
+/** Elements per thread, one block width apart. */
 inline constexpr int kMoves = 4;
 
 template <class Word, class Move>
 __global__ void __launch_bounds__(kMoveThreads)
     move_kernel(const __grid_constant__ Move move, const Word* x, Word* y, std::int64_t count,
                 const Word constant) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads * kMoves + threadIdx.x;
+  const std::int64_t first =
+      static_cast<std::int64_t>(blockIdx.x) * kMoveThreads * kMoves + threadIdx.x;
   Word values[kMoves];
 #pragma unroll
   for (int k = 0; k < kMoves; ++k) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-/** y = the elements of x that `move` names, or `constant`. */
+/** Sets each element of y to the element of x that `move` selects, or to `constant`. */
 template <class Move>
 void move_elements(const Tensor& x, const Tensor& y, double constant, const Move& move) {
   const std::int64_t count = y.numel();

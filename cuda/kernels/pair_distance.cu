@@ -16,25 +16,27 @@ using namespace cpu_kernels;
 template <class C> struct Pairs {
   const C *x1, *x2;
   std::int64_t batch, left, right, length;
-  bool triangle;  // both sides are one, and each pair i < j stands once
+  bool triangle;  // both sides are the same, and only pairs i < j are stored
 
   __device__ bool has(std::int64_t i, std::int64_t j) const {
     return i < left && j < right && (!triangle || i < j);
   }
-  /** Where the distance of a pair stands, either way round in a triangle. */
+  /** Returns the offset of a pair's distance; in a triangle the order of i and j does not
+   *  matter. */
   __device__ std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t j) const {
     if (triangle) return i < j ? pair_place(i, j, left) : pair_place(j, i, left);
     return (b * left + i) * right + j;
   }
 };
 
-// A block's threads make kSide x kSide distances, kOwn x kOwn each, from kDepth coordinates at a time that lie in shared memory.
+// A block computes kSide x kSide distances, kOwn x kOwn per thread, from kDepth coordinates at a
+// time in shared memory.
 constexpr int kThreads = 256, kRow = 16, kOwn = 2, kSide = kRow * kOwn, kDepth = 32;
 static_assert(kRow * kRow == kThreads && kMetricPart % kDepth == 0);
 
 template <class C>
-__device__ void load_side(C* side, const C* rows, std::int64_t first, std::int64_t count, std::int64_t m,
-                          std::int64_t length) {
+__device__ void load_side(C* side, const C* rows, std::int64_t first, std::int64_t count,
+                          std::int64_t m, std::int64_t length) {
   for (int e = static_cast<int>(threadIdx.x); e < kSide * kDepth; e += kThreads) {
     const int row = e / kDepth, k = e % kDepth;
     const bool exists = first + row < count && m + k < length;
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t rest = pairs.length - m;
       const int depth = rest < kDepth ? static_cast<int>(rest) : kDepth;
       [[maybe_unused]] constexpr int kUnrolled =
-          std::is_same_v<Metric, Power<C>> ? 1 : 8;  // a power is long as it is
+          std::is_same_v<Metric, Power<C>> ? 1 : 8;  // powers are too long to unroll
 #pragma unroll kUnrolled
       for (int k = 0; k < depth; ++k)
 #pragma unroll
@@ -90,13 +92,14 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-// Gradients: a block has a vector of the left side and a warp's width of its coordinates; its warps take turns with the other side's.
+// Gradients: a block has a vector of the left side and a warp's width of its coordinates; its warps
+// alternate over the vectors of the other side.
 constexpr int kParts = kThreads / kWarpSize;
 
 template <class C, class Metric>
 __global__ void __launch_bounds__(kThreads)
-    gradient_kernel(const __grid_constant__ Pairs<C> pairs, const Metric metric, const C* g, const C* y,
-                    C* gx) {
+    gradient_kernel(const __grid_constant__ Pairs<C> pairs, const Metric metric, const C* g,
+                    const C* y, C* gx) {
   MZ_SHARED(C, room, kThreads);
   const Spread spread{.slots = kWarpSize, .parts = kParts, .across = true};
   const Role at = role_in(spread);
@@ -112,14 +115,16 @@ __global__ void __launch_bounds__(kThreads)
     if (pairs.triangle && i == j) continue;
     const std::int64_t place = pairs.place(b, i, j);
     const C distance = y[place];
-    sum += metric.coefficient(g[place], distance) * metric.slope(here - others[j * pairs.length], distance);
+    sum += metric.coefficient(g[place], distance) *
+           metric.slope(here - others[j * pairs.length], distance);
   }
   sum = joined(spread, at, room, sum, Plus{});
   if (exists && at.part == 0) gx[row * pairs.length + m] = sum;
 }
 
-/** Calls f(pairs, metric) in the type that arithmetic runs in. x1 and x2 are row-major. */
-template <class F> void with_pairs(const Tensor& x1, const Tensor& x2, bool triangle, double p, F&& f) {
+/** Calls f(pairs, metric) in the compute type. x1 and x2 are row-major. */
+template <class F>
+void with_pairs(const Tensor& x1, const Tensor& x2, bool triangle, double p, F&& f) {
   visit_floating_compute(x1.dtype(), [&]<class C>(std::type_identity<C>) {
     const int rank = x1.dim();
     const Pairs<C> pairs{x1.template data<C>(),
@@ -135,21 +140,25 @@ template <class F> void with_pairs(const Tensor& x1, const Tensor& x2, bool tria
 
 void distances(const Tensor& x1, const Tensor& x2, const Tensor& y, bool triangle, double p) {
   if (y.numel() == 0) return;
-  with_pairs(x1, x2, triangle, p, [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
-    const std::int64_t blocks = pairs.batch * blocks_for(pairs.left, kSide) * blocks_for(pairs.right, kSide);
-    launch(&distance_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads}, current_stream(y.device()),
-           pairs, metric, y.template data<C>());
-  });
+  with_pairs(x1, x2, triangle, p,
+             [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
+               const std::int64_t blocks =
+                   pairs.batch * blocks_for(pairs.left, kSide) * blocks_for(pairs.right, kSide);
+               launch(&distance_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads},
+                      current_stream(y.device()), pairs, metric, y.template data<C>());
+             });
 }
 
-void gradients(const Tensor& g, const Tensor& y, const Tensor& x1, const Tensor& x2, const Tensor& gx,
-               bool triangle, double p) {
+void gradients(const Tensor& g, const Tensor& y, const Tensor& x1, const Tensor& x2,
+               const Tensor& gx, bool triangle, double p) {
   if (gx.numel() == 0) return;
-  with_pairs(x1, x2, triangle, p, [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
-    const std::int64_t blocks = pairs.batch * pairs.left * blocks_for(pairs.length, kWarpSize);
-    launch(&gradient_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads}, current_stream(gx.device()),
-           pairs, metric, g.template data<C>(), y.template data<C>(), gx.template data<C>());
-  });
+  with_pairs(
+      x1, x2, triangle, p, [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
+        const std::int64_t blocks = pairs.batch * pairs.left * blocks_for(pairs.length, kWarpSize);
+        launch(&gradient_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads},
+               current_stream(gx.device()), pairs, metric, g.template data<C>(),
+               y.template data<C>(), gx.template data<C>());
+      });
 }
 
 using Attrs = op::Pdist::Attrs;
@@ -159,7 +168,8 @@ void pair_distance(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void pair_distance_backward(Inputs in, Outputs out, const Attrs& attrs) {
-  gradients(row_major(in[0]), row_major(in[1]), row_major(in[2]), row_major(in[3]), out[0], false, attrs.p);
+  gradients(row_major(in[0]), row_major(in[1]), row_major(in[2]), row_major(in[3]), out[0], false,
+            attrs.p);
 }
 
 void triangle_distance(Inputs in, Outputs out, const Attrs& attrs) {

@@ -1,4 +1,4 @@
-// The CUDA kernels of the ops that take elements from elsewhere: pad, flip, roll, repeat, and their adjoint.
+// The CUDA kernels of the ops that rearrange elements: pad, flip, roll, repeat, and their adjoint.
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/place.h"
 #include "../attach.h"
@@ -12,11 +12,11 @@ namespace {
 using op::PlaceDim;
 using op::PlaceMode;
 
-/** The dimensions of a placement, neighbours that are taken whole as one. */
+/** The dimensions of a placement. Adjacent dimensions that are copied whole are merged. */
 struct Placement {
   int rank = 0;
   PlaceDim dims[Shape::kMaxRank];
-  std::int64_t sizes[Shape::kMaxRank];  // of what is placed, row-major
+  std::int64_t sizes[Shape::kMaxRank];  // of the operand, row-major
 
   Placement(const op::PlaceAttrs& attrs, const Shape& operand) {
     for (int d = 0; d < operand.rank(); ++d) {
@@ -35,7 +35,7 @@ struct Placement {
     return dim.mode == PlaceMode::inside && dim.begin == 0 && dim.size == n;
   }
 
-  /** Where element i of the result comes from. */
+  /** Returns the operand offset of element i of the result. */
   __device__ std::int64_t source(std::int64_t i) const {
     std::int64_t place = 0, stride = 1;
     for (int d = rank - 1; d >= 0; --d) {
@@ -53,14 +53,15 @@ struct Placement {
 void place(Inputs in, Outputs out, const op::PlaceAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], in[0].dim() - 2);
-  const Tensor x = laid_out(in[0], format);
+  const Tensor x = to_format(in[0], format);
   if (format == MemoryFormat::contiguous)
     return move_elements(x, out[0], attrs.value, Placement(attrs, x.shape()));
   const Tensor rows = channels_at_end(x);
-  move_elements(rows, out[0], attrs.value, Placement(op::channels_at_end(attrs, x.dim()), rows.shape()));
+  move_elements(rows, out[0], attrs.value,
+                Placement(op::channels_at_end(attrs, x.dim()), rows.shape()));
 }
 
-/** All the places at which one element stands. */
+/** The positions in the result of one element of the operand. */
 struct Images {
   std::int64_t count = 1;
   std::int64_t own[Shape::kMaxRank];  // the element's position
@@ -71,7 +72,7 @@ struct Images {
       count *= op::PlaceImages(placement.dims[d], placement.sizes[d], own[d]).count;
     }
   }
-  /** Where image k lies in the result; -1 for none. */
+  /** Returns the offset of copy k in the result; -1 for none. */
   __device__ std::int64_t at(const Placement& placement, std::int64_t k) const {
     std::int64_t place = 0, stride = 1;
     for (int d = placement.rank - 1; d >= 0; --d) {
@@ -87,11 +88,11 @@ struct Images {
   }
 };
 
-/** Adds up the places at which each element stands, in their order. */
+/** Sums the gradients of all copies of each element, in their order. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    place_backward_kernel(const __grid_constant__ Placement placement, const Spread spread, const Array g,
-                          const Array gx, std::int64_t count) {
+    place_backward_kernel(const __grid_constant__ Placement placement, const Spread spread,
+                          const Array g, const Array gx, std::int64_t count) {
   MZ_SHARED(C, room, kSpreadThreads);
   const Role at = role_in(spread);
   const std::int64_t element = static_cast<std::int64_t>(blockIdx.x) * spread.slots + at.slot;
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 void place_backward(Inputs in, Outputs out, const op::PlaceBackward::Attrs& attrs) {
   const std::int64_t count = out[0].numel();
   if (count == 0) return;
-  constexpr std::int64_t kPerThread = 16;  // images that are not worth a second thread
+  constexpr std::int64_t kPerThread = 16;  // copies per thread
   const Tensor g = row_major(in[0]);
   const Placement placement(attrs.place, attrs.sizes);
   const Spread spread = spread_over(count, g.numel() / count / kPerThread, false);

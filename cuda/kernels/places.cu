@@ -1,10 +1,10 @@
-// The CUDA kernels that find places: of a tuple of indices, and of the elements that are not zero.
-#include "../../tensor/dispatch.h"
-#include "../../tensor/text.h"
+// The CUDA kernels that compute positions: of tuples of indices, and of non-zero elements.
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/text.h"
 #include "../attach.h"
-#include "../deferred.h"
-#include "../rows.h"
+#include "../runtime/deferred.h"
 #include "axes.h"
+#include "host_rows.h"
 #include "items.h"
 #include "row.h"
 #include "scan.h"
@@ -13,14 +13,14 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** One index of a tuple, broadcast to the common shape. */
+/** One index tensor of a tuple, broadcast to the common shape. */
 struct TupleIndex {
-  Array values;  // row-major, so that an element's place is its number
+  Array values;  // row-major, so that an element's offset is its number
   Axes axes;
-  std::int64_t size;  // of the dimension it is for
+  std::int64_t size;  // size of the indexed dimension
   DeferredWord* bad;
 
-  /** Of a dimension without elements there is none to name. */
+  /** Returns the non-negative index of element i; 0 for one that is out of range. */
   __device__ std::int64_t wrapped(std::int64_t i) const {
     const std::int64_t at = place_of(axes, i), value = values.load<std::int64_t>(at);
     if (value < -size || value >= size) {
@@ -37,7 +37,8 @@ struct Tuple {
 };
 
 __global__ void __launch_bounds__(kItemThreads)
-    positions_kernel(const __grid_constant__ Tuple tuple, std::int64_t count, std::int64_t* positions) {
+    positions_kernel(const __grid_constant__ Tuple tuple, std::int64_t count,
+                     std::int64_t* positions) {
   const std::int64_t i = item_here();
   if (i >= count) return;
   std::int64_t position = 0;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kItemThreads)
   positions[i] = position;
 }
 
-/** The axes of a row-major tensor broadcast to `shape`. */
+/** Returns the axes of a row-major tensor broadcast to `shape`. */
 Axes broadcast_axes(const Shape& from, const Shape& shape) {
   const Strides strides = contiguous_strides(from);
   Axes axes;
@@ -76,12 +77,12 @@ void index_positions(Inputs in, Outputs out, const op::IndexPositions::Attrs& at
               out[0].data<std::int64_t>());
 }
 
-/** Counts elements that are not zero, and gives each the row of coordinates of its number. */
+/** Counts non-zero elements, and stores the coordinates of each in the row of its number. */
 template <class C> struct NonzeroPlaces {
   using State = std::int64_t;
   Array x;
-  Axes shape;                 // strides are of no account
-  std::int64_t length, room;  // elements, rows of coordinates
+  Axes shape;                 // strides are not used
+  std::int64_t length, room;  // number of elements, rows of coordinates
   std::int64_t* coordinates;
   std::int64_t* total;
 
@@ -90,7 +91,8 @@ template <class C> struct NonzeroPlaces {
     return x.load<C>(place) != C(0) ? 1 : 0;
   }
   __device__ State combine(State a, State b) const { return a + b; }
-  __device__ void store(std::int64_t, std::int64_t, std::int64_t i, State before, State upto) const {
+  __device__ void store(std::int64_t, std::int64_t, std::int64_t i, State before,
+                        State upto) const {
     if (i + 1 == length) *total = upto;
     if (upto == before || before >= room) return;
     std::int64_t rest = i;
@@ -109,7 +111,8 @@ std::int64_t read(const std::int64_t* from, Device device) {
   return value;
 }
 
-/** Waits for the device, as the reading of its count has before. */
+/** Synchronises with the device to check the count. The caller did so too when it read the
+ *  count. */
 void nonzero(Inputs in, Outputs out, const op::Nonzero::Attrs& attrs) {
   const Tensor x = row_major(in[0]);
   const Tensor total = workspace(sizeof(std::int64_t), x.device());
@@ -118,12 +121,13 @@ void nonzero(Inputs in, Outputs out, const op::Nonzero::Attrs& attrs) {
   std::int64_t* const count = static_cast<std::int64_t*>(total.raw_data());
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     scan(Lines{.count = 1, .length = x.numel()}, false,
-         NonzeroPlaces<C>{Array(x), shape, x.numel(), attrs.count, out[0].data<std::int64_t>(), count},
+         NonzeroPlaces<C>{Array(x), shape, x.numel(), attrs.count, out[0].data<std::int64_t>(),
+                          count},
          x.device());
   });
   const std::int64_t found = x.numel() == 0 ? 0 : read(count, x.device());
   if (found != attrs.count)
-    fail<ValueError>("nonzero", {.what = "the number of non-zero elements is another",
+    fail<ValueError>("nonzero", {.what = "count is not the number of non-zero elements",
                                  .got = str(attrs.count),
                                  .expected = "the tensor's count"});
 }

@@ -1,4 +1,5 @@
-// The CUDA kernels of pooling. Every element of a result is found by the threads that own it: gradients gather from the windows that reach them.
+// The CUDA kernels of pooling. Every result element is computed by its own threads: gradients
+// gather from the windows that contain the element.
 #include <algorithm>
 
 #include "../../tensor/cpu/order.h"
@@ -21,20 +22,21 @@ using op::PoolRange;
 using op::PoolSizes;
 using op::PoolSpan;
 
-/** The planes of a pooling. Their elements lie `channels` apart, those of as many planes among each other: 1 where the arrays are row-major. */
+/** The planes of a pooling. Elements of one plane are `channels` apart, interleaved with those of
+ *  the other channels' planes; `channels` is 1 for row-major arrays. */
 struct Pooling {
   PoolAttrs attrs;
-  Triple in, out;  // of a plane, before and after
+  Triple in, out;  // sizes of a plane of the input and of the output
   std::int64_t channels;
-  std::int64_t results;  // elements in all planes of what is written
-  Spread spread;         // over results and what each is made of
+  std::int64_t results;  // elements of the result
+  Spread spread;         // over results and their terms
 };
 
 /** Positions begin, begin + step, ... in each dimension. */
 struct Box {
   Triple begin, count, step;
 
-  /** Calls f(p) for each of the positions that are the part's, in row-major order. */
+  /** Calls f(p) for each position of the thread `part` of `parts`, in row-major order. */
   template <class F> __device__ void for_each(int part, int parts, F&& f) const {
     if (parts > 1) {
       const std::int64_t n = count.count();
@@ -60,11 +62,12 @@ struct Box {
   }
 };
 
-/** The calling thread's part in one result. Every thread of the block goes through it. */
+/** The calling thread's result. Every thread of the block must construct it. */
 struct ResultWalk {
   Role at;
-  std::int64_t result, group = 0, channel = 0;  // groups of planes that lie among each other; one of them
-  Triple position{};                            // of the result in its plane
+  std::int64_t result, group = 0,
+                       channel = 0;  // group of interleaved planes and plane within it
+  Triple position{};                 // of the result in its plane
   bool has_result;
 
   __device__ ResultWalk(const Pooling& pool, const Triple& sizes)
@@ -73,25 +76,28 @@ struct ResultWalk {
         has_result(result < pool.results) {
     if (!has_result) return;
     std::int64_t index;
-    group =
-        divided(pool.channels > 1 ? divided(result, pool.channels, channel) : result, sizes.count(), index);
+    group = divided(pool.channels > 1 ? divided(result, pool.channels, channel) : result,
+                    sizes.count(), index);
     position = sizes.position(index);
   }
-  /** Where the first element of the walk's plane lies in an array whose planes have so many. */
+  /** Returns the offset of the first element of the result's plane in an array with planes of
+   *  `count` elements. */
   __device__ std::int64_t base(const Pooling& pool, std::int64_t count) const {
     return group * count * pool.channels + channel;
   }
   __device__ bool is_first() const { return has_result && at.part == 0; }
 };
 
-/** The elements of the window of result position `o`, and its size as a mean's divisor sees it. */
+/** Returns the elements of the window of output position `o`, and sets `counted` to the divisor of
+ *  a mean. */
 __device__ inline Box window_of(const Pooling& pool, const Triple& o, std::int64_t& counted) {
   Box box{};
   counted = 1;
 #pragma unroll
   for (int d = 0; d < 3; ++d) {
     const PoolSpan span = op::pool_span(pool.attrs, d, pool.in.at[d], o.at[d]);
-    const std::int64_t step = pool.attrs.adaptive ? 1 : pool.attrs.dilation[static_cast<std::size_t>(d)];
+    const std::int64_t step =
+        pool.attrs.adaptive ? 1 : pool.attrs.dilation[static_cast<std::size_t>(d)];
     box.begin.at[d] = span.begin;
     box.step.at[d] = step;
     box.count.at[d] = step == 1 ? span.end - span.begin : (span.end - span.begin + step - 1) / step;
@@ -101,12 +107,13 @@ __device__ inline Box window_of(const Pooling& pool, const Triple& o, std::int64
   return box;
 }
 
-/** The results whose windows may hold the element at `p`. */
+/** Returns the output positions whose windows may contain the element at `p`. */
 __device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
   Box box{.begin = {}, .count = {}, .step = {{1, 1, 1}}};
 #pragma unroll
   for (int d = 0; d < 3; ++d) {
-    const PoolRange range = op::windows_reaching(pool.attrs, d, pool.in.at[d], pool.out.at[d], p.at[d]);
+    const PoolRange range =
+        op::windows_reaching(pool.attrs, d, pool.in.at[d], pool.out.at[d], p.at[d]);
     box.begin.at[d] = range.begin;
     box.count.at[d] = range.end > range.begin ? range.end - range.begin : 0;
   }
@@ -115,17 +122,19 @@ __device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    max_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y, std::int64_t* positions) {
+    max_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y,
+               std::int64_t* positions) {
   MZ_SHARED(Found<C>, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.out);
   Found<C> best{C(0), -1};
   const std::int64_t base = walk.base(pool, pool.in.count());
   if (walk.has_result) {
     std::int64_t counted;
-    window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
-      const std::int64_t i = pool.in.index(p);
-      best = first_best<Above>(best, Found<C>{x.load<C>(base + i * pool.channels), i});
-    });
+    window_of(pool, walk.position, counted)
+        .for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
+          const std::int64_t i = pool.in.index(p);
+          best = first_best<Above>(best, Found<C>{x.load<C>(base + i * pool.channels), i});
+        });
   }
   if (pool.spread.parts > 1)
     best = joined(pool.spread, walk.at, room, best,
@@ -144,32 +153,34 @@ __global__ void __launch_bounds__(kSpreadThreads)
   std::int64_t counted = 1;
   const std::int64_t base = walk.base(pool, pool.in.count());
   if (walk.has_result)
-    window_of(pool, walk.position, counted).for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
-      sum += x.load<C>(base + pool.in.index(p) * pool.channels);
-    });
+    window_of(pool, walk.position, counted)
+        .for_each(walk.at.part, pool.spread.parts, [&](const Triple& p) {
+          sum += x.load<C>(base + pool.in.index(p) * pool.channels);
+        });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) y.store<C>(walk.result, sum / static_cast<C>(counted));
 }
 
-/** Adds up the windows around each element that chose it. */
+/** Sums the gradients of the windows that selected each element. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    max_backward_kernel(const __grid_constant__ Pooling pool, const Array g, const std::int64_t* positions,
-                        const Array gx) {
+    max_backward_kernel(const __grid_constant__ Pooling pool, const Array g,
+                        const std::int64_t* positions, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
   C sum = 0;
   const std::int64_t base = walk.base(pool, pool.out.count()), own = pool.in.index(walk.position);
   if (walk.has_result)
-    windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
-      const std::int64_t i = base + pool.out.index(o) * pool.channels;
-      if (positions[i] == own) sum += g.load<C>(i);
-    });
+    windows_around(pool, walk.position)
+        .for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
+          const std::int64_t i = base + pool.out.index(o) * pool.channels;
+          if (positions[i] == own) sum += g.load<C>(i);
+        });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) gx.store<C>(walk.result, sum);
 }
 
-/** Adds up the shares of the windows around each element. */
+/** Sums the contributions of the windows around each element. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     mean_backward_kernel(const __grid_constant__ Pooling pool, const Array g, const Array gx) {
@@ -178,37 +189,40 @@ __global__ void __launch_bounds__(kSpreadThreads)
   C sum = 0;
   const std::int64_t base = walk.base(pool, pool.out.count());
   if (walk.has_result)
-    windows_around(pool, walk.position).for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
-      std::int64_t counted;
-      window_of(pool, o, counted);
-      sum += g.load<C>(base + pool.out.index(o) * pool.channels) / static_cast<C>(counted);
-    });
+    windows_around(pool, walk.position)
+        .for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
+          std::int64_t counted;
+          window_of(pool, o, counted);
+          sum += g.load<C>(base + pool.out.index(o) * pool.channels) / static_cast<C>(counted);
+        });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) gx.store<C>(walk.result, sum);
 }
 
-/** Threads share a result only where it is made of many elements. */
-Pooling pooling_of(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out, const Tensor& result,
-                   const Triple& made_of, MemoryFormat format) {
+/** Returns the launch plan. Several threads share a result only if it has many terms. */
+Pooling pooling_of(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out,
+                   const Tensor& result, const Triple& made_of, MemoryFormat format) {
   constexpr std::int64_t kPerThread = 16;
   Pooling pool{attrs, triple(in), triple(out), 1, result.numel(), {}};
   pool.spread = spread_over(pool.results, made_of.count() / kPerThread, false);
   if (format == MemoryFormat::channels_last) {
     pool.channels = result.size(1);
-    pool.spread.across = true;  // as many threads share a result, so that sums run in the same order
+    // The number of threads per result stays the same, so that the order of sums does too.
+    pool.spread.across = true;
   }
   return pool;
 }
 
-/** The largest window. */
+/** Returns the sizes of the largest window. */
 Triple window_sizes(const PoolAttrs& attrs, const PoolSizes& in) {
   Triple sizes = triple(attrs.kernel);
   if (attrs.adaptive)
-    for (std::size_t d = 0; d < 3; ++d) sizes.at[d] = (in[d] + attrs.output[d] - 1) / attrs.output[d];
+    for (std::size_t d = 0; d < 3; ++d)
+      sizes.at[d] = (in[d] + attrs.output[d] - 1) / attrs.output[d];
   return sizes;
 }
 
-/** How many windows meet in an element. */
+/** Returns the largest number of windows that contain an element, per dimension. */
 Triple overlaps(const PoolAttrs& attrs, const PoolSizes& in) {
   Triple counts;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -226,7 +240,8 @@ Grid grid_of(const Pooling& pool) {
 Pooling forward_pooling(int rank, const Tensor& x, const Tensor& y, const PoolAttrs& attrs,
                         MemoryFormat format) {
   const PoolSizes in = op::pooled_dims(x.shape(), rank);
-  return pooling_of(attrs, in, op::pooled_dims(y.shape(), rank), y, window_sizes(attrs, in), format);
+  return pooling_of(attrs, in, op::pooled_dims(y.shape(), rank), y, window_sizes(attrs, in),
+                    format);
 }
 
 Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const PoolAttrs& attrs,
@@ -238,7 +253,7 @@ Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const Pool
 template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
-  const Tensor x = laid_out(in[0], format);
+  const Tensor x = to_format(in[0], format);
   const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
   std::int64_t* const positions = attrs.with_indices ? out[1].data<std::int64_t>() : nullptr;
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
@@ -250,17 +265,18 @@ template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs
 template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
-  const Tensor x = laid_out(in[0], format);
+  const Tensor x = to_format(in[0], format);
   const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&mean_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]));
+    launch(&mean_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x),
+           Array(out[0]));
   });
 }
 
 void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], attrs.rank);
-  const Tensor g = laid_out(in[0], format), positions = laid_out(in[1], format);
+  const Tensor g = to_format(in[0], format), positions = to_format(in[1], format);
   const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows, format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
@@ -272,7 +288,7 @@ template <int rank>
 void mean_backward(Inputs in, Outputs out, const typename op::AvgPoolBackward<rank>::Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
-  const Tensor g = laid_out(in[0], format);
+  const Tensor g = to_format(in[0], format);
   const Pooling pool = backward_pooling(rank, g, out[0], attrs.windows, format);
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&mean_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),

@@ -1,7 +1,8 @@
-// The CUDA kernels of the random ops: the CPU's numbers, bit for bit, since element i is a function of seed, draw and i.
+// The CUDA kernels of the random ops. They give the CPU's numbers bit for bit: element i is a
+// function of seed, draw and i.
 #include "../../tensor/ops/random.h"
 
-#include "../../tensor/random_values.h"
+#include "../../tensor/random/random_values.h"
 #include "../attach.h"
 #include "map.h"
 #include "row.h"
@@ -10,7 +11,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** values(block) in order over the elements of a tensor of any strides, rounded once. */
+/** Writes values(block) in order over the elements of a tensor of any strides, rounded once. */
 template <class Values>
 __global__ void __launch_bounds__(kMapThreads)
     fill_kernel(const __grid_constant__ Map map, const Values values) {
@@ -29,11 +30,13 @@ __global__ void __launch_bounds__(kMapThreads)
   });
 }
 
-template <class Values> void launch_fill(const Map& map, const void* values, runtime::Stream stream) {
+template <class Values>
+void launch_fill(const Map& map, const void* values, runtime::Stream stream) {
   launch(&fill_kernel<Values>, map_grid(map), stream, map, *static_cast<const Values*>(values));
 }
 
-/** The values decide the arithmetic: there is one kernel for them, and map_elements is asked for that one. */
+/** Fills a tensor. The type of the values determines the arithmetic, so there is one kernel,
+ *  registered as f32. */
 template <class Values> void fill(Tensor& out, const Values& values) {
   constexpr MapFns fns{.f32 = &launch_fill<Values>};
   map_elements(fns, DType::f32, {}, {&out, 1}, &values, MapOrder::row_major);
@@ -58,12 +61,14 @@ void uniform(Inputs, Outputs out, const op::RandomAttrs& attrs) {
   if (out[0].dtype() == DType::f64)
     fill(out[0], WideUniformValues{attrs.stream, attrs.a, attrs.b});
   else
-    fill(out[0], UniformValues{attrs.stream, static_cast<float>(attrs.a), static_cast<float>(attrs.b)});
+    fill(out[0],
+         UniformValues{attrs.stream, static_cast<float>(attrs.a), static_cast<float>(attrs.b)});
 }
 
-/** What dropout makes of elements whose mask is drawn already. */
+/** Applies dropout with a mask that is drawn already. */
 template <class C>
-__global__ void __launch_bounds__(kMapThreads) dropout_kernel(const __grid_constant__ Map map, const C keep) {
+__global__ void __launch_bounds__(kMapThreads)
+    dropout_kernel(const __grid_constant__ Map map, const C keep) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C x[kRun], mask[kRun];
     load_run<C>(map, map.in[0], at, n, x);
@@ -76,7 +81,8 @@ __global__ void __launch_bounds__(kMapThreads) dropout_kernel(const __grid_const
 }
 
 template <class C> void launch_dropout(const Map& map, const void* p, runtime::Stream stream) {
-  launch(&dropout_kernel<C>, map_grid(map), stream, map, static_cast<C>(1 - *static_cast<const double*>(p)));
+  launch(&dropout_kernel<C>, map_grid(map), stream, map,
+         static_cast<C>(1 - *static_cast<const double*>(p)));
 }
 
 void dropout(Inputs in, Outputs out, const op::Dropout::Attrs& attrs) {

@@ -1,5 +1,5 @@
-// The CUDA kernels of a recurrent layer in one direction: one product for the inputs of all steps, then per step one with the recurrent weights and
-// one launch for the gates.
+// The CUDA kernels of a recurrent layer in one direction: one product for the inputs of all steps,
+// then per step one product with the recurrent weights and one launch for the gates.
 #include "recurrent.h"
 
 #include "../../tensor/cpu/recurrent_formulas.h"
@@ -14,7 +14,7 @@ namespace {
 using namespace cpu_kernels;
 using op::CellKind;
 
-/** Sums of the biases that are there; that of the hidden part of a GRU's n stays apart. */
+/** Sums the biases that exist; that of the hidden part of a GRU's n is stored separately. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
     bias_kernel(const Array input, const Array hidden, C* sum, C* apart, std::int64_t columns,
@@ -26,21 +26,21 @@ __global__ void __launch_bounds__(kMoveThreads)
   if (i >= together) apart[i - together] = own;
 }
 
-/** One step of the sequences that run. */
+/** One step of the sequences that are active. */
 template <class C> struct Step {
   CellKind kind;
   std::int64_t running, hidden;
-  C *gates, *extra;  // of the step's first row
+  C *gates, *extra;  // at the step's first row
   const C* sums;     // U h
   const C* apart;    // GRU: the hidden bias of n
   C* c;              // LSTM: the state
-  Array raw;         // h before its projection, where there is one; else
+  Array raw;         // h before the projection, if there is one; else
   Array h, y;        // the state, and the rows of the result
   const std::int64_t* order;
   std::int64_t first_row;  // of the step in y
 };
 
-/** As it is after rounding to a dtype. */
+/** Returns x rounded to a dtype. */
 template <class C> __device__ C rounded(DType dtype, C x) {
   if (dtype == DType::f16) return element_as<C>(element_as<Half>(x));
   return dtype == DType::bf16 ? element_as<C>(element_as<BFloat16>(x)) : x;
@@ -50,12 +50,15 @@ template <class C> __device__ C advance(const Step<C>& s, std::int64_t i, std::i
   const std::int64_t gate = s.hidden, unit = i * gate + u;
   const auto forward = [&](std::int64_t count) { return i * gate * count + u; };
   switch (s.kind) {
-    case CellKind::rnn_tanh: return s.gates[unit] = rnn_forward<C, false>(s.gates[unit], s.sums[unit]);
-    case CellKind::rnn_relu: return s.gates[unit] = rnn_forward<C, true>(s.gates[unit], s.sums[unit]);
+    case CellKind::rnn_tanh:
+      return s.gates[unit] = rnn_forward<C, false>(s.gates[unit], s.sums[unit]);
+    case CellKind::rnn_relu:
+      return s.gates[unit] = rnn_forward<C, true>(s.gates[unit], s.sums[unit]);
     case CellKind::gru: {
       C* const a = s.gates + forward(3);
       const C* const b = s.sums + forward(3);
-      const GruGates<C> g = gru_forward(a[0], a[gate], a[2 * gate], b[0], b[gate], b[2 * gate], s.apart[u]);
+      const GruGates<C> g =
+          gru_forward(a[0], a[gate], a[2 * gate], b[0], b[gate], b[2 * gate], s.apart[u]);
       a[0] = g.reset;
       a[gate] = g.update;
       a[2 * gate] = g.fresh;
@@ -65,7 +68,8 @@ template <class C> __device__ C advance(const Step<C>& s, std::int64_t i, std::i
     default: {
       C* const a = s.gates + forward(4);
       const C* const b = s.sums + forward(4);
-      const LstmGates<C> g = lstm_forward(a[0], a[gate], a[2 * gate], b[0], b[gate], b[2 * gate], s.c[unit]);
+      const LstmGates<C> g =
+          lstm_forward(a[0], a[gate], a[2 * gate], b[0], b[gate], b[2 * gate], s.c[unit]);
       const C c = rounded(s.y.dtype, g.c), out = lstm_out(a[3 * gate], b[3 * gate]);
       a[0] = g.in;
       a[gate] = g.forget;
@@ -93,7 +97,7 @@ __global__ void __launch_bounds__(kMoveThreads) step_kernel(const __grid_constan
   s.y.template store<C>(row * s.hidden + u, h);
 }
 
-/** The layer in the arithmetic of C. */
+/** The forward pass of a layer with compute type C. */
 template <class C> class LayerForward {
  public:
   LayerForward(Inputs in, Outputs out, const op::RecurrentAttrs& attrs)
@@ -136,9 +140,10 @@ template <class C> class LayerForward {
     move_rows<C>({Array(x), Array(to), plan_.batch, n, plan_.order}, stream_);
   }
 
-  /** W x + b of all steps. */
+  /** Computes W x + b of all steps. */
   void transform_inputs() {
-    const Tensor x = row_major(in_[0]), input_bias = row_major(in_[5]), hidden_bias = row_major(in_[6]);
+    const Tensor x = row_major(in_[0]), input_bias = row_major(in_[5]),
+                 hidden_bias = row_major(in_[6]);
     const std::int64_t features = x.shape()[2];
     Tensor packed = x;
     if (!plan_.full) {
@@ -147,8 +152,9 @@ template <class C> class LayerForward {
     }
     C* const bias = bias_.data<C>();
     const std::int64_t together = kind_ == CellKind::gru ? columns_ / 3 * 2 : columns_;
-    launch(&bias_kernel<C>, {.blocks = blocks_for(columns_, kMoveThreads), .threads = kMoveThreads}, stream_,
-           Array(input_bias), Array(hidden_bias), bias, bias + columns_, columns_, together);
+    launch(&bias_kernel<C>, {.blocks = blocks_for(columns_, kMoveThreads), .threads = kMoveThreads},
+           stream_, Array(input_bias), Array(hidden_bias), bias, bias + columns_, columns_,
+           together);
     run_product({.m = plan_.rows,
                  .n = columns_,
                  .k = features,
@@ -185,7 +191,8 @@ template <class C> class LayerForward {
                     .y = Array(out_[0]),
                     .order = plan_.order,
                     .first_row = time * plan_.batch};
-    launch(&step_kernel<C>, {.blocks = blocks_for(running * hidden_, kMoveThreads), .threads = kMoveThreads},
+    launch(&step_kernel<C>,
+           {.blocks = blocks_for(running * hidden_, kMoveThreads), .threads = kMoveThreads},
            stream_, s);
     if (!projects) return;
     run_product({.m = running,
@@ -195,7 +202,8 @@ template <class C> class LayerForward {
                  .b = transposed(weight_matrix(in_[7])),
                  .c = matrix(h_, size_)},
                 device_);
-    move_rows<C>({Array(h_), Array(out_[0]), running, size_, plan_.order, true, s.first_row}, stream_);
+    move_rows<C>({Array(h_), Array(out_[0]), running, size_, plan_.order, true, s.first_row},
+                 stream_);
   }
 
   Inputs in_;
@@ -215,8 +223,9 @@ void recurrent_layer(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
 }  // namespace
 
 void recurrent_by_kernels(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
-  visit_floating_compute(in[0].dtype(),
-                         [&]<class C>(std::type_identity<C>) { LayerForward<C>(in, out, attrs).run(); });
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    LayerForward<C>(in, out, attrs).run();
+  });
 }
 
 void attach_recurrent() { attach<op::RecurrentLayer, recurrent_layer>(); }

@@ -1,22 +1,22 @@
-// What the recurrent kernels share: sequences and their order on the device, rows moved between the two orders, products over packed rows.
-// Sees: lines.h, ../product.h, ../../tensor/ops/sequence_plan.h.
-// Read next: recurrent.cu, recurrent_backward.cu; ../../tensor/cpu/recurrent.cpp (the same on the CPU).
+// Shared parts of the recurrent kernels: sequences and their order on the device, row moves between
+// the two orders, products over packed rows.
 #pragma once
 
 #include <vector>
 
+#include "../../tensor/memory/transfer.h"
 #include "../../tensor/ops/sequence_plan.h"
-#include "../../tensor/transfer.h"
-#include "../product.h"
+#include "../blas/product.h"
 #include "lines.h"
 #include "move.h"
 
 namespace mezzo::gpu {
 
-/** The plan, and where the device finds what it asks element by element. Without padding both orders are the same, and there is nothing to look up. */
+/** The sequence plan and its lookup tables on the device. Without padding both orders are the same,
+ *  and there are no tables. */
 struct Sequences : op::SequencePlan {
-  const std::int64_t* order = nullptr;        // the sequence of the batch that is number i here
-  const std::int64_t* tensor_rows = nullptr;  // the row in [T, N, ..] of each packed row
+  const std::int64_t* order = nullptr;        // index in the batch of packed sequence i
+  const std::int64_t* tensor_rows = nullptr;  // row in [T, N, ..] of each packed row
 
   Sequences(std::int64_t num_steps, std::int64_t num_sequences, const op::RecurrentAttrs& attrs,
             Device device)
@@ -37,21 +37,21 @@ struct Sequences : op::SequencePlan {
   Tensor table_;
 };
 
-/** Work memory of a shape and dtype. */
+/** Returns workspace of a shape and dtype. */
 inline Tensor work_tensor(const Shape& shape, DType dtype, Device device) {
   const CategoryScope scope(MemoryCategory::workspace);
   return empty_tensor(shape, dtype, device);
 }
 
-/** Rows of n elements. `map` gives the other order's number of each row; none: the same. */
+/** A copy of rows of n elements. `map` gives the row number in the other order; null: the same. */
 struct RowMove {
-  Array from;  // none: zeros
+  Array from;  // absent: zeros
   Array to;
   std::int64_t rows, n;
   const std::int64_t* map = nullptr;
-  bool scatters = false;          // `map` is into `to`, else into `from`
-  std::int64_t first = 0;         // added to the numbers that `map` gives, or that stand in for it
-  std::int64_t turned_batch = 0;  // where it is not 0: steps of so many rows each, in the opposite order
+  bool scatters = false;          // `map` refers to `to`, else to `from`
+  std::int64_t first = 0;         // added to all row numbers of the other order
+  std::int64_t turned_batch = 0;  // if not 0: reverse the order of steps of this many rows
 
   __device__ std::int64_t other_row(std::int64_t row) const {
     if (map) return map[row];
@@ -59,7 +59,7 @@ struct RowMove {
   }
 };
 
-/** Values travel in C: those of narrower dtypes arrive as they were. */
+/** Copies values through C, which is exact for narrower dtypes. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads) rows_kernel(const __grid_constant__ RowMove move) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
@@ -72,11 +72,12 @@ __global__ void __launch_bounds__(kMoveThreads) rows_kernel(const __grid_constan
 }
 
 template <class C> void move_rows(const RowMove& move, runtime::Stream stream) {
-  launch(&rows_kernel<C>, {.blocks = blocks_for(move.rows * move.n, kMoveThreads), .threads = kMoveThreads},
-         stream, move);
+  launch(&rows_kernel<C>,
+         {.blocks = blocks_for(move.rows * move.n, kMoveThreads), .threads = kMoveThreads}, stream,
+         move);
 }
 
-/** Rows of a row-major matrix as a product's operand. */
+/** Returns rows of a row-major matrix as an operand of a product. */
 inline op::MatrixBatch matrix(const Tensor& x, std::int64_t columns, std::int64_t first_row = 0) {
   const std::int64_t offset = first_row * columns * static_cast<std::int64_t>(item_size(x.dtype()));
   return {static_cast<char*>(x.raw_data()) + offset, x.dtype(), columns, 1};
@@ -86,10 +87,12 @@ inline Array rows_from(std::int64_t first_row, const Tensor& x, std::int64_t col
   rows.data = matrix(x, columns, first_row).data;
   return rows;
 }
-/** A weight of any strides. */
+/** Returns a weight of any strides as an operand of a product. */
 inline op::MatrixBatch weight_matrix(const Tensor& x) {
   return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]};
 }
-inline op::MatrixBatch transposed(const op::MatrixBatch& x) { return {x.data, x.dtype, x.column, x.row}; }
+inline op::MatrixBatch transposed(const op::MatrixBatch& x) {
+  return {x.data, x.dtype, x.column, x.row};
+}
 
 }  // namespace mezzo::gpu

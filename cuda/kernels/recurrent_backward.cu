@@ -1,5 +1,5 @@
-// The CUDA kernels of a recurrent layer's gradients: back through time step by step, then one product for each weight and for the input over all
-// steps.
+// The CUDA kernels of a recurrent layer's gradients: backward through time step by step, then one
+// product over all steps for each weight and for the input.
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
 #include "recurrent.h"
@@ -16,22 +16,23 @@ using op::CellKind;
 using Operand = op::RecurrentLayerBackward::Operand;
 using Parameter = op::RecurrentLayerBackward::Parameter;
 
-/** One step of the sequences that run; rows are those of the step unless they are named otherwise. */
+/** One step of the active sequences. Rows are those of the step unless stated otherwise. */
 template <class C> struct BackStep {
   CellKind kind;
   std::int64_t running, hidden, size;
   const C *gates, *extra;
-  // What the step began with: rows of an earlier step, which `earlier` sequences ran at, or the initial state.
-  std::int64_t earlier, earlier_row;  // the row in y
+  // The state before the step: rows of an earlier step, for the `earlier` sequences active there,
+  // or the initial state.
+  std::int64_t earlier, earlier_row;  // row in y
   const C* c_earlier;
-  Array y, h0;  // h0 in the batch's own order
-  const C* c0;  // in that of the plan
+  Array y, h0;  // h0, in batch order
+  const C* c0;  // c0, in plan order
   const std::int64_t* order;
   Array gy;  // gradients of y, from row `row` on
   std::int64_t row;
-  const C* gh;  // from the step behind; or of h before its projection, where there is one
+  const C* gh;  // gradient of h from the following step; with a projection, of h before it
   C *gc, *direct;
-  Array input_gates, hidden_gates, h_before;  // written here
+  Array input_gates, hidden_gates, h_before;  // results
 
   __device__ std::int64_t sequence(std::int64_t i) const { return order ? order[i] : i; }
   __device__ C earlier_h(std::int64_t i, std::int64_t column) const {
@@ -40,11 +41,16 @@ template <class C> struct BackStep {
   }
 };
 
-template <class C> __device__ void differentiate(const BackStep<C>& s, std::int64_t i, std::int64_t u, C gh) {
+template <class C>
+__device__ void differentiate(const BackStep<C>& s, std::int64_t i, std::int64_t u, C gh) {
   const std::int64_t gate = s.hidden, unit = i * gate + u;
   switch (s.kind) {
-    case CellKind::rnn_tanh: s.input_gates.store(unit, rnn_backward<C, false>(s.gates[unit], gh)); return;
-    case CellKind::rnn_relu: s.input_gates.store(unit, rnn_backward<C, true>(s.gates[unit], gh)); return;
+    case CellKind::rnn_tanh:
+      s.input_gates.store(unit, rnn_backward<C, false>(s.gates[unit], gh));
+      return;
+    case CellKind::rnn_relu:
+      s.input_gates.store(unit, rnn_backward<C, true>(s.gates[unit], gh));
+      return;
     case CellKind::gru: {
       const std::int64_t at = i * gate * 3 + u;
       const C* const a = s.gates + at;
@@ -63,8 +69,8 @@ template <class C> __device__ void differentiate(const BackStep<C>& s, std::int6
       const std::int64_t at = i * gate * 4 + u;
       const C* const a = s.gates + at;
       const C before = i < s.earlier ? s.c_earlier[unit] : s.c0[unit];
-      const LstmGradients<C> g =
-          lstm_backward(a[0], a[gate], a[2 * gate], a[3 * gate], s.extra[unit], before, gh, s.gc[unit]);
+      const LstmGradients<C> g = lstm_backward(a[0], a[gate], a[2 * gate], a[3 * gate],
+                                               s.extra[unit], before, gh, s.gc[unit]);
       s.input_gates.store(at, g.i);
       s.input_gates.store(at + gate, g.f);
       s.input_gates.store(at + 2 * gate, g.g);
@@ -74,7 +80,7 @@ template <class C> __device__ void differentiate(const BackStep<C>& s, std::int6
   }
 }
 
-/** Threads stand for units, and for the elements of h, of which a projection may leave more or fewer. */
+/** One thread per unit and per element of h; a projection makes their numbers differ. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
     back_step_kernel(const __grid_constant__ BackStep<C> s, bool projects) {
@@ -90,10 +96,12 @@ __global__ void __launch_bounds__(kMoveThreads)
   differentiate(s, i, u, gh);
 }
 
-/** Before a projection is undone: the gradient of what it gave, and what it was given. */
+/** Computes the operands of the projection's gradient: the gradient of its result, and its
+ *  input. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
-    project_back_kernel(const __grid_constant__ BackStep<C> s, const Array projected, const Array raw) {
+    project_back_kernel(const __grid_constant__ BackStep<C> s, const Array projected,
+                        const Array raw) {
   const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
   if (index >= s.running * width) return;
@@ -101,11 +109,13 @@ __global__ void __launch_bounds__(kMoveThreads)
   const std::int64_t i = divided(index, width, u);
   if (u < s.size) {
     const std::int64_t at = i * s.size + u;
-    const C incoming = s.gy.data ? s.gy.template load<C>((s.row + s.sequence(i)) * s.size + u) : C(0);
+    const C incoming =
+        s.gy.data ? s.gy.template load<C>((s.row + s.sequence(i)) * s.size + u) : C(0);
     projected.store(at, s.gh[at] + incoming);
   }
   if (u < s.hidden)
-    raw.store(i * s.hidden + u, lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]));
+    raw.store(i * s.hidden + u,
+              lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]));
 }
 
 template <class C> struct ColumnSum {
@@ -120,7 +130,7 @@ template <class C> struct ColumnSum {
   __device__ void finish(std::int64_t at, State s) const { out.store<C>(first + at, s); }
 };
 
-/** The gradients in the arithmetic of C. */
+/** The gradients with compute type C. */
 template <class C> class LayerBackward {
  public:
   LayerBackward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs)
@@ -173,7 +183,8 @@ template <class C> class LayerBackward {
   bool projects() const { return in_[Operand::kWhr].defined(); }
   bool wants(Parameter parameter) const { return wanted_[3 + parameter]; }
   Tensor wide(const Shape& shape) const { return work_tensor(shape, kCompute, device_); }
-  /** For what enters products beside operands: of their dtype, so that Tensor Cores take 16-bit ones. */
+  /** Returns workspace for factors of products, in the operands' dtype, so that 16-bit products use
+   *  Tensor Cores. */
   Tensor narrow(const Shape& shape) const { return work_tensor(shape, y_.dtype(), device_); }
 
   void load_state(const Tensor& given, std::int64_t n, const Tensor& to) {
@@ -259,7 +270,7 @@ template <class C> class LayerBackward {
     move_rows<C>({Array(packed), Array(dx), plan_.rows, n, plan_.tensor_rows, true}, stream_);
   }
 
-  /** g^T x over all rows. */
+  /** Computes g^T x over all rows. */
   void weight_gradient(const Tensor& g, std::int64_t m, const Tensor& x, Parameter to) {
     const std::int64_t n = places_[to].shape[1];
     run_product({.m = m,
@@ -277,11 +288,13 @@ template <class C> class LayerBackward {
       Tensor packed = x;
       if (!plan_.full) {
         packed = work_tensor({plan_.rows, x.shape()[2]}, x.dtype(), device_);
-        move_rows<C>({Array(x), Array(packed), plan_.rows, x.shape()[2], plan_.tensor_rows}, stream_);
+        move_rows<C>({Array(x), Array(packed), plan_.rows, x.shape()[2], plan_.tensor_rows},
+                     stream_);
       }
       weight_gradient(input_gates_, columns_, packed, Parameter::kDwih);
     }
-    if (wants(Parameter::kDwhh)) weight_gradient(hidden_gates_, columns_, h_before_, Parameter::kDwhh);
+    if (wants(Parameter::kDwhh))
+      weight_gradient(hidden_gates_, columns_, h_before_, Parameter::kDwhh);
     if (wants(Parameter::kDwhr)) weight_gradient(projected_, size_, raw_, Parameter::kDwhr);
   }
 
@@ -299,10 +312,12 @@ template <class C> class LayerBackward {
   Sequences plan_;
   std::int64_t columns_, hidden_, size_;
   Tensor y_, h0_, kept_, gy_;
-  Tensor h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, projected_, raw_, raw_gradient_;
+  Tensor h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, projected_, raw_,
+      raw_gradient_;
 };
 
-void recurrent_layer_backward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
+void recurrent_layer_backward(Inputs in, Outputs out,
+                              const op::RecurrentLayerBackward::Attrs& attrs) {
   if (library_ran_forward(in))
     recurrent_backward_by_library(in, out, attrs);
   else
@@ -311,9 +326,11 @@ void recurrent_layer_backward(Inputs in, Outputs out, const op::RecurrentLayerBa
 
 }  // namespace
 
-void recurrent_backward_by_kernels(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(),
-                         [&]<class C>(std::type_identity<C>) { LayerBackward<C>(in, out, attrs).run(); });
+void recurrent_backward_by_kernels(Inputs in, Outputs out,
+                                   const op::RecurrentLayerBackward::Attrs& attrs) {
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    LayerBackward<C>(in, out, attrs).run();
+  });
 }
 
 void attach_recurrent_backward() { attach<op::RecurrentLayerBackward, recurrent_layer_backward>(); }

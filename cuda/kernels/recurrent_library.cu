@@ -1,11 +1,11 @@
-// Recurrent layers by cuDNN: operands put where it wants them, results where the op wants them.
+// Recurrent layers by cuDNN: conversion of operands and results to and from the library's layout.
 #include "recurrent_library.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "../../tensor/numerics.h"
-#include "../../tensor/transfer.h"
+#include "../../tensor/core/numerics.h"
+#include "../../tensor/memory/transfer.h"
 #include "../library_fallback.h"
 #include "../own_kernels.h"
 #include "recurrent.h"
@@ -23,14 +23,16 @@ using Parameters = std::array<Tensor, 5>;
 
 bool fits_int(std::int64_t n) { return n > 0 && n <= std::numeric_limits<std::int32_t>::max(); }
 
-/** Whether cuDNN keeps the weights of such a layer on chip at all. Source: the conditions on shapes under which PyTorch asks for it. */
+/** Returns true if cuDNN can keep the weights of such a layer on chip. Source: the conditions on
+ *  shapes under which PyTorch requests it. */
 bool may_persist(const dnn::Recurrent& r) {
   return is_low(r.dtype) && r.hidden % 128 == 0 && r.hidden <= 1024 && r.features % 128 == 0 &&
          r.size == r.hidden && r.lengths.empty();
 }
 
-/** What cuDNN takes a layer for, if it is one of those it is asked for at all: sequences all have a step, and a reversed layer's all steps. One step,
- *  as of a cell, is two launches of our own. */
+/** Returns the description for cuDNN, or nothing for layers it is not used for: all sequences must
+ *  have a step, and those of a reversed layer all steps. A single step, as of a cell, takes only
+ *  two launches of Mezzo's kernels. */
 std::optional<dnn::Recurrent> library_layer(const Tensor& x, const Tensor& w_ih, const Tensor& w_hh,
                                             bool projects, const op::RecurrentAttrs& attrs) {
   dnn::Recurrent layer{.kind = attrs.kind,
@@ -41,11 +43,11 @@ std::optional<dnn::Recurrent> library_layer(const Tensor& x, const Tensor& w_ih,
                        .hidden = w_ih.shape()[0] / op::gates_of(attrs.kind),
                        .size = w_hh.shape()[1],
                        .training = attrs.keep};
-  for (const std::int64_t n :
-       {layer.steps, layer.batch, layer.features, layer.hidden, layer.size, layer.steps * layer.batch})
+  for (const std::int64_t n : {layer.steps, layer.batch, layer.features, layer.hidden, layer.size,
+                               layer.steps * layer.batch})
     if (!fits_int(n)) return std::nullopt;
   if (layer.steps == 1) return std::nullopt;
-  if (projects && layer.size == layer.hidden) return std::nullopt;  // to the library no projection
+  if (projects && layer.size == layer.hidden) return std::nullopt;  // the library would not project
   for (const std::int64_t length : attrs.lengths) {
     if (length == 0) return std::nullopt;
     layer.lengths.push_back(static_cast<std::int32_t>(length));
@@ -58,19 +60,22 @@ std::optional<dnn::Recurrent> library_layer(const Tensor& x, const Tensor& w_ih,
   return layer;
 }
 
-/** Settles on the fastest way of the library's that was seen to be right, if there is one. */
+/** Chooses the fastest algorithm of the library that agrees with Mezzo's kernels. Returns false if
+ *  there is none. */
 bool settle(dnn::Recurrent& layer, Device device) {
   if (layer.persistent && library_agrees(layer, device)) return true;
   layer.persistent = false;
   return library_agrees(layer, device);
 }
 
-std::int64_t bias_elements(const dnn::Recurrent& layer) { return op::gates_of(layer.kind) * layer.hidden; }
+std::int64_t bias_elements(const dnn::Recurrent& layer) {
+  return op::gates_of(layer.kind) * layer.hidden;
+}
 std::int64_t bias_bytes(const dnn::Recurrent& layer) {
   return bias_elements(layer) * static_cast<std::int64_t>(item_size(layer.dtype));
 }
 
-/** The work of both calls. */
+/** A forward or backward call. */
 template <class C> class LibraryCall {
  public:
   LibraryCall(const dnn::Recurrent& layer, bool reverse, Device device)
@@ -89,9 +94,10 @@ template <class C> class LibraryCall {
     const Tensor weights = packed({in[3], in[4], in[5], in[6], in[7]});
     const Tensor x = forwards(in[0]), h0 = row_major(in[1]), c0 = row_major(in[2]);
     const Tensor y = reverse_ ? like(out[0]) : out[0];
-    const Tensor reserve = layer_.training
-                               ? empty_tensor({spaces_.reserve + 2 * bias_bytes(layer_)}, DType::u8, device_)
-                               : Tensor{};
+    const Tensor reserve =
+        layer_.training
+            ? empty_tensor({spaces_.reserve + 2 * bias_bytes(layer_)}, DType::u8, device_)
+            : Tensor{};
     if (!dnn::run(layer_, spaces_,
                   {.x = x.raw_data(),
                    .h0 = data(h0),
@@ -120,11 +126,12 @@ template <class C> class LibraryCall {
                  h0 = row_major(in[Operand::kH0]), c0 = row_major(in[Operand::kC0]);
     const Tensor gy = in[Operand::kGy].defined() ? forwards(in[Operand::kGy]) : zeros_like(y),
                  gh = row_major(in[Operand::kGh]), gc = row_major(in[Operand::kGc]);
-    // The library writes where it reads what it kept, and a graph may be walked again.
+    // The library overwrites its saved data, but a backward pass may be run again.
     const Tensor reserve = copied(in[Operand::kKept]);
-    const bool wants_weights = std::any_of(wanted.begin() + 3, wanted.end(), [](bool w) { return w; });
+    const bool wants_weights =
+        std::any_of(wanted.begin() + 3, wanted.end(), [](bool w) { return w; });
     const Tensor dx = wanted[0] && !reverse_ ? out[0] : like(x);
-    if (!layer_.lengths.empty()) clear(dx);  // where there are no steps
+    if (!layer_.lengths.empty()) clear(dx);  // for padding
     const Tensor dweights = wants_weights ? memory(spaces_.weights) : Tensor{};
     if (wants_weights) clear(dweights);
     if (!dnn::differentiate(layer_, spaces_,
@@ -155,20 +162,25 @@ template <class C> class LibraryCall {
  private:
   bool is_lstm() const { return layer_.kind == CellKind::lstm; }
   static void* data(const Tensor& x) { return x.defined() ? x.raw_data() : nullptr; }
-  static char* at_byte(const Tensor& x, std::int64_t byte) { return static_cast<char*>(x.raw_data()) + byte; }
+  static char* at_byte(const Tensor& x, std::int64_t byte) {
+    return static_cast<char*>(x.raw_data()) + byte;
+  }
   char* at(const Tensor& x, std::int64_t element) const {
     return at_byte(x, element * static_cast<std::int64_t>(item_size(layer_.dtype)));
   }
-  /** Work memory of so many bytes, as elements of the layer's dtype. */
+  /** Returns workspace of `bytes` bytes, as elements of the layer's dtype. */
   Tensor memory(std::int64_t bytes) const {
-    return work_tensor({bytes / static_cast<std::int64_t>(item_size(layer_.dtype))}, layer_.dtype, device_);
+    return work_tensor({bytes / static_cast<std::int64_t>(item_size(layer_.dtype))}, layer_.dtype,
+                       device_);
   }
   Tensor like(const Tensor& x) const { return work_tensor(x.shape(), x.dtype(), device_); }
 
-  /** Behind what the library keeps, for the case that it fails in the backward pass. */
+  /** Stores a bias after the library's saved data, for Mezzo's kernels if the library fails in the
+   *  backward pass. */
   void keep_bias(const Tensor& kept, std::int64_t place, const Tensor& bias) const {
     const std::int64_t bytes = bias_bytes(layer_), elements = bias_elements(layer_);
-    const Tensor from = bias.defined() ? row_major(bias) : work_tensor({elements}, layer_.dtype, device_);
+    const Tensor from =
+        bias.defined() ? row_major(bias) : work_tensor({elements}, layer_.dtype, device_);
     if (!bias.defined()) clear(from);
     copy_bytes(at_byte(kept, spaces_.reserve + place * bytes), from.raw_data(), elements);
   }
@@ -184,15 +196,16 @@ template <class C> class LibraryCall {
   }
   Tensor copied(const Tensor& x) const {
     const Tensor copy = like(x);
-    runtime::copy(copy.raw_data(), x.raw_data(), static_cast<std::size_t>(x.numel()) * item_size(x.dtype()),
-                  stream_);
+    runtime::copy(copy.raw_data(), x.raw_data(),
+                  static_cast<std::size_t>(x.numel()) * item_size(x.dtype()), stream_);
     return copy;
   }
 
-  /** The parameters where the library wants them; biases that are not there are 0. */
+  /** Copies the parameters to the library's offsets; missing biases are 0. */
   Tensor packed(const Parameters& parameters) const {
     const Tensor weights = memory(spaces_.weights);
-    if (!parameters[Parameter::kDbih].defined() || !parameters[Parameter::kDbhh].defined()) clear(weights);
+    if (!parameters[Parameter::kDbih].defined() || !parameters[Parameter::kDbhh].defined())
+      clear(weights);
     for (std::size_t i = 0; i < parameters.size(); ++i)
       if (const Tensor& x = parameters[i]; x.defined()) {
         const Tensor rows = row_major(x);
@@ -201,7 +214,7 @@ template <class C> class LibraryCall {
     return weights;
   }
 
-  /** [T, N, ..] in the order in which time runs. */
+  /** Returns [T, N, ..] in the order of processing. */
   Tensor forwards(const Tensor& given) const {
     const Tensor x = row_major(given);
     if (!reverse_) return x;
@@ -225,7 +238,8 @@ template <class C> class LibraryCall {
 
 }  // namespace
 
-bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                    const op::RecurrentAttrs& attrs) {
   bool done = false;
   visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
     LibraryCall<C> call(layer, attrs.reverse, in[0].device());
@@ -236,8 +250,8 @@ bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const o
 
 namespace {
 
-/** Whether a call of the library did its work; a layer for which it did not stays with our own
- *  kernels. */
+/** Returns true if the call of the library succeeded. Otherwise the layer uses Mezzo's kernels from
+ *  then on. */
 template <class Call> bool succeeds(const dnn::Recurrent& layer, Device device, const Call& call) {
   bool logged = false;
   try {
@@ -251,8 +265,8 @@ template <class Call> bool succeeds(const dnn::Recurrent& layer, Device device, 
   return false;
 }
 
-/** The gradients of a layer that the library ran forward. Our kernels keep something else, so
- *  they run it forward too. */
+/** Computes the gradients of a layer that the library ran forward. Mezzo's kernels need their own
+ *  saved data, so they first run the layer forward. */
 void differentiate_again(const dnn::Recurrent& layer, Inputs in, Outputs out,
                          const op::RecurrentLayerBackward::Attrs& attrs) {
   const Tensor& kept = in[Operand::kKept];
@@ -289,11 +303,12 @@ bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attr
          succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); });
 }
 
-void recurrent_backward_by_library(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs) {
+void recurrent_backward_by_library(Inputs in, Outputs out,
+                                   const op::RecurrentLayerBackward::Attrs& attrs) {
   const Tensor& x = in[Operand::kX];
   const Device device = x.device();
-  std::optional<dnn::Recurrent> layer =
-      library_layer(x, in[Operand::kWih], in[Operand::kWhh], in[Operand::kWhr].defined(), attrs.forward);
+  std::optional<dnn::Recurrent> layer = library_layer(x, in[Operand::kWih], in[Operand::kWhh],
+                                                      in[Operand::kWhr].defined(), attrs.forward);
   if (settle(*layer, device) &&
       succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }))
     return;

@@ -1,48 +1,51 @@
-// Recurrent layers by cuDNN, where it may serve them, and what it has to show before.
-// Sees: ../dnn_recurrent.h, ../../tensor/ops/recurrent.h.
-// Read next: recurrent_library.cu, recurrent_proof.cu; recurrent.cu (the kernels of our own).
+// Recurrent layers by cuDNN.
 //
-// cuDNN serves where bits may vary (allow_nondeterministic()) or the environment sees to it that
-// they do not, where every step of a reversed layer exists, and where it gave what our kernels give
-// when they were compared. What it keeps for the gradient is a tensor of bytes, in the place of our
-// kernels' gates; behind its end are the layer's two biases, with which our kernels run the layer
-// once more where the library fails in the backward pass.
+// cuDNN is used where nondeterminism is allowed (allow_nondeterministic()) or the environment makes
+// it deterministic, where every step of a reversed layer exists, and where it agreed with Mezzo's
+// kernels in a comparison. The data that it saves for the gradient is a byte tensor, stored in
+// place of the gates of Mezzo's kernels. The layer's two biases follow it: if the library fails in
+// the backward pass, Mezzo's kernels use them to run the layer once more.
 #pragma once
 
-#include "../dnn_recurrent.h"
+#include "../dnn/recurrent.h"
 
 namespace mezzo::gpu {
 
-/** The layer and its gradients by our own kernels. */
+/** Compute the layer and its gradients with Mezzo's own kernels. */
 void recurrent_by_kernels(Inputs in, Outputs out, const op::RecurrentAttrs& attrs);
-void recurrent_backward_by_kernels(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs);
+void recurrent_backward_by_kernels(Inputs in, Outputs out,
+                                   const op::RecurrentLayerBackward::Attrs& attrs);
 
-/** The same by cuDNN. False: it does not serve this call, and nothing was done that counts.
- *  Errors: CudaError where the device is broken; CapturePostponed where the library fails
- *  within a capture. */
+/** Computes the layer with cuDNN. Returns false if it cannot be used; the results are then still to
+ *  be computed. Errors: CudaError where the device is broken; CapturePostponed where the library
+ *  fails within a capture. */
 bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attrs);
-/** For a layer whose forward call cuDNN served; by our own kernels where it has failed since.
- *  Errors: as above. */
-void recurrent_backward_by_library(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs);
-/** By what was kept. Both backends' kernels keep floating numbers. */
+/** Computes the gradients of a layer whose forward call used cuDNN, with Mezzo's own kernels if
+ *  cuDNN has failed since. Errors: as above. */
+void recurrent_backward_by_library(Inputs in, Outputs out,
+                                   const op::RecurrentLayerBackward::Attrs& attrs);
+/** Returns true if cuDNN ran the forward pass: its saved data are bytes, that of Mezzo's CPU and
+ *  CUDA kernels floating-point numbers. */
 inline bool library_ran_forward(Inputs backward) {
   return backward[op::RecurrentLayerBackward::kKept].dtype() == DType::u8;
 }
 
-/** Runs exactly this layer, or its gradients. False where cuDNN has nothing for it. Errors:
- *  CudaError where it fails. */
-bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out, const op::RecurrentAttrs& attrs);
+/** Run exactly this layer, or its gradients. They return false if cuDNN does not support it.
+ *  Errors: CudaError where it fails. */
+bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                    const op::RecurrentAttrs& attrs);
 bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
                               const op::RecurrentLayerBackward::Attrs& attrs);
 
-/** Whether cuDNN gives what our kernels give for a layer of this kind, on random numbers of our own, forwards, backwards, and where a NaN has to
- *  come through. Asked once for each kind; while a step is being captured, a kind not asked for before counts as one that does not. Errors: OutOfMemoryError. */
+/** Returns true if cuDNN and Mezzo's kernels agree on a layer of this kind with random operands:
+ *  forward, backward, and in propagating NaN. Compares once per kind; within a capture, a kind not
+ *  compared before counts as disagreeing. Errors: OutOfMemory. */
 bool library_agrees(const dnn::Recurrent& layer, Device device);
-/** The library has failed on a layer of this kind: it counts as one that does not agree from now
+/** Records that the library failed on a layer of this kind: library_agrees() is false from then
  *  on. */
 void refuse_library(const dnn::Recurrent& layer, Device device);
 
-/** What a layer is, for the log. */
+/** Describes a layer, for the log. */
 std::string text_of(const dnn::Recurrent& layer);
 
 }  // namespace mezzo::gpu

@@ -1,7 +1,8 @@
-// What cuDNN has to show before it computes a recurrent layer: that it gives what our own kernels give.
+// The comparison of cuDNN's recurrent layers with Mezzo's own kernels.
 //
-// Nothing in a wrong answer says that it is one: parameters in another place, or a NaN that a comparison swallows and so hides from the loss scaler,
-// leave plausible numbers. A layer of the same kind and sizes but few steps is therefore run both ways once.
+// Wrong results need not be obvious: parameters at the wrong offset, or a NaN that a comparison
+// drops and so hides from the loss scaler, give plausible numbers. A layer of the same kind and
+// sizes but with few steps is therefore run both ways once.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,11 +10,11 @@
 #include <mutex>
 #include <vector>
 
-#include "../../tensor/capture.h"
-#include "../../tensor/numerics.h"
-#include "../../tensor/philox.h"
-#include "../../tensor/text.h"
-#include "../../tensor/transfer.h"
+#include "../../tensor/core/numerics.h"
+#include "../../tensor/device/capture.h"
+#include "../../tensor/memory/transfer.h"
+#include "../../tensor/random/philox.h"
+#include "../../tensor/text/text.h"
 #include "../library_fallback.h"
 #include "recurrent.h"
 #include "recurrent_library.h"
@@ -27,10 +28,12 @@ using op::CellKind;
 using Backward = op::RecurrentLayerBackward;
 
 constexpr std::int64_t kSteps = 3;
-/** Forward results that are compared: y and the last states; what is kept is each backend's own. */
+/** Forward results that are compared: y and the last states. The saved data is specific to each
+ *  backend. */
 constexpr std::size_t kForwardResults = 3;
 
-/** What two right answers may differ by, as a part of the greatest number: some roundings of the dtype. A wrong one differs by parts like 1. */
+/** Returns the largest difference of correct results relative to the largest number: some roundings
+ *  of the dtype. Wrong results differ by the order of 1. */
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::f16: return 0x1p-7;
@@ -84,7 +87,8 @@ template <class C> class Comparison {
     return all;
   }
 
-  /** Both start from our forward results, but each from what it kept itself. */
+  /** Compares the gradients. Both sides use the forward results of Mezzo's kernels, but each its
+   *  own saved data. */
   bool gradients_agree(const std::array<Tensor, 4>& ours, const std::array<Tensor, 4>& theirs) {
     std::array<Tensor, 11> in{forward_[0],
                               forward_[1],
@@ -109,7 +113,8 @@ template <class C> class Comparison {
     return true;
   }
 
-  /** The first number of the first sequence is NaN: then all that its first step gives has to be. */
+  /** Returns true if a NaN in the first element of the first sequence makes all results of its
+   *  first step NaN. */
   bool nan_comes_through() {
     std::vector<C> x = values(forward_[0]);
     x[0] = std::numeric_limits<C>::quiet_NaN();
@@ -117,19 +122,21 @@ template <class C> class Comparison {
     std::array<Tensor, 4> y = results(op::RecurrentLayer::infer(forward_, attrs_));
     if (!run_by_library(layer_, forward_, y, attrs_)) return false;
     const std::vector<C> got = values(y[0]);
-    return std::all_of(got.begin(), got.begin() + layer_.size, [](C value) { return std::isnan(value); });
+    return std::all_of(got.begin(), got.begin() + layer_.size,
+                       [](C value) { return std::isnan(value); });
   }
 
-  /** Between -scale and scale; other numbers at each call. */
+  /** Returns random numbers between -scale and scale, different ones at each call. */
   Tensor random(const Shape& shape, double scale) {
     std::vector<C> all(static_cast<std::size_t>(checked_numel(shape, "recurrent_layer")));
     const PhiloxStream stream{.seed = 0, .draw = draw_++};
     for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] = static_cast<C>((2 * uniform_f32(philox_block(stream, i / 4).word[i % 4]) - 1) * scale);
+      all[i] =
+          static_cast<C>((2 * uniform_f32(philox_block(stream, i / 4).word[i % 4]) - 1) * scale);
     return narrowed(all, shape);
   }
 
-  /** The numbers on the device, in the layer's dtype. */
+  /** Copies numbers to the device, in the layer's dtype. */
   Tensor narrowed(const std::vector<C>& all, const Shape& shape) const {
     const Tensor wide = work_tensor(shape, dtype_of<C>(), device_),
                  x = work_tensor(shape, layer_.dtype, device_);
@@ -179,30 +186,32 @@ bool compare(const dnn::Recurrent& layer, Device device) {
   return agree;
 }
 
-/** What the answer may depend on: weights on chip are shared out by batch, f32 products are those of the switch. */
+/** Everything that the result may depend on: the distribution of on-chip weights depends on the
+ *  batch, f32 products on allow_tf32(). */
 using Kind = std::array<std::int64_t, 8>;
 Kind kind_of(const dnn::Recurrent& r, Device device) {
-  return {
-      device.index,
-      static_cast<std::int64_t>(r.kind),
-      static_cast<std::int64_t>(r.dtype),
-      r.features,
-      r.hidden,
-      r.size,
-      r.batch,
-      (r.persistent ? 1 : 0) | (r.lengths.empty() ? 0 : 2) | (r.dtype == DType::f32 && allow_tf32() ? 4 : 0)};
+  return {device.index,
+          static_cast<std::int64_t>(r.kind),
+          static_cast<std::int64_t>(r.dtype),
+          r.features,
+          r.hidden,
+          r.size,
+          r.batch,
+          (r.persistent ? 1 : 0) | (r.lengths.empty() ? 0 : 2) |
+              (r.dtype == DType::f32 && allow_tf32() ? 4 : 0)};
 }
 
 }  // namespace
 
 std::string text_of(const dnn::Recurrent& layer) {
-  return str("a recurrent layer of ", layer.dtype, ' ', Shape{layer.steps, layer.batch, layer.features},
-             " and ", layer.hidden, " hidden units", layer.persistent ? " kept on chip" : "");
+  return str("a recurrent layer of ", layer.dtype, ' ',
+             Shape{layer.steps, layer.batch, layer.features}, " and ", layer.hidden,
+             " hidden units", layer.persistent ? " kept on chip" : "");
 }
 
 namespace {
 
-/** The answers by kind. */
+/** The results by kind. */
 struct Answers {
   std::mutex mutex;
   std::map<Kind, bool> agrees;
@@ -218,7 +227,8 @@ bool library_agrees(const dnn::Recurrent& layer, Device device) {
   const Kind kind = kind_of(layer, device);
   {
     const std::lock_guard lock(answers().mutex);
-    if (const auto known = answers().agrees.find(kind); known != answers().agrees.end()) return known->second;
+    if (const auto known = answers().agrees.find(kind); known != answers().agrees.end())
+      return known->second;
   }
   if (Capture::current()) return false;
   const bool agrees = compare(layer, device);
@@ -226,8 +236,8 @@ bool library_agrees(const dnn::Recurrent& layer, Device device) {
   return answers().agrees.emplace(kind, agrees).first->second;
 }
 
-// With weights on chip and without: what one of them keeps the other cannot read, and a backward
-// pass that is still to come must not take one for the other.
+// Refuses the kind with and without on-chip weights: the two save different data, and a pending
+// backward pass must not use one for the other.
 void refuse_library(const dnn::Recurrent& layer, Device device) {
   const std::lock_guard lock(answers().mutex);
   dnn::Recurrent kind = layer;

@@ -1,4 +1,4 @@
-// The CUDA kernels of the reductions that keep one number per result.
+// The CUDA kernels of the reductions with one number per result.
 #include "reduce.h"
 
 #include "../../tensor/cpu/order.h"
@@ -12,7 +12,8 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** A fold by a function of two values, with `start` as its neutral element. The result is divided by a number where it is a mean. */
+/** A fold by a binary function with the neutral element `start`. The result is divided by
+ *  `divisor`, for means. */
 template <class C, class Combine> struct Fold {
   using Value = C;
   using State = C;
@@ -27,10 +28,10 @@ template <class C, class Combine> struct Fold {
   }
 };
 
-/** What becomes of the number of nonzero elements. */
+/** The result of a count of nonzero elements. */
 enum class Count { all, any, number };
 
-/** Nonzero elements, counted in integers whatever the dtype. */
+/** Counts nonzero elements, in integers for any dtype. */
 template <class C> struct Nonzeros {
   using Value = C;
   using State = std::int64_t;
@@ -42,7 +43,9 @@ template <class C> struct Nonzeros {
   __device__ State add(State n, C x, std::int64_t) const { return n + (x != C(0) ? 1 : 0); }
   __device__ State combine(State a, State b) const { return a + b; }
   __device__ void finish(std::int64_t at, State n) const {
-    out.store<std::int64_t>(at, count == Count::number ? n : count == Count::any ? n > 0 : n == length);
+    out.store<std::int64_t>(at, count == Count::number ? n
+                                : count == Count::any  ? n > 0
+                                                       : n == length);
   }
 };
 
@@ -58,8 +61,12 @@ void count_nonzeros(Inputs in, Outputs out, const op::ReduceAttrs& attrs, Count 
   });
 }
 
-void all(Inputs in, Outputs out, const op::ReduceAttrs& attrs) { count_nonzeros(in, out, attrs, Count::all); }
-void any(Inputs in, Outputs out, const op::ReduceAttrs& attrs) { count_nonzeros(in, out, attrs, Count::any); }
+void all(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
+  count_nonzeros(in, out, attrs, Count::all);
+}
+void any(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
+  count_nonzeros(in, out, attrs, Count::any);
+}
 void count_nonzero(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   count_nonzeros(in, out, attrs, Count::number);
 }
@@ -78,18 +85,21 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Plus>(in[0], out[0], attrs.dims, C(0), static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
+    fold<C, Plus>(in[0], out[0], attrs.dims, C(0),
+                  static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
   });
 }
 
 void prod(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_compute(in[0].dtype(),
-                [&]<class C>(std::type_identity<C>) { fold<C, Times>(in[0], out[0], attrs.dims, C(1)); });
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    fold<C, Times>(in[0], out[0], attrs.dims, C(1));
+  });
 }
 
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_compute(in[0].dtype(),
-                [&]<class C>(std::type_identity<C>) { fold<C, Plus>(in[0], out[0], attrs.dims, C(0)); });
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
+  });
 }
 
 }  // namespace

@@ -1,24 +1,24 @@
-// The kernels of every reduction: threads fold elements, a block joins its threads' states, a second kernel those of several blocks.
-// Sees: axes.h, lines.h, ../reduction.h.
-// Read next: reduce.cu (the reductions made with it), ../reduction.cpp (who does what).
+// The kernels of all reductions. Threads fold elements, a block combines the states of its threads,
+// and a second kernel combines those of several blocks.
 //
-// A reduction R, passed to the kernel by value, states:
-//   R::Value                       the type arithmetic runs in
-//   R::State                       what is known about some elements; plain data
-//   State identity()               nothing seen
-//   State add(State, Value x, i)   element number i of the result, which comes after those seen
+// A reduction R, passed to the kernel by value, defines:
+//   R::Value                       the compute type
+//   R::State                       the state of some elements; plain data
+//   State identity()               the state of no elements
+//   State add(State, Value x, i)   adds element i of the result; elements come in order
 //   State combine(State, State)    in any order
-//   void finish(at, State)         stores result number `at`
+//   void finish(at, State)         stores result `at`
 #pragma once
 
-#include "../device.h"
-#include "../reduction.h"
+#include "../runtime/device.h"
 #include "axes.h"
 #include "lines.h"
+#include "reduction.h"
 
 namespace mezzo::gpu {
 
-/** The calling thread's result and its elements of it. Every thread of the block goes through it, those beyond the last result with nothing to do. */
+/** The calling thread's result and its elements. Every thread of the block must construct it;
+ *  threads beyond the last result have no elements. */
 struct ReduceWalk {
   const Reduction& plan;
   Role at;
@@ -31,7 +31,7 @@ struct ReduceWalk {
         chunk(blockIdx.x % p.chunks),
         result(blockIdx.x / p.chunks * p.spread.slots + at.slot),
         has_result(result < p.kept.count) {}
-  /** Calls f(i) for each element that is the thread's. */
+  /** Calls f(i) for each element of the thread. */
   template <class F> __device__ void for_each(F&& f) const {
     if (!has_result) return;
     const std::int64_t begin = chunk * plan.chunk_length;
@@ -39,12 +39,14 @@ struct ReduceWalk {
     const std::int64_t end = begin + (left < plan.chunk_length ? left : plan.chunk_length);
     for (std::int64_t i = begin + at.part; i < end; i += plan.spread.parts) f(i);
   }
-  /** Joins the states of the result's threads and hands over what they come to; all threads of the block take part. */
+  /** Combines the states of the result's threads and stores the result or the chunk's state. All
+   *  threads of the block must call it. */
   template <class R>
   __device__ void finish(const R& r, typename R::State* room, typename R::State state,
                          typename R::State* partial) const {
     using State = typename R::State;
-    state = joined(plan.spread, at, room, state, [&r](State a, State b) { return r.combine(a, b); });
+    state =
+        joined(plan.spread, at, room, state, [&r](State a, State b) { return r.combine(a, b); });
     if (at.part != 0 || !has_result) return;
     if (partial)
       partial[result * plan.chunks + chunk] = state;
@@ -61,13 +63,14 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const std::int64_t base = walk.has_result ? place_of(plan.kept, walk.result) : 0;
   typename R::State state = r.identity();
   walk.for_each([&](std::int64_t i) {
-    const auto x = load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i));
+    const auto x =
+        load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i));
     state = r.add(state, x, i);
   });
   walk.finish(r, states, state, partial);
 }
 
-/** One block per result joins the states of its chunks. */
+/** Combines the states of a result's chunks, one block per result. */
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
     join_kernel(const typename R::State* partial, std::int64_t chunks, const R r) {
@@ -83,7 +86,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (thread == 0) r.finish(result, state);
 }
 
-/** Calls run(grid, partial) to put the kernel of a plan into the stream, and joins the states of chunks where there are several. */
+/** Calls run(grid, partial) to launch the kernel of a plan, and combines the states of the chunks
+ *  where there are several. */
 template <class R, class Run>
 void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run) {
   using State = typename R::State;
@@ -94,8 +98,8 @@ void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run)
       workspace(plan.results() * plan.chunks * static_cast<std::int64_t>(sizeof(State)), device);
   State* partial = static_cast<State*>(room.raw_data());
   run(grid, partial);
-  launch(&join_kernel<R>, {.blocks = plan.results(), .threads = kSpreadThreads}, current_stream(device),
-         partial, plan.chunks, r);
+  launch(&join_kernel<R>, {.blocks = plan.results(), .threads = kSpreadThreads},
+         current_stream(device), partial, plan.chunks, r);
 }
 
 /** Reduces the dimensions of x in `dims`; `r` stores the results. */

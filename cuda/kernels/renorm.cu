@@ -1,7 +1,8 @@
-// The CUDA kernel of renorm: the norms are another op's, the factors are found where they are applied.
+// The CUDA kernel of renorm. The norms are computed by vector_norm, the factors when they are
+// applied.
 #include "../../tensor/ops/renorm.h"
 
-#include "../../tensor/dispatch.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/statistics.h"
 #include "../attach.h"
 #include "map.h"
@@ -26,7 +27,8 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 template <class C> void launch_renorm(const Map& map, const void* maxnorm, runtime::Stream stream) {
-  launch(&renorm_kernel<C>, map_grid(map), stream, map, static_cast<C>(*static_cast<const double*>(maxnorm)));
+  launch(&renorm_kernel<C>, map_grid(map), stream, map,
+         static_cast<C>(*static_cast<const double*>(maxnorm)));
 }
 
 void renorm(Inputs in, Outputs out, const op::Renorm::Attrs& attrs) {
@@ -34,7 +36,7 @@ void renorm(Inputs in, Outputs out, const op::Renorm::Attrs& attrs) {
   if (x.numel() == 0) return;
   const op::SliceNorms plan = op::slice_norms(x, attrs);
   Tensor norms = empty_tensor(plan.shape, compute_dtype(x.dtype()), x.device());
-  kernel_slot<op::VectorNorm>()(row<op::VectorNorm>, in, {&norms, 1}, &plan.attrs);
+  kernel_slot<op::VectorNorm>()(op_info<op::VectorNorm>, in, {&norms, 1}, &plan.attrs);
   const Tensor operands[] = {x, norms};
   constexpr MapFns fns{&launch_renorm<float>, &launch_renorm<double>};
   map_elements(fns, compute_dtype(x.dtype()), operands, out, &attrs.maxnorm);

@@ -1,5 +1,6 @@
-// The CUDA kernels that move and add rows which an index names. Where several rows may have one name they are sorted by name first: then what goes
-// to one place stands side by side, in index order.
+// The CUDA kernels that copy and add rows selected by an index. Where several rows may have one
+// index, they are sorted by index first, so that rows with one destination are adjacent, in index
+// order.
 #include "rows.h"
 
 #include <bit>
@@ -19,7 +20,7 @@ __device__ inline std::int64_t place_in(const Rows& x, std::int64_t outer, std::
   return place_of(x.outer, outer) + place_of(x.rows, row) + place_of(x.inner, inner);
 }
 
-/** Names, as kernels get them. */
+/** Names as a kernel argument. */
 struct NamesHere {
   const void* data;
   bool wide;
@@ -34,10 +35,10 @@ struct NamesHere {
         step(names.step),
         base(names.base),
         bad(names.bad) {}
-  /** Negative where there is no such row. */
+  /** Returns the selected row, negative if the index is out of range. */
   __device__ std::int64_t row(std::int64_t at) const {
-    const std::int64_t value =
-        wide ? static_cast<const std::int64_t*>(data)[at] : static_cast<const std::int32_t*>(data)[at];
+    const std::int64_t value = wide ? static_cast<const std::int64_t*>(data)[at]
+                                    : static_cast<const std::int32_t*>(data)[at];
     if (value < 0 || value >= size) {
       note_bad(bad, at, value);
       return -1;
@@ -46,7 +47,7 @@ struct NamesHere {
   }
 };
 
-/** An element's (outer, row, inner). */
+/** The (outer, row, inner) coordinates of an element. */
 struct Spot {
   std::int64_t outer, row, inner;
 
@@ -58,7 +59,7 @@ struct Spot {
   }
 };
 
-/** Sizes of the copied words, and how many there are. */
+/** A copy of rows as words: operands, number of rows, words per row and bytes per word. */
 struct Copy {
   Rows from, to;
   std::int64_t rows, width;
@@ -67,13 +68,17 @@ struct Copy {
   std::int64_t words() const { return to.outer.count * rows * width; }
 };
 
-/** Elements that lie side by side on both sides travel as words of up to 16 bytes. */
+/** Returns the copy with the widest words possible, up to 16 bytes, where elements are contiguous
+ *  in both operands. */
 Copy copy_of(const Rows& from, const Rows& to, std::int64_t rows) {
   Copy copy{from, to, rows, to.inner.count, static_cast<int>(item_size(to.dtype))};
-  const auto side_by_side = [](const Rows& x) { return x.inner.rank == 1 && x.inner.strides[0] == 1; };
+  const auto side_by_side = [](const Rows& x) {
+    return x.inner.rank == 1 && x.inner.strides[0] == 1;
+  };
   if (!side_by_side(from) || !side_by_side(to)) return copy;
   const auto halves = [&](const Rows& x) {
-    bool fits = reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(2 * copy.bytes) == 0;
+    bool fits =
+        reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(2 * copy.bytes) == 0;
     for (const Axes* axes : {&x.outer, &x.rows})
       for (int i = 0; i < axes->rank; ++i) fits = fits && axes->strides[i] % 2 == 0;
     return fits && x.inner.count % 2 == 0;
@@ -102,12 +107,14 @@ __global__ void __launch_bounds__(kItemThreads)
   if (row < 0)
     clear_word(copy.to.data, to, copy.bytes);
   else
-    copy_word(copy.from.data, place_in(copy.from, at.outer, row, at.inner), copy.to.data, to, copy.bytes);
+    copy_word(copy.from.data, place_in(copy.from, at.outer, row, at.inner), copy.to.data, to,
+              copy.bytes);
 }
 
-// ---- several rows with one name ----------------------------------------------------------------------------------------------------
+// ---- several rows with one index ----------------------------------------------------------------
 
-/** Key: the name, or for one that counts for nothing `rows`, behind all others. */
+/** Writes the entries to sort. The key is the row, or `rows`, which sorts last, for skipped
+ *  ones. */
 __global__ void __launch_bounds__(kItemThreads)
     name_kernel(const __grid_constant__ NamesHere names, std::int64_t count, std::int64_t rows,
                 std::int64_t skipped, WideEntry* entries) {
@@ -127,17 +134,23 @@ EntryLines<WideEntry> sorted_names(const Names& names, std::int64_t rows, std::i
   return entries;
 }
 
-/** Sorted names, as kernels get them. */
+/** Sorted entries as a kernel argument. */
 struct Groups {
   const WideEntry* entries;
   std::int64_t count, rows;
 
-  __device__ bool named(std::int64_t i) const { return entries[i].key < static_cast<std::uint64_t>(rows); }
-  __device__ bool first(std::int64_t i) const { return i == 0 || entries[i - 1].key != entries[i].key; }
+  __device__ bool named(std::int64_t i) const {
+    return entries[i].key < static_cast<std::uint64_t>(rows);
+  }
+  __device__ bool first(std::int64_t i) const {
+    return i == 0 || entries[i - 1].key != entries[i].key;
+  }
   __device__ bool last(std::int64_t i) const {
     return i + 1 == count || entries[i + 1].key != entries[i].key;
   }
-  __device__ std::int64_t name(std::int64_t i) const { return static_cast<std::int64_t>(entries[i].key); }
+  __device__ std::int64_t name(std::int64_t i) const {
+    return static_cast<std::int64_t>(entries[i].key);
+  }
   __device__ std::int64_t place(std::int64_t i) const { return entries[i].index(); }
 };
 
@@ -147,16 +160,15 @@ __global__ void __launch_bounds__(kItemThreads)
   if (item >= copy.to.outer.count * copy.rows * copy.width) return;
   const Spot at(item, copy.rows, copy.width);
   if (!groups.named(at.row) || !groups.last(at.row)) return;
-  copy_word(copy.from.data, place_in(copy.from, at.outer, groups.place(at.row), at.inner), copy.to.data,
-            place_in(copy.to, at.outer, groups.name(at.row), at.inner), copy.bytes);
+  copy_word(copy.from.data, place_in(copy.from, at.outer, groups.place(at.row), at.inner),
+            copy.to.data, place_in(copy.to, at.outer, groups.name(at.row), at.inner), copy.bytes);
 }
 
-/** A scan of sums that begin anew with each name: lines are columns of the rows. */
+/** A segmented scan: sums restart with each row; lines are columns of the rows. */
 template <class C> struct RowSums {
   struct State {
     C sum;
-    std::int64_t
-        first;  // where the name's rows begin among the sorted; negative: before all that has been added
+    std::int64_t first;  // first sorted entry of the row; negative: not contained in this state
   };
   Groups groups;
   Rows from, to;
@@ -200,8 +212,8 @@ void put_rows(const Rows& from, const Names& names, std::int64_t rows, const Row
               Groups{entries.data(), names.count(), rows});
 }
 
-void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to, DType compute,
-              const AddRows& how) {
+void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to,
+              DType compute, const AddRows& how) {
   const std::int64_t columns = to.outer.count * to.inner.count;
   if (names.count() == 0 || columns == 0) return;
   const EntryLines<WideEntry> entries = sorted_names(names, rows, how.skipped);

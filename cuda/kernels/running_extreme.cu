@@ -1,4 +1,4 @@
-// The CUDA kernels of the running extremes.
+// The CUDA kernels of cummax and cummin.
 #include "../../tensor/ops/running_extreme.h"
 
 #include "../../tensor/cpu/order.h"
@@ -12,11 +12,11 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** The best so far: the last of several, nan among nan too. */
+/** The best element so far: the last of equal ones, NaN included. */
 template <class C, class Reaches> struct RunningExtreme {
   struct State {
     C value;
-    std::int64_t index;  // negative: nothing yet
+    std::int64_t index;  // negative: no element
   };
   Array x, y;
   std::int64_t* indices;
@@ -35,7 +35,8 @@ template <class C, class Reaches> struct RunningExtreme {
   }
 };
 
-template <class Reaches> void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op) {
+template <class Reaches>
+void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op) {
   const Tensor x = row_major(operand);
   const Lines lines = lines_along(x.shape(), wrap_dim(wanted, x.dim(), op));
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {

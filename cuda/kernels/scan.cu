@@ -1,4 +1,4 @@
-// The CUDA kernels of the running sums and products, and of cumprod's gradient.
+// The CUDA kernels of cumsum, cumprod and the gradient of cumprod.
 #include "scan.h"
 
 #include "../../tensor/cpu/order.h"
@@ -12,21 +12,24 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Every element combined with all before it. */
+/** Combines every element with all before it. */
 template <class C, class Combine> struct Running {
   using State = C;
   C start;
   Array x, y;
 
   __device__ State identity() const { return start; }
-  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const { return x.load<C>(place); }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const {
+    return x.load<C>(place);
+  }
   __device__ State combine(State a, State b) const { return Combine{}(a, b); }
   __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State, State upto) const {
     y.store<C>(place, upto);
   }
 };
 
-/** From the end of a line: tail[k] = g[k] + x[k+1] tail[k+1]. A state is the function value + factor * t of the tail t behind it. */
+/** From the end of a line: tail[k] = g[k] + x[k+1] tail[k+1]. A state is the function value +
+ *  factor * t of the tail t that follows it. */
 template <class C> struct Tails {
   struct State {
     C value, factor;
@@ -47,14 +50,16 @@ template <class C> struct Tails {
   }
 };
 
-/** gx[k] = product of x before k, times tail[k]. */
+/** Computes gx[k] = product of x before k, times tail[k]. */
 template <class C> struct TimesBefore {
   using State = C;
   Array x, gx;
   const C* tails;
 
   __device__ State identity() const { return C(1); }
-  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const { return x.load<C>(place); }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const {
+    return x.load<C>(place);
+  }
   __device__ State combine(State a, State b) const { return a * b; }
   __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State before, State) const {
     gx.store<C>(place, before * tails[place]);

@@ -1,30 +1,31 @@
-// Scans: running combinations along lines. The threads of a line join theirs tile by tile; a long line is cut into chunks, each a block's work:
-// first what every chunk comes to, then what lies before it, then the results.
-// Sees: lines.h.
-// Read next: scan.cu, running_extreme.cu (scans of tensors), rows.cu (sums of segments), sort_lines.cu (places of digits).
+// Scans: running combinations along lines. The threads of a line process it tile by tile. A long
+// line is cut into chunks, one per block, in three launches: the total of every chunk, the prefix
+// before every chunk, the results.
 //
-// A scan S, passed to the kernel by value, states:
-//   S::State                                    what some neighbours come to; plain data
-//   State identity()                            none of them
-//   State load(place, line, i)                  element i of a line, which lies at `place`
-//   State combine(State, State)                 the first comes before the second; any grouping
-//   void store(place, line, i, before, upto)    gives element i what all before it come to, and with it. It may overwrite what was loaded for i
+// A scan S, passed to the kernel by value, defines:
+//   S::State                                    the combination of adjacent elements; plain data
+//   State identity()                            the state of no elements
+//   State load(place, line, i)                  element i of a line, at offset `place`
+//   State combine(State, State)                 the first precedes the second; any grouping
+//   void store(place, line, i, before, upto)    stores the result of element i from the
+//                                               combinations before it and up to it; may
+//                                               overwrite what was loaded for i
 #pragma once
 
 #include <algorithm>
 
-#include "../device.h"
+#include "../runtime/device.h"
 #include "lines.h"
 
 namespace mezzo::gpu {
 
-/** Neighbours of a line that one thread takes at a time. */
+/** Adjacent elements that a thread processes at a time. */
 inline constexpr int kScanItems = 4;
 
-/** Follows from the shape alone, so every bit of the results does too. */
+/** Plan of a scan. It depends on the shape alone, and so does every bit of the results. */
 struct ScanPlan {
   Lines lines;
-  bool reversed = false;  // the last element comes first
+  bool reversed = false;  // from the last element to the first
   std::int64_t chunks = 1, chunk_length = 0;
 
   std::int64_t blocks() const { return lines.blocks() * chunks; }
@@ -33,24 +34,27 @@ struct ScanPlan {
 inline ScanPlan scan_plan(Lines lines, bool reversed) {
   lines.spread = spread_over(lines.count, blocks_for(lines.length, kScanItems), lines.inner > 1);
   ScanPlan plan{lines, reversed, 1, lines.length};
-  constexpr std::int64_t kBlocks = 512, kFewest = 4;  // blocks that fill a device; tiles worth a block
+  constexpr std::int64_t kBlocks = 512,
+                         kFewest = 4;  // blocks that fill a device; smallest number of tiles per
+                                       // block
   const std::int64_t tile = lines.spread.parts * kScanItems;
-  const std::int64_t chunks =
-      std::min(kBlocks / std::max<std::int64_t>(1, lines.blocks()), lines.length / (kFewest * tile));
+  const std::int64_t chunks = std::min(kBlocks / std::max<std::int64_t>(1, lines.blocks()),
+                                       lines.length / (kFewest * tile));
   if (chunks < 2) return plan;
   plan.chunk_length = blocks_for(blocks_for(lines.length, chunks), tile) * tile;
   plan.chunks = blocks_for(lines.length, plan.chunk_length);
   return plan;
 }
 
-/** What the threads of a line before the calling one come to; `all` becomes what all of them do. All threads of the block take part. */
+/** Returns the combination of the threads before the calling one in its line; sets `all` to that of
+ *  all threads. All threads of the block must call it. */
 template <class S>
 __device__ inline typename S::State scanned(const S& s, const Spread& spread, Role at,
                                             typename S::State* room, typename S::State mine,
                                             typename S::State& all) {
   using State = typename S::State;
   State* line = room + at.slot;
-  __syncthreads();  // whoever still reads an earlier result in the room
+  __syncthreads();  // earlier results in `room` may still be read
   line[at.part * spread.slots] = mine;
   for (int step = 1; step < spread.parts; step *= 2) {
     __syncthreads();
@@ -63,7 +67,8 @@ __device__ inline typename S::State scanned(const S& s, const Spread& spread, Ro
   return at.part == 0 ? s.identity() : line[(at.part - 1) * spread.slots];
 }
 
-/** `sums`: what each chunk of each line comes to is wanted, at starts[line * chunks + chunk]. Else what lies before it stands there, if anything. */
+/** `sums`: stores the total of each chunk of each line at starts[line * chunks + chunk]. Otherwise
+ *  `starts`, if not null, holds the prefix before each chunk. */
 template <class S, bool sums>
 __global__ void __launch_bounds__(kSpreadThreads)
     scan_kernel(const __grid_constant__ ScanPlan plan, const __grid_constant__ S s,
@@ -109,21 +114,23 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (sums && has_line && at.part == 0) starts[line * plan.chunks + chunk] = carried;
 }
 
-/** Turns what chunks come to into what lies before them. */
+/** Converts totals of chunks into the prefixes before them. */
 template <class S> struct ChunkStarts {
   using State = typename S::State;
   S s;
   State* states;
 
   __device__ State identity() const { return s.identity(); }
-  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const { return states[place]; }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const {
+    return states[place];
+  }
   __device__ State combine(State a, State b) const { return s.combine(a, b); }
   __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State before, State) const {
     states[place] = before;
   }
 };
 
-/** Scans the lines, from their ends where `reversed`. */
+/** Scans the lines, from their ends if `reversed`. */
 template <class S> void scan(const Lines& lines, bool reversed, const S& s, Device device) {
   using State = typename S::State;
   if (lines.count == 0 || lines.length == 0) return;
@@ -132,14 +139,15 @@ template <class S> void scan(const Lines& lines, bool reversed, const S& s, Devi
   const runtime::Stream stream = current_stream(device);
   if (plan.chunks == 1)
     return launch(&scan_kernel<S, false>, grid, stream, plan, s, static_cast<State*>(nullptr));
-  const Tensor room = workspace(lines.count * plan.chunks * static_cast<std::int64_t>(sizeof(State)), device);
+  const Tensor room =
+      workspace(lines.count * plan.chunks * static_cast<std::int64_t>(sizeof(State)), device);
   State* states = static_cast<State*>(room.raw_data());
   launch(&scan_kernel<S, true>, grid, stream, plan, s, states);
   ScanPlan of_chunks{{.count = lines.count, .length = plan.chunks}, false, 1, plan.chunks};
   of_chunks.lines.spread = spread_over(lines.count, blocks_for(plan.chunks, kScanItems), false);
   launch(&scan_kernel<ChunkStarts<S>, false>,
-         {.blocks = of_chunks.blocks(), .threads = of_chunks.lines.spread.threads()}, stream, of_chunks,
-         ChunkStarts<S>{s, states}, static_cast<State*>(nullptr));
+         {.blocks = of_chunks.blocks(), .threads = of_chunks.lines.spread.threads()}, stream,
+         of_chunks, ChunkStarts<S>{s, states}, static_cast<State*>(nullptr));
   launch(&scan_kernel<S, false>, grid, stream, plan, s, states);
 }
 

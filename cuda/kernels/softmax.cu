@@ -1,4 +1,5 @@
-// The CUDA kernels of softmax, log_softmax and their gradients: the threads of a line read it once per pass.
+// The CUDA kernels of softmax, log_softmax and their gradients. The threads of a line load it once
+// per pass.
 #include "../../tensor/ops/softmax.h"
 
 #include "../../tensor/cpu/softmax_line.h"
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
-/** softmax: y (g - sum(g y)); its logarithm: g - exp(y) sum(g). */
+/** Computes y (g - sum(g y)) for softmax and g - exp(y) sum(g) for log_softmax. */
 template <class C, bool is_log>
 __global__ void __launch_bounds__(kSpreadThreads)
     softmax_backward_kernel(const __grid_constant__ Lines lines, const Array g, const Array y,
@@ -63,8 +64,8 @@ template <bool is_log> void backward(Inputs in, Outputs out, const op::DimAttrs&
   const Tensor g = row_major(in[0]), y = row_major(in[1]);
   const Lines lines = lines_along(y.shape(), attrs.dim);
   visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&softmax_backward_kernel<C, is_log>, grid_of(lines), current_stream(y.device()), lines, Array(g),
-           Array(y), Array(out[0]));
+    launch(&softmax_backward_kernel<C, is_log>, grid_of(lines), current_stream(y.device()), lines,
+           Array(g), Array(y), Array(out[0]));
   });
 }
 

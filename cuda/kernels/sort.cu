@@ -1,4 +1,5 @@
-// The CUDA kernels of the ordering ops: elements become entries of key and index, are sorted, and chosen ones written out.
+// The CUDA kernels of the ordering ops: elements are converted to entries of key and index, sorted,
+// and the selected ones are written.
 #include "../../tensor/ops/sort.h"
 
 #include <bit>
@@ -14,16 +15,18 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Bits of the keys in which elements can differ. */
+/** Returns the number of low key bits in which elements can differ. */
 int key_bits(DType dtype) { return static_cast<int>(item_size(dtype)) * 8; }
 
-/** Keys that a NarrowEntry holds. */
+/** Returns true if the keys fit into a NarrowEntry. */
 bool narrow(DType dtype) { return key_bits(dtype) <= 32; }
 
 template <class Entry>
 __device__ Entry entry_of(const void* data, DType dtype, std::int64_t at, std::int64_t index,
                           bool descending) {
-  const auto entry = [&](auto value) { return cpu_kernels::sort_entry<Entry>(value, index, descending); };
+  const auto entry = [&](auto value) {
+    return cpu_kernels::sort_entry<Entry>(value, index, descending);
+  };
   if constexpr (std::is_same_v<Entry, NarrowEntry>) {
     switch (dtype) {
       case DType::boolean: return entry(static_cast<const std::uint8_t*>(data)[at] != 0);
@@ -39,7 +42,7 @@ __device__ Entry entry_of(const void* data, DType dtype, std::int64_t at, std::i
   }
 }
 
-/** Where element i of a line lies. */
+/** Returns the offset of element i of a line. */
 __device__ inline std::int64_t place_on(const Lines& lines, std::int64_t line, std::int64_t i) {
   const Split at(line, lines.inner);
   return (at.quotient * lines.length + i) * lines.inner + at.rest;
@@ -47,7 +50,8 @@ __device__ inline std::int64_t place_on(const Lines& lines, std::int64_t line, s
 
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
-    entries_kernel(const __grid_constant__ Lines lines, const Array x, bool descending, Entry* entries) {
+    entries_kernel(const __grid_constant__ Lines lines, const Array x, bool descending,
+                   Entry* entries) {
   const std::int64_t item = item_here();
   if (item >= lines.count * lines.length) return;
   const Split at(item, lines.length);
@@ -55,7 +59,7 @@ __global__ void __launch_bounds__(kItemThreads)
       entry_of<Entry>(x.data, x.dtype, place_on(lines, at.quotient, at.rest), at.rest, descending);
 }
 
-/** A line's entries from `skipped` on, with their indices as keys. */
+/** Writes a line's first `kept` entries with their indices as keys. */
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
     index_kernel(const Entry* entries, std::int64_t length, std::int64_t kept, std::int64_t lines,
@@ -67,12 +71,12 @@ __global__ void __launch_bounds__(kItemThreads)
   by_index[item] = {static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(index)};
 }
 
-/** `kept` entries of each line, from `skipped` on, as elements and indices. */
+/** Writes the values and indices of to.length entries of each line, from `skipped` on. */
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
-    write_kernel(const __grid_constant__ Lines from, const __grid_constant__ Lines to, const Entry* entries,
-                 std::int64_t stride, std::int64_t skipped, const Array x, void* values,
-                 std::int64_t* indices, int bytes) {
+    write_kernel(const __grid_constant__ Lines from, const __grid_constant__ Lines to,
+                 const Entry* entries, std::int64_t stride, std::int64_t skipped, const Array x,
+                 void* values, std::int64_t* indices, int bytes) {
   const std::int64_t item = item_here();
   if (item >= to.count * to.length) return;
   const Split at(item, to.length);
@@ -82,7 +86,7 @@ __global__ void __launch_bounds__(kItemThreads)
   indices[place] = index;
 }
 
-/** Which of the sorted elements of each line are wanted. */
+/** The selected elements of each sorted line. */
 struct Choice {
   std::int64_t skipped = 0, kept = 0;
   bool descending = false;
@@ -93,18 +97,18 @@ template <class Entry>
 void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to, const Choice& choice) {
   const Device device = x.device();
   EntryLines<Entry> entries(from.count, from.length, device);
-  launch_over(from.count * from.length, device, &entries_kernel<Entry>, from, Array(x), choice.descending,
-              entries.data());
+  launch_over(from.count * from.length, device, &entries_kernel<Entry>, from, Array(x),
+              choice.descending, entries.data());
   sort_lines(entries, key_bits(x.dtype()));
   const auto write = [&]<class Kept>(const EntryLines<Kept>& kept) {
-    launch_over(to.count * to.length, device, &write_kernel<Kept>, from, to, kept.data(), kept.length,
-                choice.skipped, Array(x), out[0].raw_data(), out[1].data<std::int64_t>(),
-                static_cast<int>(item_size(x.dtype())));
+    launch_over(to.count * to.length, device, &write_kernel<Kept>, from, to, kept.data(),
+                kept.length, choice.skipped, Array(x), out[0].raw_data(),
+                out[1].data<std::int64_t>(), static_cast<int>(item_size(x.dtype())));
   };
   if (!choice.by_index) return write(entries);
   EntryLines<WideEntry> by_index(to.count, to.length, device);
-  launch_over(to.count * to.length, device, &index_kernel<Entry>, entries.data(), entries.length, to.length,
-              to.count, by_index.data());
+  launch_over(to.count * to.length, device, &index_kernel<Entry>, entries.data(), entries.length,
+              to.length, to.count, by_index.data());
   sort_lines(by_index, std::bit_width(static_cast<std::uint64_t>(from.length)));
   write(by_index);
 }
@@ -118,7 +122,8 @@ void order_along(const Tensor& operand, Outputs out, int dim, const Choice& choi
   if (narrow(x.dtype()) && from.length <= std::int64_t{0xFFFFFFFF})
     return order<NarrowEntry>(x, out, from, to, choice);
   if (narrow(x.dtype()))
-    fail<Unsupported>("sort", {.what = "a line of more than 2^32 elements of a narrow dtype"});
+    fail<Unsupported>("sort", {.what = "too many elements along the dimension",
+                               .expected = "at most 2^32 - 1 for dtypes of up to 32 bits"});
   order<WideEntry>(x, out, from, to, choice);
 }
 
@@ -134,7 +139,8 @@ void topk(Inputs in, Outputs out, const op::Topk::Attrs& attrs) {
 }
 
 void kthvalue(Inputs in, Outputs out, const op::Kthvalue::Attrs& attrs) {
-  order_along(in[0], out, wrap_dim(attrs.dim, in[0].dim(), "kthvalue"), {.skipped = attrs.k - 1, .kept = 1});
+  order_along(in[0], out, wrap_dim(attrs.dim, in[0].dim(), "kthvalue"),
+              {.skipped = attrs.k - 1, .kept = 1});
 }
 
 }  // namespace

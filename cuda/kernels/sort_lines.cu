@@ -1,6 +1,7 @@
-// The one sort of this room. Short lines lie in a block's shared memory and go through a bitonic network. Long ones are sorted digit by digit,
-// lowest first: each block counts the digits of its tile, a scan over (line, digit, tile) gives their places, and each block puts its
-// tile's entries there without changing their order.
+// The sort of entry lines. Short lines are sorted in a block's shared memory with a bitonic
+// network. Long ones are sorted digit by digit, lowest first: each block counts the digits of its
+// tile, a scan over (line, digit, tile) gives their positions, and each block moves its tile's
+// entries there without changing their order.
 #include "sort_lines.h"
 
 #include <bit>
@@ -14,15 +15,18 @@ namespace {
 
 constexpr int kSortThreads = 256, kSortWarps = kSortThreads / kWarpSize;
 
-// ---- short lines ---------------------------------------------------------------------------------------------------------------
+// ---- short lines --------------------------------------------------------------------------------
 
 constexpr int kShortLine = 1024;
 
 template <class Entry> __device__ Entry last_entry();
 template <> __device__ inline NarrowEntry last_entry() { return {~std::uint64_t{0}}; }
-template <> __device__ inline WideEntry last_entry() { return {~std::uint64_t{0}, ~std::uint64_t{0}}; }
+template <> __device__ inline WideEntry last_entry() {
+  return {~std::uint64_t{0}, ~std::uint64_t{0}};
+}
 
-/** A block holds `slots` lines, each filled up to `padded` entries, a power of 2, by such as come last. Places differ, so no two entries are equal. */
+/** Sorts `slots` lines per block, each padded to `padded` entries, a power of 2, with entries that
+ *  sort last. Positions differ, so no two entries are equal. */
 template <class Entry>
 __global__ void __launch_bounds__(kSortThreads)
     short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
@@ -62,16 +66,17 @@ template <class Entry> void sort_short(const EntryLines<Entry>& entries) {
       kShortLine / padded,
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(entries.lines))));
   const int threads = std::clamp(static_cast<int>(slots) * padded / 2, kWarpSize, kSortThreads);
-  launch(&short_lines_kernel<Entry>, {.blocks = blocks_for(entries.lines, slots), .threads = threads},
+  launch(&short_lines_kernel<Entry>,
+         {.blocks = blocks_for(entries.lines, slots), .threads = threads},
          current_stream(entries.memory.device()), entries.data(), entries.lines, length, padded,
          static_cast<int>(slots));
 }
 
-// ---- long lines ------------------------------------------------------------------------------------------------------------------
+// ---- long lines ---------------------------------------------------------------------------------
 
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 static_assert(kDigits == kSortThreads);
-/** Entries of a thread in its block's tile, a warp's width apart. */
+/** Entries per thread in a tile, one warp width apart. */
 constexpr int kTileItems = 16;
 constexpr std::int64_t kTile = kTileItems * kSortThreads;
 
@@ -84,7 +89,7 @@ __device__ inline int digit_of(const WideEntry& e, int shift) {
 
 /** A block's tile of one line. */
 struct Tile {
-  std::int64_t line, number, first;  // its line, its number there, where it begins among all entries
+  std::int64_t line, number, first;  // line, index in the line, offset of the first entry
   int count;
 
   __device__ Tile(std::int64_t length, std::int64_t tiles)
@@ -94,7 +99,7 @@ struct Tile {
     const std::int64_t left = length - number * kTile;
     count = static_cast<int>(left < kTile ? left : kTile);
   }
-  /** Where the counter of a digit stands: the places of a line's digits follow one another, those of a digit by tile. */
+  /** Returns the index of a digit's counter: by line, then by digit, then by tile. */
   __device__ std::int64_t counter(int digit, std::int64_t tiles) const {
     return (line * kDigits + digit) * tiles + number;
   }
@@ -115,24 +120,26 @@ __global__ void __launch_bounds__(kSortThreads)
   counts[tile.counter(thread, tiles)] = count[thread];
 }
 
-/** Counts become what lies before. */
+/** Converts counts to prefix sums. */
 struct Places {
   using State = std::int64_t;
   std::int64_t* counts;
 
   __device__ State identity() const { return 0; }
-  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const { return counts[place]; }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const {
+    return counts[place];
+  }
   __device__ State combine(State a, State b) const { return a + b; }
   __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State before, State) const {
     counts[place] = before;
   }
 };
 
-/** Lanes of the warp with the same digit; all lanes take part. */
+/** Returns the lanes of the warp with the same digit. All lanes must call it. */
 __device__ inline unsigned lanes_like(int digit) {
   unsigned like = kAllLanes;
 #pragma unroll
-  for (int bit = 0; bit <= kDigitBits; ++bit) {  // one bit more, for those that have no entry
+  for (int bit = 0; bit <= kDigitBits; ++bit) {  // one more bit, for lanes without an entry
     const unsigned ones = __ballot_sync(kAllLanes, digit >> bit & 1);
     like &= digit >> bit & 1 ? ones : ~ones;
   }
@@ -147,14 +154,17 @@ __device__ inline int bits_in(unsigned x) {
 #endif
 }
 
-/** A warp's entries are neighbours, taken a row of lanes at a time: so those with one digit keep their order. */
+/** Moves the entries of a tile. A warp's entries are adjacent and processed a row of lanes at a
+ *  time, so that those with one digit keep their order. */
 template <class Entry>
 __global__ void __launch_bounds__(kSortThreads)
     move_digits_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int shift,
                        const std::int64_t* places, Entry* moved) {
-  MZ_SHARED(unsigned, before, kSortWarps* kDigits);  // of each digit, by warp: those in the tile before
+  // Per warp and digit: the number of entries of earlier warps of the tile.
+  MZ_SHARED(unsigned, before, kSortWarps* kDigits);
   MZ_SHARED(std::int64_t, start, kDigits);
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize, lane = thread % kWarpSize;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize,
+            lane = thread % kWarpSize;
   unsigned* const mine = before + warp * kDigits;
   const Tile tile(length, tiles);
   start[thread] = places[tile.counter(thread, tiles)];
@@ -197,16 +207,19 @@ __global__ void __launch_bounds__(kSortThreads)
 template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
   const Device device = entries.memory.device();
   const runtime::Stream stream = current_stream(device);
-  const std::int64_t tiles = blocks_for(entries.length, kTile), counters = entries.lines * kDigits * tiles;
-  const Tensor counts = workspace(counters * static_cast<std::int64_t>(sizeof(std::int64_t)), device);
+  const std::int64_t tiles = blocks_for(entries.length, kTile),
+                     counters = entries.lines * kDigits * tiles;
+  const Tensor counts =
+      workspace(counters * static_cast<std::int64_t>(sizeof(std::int64_t)), device);
   std::int64_t* places = static_cast<std::int64_t*>(counts.raw_data());
   EntryLines<Entry> moved(entries.lines, entries.length, device);
   const Grid grid{.blocks = entries.lines * tiles, .threads = kSortThreads};
   for (int shift = 0; shift < bits; shift += kDigitBits) {
-    launch(&count_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift, places);
+    launch(&count_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
+           places);
     scan(Lines{.count = 1, .length = counters}, false, Places{places}, device);
-    launch(&move_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift, places,
-           moved.data());
+    launch(&move_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
+           places, moved.data());
     std::swap(entries, moved);
   }
 }

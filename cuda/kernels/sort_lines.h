@@ -1,17 +1,15 @@
-// Sorting on the device: lines of entries, each a key and the place it came from, in the order of keys; equal ones keep theirs.
-// Sees: ../lines.h, ../../tensor/cpu/sort_key.h; parsed by nvcc too.
-// Read next: sort_lines.cu, sort.cu and rows.cu (who sort).
+// Stable sort of lines of entries, each a key and its original position. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "../../tensor/cpu/sort_key.h"
-#include "../lines.h"
+#include "host_lines.h"
 
 namespace mezzo::gpu {
 
 using cpu_kernels::NarrowEntry;
 using cpu_kernels::WideEntry;
 
-/** Lines of entries one after another. An entry's place is its number in its line. */
+/** Consecutive lines of entries. An entry's position is its index in its line. */
 template <class Entry> struct EntryLines {
   std::int64_t lines = 0, length = 0;
   Tensor memory;
@@ -23,7 +21,8 @@ template <class Entry> struct EntryLines {
   Entry* data() const { return static_cast<Entry*>(memory.raw_data()); }
 };
 
-/** Sorts every line by the lowest `bits` bits of its keys; the others must be the same in all. */
+/** Sort every line by the lowest `bits` bits of its keys; the other bits must be equal in all
+ *  keys. */
 void sort_lines(EntryLines<NarrowEntry>& entries, int bits);
 void sort_lines(EntryLines<WideEntry>& entries, int bits);
 

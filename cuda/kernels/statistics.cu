@@ -19,7 +19,9 @@ template <class C> struct LogSumExp {
   Array out;
 
   __device__ State identity() const { return State::none(); }
-  __device__ State add(State a, C x, std::int64_t) const { return State::combined(a, State::of(x)); }
+  __device__ State add(State a, C x, std::int64_t) const {
+    return State::combined(a, State::of(x));
+  }
   __device__ State combine(State a, State b) const { return State::combined(a, b); }
   __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s.value()); }
 };
@@ -28,7 +30,7 @@ template <class C> struct Variance {
   using Value = C;
   using State = typename Moments<C>::State;
   C divisor;
-  bool root;  // the standard deviation is asked for
+  bool root;  // compute the standard deviation
   Array out;
 
   __device__ State identity() const { return {C(0), C(0), C(0)}; }
@@ -40,7 +42,7 @@ template <class C> struct Variance {
   }
 };
 
-/** What is added up for a p-norm. */
+/** The terms of a p-norm. */
 enum class Power : std::uint8_t { nonzeros, first, second, any, greatest, least };
 
 constexpr Power power_of(double p) {
@@ -74,12 +76,15 @@ template <class C> struct VectorNorm {
     return power == Power::least ? Less{}(a, b) : a + b;
   }
   __device__ void finish(std::int64_t at, State s) const {
-    const C root = power == Power::second ? std::sqrt(s) : power == Power::any ? math::pow(s, C(1) / p) : s;
+    const C root = power == Power::second ? std::sqrt(s)
+                   : power == Power::any  ? math::pow(s, C(1) / p)
+                                          : s;
     out.store<C>(at, root);
   }
 };
 
-/** Product of everything before times product of everything behind, one thread per line. */
+/** Computes the product of all other elements: that of those before times that of those after. One
+ *  thread per line. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     others_kernel(const __grid_constant__ Lines lines, const Array x, const Array y) {
@@ -104,7 +109,8 @@ void prod_of_others(Inputs in, Outputs out, const op::ProdOfOthers::Attrs& attrs
   const Tensor x = row_major(in[0]);
   const Lines lines = lines_along(x.shape(), attrs.dim);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&others_kernel<C>, {.blocks = blocks_for(lines.count, kSpreadThreads), .threads = kSpreadThreads},
+    launch(&others_kernel<C>,
+           {.blocks = blocks_for(lines.count, kSpreadThreads), .threads = kSpreadThreads},
            current_stream(x.device()), lines, Array(x), Array(out[0]));
   });
 }
@@ -123,14 +129,17 @@ void variance(Inputs in, Outputs out, const op::VarianceAttrs& attrs, bool root)
   });
 }
 
-void var(Inputs in, Outputs out, const op::VarianceAttrs& attrs) { variance(in, out, attrs, false); }
+void var(Inputs in, Outputs out, const op::VarianceAttrs& attrs) {
+  variance(in, out, attrs, false);
+}
 void standard_deviation(Inputs in, Outputs out, const op::VarianceAttrs& attrs) {
   variance(in, out, attrs, true);
 }
 
 void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
+    reduce(in[0], attrs.dims,
+           VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
   });
 }
 

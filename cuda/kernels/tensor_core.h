@@ -1,9 +1,9 @@
-// Products of 16 x 16 matrices by a warp on Tensor Cores: 16-bit factors, f32 sums. Names for the few forms of <mma.h> that kernels here use.
-// Sees: element.h, <mma.h>; the emulated build has these words from ../../tests/emulator/wmma.h.
-// Read next: attention_tensor.h (the user).
+// Products of 16 x 16 matrices by a warp on Tensor Cores: 16-bit factors, f32 sums. Aliases for the
+// forms of <mma.h> in use; the emulated build takes them from tests/emulator/wmma.h.
 //
-// All lanes of a warp take part in each operation, with the same arguments. Patches in memory begin at multiples of 32 bytes, their lines at
-// multiples of 16. Which lane holds which number of a patch is not known, but it is the same for all sums.
+// All lanes of a warp take part in each operation, with the same arguments. Patches in memory begin
+// at multiples of 32 bytes, their rows at multiples of 16. The mapping of elements to lanes is
+// unspecified, but it is the same for all sums.
 #pragma once
 
 #include "element.h"
@@ -18,19 +18,20 @@ namespace wmma = nvcuda::wmma;
 
 inline constexpr int kPatch = 16;
 
-/** Compute capabilities from which on a type's products exist. */
+/** Lowest compute capability (times 10) that supports a type's products. */
 template <class T> inline constexpr int kTensorCapability = 70;
 template <> inline constexpr int kTensorCapability<BFloat16> = 80;
 
-/** Whether the code being compiled may use them. On the host, and for the emulator, it may. */
+/** True if the code being compiled may use them, as host code and the emulator may. */
 #ifdef __CUDA_ARCH__
-template <class T> inline constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 10 * kTensorCapability<T>;
+template <class T>
+inline constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 10 * kTensorCapability<T>;
 #else
 template <class T> inline constexpr bool kHasTensorCores = true;
 #endif
 
-/** Whether kernels that use a type's products run on a device: it has them, and so has the code that it runs, which is that for the newest device
- *  not newer than itself. */
+/** Returns true if kernels that use a type's products run on a device: both the device and the code
+ *  that it selects, that of the newest architecture not newer than itself, must support them. */
 template <class T> bool has_tensor_cores(int capability) {
 #ifdef __CUDACC__
   constexpr int kCompiledFor[] = {__CUDA_ARCH_LIST__};
@@ -51,20 +52,24 @@ template <> struct TensorElement<BFloat16> { using type = __nv_bfloat16; };
 template <class T> struct TensorElement { using type = T; };
 #endif
 }  // namespace detail
-/** What the operations call an element. */
+/** The element type of the operations. */
 template <class T> using TensorElement = typename detail::TensorElement<T>::type;
 
-/** The left factor, from a row-major matrix; the right factor, from one that is row-major or the transpose of such. */
+/** Factors: the left one from a row-major matrix, the right one from a row-major matrix or a
+ *  transposed one. */
 template <class T>
-using LeftPatch = wmma::fragment<wmma::matrix_a, kPatch, kPatch, kPatch, TensorElement<T>, wmma::row_major>;
+using LeftPatch =
+    wmma::fragment<wmma::matrix_a, kPatch, kPatch, kPatch, TensorElement<T>, wmma::row_major>;
 template <class T>
-using RightPatch = wmma::fragment<wmma::matrix_b, kPatch, kPatch, kPatch, TensorElement<T>, wmma::row_major>;
+using RightPatch =
+    wmma::fragment<wmma::matrix_b, kPatch, kPatch, kPatch, TensorElement<T>, wmma::row_major>;
 template <class T>
 using RightTransposed =
     wmma::fragment<wmma::matrix_b, kPatch, kPatch, kPatch, TensorElement<T>, wmma::col_major>;
 using SumPatch = wmma::fragment<wmma::accumulator, kPatch, kPatch, kPatch, float>;
 
-template <class Patch, class T> __device__ inline void load_patch(Patch& patch, const T* from, int pitch) {
+template <class Patch, class T>
+__device__ inline void load_patch(Patch& patch, const T* from, int pitch) {
   wmma::load_matrix_sync(patch, reinterpret_cast<const TensorElement<T>*>(from),
                          static_cast<unsigned>(pitch));
 }
@@ -73,11 +78,11 @@ __device__ inline void store_patch(float* to, const SumPatch& patch, int pitch) 
 }
 __device__ inline void clear_patch(SumPatch& patch) { wmma::fill_fragment(patch, 0.0f); }
 
-/** The row that each of a lane's numbers of a sum lies in: found by loading a matrix of row numbers. */
+/** The row of each of a lane's sums, found by loading a matrix of row numbers. */
 struct PatchRows {
   int row[SumPatch::num_elements];
 
-  /** `room` is shared by the warp and has 16 rows; afterwards it may be used again. */
+  /** `room` is memory shared by the warp, with 16 rows; it may be reused afterwards. */
   __device__ PatchRows(float* room, int pitch) {
     for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < kPatch * kPatch; i += kWarpSize)
       room[i / kPatch * pitch + i % kPatch] = static_cast<float>(i / kPatch);

@@ -1,33 +1,34 @@
-// tiles: a product of two matrices that exist as functions, C = L R with L(row, term) and R(term, column) loaded from wherever they lie. Matrix
-// products of any layout and convolutions are such.
-// Sees: element.h.
-// Read next: gemm.cu, conv.cu (the problems).
+// Tiled product of two matrices given as functions, C = L R with L(row, term) and R(term, column).
+// Used for matrix products of any layout and for convolutions.
 //
-// Tiles of 64 x 64 results per block, 4 x 4 per thread; both factors pass through shared memory in slices of 16 terms. Where results are few and
-// terms are many, the terms are cut into parts with partial sums of their own, added in order by a second launch: by shape alone, so that every
-// run gives the same bits.
+// A block computes a tile of 64 x 64 results, 4 x 4 per thread. Both factors pass through shared
+// memory in slices of 16 terms. Where results are few and terms are many, the terms are cut into
+// parts with separate partial sums, which a second launch adds in order. The cut depends on the
+// shape alone, so that every run gives the same bits.
 //
-// A problem P states: entries, m, n, k; a type Entry and `Entry entry(std::int64_t)` for one of its entries; left<C>(entry, row, term) and
-// right<C>(entry, term, column); whether neighbouring terms of each lie side by side; store(entry, row, column, sum).
+// A problem P defines: entries, m, n, k; a type Entry and `Entry entry(std::int64_t)` for one of
+// its entries; left<C>(entry, row, term) and right<C>(entry, term, column); left_along_terms and
+// right_along_terms, true where neighbouring terms are adjacent in memory; store(entry, row,
+// column, sum).
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
+#include "../../tensor/core/tensor.h"
 #include "../../tensor/elementwise/formula.h"
-#include "../../tensor/tensor.h"
-#include "../device.h"
-#include "../lines.h"
+#include "../runtime/device.h"
 #include "element.h"
+#include "host_lines.h"
 
 namespace mezzo::gpu {
 
 inline constexpr int kTile = 64, kTileDepth = 16, kTileSide = 16, kTileOwn = kTile / kTileSide;
 inline constexpr int kTileThreads = kTileSide * kTileSide;
 inline constexpr int kTileLoads = kTile * kTileDepth / kTileThreads;
-inline constexpr int kTilePitch = kTile + 1;  // so that the lanes of a store fall on different banks
+inline constexpr int kTilePitch = kTile + 1;  // avoids bank conflicts of stores
 
-/** a * b + c: of floats rounded once, of integers modulo 2^64. */
+/** Returns a * b + c: rounded once for floats, modulo 2^64 for integers. */
 template <class C> __device__ inline C multiplied_and_added(C a, C b, C c) {
   if constexpr (std::is_integral_v<C>)
     return op::plus(op::times(a, b), c);
@@ -35,20 +36,22 @@ template <class C> __device__ inline C multiplied_and_added(C a, C b, C c) {
     return fma(a, b, c);
 }
 
-/** How a problem is cut: terms per part, parts, and where partial sums go when there are several. */
+/** The cut of a problem: terms per part, number of parts, and the memory for partial sums where
+ *  there are several. */
 struct TileCut {
   std::int64_t terms = 0, parts = 1;
   void* partials = nullptr;  // [part][entry][row][column]
 };
 
-/** What a block works on. */
+/** The tile of a block. */
 struct TilePlace {
   std::int64_t row, column;  // of the tile's first element
   std::int64_t entry, part;
 };
 
 template <class P> __device__ inline TilePlace tile_place(const P& problem) {
-  const std::int64_t rows = (problem.m + kTile - 1) / kTile, columns = (problem.n + kTile - 1) / kTile;
+  const std::int64_t rows = (problem.m + kTile - 1) / kTile,
+                     columns = (problem.n + kTile - 1) / kTile;
   std::int64_t index = blockIdx.x;
   TilePlace at{};
   at.column = index % columns * kTile;
@@ -60,11 +63,12 @@ template <class P> __device__ inline TilePlace tile_place(const P& problem) {
   return at;
 }
 
-/** Brings a slice into shared memory as tile[term][line], zeros outside. Neighbouring threads load neighbouring terms or lines. */
+/** Loads a slice into shared memory as tile[term][line], with zeros outside the matrix.
+ *  Neighbouring threads load neighbouring terms or lines. */
 template <class C, class Load>
 __device__ inline void load_slice(bool along_terms, std::int64_t first_line, std::int64_t lines,
-                                  std::int64_t first_term, std::int64_t terms, C (*tile)[kTilePitch],
-                                  const Load& load) {
+                                  std::int64_t first_term, std::int64_t terms,
+                                  C (*tile)[kTilePitch], const Load& load) {
 #pragma unroll
   for (int i = 0; i < kTileLoads; ++i) {
     const int index = static_cast<int>(threadIdx.x) + i * kTileThreads;
@@ -89,11 +93,13 @@ __global__ void __launch_bounds__(kTileThreads)
   const std::int64_t end = begin + cut.terms < problem.k ? begin + cut.terms : problem.k;
   C sums[kTileOwn][kTileOwn] = {};
   for (std::int64_t term = begin; term < end; term += kTileDepth) {
-    load_slice<C>(problem.left_along_terms, at.row, problem.m, term, end, left,
-                  [&](std::int64_t row, std::int64_t t) { return problem.template left<C>(entry, row, t); });
     load_slice<C>(
-        problem.right_along_terms, at.column, problem.n, term, end, right,
-        [&](std::int64_t column, std::int64_t t) { return problem.template right<C>(entry, t, column); });
+        problem.left_along_terms, at.row, problem.m, term, end, left,
+        [&](std::int64_t row, std::int64_t t) { return problem.template left<C>(entry, row, t); });
+    load_slice<C>(problem.right_along_terms, at.column, problem.n, term, end, right,
+                  [&](std::int64_t column, std::int64_t t) {
+                    return problem.template right<C>(entry, t, column);
+                  });
     __syncthreads();
 #pragma unroll
     for (int t = 0; t < kTileDepth; ++t) {
@@ -106,7 +112,8 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
       for (int i = 0; i < kTileOwn; ++i)
 #pragma unroll
-        for (int j = 0; j < kTileOwn; ++j) sums[i][j] = multiplied_and_added(a[i], b[j], sums[i][j]);
+        for (int j = 0; j < kTileOwn; ++j)
+          sums[i][j] = multiplied_and_added(a[i], b[j], sums[i][j]);
     }
     __syncthreads();
   }
@@ -121,12 +128,12 @@ __global__ void __launch_bounds__(kTileThreads)
         problem.template store<C>(entry, row, column, sums[i][j]);
       else
         static_cast<C*>(
-            cut.partials)[((at.part * problem.entries + at.entry) * problem.m + row) * problem.n + column] =
-            sums[i][j];
+            cut.partials)[((at.part * problem.entries + at.entry) * problem.m + row) * problem.n +
+                          column] = sums[i][j];
     }
 }
 
-/** Adds the parts of each result in order. */
+/** Adds the partial sums of each result in order. */
 template <class C, class P>
 __global__ void __launch_bounds__(kTileThreads)
     add_parts_kernel(const __grid_constant__ P problem, const TileCut cut) {
@@ -135,22 +142,24 @@ __global__ void __launch_bounds__(kTileThreads)
   if (index >= results) return;
   const C* partials = static_cast<const C*>(cut.partials) + index;
   C sum = partials[0];
-  for (std::int64_t part = 1; part < cut.parts; ++part) sum = op::plus(sum, partials[part * results]);
+  for (std::int64_t part = 1; part < cut.parts; ++part)
+    sum = op::plus(sum, partials[part * results]);
   const std::int64_t of_entry = index % (problem.m * problem.n);
   problem.template store<C>(problem.entry(index / (problem.m * problem.n)), of_entry / problem.n,
                             of_entry % problem.n, sum);
 }
 
-/** Blocks that fill a large GPU, and the fewest terms that are worth a block of their own. */
+/** Blocks that fill a large GPU, and the smallest number of terms per part. */
 inline constexpr std::int64_t kEnoughBlocks = 128, kFewestTerms = 256;
 
 template <class C, class P> void run_tiles(const P& problem, Device device) {
-  const std::int64_t tiles = problem.entries * blocks_for(problem.m, kTile) * blocks_for(problem.n, kTile);
+  const std::int64_t tiles =
+      problem.entries * blocks_for(problem.m, kTile) * blocks_for(problem.n, kTile);
   if (tiles == 0) return;
   const runtime::Stream stream = current_stream(device);
   TileCut cut{.terms = problem.k};
-  cut.parts =
-      std::clamp(kEnoughBlocks / tiles, std::int64_t{1}, std::max(problem.k / kFewestTerms, std::int64_t{1}));
+  cut.parts = std::clamp(kEnoughBlocks / tiles, std::int64_t{1},
+                         std::max(problem.k / kFewestTerms, std::int64_t{1}));
   Tensor partials;
   if (cut.parts > 1) {
     cut.terms = blocks_for(blocks_for(problem.k, cut.parts), kTileDepth) * kTileDepth;
@@ -159,11 +168,13 @@ template <class C, class P> void run_tiles(const P& problem, Device device) {
     partials = workspace(cut.parts * results * static_cast<std::int64_t>(sizeof(C)), device);
     cut.partials = partials.raw_data();
   }
-  launch(&tile_kernel<C, P>, {.blocks = tiles * cut.parts, .threads = kTileThreads}, stream, problem, cut);
+  launch(&tile_kernel<C, P>, {.blocks = tiles * cut.parts, .threads = kTileThreads}, stream,
+         problem, cut);
   if (cut.parts == 1) return;
   const std::int64_t results = problem.entries * problem.m * problem.n;
-  launch(&add_parts_kernel<C, P>, {.blocks = blocks_for(results, kTileThreads), .threads = kTileThreads},
-         stream, problem, cut);
+  launch(&add_parts_kernel<C, P>,
+         {.blocks = blocks_for(results, kTileThreads), .threads = kTileThreads}, stream, problem,
+         cut);
 }
 
 }  // namespace mezzo::gpu

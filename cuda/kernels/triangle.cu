@@ -11,7 +11,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Keeps the elements on one side of a diagonal where they are. */
+/** Move that keeps the elements on one side of a diagonal. */
 struct Triangle {
   std::int64_t rows, columns, diagonal;
   bool lower;

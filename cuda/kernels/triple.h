@@ -1,11 +1,9 @@
-// Triple: sizes of, or a position in, up to three dimensions of space.
-// Sees: ../kernel.h.
-// Read next: conv.cu, pool.cu (the users).
+// Triple: the sizes of, or a position in, up to three spatial dimensions.
 #pragma once
 
 #include <array>
 
-#include "../kernel.h"
+#include "kernel.h"
 
 namespace mezzo::gpu {
 
@@ -14,7 +12,7 @@ struct Triple {
   std::int64_t at[3];
 
   MZ_HD std::int64_t count() const { return at[0] * at[1] * at[2]; }
-  /** The position of an index in a row-major array of these sizes. */
+  /** Returns the position of an index in a row-major array of these sizes. */
   __device__ Triple position(std::int64_t index) const {
     if ((index | at[1] | at[2]) >> 31 == 0) {  // a 64-bit division costs several times as much
       const auto i = static_cast<std::uint32_t>(index), width = static_cast<std::uint32_t>(at[2]),

@@ -9,7 +9,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** The blocks of images [plane][height][width] as columns [plane][place in the block][block]. */
+/** The blocks of images [plane][height][width] as columns [plane][position in the block][block]. */
 struct Columns {
   op::UnfoldAttrs attrs;
   std::int64_t down, across;  // blocks
@@ -17,12 +17,12 @@ struct Columns {
   explicit Columns(const op::UnfoldAttrs& a) : attrs(a), down(a.blocks(0)), across(a.blocks(1)) {}
 
   __device__ std::int64_t size(int d) const { return attrs.sizes[static_cast<std::size_t>(d)]; }
-  /** Where along dimension d of the image place k of block b lies; it may be outside. */
+  /** Returns the image coordinate along dimension d of position k of block b; it may be outside. */
   __device__ std::int64_t reached(int d, std::int64_t b, std::int64_t k) const {
     const auto i = static_cast<std::size_t>(d);
     return b * attrs.stride[i] - attrs.padding[i] + k * attrs.dilation[i];
   }
-  /** The block whose place k lies at `position` along dimension d; -1 for none. */
+  /** Returns the block whose position k is at `position` along dimension d; -1 for none. */
   __device__ std::int64_t reaching(int d, std::int64_t position, std::int64_t k) const {
     const auto i = static_cast<std::size_t>(d);
     std::int64_t rest;
@@ -31,10 +31,11 @@ struct Columns {
     const std::int64_t block = divided(distance, attrs.stride[i], rest);
     return rest == 0 && block < (d == 0 ? down : across) ? block : -1;
   }
-  /** Where an element of the columns comes from. */
+  /** Returns the image offset of an element of the columns. */
   __device__ std::int64_t source(std::int64_t i) const {
     std::int64_t b, bx, by, k, kx, ky;
-    const std::int64_t plane = divided(divided(i, down * across, b), attrs.kernel[0] * attrs.kernel[1], k);
+    const std::int64_t plane =
+        divided(divided(i, down * across, b), attrs.kernel[0] * attrs.kernel[1], k);
     by = divided(b, across, bx);
     ky = divided(k, attrs.kernel[1], kx);
     const std::int64_t y = reached(0, by, ky), x = reached(1, bx, kx);
@@ -49,7 +50,7 @@ void unfold(Inputs in, Outputs out, const op::UnfoldAttrs& attrs) {
   move_elements(x, out[0], 0, Columns(attrs));
 }
 
-/** Adds up the blocks over each element of the image, in the order of its places in them. */
+/** Sums the blocks over each element of the image, in the order of its positions in them. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     fold_kernel(const __grid_constant__ Columns columns, const Array x, const Array image,
@@ -57,7 +58,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const std::int64_t element = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
   if (element >= count) return;
   std::int64_t row, column;
-  const std::int64_t plane = divided(divided(element, columns.size(1), column), columns.size(0), row);
+  const std::int64_t plane =
+      divided(divided(element, columns.size(1), column), columns.size(0), row);
   const std::int64_t height = columns.attrs.kernel[0], width = columns.attrs.kernel[1],
                      blocks = columns.down * columns.across;
   C sum = 0;
@@ -79,7 +81,8 @@ void fold(Inputs in, Outputs out, const op::UnfoldAttrs& attrs) {
   if (count == 0) return;
   const Tensor x = row_major(in[0]);
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&fold_kernel<C>, {.blocks = blocks_for(count, kSpreadThreads), .threads = kSpreadThreads},
+    launch(&fold_kernel<C>,
+           {.blocks = blocks_for(count, kSpreadThreads), .threads = kSpreadThreads},
            current_stream(x.device()), Columns(attrs), Array(x), Array(out[0]), count);
   });
 }

@@ -1,21 +1,21 @@
-// The update formulas of optim/ as kernels: one launch for many tensors.
-// Sees: lists.h, ../../optim/updates.h.
-// Read next: updates_adaptive.cu, updates_sgd.cu (the instances), ../../optim/updates_cpu.cpp (the same on the CPU).
+// The update formulas of optim/ as kernels, with one launch for many tensors.
 #pragma once
 
 #include <utility>
 #include <vector>
 
 #include "../../optim/updates.h"
-#include "../device.h"
+#include "../runtime/device.h"
 #include "lists.h"
 
 namespace mezzo::gpu {
 
-/** One run of one item: what is read is written back, so that a formula may change any of its operands. */
+/** Updates one run of one item. All operands are written back, so that a formula may change any of
+ *  them. */
 template <class Update, class C, class Formula, std::size_t... I>
-__device__ inline void update_run(const MultiItem& x, bool vectors, const optim::UpdateCall& call,
-                                  const Formula& formula, std::int64_t at, int n, std::index_sequence<I...>) {
+__device__ inline void update_run(const TensorListEntry& x, bool vectors,
+                                  const optim::UpdateCall& call, const Formula& formula,
+                                  std::int64_t at, int n, std::index_sequence<I...>) {
   C p[kListRun], g[kListRun], s[Update::kStates + 1][kListRun];
   load_items<C>(x, optim::kParam, vectors, at, n, p);
   load_items<C>(x, optim::kGrad, vectors, at, n, g);
@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(kListThreads)
   if (call.found_inf && *call.found_inf != 0) return;
   std::int64_t begin;
   const auto& item = list.mine(begin);
-  // A tensor whose state is absent (SGD without momentum) has nothing to read or write there: its formula does not touch it.
+  // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use
+  // it.
   const typename Update::template Formula<C, kMode> formula(item.extra);
   for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
     update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
@@ -53,9 +54,10 @@ __global__ void __launch_bounds__(kListThreads)
   });
 }
 
-/** Launches the items of one mode and one type of arithmetic. */
+/** Launches the update of items of one mode and one compute type. */
 template <class Update, class C, unsigned kMode>
-void update_alike(std::span<const MultiItem> items, std::span<const typename Update::Settings> settings,
+void update_alike(std::span<const TensorListEntry> items,
+                  std::span<const typename Update::Settings> settings,
                   const optim::UpdateCall& call) {
   in_lists(items, settings, call, [&](const UpdateItems<Update>& list) {
     launch(&update_kernel<Update, C, kMode>, {.blocks = list.blocks, .threads = kListThreads},
@@ -63,19 +65,21 @@ void update_alike(std::span<const MultiItem> items, std::span<const typename Upd
   });
 }
 
-/** Runs an update over all items: those of one mode and one type of arithmetic together. */
+/** Runs an update over all items, grouped by mode and compute type. */
 template <class Update>
-void update_all(std::span<const MultiItem> items, const void* settings, const optim::UpdateCall& call) {
+void update_all(std::span<const TensorListEntry> items, const void* settings,
+                const optim::UpdateCall& call) {
   using Settings = typename Update::Settings;
   const std::span<const Settings> given{static_cast<const Settings*>(settings), items.size()};
-  std::vector<MultiItem> alike;
+  std::vector<TensorListEntry> alike;
   std::vector<Settings> their_settings;
   for (unsigned mode = 0; mode < Update::kModes; ++mode)
     for (const bool wide : {false, true}) {
       alike.clear();
       their_settings.clear();
       for (std::size_t i = 0; i < items.size(); ++i) {
-        if (Update::mode(given[i]) != mode || (items[i].dtype[optim::kParam] == DType::f64) != wide) continue;
+        if (Update::mode(given[i]) != mode || (items[i].dtype[optim::kParam] == DType::f64) != wide)
+          continue;
         alike.push_back(items[i]);
         their_settings.push_back(given[i]);
       }
@@ -88,7 +92,8 @@ void update_all(std::span<const MultiItem> items, const void* settings, const op
 }
 
 template <class Update> void attach_update() {
-  optim::update_row<Update>.kernel[static_cast<std::size_t>(DeviceKind::cuda)] = &update_all<Update>;
+  optim::update_row<Update>.kernel[static_cast<std::size_t>(DeviceKind::cuda)] =
+      &update_all<Update>;
 }
 
 }  // namespace mezzo::gpu

@@ -1,10 +1,10 @@
-// The updates that adapt their steps: Adagrad, Adam, LAMB, LARC, NovoGrad.
+// The CUDA kernels of the adaptive updates: Adagrad, Adam, LAMB, LARC, NovoGrad.
 #include "../attach.h"
 #include "updates.h"
 
 namespace mezzo::gpu {
 
-void attach_adaptive_updates() {
+void attach_updates_adaptive() {
   attach_update<optim::AdagradUpdate>();
   attach_update<optim::AdamUpdate>();
   attach_update<optim::LambDirectionUpdate>();

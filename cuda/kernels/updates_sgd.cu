@@ -1,9 +1,9 @@
-// Stochastic gradient descent in all its variants.
+// The CUDA kernels of all variants of SGD.
 #include "../attach.h"
 #include "updates.h"
 
 namespace mezzo::gpu {
 
-void attach_sgd_update() { attach_update<optim::SgdUpdate>(); }
+void attach_updates_sgd() { attach_update<optim::SgdUpdate>(); }
 
 }  // namespace mezzo::gpu

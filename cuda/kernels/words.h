@@ -1,6 +1,4 @@
-// Elements that are moved and not looked into: words of up to 16 bytes.
-// Sees: element.h.
-// Read next: rows.cu, join.cu, sort.cu (the users).
+// Copies of elements as words of up to 16 bytes, regardless of dtype.
 #pragma once
 
 #include "element.h"
@@ -17,8 +15,10 @@ template <class Word> __device__ inline void clear_as(void* to, std::int64_t pla
 }
 }  // namespace detail
 
-/** Word `place` of `to` = word `at` of `from`; words have `bytes` bytes, 1, 2, 4, 8 or 16, and are aligned. */
-__device__ inline void copy_word(const void* from, std::int64_t at, void* to, std::int64_t place, int bytes) {
+/** Sets word `place` of `to` to word `at` of `from`. Words are aligned and have 1, 2, 4, 8 or 16
+ *  bytes. */
+__device__ inline void copy_word(const void* from, std::int64_t at, void* to, std::int64_t place,
+                                 int bytes) {
   switch (bytes) {
     case 1: return detail::copy_as<std::uint8_t>(from, at, to, place);
     case 2: return detail::copy_as<std::uint16_t>(from, at, to, place);
@@ -28,7 +28,7 @@ __device__ inline void copy_word(const void* from, std::int64_t at, void* to, st
   }
 }
 
-/** Word `place` of `to` = 0. */
+/** Sets word `place` of `to` to 0. */
 __device__ inline void clear_word(void* to, std::int64_t place, int bytes) {
   switch (bytes) {
     case 1: return detail::clear_as<std::uint8_t>(to, place);

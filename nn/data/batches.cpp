@@ -11,9 +11,9 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/ops/index.h"
-#include "../../tensor/generator.h"
-#include "../../tensor/philox.h"
-#include "../../tensor/text.h"
+#include "../../tensor/random/generator.h"
+#include "../../tensor/random/philox.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::data {
 
@@ -21,7 +21,7 @@ namespace {
 
 using Order = std::vector<std::int64_t>;
 
-/** The documented shuffle of 0..n-1, or 0..n-1 itself. */
+/** Returns the order of an epoch: the shuffle that Batches documents, or 0..n-1. */
 Order order_of_epoch(std::int64_t n, const BatchOptions& options, std::uint64_t epoch) {
   Order order(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
@@ -35,12 +35,13 @@ Order order_of_epoch(std::int64_t n, const BatchOptions& options, std::uint64_t 
   return order;
 }
 
-/** The rows that `indices` name, copied. */
+/** Returns a copy of the rows at `indices`. */
 Tensor rows_of(const Tensor& from, std::span<const std::int64_t> indices, bool pinned) {
   Shape shape = from.shape();
   shape[0] = static_cast<std::int64_t>(indices.size());
   const Tensor out = empty_tensor(shape, from.dtype(), cpu, pinned);
-  const std::size_t bytes = static_cast<std::size_t>(from.numel() / from.size(0)) * item_size(from.dtype());
+  const std::size_t bytes =
+      static_cast<std::size_t>(from.numel() / from.size(0)) * item_size(from.dtype());
   const char* source = static_cast<const char*>(from.raw_data());
   char* target = static_cast<char*>(out.raw_data());
   for (std::size_t i = 0; i < indices.size(); ++i)
@@ -54,14 +55,15 @@ Tensor index_tensor(std::span<const std::int64_t> indices) {
   return out;
 }
 
-/** What a batch holds is neither recorded, nor cast, nor counted as activations. */
+/** Scope for gathering batches: turns off recording and casts, and does not count memory as
+ *  activations. */
 struct PlainWork {
   NoGrad no_grad;
   CastScope no_casts{nullptr};
   CategoryScope not_activations{MemoryCategory::other};
 };
 
-/** The rows where the data set is. */
+/** Returns a copy of the rows at `indices`, on the device of the data set. */
 Tensor pick(const Tensor& from, std::span<const std::int64_t> indices, bool pinned) {
   const PlainWork plain;
   if (from.device() == cpu) return rows_of(from, indices, pinned);
@@ -73,17 +75,19 @@ Tensor sent(const Tensor& x, Device device) {
   return x.to(device, {.non_blocking = x.is_pinned()});
 }
 
-/** One pass over the data from some sample on: gathers its batches, in a thread of its own when asked to. That thread leaves devices alone, since
- *  what it put into a stream could end up in a step that is captured there: batches are sent by the thread that takes them. */
+/** One pass over the data from a given sample. Gathers the batches, with prefetch in a separate
+ *  thread. That thread never uses a device, because its work could be recorded into a step that is
+ *  being captured on the same stream. The consuming thread copies batches to the device. */
 class Epoch {
  public:
   Epoch(Batch all, Order order, std::int64_t from, const BatchOptions& options)
       : all_(std::move(all)), order_(std::move(order)), next_(from), options_(options) {
     if (all_.x.device() != cpu || all_.y.device() != cpu) options_.prefetch = 0;
-    if (options_.prefetch > 0) thread_ = std::jthread([this](std::stop_token stop) { produce(stop); });
+    if (options_.prefetch > 0)
+      thread_ = std::jthread([this](std::stop_token stop) { produce(stop); });
   }
 
-  /** The next batch; undefined tensors after the last. Errors: what making it threw. */
+  /** Returns the next batch, or undefined tensors after the last. Errors: those of gathering it. */
   Batch next() {
     if (!made_.x.defined()) made_ = options_.prefetch == 0 ? make() : taken();
     if (!made_.x.defined()) return {};
@@ -94,12 +98,12 @@ class Epoch {
   }
 
  private:
-  /** The next that the thread has made. */
+  /** Returns the next batch of the thread. */
   Batch taken() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty() || error_; });
     if (ready_.empty()) {
-      options_.prefetch = 0;  // the thread has ended: a retry makes its batches on this one
+      options_.prefetch = 0;  // the thread has ended, so a retry gathers in this thread
       std::rethrow_exception(std::exchange(error_, nullptr));
     }
     Batch batch = std::move(ready_.front());
@@ -120,14 +124,17 @@ class Epoch {
     return batch;
   }
 
-  /** The thread: keeps up to `prefetch` batches ready, then the undefined one that ends the epoch. */
+  /** Runs in the thread. Keeps up to `prefetch` batches ready. An undefined batch ends the epoch.
+   */
   void produce(const std::stop_token& stop) {
     try {
       for (bool last = false; !last;) {
         Batch batch = make();
         last = !batch.x.defined();
         std::unique_lock lock(mutex_);
-        const auto room = [&] { return ready_.size() < static_cast<std::size_t>(options_.prefetch); };
+        const auto room = [&] {
+          return ready_.size() < static_cast<std::size_t>(options_.prefetch);
+        };
         if (!changed_.wait(lock, stop, room)) return;
         ready_.push_back(std::move(batch));
         changed_.notify_all();
@@ -140,7 +147,7 @@ class Epoch {
   }
 
   Batch all_;
-  Batch made_;  // not sent yet: memory was too short for that
+  Batch made_;  // gathered but not yet copied to the device, for a retry after OutOfMemory
   Order order_;
   std::int64_t next_;
   BatchOptions options_;
@@ -148,7 +155,7 @@ class Epoch {
   std::condition_variable_any changed_;
   std::deque<Batch> ready_;
   std::exception_ptr error_;
-  std::jthread thread_;  // last: it ends before what it uses does
+  std::jthread thread_;  // last, so that it is joined before the other members are destroyed
 };
 
 }  // namespace
@@ -161,7 +168,7 @@ struct Batches::State {
   std::unique_ptr<Epoch> running;
   Batch current;
 
-  /** The next batch is at hand, or the epoch ends. */
+  /** Makes `next` the current batch, or ends the epoch if it is undefined. */
   void take(Batch next) {
     current = std::move(next);
     if (current.x.defined()) {
@@ -178,8 +185,8 @@ Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) 
   const auto refuse = [](const char* what, const std::string& got, const char* expected) {
     fail<ValueError>("batches", {.what = what, .got = got, .expected = expected});
   };
-  if (options.size < 1) refuse("bad batch size", str(options.size), "at least 1");
-  if (options.prefetch < 0) refuse("bad prefetch", str(options.prefetch), "at least 0");
+  if (options.size < 1) refuse("invalid batch size", str(options.size), "at least 1");
+  if (options.prefetch < 0) refuse("invalid prefetch", str(options.prefetch), "at least 0");
   if (x.size(0) == 0) refuse("the data set is empty", str(x), "at least one sample");
   if (options.drop_last && x.size(0) < options.size)
     refuse("no full batch in the data set", str(x.size(0), " samples for size ", options.size),
@@ -193,12 +200,12 @@ Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) 
 Batches::Iterator Batches::begin() {
   State& s = *state_;
   Position start = s.position;
-  // An epoch that was left early lies behind, as one that ended does.
+  // An epoch that was left early counts as completed.
   if (s.begun && s.running) start = {.seed = start.seed, .epoch = start.epoch + 1};
   BatchOptions options = s.options;
   options.seed = start.seed;
-  auto next = std::make_unique<Epoch>(s.all, order_of_epoch(s.all.size(), options, start.epoch), start.sample,
-                                      options);
+  auto next = std::make_unique<Epoch>(s.all, order_of_epoch(s.all.size(), options, start.epoch),
+                                      start.sample, options);
   Batch first = next->next();
   s.running = std::move(next);
   s.position = start;
@@ -208,7 +215,7 @@ Batches::Iterator Batches::begin() {
 }
 
 void Batches::advance() {
-  if (state_->running) state_->take(state_->running->next());  // else resume() has ended the epoch
+  if (state_->running) state_->take(state_->running->next());  // else resume() ended the epoch
 }
 
 const Batch& Batches::current() const { return state_->current; }
@@ -226,7 +233,7 @@ const BatchOptions& Batches::options() const { return state_->options; }
 
 void Batches::check(const Position& position) const {
   if (position.sample < 0 || position.sample > state_->all.size())
-    fail<ValueError>("resume", {.what = "the position lies outside the data set",
+    fail<ValueError>("resume", {.what = "the position is outside the data set",
                                 .got = str("sample ", position.sample),
                                 .expected = str("0..", state_->all.size())});
 }
@@ -240,7 +247,8 @@ void Batches::resume(const Position& position) {
 }
 
 void Batches::set_epoch(std::int64_t epoch) {
-  if (epoch < 0) fail<ValueError>("set_epoch", {.what = "no such epoch", .got = str(epoch)});
+  if (epoch < 0)
+    fail<ValueError>("set_epoch", {.what = "the epoch must be non-negative", .got = str(epoch)});
   resume({.seed = state_->position.seed, .epoch = static_cast<std::uint64_t>(epoch)});
 }
 

@@ -1,6 +1,4 @@
-// Batches: a walk over a data set, shuffled by seed, gathered ahead by a thread, resumable.
-// Sees: tensor.
-// Read next: dataset.h, batches.cpp.
+// Batches: iterates over a data set in batches, with seeded shuffling, prefetching and resumption.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +7,11 @@
 #include <optional>
 #include <tuple>
 
-#include "../../tensor/tensor.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo {
 
-/** Some samples: inputs x and targets y, of equal size along dimension 0. */
+/** A batch of samples: inputs x and targets y, of equal size along dimension 0. */
 struct Batch {
   Tensor x, y;
   std::int64_t size() const { return x.size(0); }
@@ -25,29 +23,33 @@ namespace data {
 using mezzo::Batch;
 
 struct BatchOptions {
-  std::int64_t size = 64;
-  bool shuffle = true;  // in an order that depends on seed and epoch alone
-  std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out the last batch where it is smaller
-  // Batches that a thread gathers ahead of use; 0, and a data set on a device: each when it is asked for.
+  std::int64_t size = 64;  // samples in a batch
+  bool shuffle = true;     // the order depends on seed and epoch only
+  std::uint64_t seed = 0;  // seed of the order
+  bool drop_last = false;  // omits the last batch if it is smaller
+  // Number of batches that a thread gathers in advance. With 0, and for a data set on a device,
+  // batches are gathered on demand.
   std::int64_t prefetch = 2;
-  // Where batches are sent by the thread that takes them; unset: where the data set is.
+  // Device that the consuming thread copies batches to; unset: the device of the data set.
   std::optional<Device> device = {};
-  // Where there is a device: gather what comes from the CPU in pinned memory, so that sending it does not hold up the host.
+  // On machines with a device, gathers CPU batches in pinned memory, so that copies to the device
+  // are asynchronous.
   bool pin_memory = false;
 };
 
-/** Where a run through the data stands: enough to continue with the same batches after a restart. */
+/** A position in the data, sufficient to continue with the same batches after a restart. */
 struct Position {
-  std::uint64_t seed = 0;
-  std::uint64_t epoch = 0;  // how many epochs lie behind
-  std::int64_t sample = 0;  // how many samples of the present epoch were handed out
+  std::uint64_t seed = 0;   // seed of the order
+  std::uint64_t epoch = 0;  // number of completed epochs
+  std::int64_t sample = 0;  // number of samples returned in the current epoch
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/** The batches of a data set. Each `for (const Batch& batch : batches)` is one epoch, with an order of its own.
- *  Epoch e is in the order that Fisher and Yates's shuffle makes of 0..n-1 with the numbers of split(seed, e): for i from n-1 down to 1, place i
- *  swaps with uniform_below(i + 1) of the 64-bit word i of the first draw. Copies share the position. Not for use by several threads. */
+/** The batches of a data set. Each loop `for (const Batch& batch : batches)` is one epoch with its
+ *  own order. The order of epoch e is the Fisher-Yates shuffle of 0..n-1 with random numbers of
+ *  split(seed, e): for i from n-1 down to 1, position i is swapped with position
+ *  uniform_below(i + 1), computed from the 64-bit word i of the first draw. Copies share the
+ *  position. Not thread-safe. */
 class MZ_API Batches {
  public:
   class Iterator {
@@ -70,26 +72,31 @@ class MZ_API Batches {
     Batches* owner_;
   };
 
-  /** x and y row-major. Errors: ValueError for an empty data set, size < 1, prefetch < 0, and drop_last with fewer samples than a batch. */
+  /** Constructs from row-major x and y. Errors: ValueError for an empty data set, size < 1,
+   *  prefetch < 0, and drop_last with fewer samples than a batch. */
   Batches(const Tensor& x, const Tensor& y, const BatchOptions& options);
 
-  /** Starts the next epoch, or goes on with the one that resume() named. Errors: whatever making the batch threw. */
+  /** Starts the next epoch, or continues at the position set by resume(). Errors: those of
+   *  gathering the batch. */
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
-  /** Batches in an epoch. */
+  /** Returns the number of batches in an epoch. */
   std::int64_t size() const;
-  /** Samples in the data set. */
+  /** Returns the number of samples in the data set. */
   std::int64_t samples() const;
+  /** Returns the options. */
   const BatchOptions& options() const;
-  /** Where the walk stands; the batch at hand counts as used. */
+  /** Returns the current position; the current batch counts as used. */
   Position position() const;
-  /** The next begin() continues there; a loop in progress ends after its present batch. Errors: ValueError for a sample beyond the data set. */
+  /** Makes the next begin() continue at `position`. A loop in progress ends after its current
+   *  batch. Errors: ValueError for a sample beyond the data set. */
   void resume(const Position& position);
-  /** Throws what resume would, and changes nothing. */
+  /** Throws if resume() would throw, and changes nothing. */
   void check(const Position& position) const;
-  /** Number of epochs that lie behind; setting it goes to the start of that epoch. */
+  /** Returns the number of completed epochs. */
   std::int64_t epoch() const { return static_cast<std::int64_t>(position().epoch); }
+  /** Moves to the start of an epoch. Errors: ValueError for a negative number. */
   void set_epoch(std::int64_t epoch);
 
  private:

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../tensor/io/byte_reader.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::data {
 
@@ -16,19 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kPlane = 32 * 32, kPixels = 3 * kPlane, kRecord = 1 + kPixels;
-constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f}, kDeviation{0.2470f, 0.2435f, 0.2616f};
+constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f},
+    kDeviation{0.2470f, 0.2435f, 0.2616f};
 
-/** The number of records in a file. */
+/** Returns the number of records in a file. Errors: FormatError for incomplete records. */
 std::int64_t records_in(const io::ByteReader& file) {
   const auto size = static_cast<std::int64_t>(file.size());
   if (size == 0 || size % kRecord != 0)
-    fail<FormatError>(file.subject(), {.what = "not whole records",
+    fail<FormatError>(file.subject(), {.what = "the file does not consist of whole records",
                                        .got = str(size, " bytes"),
                                        .expected = str("a multiple of ", kRecord)});
   return size / kRecord;
 }
 
-/** One record to an image and its label. */
+/** Reads one record into an image and its label. */
 void read_record(const io::ByteReader& file, std::int64_t record, bool normalise, float* image,
                  std::int64_t* label) {
   unsigned char bytes[kRecord];
@@ -36,8 +37,9 @@ void read_record(const io::ByteReader& file, std::int64_t record, bool normalise
   file.read(static_cast<std::uint64_t>(at), bytes, sizeof bytes);
   *label = bytes[0];
   if (*label > 9)
-    fail<FormatError>(file.subject(),
-                      {.what = str("offset ", at, ": no label"), .got = str(*label), .expected = "0..9"});
+    fail<FormatError>(
+        file.subject(),
+        {.what = str("offset ", at, ": invalid label"), .got = str(*label), .expected = "0..9"});
   for (std::int64_t p = 0; p < kPixels; ++p) {
     const auto channel = static_cast<std::size_t>(p / kPlane);
     const float v = static_cast<float>(bytes[1 + p]) / 255.0f;
@@ -45,8 +47,9 @@ void read_record(const io::ByteReader& file, std::int64_t record, bool normalise
   }
 }
 
-/** The records of all files behind each other, without a copy of the files beside them. */
-Dataset read(const std::vector<fs::path>& paths, const CifarOptions& options, const std::string& notice) {
+/** Reads the records of all files, record by record, so that no file is held in memory. */
+Dataset read(const std::vector<fs::path>& paths, const CifarOptions& options,
+             const std::string& notice) {
   std::vector<std::unique_ptr<io::ByteReader>> files;
   std::int64_t count = 0;
   for (const fs::path& path : paths) {
@@ -75,10 +78,11 @@ Split cifar10(const std::string& directory, const CifarOptions& options) {
   const fs::path test = fs::path(directory) / "test_batch.bin";
   if (train.empty() || !fs::is_regular_file(test, ignored))
     fail<IoError>(str("cifar10(", directory, ")"),
-                  {.what = "CIFAR-10's binary version is not here",
+                  {.what = "no CIFAR-10 binary files in this directory",
                    .expected = "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
                    .hint = "data::synthetic_digits(n) needs no files"});
-  const std::string notice = str("CIFAR-10 from ", directory, ", ", train.size(), " of 5 files to train on");
+  const std::string notice =
+      str("CIFAR-10 from ", directory, ", ", train.size(), " of 5 files to train on");
   return {read(train, options, notice), read({test}, options, notice)};
 }
 

@@ -1,18 +1,19 @@
 #include "dataset.h"
 
 #include "../../autograd/grad_mode.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::data {
 
-Dataset::Dataset(const Tensor& x, const Tensor& y, std::string notice) : notice_(std::move(notice)) {
+Dataset::Dataset(const Tensor& x, const Tensor& y, std::string notice)
+    : notice_(std::move(notice)) {
   if (!x.defined() || !y.defined() || x.dim() == 0 || y.dim() == 0 || x.size(0) != y.size(0))
-    fail<ShapeError>("dataset", {.what = "samples and labels do not pair up",
+    fail<ShapeError>("dataset", {.what = "samples and labels differ in number",
                                  .got = str(x, " and ", y),
                                  .expected = "the same first dimension"});
   if (!(x.device() == y.device()))
-    fail<DeviceError>("dataset",
-                      {.what = "samples and labels are in different places", .got = str(x, " and ", y)});
+    fail<DeviceError>("dataset", {.what = "samples and labels are on different devices",
+                                  .got = str(x, " and ", y)});
   const NoGrad no_grad;
   x_ = x.detach().contiguous();
   y_ = y.detach().contiguous();
@@ -28,8 +29,9 @@ Batches Dataset::batches(const BatchOptions& options) const { return {x_, y_, op
 
 Tensor images_from_pixels(const Tensor& pixels, const ImageOptions& options) {
   if (pixels.dim() != 3)
-    fail<ShapeError>("images_from_pixels",
-                     {.what = "not a stack of images", .got = str(pixels), .expected = "[N,rows,cols]"});
+    fail<ShapeError>(
+        "images_from_pixels",
+        {.what = "expected a stack of images", .got = str(pixels), .expected = "[N,rows,cols]"});
   const Tensor bytes = pixels.contiguous();
   const Tensor x = empty_tensor(pixels.shape(), DType::f32, cpu);
   const auto* from = bytes.data<std::uint8_t>();

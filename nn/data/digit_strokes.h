@@ -1,6 +1,4 @@
-// How digits are written: the strokes of each, in a few handwritings.
-// Sees: the standard library only. Private to this room.
-// Read next: digits.cpp (who draws them).
+// Strokes of the digits 0..9 in a few handwritings, for synthetic_digits(). Private to nn/data/.
 #pragma once
 
 #include <array>
@@ -8,12 +6,12 @@
 
 namespace mezzo::data::detail {
 
-/** A place in the unit square; y grows downwards. */
+/** A point in the unit square; y points down. */
 struct Point {
   float x = 0, y = 0;
 };
 
-/** A pen movement through some points, straight from one to the next or bending smoothly through all. */
+/** A pen stroke through points: straight lines, or a smooth curve. */
 struct Stroke {
   bool smooth;
   std::span<const Point> points;

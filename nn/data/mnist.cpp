@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "../../tensor/io/idx.h"
-#include "../../tensor/text.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::data {
 
@@ -21,11 +21,12 @@ std::optional<std::string> find_file(const std::string& directory, const std::st
   return {};
 }
 
-/** Where the two files of a part are; nothing unless both are there. */
+/** Paths of the image and label files of a set. */
 struct Pair {
   std::string images, labels;
 };
 
+/** Returns the paths of a set, or nothing unless both files exist. */
 std::optional<Pair> find_pair(const std::string& directory, const std::string& part) {
   const auto images = find_file(directory, part + "-images-idx3-ubyte");
   const auto labels = find_file(directory, part + "-labels-idx1-ubyte");
@@ -35,30 +36,34 @@ std::optional<Pair> find_pair(const std::string& directory, const std::string& p
 
 Dataset read(const Pair& pair, const ImageOptions& options, std::string notice) {
   const ImagesAndLabels content = load_idx(pair.images, pair.labels);
-  return {images_from_pixels(content.images, options), content.labels.to(DType::i64), std::move(notice)};
+  return {images_from_pixels(content.images, options), content.labels.to(DType::i64),
+          std::move(notice)};
 }
 
-/** Four fifths to train on, the rest to test on. */
+/** Returns the first four fifths as the training set and the rest as the test set. */
 Split split_in_file_order(const Dataset& all, const std::string& directory) {
   const std::int64_t train = all.size() * 4 / 5, test = all.size() - train;
   if (train == 0)
-    fail<FormatError>(str("mnist(", directory, ")"),
-                      {.what = "too few images to split", .got = str(all.size()), .expected = "at least 2"});
-  const Dataset told(all.x(), all.y(),
-                     str("MNIST from ", directory, ": only its t10k images are there; the first ", train,
-                         " train, the last ", test, " test"));
-  return {told.slice(0, train), told.slice(train, test)};
+    fail<FormatError>(
+        str("mnist(", directory, ")"),
+        {.what = "too few images to split", .got = str(all.size()), .expected = "at least 2"});
+  const Dataset noted(all.x(), all.y(),
+                      str("MNIST from ", directory, ": found only the t10k images; the first ",
+                          train, " train, the last ", test, " test"));
+  return {noted.slice(0, train), noted.slice(train, test)};
 }
 
 }  // namespace
 
 Split mnist(const std::string& directory, const ImageOptions& options) {
-  const std::optional<Pair> train = find_pair(directory, "train"), test = find_pair(directory, "t10k");
+  const std::optional<Pair> train = find_pair(directory, "train"),
+                            test = find_pair(directory, "t10k");
   if (!test)
-    fail<IoError>(str("mnist(", directory, ")"),
-                  {.what = "MNIST is not here",
-                   .expected = "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, with or without .gz",
-                   .hint = "data::synthetic_digits(n) needs no files"});
+    fail<IoError>(
+        str("mnist(", directory, ")"),
+        {.what = "no MNIST files in this directory",
+         .expected = "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, with or without .gz",
+         .hint = "data::synthetic_digits(n) needs no files"});
   const std::string notice = "MNIST from " + directory;
   const Dataset tests = read(*test, options, notice);
   if (!train) return split_in_file_order(tests, directory);

@@ -1,6 +1,5 @@
-// AdagradUpdate: the formula of Adagrad.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../adagrad.h (the options).
+// AdagradUpdate: the formula of Adagrad; optim/adagrad.h holds the options. Parsed by g++ and by
+// nvcc.
 #pragma once
 
 #include <cmath>
@@ -9,7 +8,7 @@
 
 namespace mezzo::optim {
 
-/** Adagrad with L2 regularisation or decoupled weight decay (AMP.md 12.2). */
+/** Adagrad with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdagradUpdate {
   static constexpr std::string_view name = "adagrad";
   static constexpr std::size_t kStates = 1;  // sum of the squared gradients
@@ -37,7 +36,8 @@ struct MZ_API AdagradUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

@@ -1,6 +1,5 @@
-// AdamUpdate: the formula of Adam and AdamW.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../adam.h (the options).
+// AdamUpdate: the formula of Adam and AdamW; optim/adam.h holds the options. Parsed by g++ and by
+// nvcc.
 #pragma once
 
 #include <cmath>
@@ -9,7 +8,7 @@
 
 namespace mezzo::optim {
 
-/** Adam with L2 regularisation or decoupled weight decay (AMP.md 12.2). */
+/** Adam with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdamUpdate {
   static constexpr std::string_view name = "adam";
   static constexpr std::size_t kStates = 2;  // mean of the gradient, mean of its square
@@ -44,7 +43,8 @@ struct MZ_API AdamUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

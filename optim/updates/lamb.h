@@ -1,6 +1,5 @@
-// The formulas of LAMB: a direction for every weight, and a step along it whose length the whole tensor decides.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../lamb.cpp (how the two passes and the norms between them go together).
+// The formulas of LAMB: the direction per element, and the step along it with a length per tensor.
+// optim/lamb.cpp runs them and computes the norms between them. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <cmath>
@@ -9,7 +8,7 @@
 
 namespace mezzo::optim {
 
-/** Adam's direction u of a clipped gradient; the parameter is only read (AMP.md 12.2). */
+/** Computes Adam's direction u from a clipped gradient. Only reads the parameter. */
 struct MZ_API LambDirectionUpdate {
   static constexpr std::string_view name = "lamb_direction";
   static constexpr std::size_t kStates = 3;  // mean of the gradient, mean of its square, u
@@ -33,7 +32,7 @@ struct MZ_API LambDirectionUpdate {
           correction2(static_cast<V>(s.time.correction2(s.correction2))),
           clip(static_cast<V>(clip_of(s))) {}
 
-    /** What gradients are divided by: more than 1 where their norm exceeds the limit. */
+    /** Returns the divisor of the gradients: more than 1 if their norm exceeds the limit. */
     MZ_HD static double clip_of(const Settings& s) {
       if (!s.global_norm || s.max_grad_norm <= 0 || !(*s.global_norm > s.max_grad_norm)) return 1;
       return *s.global_norm / s.max_grad_norm;
@@ -50,10 +49,11 @@ struct MZ_API LambDirectionUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
-/** The step along u, which stands in the gradient's place: p -= r u, r = lr ||p|| / ||u|| or lr. */
+/** Steps along u, which is passed as the gradient: p -= r u, r = lr ||p|| / ||u|| or lr. */
 struct MZ_API LambStepUpdate {
   static constexpr std::string_view name = "lamb_step";
   static constexpr std::size_t kStates = 0;
@@ -77,7 +77,8 @@ struct MZ_API LambStepUpdate {
     MZ_HD void operator()(V& p, V u) const { p = p - rate * u; }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

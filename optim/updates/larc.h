@@ -1,14 +1,13 @@
-// LarcUpdate: the formula of LARC, which makes a new gradient from a parameter and its gradient.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../larc.h (the options).
+// LarcUpdate: the formula of LARC, which computes a new gradient from a parameter and its gradient;
+// optim/larc.h holds the options. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "update.h"
 
 namespace mezzo::optim {
 
-/** out = a (g + wd p), a from the norms of the whole tensors; g itself where one of them is 0. The new gradient stands in the parameter's
- *  place, the parameter is a state that is only read (AMP.md 12.2). */
+/** out = a (g + wd p), with a from the norms of the whole tensors, or out = g if one norm is 0.
+ *  `out` is passed as the parameter, the parameter as a state that is only read. */
 struct MZ_API LarcUpdate {
   static constexpr std::string_view name = "larc";
   static constexpr std::size_t kStates = 1;
@@ -28,8 +27,8 @@ struct MZ_API LarcUpdate {
           adapts(*s.param_norm != 0 && *s.grad_norm != 0) {}
 
     MZ_HD static double rate_of(const Settings& s) {
-      const double local =
-          s.trust_coefficient * *s.param_norm / (*s.grad_norm + s.weight_decay * *s.param_norm + s.eps);
+      const double local = s.trust_coefficient * *s.param_norm /
+                           (*s.grad_norm + s.weight_decay * *s.param_norm + s.eps);
       if (!s.clip) return local;
       const double relative = local / s.time.rate(s.lr);
       return relative > 1 ? 1 : relative;
@@ -42,7 +41,8 @@ struct MZ_API LarcUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

@@ -1,6 +1,5 @@
 // The formulas of NovoGrad: one running norm per tensor, and the step that divides by it.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../novograd.cpp (how the two passes go together).
+// optim/novograd.cpp runs both. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <cmath>
@@ -9,7 +8,8 @@
 
 namespace mezzo::optim {
 
-/** The running norm v of one tensor's gradient n: v is the "parameter", n the "gradient" of this one-element update (AMP.md 12.2). */
+/** Updates the running norm v of one tensor from its gradient's norm n: a one-element update with v
+ *  as the parameter and n as the gradient. */
 struct MZ_API NovoGradNormUpdate {
   static constexpr std::string_view name = "novograd_norm";
   static constexpr std::size_t kStates = 0;
@@ -18,7 +18,9 @@ struct MZ_API NovoGradNormUpdate {
 
   enum Mode : unsigned { kFirst = 1, kMax = 2 };
   static constexpr unsigned kModes = 4;
-  static unsigned mode(const Settings& s) { return (s.first ? kFirst : 0u) | (s.max_norm ? kMax : 0u); }
+  static unsigned mode(const Settings& s) {
+    return (s.first ? kFirst : 0u) | (s.max_norm ? kMax : 0u);
+  }
 
   template <class V, unsigned kMode> struct Formula {
     V beta2, fresh2;
@@ -36,10 +38,12 @@ struct MZ_API NovoGradNormUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
-/** The step: the gradient divided by the tensor's running norm, before or after it enters the running mean. */
+/** Divides the gradient by the tensor's running norm, before or after it enters the running mean,
+ *  and steps. */
 struct MZ_API NovoGradUpdate {
   static constexpr std::string_view name = "novograd";
   static constexpr std::size_t kStates = 1;  // mean of the gradient
@@ -84,7 +88,8 @@ struct MZ_API NovoGradUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

@@ -1,13 +1,12 @@
-// SgdUpdate: the formula of stochastic gradient descent.
-// Sees: update.h. Parsed by g++ and by nvcc.
-// Read next: ../sgd.h (the options).
+// SgdUpdate: the formula of stochastic gradient descent; optim/sgd.h holds the options. Parsed by
+// g++ and by nvcc.
 #pragma once
 
 #include "update.h"
 
 namespace mezzo::optim {
 
-/** Stochastic gradient descent with momentum (AMP.md 12.2). */
+/** Stochastic gradient descent with momentum. */
 struct MZ_API SgdUpdate {
   static constexpr std::string_view name = "sgd";
   static constexpr std::size_t kStates = 1;  // momentum buffer; absent without momentum
@@ -48,7 +47,8 @@ struct MZ_API SgdUpdate {
     }
   };
 
-  static void cpu(std::span<const MultiItem> items, const void* settings, const UpdateCall& call);
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
 };
 
 }  // namespace mezzo::optim

@@ -1,21 +1,22 @@
-// What every update formula is made of: the places it writes, its modes, its row.
-// Sees: ../multi_tensor.h, ../update_settings.h. Parsed by g++ and by nvcc.
-// Read next: sgd.h, adam.h (formulas), ../updates_cpu.cpp (the loop around them).
+// Common parts of the update formulas: the lists they write, their modes, their UpdateRow. Parsed
+// by g++ and by nvcc.
 #pragma once
 
-#include "../../tensor/macros.h"
+#include "../../tensor/core/macros.h"
 #include "../multi_tensor.h"
 #include "../update_settings.h"
 
 namespace mezzo::optim {
 
-// An update is a struct that states: its name; kStates, how many states its formula takes; kWrites, which lists it writes; Settings; and
-// Formula<V, mode>, which updates one element in the arithmetic of V. Each formula is written once, for every device and every width.
+// An update is a struct with: its name; kStates, the number of states of its formula; kWrites, the
+// lists it writes; Settings; kModes and mode(); and Formula<V, mode>, which updates one element in
+// the arithmetic of V. Each formula is written once, for every device and every dtype.
 //
-// It names its variants by a mode, known when the kernel starts: the loops then have no branches. (A factor of 0 is no substitute for leaving
-// a term out: it would make NaN of an infinite weight.) A formula is built where it runs, so that settings may point into a device's memory.
+// The mode is a template parameter, so the loops have no branches. (Setting a factor to 0 cannot
+// replace leaving a term out: it would turn an infinite weight into NaN.) A formula is constructed
+// where it runs, so settings may point to a device's memory.
 
-/** Lists that an update writes; the low copy goes with the parameter. */
+/** Lists that an update writes; the low copy is written with the parameter. */
 enum Writes : unsigned {
   kWritesParam = 1u << kParam | 1u << kLowCopy,
   kWritesStates = 7u << kState,
@@ -25,6 +26,7 @@ enum Writes : unsigned {
 enum DecayMode : unsigned { kNoDecay, kL2Decay, kDecoupledDecay };
 inline constexpr unsigned kNumDecays = 3;
 
+/** Returns the DecayMode of these options. */
 constexpr unsigned decay_mode(double weight_decay, bool decoupled) {
   if (weight_decay == 0) return kNoDecay;
   return decoupled ? kDecoupledDecay : kL2Decay;
@@ -38,7 +40,7 @@ template <class Update, unsigned kMode = 0, class F> void with_mode(unsigned mod
     with_mode<Update, kMode + 1>(mode, f);
 }
 
-/** The one row of an update. */
+/** The UpdateRow of an update: its name, its lists and its kernels. */
 template <class Update>
 inline constinit UpdateRow update_row = {Update::name, Update::kWrites, {&Update::cpu}};
 

@@ -6,7 +6,8 @@ namespace samples {
 
 namespace {
 
-/** Real images, noise for each turn, and where between real and generated the penalty is measured. */
+/** Real images, noise for both updates, and the weights of real images in interpolations for the
+ *  gradient penalty. */
 struct GanBatch {
   Tensor real, noise, more_noise, share;
 };
@@ -32,7 +33,8 @@ class GanWorkload final : public Workload {
   }
 
   StepOutcome step(std::int64_t number) override {
-    const GanGame game{generator_, discriminator_, generator_optimizer_, discriminator_optimizer_, penalty_};
+    const GanGame game{generator_, discriminator_, generator_optimizer_, discriminator_optimizer_,
+                       penalty_};
     const GanBatch& batch = batches_[static_cast<std::size_t>(number) % batches_.size()];
     const TurnResult first =
         teach_discriminator(game, batch.real, generator_(batch.noise).detach(), batch.share);
@@ -56,7 +58,8 @@ class GanWorkload final : public Workload {
     return batches;
   }
 
-  /** Notes what there is in f32 on the CPU, then moves it and converts it. */
+  /** Records weights and batches in f32 on the CPU, moves everything to the device, and initialises
+   *  mixed precision. */
   amp::Session under_level(const Setting& s) {
     add_weights(tensors, "generator.", generator_);
     add_weights(tensors, "discriminator.", discriminator_);
@@ -70,7 +73,8 @@ class GanWorkload final : public Workload {
     }
     generator_.to(s.device);
     discriminator_.to(s.device);
-    return amp::initialize({generator_, discriminator_}, {generator_optimizer_, discriminator_optimizer_},
+    return amp::initialize({generator_, discriminator_},
+                           {generator_optimizer_, discriminator_optimizer_},
                            {.opt_level = s.level, .num_losses = 3, .verbosity = 0});
   }
 

@@ -16,11 +16,10 @@ using namespace mezzo;
 namespace {
 
 struct Sizes {
-  std::int64_t elements,
-      line;            // of arrays that pass through memory, and of the lines that norms take them for
-  std::int64_t side;   // of square products
-  std::int64_t batch;  // of training steps
-  int rounds;          // whose median counts
+  std::int64_t elements, line;  // size of arrays, and size of the normalised dimension
+  std::int64_t side;            // side of square matrix products
+  std::int64_t batch;           // batch of training steps
+  int rounds;                   // number of rounds for a median
 };
 Sizes sizes_of(Size size) {
   switch (size) {
@@ -30,6 +29,7 @@ Sizes sizes_of(Size size) {
   }
 }
 
+/** Scope that sets the switch of search_products(). */
 struct SearchScope {
   explicit SearchScope(bool on) { set_search_products(on); }
   ~SearchScope() { set_search_products(outer); }
@@ -56,7 +56,8 @@ class GpuMicro {
   }
 
  private:
-  /** Seconds of the device's for one call: so many at once that waiting for the last one counts for nothing. */
+  /** Returns the device seconds of one call. Queues so many calls that the cost of synchronising is
+   *  negligible. */
   template <class F> double device_seconds(const F& f) const {
     const auto batch_of = [&](int calls) {
       return [&, calls] {
@@ -67,7 +68,8 @@ class GpuMicro {
     constexpr double kWanted = 0.02;
     constexpr int kMost = 1000;
     batch_of(3)();
-    const int calls = static_cast<int>(std::clamp(kWanted / seconds(batch_of(1)), 1.0, double{kMost}));
+    const int calls =
+        static_cast<int>(std::clamp(kWanted / seconds(batch_of(1)), 1.0, double{kMost}));
     return median_seconds(sizes_.rounds, 1, batch_of(calls)) / calls;
   }
 
@@ -87,7 +89,8 @@ class GpuMicro {
     return for_each_element * static_cast<double>(sizes_.elements);
   }
 
-  /** What a function reaches of the bandwidth of copying, by the bytes that it must read and write for each element. */
+  /** Measures the bandwidth of a function relative to that of copying. `bytes_of_element` is what
+   *  the function reads and writes for each element. */
   template <class F>
   void measure_passes(const std::string& what, double bytes_of_element, const std::string& target,
                       const F& f) {
@@ -100,18 +103,21 @@ class GpuMicro {
     Tensor p = random({sizes_.elements}).requires_grad_();
     p.set_grad(random({sizes_.elements}));
     optim::FusedAdam adam({p}, {.lr = 1e-6});
-    // Parameter and two moments there and back, the gradient there.
+    // Reads parameter, gradient and two moments; writes parameter and moments.
     measure_passes("FusedAdam, f32", 7 * 4, ">= 0.75", [&] { adam.step(); });
   }
 
   void measure_norms(DType dtype) {
     const auto item = static_cast<double>(item_size(dtype));
     const std::int64_t lines = sizes_.elements / sizes_.line;
-    const Tensor x = random({lines, sizes_.line}, dtype).requires_grad_(), g = random(x.shape(), dtype);
+    const Tensor x = random({lines, sizes_.line}, dtype).requires_grad_(),
+                 g = random(x.shape(), dtype);
     const Tensor weight = ones({sizes_.line}, {.dtype = dtype, .device = device_}),
                  bias = zeros({sizes_.line}, {.dtype = dtype, .device = device_});
     const std::string kind = ", " + std::string(name(dtype));
-    const auto layer_norms = [&] { return layer_norm(x, {sizes_.line}, {.weight = weight, .bias = bias}); };
+    const auto layer_norms = [&] {
+      return layer_norm(x, {sizes_.line}, {.weight = weight, .bias = bias});
+    };
     const auto rms_norms = [&] { return rms_norm(x, {sizes_.line}, {.weight = weight}); };
     const auto forward = [&](const auto& f) {
       return [&] {
@@ -122,10 +128,11 @@ class GpuMicro {
     measure_passes("layer_norm" + kind, 2 * item, ">= 0.75", forward(layer_norms));
     measure_passes("rms_norm" + kind, 2 * item, ">= 0.75", forward(rms_norms));
     const Tensor y = layer_norms();
-    measure_passes("  gradient of layer_norm" + kind, 3 * item, ">= 0.75",
-                   [&] { grad(TensorList(y), TensorList(x), {.retain_graph = true}, TensorList(g)); });
+    measure_passes("  gradient of layer_norm" + kind, 3 * item, ">= 0.75", [&] {
+      grad(TensorList(y), TensorList(x), {.retain_graph = true}, TensorList(g));
+    });
     const Tensor images = x.detach().view({lines / 16, 16, sizes_.line});
-    // Statistics come first, and nothing that large stays on the chip.
+    // The input is read twice, because the statistics come first and it does not fit into caches.
     measure_passes("batch_norm in training" + kind, 3 * item, ">= 0.75",
                    forward([&] { return batch_norm(images, {.training = true}); }));
   }
@@ -146,7 +153,7 @@ class GpuMicro {
     results_.push_back({"  against the fastest algorithm", best / guessed, "x", ">= 0.97"});
   }
 
-  /** A captured training step with FusedAdam, inputs copied in. */
+  /** Measures a captured training step with FusedAdam, including the copy of its inputs. */
   template <class Net> void measure_step(const std::string& net_name, const std::string& target) {
     for (const std::string level : {"O0", "O2"}) {
       Net net;
@@ -164,9 +171,10 @@ class GpuMicro {
           {device_});
       const std::vector<Tensor> in{random({sizes_.batch, 1, 28, 28}),
                                    zeros({sizes_.batch}, {.dtype = i64, .device = device_})};
-      for (int i = 0; i < 16; ++i) step(in);  // overflows at first put off the capture
-      results_.push_back({"captured step of " + net_name + ", batch " + str(sizes_.batch) + ", " + level,
-                          1e6 * device_seconds([&] { step(in); }), "us", target});
+      for (int i = 0; i < 16; ++i) step(in);  // initial overflows delay the capture
+      results_.push_back(
+          {"captured step of " + net_name + ", batch " + str(sizes_.batch) + ", " + level,
+           1e6 * device_seconds([&] { step(in); }), "us", target});
     }
   }
 
@@ -178,6 +186,8 @@ class GpuMicro {
 
 }  // namespace
 
-void run_gpu_micro(Device device, Size size, MicroResults& results) { GpuMicro(device, size, results).run(); }
+void run_gpu_micro(Device device, Size size, MicroResults& results) {
+  GpuMicro(device, size, results).run();
+}
 
 }  // namespace samples

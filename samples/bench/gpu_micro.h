@@ -1,6 +1,5 @@
-// bench --micro --device cuda: what the kernels reach of what the GPU can do, and how long a captured step takes.
-// Sees: micro.h, workload.h.
-// Read next: gpu_micro.cpp.
+// bench --micro --device cuda: the speed of kernels relative to the GPU's limits, and the time of
+// captured steps.
 #pragma once
 
 #include "micro.h"
@@ -8,8 +7,9 @@
 
 namespace samples {
 
-/** Bandwidth of copying, the parts of it that the optimizer and the norms reach, matrix products by cuBLASLt's guess against the fastest algorithm that it
- *  offers, and captured training steps. The project's targets are for a GPU of the H100's class and --size full. One that fails becomes a result
+/** Measures the copy bandwidth, the share of it that optimizer and norms reach, matrix products
+ *  with cuBLASLt's heuristic relative to its fastest algorithm, and captured training steps. The
+ *  targets are for a GPU of the H100's class and --size full. A failed measurement becomes a result
  *  with an error. */
 void run_gpu_micro(mezzo::Device device, Size size, MicroResults& results);
 

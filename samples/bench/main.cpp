@@ -1,12 +1,16 @@
-// bench: trains every sample net at every level from the same seed and prints what each level costs and brings.
-//   bench                                 the table, tiny nets
-//   bench --size small --html page.html   sizes for a laptop; and a page with bars and curves
-//   bench --json-lines rows.jsonl         each row in a file as soon as it is there
-//   bench --export DIR                    the nets' initial weights and data, for bench_torch.py
-//   bench --peer FILE.json                what bench_torch.py has measured: both sides and their ratio
-//   bench --micro                         the cost of single operations against what the project wants
-//   bench --micro --device cuda --size full   the same for a GPU: bandwidth, products, captured steps
-//   bench --ops                           the time of operations forward and backward, for ../compare_torch_ops.py
+// bench: trains every sample net at every level from the same seed and prints time, memory and loss
+// of each level.
+//   bench                                 prints the table for tiny nets
+//   bench --size small --html page.html   uses sizes for a laptop, and writes a page with bars and
+//                                         curves
+//   bench --json-lines rows.jsonl         writes each row to a file as soon as it is measured
+//   bench --export DIR                    writes initial weights and data for bench_torch.py
+//   bench --peer FILE.json                prints times and ratios that bench_torch.py measured
+//   bench --micro                         prints the cost of single operations and their targets
+//   bench --micro --device cuda --size full
+//                                         does so for a GPU: bandwidth, products, captured steps
+//   bench --ops                           prints the time of operations, forward and backward, for
+//                                         compare_torch_ops.py
 #include <mezzo.h>
 
 #include <filesystem>
@@ -33,10 +37,16 @@ std::vector<std::string> names_of_nets() {
   return names;
 }
 
+std::vector<std::string> names_of_levels() {
+  std::vector<std::string> names;
+  for (const mezzo::amp::Level& level : mezzo::amp::kLevels) names.emplace_back(level.name);
+  return names;
+}
+
 struct Options {
   Setting setting;
   MeasureOptions measure;
-  std::vector<std::string> nets = names_of_nets(), levels{"O0", "O1", "O2", "O3", "O4", "O5"};
+  std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
   std::string size = "tiny", device = "cpu", json, json_lines, html, export_to, peer;
   std::int64_t threads = 0, seed = 1;
   bool micro = false, ops = false, quiet = false;
@@ -48,30 +58,33 @@ struct Options {
 void declare(Arguments& arguments, Options& o) {
   arguments.option("nets", o.nets, "which nets, separated by commas");
   arguments.option("levels", o.levels, "which levels, separated by commas");
-  arguments.option("size", o.size, "tiny: a second or two; small: a laptop; full: a GPU");
-  arguments.option("batch", o.setting.batch, 0, 1000000, "samples per step; 0 means what goes with the size");
+  arguments.option("size", o.size, "tiny: a second or two; small: for a laptop; full: for a GPU");
+  arguments.option("batch", o.setting.batch, 0, 1000000,
+                   "samples per step; 0 means the default of the size");
   arguments.option("steps", o.measure.steps, 1, 1000000000, "steps of each run");
-  arguments.option("warm-up", o.measure.warm_up, 0, 1000000000, "the first so many of them are not timed");
-  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of initial weights and data");
+  arguments.option("warm-up", o.measure.warm_up, 0, 1000000000,
+                   "first steps of each run that are not timed");
+  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "seed of initial weights and data");
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
   arguments.option("json", o.json, "write all figures to this file");
   arguments.option("json-lines", o.json_lines,
-                   "write each row to this file as soon as it is there, of --micro too");
+                   "write each row to this file as soon as it is measured, also with --micro");
   arguments.option("html", o.html, "write a page with bars and curves to this file");
   arguments.option("export", o.export_to,
-                   "write each net's initial weights and data to this folder and do nothing else");
-  arguments.option("peer", o.peer, "print the ratios that bench_torch.py has written to this file");
+                   "write each net's initial weights and data to this folder and exit");
+  arguments.option("peer", o.peer, "print the ratios that bench_torch.py wrote to this file");
   arguments.flag("micro", o.micro, "measure single operations instead");
-  arguments.flag("ops", o.ops,
-                 "measure operations forward and backward instead, on one thread unless told otherwise");
-  arguments.option("only", o.only, "which operations, separated by commas; all of them without");
+  arguments.flag(
+      "ops", o.ops,
+      "measure operations forward and backward instead, on one thread unless --threads is given");
+  arguments.option("only", o.only, "which operations of --ops, separated by commas");
   arguments.option("rounds", o.rounds, 1, 100000, "calls of each operation");
-  arguments.flag("quiet", o.quiet, "no progress");
+  arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
 
-/** Everything that can be wrong is said before anything is measured. */
+/** Checks all options before anything is measured. */
 void check(Options& o) {
   for (const std::string& level : o.levels) check_level(level);
   o.setting.size = parse_size(o.size);
@@ -80,7 +93,8 @@ void check(Options& o) {
   o.setting.seed = static_cast<std::uint64_t>(o.seed);
   if (o.measure.steps <= o.measure.warm_up)
     throw UsageError("--steps " + std::to_string(o.measure.steps) +
-                     " leaves nothing to time behind --warm-up " + std::to_string(o.measure.warm_up));
+                     " leaves nothing to time after --warm-up " +
+                     std::to_string(o.measure.warm_up));
   for (const std::string& report : {o.json, o.html})
     if (!report.empty()) check_writable(report);
 }
@@ -89,12 +103,13 @@ int export_nets(const Options& o) {
   std::filesystem::create_directories(o.export_to);
   for (const std::string& net : o.nets) {
     const auto workload = make_workload(net, o.setting);
-    mezzo::save_tensors(o.export_to + "/" + net + ".safetensors", workload->tensors, workload->facts);
+    mezzo::save_tensors(o.export_to + "/" + net + ".safetensors", workload->tensors,
+                        workload->facts);
   }
   return 0;
 }
 
-/** The exit status; where something failed, says how much. */
+/** Returns the exit status, and reports how many measurements failed. */
 int status_of(std::size_t failed, std::size_t all, const char* of_what) {
   if (failed == 0) return 0;
   std::cerr << "bench: " << failed << " of " << all << " " << of_what << " failed\n";
@@ -107,20 +122,21 @@ int compare_levels(const Options& o) {
   const Roof roof = measure_roof(o.setting.device);
   const BenchFacts facts{o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, roof};
   if (!o.quiet)
-    std::cerr << hardware << ". "
-              << (o.setting.device == mezzo::cpu
-                      ? "16-bit levels are emulated here: they round as a GPU does, but are not faster.\n"
-                      : "Steps are run op by op, and each waits for its loss.\n");
+    std::cerr
+        << hardware << ". "
+        << (o.setting.device == mezzo::cpu
+                ? "16-bit levels are emulated on a CPU: they round like a GPU but are not faster\n"
+                : "Steps run op by op, and each step synchronises to read its loss\n");
   lines.write(facts);
   std::vector<Measurement> results;
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
   std::int64_t rows = 0;
   for (const std::string& net : o.nets) {
-    const auto of_net =
-        measure_levels(net, o.levels, o.setting, o.measure, facts.roof, [&](const Measurement& row) {
-          lines.write(row);
-          progress.step(++rows, net + " " + row.level);
-        });
+    const auto of_net = measure_levels(net, o.levels, o.setting, o.measure, facts.roof,
+                                       [&](const Measurement& row) {
+                                         lines.write(row);
+                                         progress.step(++rows, net + " " + row.level);
+                                       });
     results.insert(results.end(), of_net.begin(), of_net.end());
   }
   progress.clear();
@@ -167,13 +183,14 @@ int measure_ops(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  Arguments arguments(
-      "bench", "Trains the sample nets at every level of mixed precision, side by side, and prints a table.");
+  Arguments arguments("bench",
+                      "Trains the sample nets at every level of mixed precision, side by side, and "
+                      "prints a table.");
   declare(arguments, options);
   if (const auto status = arguments.parse(argc, argv)) return *status;
   return run_program("bench", [&] {
     if (options.ops && options.device != "cpu")
-      throw UsageError("--device " + options.device + ": --ops measures on the CPU alone");
+      throw UsageError("--device " + options.device + ": --ops measures on the CPU only");
     const bool has_rows = !options.ops && options.peer.empty() && options.export_to.empty();
     if (!options.json_lines.empty() && !has_rows)
       throw UsageError("--json-lines: --ops, --peer and --export write no rows");

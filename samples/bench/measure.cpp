@@ -14,15 +14,16 @@ double Measurement::share_of_floor() const {
 
 namespace {
 
-/** Steps of one turn. A turn's first step finds the caches filled by another level; the median hides it. */
+/** Number of steps before the next level continues. The first of them runs with caches filled by
+ *  another level, which the median hides. */
 constexpr std::int64_t kTurn = 5;
 
-/** Peaks of what one net holds, while others hold memory of the same device. */
+/** Peak memory of one net, while other nets use memory of the same device. */
 class OwnMemory {
  public:
   explicit OwnMemory(Device device) : device_(device) {}
 
-  /** Counts what f() allocates and frees. */
+  /** Calls f() and counts its allocations and deallocations. */
   template <class F> void during(F&& f) {
     reset_peak_memory(device_);
     const MemoryStats before = memory_stats(device_);
@@ -46,7 +47,7 @@ class OwnMemory {
   MemoryStats stats_;
 };
 
-/** One net at one level in training. */
+/** The training of one net at one level. */
 class Run {
  public:
   Run(const std::string& net, const Setting& setting) : memory_(setting.device) {
@@ -63,14 +64,15 @@ class Run {
     });
   }
 
-  /** The figures, and one more step for the work of a step; nothing may follow. */
+  /** Returns the figures. Runs one more step to count its work. Must be the last call. */
   Measurement finish(std::int64_t warm_up, const Roof& roof) {
     result_.memory = memory_.stats();
     result_.loss = result_.losses.empty() ? 0 : result_.losses.back();
     result_.loss_scale = workload_->loss_scale();
     result_.casts_per_step = static_cast<double>(casts_.casts);
     result_.cast_bytes_per_step = static_cast<double>(casts_.bytes);
-    times_.erase(times_.begin(), times_.begin() + std::min<std::ptrdiff_t>(warm_up, std::ssize(times_)));
+    times_.erase(times_.begin(),
+                 times_.begin() + std::min<std::ptrdiff_t>(warm_up, std::ssize(times_)));
     result_.step_ms = median(times_);
     result_.fast_ms = quantile(times_, 0.1);
     result_.slow_ms = quantile(times_, 0.9);
@@ -90,7 +92,7 @@ class Run {
     const amp::CastStats before = amp::cast_stats();
     StepOutcome outcome;
     times_.push_back(1e3 * seconds([&] { outcome = workload_->step(result_.steps); }));
-    casts_ = amp::cast_stats() - before;  // the last step's: the first ones fill the caches
+    casts_ = amp::cast_stats() - before;  // of the last step, because the first ones fill caches
     result_.losses.push_back(outcome.loss);
     result_.skipped_steps += outcome.skipped ? 1 : 0;
     ++result_.steps;
@@ -113,7 +115,8 @@ Measurement measure(const std::string& net, const Setting& setting, const Measur
   return run.finish(options.warm_up, roof);
 }
 
-std::vector<Measurement> measure_levels(const std::string& net, const std::vector<std::string>& levels,
+std::vector<Measurement> measure_levels(const std::string& net,
+                                        const std::vector<std::string>& levels,
                                         const Setting& setting, const MeasureOptions& options,
                                         const Roof& roof, const RowSink& row) {
   empty_cache(setting.device);
@@ -123,7 +126,7 @@ std::vector<Measurement> measure_levels(const std::string& net, const std::vecto
     results[i].net = net;
     results[i].level = levels[i];
   }
-  /** A level that is complete, or has failed, leaves its memory to the others. */
+  /** Reports a completed or failed level and frees its memory. */
   const auto end_level = [&](std::size_t i) {
     runs[i].reset();
     row(results[i]);

@@ -1,6 +1,4 @@
-// measure: a workload's figures: time, floor, memory, losses, casts; and levels measured in turns.
-// Sees: op_count.h, workload.h.
-// Read next: measure.cpp, report.h (how they are shown).
+// measure(): time, lower bound, memory, losses and casts of a workload, for one or several levels.
 #pragma once
 
 #include "op_count.h"
@@ -8,42 +6,47 @@
 
 namespace samples {
 
+/** Figures of one net at one level. */
 struct Measurement {
   std::string net, level;
-  std::string error = {};  // why it failed; then there are no figures
+  std::string error = {};  // error of a failed run, which has no figures
   std::int64_t samples = 0, steps = 0;
   double step_ms = 0;               // median
-  double fast_ms = 0, slow_ms = 0;  // a tenth of the steps was faster, a tenth slower
-  double samples_per_s = 0;         // samples of a step over the median step
-  Work work;                        // of one step, updates included
-  Floor floor;                      // what that takes at least on this machine, in seconds
-  mezzo::MemoryStats memory;        // peaks of what this net and its steps held
+  double fast_ms = 0, slow_ms = 0;  // 10 % and 90 % quantiles of the step times
+  double samples_per_s = 0;         // samples of a step divided by the median step time
+  Work work;                        // work of one step, including updates
+  Floor floor;                      // lower bounds of the time for that work, in seconds
+  mezzo::MemoryStats memory;        // peak memory of this net and its steps
   double loss = 0;                  // of the last step
-  double loss_scale = 1;            // behind it
+  double loss_scale = 1;            // after the last step
   std::int64_t skipped_steps = 0;
   double casts_per_step = 0, cast_bytes_per_step = 0;
-  std::vector<double> losses;  // of every step, those of the warm-up included
+  std::vector<double> losses;  // of all steps, including the warm-up
 
-  /** The larger floor over the median step: 1 would be a step that does nothing but its arithmetic, or its memory's traffic. */
+  /** Returns the larger lower bound divided by the median step time. 1 means that a step takes no
+   *  longer than its arithmetic or its memory traffic alone. */
   double share_of_floor() const;
 };
 
 struct MeasureOptions {
-  std::int64_t warm_up = 3;  // steps before time counts
-  std::int64_t steps = 20;   // in all
+  std::int64_t warm_up = 3;  // steps that are not timed
+  std::int64_t steps = 20;   // number of all steps
 };
 
-/** Makes the workload, trains it and takes the figures. Same setting: same losses, bit for bit, for any number of threads. Errors: UsageError. */
+/** Constructs the workload, trains it and returns the figures. Losses are bitwise the same for
+ *  equal settings and any number of threads. Errors: UsageError. */
 Measurement measure(const std::string& net, const Setting& setting, const MeasureOptions& options,
                     const Roof& roof);
 
-/** Receives a measurement as soon as it is complete; must not throw. */
+/** Function that receives each measurement when it is complete. It must not throw. */
 using RowSink = std::function<void(const Measurement& row)>;
 
-/** The same for several levels (the setting's own is ignored). They take turns of a few steps, so that drift
- *  of the machine hits all of them alike. A level that throws becomes a measurement with an error, and the
- *  others go on. Returns one measurement per level, in their order. */
-std::vector<Measurement> measure_levels(const std::string& net, const std::vector<std::string>& levels,
+/** Measures several levels and returns one measurement per level, in their order. The level of the
+ *  setting is ignored. The levels alternate after a few steps, so that drift of the machine affects
+ *  all of them equally. A level that throws becomes a measurement with an error, and the others
+ *  continue. */
+std::vector<Measurement> measure_levels(const std::string& net,
+                                        const std::vector<std::string>& levels,
                                         const Setting& setting, const MeasureOptions& options,
                                         const Roof& roof, const RowSink& row);
 

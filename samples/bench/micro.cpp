@@ -17,21 +17,23 @@ constexpr int kRounds = 15;
 void measure_dispatch(MicroResults& results) {
   const Tensor a = randn({4, 4}), b = randn({4, 4}), w = randn({4, 4}).requires_grad_();
   constexpr int kCalls = 20000;
-  results.push_back(
-      {"4x4 add, not recorded", 1e6 * median_seconds(kRounds, kCalls, [&] { add(a, b); }), "us", "<= 0.5"});
-  results.push_back(
-      {"4x4 mul, recorded", 1e6 * median_seconds(kRounds, kCalls, [&] { mul(w, b); }), "us", "<= 1.0"});
+  results.push_back({"4x4 add, not recorded",
+                     1e6 * median_seconds(kRounds, kCalls, [&] { add(a, b); }), "us", "<= 0.5"});
+  results.push_back({"4x4 mul, recorded", 1e6 * median_seconds(kRounds, kCalls, [&] { mul(w, b); }),
+                     "us", "<= 1.0"});
   results.push_back({"sum(a * b).backward() on 4x4",
-                     1e6 * median_seconds(kRounds, 5000, [&] { sum(w * b).backward(); }), "us", "<= 8"});
+                     1e6 * median_seconds(kRounds, 5000, [&] { sum(w * b).backward(); }), "us",
+                     "<= 8"});
   Allocator& allocator = allocator_for(cpu);
   const auto hit = [&] {
-    allocator.deallocate(allocator.allocate(4096, MemoryCategory::other), 4096, MemoryCategory::other);
+    allocator.deallocate(allocator.allocate(4096, MemoryCategory::other), 4096,
+                         MemoryCategory::other);
   };
-  results.push_back(
-      {"allocator hit (allocate and free)", 1e9 * median_seconds(kRounds, kCalls, hit), "ns", "<= 100"});
+  results.push_back({"allocator hit (allocate and free)",
+                     1e9 * median_seconds(kRounds, kCalls, hit), "ns", "<= 100"});
 }
 
-/** Ratios of times: plain Eigen over ours on one thread, one thread over two. */
+/** Measures ratios of times: Eigen to Mezzo on one thread, and one thread to two. */
 void measure_matmul(MicroResults& results, std::int64_t n) {
   const int threads = num_threads();
   const std::string size = str(n) + "^3";
@@ -41,7 +43,8 @@ void measure_matmul(MicroResults& results, std::int64_t n) {
   const int rounds = n <= 512 ? 41 : 15;
   set_num_threads(1);
   const auto [one, plain] = interleaved_seconds(rounds, ours, eigen);
-  const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  const double flops =
+      2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   results.push_back({"f32 matmul " + size + ", 1 thread", flops / one * 1e-9, "GFLOP/s", ""});
   results.push_back({"  against plain Eigen", plain / one, "x", ">= 0.95"});
   const auto on_threads = [&](int count) {
@@ -89,7 +92,8 @@ void run_micro(MicroResults& results) {
     results.attempt("dispatch", [&] { measure_dispatch(results); });
     results.attempt("mixed precision", [&] { measure_mixed_precision(results); });
   }
-  for (const std::int64_t n : {512, 1024}) results.attempt("matmul", [&] { measure_matmul(results, n); });
+  for (const std::int64_t n : {512, 1024})
+    results.attempt("matmul", [&] { measure_matmul(results, n); });
   results.attempt("elementwise", [&] { measure_elementwise(results); });
 }
 

@@ -1,6 +1,4 @@
-// bench --micro: the cost of single operations, and the matrix product against plain Eigen.
-// Sees: mezzo.h.
-// Read next: micro.cpp.
+// bench --micro: the cost of single operations, and the matrix product compared with Eigen.
 #pragma once
 
 #include <exception>
@@ -10,15 +8,16 @@
 
 namespace samples {
 
+/** A measurement of a single operation. */
 struct MicroResult {
   std::string what;
   double value;
   std::string unit;
-  std::string target;      // what the project wants it to be; empty where it wants nothing
-  std::string error = {};  // why it failed; then there is no value
+  std::string target;      // the project's target; empty for none
+  std::string error = {};  // error of a failed measurement, which has no value
 };
 
-/** The results, each handed on as soon as it is there. */
+/** A list of results. It passes each result to a function when it is added. */
 class MicroResults {
  public:
   explicit MicroResults(std::function<void(const MicroResult&)> row) : row_(std::move(row)) {}
@@ -27,7 +26,7 @@ class MicroResults {
     rows_.push_back(result);
     row_(result);
   }
-  /** Calls f(). What it throws becomes a result with an error. */
+  /** Calls f(). An exception becomes a result with an error. */
   template <class F> void attempt(const std::string& what, F&& f) {
     try {
       f();
@@ -43,7 +42,7 @@ class MicroResults {
   std::vector<MicroResult> rows_;
 };
 
-/** Measures everything; takes a few seconds. */
+/** Runs all measurements, which takes a few seconds. */
 void run_micro(MicroResults& results);
 
 }  // namespace samples

@@ -12,7 +12,8 @@ using namespace mezzo;
 
 namespace {
 
-/** FusedAdam's step at O2 (masters, their gradients, the 16-bit copies) over the bare loop on the same numbers of weights. */
+/** Returns the time of FusedAdam's step at O2 (masters, their gradients, 16-bit copies) relative to
+ *  a bare loop over equally many weights. */
 double fused_adam_over_bare() {
   Mlp model;
   optim::FusedAdam optimizer(model.parameters());
@@ -25,14 +26,15 @@ double fused_adam_over_bare() {
   }
   std::int64_t step = 0;
   const auto ours = [&] {
-    for (std::size_t i = 0; i < masters.size(); ++i) masters[i].set_grad(g[i]);  // a step takes them away
+    for (std::size_t i = 0; i < masters.size(); ++i)
+      masters[i].set_grad(g[i]);  // a step clears them
     optimizer.step();
   };
   const auto bare = [&] {
     ++step;
     for (std::size_t i = 0; i < p.size(); ++i)
-      bare_adam(p[i].numel(), p[i].data<float>(), g[i].data<float>(), m[i].data<float>(), v[i].data<float>(),
-                step);
+      bare_adam(p[i].numel(), p[i].data<float>(), g[i].data<float>(), m[i].data<float>(),
+                v[i].data<float>(), step);
   };
   const int threads = num_threads();
   set_num_threads(1);
@@ -41,12 +43,12 @@ double fused_adam_over_bare() {
   return fused / plain;
 }
 
-/** One training step of the MLP at a level, batch 128. */
+/** Function that runs a training step of the MLP at a level, with batch 128. */
 class Trainer {
  public:
   Trainer(const char* level, std::optional<amp::LossScale> scale)
-      : session_(
-            amp::initialize(model_, optimizer_, {.opt_level = level, .loss_scale = scale, .verbosity = 0})) {}
+      : session_(amp::initialize(model_, optimizer_,
+                                 {.opt_level = level, .loss_scale = scale, .verbosity = 0})) {}
 
   void operator()() {
     optimizer_.zero_grad();
@@ -62,7 +64,8 @@ class Trainer {
   Tensor x_ = rand({128, 1, 28, 28}), y_ = randint(0, 10, {128});
 };
 
-/** Dynamic scaling over none at O1: what looking through and unscaling the gradients costs. */
+/** Returns the time of a step at O1 with dynamic scaling relative to a step without: the cost of
+ *  checking and unscaling gradients. */
 double scaling_over_none() {
   Trainer scaled("O1", amp::LossScale("dynamic")), unscaled("O1", amp::LossScale(1.0));
   const auto [with, without] = interleaved_seconds(41, scaled, unscaled);
@@ -72,9 +75,10 @@ double scaling_over_none() {
 }  // namespace
 
 void measure_mixed_precision(MicroResults& results) {
-  results.push_back({"FusedAdam at O2 against a bare loop, MLP's weights, 1 thread", fused_adam_over_bare(),
-                     "x", "<= 1.3"});
-  results.push_back({"MLP step at O1, dynamic scaling against none", scaling_over_none(), "x", "<= 1.05"});
+  results.push_back({"FusedAdam at O2 against a bare loop, MLP's weights, 1 thread",
+                     fused_adam_over_bare(), "x", "<= 1.3"});
+  results.push_back(
+      {"MLP step at O1, dynamic scaling against none", scaling_over_none(), "x", "<= 1.05"});
 }
 
 }  // namespace samples

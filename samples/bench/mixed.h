@@ -1,13 +1,11 @@
-// bench --micro: what mixed precision itself costs.
-// Sees: micro.h.
-// Read next: mixed.cpp.
+// bench --micro: the overhead of mixed precision.
 #pragma once
 
 #include "micro.h"
 
 namespace samples {
 
-/** Ratios of times, measured in turns; takes a few seconds. */
+/** Measures ratios of times with interleaved calls, which takes a few seconds. */
 void measure_mixed_precision(MicroResults& results);
 
 }  // namespace samples

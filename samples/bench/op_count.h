@@ -1,19 +1,19 @@
-// OpCount: what a stretch of a program computes and moves, counted op by op; and how fast this machine could do that at best.
-// Sees: mezzo.h.
-// Read next: op_count.cpp (what counts as how much).
+// OpCount: counts the arithmetic and memory traffic of ops. Roof and Floor: the machine's limits
+// and the resulting lower bounds of time.
 #pragma once
 
 #include <mezzo.h>
 
 namespace samples {
 
-/** Arithmetic of products (matrix products, convolutions, attention, recurrent layers) and the memory that every op reads and writes. */
+/** Arithmetic of products (matrix products, convolutions, attention, recurrent layers), and the
+ *  memory traffic of all ops. */
 struct Work {
   double flops = 0;
   double bytes = 0;
 };
 
-/** Counts what this thread's ops do until the end of the scope, backward passes included. */
+/** Scope that counts the work of this thread's ops, including backward passes. */
 class OpCount final : mezzo::TraceHook {
  public:
   OpCount();
@@ -24,27 +24,30 @@ class OpCount final : mezzo::TraceHook {
   const Work& work() const { return work_; }
 
  private:
-  void trace(const mezzo::OpRow& row, mezzo::Inputs in, mezzo::Outputs out) override;
-  void leave_backward(const mezzo::OpRow& row, mezzo::Inputs gy, mezzo::Inputs gradients) override;
+  void trace(const mezzo::OpInfo& op, mezzo::Inputs in, mezzo::Outputs out) override;
+  void leave_backward(const mezzo::OpInfo& op, mezzo::Inputs gy, mezzo::Inputs gradients) override;
 
   mezzo::TraceHook* previous_;
   Work work_;
 };
 
-/** Bytes that one update of an optimizer reads and writes: gradients, weights, masters and whatever it keeps for each. */
+/** Returns the bytes that one update of an optimizer reads and writes: gradients, weights, masters
+ *  and optimizer state. */
 double update_bytes(const mezzo::optim::Optimizer& optimizer);
 
-/** What a device did in the best of a few tries of one large f32 product and one long sum. */
+/** The limits of a device: its speed in the best of a few large f32 products and long sums. */
 struct Roof {
   double flops_per_s = 0;
   double bytes_per_s = 0;
 };
+/** Measures the limits of a device. */
 Roof measure_roof(mezzo::Device device);
 
-/** Seconds that the work takes at least under that roof: arithmetic alone, and memory alone. */
+/** Lower bounds of time in seconds: for arithmetic only, and for memory traffic only. */
 struct Floor {
   double arithmetic = 0, memory = 0;
 };
+/** Returns the lower bounds of time for some work. */
 Floor floor_of(const Work& work, const Roof& roof);
 
 }  // namespace samples

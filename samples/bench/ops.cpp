@@ -15,7 +15,7 @@ using namespace mezzo;
 
 namespace {
 
-/** One call of what is measured; holds its operands. */
+/** One call of a measured operation, with its operands. */
 using Step = std::function<void()>;
 
 struct NamedStep {
@@ -25,7 +25,7 @@ struct NamedStep {
 
 Tensor leaf(const Shape& shape) { return randn(shape).requires_grad_(); }
 
-/** Forward and backward of f(leaves ...), whose result has the shape of g. */
+/** Returns a step with forward and backward of f(leaves). The result of f has the shape of g. */
 template <class F> Step forward_backward(F f, const Tensor& g, std::vector<Tensor> leaves) {
   return [=] {
     f(leaves).backward(g);
@@ -49,8 +49,9 @@ Step adam_step() {
 
 Step attention_step() {
   const Shape shape{4, 6, 256, 64};
-  return forward_backward([](const Leaves& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); },
-                          randn(shape), {leaf(shape), leaf(shape), leaf(shape)});
+  return forward_backward(
+      [](const Leaves& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }, randn(shape),
+      {leaf(shape), leaf(shape), leaf(shape)});
 }
 
 Step conv2d_step() {
@@ -61,8 +62,8 @@ Step conv2d_step() {
 
 Step cross_entropy_step() {
   const Tensor classes = randint(0, 1000, {1024});
-  return forward_backward([classes](const Leaves& x) { return cross_entropy(x[0], classes); }, ones(Shape{}),
-                          {leaf({1024, 1000})});
+  return forward_backward([classes](const Leaves& x) { return cross_entropy(x[0], classes); },
+                          ones(Shape{}), {leaf({1024, 1000})});
 }
 
 Step gelu_step() {
@@ -78,10 +79,13 @@ Step layer_norm_step() {
 
 Step lstm_step() {
   constexpr std::int64_t kSteps = 64, kBatch = 16, kSize = 512;
-  const auto weight = [](const Shape& shape) { return (randn(shape) * 0.04).detach().requires_grad_(); };
+  const auto weight = [](const Shape& shape) {
+    return (randn(shape) * 0.04).detach().requires_grad_();
+  };
   return forward_backward(
       [](const Leaves& x) {
-        return lstm(x[0], {}, {{.weight_ih = x[1], .weight_hh = x[2], .bias_ih = x[3], .bias_hh = x[4]}})
+        return lstm(x[0], {},
+                    {{.weight_ih = x[1], .weight_hh = x[2], .bias_ih = x[3], .bias_hh = x[4]}})
             .output;
       },
       randn({kSteps, kBatch, kSize}),
@@ -102,9 +106,10 @@ constexpr NamedStep kSteps[] = {
 };
 
 Figure measured(const std::string& name, std::int64_t rounds) {
-  const auto* found =
-      std::find_if(std::begin(kSteps), std::end(kSteps), [&](const NamedStep& s) { return name == s.name; });
-  if (found == std::end(kSteps)) throw UsageError("--only: no such operation; got \"" + name + "\"");
+  const auto* found = std::find_if(std::begin(kSteps), std::end(kSteps),
+                                   [&](const NamedStep& s) { return name == s.name; });
+  if (found == std::end(kSteps))
+    throw UsageError("--only: no such operation; got \"" + name + "\"");
   manual_seed(1);
   return {name, 1e3 * median_seconds(static_cast<int>(rounds), 1, found->make())};
 }

@@ -1,6 +1,4 @@
-// bench --ops: the time of single operations as networks use them, forward and backward.
-// Sees: figure.h.
-// Read next: ops.cpp, ../compare_torch_ops.py (the same shapes in PyTorch).
+// bench --ops: the time of single operations, forward and backward, at sizes typical of networks.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +9,11 @@
 
 namespace samples {
 
-/** Names of the operations, in the order of the table. */
+/** Returns the names of the operations, in the order of the table. */
 std::vector<std::string> op_names();
 
-/** Median milliseconds of `rounds` calls of each operation in f32, with the threads that are set. Errors: UsageError for a name that is none. */
+/** Returns the median milliseconds of `rounds` calls of each operation in f32, with the current
+ *  number of threads. Errors: UsageError for an unknown name. */
 std::vector<Figure> run_ops(const std::vector<std::string>& names, std::int64_t rounds);
 
 }  // namespace samples

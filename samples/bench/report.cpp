@@ -4,14 +4,14 @@ namespace samples {
 
 namespace {
 
-/** The same net's time at O0, or 0 where it was not measured. */
+/** Returns the net's time at O0, or 0 if it was not measured. */
 double o0_ms(const std::vector<Measurement>& results, const std::string& net) {
   for (const Measurement& m : results)
     if (m.net == net && m.level == "O0") return m.step_ms;
   return 0;
 }
 
-/** Columns of a row. */
+/** Number of columns of a row. */
 constexpr std::size_t kColumns = 13;
 
 std::vector<std::string> row_of(const Measurement& m, double o0) {
@@ -40,8 +40,8 @@ std::vector<std::string> row_of(const Measurement& m, double o0) {
 }  // namespace
 
 Table table_of(const std::vector<Measurement>& results) {
-  Table table{{"net", "level", "step ms", "spread", "samples/s", "time/O0", "% of floor", "peak memory",
-               "loss", "skipped", "loss scale", "casts/step", "cast bytes/step"},
+  Table table{{"net", "level", "step ms", "spread", "samples/s", "time/O0", "% of floor",
+               "peak memory", "loss", "skipped", "loss scale", "casts/step", "cast bytes/step"},
               {}};
   for (const Measurement& m : results) table.rows.push_back(row_of(m, o0_ms(results, m.net)));
   return table;

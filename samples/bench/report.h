@@ -1,6 +1,4 @@
-// The bench's reports: a table, a JSON file, JSON lines, a page.
-// Sees: measure.h, micro.h, table.h.
-// Read next: report.cpp, report_json.cpp, report_page.cpp.
+// Reports of the bench: a table, a JSON file, JSON lines and an HTML page.
 #pragma once
 
 #include <fstream>
@@ -11,31 +9,34 @@
 
 namespace samples {
 
-/** What all runs of a report share. */
+/** Facts that apply to all runs of a report. */
 struct BenchFacts {
   std::string size, device, hardware;
   std::int64_t warm_up = 0, steps = 0;
   Roof roof = {};
 };
 
+/** Returns the table of the runs. */
 Table table_of(const std::vector<Measurement>& results);
-/** One line for each failed run: net, level and error. */
+/** Returns one line for each failed run: net, level and error. */
 std::vector<std::string> errors_of(const std::vector<Measurement>& results);
 
-/** Errors (of both): IoError naming the path. */
-void write_json(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results);
-/** A file of JSON objects, one a line, each written out as soon as it is there: the first is what all runs share
- *  (size, device, hardware), the others are the rows. Without a path nothing is written. */
+/** Writes the runs as JSON. Errors: IoError with the path. */
+void write_json(const std::string& path, const BenchFacts& facts,
+                const std::vector<Measurement>& results);
+/** A file of JSON objects, one per line, each flushed immediately. The first line has the facts of
+ *  all runs (size, device, hardware), the others are the rows. Writes nothing if the path is empty.
+ */
 class JsonLines {
  public:
-  /** Empties the file. Errors: UsageError where it cannot be written. */
+  /** Truncates the file. Errors: UsageError if it cannot be written. */
   explicit JsonLines(std::string path);
 
-  // A full disk stops the writing, not the measuring.
+  // A write error does not throw, so that measuring continues on a full disk.
   void write(const BenchFacts& facts);
   void write(const Measurement& row);
   void write(const MicroResult& row);
-  /** Errors: IoError naming the path, where a line could not be written. */
+  /** Throws IoError, with the path, if a line could not be written. */
   void finish();
 
  private:
@@ -45,10 +46,13 @@ class JsonLines {
   std::ofstream file_;
 };
 
-/** One page without anything from elsewhere: bars of time and memory, curves of the losses, drawn as SVG. */
-void write_page(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results);
+/** Writes a self-contained HTML page with SVG bars of time and memory and curves of the losses.
+ *  Errors: IoError with the path. */
+void write_page(const std::string& path, const BenchFacts& facts,
+                const std::vector<Measurement>& results);
 
-/** The table of what ../bench_torch.py measured on both sides. Errors: IoError, FormatError naming path and reason. */
+/** Returns the table of a comparison that samples/bench_torch.py wrote. Errors: IoError and
+ *  FormatError with path and reason. */
 Table peer_table(const std::string& path);
 
 }  // namespace samples

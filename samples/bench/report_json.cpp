@@ -1,4 +1,4 @@
-// The bench's JSON: what it writes, and what bench_torch.py has written.
+// Writes the bench's JSON reports and reads those of bench_torch.py.
 #include <nlohmann/json.hpp>
 
 #include "../common/file.h"
@@ -62,7 +62,7 @@ ordered_json as_json(const BenchFacts& facts) {
   return report;
 }
 
-/** One line, whatever bytes an error's text has. */
+/** Returns a row as one line. Invalid UTF-8 in error texts is replaced. */
 std::string one_line(const ordered_json& row) {
   return row.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -82,7 +82,8 @@ std::vector<std::string> peer_row(const ordered_json& run) {
 
 }  // namespace
 
-void write_json(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
+void write_json(const std::string& path, const BenchFacts& facts,
+                const std::vector<Measurement>& results) {
   ordered_json report = as_json(facts);
   report["runs"] = ordered_json::array();
   for (const Measurement& m : results) report["runs"].push_back(as_json(m));
@@ -106,15 +107,16 @@ void JsonLines::finish() {
 }
 
 Table peer_table(const std::string& path) {
-  Table table{
-      {"net", "level", "threads", "batch", "mezzo ms", "torch ms", "torch/mezzo", "of blocks", "wanted"}, {}};
+  Table table{{"net", "level", "threads", "batch", "mezzo ms", "torch ms", "torch/mezzo",
+               "of blocks", "wanted"},
+              {}};
   const std::string text = read_file("report", path);
   try {
     const ordered_json report = ordered_json::parse(text);
     for (const ordered_json& run : report.at("runs")) table.rows.push_back(peer_row(run));
   } catch (const nlohmann::json::exception& e) {
     mezzo::fail<mezzo::FormatError>("peer(" + path + ")",
-                                    {.what = "not what bench_torch.py writes", .got = e.what()});
+                                    {.what = "not a report of bench_torch.py", .got = e.what()});
   }
   return table;
 }

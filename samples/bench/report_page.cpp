@@ -1,4 +1,4 @@
-// The bench's page: SVG made by hand, so that one file says it all.
+// Writes the bench's HTML page, with SVG drawings inside.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,7 +15,8 @@ using mezzo::str;
 
 constexpr const char* kColours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
                                     "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e"};
-constexpr const char* kHead = R"(<!doctype html><meta charset="utf-8"><title>Mezzo: the bench</title><style>
+constexpr const char* kHead =
+    R"(<!doctype html><meta charset="utf-8"><title>Mezzo: the bench</title><style>
 body{font:14px system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
 table{border-collapse:collapse;font-size:12px}td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}
 td:first-child,th:first-child{text-align:left}svg{display:block;margin:.5em 0 1.5em}svg text{font-size:11px;fill:#444}
@@ -24,8 +25,8 @@ td:first-child,th:first-child{text-align:left}svg{display:block;margin:.5em 0 1.
 const char* colour(std::size_t i) { return kColours[i % std::size(kColours)]; }
 
 std::string rectangle(double x, double y, double width, const char* fill) {
-  return str("<rect x='", fixed(x, 1), "' y='", fixed(y, 1), "' width='", fixed(std::max(0.0, width), 1),
-             "' height='14' fill='", fill, "'/>");
+  return str("<rect x='", fixed(x, 1), "' y='", fixed(y, 1), "' width='",
+             fixed(std::max(0.0, width), 1), "' height='14' fill='", fill, "'/>");
 }
 
 std::string label(double x, double y, const std::string& text) {
@@ -33,26 +34,28 @@ std::string label(double x, double y, const std::string& text) {
 }
 
 std::string drawing(double height, const std::string& content) {
-  return str("<svg width='900' height='", fixed(height, 0), "' viewBox='0 0 900 ", fixed(height, 0), "'>",
-             content, "</svg>\n");
+  return str("<svg width='900' height='", fixed(height, 0), "' viewBox='0 0 900 ", fixed(height, 0),
+             "'>", content, "</svg>\n");
 }
 
-/** Step times, one bar a level. */
+/** Returns a drawing of step times, one bar per level. */
 std::string time_bars(const std::vector<Measurement>& runs) {
   double longest = 1e-9, y = 0;
   for (const Measurement& m : runs) longest = std::max(longest, m.step_ms);
   std::string content;
   for (std::size_t i = 0; i < runs.size(); ++i, y += 18) {
     const double width = 600 * runs[i].step_ms / longest;
-    content += label(0, y + 11, runs[i].level) + rectangle(40, y, width, colour(i)) +
-               label(46 + width, y + 11,
-                     fixed(runs[i].step_ms, 2) + " ms, " + fixed(100 * runs[i].share_of_floor(), 0) +
-                         " % of the floor, " + fixed(runs[i].samples_per_s, 0) + " samples/s");
+    content +=
+        label(0, y + 11, runs[i].level) + rectangle(40, y, width, colour(i)) +
+        label(46 + width, y + 11,
+              fixed(runs[i].step_ms, 2) + " ms, " + fixed(100 * runs[i].share_of_floor(), 0) +
+                  " % of the floor, " + fixed(runs[i].samples_per_s, 0) + " samples/s");
   }
   return drawing(y, content);
 }
 
-/** Peak memory, one bar a level, a piece for each purpose. Purposes peak at different times, so pieces are scaled to the total. */
+/** Returns a drawing of peak memory, one bar per level with a segment for each category. Categories
+ *  peak at different times, so the segments are scaled to the total. */
 std::string memory_bars(const std::vector<Measurement>& runs) {
   double most = 1, y = 0;
   for (const Measurement& m : runs) most = std::max(most, static_cast<double>(m.memory.total.peak));
@@ -76,12 +79,12 @@ std::string memory_bars(const std::vector<Measurement>& runs) {
 std::string memory_key() {
   std::string key = "<p class=key>";
   for (std::size_t c = 0; c < mezzo::kNumMemoryCategories; ++c)
-    key +=
-        str("<span style='background:", colour(c), "'></span>", name(static_cast<mezzo::MemoryCategory>(c)));
+    key += str("<span style='background:", colour(c), "'></span>",
+               name(static_cast<mezzo::MemoryCategory>(c)));
   return key + "</p>\n";
 }
 
-/** Losses over the steps, one curve a level. */
+/** Returns a drawing of losses over the steps, one curve per level. */
 std::string loss_curves(const std::vector<Measurement>& runs) {
   double low = 1e300, high = -1e300;
   std::size_t longest = 2;
@@ -97,17 +100,18 @@ std::string loss_curves(const std::vector<Measurement>& runs) {
     std::string points;
     for (std::size_t s = 0; s < runs[i].losses.size(); ++s)
       if (const double loss = runs[i].losses[s]; std::isfinite(loss))
-        points += str(fixed(50 + 600 * static_cast<double>(s) / static_cast<double>(longest - 1), 1), ",",
-                      fixed(5 + 190 * (high - loss) / (high - low), 1), " ");
-    content +=
-        str("<polyline points='", points, "' fill='none' stroke='", colour(i), "' stroke-width='1.5'/>") +
-        label(670, 15 + 16 * static_cast<double>(i), runs[i].level) +
-        rectangle(700, 5 + 16 * static_cast<double>(i), 24, colour(i));
+        points +=
+            str(fixed(50 + 600 * static_cast<double>(s) / static_cast<double>(longest - 1), 1), ",",
+                fixed(5 + 190 * (high - loss) / (high - low), 1), " ");
+    content += str("<polyline points='", points, "' fill='none' stroke='", colour(i),
+                   "' stroke-width='1.5'/>") +
+               label(670, 15 + 16 * static_cast<double>(i), runs[i].level) +
+               rectangle(700, 5 + 16 * static_cast<double>(i), 24, colour(i));
   }
   return drawing(200, content);
 }
 
-/** Text as HTML shows it. */
+/** Returns text with HTML's special characters escaped. */
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
@@ -127,22 +131,24 @@ std::string html(const Table& table) {
 
 }  // namespace
 
-void write_page(const std::string& path, const BenchFacts& facts, const std::vector<Measurement>& results) {
+void write_page(const std::string& path, const BenchFacts& facts,
+                const std::vector<Measurement>& results) {
   std::map<std::string, std::vector<Measurement>> nets;
   for (const Measurement& m : results)
     if (m.error.empty()) nets[m.net].push_back(m);
   std::ostringstream page;
   page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.hardware << ", "
-       << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which " << facts.warm_up
-       << " to warm up. The floor is what a step's products take at "
-       << fixed(facts.roof.flops_per_s * 1e-9, 0) << " GFLOP/s, or its memory traffic at "
+       << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which "
+       << facts.warm_up << " for warm-up. The floor is the time of a step's products at "
+       << fixed(facts.roof.flops_per_s * 1e-9, 0) << " GFLOP/s, or of its memory traffic at "
        << fixed(facts.roof.bytes_per_s * 1e-9, 1)
        << " GB/s, whichever is longer; both were measured on this machine.</p>\n"
        << html(table_of(results));
   for (const std::string& error : errors_of(results)) page << "<p>" << escaped(error) << "</p>\n";
   for (const auto& [net, runs] : nets)
-    page << "<h2>" << net << "</h2><h3>Time per step</h3>" << time_bars(runs) << "<h3>Peak memory</h3>"
-         << memory_key() << memory_bars(runs) << "<h3>Loss</h3>" << loss_curves(runs);
+    page << "<h2>" << net << "</h2><h3>Time per step</h3>" << time_bars(runs)
+         << "<h3>Peak memory</h3>" << memory_key() << memory_bars(runs) << "<h3>Loss</h3>"
+         << loss_curves(runs);
   write_report(path, page.str());
 }
 

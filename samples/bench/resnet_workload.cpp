@@ -4,20 +4,23 @@ namespace samples {
 
 namespace {
 
-/** Drawn digits as pictures of three channels, each channel at a strength of its own in every picture. */
+/** Returns generated digits as images of three channels, with a random intensity for each channel
+ *  of each image. */
 data::Dataset coloured_digits(std::int64_t count, std::int64_t pixels, std::uint64_t seed) {
   const data::Dataset digits = data::synthetic_digits(count, seed);
   const Tensor resized = interpolate(
-      digits.x(), {.size = {pixels, pixels}, .mode = InterpolateMode::bilinear, .align_corners = false});
+      digits.x(),
+      {.size = {pixels, pixels}, .mode = InterpolateMode::bilinear, .align_corners = false});
   return {resized * (0.5 + rand({count, 3, 1, 1})), digits.y()};
 }
 
 }  // namespace
 
-std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions& options, std::int64_t pixels,
-                                          std::int64_t batch) {
+std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions& options,
+                                          std::int64_t pixels, std::int64_t batch) {
   const ResNet net(options);
-  // At a high rate a deep and narrow net is chaotic: two programs that differ by a rounding part within steps. The tiny one is for comparing.
+  // With a high learning rate, rounding differences grow within a few steps in a deep and narrow
+  // net. The tiny size is used for comparisons, so its learning rate is low.
   const double lr = s.pick(0.002, 0.01, 0.1);
   const data::Dataset images = coloured_digits(kBatches * batch, pixels, s.seed);
   const auto optimizer = std::make_shared<optim::SGD>(

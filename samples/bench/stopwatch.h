@@ -1,6 +1,4 @@
-// Timing that survives a noisy machine: many rounds, medians, competitors interleaved.
-// Sees: median.h.
-// Read next: micro.cpp.
+// Timing that is robust against noise: medians over many rounds, with interleaved candidates.
 #pragma once
 
 #include <chrono>
@@ -11,14 +9,15 @@
 
 namespace samples {
 
-/** Seconds for one call of f(). */
+/** Returns the seconds of one call of f(). */
 template <class F> double seconds(F&& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/** Median over rounds of the seconds per call of f, `calls` to a round, after one round of warm-up. */
+/** Returns the median over rounds of the seconds per call of f, with `calls` calls in a round,
+ *  after one round of warm-up. */
 template <class F> double median_seconds(int rounds, int calls, F&& f) {
   std::vector<double> times;
   for (int r = 0; r <= rounds; ++r) {
@@ -30,8 +29,10 @@ template <class F> double median_seconds(int rounds, int calls, F&& f) {
   return median(times);
 }
 
-/** Medians of two competitors whose calls alternate, so that both meet the same state of the machine. */
-template <class F, class G> std::pair<double, double> interleaved_seconds(int rounds, F&& f, G&& g) {
+/** Returns the median seconds of f and of g, with alternating calls, so that both run under the
+ *  same conditions. */
+template <class F, class G>
+std::pair<double, double> interleaved_seconds(int rounds, F&& f, G&& g) {
   std::vector<double> first, second;
   f();
   g();

@@ -16,11 +16,12 @@ class SupervisedWorkload final : public Workload {
  public:
   SupervisedWorkload(const Setting& setting, const Supervised& parts)
       : parts_(parts),
-        session_(
-            amp::initialize(parts_.net, *parts_.optimizer, {.opt_level = setting.level, .verbosity = 0})) {}
+        session_(amp::initialize(parts_.net, *parts_.optimizer,
+                                 {.opt_level = setting.level, .verbosity = 0})) {}
 
   StepOutcome step(std::int64_t number) override {
-    const Tensor loss = parts_.loss(parts_.batches[static_cast<std::size_t>(number) % parts_.batches.size()]);
+    const Tensor loss =
+        parts_.loss(parts_.batches[static_cast<std::size_t>(number) % parts_.batches.size()]);
     parts_.optimizer->zero_grad();
     amp::scale_loss(loss, *parts_.optimizer, [](const Tensor& scaled) { scaled.backward(); });
     optim::StepOptions options;
@@ -30,7 +31,9 @@ class SupervisedWorkload final : public Workload {
   }
 
   double loss_scale() override { return session_.loss_scaler().loss_scale(); }
-  std::vector<const optim::Optimizer*> optimizers() const override { return {parts_.optimizer.get()}; }
+  std::vector<const optim::Optimizer*> optimizers() const override {
+    return {parts_.optimizer.get()};
+  }
 
  private:
   Supervised parts_;
@@ -39,7 +42,8 @@ class SupervisedWorkload final : public Workload {
 
 }  // namespace
 
-std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& parts, TensorMetadata facts) {
+std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& parts,
+                                     TensorMetadata facts) {
   NamedTensors tensors;
   add_weights(tensors, "net.", parts.net);
   for (std::size_t i = 0; i < parts.batches.size(); ++i) {
@@ -48,7 +52,8 @@ std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& p
   }
   Supervised placed = parts;
   placed.net.to(setting.device);
-  for (Batch& batch : placed.batches) batch = {batch.x.to(setting.device), batch.y.to(setting.device)};
+  for (Batch& batch : placed.batches)
+    batch = {batch.x.to(setting.device), batch.y.to(setting.device)};
   auto workload = std::make_unique<SupervisedWorkload>(setting, placed);
   workload->samples = parts.batches.front().size();
   workload->tensors = std::move(tensors);

@@ -1,6 +1,5 @@
-// Workload: one net in training, as the bench, the golden curves and PyTorch's side of the comparison run it.
-// Sees: mezzo.h.
-// Read next: nets/mlp.cpp (the simplest one), workload.cpp, measure.h (who runs them).
+// Workload: the training of one net, for the bench, the loss curves of tests/samples, and the
+// comparison with PyTorch.
 #pragma once
 
 #include <mezzo.h>
@@ -15,52 +14,54 @@
 namespace samples {
 
 enum class Size : std::uint8_t {
-  tiny,   // a second or two, for tests
-  small,  // a laptop
-  full,   // a GPU
+  tiny,   // for tests, takes a second or two
+  small,  // for a laptop
+  full,   // for a GPU
 };
 
-/** How a workload is to be made. */
+/** Settings of a workload. */
 struct Setting {
   Size size = Size::tiny;
-  std::string level = "O0";
-  std::int64_t batch = 0;  // samples in a step; 0: what goes with the size
-  mezzo::Device device = mezzo::cpu;
-  std::uint64_t seed = 1;
+  std::string level = "O0";           // level of mixed precision
+  std::int64_t batch = 0;             // samples in a step; 0: the default of the size
+  mezzo::Device device = mezzo::cpu;  // device of the net and the batches
+  std::uint64_t seed = 1;             // seed of weights and data
 
-  /** The entry for this size. */
+  /** Returns the value for this size. */
   template <class T> T pick(T tiny, T small, T full) const {
     return size == Size::tiny ? tiny : size == Size::small ? small : full;
   }
-  /** The user's batch, or the entry for this size. */
+  /** Returns the user's batch, or the value for this size. */
   std::int64_t pick_batch(std::int64_t tiny, std::int64_t small, std::int64_t full) const {
     return batch > 0 ? batch : pick(tiny, small, full);
   }
 };
 
-/** What a step did. */
+/** The result of a step. */
 struct StepOutcome {
   double loss = 0;
   bool skipped = false;
 };
 
+/** The training of one net. */
 class Workload {
  public:
   virtual ~Workload() = default;
 
-  /** Training step `number`, counted from 0, on the batch whose turn it is. */
+  /** Runs training step `number`, counted from 0, on its batch. */
   virtual StepOutcome step(std::int64_t number) = 0;
-  /** Of the first loss. */
+  /** Returns the loss scale of the first loss. */
   virtual double loss_scale() = 0;
   virtual std::vector<const mezzo::optim::Optimizer*> optimizers() const = 0;
 
-  std::int64_t samples = 0;  // in a step: images, or stretches of text
-  // Enough to train the same elsewhere: initial weights and all batches by name, and what is done with them.
+  std::int64_t samples = 0;  // images or stretches of text in a step
+  // Data for the same training in another program: initial weights and all batches by name, and
+  // the options of net and optimizer.
   mezzo::NamedTensors tensors;
   mezzo::TensorMetadata facts;
 };
 
-/** Number of different batches; steps take them in turns. */
+/** Number of different batches. The steps cycle through them. */
 inline constexpr std::int64_t kBatches = 4;
 
 /** A net with one optimizer and one loss. */
@@ -69,31 +70,34 @@ struct Supervised {
   std::shared_ptr<mezzo::optim::Optimizer> optimizer;
   std::function<mezzo::Tensor(const mezzo::Batch&)> loss;
   std::vector<mezzo::Batch> batches;
-  double max_norm = 0;  // gradients are clipped to it; 0: they are not
+  double max_norm = 0;  // maximum norm for gradient clipping; 0: no clipping
 };
 
-/** Adds the weights and the batches to its `tensors`, moves all to the device and puts the net under the level. */
+/** Returns the workload of a net. Its `tensors` contain the weights and the batches. Moves net and
+ *  batches to the device and initialises mixed precision at the level. */
 std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& parts,
                                      mezzo::TensorMetadata facts);
 
-/** kBatches batches of what a data set begins with. */
+/** Returns the first kBatches batches of a data set. */
 std::vector<mezzo::Batch> batches_of(const mezzo::data::Dataset& data, std::int64_t size);
-/** Appends the parameters and buffers of a module under PREFIX and their names. */
-void add_weights(mezzo::NamedTensors& tensors, const std::string& prefix, const mezzo::nn::Module& module);
+/** Appends the parameters and buffers of a module, with `prefix` before their names. */
+void add_weights(mezzo::NamedTensors& tensors, const std::string& prefix,
+                 const mezzo::nn::Module& module);
 
-/** A workload by name. */
+/** The name of a net and the function that makes its workload. */
 struct NetEntry {
   std::string_view name;
   std::unique_ptr<Workload> (*make)(const Setting& setting);
 };
 
-/** Every net of nets/, in alphabetical order; the list is in ../meson.build. */
+/** Returns all nets of samples/bench/nets, in alphabetical order. The list is in
+ *  samples/meson.build. */
 std::span<const NetEntry> all_nets();
-/** Errors: UsageError for a name that is none. */
+/** Throws UsageError for an unknown name. */
 void check_nets(const std::vector<std::string>& names);
-/** Makes one, seeded. Errors: UsageError for a name that is none. */
+/** Seeds the generator and returns a workload. Errors: UsageError for an unknown name. */
 std::unique_ptr<Workload> make_workload(const std::string& name, const Setting& setting);
-/** Errors: UsageError unless it is tiny, small or full. */
+/** Returns the size of a name. Errors: UsageError unless it is tiny, small or full. */
 Size parse_size(const std::string& text);
 
 }  // namespace samples

@@ -12,7 +12,8 @@ namespace {
 
 using Check = std::function<std::string(const std::string&)>;
 
-/** Refuses NaN too, which CLI::Range and CLI::PositiveNumber let pass. */
+/** Returns a check for numbers in [low, high]. It rejects NaN, which CLI::Range and
+ *  CLI::PositiveNumber accept. */
 Check number_in(double low, double high, const std::string& range) {
   return [=](const std::string& text) -> std::string {
     double value = 0;
@@ -53,18 +54,23 @@ void Arguments::option(const std::string& name, double& value, double low, doubl
       ->check(number_in(low, high, range), range);
 }
 
-void Arguments::option(const std::string& name, std::vector<std::string>& value, const std::string& help) {
+void Arguments::option(const std::string& name, std::vector<std::string>& value,
+                       const std::string& help) {
   impl_->app.add_option("--" + name, value, help)->capture_default_str()->delimiter(',');
 }
 
-void Arguments::option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high,
-                       const std::string& help) {
-  impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::Range(low, high));
+void Arguments::option(const std::string& name, std::int64_t& value, std::int64_t low,
+                       std::int64_t high, const std::string& help) {
+  impl_->app.add_option("--" + name, value, help)
+      ->capture_default_str()
+      ->check(CLI::Range(low, high));
 }
 
-void Arguments::choice(const std::string& name, std::string& value, const std::vector<std::string>& words,
-                       const std::string& help) {
-  impl_->app.add_option("--" + name, value, help)->capture_default_str()->check(CLI::IsMember(words));
+void Arguments::choice(const std::string& name, std::string& value,
+                       const std::vector<std::string>& words, const std::string& help) {
+  impl_->app.add_option("--" + name, value, help)
+      ->capture_default_str()
+      ->check(CLI::IsMember(words));
 }
 
 void Arguments::flag(const std::string& name, bool& value, const std::string& help) {

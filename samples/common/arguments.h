@@ -1,6 +1,5 @@
-// Command lines of the samples: named options with defaults, --help, exit 2 on wrong usage.
-// Sees: the standard library; CLI11 stays in arguments.cpp.
-// Read next: program.h.
+// Parses the command lines of the samples: named options with defaults, --help, exit status 2 on
+// wrong usage.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +10,32 @@
 
 namespace samples {
 
+/** The options of a program. */
 class Arguments {
  public:
   Arguments(const std::string& program, const std::string& description);
   ~Arguments();
 
-  /** Adds "--name"; the variable holds the default and receives the value. */
+  /** Adds the option "--name". The variable holds the default and receives the value. */
   void option(const std::string& name, std::string& value, const std::string& help);
-  /** A finite number above 0. */
+  /** Adds an option for a finite number above 0. */
   void option(const std::string& name, double& value, const std::string& help);
-  /** A number in [low, high]. */
-  void option(const std::string& name, double& value, double low, double high, const std::string& help);
+  /** Adds an option for a number in [low, high]. */
+  void option(const std::string& name, double& value, double low, double high,
+              const std::string& help);
+  /** Adds an option for words separated by commas. */
   void option(const std::string& name, std::vector<std::string>& value, const std::string& help);
-  /** A whole number in [low, high]. */
+  /** Adds an option for an integer in [low, high]. */
   void option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high,
               const std::string& help);
-  /** One of several words. */
+  /** Adds an option for one of several words. */
   void choice(const std::string& name, std::string& value, const std::vector<std::string>& words,
               const std::string& help);
+  /** Adds an option without a value. */
   void flag(const std::string& name, bool& value, const std::string& help);
 
-  /** Reads the command line. A value is the status to exit with: 0 after --help, 2 after wrong
-   *  usage, which is explained in one line on stderr. */
+  /** Parses the command line. A returned value is the exit status of the program: 0 after --help,
+   *  2 after wrong usage, which is reported in one line on stderr. */
   std::optional<int> parse(int argc, char** argv);
 
  private:

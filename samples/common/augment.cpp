@@ -22,7 +22,8 @@ Tensor augment(const Tensor& images, const AugmentOptions& options) {
       if (r < 0 || r >= rows) continue;
       const auto* line = source + (n * channels * rows + row - down) * columns;
       auto* out = target + (n * channels * rows + row) * columns;
-      for (std::int64_t c = std::max<std::int64_t>(0, right); c < std::min(columns, columns + right); ++c)
+      for (std::int64_t c = std::max<std::int64_t>(0, right);
+           c < std::min(columns, columns + right); ++c)
         out[flipped ? columns - 1 - c : c] = line[c - right];
     }
   }

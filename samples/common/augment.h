@@ -1,6 +1,4 @@
-// Images changed at random while training, so that a net sees each a little differently every time.
-// Sees: mezzo.h.
-// Read next: ../resnet.cpp.
+// Data augmentation: random shifts and flips of images.
 #pragma once
 
 #include <mezzo.h>
@@ -8,11 +6,12 @@
 namespace samples {
 
 struct AugmentOptions {
-  std::int64_t padding = 4;  // an image moves by up to so many pixels each way; what comes in is 0
-  bool flip = true;  // left and right change places at probability 1/2; not for what is read, such as digits
+  std::int64_t padding = 4;  // maximum shift in pixels in each direction; new pixels are 0
+  bool flip = true;          // flips left and right with probability 1/2; turn off for digits
 };
 
-/** Images [N,C,H,W] in f32 on the CPU, each moved and flipped for itself. Takes two draws of this thread's default generator. */
+/** Returns the images [N,C,H,W] (f32, CPU), each shifted and flipped separately. Takes two draws
+ *  of this thread's default generator. */
 mezzo::Tensor augment(const mezzo::Tensor& images, const AugmentOptions& options = {});
 
 }  // namespace samples

@@ -1,6 +1,4 @@
-// The digits that samples train on, and how well a net reads them.
-// Sees: mezzo.h.
-// Read next: ../mnist.cpp.
+// Digit data sets for the samples, and the accuracy of a net.
 #pragma once
 
 #include <mezzo.h>
@@ -10,11 +8,11 @@
 
 namespace samples {
 
-/** Digits from IDX files in `dir`, or drawn by the program where `dir` is empty. */
+/** Returns digits from IDX files in `dir`, or generated digits if `dir` is empty. */
 mezzo::data::Split load_digits(const std::string& dir, std::int64_t train, std::int64_t test,
                                std::uint64_t seed);
 
-/** Share of the samples whose largest logit is the label, in evaluation mode. */
+/** Returns the share of samples whose largest logit is the label, in evaluation mode. */
 template <class Net> double accuracy(const Net& net, const mezzo::data::Dataset& test) {
   const mezzo::NoGrad no_grad;
   const bool training = net.training();

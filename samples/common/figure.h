@@ -1,6 +1,4 @@
-// Figure: something measured, by name; and a report of many.
-// Sees: the standard library.
-// Read next: json.cpp.
+// Figure: a named measurement; and a JSON report of figures.
 #pragma once
 
 #include <string>
@@ -8,12 +6,15 @@
 
 namespace samples {
 
+/** A named measurement. */
 struct Figure {
   std::string name;
   double value = 0;
 };
 
-/** Writes {"threads": ..., "unit": ..., "figures": {name: value, ...}}. Errors: IoError. */
-void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures);
+/** Writes the JSON object {"threads": ..., "unit": ..., "figures": {name: value, ...}}.
+ *  Errors: IoError. */
+void write_figures(const std::string& path, const std::string& unit,
+                   const std::vector<Figure>& figures);
 
 }  // namespace samples

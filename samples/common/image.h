@@ -1,6 +1,4 @@
-// Pictures of tensors.
-// Sees: mezzo.h.
-// Read next: ../dcgan.cpp.
+// Writes tensors as image files.
 #pragma once
 
 #include <mezzo.h>
@@ -9,8 +7,8 @@
 
 namespace samples {
 
-/** Writes grey images [N,1,H,W] with values in -1..1 as one PGM file, `columns` side by side, a line of background between them.
- *  Errors: IoError, naming the path; ShapeError. */
+/** Writes grey images [N,1,H,W] with values in -1..1 as a grid with `columns` columns, separated by
+ *  lines of background, in a PGM file. Errors: IoError with the path; ShapeError. */
 void write_grid(const std::string& path, const mezzo::Tensor& images, std::int64_t columns);
 
 }  // namespace samples

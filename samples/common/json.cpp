@@ -1,4 +1,4 @@
-// The JSON reports of the sample programs, and how JSON files are written.
+// Writes report files, and the JSON reports of the sample programs.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,9 +40,11 @@ void write_report(const std::string& path, const std::string& text) {
   require_written(file, path);
 }
 
-void write_figures(const std::string& path, const std::string& unit, const std::vector<Figure>& figures) {
-  nlohmann::ordered_json report{
-      {"threads", mezzo::num_threads()}, {"unit", unit}, {"figures", nlohmann::ordered_json::object()}};
+void write_figures(const std::string& path, const std::string& unit,
+                   const std::vector<Figure>& figures) {
+  nlohmann::ordered_json report{{"threads", mezzo::num_threads()},
+                                {"unit", unit},
+                                {"figures", nlohmann::ordered_json::object()}};
   for (const Figure& f : figures) report["figures"][f.name] = f.value;
   write_report(path, report.dump(2) + "\n");
 }

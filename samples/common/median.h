@@ -1,6 +1,4 @@
-// median and quantiles of measurements.
-// Sees: the standard library.
-// Read next: run.cpp, ../bench/stopwatch.h.
+// Median and quantiles of measurements.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +7,11 @@
 
 namespace samples {
 
-/** The value below which a share of the others lies; 0 where there is none. */
+/** Returns the quantile of the values at `share` in 0..1; 0 if there are no values. */
 inline double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  const auto rank =
-      std::min(values.size() - 1, static_cast<std::size_t>(share * static_cast<double>(values.size())));
+  const auto rank = std::min(values.size() - 1,
+                             static_cast<std::size_t>(share * static_cast<double>(values.size())));
   const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank);
   std::nth_element(values.begin(), place, values.end());
   return *place;

@@ -6,54 +6,55 @@ namespace {
 
 using namespace mezzo;
 
-/** What the policy does with the inputs of an op with this tag at a level. */
+/** Returns the cast of the inputs of an op with this tag at a level. */
 std::string at_level(Precision tag, const amp::Level& level) {
   switch (amp::action(tag, level.patch_functions)) {
     case amp::Action::keep: return "as is";
     case amp::Action::to_low: return std::string(name(level.low.value()));
     case amp::Action::to_f32: return "f32";
-    case amp::Action::promote: return "widest";
+    case amp::Action::promote: return "promote";
     case amp::Action::refuse: break;
   }
   return "error";
 }
 
-std::vector<std::string> dtypes_of(const OpRow& row) {
+std::vector<std::string> dtypes_of(const OpInfo& op) {
   std::vector<std::string> dtypes;
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (takes(row, dtype)) dtypes.emplace_back(name(dtype));
+    if (takes(op, dtype)) dtypes.emplace_back(name(dtype));
   }
   return dtypes;
 }
 
-OpFacts facts_of(const OpRow& row) {
-  const OpTraits& traits = row.traits;
+OpFacts facts_of(const OpInfo& op) {
+  const OpTraits& traits = op.traits;
   OpFacts facts{.name = std::string(traits.name),
                 .tag = std::string(name(traits.precision)),
-                .dtypes = dtypes_of(row),
-                .body = row.composite ? "composite"
-                        : row.view    ? "view"
-                                      : "kernel",
+                .dtypes = dtypes_of(op),
+                .body = op.composite ? "composite"
+                        : op.view    ? "view"
+                                     : "kernel",
                 .derivatives = !traits.differentiable        ? 0
                                : traits.twice_differentiable ? 2
                                                              : 1,
                 .in_place = traits.in_place,
                 .internal = traits.internal,
                 .summary = std::string(traits.summary)};
-  for (const amp::Level& level : amp::kLevels) facts.levels.push_back(at_level(traits.precision, level));
+  for (const amp::Level& level : amp::kLevels)
+    facts.levels.push_back(at_level(traits.precision, level));
   const char* kinds[] = {"cpu", "cuda"};
   for (int k = 0; k < kNumDeviceKinds; ++k)
-    if (row.kernel[static_cast<std::size_t>(k)]) facts.devices.emplace_back(kinds[k]);
+    if (op.kernel[static_cast<std::size_t>(k)]) facts.devices.emplace_back(kinds[k]);
   return facts;
 }
 
 }  // namespace
 
 std::vector<OpFacts> all_op_facts() {
-  static_cast<void>(Device::best());  // whoever looks for a device has its kernels attached to the rows
+  static_cast<void>(Device::best());  // registers the kernels of the device
   std::vector<OpFacts> facts;
-  for (const OpRow* row : all_ops()) facts.push_back(facts_of(*row));
+  for (const OpInfo* op : all_ops()) facts.push_back(facts_of(*op));
   return facts;
 }
 

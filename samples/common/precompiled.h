@@ -1,6 +1,4 @@
-// Precompiled for the samples: what nearly all of them include. A source includes what it uses all the same.
-// Sees: mezzo.h.
-// Read next: ../meson.build.
+// Precompiled header with the common includes of the samples. Sources still include what they use.
 #include <mezzo.h>
 
 #include <algorithm>

@@ -1,6 +1,4 @@
-// run_program: the frame of a sample's main: failures become one line on stderr and exit status 1.
-// Sees: mezzo.h.
-// Read next: ../mnist.cpp.
+// run_program(): runs the body of a sample's main and reports errors in one line on stderr.
 #pragma once
 
 #include <mezzo.h>
@@ -13,19 +11,19 @@
 
 namespace samples {
 
-/** Thrown for wrong usage that only the program itself can see; ends it with status 2. */
+/** Wrong usage that the option parser cannot detect. Ends the program with status 2. */
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/** Errors: IoError where not all of what was printed could be written, as on a full disk. */
+/** Throws IoError if not all output could be written, for example on a full disk. */
 inline void require_printed() {
   std::cout.flush();
   if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     mezzo::fail<mezzo::IoError>("the results", {.what = "could not be written to standard output"});
 }
 
-/** Calls body() -> exit status. */
+/** Calls body() and returns its exit status, 2 for a UsageError, or 1 for another exception. */
 template <class F> int run_program(const std::string& program, F&& body) {
   try {
     const int status = body();

@@ -11,7 +11,8 @@ namespace {
 
 std::string clock_text(double seconds) {
   char text[32];
-  std::snprintf(text, sizeof text, "%d:%02d", static_cast<int>(seconds) / 60, static_cast<int>(seconds) % 60);
+  std::snprintf(text, sizeof text, "%d:%02d", static_cast<int>(seconds) / 60,
+                static_cast<int>(seconds) % 60);
   return text;
 }
 
@@ -51,12 +52,13 @@ void Progress::step(std::int64_t done, const std::string& status) {
   if (drawn_ && now - last_draw_ < std::chrono::milliseconds(100) && done < total_) return;
   last_draw_ = now;
   const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1;
-  std::cerr << "\r\033[K" << title_ << " " << bar(share) << " " << place_text(done, now) << "  " << status
-            << std::flush;
+  std::cerr << "\r\033[K" << title_ << " " << bar(share) << " " << place_text(done, now) << "  "
+            << status << std::flush;
   drawn_ = true;
 }
 
-std::string Progress::place_text(std::int64_t done, std::chrono::steady_clock::time_point now) const {
+std::string Progress::place_text(std::int64_t done,
+                                 std::chrono::steady_clock::time_point now) const {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done - first_) / elapsed : 0;
   const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;

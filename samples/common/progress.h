@@ -1,6 +1,4 @@
-// A progress line: redrawn in place on a terminal, a plain line now and then otherwise.
-// Sees: the standard library.
-// Read next: run.h, which feeds it.
+// Progress: a progress line, redrawn in place on a terminal, otherwise printed every 30 seconds.
 #pragma once
 
 #include <chrono>
@@ -9,24 +7,25 @@
 
 namespace samples {
 
+/** The progress of a run, on stderr. */
 class Progress {
  public:
-  /** Writes to stderr, so that results on stdout stay clean; `quiet` writes nothing. */
+  /** Starts the clock. With `quiet`, nothing is written. */
   Progress(std::string title, std::int64_t total_steps, bool quiet);
   ~Progress();
 
-  /** Before the first step: how many lie behind already. */
+  /** Sets the number of steps that are done before the first step. */
   void start_at(std::int64_t done);
-  /** After a step: how far, and what to show beside the bar. */
+  /** Shows the number of steps done, and a status beside the bar. */
   void step(std::int64_t done, const std::string& status);
-  /** A line that stays, such as an epoch's result. */
+  /** Prints a line that stays, such as the result of an epoch. */
   void line(const std::string& text);
 
-  /** Takes the bar away. */
+  /** Erases the bar. */
   void clear();
 
  private:
-  /** "12/500  3.4/s  2:23 left". */
+  /** Returns text such as "12/500  3.4/s  2:23 left". */
   std::string place_text(std::int64_t done, std::chrono::steady_clock::time_point now) const;
 
   std::string title_;

@@ -1,6 +1,4 @@
-// Report files, whole.
-// Sees: the standard library.
-// Read next: json.cpp.
+// Writes report files and checks that everything was written.
 #pragma once
 
 #include <fstream>
@@ -8,15 +6,15 @@
 
 namespace samples {
 
-/** For the start of a long run, so that it does not fail at its end: checks that the file can be written.
- *  Errors: UsageError naming the path. */
+/** Checks that the file can be written, so that a long run fails at its start and not at its end.
+ *  Errors: UsageError with the path. */
 void check_writable(const std::string& path);
-/** An empty file that is written as the run goes. It is opened once: a named pipe has one reader.
- *  Errors: UsageError naming the path. */
+/** Returns an empty file that is written during the run. It is opened once, because a named pipe
+ *  has one reader. Errors: UsageError with the path. */
 std::ofstream open_report(const std::string& path);
-/** Errors: IoError naming the path, where not all that was put into the file could be written. */
+/** Throws IoError, with the path, if a write to the file failed. */
 void require_written(const std::ofstream& file, const std::string& path);
-/** Errors: IoError naming the path. */
+/** Writes a file. Errors: IoError with the path. */
 void write_report(const std::string& path, const std::string& text);
 
 }  // namespace samples

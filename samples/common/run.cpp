@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::size_t kRecent = 20;
 
-volatile std::sig_atomic_t interrupted = 0;  // the signal that asked for an end
+volatile std::sig_atomic_t interrupted = 0;  // the signal that was received, or 0
 
-/** SIGINT is Ctrl-C; SIGTERM is what schedulers send some time before they kill. */
+/** Sets the handler of SIGINT (Ctrl-C) and SIGTERM, which schedulers send before they kill. */
 void handle_signals(void (*handler)(int)) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, handler);
 }
 
-/** The first signal asks for an end after this step; a second one ends the process. */
+/** Ends the run after the current step. A second signal ends the process. */
 void on_signal(int signal) {
   interrupted = signal;
   handle_signals(SIG_DFL);
@@ -34,7 +34,8 @@ std::int64_t steps_in_all(const RunOptions& options, std::int64_t total) {
 
 }  // namespace
 
-Run::Run(std::string title, const RunOptions& options, const amp::Training& training, const Extent& extent)
+Run::Run(std::string title, const RunOptions& options, const amp::Training& training,
+         const Extent& extent)
     : title_(std::move(title)),
       options_(options),
       training_(training),
@@ -52,7 +53,8 @@ Run::~Run() { handle_signals(SIG_DFL); }
 bool Run::finished() const { return interrupted != 0 || figures_.steps >= extent_.total_steps; }
 
 bool Run::step_done(double loss, optim::StepResult result) {
-  times_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count());
+  times_.push_back(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count());
   const amp::CastStats casts = amp::cast_stats() - casts_at_step_;
   figures_.casts_per_step += static_cast<double>(casts.casts);
   figures_.cast_bytes_per_step += static_cast<double>(casts.bytes);
@@ -83,7 +85,8 @@ void Run::save() {
   training.step = figures_.steps;
   for (const auto& entry : training_.loader) training.epoch = entry.object->epoch();
   training.metadata["skipped_steps"] = figures_.skipped_steps;
-  for (std::size_t i = 0; i < recent_.size(); ++i) training.metadata[str("recent_loss.", i)] = recent_[i];
+  for (std::size_t i = 0; i < recent_.size(); ++i)
+    training.metadata[str("recent_loss.", i)] = recent_[i];
   amp::save_checkpoint(options_.save, training, {.keep = 3});
   saved_at_ = figures_.steps;
 }
@@ -94,7 +97,8 @@ void Run::resume(const std::string& path) {
   if (const auto found = loaded.metadata.find("skipped_steps"); found != loaded.metadata.end())
     figures_.skipped_steps = std::get<std::int64_t>(found->second);
   for (std::size_t i = 0; i < kRecent; ++i)
-    if (const auto found = loaded.metadata.find(str("recent_loss.", i)); found != loaded.metadata.end())
+    if (const auto found = loaded.metadata.find(str("recent_loss.", i));
+        found != loaded.metadata.end())
       recent_.push_back(std::get<double>(found->second));
 }
 
@@ -106,11 +110,11 @@ RunFigures Run::finish() {
   if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
   if (was_interrupted())
     progress_.line("interrupted after step " + std::to_string(figures_.steps) +
-                   (options_.save.empty() ? "" : "; --resume " + options_.save + " goes on from there"));
+                   (options_.save.empty() ? "" : "; continue with --resume " + options_.save));
   return result;
 }
 
-/** A signal that comes behind the last step changes nothing. */
+/** Returns true if a signal ended the run. A signal after the last step does not count. */
 bool Run::was_interrupted() const {
   const bool done = figures_.steps >= extent_.total_steps;
   return interrupted != 0 && !done;
@@ -124,8 +128,8 @@ double Run::recent_loss() const {
 }
 
 std::string Run::status() const {
-  return "loss " + fixed(recent_loss(), 4) + "  scale " + fixed(figures().loss_scale, 0) + "  skipped " +
-         std::to_string(figures_.skipped_steps);
+  return "loss " + fixed(recent_loss(), 4) + "  scale " + fixed(figures().loss_scale, 0) +
+         "  skipped " + std::to_string(figures_.skipped_steps);
 }
 
 RunFigures Run::figures() const {
@@ -134,7 +138,8 @@ RunFigures Run::figures() const {
   result.step_ms = 1e3 * seconds;
   result.samples_per_s = seconds > 0 ? static_cast<double>(extent_.samples) / seconds : 0;
   result.recent_loss = recent_loss();
-  for (const auto& entry : training_.session) result.loss_scale = entry.object->loss_scaler().loss_scale();
+  for (const auto& entry : training_.session)
+    result.loss_scale = entry.object->loss_scaler().loss_scale();
   result.peak_bytes = memory_stats(parse_device(options_.device)).total.peak;
   if (losses_.empty()) return result;
   result.casts_per_step /= static_cast<double>(losses_.size());

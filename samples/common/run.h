@@ -1,7 +1,4 @@
-// Run: what a training loop has around its steps: resuming, progress, signals that end it,
-// checkpoints, and the figures for a report.
-// Sees: mezzo.h, progress.h, run_options.h.
-// Read next: ../mnist.cpp (its use), run.cpp.
+// Run: resuming, progress, signals, checkpoints and report figures of a training loop.
 #pragma once
 
 #include <mezzo.h>
@@ -16,33 +13,35 @@
 
 namespace samples {
 
-/** What came of a run so far. */
+/** Figures of a run. */
 struct RunFigures {
-  std::int64_t steps = 0;  // with those before a resumed run's checkpoint, as is skipped_steps
-  std::int64_t skipped_steps = 0;
-  double step_ms = 0;        // median
-  double samples_per_s = 0;  // samples of a step over the median step
-  double recent_loss = 0;    // mean over the last 20 steps: a single batch's says little
-  double loss_scale = 1;     // of the first loss
+  std::int64_t steps = 0;          // includes steps before a resumed checkpoint
+  std::int64_t skipped_steps = 0;  // includes steps before a resumed checkpoint
+  double step_ms = 0;              // median
+  double samples_per_s = 0;        // samples of a step divided by the median step time
+  double recent_loss = 0;          // mean over the last 20 steps
+  double loss_scale = 1;           // of the first loss
   std::int64_t peak_bytes = 0;
   double casts_per_step = 0;
   double cast_bytes_per_step = 0;
 };
 
-/** The frame of one training:
- *    Run run("mnist", options, {.model = net, .optimizer = optimizer, .session = session}, {.total_steps = 500, .samples = 64});
+/** One training run:
+ *    Run run("mnist", options, {.model = net, .optimizer = optimizer, .session = session},
+ *            {.total_steps = 500, .samples = 64});
  *    while (!run.finished()) {
  *      ... a step ...
  *      run.step_done(loss, optimizer.step());
  *    }
  *    run.finish();
  *    return run.exit_status();
- *  Made last, when all that is trained exists: where the options say so it resumes from a checkpoint. */
+ *  Construct it after everything that is trained, because the constructor resumes from a checkpoint
+ *  if the options name one. */
 class Run {
  public:
   struct Extent {
-    std::int64_t total_steps = 0;  // in all, those before a checkpoint included; --steps can make it fewer
-    std::int64_t samples = 0;      // in a step
+    std::int64_t total_steps = 0;  // includes steps before a checkpoint; --steps can lower it
+    std::int64_t samples = 0;      // samples in a step
   };
 
   Run(std::string title, const RunOptions& options, const mezzo::amp::Training& training,
@@ -51,29 +50,31 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /** Whether no more steps are to be made: all were, or SIGINT (Ctrl-C) or SIGTERM came. */
+  /** Returns true after the last step, and after SIGINT (Ctrl-C) or SIGTERM. */
   bool finished() const;
-  /** Takes note of one step; saves where one is due. False where the run is finished: leave the loop then. */
+  /** Records a step and saves a checkpoint if one is due. Returns false if the run is finished. */
   bool step_done(double loss, mezzo::optim::StepResult result);
-  /** Steps behind this run, those before its checkpoint included. */
+  /** Returns the number of steps done, including those before a resumed checkpoint. */
   std::int64_t step() const { return figures_.steps; }
-  /** Saves a checkpoint, where the user wants any. */
+  /** Saves a checkpoint if the options name a directory. */
   void save();
-  /** A line that stays above the progress bar. */
+  /** Prints a line that stays above the progress bar. */
   void line(const std::string& text);
-  /** A figure of the program's own for the report: "accuracy". */
+  /** Adds a figure to the report, such as "accuracy". */
   void note(const std::string& name, double value);
-  /** Saves, writes the report, and says so where the run was interrupted. */
+  /** Saves a checkpoint, writes the report, and prints whether the run was interrupted. */
   RunFigures finish();
-  /** 0; 128 + signal where a signal ended the run before its last step. */
+  /** Returns 0, or 128 + signal if a signal ended the run before its last step. */
   int exit_status() const;
 
-  /** "loss 0.1234  scale 65536  skipped 1". */
+  /** Returns text such as "loss 0.1234  scale 65536  skipped 1". */
   std::string status() const;
+  /** Returns the figures of the run so far. */
   RunFigures figures() const;
 
  private:
-  /** The next step's time and casts count from here: what stands between steps is not theirs. */
+  /** Starts measuring the time and casts of the next step, so that work between steps is not
+   *  counted. */
   void start_clock();
   void resume(const std::string& path);
   bool was_interrupted() const;
@@ -86,8 +87,8 @@ class Run {
   Progress progress_;
   RunFigures figures_;
   std::int64_t saved_at_ = -1;
-  std::vector<double> losses_, times_;  // of this process
-  std::vector<double> recent_;          // the latest losses, oldest first
+  std::vector<double> losses_, times_;  // of the steps in this process
+  std::vector<double> recent_;          // most recent losses, oldest first
   std::vector<std::pair<std::string, double>> notes_;
   mezzo::amp::CastStats casts_at_step_;
   std::chrono::steady_clock::time_point step_start_;

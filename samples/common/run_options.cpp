@@ -12,8 +12,9 @@ using namespace mezzo;
 void declare(Arguments& arguments, NumericsOptions& o) {
   arguments.flag("allow-tf32", o.tf32, "f32 products and convolutions on a GPU may round to TF32");
   arguments.flag("allow-nondeterministic", o.nondeterministic,
-                 "on a GPU, last bits may differ from run to run where that is faster");
-  arguments.flag("search-products", o.search_products, "time what cuBLASLt has for each kind of product");
+                 "on a GPU, use faster kernels whose last bits differ from run to run");
+  arguments.flag("search-products", o.search_products,
+                 "time the algorithms of cuBLASLt for each kind of matrix product");
 }
 
 void apply(const NumericsOptions& o) {
@@ -24,16 +25,16 @@ void apply(const NumericsOptions& o) {
 
 void declare(Arguments& arguments, RunOptions& o) {
   arguments.option("opt-level", o.level, "level of mixed precision, O0 to O5");
-  arguments.option("steps", o.steps, 0, 1000000000, "stop after so many steps; 0 means no limit");
-  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "of everything random");
+  arguments.option("steps", o.steps, 0, 1000000000, "maximum number of steps; 0 means no limit");
+  arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "seed of all random numbers");
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
   arguments.option("save", o.save, "directory for checkpoints");
   arguments.option("save-every", o.save_every, 0, 1000000000,
-                   "steps between checkpoints, besides the program's own; 0 means none");
-  arguments.option("resume", o.resume, "directory of checkpoints, or one of them, to go on from");
+                   "steps between additional checkpoints; 0 means none");
+  arguments.option("resume", o.resume, "continue from this checkpoint or directory of checkpoints");
   arguments.option("json", o.json, "write the run's figures to this file");
-  arguments.flag("quiet", o.quiet, "no progress");
+  arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
 
@@ -43,7 +44,8 @@ void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error)
-    fail<IoError>("save(" + path + ")", {.what = "cannot create the directory", .got = error.message()});
+    fail<IoError>("save(" + path + ")",
+                  {.what = "cannot create the directory", .got = error.message()});
 }
 
 }  // namespace
@@ -63,7 +65,9 @@ Device prepare(const RunOptions& options) {
 void check_level(const std::string& level) {
   if (amp::find_level(level)) return;
   const std::string hint = level.starts_with("0") ? "; the letter O, not zero" : "";
-  throw UsageError("unknown level; got \"" + level + "\", expected O0..O5" + hint);
+  throw UsageError("unknown level; got \"" + level + "\", expected " +
+                   std::string(amp::kLevels.front().name) + ".." +
+                   std::string(amp::kLevels.back().name) + hint);
 }
 
 Device parse_device(const std::string& text) {

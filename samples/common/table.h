@@ -1,6 +1,4 @@
-// A table of text cells with a header, columns as wide as their widest cell.
-// Sees: the standard library.
-// Read next: ../bench/report.h.
+// Table: text cells with a header, printed in aligned columns; and number formatting.
 #pragma once
 
 #include <iosfwd>
@@ -14,12 +12,12 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-/** First column to the left, the others to the right. */
+/** Prints a table with the first column left-aligned and the others right-aligned. */
 void print(std::ostream& out, const Table& table);
 
-/** A number with so many digits after the point. */
+/** Returns a number with `digits` digits after the decimal point. */
 std::string fixed(double value, int digits);
-/** "1.5 MB": bytes in powers of 1000. */
+/** Returns a size such as "1.5 MB", in powers of 1000. */
 std::string bytes_text(double bytes);
 
 }  // namespace samples

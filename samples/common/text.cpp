@@ -13,18 +13,23 @@ using namespace mezzo;
 
 namespace {
 
-constexpr std::string_view kNumbers[] = {
-    "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",   "nine",
-    "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"};
-constexpr std::string_view kAnimals[] = {"fox", "owl", "cat", "bear", "crow", "hare", "mole", "wolf"};
+constexpr std::string_view kNumbers[] = {"zero",    "one",     "two",       "three",    "four",
+                                         "five",    "six",     "seven",     "eight",    "nine",
+                                         "ten",     "eleven",  "twelve",    "thirteen", "fourteen",
+                                         "fifteen", "sixteen", "seventeen", "eighteen"};
+constexpr std::string_view kAnimals[] = {"fox",  "owl",  "cat",  "bear",
+                                         "crow", "hare", "mole", "wolf"};
 constexpr std::string_view kColours[] = {"red", "old", "grey", "small", "quick", "white"};
 constexpr std::string_view kDeeds[] = {"sees", "meets", "follows", "greets", "hears", "finds"};
-constexpr std::string_view kPlaces[] = {"by the river", "in the wood", "on the hill", "under the moon"};
+constexpr std::string_view kPlaces[] = {"by the river", "in the wood", "on the hill",
+                                        "under the moon"};
 
-std::string made_up_text(std::int64_t sentences) {
+/** Generates a text of sums and short stories. */
+std::string generated_text(std::int64_t sentences) {
   constexpr std::int64_t kChoices = 6;
   const Tensor drawn = empty({sentences, kChoices}, {.dtype = i64});
-  const Generator before = std::exchange(default_generator(), split(7, 0));  // this text and no other
+  // A fixed seed, so that the text is always the same.
+  const Generator before = std::exchange(default_generator(), split(7, 0));
   randint_(drawn, 0, 1 << 20);
   default_generator() = before;
   const auto* draw = drawn.data<std::int64_t>();
@@ -34,12 +39,13 @@ std::string made_up_text(std::int64_t sentences) {
       return std::string(words[static_cast<std::size_t>(draw[choice]) % std::size(words)]);
     };
     if (draw[0] % 2 == 0) {
-      const auto a = static_cast<std::size_t>(draw[1] % 10), b = static_cast<std::size_t>(draw[2] % 10);
+      const auto a = static_cast<std::size_t>(draw[1] % 10),
+                 b = static_cast<std::size_t>(draw[2] % 10);
       text += std::string(kNumbers[a]) + " and " + std::string(kNumbers[b]) + " are " +
               std::string(kNumbers[a + b]);
     } else {
-      text += "the " + pick(kColours, 1) + " " + pick(kAnimals, 2) + " " + pick(kDeeds, 3) + " the " +
-              pick(kAnimals, 4) + " " + pick(kPlaces, 5);
+      text += "the " + pick(kColours, 1) + " " + pick(kAnimals, 2) + " " + pick(kDeeds, 3) +
+              " the " + pick(kAnimals, 4) + " " + pick(kPlaces, 5);
     }
     text += s % 4 == 3 ? ".\n" : ". ";
   }
@@ -73,7 +79,7 @@ Text Text::from_file(const std::string& path) {
 }
 
 Text Text::built_in(std::int64_t sentences) {
-  return {made_up_text(sentences), "text made up by the program; --data FILE takes another"};
+  return {generated_text(sentences), "generated text; use --data FILE for another"};
 }
 
 Tensor Text::encode(std::string_view text) const {
@@ -81,7 +87,7 @@ Tensor Text::encode(std::string_view text) const {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::size_t place = bytes_.find(text[i]);
     if (place == std::string::npos)
-      fail<ValueError>("encode", {.what = "a character that the text does not have",
+      fail<ValueError>("encode", {.what = "the character does not occur in the text",
                                   .got = "\"" + std::string(1, text[i]) + "\"",
                                   .hint = "choose another --prompt"});
     numbers.data<std::int64_t>()[i] = static_cast<std::int64_t>(place);
@@ -98,10 +104,10 @@ std::string Text::decode(const std::vector<std::int64_t>& numbers) const {
 void Text::require(std::int64_t count) const {
   const std::int64_t least = std::min(train_.numel(), test_.numel());
   if (least < count)
-    fail<ValueError>(
-        "text", {.what = "too short: " + notice_,
-                 .got = str(train_.numel(), " characters to train on and ", test_.numel(), " to test on"),
-                 .expected = str("at least ", count, " of each")});
+    fail<ValueError>("text", {.what = "too short: " + notice_,
+                              .got = str(train_.numel(), " characters to train on and ",
+                                         test_.numel(), " to test on"),
+                              .expected = str("at least ", count, " of each")});
 }
 
 Batch random_stretches(const Tensor& text, std::int64_t batch, std::int64_t length) {
@@ -118,7 +124,8 @@ Batch random_stretches(const Tensor& text, std::int64_t batch, std::int64_t leng
 std::int64_t draw_character(const Tensor& logits, double temperature) {
   if (temperature == 0) return argmax(logits).item<std::int64_t>();
   const Tensor running = cumsum(softmax(logits.to(f32) / temperature, -1), -1);
-  // The first number whose running sum exceeds a random one; rounding must not lead beyond the last.
+  // Inverse transform sampling: the first index whose cumulative probability exceeds a uniform
+  // number. Rounding may leave the last sum below 1, so the index is clamped.
   const auto below = sum(running <= rand({1})).item<std::int64_t>();
   return std::min(below, logits.numel() - 1);
 }

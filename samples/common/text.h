@@ -1,6 +1,4 @@
-// Text: a text as numbers, one for each kind of byte in it, split into what one trains on and what one is judged by.
-// Sees: mezzo.h.
-// Read next: ../char_gpt.cpp, ../char_lstm.cpp.
+// Text: a text as indices into the set of its bytes, split into training and test part.
 #pragma once
 
 #include <mezzo.h>
@@ -11,42 +9,50 @@
 
 namespace samples {
 
+/** A text and its vocabulary of bytes. */
 class Text {
  public:
-  /** The bytes of a file. Errors: IoError, naming path and cause; ValueError for an empty one. */
+  /** Reads the bytes of a file. Errors: IoError with path and cause; ValueError for an empty file.
+   */
   static Text from_file(const std::string& path);
-  /** About `sentences` sentences that the project makes up: sums and small stories, the same ones every time. */
+  /** Generates a text of `sentences` sentences: sums and short stories. The text is always the
+   *  same. */
   static Text built_in(std::int64_t sentences = 4000);
-  /** from_file(), or built_in() where there is no path. */
+  /** Returns from_file(), or built_in() if the path is empty. */
   static Text load(const std::string& path) { return path.empty() ? built_in() : from_file(path); }
 
-  /** Number of different bytes. */
+  /** Returns the number of different bytes. */
   std::int64_t vocabulary() const { return static_cast<std::int64_t>(bytes_.size()); }
-  /** The first nine tenths and the last tenth, i64 [n]. */
+  /** Returns the first nine tenths, i64 [n]. */
   const mezzo::Tensor& train() const { return train_; }
+  /** Returns the last tenth, i64 [n]. */
   const mezzo::Tensor& test() const { return test_; }
-  /** A sentence about where it comes from. */
+  /** Returns a sentence about the source of the text. */
   const std::string& notice() const { return notice_; }
 
-  /** i64 [n]. Errors: ValueError for a byte that is not in the text. */
+  /** Returns the indices of a text's bytes, i64 [n]. Errors: ValueError for a byte that is not in
+   *  the vocabulary. */
   mezzo::Tensor encode(std::string_view text) const;
+  /** Returns the text of some indices. */
   std::string decode(const std::vector<std::int64_t>& numbers) const;
 
-  /** Errors: ValueError naming the source where a part has fewer than `count` characters. */
+  /** Throws ValueError, with the source, if a part has fewer than `count` characters. */
   void require(std::int64_t count) const;
 
  private:
   Text(std::string_view content, std::string notice);
 
-  std::string bytes_;  // the byte that each number stands for, in order
+  std::string bytes_;  // the vocabulary: the byte of each index
   mezzo::Tensor train_, test_;
   std::string notice_;
 };
 
-/** Stretches from random places: x [batch, length] and, one character on, y. Takes one draw of this thread's default generator. */
+/** Returns stretches of text at random positions: x [batch, length], and y shifted by one
+ *  character. Takes one draw of this thread's default generator. */
 mezzo::Batch random_stretches(const mezzo::Tensor& text, std::int64_t batch, std::int64_t length);
 
-/** A character drawn with the probabilities that logits [vocabulary] give at this temperature; 0 takes the likeliest. Takes one draw. */
+/** Samples a character index from logits [vocabulary] at a temperature; 0 selects the most likely
+ *  one. Takes one draw. */
 std::int64_t draw_character(const mezzo::Tensor& logits, double temperature);
 
 }  // namespace samples

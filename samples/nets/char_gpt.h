@@ -1,6 +1,4 @@
-// CharGpt: a decoder-only transformer, in the manner of GPT-2.
-// Sees: mezzo.h.
-// Read next: ../char_gpt.cpp (how it is trained), char_lstm.h (the older way).
+// CharGpt: a decoder-only transformer like GPT-2.
 #pragma once
 
 #include <mezzo.h>
@@ -13,33 +11,37 @@ namespace samples {
 using namespace mezzo;
 
 struct CharGptOptions {
-  std::int64_t vocabulary = 256;
-  std::int64_t block = 256;  // how many characters it sees at most
-  std::int64_t layers = 6;
-  std::int64_t heads = 6;
-  std::int64_t width = 384;
-  double dropout = 0;
+  std::int64_t vocabulary = 256;  // number of different characters
+  std::int64_t block = 256;       // maximum context length in characters
+  std::int64_t layers = 6;        // number of blocks
+  std::int64_t heads = 6;         // attention heads
+  std::int64_t width = 384;       // embedding size
+  double dropout = 0;             // dropout probability while training
 };
 
-/** What a layer's attention needs of the characters before: [N, heads, seen, width / heads] each, undefined at first. */
+/** Keys and values of one layer for the previous characters, each [N, heads, seen, width / heads];
+ *  undefined at first. */
 struct KeysAndValues {
   Tensor keys, values;
 };
 
-/** Keys and values of every layer. With it, generating one more character costs the work of that character alone. */
+/** Keys and values of all layers. With the cache, each further character is computed without
+ *  recomputing the previous ones. */
 struct KeyValueCache {
   std::vector<KeysAndValues> layers;
-  std::int64_t seen = 0;
+  std::int64_t seen = 0;  // number of cached characters
 };
 
-/** Each character looks back at those before it. */
+/** Self-attention in which each character attends to itself and the previous ones. */
 struct CausalAttention : nn::Model<CausalAttention> {
   explicit CausalAttention(const CharGptOptions& its_options) : options(its_options) {}
 
   Tensor forward(const Tensor& x, KeysAndValues* past) const {
-    // One product makes queries, keys and values of all heads: [N,T,3 width] -> 3 x [N, heads, T, width / heads].
-    const Tensor all =
-        qkv(x).unflatten(-1, {3, options.heads, options.width / options.heads}).permute({2, 0, 3, 1, 4});
+    // One matrix product computes queries, keys and values of all heads:
+    // [N,T,3 width] -> 3 x [N, heads, T, width / heads].
+    const Tensor all = qkv(x)
+                           .unflatten(-1, {3, options.heads, options.width / options.heads})
+                           .permute({2, 0, 3, 1, 4});
     const Tensor query = all[0];
     Tensor keys = all[1], values = all[2];
     const bool first = past == nullptr || !past->keys.defined();
@@ -47,7 +49,8 @@ struct CausalAttention : nn::Model<CausalAttention> {
       if (!first) keys = cat({past->keys, keys}, 2), values = cat({past->values, values}, 2);
       *past = {keys, values};
     }
-    // A single character behind cached ones may look at all of them; several at once must not see their successors.
+    // A single character after cached ones attends to all of them, without a causal mask. Several
+    // characters at once need the mask.
     const Tensor seen = scaled_dot_product_attention(
         query, keys, values, {.dropout_p = training() ? options.dropout : 0, .is_causal = first});
     return proj(seen.transpose(1, 2).flatten(2));
@@ -58,7 +61,8 @@ struct CausalAttention : nn::Model<CausalAttention> {
   nn::Linear proj = add("proj", nn::Linear{options.width, options.width});
 };
 
-/** Attention, then two linear layers; each reads a normalised copy of the stream and adds its result to it. */
+/** Attention and a feed-forward net, each with layer norm on its input and a residual connection.
+ */
 struct Block : nn::Model<Block> {
   explicit Block(const CharGptOptions& its_options) : options(its_options) {}
 
@@ -76,20 +80,21 @@ struct Block : nn::Model<Block> {
   nn::Dropout dropout = add("dropout", nn::Dropout{options.dropout});
 };
 
-/** Characters [N,T], T <= block, to logits [N,T,vocabulary]. With a cache the characters continue those it has seen, one at a time after the first call.
+/** Maps characters [N,T], T <= block, to logits [N,T,vocabulary]. With a cache, the characters
+ *  continue the cached ones, one at a time after the first call.
  *  Source: Radford et al., Language models are unsupervised multitask learners (2019). */
 struct CharGpt : nn::Model<CharGpt> {
   explicit CharGpt(const CharGptOptions& its_options = {}) : options(its_options) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks.push_back(Block{options});
     add("blocks", blocks);
     add("norm", norm);
-    start_small();
+    init_weights();
   }
 
   Tensor forward(const Tensor& characters, KeyValueCache* cache = nullptr) const {
     if (cache != nullptr) cache->layers.resize(blocks.size());
     if (cache != nullptr && cache->seen > 0 && characters.size(1) != 1)
-      fail<ShapeError>("char_gpt", {.what = "several characters behind cached ones",
+      fail<ShapeError>("char_gpt", {.what = "several characters after cached ones",
                                     .got = str(characters),
                                     .expected = "one character at a time"});
     Tensor x = dropout(position(token(characters), cache != nullptr ? cache->seen : 0));
@@ -102,16 +107,18 @@ struct CharGpt : nn::Model<CharGpt> {
   CharGptOptions options;
   nn::Embedding token = add("token", nn::Embedding{options.vocabulary, options.width});
   nn::LearnedPositionalEmbedding position =
-      add("position", nn::LearnedPositionalEmbedding{options.block, options.width, {.batch_first = true}});
+      add("position",
+          nn::LearnedPositionalEmbedding{options.block, options.width, {.batch_first = true}});
   nn::Dropout dropout = add("dropout", nn::Dropout{options.dropout});
   nn::ModuleList<Block> blocks;
   nn::LayerNorm norm{options.width};
-  // A character's row in the table is also what a prediction of it is compared with.
+  // The output layer shares its weight with the embedding.
   nn::Linear head = add("head", nn::Linear::tied(token.weight(), {.bias = false}));
 
  private:
-  /** Weights from N(0, 0.02^2); those that add to the stream smaller, so that its variance does not grow with the number of layers. */
-  void start_small() const {
+  /** Initialises weights from N(0, 0.02^2). Weights of residual branches are smaller, so that the
+   *  variance does not grow with the number of layers. */
+  void init_weights() const {
     for (const nn::NamedTensor& p : named_parameters()) {
       if (p.name.ends_with("bias")) nn::init::zeros_(p.tensor);
       if (p.tensor.dim() < 2) continue;

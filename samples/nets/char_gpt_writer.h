@@ -1,6 +1,4 @@
-// Writing with a CharGpt: one character after another, each drawn from what the net expects.
-// Sees: char_gpt.h, text.h.
-// Read next: ../char_gpt.cpp.
+// Generates text with a CharGpt, one character at a time.
 #pragma once
 
 #include "../common/text.h"
@@ -10,8 +8,9 @@ namespace samples {
 
 using namespace mezzo;
 
-/** `prompt` (i64 [n], n >= 1) and `count` characters behind it. The cache makes each cost no more than its own work; when the block is full, the
- *  net reads its latter half again and goes on from there. */
+/** Returns `prompt` (i64 [n], n >= 1) followed by `count` generated characters. The cache avoids
+ *  recomputing previous characters. When the block is full, the cache is rebuilt from its second
+ *  half. */
 inline std::vector<std::int64_t> write(const CharGpt& net, const Tensor& prompt, std::int64_t count,
                                        double temperature) {
   const NoGrad no_grad;

@@ -1,6 +1,4 @@
-// CharLstm: characters to the scores of the next one, with a memory that runs along the text.
-// Sees: mezzo.h.
-// Read next: ../char_lstm.cpp (how it is trained).
+// CharLstm: an LSTM that predicts the next character of a text.
 #pragma once
 
 #include <mezzo.h>
@@ -10,20 +8,21 @@ namespace samples {
 using namespace mezzo;
 
 struct CharLstmOptions {
-  std::int64_t vocabulary = 256;
-  std::int64_t width = 512;
-  std::int64_t layers = 2;
-  double dropout = 0;  // between the layers, while training
+  std::int64_t vocabulary = 256;  // number of different characters
+  std::int64_t width = 512;       // embedding size and hidden size
+  std::int64_t layers = 2;        // number of LSTM layers
+  double dropout = 0;             // dropout probability between the layers while training
 };
 
-/** Scores of the next character, and the state to read on from. */
+/** Logits of the next character, and the state after the last character. */
 struct CharLstmResult {
   Tensor logits;
   LstmState state;
 };
 inline auto fields(CharLstmResult& r) { return std::tie(r.logits, r.state); }
 
-/** Characters [T,N] and a state (none at a text's start) to logits [T,N,vocabulary] and the state behind them. */
+/** Maps characters [T,N] and a state (undefined at the start of a text) to logits [T,N,vocabulary]
+ *  and the new state. */
 struct CharLstm : nn::Model<CharLstm> {
   explicit CharLstm(const CharLstmOptions& its_options = {}) : options(its_options) {}
 
@@ -34,9 +33,9 @@ struct CharLstm : nn::Model<CharLstm> {
 
   CharLstmOptions options;
   nn::Embedding embedding = add("embedding", nn::Embedding{options.vocabulary, options.width});
-  nn::LSTM lstm =
-      add("lstm",
-          nn::LSTM{options.width, options.width, {.num_layers = options.layers, .dropout = options.dropout}});
+  nn::LSTM lstm = add("lstm", nn::LSTM{options.width,
+                                       options.width,
+                                       {.num_layers = options.layers, .dropout = options.dropout}});
   nn::Linear head = add("head", nn::Linear{options.width, options.vocabulary});
 };
 

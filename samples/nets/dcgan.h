@@ -1,6 +1,4 @@
-// A generator of digits and the net that judges them.
-// Sees: mezzo.h.
-// Read next: ../dcgan.cpp (the game they play).
+// Generator and discriminator of the DCGAN.
 #pragma once
 
 #include <mezzo.h>
@@ -9,7 +7,7 @@ namespace samples {
 
 using namespace mezzo;
 
-/** Noise [N,noise,1,1] to images [N,1,28,28] in -1..1. */
+/** Maps noise [N,noise,1,1] to images [N,1,28,28] in -1..1. */
 struct DcganGenerator : nn::Model<DcganGenerator> {
   explicit DcganGenerator(std::int64_t its_noise = 64, std::int64_t its_width = 32)
       : noise(its_noise), width(its_width) {
@@ -28,16 +26,19 @@ struct DcganGenerator : nn::Model<DcganGenerator> {
   nn::ConvTranspose2d up1 = add("up1", nn::ConvTranspose2d{noise, 4 * width, 4, {.bias = false}});
   nn::BatchNorm2d bn1 = add("bn1", nn::BatchNorm2d{4 * width});
   nn::ConvTranspose2d up2 =
-      add("up2", nn::ConvTranspose2d{4 * width, 2 * width, 3, {.stride = 2, .padding = 1, .bias = false}});
+      add("up2",
+          nn::ConvTranspose2d{4 * width, 2 * width, 3, {.stride = 2, .padding = 1, .bias = false}});
   nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{2 * width});
-  nn::ConvTranspose2d up3 =
-      add("up3", nn::ConvTranspose2d{2 * width, width, 4, {.stride = 2, .padding = 1, .bias = false}});
+  nn::ConvTranspose2d up3 = add(
+      "up3", nn::ConvTranspose2d{2 * width, width, 4, {.stride = 2, .padding = 1, .bias = false}});
   nn::BatchNorm2d bn3 = add("bn3", nn::BatchNorm2d{width});
-  nn::ConvTranspose2d up4 = add("up4", nn::ConvTranspose2d{width, 1, 4, {.stride = 2, .padding = 1}});
+  nn::ConvTranspose2d up4 =
+      add("up4", nn::ConvTranspose2d{width, 1, 4, {.stride = 2, .padding = 1}});
 };
 
-/** Images [N,1,28,28] to one score each, [N]: above 0 for "real". Without batch norm it is the critic of WGAN-GP, whose penalty is about each
- *  image by itself. Source: Radford, Metz, Chintala, Unsupervised representation learning with DCGANs (2015). */
+/** Maps images [N,1,28,28] to one score each, [N], above 0 for "real". Without batch norm it is the
+ *  critic of WGAN-GP, whose penalty needs scores that do not depend on other images.
+ *  Source: Radford, Metz, Chintala, Unsupervised representation learning with DCGANs (2015). */
 struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
   explicit DcganDiscriminator(std::int64_t its_width = 32, bool normalises = true)
       : width(its_width), normalise(normalises) {

@@ -1,6 +1,4 @@
 // LeNet: convolutions, batch norm and pooling, then linear layers.
-// Sees: mezzo.h.
-// Read next: resnet.h (deeper), ../mnist.cpp (how it is trained).
 #pragma once
 
 #include <mezzo.h>
@@ -9,8 +7,8 @@ namespace samples {
 
 using namespace mezzo;
 
-/** Two 5x5 convolutions with batch norm and pooling, then two linear layers. Input [N,1,28,28], result [N,10] (logits). The convolutions have no
- *  bias: batch norm would take it away. */
+/** Two 5x5 convolutions with batch norm and pooling, then two linear layers. Input [N,1,28,28],
+ *  result [N,10] (logits). The convolutions have no bias, because batch norm would remove it. */
 struct LeNet : nn::Model<LeNet> {
   explicit LeNet(std::int64_t its_width = 32) : width(its_width) {}
 

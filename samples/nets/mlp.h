@@ -1,6 +1,4 @@
-// Mlp: three linear layers, the plainest net there is.
-// Sees: mezzo.h.
-// Read next: ../mnist.cpp (how it is trained).
+// Mlp: a multi-layer perceptron of three linear layers.
 #pragma once
 
 #include <mezzo.h>
@@ -9,7 +7,8 @@ namespace samples {
 
 using namespace mezzo;
 
-/** 784-width-width-10 with ReLU. Input [N,1,28,28], result [N,10] (logits). */
+/** Layers of sizes 784, width, width and 10 with ReLU between them. Input [N,1,28,28], result
+ *  [N,10] (logits). */
 struct Mlp : nn::Model<Mlp> {
   explicit Mlp(std::int64_t its_width = 1024) : width(its_width) {}
 

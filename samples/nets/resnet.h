@@ -1,6 +1,5 @@
-// ResNet-18 and ResNet-50, with the stem for small images or the one for large ones. Names as in torchvision.
-// Sees: mezzo.h.
-// Read next: ../resnet.cpp (how it is trained).
+// ResNet-18 and ResNet-50, with a stem for small or for large images. Parameter names are those of
+// torchvision.
 #pragma once
 
 #include <mezzo.h>
@@ -14,20 +13,21 @@ using namespace mezzo;
 
 struct ResNetOptions {
   int depth = 18;  // or 50
-  bool small_images =
-      true;  // CIFAR's stem: a 3x3 convolution; else ImageNet's: 7x7 with stride 2, then pooling
-  std::int64_t width = 64;  // channels of the first stage; every further one doubles them
-  std::int64_t in_channels = 3;
-  std::int64_t classes = 10;
+  // On: CIFAR's stem, a 3x3 convolution. Off: ImageNet's stem, 7x7 with stride 2, then pooling.
+  bool small_images = true;
+  std::int64_t width = 64;       // channels of the first stage; each further stage doubles them
+  std::int64_t in_channels = 3;  // channels of the images
+  std::int64_t classes = 10;     // number of logits
 };
 
-/** A convolution without bias, as it stands before a batch norm. */
+/** Returns a convolution without bias, for use before a batch norm. */
 inline nn::Conv2d plain_conv(std::int64_t in, std::int64_t out, std::int64_t kernel,
                              std::int64_t stride = 1) {
   return {in, out, kernel, {.stride = stride, .padding = kernel / 2, .bias = false}};
 }
 
-/** What a block's input passes through where the block changes the shape; nothing elsewhere. */
+/** Returns the projection of a block's input if the block changes the shape, else an empty
+ *  Sequential. */
 inline nn::Sequential shortcut(std::int64_t in, std::int64_t out, std::int64_t stride) {
   nn::Sequential path;
   if (in == out && stride == 1) return path;
@@ -36,7 +36,7 @@ inline nn::Sequential shortcut(std::int64_t in, std::int64_t out, std::int64_t s
   return path;
 }
 
-/** Two 3x3 convolutions around which the input is carried over. */
+/** Two 3x3 convolutions with a residual connection. */
 struct BasicBlock : nn::Model<BasicBlock> {
   static constexpr std::int64_t kExpansion = 1;
 
@@ -46,8 +46,8 @@ struct BasicBlock : nn::Model<BasicBlock> {
         conv2(add("conv2", plain_conv(width, width, 3))),
         bn2(add("bn2", nn::BatchNorm2d{width})),
         downsample(add("downsample", shortcut(in, width, stride))) {
-    nn::init::zeros_(
-        bn2.weight());  // a block begins as what its input is carried along, which makes a deep net tame
+    // A block starts as the identity, which stabilises the training of deep nets.
+    nn::init::zeros_(bn2.weight());
   }
 
   Tensor forward(const Tensor& x) const {
@@ -62,7 +62,8 @@ struct BasicBlock : nn::Model<BasicBlock> {
   nn::Sequential downsample;
 };
 
-/** A 3x3 convolution between two 1x1 ones that lower and raise the number of channels. */
+/** A 3x3 convolution between two 1x1 convolutions that reduce and restore the number of channels,
+ *  with a residual connection. */
 struct Bottleneck : nn::Model<Bottleneck> {
   static constexpr std::int64_t kExpansion = 4;
 
@@ -91,7 +92,8 @@ struct Bottleneck : nn::Model<Bottleneck> {
   nn::Sequential downsample;
 };
 
-/** Four stages of residual blocks, each but the first at half the resolution of the one before. Input [N,channels,H,W], result [N,classes] (logits).
+/** Four stages of residual blocks. Each stage after the first halves the resolution. Input
+ *  [N,channels,H,W], result [N,classes] (logits).
  *  Source: He, Zhang, Ren, Sun, Deep residual learning for image recognition (2015). */
 struct ResNet : nn::Model<ResNet> {
   explicit ResNet(const ResNetOptions& options = {})
@@ -114,11 +116,11 @@ struct ResNet : nn::Model<ResNet> {
       add("layer" + std::to_string(stage + 1), blocks);
     }
     fc = add("fc", nn::Linear{channels_, options.classes});
-    // He's start: each convolution keeps the variance of the gradients that come back through it.
+    // He initialisation with fan-out preserves the variance of gradients in each convolution.
     for (const nn::NamedTensor& p : named_parameters())
       if (p.tensor.dim() == 4)
-        nn::init::kaiming_normal_(p.tensor,
-                                  {.fan = nn::init::Fan::out, .nonlinearity = nn::init::Nonlinearity::relu});
+        nn::init::kaiming_normal_(
+            p.tensor, {.fan = nn::init::Fan::out, .nonlinearity = nn::init::Nonlinearity::relu});
   }
 
   Tensor forward(const Tensor& x) const {
@@ -132,15 +134,16 @@ struct ResNet : nn::Model<ResNet> {
   nn::Conv2d conv1;
   nn::BatchNorm2d bn1;
   std::array<nn::Sequential, 4> stages;
-  nn::Linear fc{1, 1};  // made anew when the number of channels is known
+  nn::Linear fc{1, 1};  // replaced in the constructor when the number of channels is known
 
  private:
-  template <class Block> void append(nn::Sequential& stage, std::int64_t width, std::int64_t stride) {
+  template <class Block>
+  void append(nn::Sequential& stage, std::int64_t width, std::int64_t stride) {
     stage.push_back(Block{channels_, width, stride});
     channels_ = width * Block::kExpansion;
   }
 
-  std::int64_t channels_;  // that the next block gets
+  std::int64_t channels_;  // input channels of the next block
 };
 
 }  // namespace samples

@@ -1,4 +1,4 @@
-// Kernels of the reductions that give indices.
+// Kernels of the reductions that return indices.
 #include "../ops/arg_reduce.h"
 
 #include "fold_reduction.h"
@@ -20,10 +20,10 @@ template <class C, class Better> struct Extreme {
   using State = Found;
   Better better;
 
-  Found identity() const { return {C(0), 0}; }  // never used: empty reductions are refused
+  Found identity() const { return {C(0), 0}; }  // unused: empty reductions are rejected
 
   Found row(const C* x, std::int64_t n, std::int64_t first) const {
-    // First the value, in lanes; then its place.
+    // Find the value in lanes first, then its index.
     const auto best_of = [this](C a, C b) { return better(b, a) ? b : a; };
     const C best = fold_row(x, n, x[0], best_of, best_of);
     std::int64_t i = 0;
@@ -31,8 +31,8 @@ template <class C, class Better> struct Extreme {
     return {x[i], first + i};
   }
 
-  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t first,
-               Found* out) const {
+  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width,
+               std::int64_t first, Found* out) const {
     C best[kMaxColumns];
     std::int64_t index[kMaxColumns];
     std::copy(x, x + width, best);
@@ -51,7 +51,7 @@ template <class C, class Better> struct Extreme {
   Found combine(Found a, Found b) const { return better(b.value, a.value) ? b : a; }
 };
 
-/** Indices of the extremes; their values too where `values` is defined. */
+/** Computes the indices of the extremes, and their values if `values` is defined. */
 template <class Better>
 void find_extremes(const Tensor& x, const Tensor& values, const Tensor& indices,
                    const op::ArgReduceAttrs& attrs) {
@@ -65,7 +65,8 @@ void find_extremes(const Tensor& x, const Tensor& values, const Tensor& indices,
       C buffer[kMaxEmitted];
       for (std::int64_t i = 0; i < n; ++i) buffer[i] = found[i].value;
       const auto item = static_cast<std::int64_t>(item_size(values.dtype()));
-      convert(dtype_of<C>(), buffer, values.dtype(), static_cast<char*>(values.raw_data()) + at * item, n);
+      convert(dtype_of<C>(), buffer, values.dtype(),
+              static_cast<char*>(values.raw_data()) + at * item, n);
     };
     reduce_tensor(x, dims, E{}, emit, 0.3);
   });

@@ -1,11 +1,12 @@
-// Kernel of attention: keys pass by in blocks; each strip of queries keeps its maximum, the sum of its exponentials, and its weighted values.
-// Method: Milakov, Gimelshein, Online normalizer calculation for softmax (2018); Dao et al., FlashAttention (2022).
+// Kernel of attention. It iterates over blocks of keys; each strip of queries holds its maximum,
+// the sum of its exponentials, and its weighted values. Method: Milakov, Gimelshein, Online
+// normalizer calculation for softmax (2018); Dao et al., FlashAttention (2022).
 #include "../ops/attention.h"
 
 #include <limits>
 
-#include "../math.h"
-#include "../parallel.h"
+#include "../device/parallel.h"
+#include "../math/math.h"
 #include "attention_tiles.h"
 #include "block_io.h"
 
@@ -15,13 +16,13 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** What a strip knows so far, a value per lane, and where its values add up: [value][lane]. */
+/** The running state of a strip, one value per lane, and its accumulated values [value][lane]. */
 template <class T> struct StripState {
   T max[RegisterBlock<T>::kColumns], sum[RegisterBlock<T>::kColumns];
   T* values;
 };
 
-/** Raises the lanes' maxima to those of new scores. */
+/** Updates the lanes' maxima with new scores. */
 template <class T, int kVectors> void raise_max(const T* scores, std::int64_t rows, T* max) {
   using S = Simd<T>;
   typename S::V top[kVectors];
@@ -51,9 +52,10 @@ template <class T, int kVectors> void add_rows(const T* x, std::int64_t rows, T*
   for (int j = 0; j < kVectors; ++j) S::store(sum + j * S::kWidth, total[j]);
 }
 
-/** Scores become exp(score - max); what the strip held before is brought to the new maximum. */
+/** Replaces scores by exp(score - max) and rescales the strip's earlier sums to the new maximum. */
 template <class T, int kVectors>
-void take_block(T* scores, std::int64_t rows, std::int64_t num_values, bool first, StripState<T>& state) {
+void take_block(T* scores, std::int64_t rows, std::int64_t num_values, bool first,
+                StripState<T>& state) {
   constexpr int kWidth = kVectors * Simd<T>::kWidth;
   T before[kWidth], shift[kWidth];
   std::copy_n(state.max, kWidth, before);
@@ -73,7 +75,7 @@ void take_block(T* scores, std::int64_t rows, std::int64_t num_values, bool firs
   add_rows<T, kVectors>(scores, rows, state.sum);
 }
 
-/** The queries [begin, end) of one batch entry. */
+/** Computes the queries [begin, end) of one batch entry. */
 template <class T> class Chunk {
  public:
   Chunk(const AttentionProblem& problem, std::int64_t entry, std::int64_t begin, std::int64_t end)
@@ -102,7 +104,8 @@ template <class T> class Chunk {
 
   void run(const BlockWriter<T>& y, T* log_sums) {
     for (std::int64_t first = 0; first < problem_.keys; first += kKeyBlock) {
-      const std::int64_t rows = problem_.visible(first, std::min(kKeyBlock, problem_.keys - first), end_);
+      const std::int64_t rows =
+          problem_.visible(first, std::min(kKeyBlock, problem_.keys - first), end_);
       if (rows <= 0) break;
       keys_.set(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
       key_values_.set(part(problem_.v.at(entry_), first, 0).transposed(), problem_.values, rows);
@@ -145,10 +148,13 @@ template <class T> class Chunk {
     for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
       const T sum = state.sum[lane];
       const std::int64_t at = entry_ * problem_.queries + lanes.first + lane;
-      // A row that sees no key gives 0, and +inf makes its probabilities 0 in the backward pass.
-      log_sums[at] = sum == 0 ? std::numeric_limits<T>::infinity() : state.max[lane] + math::log(sum);
+      // A row without visible keys gives 0; the +inf makes its probabilities 0 in the backward
+      // pass.
+      log_sums[at] =
+          sum == 0 ? std::numeric_limits<T>::infinity() : state.max[lane] + math::log(sum);
       T* to = y.target(at * n, row.data());
-      for (std::int64_t e = 0; e < n; ++e) to[e] = sum == 0 ? T(0) : state.values[e * width + lane] / sum;
+      for (std::int64_t e = 0; e < n; ++e)
+        to[e] = sum == 0 ? T(0) : state.values[e * width + lane] / sum;
       y.write(at * n, n, to);
     }
   }
@@ -161,7 +167,7 @@ template <class T> class Chunk {
   RowOperand<T> keys_, key_values_;
 };
 
-/** A guess of what one multiply-add costs, to decide whether other threads are worth asking. */
+/** Estimated cost of one multiply-add, for the decision whether to use several threads. */
 constexpr double kMultiplyAddNs = 0.03;
 
 template <class T> void attend(const AttentionProblem& problem, Outputs out) {

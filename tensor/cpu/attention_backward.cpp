@@ -1,11 +1,12 @@
-// Gradients of attention: probabilities are computed once more from the saved logarithms, tile by tile. A task owns a run of keys, whose
-// gradients it adds up over all queries; where an entry's keys are cut, the queries' gradients are partial sums, added in order.
+// Gradients of attention. The probabilities are recomputed tile by tile from the saved
+// log-sum-exps. A task computes the gradients of a run of keys over all queries. If an entry's keys
+// are divided among tasks, the gradients of the queries are partial sums that are added in order.
 #include <cstring>
 #include <limits>
 
-#include "../math.h"
+#include "../device/parallel.h"
+#include "../math/math.h"
 #include "../ops/attention.h"
-#include "../parallel.h"
 #include "attention_tiles.h"
 #include "block_io.h"
 
@@ -15,19 +16,19 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Tasks worth having, so that few batch entries still spread over threads. */
+/** Desired minimum number of tasks, so that few batch entries still use several threads. */
 constexpr std::int64_t kEnoughTasks = 16;
 
-/** Blocks of keys per task. */
+/** Returns the number of key blocks per task. */
 std::int64_t blocks_per_task(const AttentionProblem& problem) {
   const std::int64_t blocks = ceil_div(problem.keys, kKeyBlock);
   const std::int64_t runs =
-      std::clamp<std::int64_t>(ceil_div(kEnoughTasks, std::max<std::int64_t>(problem.entries, 1)), 1,
-                               std::max<std::int64_t>(blocks, 1));
+      std::clamp<std::int64_t>(ceil_div(kEnoughTasks, std::max<std::int64_t>(problem.entries, 1)),
+                               1, std::max<std::int64_t>(blocks, 1));
   return std::max<std::int64_t>(ceil_div(blocks, runs), 1);
 }
 
-/** The gradients and what they are computed from, beside the problem itself. */
+/** The outputs and the operands that are not in AttentionProblem. */
 template <class T> struct BackwardOperands {
   BatchedMatrix g, y;
   const T* log_sums;
@@ -35,7 +36,7 @@ template <class T> struct BackwardOperands {
   bool wants_mask;
 };
 
-/** The right operand of a product with the queries of a strip as its depth: panels of columns. */
+/** The right operand of a product over the queries of a strip, in panels of columns. */
 template <class T> class ColumnOperand {
  public:
   ColumnOperand(std::int64_t strips, std::int64_t columns)
@@ -54,13 +55,16 @@ template <class T> class ColumnOperand {
     }
   }
 
-  /** c[lane][column] += the sum over the strip's queries of a[query][lane] x(query, column), for `height` lanes. */
-  void add_product(std::int64_t strip, const BlockRows<T>& a, int height, std::int64_t depth, T* c) const {
+  /** Computes c[lane][column] += the sum over the strip's queries of a[query][lane] x(query,
+   *  column), for `height` lanes. */
+  void add_product(std::int64_t strip, const BlockRows<T>& a, int height, std::int64_t depth,
+                   T* c) const {
     const T* b = room_.data() + strip * strip_size();
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      multiply_block<T>(height, panels_.vectors_of(p), depth, a,
-                        {b + p * panels_.kWidth * RegisterBlock<T>::kColumns, panels_.packed_width(p)},
-                        c + p * panels_.kWidth, stride(), true);
+      multiply_block<T>(
+          height, panels_.vectors_of(p), depth, a,
+          {b + p * panels_.kWidth * RegisterBlock<T>::kColumns, panels_.packed_width(p)},
+          c + p * panels_.kWidth, stride(), true);
   }
 
  private:
@@ -68,11 +72,12 @@ template <class T> class ColumnOperand {
   Workspace<T> room_;
 };
 
-/** A run of one entry's keys against all its queries. */
+/** Computes the gradients for a run of one entry's keys and all its queries. */
 template <class T> class KeyRun {
  public:
-  /** `dq` receives the queries' gradients as [strip][feature][lane], zeroed here. */
-  KeyRun(const AttentionProblem& problem, const BackwardOperands<T>& operands, std::int64_t entry, T* dq)
+  /** Zeroes `dq`, which receives the gradients of the queries as [strip][feature][lane]. */
+  KeyRun(const AttentionProblem& problem, const BackwardOperands<T>& operands, std::int64_t entry,
+         T* dq)
       : problem_(problem),
         operands_(operands),
         entry_(entry),
@@ -93,7 +98,7 @@ template <class T> class KeyRun {
     for (std::int64_t i = 0; i < strips_; ++i) pack_queries(i);
   }
 
-  /** Keys [first, first + rows): at most one block. */
+  /** Processes the keys [first, first + rows), at most one block. */
   void run(std::int64_t first, std::int64_t rows) {
     keys_.set(part(problem_.k.at(entry_), first, 0), rows, problem_.features);
     key_values_.set(part(problem_.v.at(entry_), first, 0), rows, problem_.values);
@@ -113,7 +118,7 @@ template <class T> class KeyRun {
   T* query(std::int64_t i) const { return queries_.data() + i * problem_.features * kWidth; }
   T* gradient(std::int64_t i) const { return gradients_.data() + i * problem_.values * kWidth; }
   T* log_sum(std::int64_t i) const { return lanes_.data() + 2 * i * kWidth; }
-  /** Per lane, the sum of g y: what softmax's gradient subtracts. */
+  /** Returns the sum of g y of each lane, which the gradient of softmax subtracts. */
   T* offset(std::int64_t i) const { return log_sum(i) + kWidth; }
 
   void pack_queries(std::int64_t i) {
@@ -133,12 +138,14 @@ template <class T> class KeyRun {
       for (std::int64_t lane = 0; lane < width; ++lane)
         offset(i)[lane] += gradient(i)[e * width + lane] * y.data()[e * width + lane];
     std::fill_n(log_sum(i), kWidth, std::numeric_limits<T>::infinity());
-    std::copy_n(operands_.log_sums + entry_ * problem_.queries + lanes.first, lanes.valid, log_sum(i));
+    std::copy_n(operands_.log_sums + entry_ * problem_.queries + lanes.first, lanes.valid,
+                log_sum(i));
   }
 
   void add_strip(std::int64_t i, std::int64_t first, std::int64_t block_rows) {
     const Strip lanes = strip(i);
-    const std::int64_t rows = problem_.visible(first, block_rows, lanes.end()), width = lanes.width<T>();
+    const std::int64_t rows = problem_.visible(first, block_rows, lanes.end()),
+                       width = lanes.width<T>();
     if (rows <= 0) return;
     T *p = tiles_.data(), *ds = p + kTile, *factors = ds + kTile;
     keys_.multiply(query(i), lanes.vectors, rows, problem_.features, p, false);
@@ -148,16 +155,17 @@ template <class T> class KeyRun {
       score_gradients<kVectors>(i, lanes, first, rows, p, ds, factors);
     });
     if (operands_.wants_mask) write_mask_gradient(lanes, first, rows, ds);
-    key_columns_.multiply(ds, lanes.vectors, problem_.features, rows, dq_ + i * problem_.features * kWidth,
-                          true);
+    key_columns_.multiply(ds, lanes.vectors, problem_.features, rows,
+                          dq_ + i * problem_.features * kWidth, true);
     add_keys(p, width, lanes.valid, rows, gradient_columns_, i, dv_.data());
     add_keys(ds, width, lanes.valid, rows, query_columns_, i, dk_.data());
   }
 
-  /** p: from scores to what the values were weighted with; ds: from the gradients of those to the gradients of the scores. */
+  /** Converts p from scores to dropped-out probabilities, and ds from their gradients to the
+   *  gradients of the scores. */
   template <int kVectors>
-  void score_gradients(std::int64_t i, const Strip& lanes, std::int64_t first, std::int64_t rows, T* p, T* ds,
-                       T* factors) {
+  void score_gradients(std::int64_t i, const Strip& lanes, std::int64_t first, std::int64_t rows,
+                       T* p, T* ds, T* factors) {
     constexpr int kLanes = kVectors * Simd<T>::kWidth;
     T shift[kLanes], subtract[kLanes];
     std::copy_n(log_sum(i), kLanes, shift);
@@ -180,7 +188,8 @@ template <class T> class KeyRun {
       }
   }
 
-  /** to[key][column] += the sum over the strip's queries of tile[key][query] x(query, column). */
+  /** Computes to[key][column] += the sum over the strip's queries of tile[key][query] x(query,
+   *  column). */
   void add_keys(const T* tile, std::int64_t width, std::int64_t depth, std::int64_t rows,
                 const ColumnOperand<T>& x, std::int64_t i, T* to) {
     const RowPanels<T> panels(rows);
@@ -191,18 +200,19 @@ template <class T> class KeyRun {
     }
   }
 
-  void write(const BlockWriter<T>& to, const T* from, std::int64_t stride, std::int64_t n, std::int64_t first,
-             std::int64_t rows) const {
+  void write(const BlockWriter<T>& to, const T* from, std::int64_t stride, std::int64_t n,
+             std::int64_t first, std::int64_t rows) const {
     for (std::int64_t s = 0; s < rows && n > 0; ++s)
       to.copy((entry_ * problem_.keys + first + s) * n, n, from + s * stride);
   }
 
-  void write_mask_gradient(const Strip& lanes, std::int64_t first, std::int64_t rows, const T* ds) const {
+  void write_mask_gradient(const Strip& lanes, std::int64_t first, std::int64_t rows,
+                           const T* ds) const {
     T row[kKeyBlock];
     for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
       for (std::int64_t s = 0; s < rows; ++s) row[s] = ds[s * lanes.width<T>() + lane];
-      operands_.dmask.copy((entry_ * problem_.queries + lanes.first + lane) * problem_.keys + first, rows,
-                           row);
+      operands_.dmask.copy((entry_ * problem_.queries + lanes.first + lane) * problem_.keys + first,
+                           rows, row);
     }
   }
 
@@ -218,10 +228,10 @@ template <class T> class KeyRun {
   Workspace<T> dk_, dv_;
 };
 
-/** Adds up the partial gradients of an entry's queries and brings them to their rows. */
+/** Sums the partial gradients of an entry's queries and writes them to their rows. */
 template <class T>
-void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T* partials, std::int64_t runs,
-                    std::int64_t size, const BlockWriter<T>& dq) {
+void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T* partials,
+                    std::int64_t runs, std::int64_t size, const BlockWriter<T>& dq) {
   const std::int64_t n = problem.features;
   if (n == 0) return;
   const T scale = static_cast<T>(problem.attrs.scale);
@@ -240,14 +250,18 @@ void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T
   }
 }
 
-template <class T> void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& operands) {
+template <class T>
+void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& operands) {
   const std::int64_t blocks = blocks_per_task(problem);
-  const std::int64_t runs = std::max<std::int64_t>(ceil_div(ceil_div(problem.keys, kKeyBlock), blocks), 1);
-  const std::int64_t size = std::max<std::int64_t>(
-      ceil_div(problem.queries, RegisterBlock<T>::kColumns) * problem.features * RegisterBlock<T>::kColumns,
-      1);
+  const std::int64_t runs =
+      std::max<std::int64_t>(ceil_div(ceil_div(problem.keys, kKeyBlock), blocks), 1);
+  const std::int64_t size =
+      std::max<std::int64_t>(ceil_div(problem.queries, RegisterBlock<T>::kColumns) *
+                                 problem.features * RegisterBlock<T>::kColumns,
+                             1);
   const double work = static_cast<double>(problem.entries * problem.queries) *
-                      static_cast<double>(problem.keys * (problem.features + problem.values)) * 0.08;
+                      static_cast<double>(problem.keys * (problem.features + problem.values)) *
+                      0.08;
   const auto keys_of = [&](std::int64_t entry, std::int64_t run, T* dq) {
     KeyRun<T> task(problem, operands, entry, dq);
     const std::int64_t end = std::min((run + 1) * blocks * kKeyBlock, problem.keys);
@@ -266,7 +280,8 @@ template <class T> void differentiate(const AttentionProblem& problem, const Bac
   const Workspace<T> partials(problem.entries * runs * size);
   parallel_for(
       problem.entries * runs,
-      [&](std::int64_t task) { keys_of(task / runs, task % runs, partials.data() + task * size); }, work);
+      [&](std::int64_t task) { keys_of(task / runs, task % runs, partials.data() + task * size); },
+      work);
   parallel_for(problem.entries, [&](std::int64_t entry) {
     finish_queries(problem, entry, partials.data() + entry * runs * size, runs, size, operands.dq);
   });
@@ -280,7 +295,8 @@ void zero(Tensor& x) {
 
 void op::AttentionBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const AttentionProblem problem(in[1], in[2], in[3], in[4], attrs.forward);
-  // What no tile reaches stays 0: without queries or keys everything, under is_causal the mask's upper half.
+  // Elements in no tile must be 0: all of them without queries or keys, and the upper triangle of
+  // the mask's gradient under is_causal.
   if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0)
     for (Tensor& x : out) zero(x);
   if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0) return;

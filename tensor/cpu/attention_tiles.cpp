@@ -6,7 +6,7 @@ namespace mezzo::cpu_kernels {
 
 BatchedMatrix::BatchedMatrix(const Tensor& x, const Shape& batch) {
   if (!x.defined()) return;
-  // A mask may have fewer than two dimensions: what it lacks has stride 0.
+  // A mask may have fewer than two dimensions; missing ones have stride 0.
   const int rank = x.dim();
   const auto stride = [&](int from_last) {
     const int dim = rank - 1 - from_last;
@@ -67,7 +67,7 @@ void apply_mask(const AttentionProblem& problem, const Strip& strip, std::int64_
                 std::int64_t rows, T* scores, T* room) {
   const std::int64_t width = strip.width<T>();
   if (problem.attrs.is_causal) {
-    // Query first + lane sees the keys up to its own number.
+    // Query number first + lane attends to the keys up to its own number.
     for (std::int64_t s = std::max<std::int64_t>(0, strip.first + 1 - first_key); s < rows; ++s)
       std::fill_n(scores + s * width, std::min(width, first_key + s - strip.first), kMasked<T>);
     return;
@@ -99,9 +99,13 @@ void dropout_factors(const AttentionProblem& problem, const Strip& strip, std::i
   }
 }
 
-template void apply_mask(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, float*, float*);
-template void apply_mask(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, double*, double*);
-template void dropout_factors(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, float*);
-template void dropout_factors(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, double*);
+template void apply_mask(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, float*,
+                         float*);
+template void apply_mask(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t, double*,
+                         double*);
+template void dropout_factors(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t,
+                              float*);
+template void dropout_factors(const AttentionProblem&, const Strip&, std::int64_t, std::int64_t,
+                              double*);
 
 }  // namespace mezzo::cpu_kernels

@@ -1,4 +1,4 @@
-// Kernels of the means of windows and of their gradient.
+// Kernels of mean pooling and its gradient.
 #include "pool_planes.h"
 
 namespace mezzo::op {
@@ -7,13 +7,14 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** What the sum over a window is divided by. */
+/** Returns the divisor of the sum over a window. */
 template <class C>
 C divisor(const PoolAttrs& attrs, const PoolSpan& d, const PoolSpan& h, const PoolSpan& c) {
   return static_cast<C>(attrs.divisor > 0 ? attrs.divisor : d.counted * h.counted * c.counted);
 }
 
-/** Rows of a window are added up first, for all windows side by side, then the columns. `line` is scratch for one row. */
+/** Sums the rows of a window first, for all windows in parallel, then the columns. `line` is
+ *  scratch for one row. */
 template <class C> void mean_plane(const Windows& w, const C* x, C* y, C* line) {
   const std::int64_t width = w.in[2];
   for (const PoolSpan& d : w.spans[0])
@@ -32,7 +33,8 @@ template <class C> void mean_plane(const Windows& w, const C* x, C* y, C* line) 
     }
 }
 
-/** The adjoint: a row of windows is spread over one line, and the line added to every row under it. */
+/** The adjoint: spreads a row of windows over one line, then adds the line to every row of the
+ *  windows. */
 template <class C> void mean_plane_backward(const Windows& w, const C* g, C* dx, C* line) {
   const std::int64_t width = w.in[2];
   std::fill(dx, dx + volume(w.in), C(0));
@@ -59,12 +61,14 @@ void mean_pool(int rank, const Tensor& input, const Tensor& y, const PoolAttrs& 
   visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
     using C = ComputeOf<T>;
     const Planes<T> planes{x.numel() / in, x.data<T>(), in, y.data<T>(), out, w.in[2]};
-    for_each_plane(planes, 0.5 * static_cast<double>(in + out),
-                   [&](const C* from, C* to, C* line, std::int64_t) { mean_plane(w, from, to, line); });
+    for_each_plane(
+        planes, 0.5 * static_cast<double>(in + out),
+        [&](const C* from, C* to, C* line, std::int64_t) { mean_plane(w, from, to, line); });
   });
 }
 
-void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx, const PoolAttrs& attrs) {
+void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx,
+                        const PoolAttrs& attrs) {
   if (dx.numel() == 0) return;
   const Tensor g = row_major(gradient);
   const Windows w(attrs, pooled_dims(dx.shape(), rank), pooled_dims(g.shape(), rank));
@@ -72,9 +76,10 @@ void mean_pool_backward(int rank, const Tensor& gradient, const Tensor& dx, cons
   visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
     using C = ComputeOf<T>;
     const Planes<T> planes{dx.numel() / in, g.data<T>(), out, dx.data<T>(), in, w.in[2]};
-    for_each_plane(
-        planes, 0.5 * static_cast<double>(in + out),
-        [&](const C* from, C* to, C* line, std::int64_t) { mean_plane_backward(w, from, to, line); });
+    for_each_plane(planes, 0.5 * static_cast<double>(in + out),
+                   [&](const C* from, C* to, C* line, std::int64_t) {
+                     mean_plane_backward(w, from, to, line);
+                   });
   });
 }
 
@@ -87,7 +92,8 @@ template <int N> void AdaptiveAvgPool<N>::cpu(Inputs in, Outputs out, const Attr
   with_row_major(out[0], [&](const Tensor& y) { mean_pool(N, in[0], y, attrs); });
 }
 template <int N> void AvgPoolBackward<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  with_row_major(out[0], [&](const Tensor& dx) { mean_pool_backward(N, in[0], dx, attrs.windows); });
+  with_row_major(out[0],
+                 [&](const Tensor& dx) { mean_pool_backward(N, in[0], dx, attrs.windows); });
 }
 
 #define MZ_AVG_POOL_KERNELS(N)                                              \

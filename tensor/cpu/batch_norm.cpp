@@ -1,11 +1,12 @@
-// Kernels of batch_norm, alone and with relu behind it, of their gradients, and of the update of running statistics.
+// Kernels of batch_norm, of batch_norm fused with relu, of their gradients, and of the update of
+// running statistics.
 #include "../ops/batch_norm.h"
 
 #include <cmath>
 #include <vector>
 
-#include "../channel_matrix.h"
-#include "../convert_value.h"
+#include "../core/channel_matrix.h"
+#include "../core/convert_value.h"
 #include "../elementwise/activation.h"
 #include "block_map.h"
 #include "channel_runs.h"
@@ -18,7 +19,7 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Mean and biased variance of each channel over the batch. */
+/** Computes the mean and the biased variance of each channel over the batch. */
 template <class C> void batch_statistics(const Tensor& x, C* mean, C* var) {
   using State = typename Moments<C>::State;
   const std::uint32_t all_but_channels = ((1u << x.dim()) - 1) & ~2u;
@@ -33,21 +34,23 @@ template <class C> void batch_statistics(const Tensor& x, C* mean, C* var) {
       0.3);
 }
 
-/** Moves a running statistic of any dtype towards the batch's. */
-template <class C> void track(const Tensor& running, const C* batch, const op::UpdateRunning::Attrs& attrs) {
+/** Updates a running statistic of any dtype in place. */
+template <class C>
+void track(const Tensor& running, const C* batch, const op::UpdateRunning::Attrs& attrs) {
   if (!running.defined()) return;
   std::vector<C> values = channel_values<C>(running, running.numel(), 0);
-  for (std::size_t c = 0; c < values.size(); ++c) values[c] = op::updated_running(attrs, values[c], batch[c]);
+  for (std::size_t c = 0; c < values.size(); ++c)
+    values[c] = op::updated_running(attrs, values[c], batch[c]);
   BlockWriter<C>(running).copy(0, running.numel(), values.data());
 }
 
-/** What each element goes through; the arrays have an entry per channel. */
+/** Normalises one element; the arrays have one entry per channel. */
 template <class C> struct Normalising {
   const C *mean, *scale, *shift;
   C operator()(C x, std::int64_t c) const { return op::normalised(x, mean[c], scale[c], shift[c]); }
 };
 
-/** Computes the statistics, then calls write(x, its shape, Normalising). */
+/** Computes the statistics, then calls write(x, shape, Normalising). */
 template <class C, class Write>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Write& write) {
   const Tensor x = channels_as_in(out[0], in[0]);
@@ -81,7 +84,7 @@ template <class C> void plain_forward(Inputs in, Outputs out, const op::BatchNor
   });
 }
 
-/** y = relu(norm(x) + residual), norm(x) rounded to T. */
+/** Computes y = relu(norm(x) + residual), where norm(x) is rounded to T. */
 template <class T, class C>
 void add_and_rectify(const Tensor& x, const Tensor& residual, Tensor& y, const ChannelShape& s,
                      Normalising<C> norm) {
@@ -106,11 +109,11 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
   });
 }
 
-/** The sums over each channel that the gradients are made of. */
+/** Returns the sums over each channel from which the gradients are computed. */
 template <class C, class Gate>
 std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, const ChannelShape& s,
                                           const C* mean, const Gate& gate) {
-  const bool is_empty = s.runs() * s.inner == 0;  // then there may be any number of runs
+  const bool is_empty = s.runs() * s.inner == 0;  // the number of runs may then be huge
   std::vector<GradientSums<C>> sums(
       static_cast<std::size_t>(is_empty || s.inner == 1 ? s.channels : s.runs()));
   if (is_empty) return sums;
@@ -123,7 +126,7 @@ std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, cons
   return sums;
 }
 
-/** What the gradients take from the operands. */
+/** The operands of the gradients in x's memory format, and the scale of each channel. */
 template <class C> struct BackwardOperands {
   Tensor g, x, mean, rstd;
   ChannelShape s;
@@ -144,9 +147,11 @@ void backward(const BackwardOperands<C>& in, Outputs out, bool training, const G
   const ChannelShape& s = in.s;
   const C *mean = in.mean.template data<C>(), *rstd = in.rstd.template data<C>();
   const std::vector<GradientSums<C>> sums = channel_sums(in.g, in.x, s, mean, gate);
-  // dx = scale * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))); in eval only the first term.
+  // dx = scale * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))); outside training only
+  // the first term.
   std::vector<C> from_x(in.scale.size()), shift(in.scale.size());
-  const C count = training ? static_cast<C>(s.samples * s.inner) : std::numeric_limits<C>::infinity();
+  const C count =
+      training ? static_cast<C>(s.samples * s.inner) : std::numeric_limits<C>::infinity();
   for (std::size_t c = 0; c < shift.size(); ++c) {
     out[1].data<C>()[c] = in.x.numel() == 0 ? C(0) : sums[c].gx * rstd[c];
     out[2].data<C>()[c] = sums[c].g;
@@ -160,17 +165,18 @@ void backward(const BackwardOperands<C>& in, Outputs out, bool training, const G
   });
 }
 
-/** Lets g pass where relu let pass what was made of x. */
+/** Passes g where the relu of the normalised x is positive. */
 template <class C> struct ReluGate {
   Normalising<C> norm;
-  C zero;  // what is up to it was rounded to 0, or is below
+  C zero;  // the largest value that relu's input rounds to 0
   C operator()(C g, C x, std::int64_t c) const { return norm(x, c) <= zero ? C(0) : g; }
 };
 
 template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
   BackwardOperands<C> operands(in, out[0]);
-  if (in[6].defined()) {  // the gradient of the residual is what has passed
-    map_runs<C, 2>({operands.g, channels_as_in(out[3], in[6])}, out[3], operands.s, operands.s.channels,
+  if (in[6].defined()) {  // the gradient of the residual is the g that relu passes
+    map_runs<C, 2>({operands.g, channels_as_in(out[3], in[6])}, out[3], operands.s,
+                   operands.s.channels,
                    [](C g, C y, std::int64_t) { return op::Relu::gradient<C>(g, y, y); });
     operands.g = out[3];
     return backward<C>(operands, out, training, NoGate{});
@@ -181,7 +187,8 @@ template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
   backward<C>(operands, out, training, ReluGate<C>{norm, zero});
 }
 
-template <class C> void update_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
+template <class C>
+void update_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
   const auto& attrs = *static_cast<const op::UpdateRunning::Attrs*>(address);
   for (std::int64_t i = 0; i < n; ++i) out[0][i] = op::updated_running(attrs, in[0][i], in[1][i]);
 }
@@ -207,8 +214,9 @@ void BatchNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void BatchNormReluBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[1].dtype(),
-                         [&]<class C>(std::type_identity<C>) { relu_backward<C>(in, out, attrs.training); });
+  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
+    relu_backward<C>(in, out, attrs.training);
+  });
 }
 
 void UpdateRunning::cpu(Inputs in, Outputs out, const Attrs& attrs) {

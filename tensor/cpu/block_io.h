@@ -1,26 +1,26 @@
-// BlockReader, BlockWriter: elements of any dtype as blocks of the type that arithmetic runs in; Scratch: room for such blocks.
-// Sees: convert.h, ../op.h.
-// Read next: reduce_driver.h, line_map.h.
+// BlockReader, BlockWriter: convert blocks of elements of any dtype from and to the compute type;
+// Scratch: a buffer for such blocks.
 #pragma once
 
 #include <memory>
 
-#include "../compute_type.h"
-#include "../op.h"
-#include "../row_major.h"
+#include "../core/compute_type.h"
+#include "../core/op.h"
+#include "../core/row_major.h"
 #include "convert.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Elements of any dtype, read in blocks as Value. */
+/** Reads elements of any dtype in blocks of Value. */
 template <class Value> class BlockReader {
  public:
-  BlockReader(const Tensor& x)  // NOLINT: a reader is made for one call
+  BlockReader(const Tensor& x)  // NOLINT: implicit; a reader is created per call
       : data_(static_cast<const char*>(x.raw_data())),
         item_(static_cast<std::int64_t>(item_size(x.dtype()))),
         dtype_(x.dtype()) {}
   bool direct() const { return dtype_ == dtype_of<Value>(); }
-  /** n values from element `at` on: in place where no conversion is needed, else in `buffer`. */
+  /** Returns n values from element `at` on: in place if no conversion is needed, else in
+   *  `buffer`. */
   const Value* read(std::int64_t at, std::int64_t n, Value* buffer) const {
     const char* from = data_ + at * item_;
     if (direct()) return reinterpret_cast<const Value*>(from);
@@ -34,23 +34,24 @@ template <class Value> class BlockReader {
   DType dtype_;
 };
 
-/** Results of any dtype, written in blocks from Value. */
+/** Writes blocks of Value to elements of any dtype. */
 template <class Value> class BlockWriter {
  public:
-  BlockWriter(const Tensor& y)  // NOLINT: a writer is made for one call
+  BlockWriter(const Tensor& y)  // NOLINT: implicit; a writer is created per call
       : data_(static_cast<char*>(y.raw_data())),
         item_(static_cast<std::int64_t>(item_size(y.dtype()))),
         dtype_(y.dtype()) {}
   bool direct() const { return dtype_ == dtype_of<Value>(); }
-  /** Where n results for element `at` on may be computed: their place itself, or `buffer`. */
+  /** Returns where to compute n results from element `at` on: the destination, or `buffer` if they
+   *  need conversion. */
   Value* target(std::int64_t at, Value* buffer) const {
     return direct() ? reinterpret_cast<Value*>(data_) + at : buffer;
   }
-  /** Brings n results that were computed at target(at, buffer) to their place. */
+  /** Writes n results that were computed at target(at, buffer) to the destination. */
   void write(std::int64_t at, std::int64_t n, const Value* buffer) const {
     if (!direct()) convert(dtype_of<Value>(), buffer, dtype_, data_ + at * item_, n);
   }
-  /** Brings n results from elsewhere to their place. */
+  /** Converts n results from `values` to the destination. */
   void copy(std::int64_t at, std::int64_t n, const Value* values) const {
     convert(dtype_of<Value>(), values, dtype_, data_ + at * item_, n);
   }
@@ -61,7 +62,7 @@ template <class Value> class BlockWriter {
   DType dtype_;
 };
 
-/** Uninitialised room for n values; on the stack when small. */
+/** An uninitialised buffer of n values; on the stack if small. */
 template <class Value> class Scratch {
  public:
   explicit Scratch(std::int64_t n) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "convert.h"
 #include "word.h"
 
@@ -12,20 +12,20 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** How one operand's elements lie relative to the order of the iteration. */
+/** The memory layout of one operand relative to the order of the iteration. */
 struct Operand {
   enum class Layout : std::uint8_t { absent, linear, constant, strided };
   char* data = nullptr;
   DType dtype = DType::f32;
   Layout layout = Layout::absent;
-  Strides strides;  // over the iteration shape, in bytes
+  Strides strides;  // of the iteration's dimensions, in bytes
 };
 
-/** The elements of a shape in the order in which a tensor of that format holds them. */
+/** Iterates over the elements of a shape in the memory order of a tensor of that format. */
 struct Iteration {
   MemoryFormat format = MemoryFormat::contiguous;
   Shape shape;  // of the tensors
-  Shape sizes;  // in order, the outermost first
+  Shape sizes;  // in iteration order, outermost first
 
   void set(const Tensor& y) {
     format = y.is_contiguous() ? MemoryFormat::contiguous : y.memory_format();
@@ -62,7 +62,8 @@ Operand describe(const Tensor& x, const Iteration& iteration) {
 
 /** Calls visit(address, count, byte step) for each innermost run of the elements [at, at + n). */
 template <class F>
-void for_each_run(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, F&& visit) {
+void for_each_run(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n,
+                  F&& visit) {
   const int last = shape.rank() - 1;
   std::array<std::int64_t, Shape::kMaxRank> index;
   std::int64_t rest = at;
@@ -87,7 +88,8 @@ void for_each_run(const Operand& x, const Shape& shape, std::int64_t at, std::in
   }
 }
 
-template <class Word> void gather_run(const char* from, std::int64_t n, std::int64_t step, Word* to) {
+template <class Word>
+void gather_run(const char* from, std::int64_t n, std::int64_t step, Word* to) {
   if (step == static_cast<std::int64_t>(sizeof(Word)))
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(Word));
   else if (step == 0) {
@@ -98,11 +100,12 @@ template <class Word> void gather_run(const char* from, std::int64_t n, std::int
     for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i, from + i * step, sizeof(Word));
 }
 
-template <class Word> void scatter_run(const Word* from, std::int64_t n, std::int64_t step, char* to) {
+template <class Word>
+void scatter_run(const Word* from, std::int64_t n, std::int64_t step, char* to) {
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * step, from + i, sizeof(Word));
 }
 
-/** n elements from `at` on, side by side in `scratch`. */
+/** Copies n elements from `at` on to contiguous `scratch`. */
 void gather(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, void* scratch) {
   visit_word(x.dtype, [&]<class Word>(std::type_identity<Word>) {
     Word* to = static_cast<Word*>(scratch);
@@ -113,7 +116,8 @@ void gather(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t 
   });
 }
 
-void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n, const void* scratch) {
+void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t n,
+             const void* scratch) {
   visit_word(x.dtype, [&]<class Word>(std::type_identity<Word>) {
     const Word* from = static_cast<const Word*>(scratch);
     for_each_run(x, shape, at, n, [&](char* to, std::int64_t run, std::int64_t step) {
@@ -152,7 +156,7 @@ template <class C> class BlockMap {
   }
 
  private:
-  /** Constants are spread over their buffer once. */
+  /** Fills the buffer of a constant operand once. */
   static const C* prepare(const Operand& x, C* buffer, std::int64_t n) {
     if (x.layout == Operand::Layout::absent) return nullptr;
     if (x.layout == Operand::Layout::constant) {
@@ -182,10 +186,12 @@ template <class C> class BlockMap {
     }
   }
 
-  /** Where n elements from `at` on lie, if they are neighbours in memory already, as in a row that broadcasts. */
+  /** Returns the address of n elements from `at` on if they are contiguous in memory, as in a
+   *  broadcast row; else null. */
   const char* side_by_side(const Operand& x, std::int64_t at, std::int64_t n) const {
     const int last = shape_.rank() - 1;
-    if (x.strides[last] != static_cast<std::int64_t>(sizeof(C)) || at % shape_[last] + n > shape_[last])
+    if (x.strides[last] != static_cast<std::int64_t>(sizeof(C)) ||
+        at % shape_[last] + n > shape_[last])
       return nullptr;
     const char* address = x.data;
     for (int i = last; i >= 0; --i) {
@@ -201,12 +207,13 @@ template <class C> class BlockMap {
     return direct ? reinterpret_cast<C*>(y.data) + at : buffer;
   }
 
-  void store(const Operand& y, std::int64_t at, std::int64_t n, const C* buffer, void* scratch) const {
+  void store(const Operand& y, std::int64_t at, std::int64_t n, const C* buffer,
+             void* scratch) const {
     const bool direct = y.dtype == dtype_of<C>();
     if (y.layout == Operand::Layout::linear) {
       if (!direct)
-        convert(dtype_of<C>(), buffer, y.dtype, y.data + at * static_cast<std::int64_t>(item_size(y.dtype)),
-                n);
+        convert(dtype_of<C>(), buffer, y.dtype,
+                y.data + at * static_cast<std::int64_t>(item_size(y.dtype)), n);
     } else if (y.layout == Operand::Layout::constant) {
       convert(dtype_of<C>(), buffer, y.dtype, y.data, 1);
     } else if (y.layout == Operand::Layout::strided) {
@@ -217,7 +224,7 @@ template <class C> class BlockMap {
 
   BlockFn<C> fn_;
   const void* attrs_;
-  Shape shape_;  // in the order of the iteration
+  Shape shape_;  // in iteration order
   std::array<Operand, kMaxBlockOperands> in_;
   std::array<Operand, kMaxBlockOperands> out_;
   std::size_t num_in_ = 0, num_out_ = 0;
@@ -232,7 +239,8 @@ template <class C> void run_map(BlockFn<C> fn, Inputs in, Outputs out, const voi
     if (n > 0) map.run(0, n);
     return;
   }
-  parallel_chunks(n, kElementwiseChunk, [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
+  parallel_chunks(n, kElementwiseChunk,
+                  [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
 }
 
 }  // namespace

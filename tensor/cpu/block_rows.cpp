@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "convert.h"
 #include "index_list.h"
 #include "order.h"
@@ -29,7 +29,7 @@ bool counts_up(const std::vector<std::int64_t>& table) {
   return true;
 }
 
-/** Offset of a row-major position in the indexed dimensions. */
+/** Returns the offset of a row-major position in the indexed dimensions. */
 std::int64_t offset_at(const Tensor& x, const Shape& indexed, std::int64_t position) {
   std::int64_t offset = 0;
   for (int i = indexed.rank() - 1; i > 0; --i) {
@@ -49,8 +49,11 @@ Shape range(int begin, int end) {
 }  // namespace
 
 Blocks Blocks::indexed(const Tensor& x, const op::IndexedDims& dims, const Tensor& positions) {
-  Blocks blocks{
-      static_cast<char*>(x.raw_data()), x.dtype(), offsets_of(x, dims.before), {}, offsets_of(x, dims.after)};
+  Blocks blocks{static_cast<char*>(x.raw_data()),
+                x.dtype(),
+                offsets_of(x, dims.before),
+                {},
+                offsets_of(x, dims.after)};
   const std::int64_t* at = positions.data<std::int64_t>();
   blocks.rows.reserve(static_cast<std::size_t>(positions.numel()));
   for (std::int64_t i = 0; i < positions.numel(); ++i)
@@ -67,14 +70,14 @@ Blocks Blocks::plain(const Tensor& y, int before, int positions_rank) {
   return blocks;
 }
 
-// ---- moving ---------------------------------------------------------------------------------------------------------
+// ---- moving -------------------------------------------------------------------------------------
 
 namespace {
 
-/** Columns first..last-1 of rows begin..end-1, in that order, at one outer place. */
+/** Moves columns first..last-1 of rows begin..end-1, in that order, at one outer index. */
 template <class Word>
-void move_rows(const Blocks& from, const Blocks& to, std::int64_t outer, std::int64_t begin, std::int64_t end,
-               std::int64_t first, std::int64_t last) {
+void move_rows(const Blocks& from, const Blocks& to, std::int64_t outer, std::int64_t begin,
+               std::int64_t end, std::int64_t first, std::int64_t last) {
   const Word* const source =
       reinterpret_cast<const Word*>(from.data) + from.outer[static_cast<std::size_t>(outer)];
   Word* const target = reinterpret_cast<Word*>(to.data) + to.outer[static_cast<std::size_t>(outer)];
@@ -83,7 +86,8 @@ void move_rows(const Blocks& from, const Blocks& to, std::int64_t outer, std::in
   if (last - first == 1) {
     const Word* const x = source + from_inner[first];
     Word* const y = target + to_inner[first];
-    for (std::int64_t r = begin; r < end; ++r) std::memcpy(y + to_rows[r], x + from_rows[r], sizeof(Word));
+    for (std::int64_t r = begin; r < end; ++r)
+      std::memcpy(y + to_rows[r], x + from_rows[r], sizeof(Word));
   } else if (from.side_by_side && to.side_by_side) {
     const std::size_t bytes = static_cast<std::size_t>(last - first) * sizeof(Word);
     for (std::int64_t r = begin; r < end; ++r)
@@ -91,7 +95,8 @@ void move_rows(const Blocks& from, const Blocks& to, std::int64_t outer, std::in
   } else {
     for (std::int64_t r = begin; r < end; ++r)
       for (std::int64_t k = first; k < last; ++k)
-        std::memcpy(target + to_rows[r] + to_inner[k], source + from_rows[r] + from_inner[k], sizeof(Word));
+        std::memcpy(target + to_rows[r] + to_inner[k], source + from_rows[r] + from_inner[k],
+                    sizeof(Word));
   }
 }
 
@@ -120,36 +125,40 @@ void put_blocks(const Blocks& from, const Blocks& to) {
   const auto rows = static_cast<std::int64_t>(to.rows.size()),
              width = static_cast<std::int64_t>(to.inner.size());
   if (to.numel() == 0) return;
-  // Rows with one place must be written in order, so each strip of columns belongs to one panel.
+  // Rows with the same destination must be written in order, so one task processes all rows of a
+  // strip of columns.
   constexpr std::int64_t kStrip = 1024;
   const std::int64_t strips = (width + kStrip - 1) / kStrip;
   visit_word(to.dtype, [&]<class Word>(std::type_identity<Word>) {
     parallel_for(
         static_cast<std::int64_t>(to.outer.size()) * strips,
         [&](std::int64_t panel) {
-          const std::int64_t first = panel % strips * kStrip, last = std::min(width, first + kStrip);
+          const std::int64_t first = panel % strips * kStrip,
+                             last = std::min(width, first + kStrip);
           move_rows<Word>(from, to, panel / strips, 0, rows, first, last);
         },
         static_cast<double>(to.numel()) * 0.5);
   });
 }
 
-// ---- adding ---------------------------------------------------------------------------------------------------------
+// ---- adding -------------------------------------------------------------------------------------
 
 RowGroups::RowGroups(const Tensor& positions, std::int64_t size, std::int64_t skipped) {
   const std::int64_t* at = positions.data<std::int64_t>();
   const std::int64_t n = positions.numel();
-  // Counting beats sorting unless the places are many times the rows.
+  // Counting is faster than sorting unless there are many more positions than rows.
   if (size <= 8 * n + 1024) {
     std::vector<std::int64_t> next(static_cast<std::size_t>(size) + 1, 0);
-    for (std::int64_t i = 0; i < n; ++i) next[static_cast<std::size_t>(at[i]) + 1] += at[i] != skipped;
+    for (std::int64_t i = 0; i < n; ++i)
+      next[static_cast<std::size_t>(at[i]) + 1] += at[i] != skipped;
     for (std::size_t p = 0; p < static_cast<std::size_t>(size); ++p) {
       if (next[p + 1] > 0) start.push_back(next[p]);
       next[p + 1] += next[p];
     }
     order.resize(static_cast<std::size_t>(next.back()));
     for (std::int64_t i = 0; i < n; ++i)
-      if (at[i] != skipped) order[static_cast<std::size_t>(next[static_cast<std::size_t>(at[i])]++)] = i;
+      if (at[i] != skipped)
+        order[static_cast<std::size_t>(next[static_cast<std::size_t>(at[i])]++)] = i;
   } else {
     for (std::int64_t i = 0; i < n; ++i)
       if (at[i] != skipped) order.push_back(i);
@@ -163,9 +172,10 @@ RowGroups::RowGroups(const Tensor& positions, std::int64_t size, std::int64_t sk
 
 namespace {
 
-constexpr std::int64_t kPiece = 512;  // columns summed at a time: the sums stay in the first-level cache
+constexpr std::int64_t kPiece = 512;  // columns summed at a time; the sums fit the L1 cache
 
-/** n elements of a block from column k on, in the arithmetic's type: where they lie, or converted into `buffer`. */
+/** Returns n elements of a block from column k on in the compute type: in place, or converted into
+ *  `buffer`. */
 template <class C>
 const C* read(const Blocks& x, std::int64_t offset, std::int64_t k, std::int64_t n, C* buffer) {
   if (x.side_by_side) {
@@ -202,10 +212,11 @@ void write(const Blocks& x, std::int64_t offset, std::int64_t k, std::int64_t n,
   });
 }
 
-/** One group's sum over columns k..k+n-1. */
+/** Computes one group's sum over columns k..k+n-1. */
 template <class C>
 void add_piece(const Blocks& from, std::size_t outer, const Blocks& to, std::int64_t target,
-               std::span<const std::int64_t> members, std::int64_t k, std::int64_t n, const AddRows& how) {
+               std::span<const std::int64_t> members, std::int64_t k, std::int64_t n,
+               const AddRows& how) {
   C sum[kPiece], buffer[kPiece];
   const C alpha = static_cast<C>(how.alpha);
   if (how.overwrite)
@@ -225,7 +236,8 @@ void add_piece(const Blocks& from, std::size_t outer, const Blocks& to, std::int
 template <class C>
 void add_groups(const Blocks& from, const Blocks& to, const RowGroups& groups, const AddRows& how) {
   const auto width = static_cast<std::int64_t>(to.inner.size());
-  const std::int64_t mean_work = static_cast<std::int64_t>(groups.order.size()) / groups.count() * width;
+  const std::int64_t mean_work =
+      static_cast<std::int64_t>(groups.order.size()) / groups.count() * width;
   const auto one = [&](std::int64_t item) {
     const auto outer = static_cast<std::size_t>(item / groups.count()),
                g = static_cast<std::size_t>(item % groups.count());

@@ -1,6 +1,5 @@
-// Tensors [N, C, ...] as runs of elements that share their coefficients: what batch, group and instance norm apply and sum.
-// Sees: block_io.h, fold.h, gradient_sums.h, ../parallel.h.
-// Read next: batch_norm.cpp, group_norm.cpp.
+// Tensors [N, C, ...] as runs of elements that share their coefficients, with the elementwise maps
+// and sums that batch, group and instance norm use.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "fold.h"
 #include "gradient_sums.h"
@@ -17,7 +16,7 @@
 
 namespace mezzo::cpu_kernels {
 
-/** [N, C, inner]: a run is the `inner` elements of one sample and channel. */
+/** The sizes [N, C, inner] of a tensor. A run is the `inner` elements of one sample and channel. */
 struct ChannelShape {
   std::int64_t samples = 0, channels = 0, inner = 1;
   explicit ChannelShape(const Shape& x) : samples(x[0]), channels(x[1]) {
@@ -26,7 +25,7 @@ struct ChannelShape {
   std::int64_t runs() const { return samples * channels; }
 };
 
-/** The values of an optional per-channel operand; `absent` everywhere when there is none. */
+/** Returns the values of an optional per-channel operand; all are `absent` if it is undefined. */
 template <class C> std::vector<C> channel_values(const Tensor& x, std::int64_t channels, C absent) {
   std::vector<C> values(static_cast<std::size_t>(channels), absent);
   if (!x.defined()) return values;
@@ -35,10 +34,11 @@ template <class C> std::vector<C> channel_values(const Tensor& x, std::int64_t c
   return values;
 }
 
-/** y[e] = f(in[0][e], ..., i) for every element, where i = (the number of its run) % period picks the coefficients. All lie in the order of `s`. */
+/** Computes y[e] = f(in[0][e], ..., i) for every element, where i = (the number of its run) %
+ *  period selects the coefficients. All tensors are in the order of `s`. */
 template <class C, std::size_t K, class F>
-void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& s, std::int64_t period,
-              F&& f) {
+void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& s,
+              std::int64_t period, F&& f) {
   const auto readers = [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::array<BlockReader<C>, K>{BlockReader<C>(in[I])...};
   }
@@ -76,7 +76,7 @@ void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& 
       0.3);
 }
 
-/** sums[0..width) = all `count` rows of sums, pairwise in order. */
+/** Sums `count` rows into the first one, pairwise in order. */
 template <class T> void add_rows_pairwise(T* rows, std::int64_t count, std::int64_t width) {
   for (std::int64_t step = 1; step < count; step *= 2)
     for (std::int64_t r = 0; r + step < count; r += 2 * step)
@@ -84,12 +84,14 @@ template <class T> void add_rows_pairwise(T* rows, std::int64_t count, std::int6
         rows[r * width + i] = rows[r * width + i] + rows[(r + step) * width + i];
 }
 
-/** What becomes of g before it is summed: gate(g, x, i) of each element, where i is that of the coefficients. This one leaves it alone. */
+/** A gate that returns g unchanged. A gate maps g to gate(g, x, i) before it is summed, where i is
+ *  the index of the coefficients. */
 struct NoGate {
   template <class C> C operator()(C g, C, std::int64_t) const { return g; }
 };
 
-/** n elements of g through the gate, in `room` where that changes them; coefficient(j) is that of element j. */
+/** Returns n elements of g after the gate, in `room` if the gate changes them; coefficient(j) is
+ *  the coefficient index of element j. */
 template <class C, class Gate, class Coefficient>
 const C* gated(const Gate& gate, const C* g, const C* x, std::int64_t n, C* room,
                const Coefficient& coefficient) {
@@ -98,10 +100,10 @@ const C* gated(const Gate& gate, const C* g, const C* x, std::int64_t n, C* room
   return room;
 }
 
-/** The sums of each run; mean[run % period] is what is taken from x. */
+/** Computes the sums of each run; mean[run % period] is subtracted from x. */
 template <class C, class Gate = NoGate>
-void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* mean, std::int64_t period,
-              GradientSums<C>* sums, const Gate& gate = {}) {
+void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* mean,
+              std::int64_t period, GradientSums<C>* sums, const Gate& gate = {}) {
   const BlockReader<C> g_reader(g), x_reader(x);
   constexpr std::int64_t kPiece = 2048;
   const auto one_run = [&](std::int64_t run) {
@@ -114,8 +116,8 @@ void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* 
       const C* gv = gated(gate, g_reader.read(run * s.inner + k, n, g_buffer), xv, n, room,
                           [&](std::int64_t) { return run % period; });
       for (std::int64_t j = 0; j < n; ++j) product[j] = gv[j] * (xv[j] - m);
-      total = total +
-              GradientSums<C>{fold_row(gv, n, C(0), kPlus, kPlus), fold_row(product, n, C(0), kPlus, kPlus)};
+      total = total + GradientSums<C>{fold_row(gv, n, C(0), kPlus, kPlus),
+                                      fold_row(product, n, C(0), kPlus, kPlus)};
     }
     sums[run] = total;
   };
@@ -128,7 +130,7 @@ void run_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* 
       0.5 * static_cast<double>(s.inner));
 }
 
-/** The sums of each channel of a tensor [N, C]. */
+/** Computes the sums of each channel of a tensor [N, C]. */
 template <class C, class Gate = NoGate>
 void column_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const C* mean,
                  GradientSums<C>* sums, const Gate& gate = {}) {
@@ -136,17 +138,17 @@ void column_sums(const Tensor& g, const Tensor& x, const ChannelShape& s, const 
   constexpr std::int64_t kRows = 64;
   const std::int64_t chunks = (s.samples + kRows - 1) / kRows,
                      blocks = (s.channels + kMaxColumns - 1) / kMaxColumns;
-  const auto partial =
-      std::make_unique_for_overwrite<GradientSums<C>[]>(static_cast<std::size_t>(chunks * s.channels));
+  const auto partial = std::make_unique_for_overwrite<GradientSums<C>[]>(
+      static_cast<std::size_t>(chunks * s.channels));
   const auto chunk = [&](std::int64_t task) {
     const std::int64_t row = task / blocks * kRows, column = task % blocks * kMaxColumns;
     const std::int64_t width = std::min(kMaxColumns, s.channels - column);
-    alignas(64) C g_buffer[kMaxColumns], x_buffer[kMaxColumns], room[kMaxColumns], total_g[kMaxColumns] = {},
-                                                                                   total_gx[kMaxColumns] = {};
+    alignas(64) C g_buffer[kMaxColumns], x_buffer[kMaxColumns], room[kMaxColumns],
+        total_g[kMaxColumns] = {}, total_gx[kMaxColumns] = {};
     for (std::int64_t r = row; r < std::min(row + kRows, s.samples); ++r) {
       const C* xv = x_reader.read(r * s.channels + column, width, x_buffer);
-      const C* gv = gated(gate, g_reader.read(r * s.channels + column, width, g_buffer), xv, width, room,
-                          [&](std::int64_t j) { return column + j; });
+      const C* gv = gated(gate, g_reader.read(r * s.channels + column, width, g_buffer), xv, width,
+                          room, [&](std::int64_t j) { return column + j; });
       for (std::int64_t j = 0; j < width; ++j) {
         total_g[j] += gv[j];
         total_gx[j] += gv[j] * (xv[j] - mean[column + j]);

@@ -14,9 +14,10 @@ void require_class_range(std::string_view op_name, const Tensor& target, std::in
                          std::int64_t ignore_index) {
   const std::int64_t* t = target.data<std::int64_t>();
   const auto refused = [&](std::int64_t c) {
-    return static_cast<std::uint64_t>(c) >= static_cast<std::uint64_t>(classes) && c != ignore_index;
+    return static_cast<std::uint64_t>(c) >= static_cast<std::uint64_t>(classes) &&
+           c != ignore_index;
   };
-  // The common case, all inside, is one loop without branches.
+  // Fast path: if all are in range, this is one loop without branches.
   bool bad = false;
   for (std::int64_t i = 0; i < target.numel(); ++i) bad |= refused(t[i]);
   if (!bad) return;
@@ -31,7 +32,8 @@ template <class C> C ClassTargets<C>::total_weight() const {
   C total = 0;
   for (std::int64_t begin = 0; begin < lines(); begin += kPiece) {
     const std::int64_t n = std::min(kPiece, lines() - begin);
-    for (std::int64_t i = 0; i < n; ++i) piece[i] = ignored(begin + i) ? C(0) : weight_of(begin + i);
+    for (std::int64_t i = 0; i < n; ++i)
+      piece[i] = ignored(begin + i) ? C(0) : weight_of(begin + i);
     total += line_sum(piece, n);
   }
   return total;

@@ -1,4 +1,4 @@
-// Kernels that turn class indices into weights and masks.
+// Kernels that convert class indices to weights and masks.
 #include "../ops/margin_loss.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace mezzo::op {
 
 void ClassWeights::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(attrs.dtype, [&]<class C>(std::type_identity<C>) {
-    const cpu_kernels::ClassTargets<C> targets(attrs.op, in[0], in[1], attrs.classes, attrs.ignore_index);
+    const cpu_kernels::ClassTargets<C> targets(attrs.op, in[0], in[1], attrs.classes,
+                                               attrs.ignore_index);
     std::int64_t* index = out[0].template data<std::int64_t>();
     C* weight = out[1].template data<C>();
     for (std::int64_t line = 0; line < targets.lines(); ++line) {

@@ -1,8 +1,9 @@
-// Convolution and transposed convolution without a matrix of columns: register blocks of positions x output channels read the padded image where
-// it lies, by the offsets of positions and taps. A transposed convolution is one such pass for each phase of its stride.
-#include "../dispatch.h"
-#include "../parallel.h"
-#include "../row_major.h"
+// Convolution and transposed convolution without an im2col matrix. Register blocks of positions x
+// output channels read the padded image in place, through the offsets of positions and taps. A
+// transposed convolution runs one pass for each phase of its stride.
+#include "../core/dispatch.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
 #include "convert.h"
@@ -14,22 +15,25 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** Positions of the result that the same taps serve, and those taps. */
+/** Positions of the result that use the same taps, and these taps. */
 struct Pass {
-  std::vector<std::int64_t> steps;  // offset of each tap in the padded image, all channels of a group
-  std::vector<std::int64_t> rows;   // offset of each position in the padded image
-  std::vector<std::int64_t>
-      places;  // its index in the result's channel; empty: positions are the result's, in order
-  std::vector<std::int64_t> taps;  // where the tap's weight lies, relative to that of the output channel
+  // Offset of each tap in the padded image, for all channels of a group.
+  std::vector<std::int64_t> steps;
+  // Offset of each position in the padded image.
+  std::vector<std::int64_t> rows;
+  // Index of each position in the result's channel; empty if all positions are in order.
+  std::vector<std::int64_t> places;
+  // Offset of each tap's weight from the first weight of its output channel.
+  std::vector<std::int64_t> taps;
 };
 
-/** Everything a task needs to know. */
+/** The parameters shared by all tasks. */
 struct ConvPlan {
   PaddedLayout layout{};
   std::vector<Pass> passes{};
   std::int64_t groups = 1;
   std::int64_t channels_in = 1, channels_out = 1;         // of a group
-  std::int64_t weight_group = 0, weight_out_channel = 0;  // distances in the weight
+  std::int64_t weight_group = 0, weight_out_channel = 0;  // strides in the weight
 };
 
 ConvPlan direct_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64_t channels_out) {
@@ -40,19 +44,21 @@ ConvPlan direct_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64
   Pass pass;
   pass.steps = tap_offsets(plan.layout, channels_in, g.kernel, g.dilation);
   pass.rows = position_offsets(plan.layout, g.out, g.stride);
-  for (std::size_t s = 0; s < pass.steps.size(); ++s) pass.taps.push_back(static_cast<std::int64_t>(s));
+  for (std::size_t s = 0; s < pass.steps.size(); ++s)
+    pass.taps.push_back(static_cast<std::int64_t>(s));
   plan.passes.push_back(std::move(pass));
   plan.weight_out_channel = channels_in * g.taps();
   plan.weight_group = channels_out * plan.weight_out_channel;
   return plan;
 }
 
-/** One dimension of a transposed convolution in one phase: positions phase, phase + stride, ... of the result. */
+/** One dimension of a transposed convolution in one phase: positions phase, phase + stride, ... of
+ *  the result. */
 struct Phase {
   std::int64_t first = 0, count = 0;
   std::vector<std::int64_t> taps;  // taps that reach these positions
-  std::vector<std::int64_t>
-      source;  // for each, the input position it brings to the first of them; may lie outside
+  // For each tap, the input position it adds to the first of them; may be outside the input.
+  std::vector<std::int64_t> source;
 };
 
 std::vector<Phase> phases_of(std::int64_t out, std::int64_t kernel, std::int64_t stride,
@@ -71,8 +77,9 @@ std::vector<Phase> phases_of(std::int64_t out, std::int64_t kernel, std::int64_t
   return phases;
 }
 
-/** Zeros needed around the input so that every tap of every phase finds something. */
-void pad_for(const std::vector<Phase>& phases, std::int64_t in, std::int64_t& before, std::int64_t& size) {
+/** Computes the zero padding of the input with which every tap of every phase is in bounds. */
+void pad_for(const std::vector<Phase>& phases, std::int64_t in, std::int64_t& before,
+             std::int64_t& size) {
   std::int64_t low = 0, high = in;
   for (const Phase& phase : phases)
     for (const std::int64_t source : phase.source) {
@@ -91,15 +98,17 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
   for (std::int64_t i = 0; i < z.count; ++i)
     for (std::int64_t j = 0; j < y.count; ++j)
       for (std::int64_t k = 0; k < x.count; ++k)
-        pass.places.push_back(((z.first + i * g.stride[0]) * g.in[1] + y.first + j * g.stride[1]) * g.in[2] +
+        pass.places.push_back(((z.first + i * g.stride[0]) * g.in[1] + y.first + j * g.stride[1]) *
+                                  g.in[2] +
                               x.first + k * g.stride[2]);
   for (std::int64_t c = 0; c < plan.channels_in; ++c)
     for (std::size_t i = 0; i < z.taps.size(); ++i)
       for (std::size_t j = 0; j < y.taps.size(); ++j)
         for (std::size_t k = 0; k < x.taps.size(); ++k) {
-          pass.steps.push_back(c * layout.channel_size() + layout.offset(z.source[i] + layout.before[0],
-                                                                         y.source[j] + layout.before[1],
-                                                                         x.source[k] + layout.before[2]));
+          pass.steps.push_back(c * layout.channel_size() +
+                               layout.offset(z.source[i] + layout.before[0],
+                                             y.source[j] + layout.before[1],
+                                             x.source[k] + layout.before[2]));
           const std::int64_t tap = (z.taps[i] * g.kernel[1] + y.taps[j]) * g.kernel[2] + x.taps[k];
           pass.taps.push_back(c * plan.channels_out * g.taps() + tap);
         }
@@ -108,8 +117,10 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
   return pass;
 }
 
-/** Here `g` is that of the convolution whose adjoint this is: what it reads is g.out, what it writes g.in. */
-ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64_t channels_out) {
+/** Returns the plan of a transposed convolution. `g` describes the convolution whose adjoint it is:
+ *  g.out is read and g.in is written. */
+ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in,
+                         std::int64_t channels_out) {
   ConvPlan plan{.groups = g.groups, .channels_in = channels_in, .channels_out = channels_out};
   std::array<std::vector<Phase>, 3> phases;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -127,8 +138,13 @@ ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in, std::i
 /** Runs a plan over a batch. */
 template <class T> class Convolution {
  public:
-  Convolution(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias, const Volume& y)
-      : plan_(plan), x_(x), y_(y), columns_(plan.channels_out), in_place_(y.dtype == dtype_of<T>()) {
+  Convolution(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias,
+              const Volume& y)
+      : plan_(plan),
+        x_(x),
+        y_(y),
+        columns_(plan.channels_out),
+        in_place_(y.dtype == dtype_of<T>()) {
     if (bias.defined()) {
       const CastScope no_casts(nullptr);
       bias_ = bias.detach().to(dtype_of<T>()).contiguous();
@@ -140,7 +156,7 @@ template <class T> class Convolution {
     const std::int64_t units = plan_.groups * columns_.count;
     const std::int64_t together = images_per_task(x_.batch, y_.pixels(), units);
     const std::int64_t chunks = ceil_div(x_.batch, together);
-    // Few chunks of images: their output channels are shared out as well.
+    // With few chunks of images, the output channels are divided among tasks as well.
     const std::int64_t parts = std::min(units, ceil_div(kEnoughTasks, chunks));
     const auto task = [&](std::int64_t index) {
       const std::int64_t chunk = index / parts, part = index % parts;
@@ -162,7 +178,7 @@ template <class T> class Convolution {
     return steps * static_cast<double>(x_.batch * plan_.channels_out * plan_.groups) * 0.02 + 1000;
   }
 
-  /** For each pass, group and panel of output channels: [tap][channel]. */
+  /** Packs the weights as [tap][channel] for each pass, group and panel of output channels. */
   void pack_weights(const Tensor& w) {
     std::int64_t size = 0;
     for (const Pass& pass : plan_.passes) {
@@ -174,31 +190,34 @@ template <class T> class Convolution {
       const std::int64_t units = plan_.groups * columns_.count;
       const std::int64_t p = index / units, group = index % units / columns_.count,
                          q = index % columns_.count;
-      pack_weight_panel(w, plan_.passes[static_cast<std::size_t>(p)], group, q, panel_of(p, group, q));
+      pack_weight_panel(w, plan_.passes[static_cast<std::size_t>(p)], group, q,
+                        panel_of(p, group, q));
     };
-    parallel_for(static_cast<std::int64_t>(plan_.passes.size()) * plan_.groups * columns_.count, one,
-                 static_cast<double>(size) * 0.5);
+    parallel_for(static_cast<std::int64_t>(plan_.passes.size()) * plan_.groups * columns_.count,
+                 one, static_cast<double>(size) * 0.5);
   }
 
   T* panel_of(std::int64_t p, std::int64_t group, std::int64_t q) const {
-    const auto depth = static_cast<std::int64_t>(plan_.passes[static_cast<std::size_t>(p)].steps.size());
+    const auto depth =
+        static_cast<std::int64_t>(plan_.passes[static_cast<std::size_t>(p)].steps.size());
     return weights_.data() + weight_offsets_[static_cast<std::size_t>(p)] +
            (group * columns_.count + q) * kWidth * depth;
   }
 
-  void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q, T* to) {
+  void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+                         T* to) {
     const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
     const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
     const char* base = static_cast<const char*>(w.raw_data()) +
                        (group * plan_.weight_group + q * kWidth * plan_.weight_out_channel) * item;
-    // Taps that lie side by side are packed together.
+    // Taps with contiguous weights are packed together.
     const auto count = static_cast<std::int64_t>(pass.taps.size());
     for (std::int64_t s = 0; s < count;) {
       std::int64_t run = 1;
       const std::int64_t first = pass.taps[static_cast<std::size_t>(s)];
       while (s + run < count && pass.taps[static_cast<std::size_t>(s + run)] == first + run) ++run;
-      pack_panel<T>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run, width,
-                    to + s * width);
+      pack_panel<T>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run,
+                    width, to + s * width);
       s += run;
     }
   }
@@ -210,7 +229,8 @@ template <class T> class Convolution {
     const Workspace<T> scratch(in_place_ ? 0 : count * kWidth * y_.pixels());
     const Workspace<T> tiles(kTilesTogether * RegisterBlock<T>::kRows * kWidth);
     for (std::int64_t n = 0; n < count; ++n)
-      copy_padded(x_, images.begin + n, {0, x_.channels}, plan_.layout, image.data() + n * image_size);
+      copy_padded(x_, images.begin + n, {0, x_.channels}, plan_.layout,
+                  image.data() + n * image_size);
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
       const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
       const Target target{images, group, q, scratch.data()};
@@ -221,22 +241,24 @@ template <class T> class Convolution {
     }
   }
 
-  /** One panel of output channels of some images, and where its sums go. */
+  /** One panel of output channels of some images, and the buffer of its sums. */
   struct Target {
     Range images;
     std::int64_t group, q;
     T* scratch;
   };
 
-  /** Sums of output channel `lane` of the panel in image n of the chunk. */
+  /** Returns the sums of output channel `lane` of the panel in image n of the chunk. */
   T* sums(const Target& t, std::int64_t n, std::int64_t lane) const {
     if (!in_place_) return t.scratch + (n * kWidth + lane) * y_.pixels();
     return reinterpret_cast<T*>(
         y_.channel(t.images.begin + n, t.group * plan_.channels_out + t.q * kWidth + lane));
   }
 
-  /** Computes all positions of a pass, some tiles at a time so that long sums can go depth block by depth block. */
-  void run_pass(std::size_t p, const Target& target, const T* image, std::int64_t image_size, T* tiles) {
+  /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in
+   *  depth blocks. */
+  void run_pass(std::size_t p, const Target& target, const T* image, std::int64_t image_size,
+                T* tiles) {
     const Pass& pass = plan_.passes[p];
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
     const std::int64_t positions = per_image * (target.images.end - target.images.begin);
@@ -249,15 +271,18 @@ template <class T> class Convolution {
     std::int64_t rows[kTilesTogether][RegisterBlock<T>::kRows];
     for (std::int64_t first = 0; first < blocks.count; first += kTilesTogether) {
       const std::int64_t count = std::min(kTilesTogether, blocks.count - first);
-      std::int64_t n = first * blocks.height / per_image, position = first * blocks.height % per_image;
+      std::int64_t n = first * blocks.height / per_image,
+                   position = first * blocks.height % per_image;
       for (std::int64_t t = 0; t < count; ++t)
         for (int i = 0; i < blocks.height; ++i) {
           rows[t][i] = n * image_size + pass.rows[static_cast<std::size_t>(position)];
-          // Rows beyond the last position repeat it; their results are dropped.
+          // Rows after the last position repeat it; their results are not stored.
           const bool last = (first + t) * blocks.height + i >= positions - 1;
           if (!last && ++position == per_image) position = 0, ++n;
         }
-      const auto tile = [&](std::int64_t t) { return tiles + t * RegisterBlock<T>::kRows * kWidth; };
+      const auto tile = [&](std::int64_t t) {
+        return tiles + t * RegisterBlock<T>::kRows * kWidth;
+      };
       for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock)
         for (std::int64_t t = 0; t < count; ++t)
           kernel(std::min(kDepthBlock, depth - from), pass.steps.data() + from, image, rows[t],
@@ -267,7 +292,7 @@ template <class T> class Convolution {
     }
   }
 
-  /** A tile holds channels side by side; the result holds positions side by side. */
+  /** Stores a tile transposed: in a tile channels are contiguous, in the result positions are. */
   void store_tile(const Target& target, const Pass& pass, std::int64_t at, std::int64_t count,
                   const T* tile) {
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
@@ -281,7 +306,8 @@ template <class T> class Convolution {
           T* to = sums(target, n, lane);
           const T bias = bias_of(target, lane);
           for (std::int64_t i = 0; i < run; ++i)
-            to[pass.places[static_cast<std::size_t>(position + i)]] = tile[i * kWidth + lane] + bias;
+            to[pass.places[static_cast<std::size_t>(position + i)]] =
+                tile[i * kWidth + lane] + bias;
         }
       at += run;
       count -= run;
@@ -300,7 +326,8 @@ template <class T> class Convolution {
         for (int r = 0; r < S::kWidth; ++r)
           square[r] = r < positions ? S::load(tile + (i + r) * kWidth + lane) : typename S::V{};
         S::transpose(square);
-        const std::int64_t lanes = std::min<std::int64_t>(S::kWidth, columns_.valid(target.q) - lane);
+        const std::int64_t lanes =
+            std::min<std::int64_t>(S::kWidth, columns_.valid(target.q) - lane);
         for (std::int64_t l = 0; l < lanes; ++l) {
           T* to = sums(target, n, lane + l) + position + i;
           const typename S::V sum = square[l] + S::splat(bias_of(target, lane + l));
@@ -313,11 +340,12 @@ template <class T> class Convolution {
   }
 
   T bias_of(const Target& target, std::int64_t lane) const {
-    return bias_.defined() ? bias_.data<T>()[target.group * plan_.channels_out + target.q * kWidth + lane]
-                           : T(0);
+    return bias_.defined()
+               ? bias_.data<T>()[target.group * plan_.channels_out + target.q * kWidth + lane]
+               : T(0);
   }
 
-  /** Rounds finished channels into a result of another type. */
+  /** Converts finished channels to the result's dtype. */
   void finish(const Target& target) {
     if (in_place_) return;
     const std::int64_t first = target.group * plan_.channels_out + target.q * kWidth;
@@ -336,7 +364,8 @@ template <class T> class Convolution {
   std::vector<std::int64_t> weight_offsets_;
 };
 
-void run_plan(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias, const Volume& y) {
+void run_plan(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias,
+              const Volume& y) {
   if (y.dtype == DType::f64)
     Convolution<double>(plan, x, w, bias, y).run();
   else
@@ -353,23 +382,25 @@ using namespace cpu_kernels;
 
 void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor x = row_major(in[0]), w = row_major(in[1]);
-  if (out[0].numel() == 0) return;  // a plan counts positions, and there may be any number then
+  if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
   with_row_major(out[0], [&](const Tensor& y) {
     const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
-    const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
-    run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w, in[2],
-             to);
+    const ConvGeometry geometry =
+        conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
+    run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from,
+             w, in[2], to);
   });
 }
 
 void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor x = row_major(in[0]), w = row_major(in[1]);
-  if (out[0].numel() == 0) return;  // a plan counts positions, and there may be any number then
+  if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
   with_row_major(out[0], [&](const Tensor& y) {
     const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
-    const ConvGeometry geometry = conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
-    run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from, w,
-             in[2], to);
+    const ConvGeometry geometry =
+        conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
+    run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups),
+             from, w, in[2], to);
   });
 }
 

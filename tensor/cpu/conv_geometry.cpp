@@ -8,9 +8,11 @@
 namespace mezzo::cpu_kernels {
 
 template <class T>
-void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout, T* to) {
+void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout,
+                 T* to) {
   const auto item = static_cast<std::int64_t>(item_size(x.dtype));
-  const std::int64_t row = std::max<std::int64_t>(std::min(x.size[2], layout.size[2] - layout.before[2]), 0);
+  const std::int64_t row =
+      std::max<std::int64_t>(std::min(x.size[2], layout.size[2] - layout.before[2]), 0);
   for (std::int64_t c = channels.begin; c < channels.end; ++c, to += layout.channel_size()) {
     const char* from = x.channel(n, c);
     if (layout.size == x.size && layout.before == Extent{0, 0, 0}) {
@@ -21,7 +23,8 @@ void copy_padded(const Volume& x, std::int64_t n, Channels channels, const Padde
     for (std::int64_t z = 0; z < std::min(x.size[0], layout.size[0] - layout.before[0]); ++z)
       for (std::int64_t y = 0; y < std::min(x.size[1], layout.size[1] - layout.before[1]); ++y)
         convert(x.dtype, from + (z * x.size[1] + y) * x.size[2] * item, dtype_of<T>(),
-                to + layout.offset(z + layout.before[0], y + layout.before[1], layout.before[2]), row);
+                to + layout.offset(z + layout.before[0], y + layout.before[1], layout.before[2]),
+                row);
   }
 }
 
@@ -39,8 +42,8 @@ std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Ext
   return offsets;
 }
 
-std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t channels, const Extent& kernel,
-                                      const Extent& dilation) {
+std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t channels,
+                                      const Extent& kernel, const Extent& dilation) {
   const std::vector<std::int64_t> one = position_offsets(layout, kernel, dilation);
   std::vector<std::int64_t> offsets;
   offsets.reserve(one.size() * static_cast<std::size_t>(channels));
@@ -50,7 +53,7 @@ std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t c
 }
 
 std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64_t units) {
-  // Some hundred positions fill the register blocks; some sixteen tasks keep the threads busy.
+  // About a hundred positions fill the register blocks; about 16 tasks use all threads.
   const std::int64_t enough_pixels = (128 + pixels - 1) / std::max<std::int64_t>(pixels, 1);
   const std::int64_t spread = units >= 4 ? batch : batch / 16;
   return std::clamp<std::int64_t>(enough_pixels, 1, std::max<std::int64_t>(spread, 1));

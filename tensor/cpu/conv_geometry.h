@@ -1,6 +1,5 @@
-// Where the CPU's convolutions read: padded copies of the input, and the offsets of positions and taps in them.
-// Sees: ../ops/conv_geometry.h.
-// Read next: conv.cpp, conv_weight.cpp.
+// Reads of the CPU's convolutions: padded copies of the input, and the offsets of positions and
+// taps in them.
 #pragma once
 
 #include <array>
@@ -18,7 +17,8 @@ using op::leading;
 using op::Volume;
 using op::volume_of;
 
-/** Layout of an image with zeros around it: `before` of them at the start of each dimension, `size` in all. */
+/** Layout of an image padded with zeros: `before` zeros at the start of each dimension, `size`
+ *  elements in total. */
 struct PaddedLayout {
   Extent before{}, size{};
 
@@ -28,24 +28,28 @@ struct PaddedLayout {
   }
 };
 
+/** The channels begin..end-1. */
 struct Channels {
   std::int64_t begin, end;
 };
 
-/** Writes some channels of image n in the padded layout, widened to T; what lies beyond the layout is left out. */
+/** Writes some channels of image n in the padded layout, converted to T; elements outside the
+ *  layout are dropped. */
 template <class T>
-void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout, T* to);
+void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout,
+                 T* to);
 
-/** Offset of each output position's first tap, in order of output positions. */
+/** Returns the offset of each output position's first tap, in order of output positions. */
 std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,
                                            const Extent& step);
 
-/** Offset of each tap of each channel, in the order of the weight's elements. */
-std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t channels, const Extent& kernel,
-                                      const Extent& dilation);
+/** Returns the offset of each tap of each channel, in the order of the weight's elements. */
+std::vector<std::int64_t> tap_offsets(const PaddedLayout& layout, std::int64_t channels,
+                                      const Extent& kernel, const Extent& dilation);
 
-/** Images whose positions are worked on together, so that register blocks are full and weights are used often even where images are small.
- *  `units` says into how many parts the work on an image could be cut besides. By shape alone. */
+/** Returns the number of images that one task computes together, so that register blocks are full
+ *  and weights are reused even for small images. `units` is the number of parts into which the work
+ *  on one image can be divided. The result depends on the shape alone. */
 std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64_t units);
 
 }  // namespace mezzo::cpu_kernels

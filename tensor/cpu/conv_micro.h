@@ -1,21 +1,21 @@
-// The innermost part of every convolution: a block of results held in registers, one operand read where it lies.
-// Sees: gemm_micro.h.
-// Read next: conv.cpp and conv_weight.cpp (who call it).
+// The innermost loop of every convolution: a block of results in registers, one operand read in
+// place.
 #pragma once
 
 #include "gemm_micro.h"
 
 namespace mezzo::cpu_kernels {
 
-/** c[i][j] = sum over s of x[rows[i] + steps[s]] * b[s][j], added to c when `accumulate`. As micro_kernel, with rows and steps found by offset:
- *  pixels and taps, or taps and pixels. b is packed, c has RegisterBlock<T>::kColumns elements between rows. */
+/** Computes c[i][j] = sum over s of x[rows[i] + steps[s]] * b[s][j], added to c if `accumulate`.
+ *  Like micro_kernel, but rows and steps are offsets: pixels and taps, or taps and pixels. b is
+ *  packed; the row stride of c is RegisterBlock<T>::kColumns. */
 template <class T>
 using OffsetKernel = void (*)(std::int64_t depth, const std::int64_t* steps, const T* x,
                               const std::int64_t* rows, const T* b, T* c, bool accumulate);
 
 template <class T, int kRows, int kVectors>
-void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x, const std::int64_t* rows,
-                   const T* b, T* c, bool accumulate) {
+void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x,
+                   const std::int64_t* rows, const T* b, T* c, bool accumulate) {
   using S = Simd<T>;
   constexpr int kStride = RegisterBlock<T>::kColumns;
   typename S::V sums[kRows][kVectors];
@@ -47,7 +47,7 @@ void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x, co
   }
 }
 
-/** One kernel for each block that can occur: [vectors - 1][rows - 1]. */
+/** One kernel for each possible block: [vectors - 1][rows - 1]. */
 template <class T>
 using OffsetKernels =
     std::array<std::array<OffsetKernel<T>, RegisterBlock<T>::kRows>, RegisterBlock<T>::kVectors>;

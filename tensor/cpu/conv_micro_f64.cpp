@@ -1,4 +1,4 @@
-// The register blocks of double convolutions, in a file of their own because they take long to compile.
+// The register blocks of double convolutions, in a separate file because they compile slowly.
 #include "conv_micro.h"
 
 namespace mezzo::cpu_kernels {

@@ -1,8 +1,10 @@
-// Gradient of a convolution in its weight: register blocks of taps x output channels, summed over positions. Chunks of images, cut by shape alone,
-// have sums of their own, which are added in order; where these sums are large, there are fewer chunks and taps are shared out instead.
-#include "../dispatch.h"
-#include "../parallel.h"
-#include "../row_major.h"
+// Gradient of a convolution's weight: register blocks of taps x output channels, summed over
+// positions. The batch is divided into chunks by shape alone; each has its own partial sums, which
+// are added in order. If these sums are large, there are fewer chunks, and the taps are divided
+// among tasks instead.
+#include "../core/dispatch.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
 #include "gemm_pack.h"
@@ -33,8 +35,9 @@ template <class T> class WeightGradient {
     for (std::size_t d = 0; d < 3; ++d)
       layout_.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
     rows_ = tap_offsets(layout_, channels_in_, g.kernel, g.dilation);
-    // Rows beyond the last tap repeat it; their results are dropped.
-    rows_.resize(static_cast<std::size_t>(blocks_.count * blocks_.height), rows_.empty() ? 0 : rows_.back());
+    // Rows after the last tap repeat it; their results are not stored.
+    rows_.resize(static_cast<std::size_t>(blocks_.count * blocks_.height),
+                 rows_.empty() ? 0 : rows_.back());
     list_steps(position_offsets(layout_, g.out, g.stride));
   }
 
@@ -51,22 +54,25 @@ template <class T> class WeightGradient {
 
  private:
   static constexpr std::int64_t kEnoughTasks = 16;
-  /** Elements of partial sums kept apart. */
+  /** Maximum number of elements in partial sums. */
   static constexpr std::int64_t kMaxPartials = std::int64_t{1} << 20;
   static constexpr std::int64_t kWidth = ColumnPanels<T>::kWidth;
 
   std::int64_t tile_size() const { return blocks_.height * kWidth; }
-  std::int64_t partial_size() const { return groups_ * columns_.count * blocks_.count * tile_size(); }
+  std::int64_t partial_size() const {
+    return groups_ * columns_.count * blocks_.count * tile_size();
+  }
   Range blocks_of(std::int64_t unit) const {
     return {unit * blocks_.count / units_, (unit + 1) * blocks_.count / units_};
   }
-  /** Input channels of a group that some blocks of taps read. */
+  /** Returns the input channels of a group that some blocks of taps read. */
   Channels channels_of(Range blocks) const {
     return {blocks.begin * blocks_.height / taps_,
             ceil_div(std::min(blocks.end * blocks_.height, blocks_.rows), taps_)};
   }
 
-  /** Positions of as many images as make a sum long enough to be worth its loading and storing. */
+  /** Lists the positions of several images, so that the sums are long compared to the cost of
+   *  loading and storing them. */
   void list_steps(const std::vector<std::int64_t>& positions) {
     together_ = std::clamp<std::int64_t>(
         256 / y_.pixels(), 1,
@@ -99,13 +105,14 @@ template <class T> class WeightGradient {
                       image.data() + n * image_size_);
         for (std::int64_t q = 0; q < columns_.count; ++q) {
           for (std::int64_t n = 0; n < count; ++n)
-            pack_panel<T>(
-                {y_.channel(first + n, group * columns_.columns + q * kWidth), y_.dtype, positions, 1},
-                columns_.valid(q), positions, columns_.packed_width(q),
-                packed.data() + n * positions * columns_.packed_width(q));
+            pack_panel<T>({y_.channel(first + n, group * columns_.columns + q * kWidth), y_.dtype,
+                           positions, 1},
+                          columns_.valid(q), positions, columns_.packed_width(q),
+                          packed.data() + n * positions * columns_.packed_width(q));
           T* sums = partials_.data() + chunk * partial_size() +
                     ((group * columns_.count + q) * blocks_.count + blocks.begin) * tile_size();
-          add_panel(sums, q, count * positions, image.data(), rows, packed.data(), first > images.begin);
+          add_panel(sums, q, count * positions, image.data(), rows, packed.data(),
+                    first > images.begin);
         }
       }
     }
@@ -117,16 +124,18 @@ template <class T> class WeightGradient {
     for (std::int64_t from = 0; from < depth; from += kDepthBlock)
       for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(blocks_.height))
         kernel(std::min(kDepthBlock, depth - from), steps_.data() + from, image, rows.data() + row,
-               packed + from * columns_.packed_width(q), sums + static_cast<std::int64_t>(row) * kWidth,
-               accumulate || from > 0);
+               packed + from * columns_.packed_width(q),
+               sums + static_cast<std::int64_t>(row) * kWidth, accumulate || from > 0);
   }
 
-  /** The weights of one output channel: its lane of every tile, summed over the chunks. */
+  /** Computes the weights of one output channel: its lane of every tile, summed over the chunks. */
   void finish(std::int64_t channel) {
     const std::int64_t taps = blocks_.rows, group = channel / columns_.columns;
-    const std::int64_t q = channel % columns_.columns / kWidth, lane = channel % columns_.columns % kWidth;
+    const std::int64_t q = channel % columns_.columns / kWidth,
+                       lane = channel % columns_.columns % kWidth;
     const Workspace<T> row(taps);
-    const T* from = partials_.data() + (group * columns_.count + q) * blocks_.count * tile_size() + lane;
+    const T* from =
+        partials_.data() + (group * columns_.count + q) * blocks_.count * tile_size() + lane;
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       T sum = from[tap * kWidth];
       for (std::int64_t chunk = 1; chunk < chunks_; ++chunk)
@@ -142,9 +151,9 @@ template <class T> class WeightGradient {
   ColumnPanels<T> columns_;
   RowPanels<T> blocks_;
   std::int64_t taps_;
-  std::int64_t chunks_ = 0, units_ = 0;  // cuts of the batch, and of the taps
+  std::int64_t chunks_ = 0, units_ = 0;  // parts of the batch, and of the taps
   Workspace<T> partials_;
-  std::int64_t together_ = 1, image_size_ = 0;  // images summed at a time, elements of each
+  std::int64_t together_ = 1, image_size_ = 0;  // images per sum, and elements of each
   PaddedLayout layout_;
   std::vector<std::int64_t> steps_, rows_;  // offsets of positions and taps
 };
@@ -161,7 +170,8 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const Tensor x = row_major(in[0]), y = row_major(in[1]);
   const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
-  const ConvGeometry geometry = conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
+  const ConvGeometry geometry =
+      conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
   with_row_major(out[0], [&](const Tensor& w) {
     const MatrixOut rows{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1};
     if (w.dtype() == DType::f64)

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../convert_value.h"
+#include "../core/convert_value.h"
 
 #if defined(__F16C__) || defined(__AVX512F__)
 #  include <immintrin.h>
@@ -18,8 +18,7 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-constexpr std::int64_t kStage =
-    1024;  // elements converted by way of a buffer at a time: stays in the first-level cache
+constexpr std::int64_t kStage = 1024;  // elements per buffer, which fits the L1 cache
 
 using mezzo::detail::kIsHalf;
 
@@ -27,7 +26,7 @@ template <class From, class To> void convert_direct(const From* from, To* to, st
   for (std::int64_t i = 0; i < n; ++i) to[i] = converted<To>(from[i]);
 }
 
-/** Converts by way of blocks of Via: first(from, buffer, n), then second(buffer, to, n). */
+/** Converts through blocks of Via: first(from, buffer, n), then second(buffer, to, n). */
 template <class Via, class From, class To, class First, class Second>
 void staged(const From* from, To* to, std::int64_t n, First first, Second second) {
   alignas(64) Via buffer[kStage];
@@ -38,8 +37,9 @@ void staged(const From* from, To* to, std::int64_t n, First first, Second second
   }
 }
 
-/** Integers to 16 bits as if rounded once. By way of a float where that cannot round twice: bytes are exact in it, and beyond its exact range
- *  f16 is infinite anyway. Else by way of a double rounded to odd. */
+/** Converts integers to 16 bits with one rounding. Goes through float where that cannot round
+ *  twice: bytes are exact in float, and integers beyond its exact range are infinite in f16.
+ *  Otherwise goes through a double rounded to odd. */
 template <std::integral From, class To>
 void convert_integer_to_half(const From* from, To* to, std::int64_t n) {
   if constexpr (sizeof(From) == 1 || std::is_same_v<To, Half>) {
@@ -54,14 +54,14 @@ void convert_integer_to_half(const From* from, To* to, std::int64_t n) {
   }
 }
 
-/** Each pair by exact steps and a single rounding. */
+/** Converts one pair of types by exact steps and a single rounding. */
 template <class From, class To> void convert_block(const From* from, To* to, std::int64_t n) {
   if constexpr (std::is_same_v<From, To>) {
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
   } else if constexpr (std::is_same_v<From, bool>) {
     const auto to_byte = [](const bool* x, std::uint8_t* y, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
-        y[i] = reinterpret_cast<const unsigned char*>(x)[i] != 0;  // any byte may come from a file
+        y[i] = reinterpret_cast<const unsigned char*>(x)[i] != 0;  // a file may contain any byte
     };
     staged<std::uint8_t>(from, to, n, to_byte, convert_block<std::uint8_t, To>);
   } else if constexpr (kIsHalf<From>) {
@@ -80,7 +80,7 @@ template <class From, class To> void convert_block(const From* from, To* to, std
   }
 }
 
-// ---- every pair ---------------------------------------------------------------------------------------------------------------------
+// ---- every pair ---------------------------------------------------------------------------------
 
 using ConvertFunction = void (*)(const void*, void*, std::int64_t);
 using Elements = std::tuple<bool, std::uint8_t, std::int32_t, std::int64_t, Half, BFloat16, float,
@@ -89,11 +89,13 @@ using Elements = std::tuple<bool, std::uint8_t, std::int32_t, std::int64_t, Half
 template <std::size_t type> using Element = std::tuple_element_t<type, Elements>;
 
 template <std::size_t... pair> constexpr auto all_pairs(std::index_sequence<pair...>) {
-  static_assert(((dtype_of<Element<pair / kNumDTypes>>() == static_cast<DType>(pair / kNumDTypes)) && ...));
-  return std::array<ConvertFunction, sizeof...(pair)>{[](const void* from, void* to, std::int64_t n) {
-    convert_block(static_cast<const Element<pair / kNumDTypes>*>(from),
-                  static_cast<Element<pair % kNumDTypes>*>(to), n);
-  }...};
+  static_assert(
+      ((dtype_of<Element<pair / kNumDTypes>>() == static_cast<DType>(pair / kNumDTypes)) && ...));
+  return std::array<ConvertFunction, sizeof...(pair)>{
+      [](const void* from, void* to, std::int64_t n) {
+        convert_block(static_cast<const Element<pair / kNumDTypes>*>(from),
+                      static_cast<Element<pair % kNumDTypes>*>(to), n);
+      }...};
 }
 constexpr auto kConvert = all_pairs(std::make_index_sequence<kNumDTypes * kNumDTypes>());
 
@@ -101,26 +103,28 @@ constexpr auto kConvert = all_pairs(std::make_index_sequence<kNumDTypes * kNumDT
 
 void convert(DType from_type, const void* from, DType to_type, void* to, std::int64_t n) {
   if (n > 0)
-    kConvert[static_cast<std::size_t>(from_type) * kNumDTypes + static_cast<std::size_t>(to_type)](from, to,
-                                                                                                   n);
+    kConvert[static_cast<std::size_t>(from_type) * kNumDTypes + static_cast<std::size_t>(to_type)](
+        from, to, n);
 }
 
-// ---- the four conversions that training lives on ------------------------------------------------------------------------------------
+// ---- conversions between f32 and 16-bit types ---------------------------------------------------
 
 #if defined(__AVX512F__)
-constexpr __mmask16 kAllLanes = 0xFFFF;  // g++ 12 warns of the unmasked forms' undefined operand
+constexpr __mmask16 kAllLanes = 0xFFFF;  // g++ 12 warns about undefined operands of unmasked forms
 #endif
 
 void widen(const Half* from, float* to, std::int64_t n) {
   std::int64_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16) {
-    _mm512_storeu_ps(to + i, _mm512_maskz_cvtph_ps(
-                                 kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+    _mm512_storeu_ps(
+        to + i, _mm512_maskz_cvtph_ps(
+                    kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
   }
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   }
 #endif
   for (; i < n; ++i) to[i] = static_cast<float>(from[i]);

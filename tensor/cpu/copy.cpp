@@ -5,9 +5,9 @@
 #include <array>
 #include <cstring>
 
-#include "../dispatch.h"
-#include "../parallel.h"
-#include "../row_major.h"
+#include "../core/dispatch.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "block_map.h"
 #include "convert.h"
 #include "transpose.h"
@@ -19,17 +19,20 @@ namespace {
 
 using namespace cpu_kernels;
 
-template <class C> void identity_block(const C* const* in, C* const* out, std::int64_t n, const void*) {
+template <class C>
+void identity_block(const C* const* in, C* const* out, std::int64_t n, const void*) {
   std::memcpy(out[0], in[0], static_cast<std::size_t>(n) * sizeof(C));
 }
 
-/** A copy's dimensions, neighbours that run on into each other in both tensors taken together. Strides are in elements. */
+/** The loops of a copy. Adjacent dimensions that are contiguous in both tensors are merged. Strides
+ *  are in elements. */
 struct CopyLoops {
   int count = 0;
   std::array<std::int64_t, Shape::kMaxRank> size, from, to;
 };
 
-/** The loops of copying to a row-major tensor. Dimensions of size 1 are gone; there is always one loop. */
+/** Returns the loops of a copy to a row-major tensor, without dimensions of size 1; there is at
+ *  least one loop. */
 CopyLoops loops_of(const Tensor& from, const Tensor& to) {
   CopyLoops loops;
   for (int i = 0; i < from.dim(); ++i) {
@@ -51,10 +54,11 @@ CopyLoops loops_of(const Tensor& from, const Tensor& to) {
   return loops;
 }
 
-/** Where combination `index` of all loops but `skipped` and the last begins, in both tensors. */
+/** Offsets in both tensors. */
 struct Place {
   std::int64_t from = 0, to = 0;
 };
+/** Returns the start of combination `index` of all loops but `skipped` and the last. */
 Place place_of(const CopyLoops& loops, int skipped, std::int64_t index) {
   Place place;
   for (int i = loops.count - 2; i >= 0; --i) {
@@ -67,33 +71,35 @@ Place place_of(const CopyLoops& loops, int skipped, std::int64_t index) {
   return place;
 }
 
-/** The loop whose elements are neighbours in the source, though the last loop's are not: then matrices turn around. -1: none. */
-int turned_loop(const CopyLoops& loops) {
+/** Returns the loop that is contiguous in the source if the last one is not, in which case matrices
+ *  are transposed; -1 if there is none. */
+int transposed_loop(const CopyLoops& loops) {
   if (loops.from[static_cast<std::size_t>(loops.count) - 1] == 1) return -1;
   for (int i = loops.count - 2; i >= 0; --i)
     if (loops.from[static_cast<std::size_t>(i)] == 1) return i;
   return -1;
 }
 
-/** Panels of 64 source columns, whose target rows are written from end to end. */
-template <class Word> void copy_turned(const Word* source, Word* target, const CopyLoops& loops, int turned) {
+/** Copies panels of 64 source columns, whose target rows are written in full. */
+template <class Word>
+void copy_transposed(const Word* source, Word* target, const CopyLoops& loops, int loop) {
   constexpr std::int64_t kColumns = 64;
-  const auto t = static_cast<std::size_t>(turned), last = static_cast<std::size_t>(loops.count) - 1;
+  const auto t = static_cast<std::size_t>(loop), last = static_cast<std::size_t>(loops.count) - 1;
   const std::int64_t rows = loops.size[last], columns = loops.size[t];
   const std::int64_t panels = (columns + kColumns - 1) / kColumns;
   std::int64_t matrices = 1;
   for (int i = 0; i + 1 < loops.count; ++i)
-    if (i != turned) matrices *= loops.size[static_cast<std::size_t>(i)];
+    if (i != loop) matrices *= loops.size[static_cast<std::size_t>(i)];
   const auto panel = [&](std::int64_t task) {
     const std::int64_t column = task % panels * kColumns;
-    const Place at = place_of(loops, turned, task / panels);
-    transpose(source + at.from + column, loops.from[last], target + at.to + column * loops.to[t], loops.to[t],
-              rows, std::min(kColumns, columns - column));
+    const Place at = place_of(loops, loop, task / panels);
+    transpose(source + at.from + column, loops.from[last], target + at.to + column * loops.to[t],
+              loops.to[t], rows, std::min(kColumns, columns - column));
   };
   parallel_for(matrices * panels, panel, static_cast<double>(matrices * rows * columns) * 0.5);
 }
 
-/** Runs of neighbours. */
+/** Copies contiguous runs. */
 template <class Word> void copy_runs(const Word* source, Word* target, const CopyLoops& loops) {
   const std::int64_t run = loops.size[static_cast<std::size_t>(loops.count) - 1];
   std::int64_t runs = 1;
@@ -121,31 +127,34 @@ template <class Word> void copy_runs(const Word* source, Word* target, const Cop
                   5.0 + static_cast<double>(run) * 0.3);
 }
 
-/** Copies to a row-major tensor without reading the elements as numbers. False: nothing is gained by it, and nothing done. */
+/** Copies to a row-major tensor without interpreting the elements. Returns false, having done
+ *  nothing, if the generic copy is as fast. */
 bool copy_words(const Tensor& from, const Tensor& to) {
   const bool plain = from.dtype() == to.dtype() && from.shape() == to.shape() && to.is_contiguous();
   if (!plain || from.numel() == 0) return false;
   const CopyLoops loops = loops_of(from, to);
   const auto last = static_cast<std::size_t>(loops.count) - 1;
-  const int turned = turned_loop(loops);
+  const int loop = transposed_loop(loops);
   const bool runs = loops.from[last] == 1 && loops.size[last] >= 8;
-  if (turned < 0 && !runs) return false;
+  if (loop < 0 && !runs) return false;
   visit_word(from.dtype(), [&]<class Word>(std::type_identity<Word>) {
     const Word* source = static_cast<const Word*>(from.raw_data());
     Word* target = static_cast<Word*>(to.raw_data());
     if (runs)
       copy_runs(source, target, loops);
     else
-      copy_turned(source, target, loops, turned);
+      copy_transposed(source, target, loops, loop);
   });
   return true;
 }
 
-/** out = in, broadcast and converted. Values travel in the source's arithmetic type, so the store is the one rounding. */
+/** Computes out = in, broadcast and converted. Values are held in the source's compute type, so the
+ *  store is the only rounding. */
 void copy_elements(const Tensor& from, Tensor& to) {
-  const bool linear = lie_alike(from, to);
+  const bool linear = same_dense_layout(from, to);
   if (!linear && copy_words(from, to)) return;
-  const bool images = from.shape() == to.shape() && to.memory_format() == MemoryFormat::channels_last;
+  const bool images =
+      from.shape() == to.shape() && to.memory_format() == MemoryFormat::channels_last;
   if (!linear && images && copy_words(channels_at_end(from), channels_at_end(to))) return;
   if (!linear) {
     constexpr BlockFns identity{&identity_block<float>, &identity_block<double>,
@@ -172,19 +181,20 @@ void Clone::cpu(Inputs in, Outputs out, const Attrs&) { copy_elements(in[0], out
 
 void Copy::cpu(Inputs in, Outputs out, const Attrs&) { copy_elements(in[1], out[0]); }
 
-/** Without gaps in the tensor this needs no memory: gradients of many tensors become zeros, or none
- *  do. */
+/** Fills a dense tensor without allocating memory, so that zeroing the gradients of many tensors
+ *  cannot fail halfway. */
 void Fill::cpu(Inputs, Outputs out, const Attrs& attrs) {
   Tensor& x = out[0];
-  if (!lie_alike(x, x)) return copy_elements(scalar_operand(attrs.value), x);
+  if (!same_dense_layout(x, x)) return copy_elements(scalar_operand(attrs.value), x);
   alignas(8) std::byte element[8];
   convert(DType::f64, &attrs.value, x.dtype(), element, 1);
   visit_word(x.dtype(), [&]<class Word>(std::type_identity<Word>) {
     Word word;
     std::memcpy(&word, element, sizeof word);
     Word* to = static_cast<Word*>(x.raw_data());
-    parallel_chunks(x.numel(), kElementwiseChunk,
-                    [&](std::int64_t begin, std::int64_t end) { std::fill(to + begin, to + end, word); });
+    parallel_chunks(x.numel(), kElementwiseChunk, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(to + begin, to + end, word);
+    });
   });
 }
 

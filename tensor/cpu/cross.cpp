@@ -1,4 +1,5 @@
-// Kernel of the vector product: components are six strided operands and three strided results of one pass.
+// Kernel of the vector product: one pass over six strided operand components and three strided
+// result components.
 #include "../ops/cross.h"
 
 #include "block_map.h"
@@ -9,7 +10,8 @@ namespace {
 
 using namespace cpu_kernels;
 
-template <class C> void cross_block(const C* const* in, C* const* out, std::int64_t n, const void*) {
+template <class C>
+void cross_block(const C* const* in, C* const* out, std::int64_t n, const void*) {
   for (std::size_t i = 0; i < 3; ++i) {
     const std::size_t j = (i + 1) % 3, k = (i + 2) % 3;
     const C *aj = in[j], *ak = in[k], *bj = in[3 + j], *bk = in[3 + k];

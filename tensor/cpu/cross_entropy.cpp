@@ -1,11 +1,14 @@
-// Kernels of cross entropy with class indices: one pass over each line of scores, forward and backward.
+// Kernels of cross entropy with class indices: one pass over each line of scores, forward and
+// backward.
 //
-// With e the label smoothing, w the class weights and logp = x - max - log(sum of exp(x - max)), a line's loss is
-//   -(1 - e) w_y logp_y - (e / C) sum_c w_c logp_c,
-// whose gradient is p_c a - q_c with p = softmax(x), q_c = (1 - e) w_y [c = y] + (e / C) w_c, and a = sum of q.
+// With e the label smoothing, w the class weights and logp = x - max - log(sum of exp(x - max)),
+// the loss of a line is
+//   -(1 - e) w_y logp_y - (e / C) sum_c w_c logp_c.
+// Its gradient is p_c a - q_c, where p = softmax(x), q_c = (1 - e) w_y [c = y] + (e / C) w_c, and a
+// = sum of q.
 #include "../ops/cross_entropy.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 #include "class_targets.h"
 #include "line_map.h"
 #include "softmax_line.h"
@@ -16,8 +19,9 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Calls f(line, x, y) for each line of scores: x holds its n values side by side, and y is room for as many, brought to `results` afterwards
- *  when there are any. Lines count as the targets do. */
+/** Calls f(line, x, y) for each line of scores. x points to its n contiguous values, and y to a
+ *  buffer of n values, which is then written to `results` if given. Lines are numbered like the
+ *  targets. */
 template <class C, class F> void visit_lines(const Tensor& scores, const Tensor* results, F&& f) {
   const LineShape s(scores.shape(), op::class_dim(scores.shape()));
   const BlockReader<C> reader(scores);
@@ -42,11 +46,13 @@ template <class C, class F> void visit_lines(const Tensor& scores, const Tensor*
       const std::int64_t outer = t / tiles_across, column = t % tiles_across * tile;
       const std::int64_t width = std::min(tile, s.inner - column);
       cpu_kernels::detail::gather_lines(reader, s, outer, column, width, x);
-      for (std::int64_t i = 0; i < width; ++i) f(outer * s.inner + column + i, x + i * n, y + i * n);
+      for (std::int64_t i = 0; i < width; ++i)
+        f(outer * s.inner + column + i, x + i * n, y + i * n);
       if (results) cpu_kernels::detail::scatter_lines(y, s, outer, column, width, writer);
     }
   };
-  const std::int64_t per_panel = std::max<std::int64_t>(1, kLinePanel / std::max<std::int64_t>(1, n * tile));
+  const std::int64_t per_panel =
+      std::max<std::int64_t>(1, kLinePanel / std::max<std::int64_t>(1, n * tile));
   const double task_ns = static_cast<double>(n * tile);
   if (s.inner == 1)
     parallel_chunks(s.outer, per_panel, run_rows, task_ns);
@@ -54,7 +60,7 @@ template <class C, class F> void visit_lines(const Tensor& scores, const Tensor*
     parallel_chunks(s.outer * tiles_across, per_panel, run_tiles, task_ns);
 }
 
-/** Sum of w_c (max - x_c), nothing of which cancels. */
+/** Returns the sum of w_c (max - x_c), whose terms do not cancel. */
 template <class C> C weighted_distance(const C* x, const C* weights, C max, std::int64_t n) {
   constexpr std::int64_t kPiece = 1024;
   alignas(64) C piece[kPiece];
@@ -69,14 +75,16 @@ template <class C> C weighted_distance(const C* x, const C* weights, C max, std:
   return total;
 }
 
-/** The numbers that a loss takes from its attributes and its weights. */
+/** The smoothing factors of a loss. */
 template <class C> struct Smoothing {
   C keep, spread;      // 1 - e, e / C
   C total_weight = 0;  // of all classes
   Smoothing(double e, const ClassTargets<C>& targets)
-      : keep(static_cast<C>(1 - e)), spread(static_cast<C>(e / static_cast<double>(targets.classes()))) {
+      : keep(static_cast<C>(1 - e)),
+        spread(static_cast<C>(e / static_cast<double>(targets.classes()))) {
     const std::int64_t n = targets.classes();
-    if (e > 0) total_weight = targets.weights() ? line_sum(targets.weights(), n) : static_cast<C>(n);
+    if (e > 0)
+      total_weight = targets.weights() ? line_sum(targets.weights(), n) : static_cast<C>(n);
     if (e == 0) spread = 0;
   }
 };
@@ -100,8 +108,8 @@ template <class C> void forward(Inputs in, Outputs out, const op::CrossEntropyAt
     stats[2 * line + 1] = sum;
     loss[line] = smoothing.keep * targets.weight_of(line) * (log_sum + (max - v[targets.at(line)]));
     if (smoothing.spread > 0)
-      loss[line] += smoothing.spread *
-                    (smoothing.total_weight * log_sum + weighted_distance(v, targets.weights(), max, n));
+      loss[line] += smoothing.spread * (smoothing.total_weight * log_sum +
+                                        weighted_distance(v, targets.weights(), max, n));
   });
   const bool mean = attrs.reduction == Reduction::mean;
   const C divisor = mean ? targets.total_weight() : C(1);
@@ -132,7 +140,8 @@ template <class C> void backward(Inputs in, Outputs out, const op::CrossEntropyA
     }
     const C scale = (one_g ? g[0] : g[line]) / divisor, max = stats[2 * line];
     const C on_target = smoothing.keep * targets.weight_of(line);
-    const C all = (on_target + smoothing.spread * smoothing.total_weight) * scale / stats[2 * line + 1];
+    const C all =
+        (on_target + smoothing.spread * smoothing.total_weight) * scale / stats[2 * line + 1];
     for (std::int64_t i = 0; i < n; ++i) gx[i] = math::exp(v[i] - max) * all;
     if (smoothing.spread > 0)
       for (std::int64_t i = 0; i < n; ++i) gx[i] -= smoothing.spread * scale * (w ? w[i] : C(1));
@@ -145,11 +154,13 @@ template <class C> void backward(Inputs in, Outputs out, const op::CrossEntropyA
 namespace op {
 
 void CrossEntropyIndices::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs); });
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs); });
 }
 
 void CrossEntropyBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) { backward<C>(in, out, attrs); });
+  visit_floating_compute(in[1].dtype(),
+                         [&]<class C>(std::type_identity<C>) { backward<C>(in, out, attrs); });
 }
 
 }  // namespace op

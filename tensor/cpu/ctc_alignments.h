@@ -1,27 +1,27 @@
-// All alignments of one label sequence with a sequence of outputs: sums over them, forwards and backwards through time, in logarithms and in f64.
-// Source: Graves, Fernandez, Gomez, Schmidhuber, ICML 2006.
-// Sees: ../macros.h; parsed by nvcc too.
-// Read next: ctc_loss.cpp, ../../cuda/kernels/ctc_loss.cu.
+// Sums over all alignments of one label sequence with a sequence of outputs, forwards and backwards
+// through time, as logarithms in f64. Source: Graves, Fernandez, Gomez, Schmidhuber, ICML 2006.
+// Parsed by g++ and by nvcc.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "../macros.h"
+#include "../core/macros.h"
 
 namespace mezzo::cpu_kernels {
 
-inline constexpr double kNever = -std::numeric_limits<double>::infinity();
+inline constexpr double kNever = -std::numeric_limits<double>::infinity();  // ln 0
 
-/** ln(e^a + e^b); of two impossible things an impossible one. */
+/** Returns ln(e^a + e^b); -inf if both are -inf. */
 MZ_HD inline double log_add(double a, double b) {
   if (a + b != a + b) return a + b;
   const double high = a < b ? b : a, low = a < b ? a : b;
   return low == kNever ? high : high + std::log1p(std::exp(low - high));
 }
 
-/** One sample: log_probs(t, c) gives its log-probabilities; states are its labels with a blank before, between and behind them. */
+/** The alignments of one sample. log_probs(t, c) returns its log-probabilities; the states are its
+ *  labels with a blank before, between and after them. */
 template <class LogProbs> struct Alignments {
   LogProbs log_probs;
   std::int64_t time;
@@ -32,7 +32,8 @@ template <class LogProbs> struct Alignments {
   MZ_HD std::int64_t class_of(std::int64_t s) const { return s % 2 == 0 ? blank : labels[s / 2]; }
   MZ_HD double log_prob(std::int64_t t, std::int64_t s) const { return log_probs(t, class_of(s)); }
 
-  /** Logarithm of the sum over all beginnings that are in state s at time t, output t included; `before` has those of all states at t - 1. */
+  /** Returns the logarithm of the sum over all prefixes that are in state s at time t, including
+   *  output t; `before` holds the values of all states at t - 1. */
   MZ_HD double forwards(std::int64_t t, std::int64_t s, const double* before) const {
     double sum = t == 0 && s < 2 ? 0 : kNever;
     for (std::int64_t step = 0; t > 0 && step <= reach(s) && step <= s; ++step)
@@ -40,30 +41,37 @@ template <class LogProbs> struct Alignments {
     return sum == kNever ? kNever : sum + log_prob(t, s);
   }
 
-  /** The same over all endings, output t included; `behind` has those of all states at t + 1. */
+  /** Returns the logarithm of the sum over all suffixes from state s at time t, including output t;
+   *  `behind` holds the values of all states at t + 1. */
   MZ_HD double backwards(std::int64_t t, std::int64_t s, const double* behind) const {
     double sum = t == time - 1 && s >= states() - 2 ? 0 : kNever;
-    for (std::int64_t step = 0; t < time - 1 && s + step < states() && step <= reach(s + step); ++step)
+    for (std::int64_t step = 0; t < time - 1 && s + step < states() && step <= reach(s + step);
+         ++step)
       sum = log_add(sum, behind[s + step]);
     return sum == kNever ? kNever : sum + log_prob(t, s);
   }
 
-  /** Negative logarithm of the sum over all alignments; `last` has what forwards() gave at the last time. */
+  /** Returns the negative logarithm of the sum over all alignments; `last` holds the values of
+   *  forwards() at the last time. */
   MZ_HD double loss(const double* last) const {
     if (time == 0) return states() == 1 ? 0 : -kNever;
     const double end = last[states() - 1];
     return -(states() == 1 ? end : log_add(end, last[states() - 2]));
   }
 
-  /** What the alignments in state s at time t take from the score of its class; `forward` and `backward` are their sums. */
-  MZ_HD double share(std::int64_t t, std::int64_t s, double forward, double backward, double loss) const {
+  /** Returns the share of the alignments in state s at time t, which is subtracted from the
+   *  gradient of its class's score. `forward` and `backward` are the values of forwards() and
+   *  backwards(). */
+  MZ_HD double share(std::int64_t t, std::int64_t s, double forward, double backward,
+                     double loss) const {
     const double own = log_prob(t, s);
     const bool impossible = own == kNever || forward == kNever || backward == kNever;
     return impossible ? 0 : std::exp(forward + backward + loss - own);
   }
 
  private:
-  /** How many states a step that ends in `to` may cross: a blank between different labels can be left out. */
+  /** Returns how many states a step that ends in `to` may advance: a blank between different labels
+   *  can be skipped. */
   MZ_HD std::int64_t reach(std::int64_t to) const {
     return to % 2 == 1 && to >= 3 && class_of(to) != class_of(to - 2) ? 2 : 1;
   }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "ctc_alignments.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** A sample's log-probabilities, (t,c). */
+/** A sample's log-probabilities (t,c). */
 struct Rows {
   const double* data;
   std::int64_t classes;
@@ -23,7 +23,7 @@ struct Rows {
 };
 using Sample = Alignments<Rows>;
 
-/** forwards() of all times and states, time by time. */
+/** Returns forwards() of all times and states, time by time. */
 std::vector<double> forwards(const Sample& sample) {
   const std::int64_t states = sample.states();
   std::vector<double> a(static_cast<std::size_t>(sample.time * states), kNever);
@@ -34,29 +34,32 @@ std::vector<double> forwards(const Sample& sample) {
   return a;
 }
 
-/** The same of backwards(). */
+/** Returns backwards() of all times and states, time by time. */
 std::vector<double> backwards(const Sample& sample) {
   const std::int64_t states = sample.states();
   std::vector<double> b(static_cast<std::size_t>(sample.time * states), kNever);
   for (std::int64_t t = sample.time - 1; t >= 0; --t)
     for (std::int64_t s = states - 1; s >= 0; --s)
-      b[static_cast<std::size_t>(t * states + s)] = sample.backwards(t, s, b.data() + (t + 1) * states);
+      b[static_cast<std::size_t>(t * states + s)] =
+          sample.backwards(t, s, b.data() + (t + 1) * states);
   return b;
 }
 
 double loss_of(const Sample& sample, const std::vector<double>& forwards) {
-  return sample.loss(sample.time == 0 ? nullptr : forwards.data() + (sample.time - 1) * sample.states());
+  return sample.loss(sample.time == 0 ? nullptr
+                                      : forwards.data() + (sample.time - 1) * sample.states());
 }
 
-/** The log-probabilities in f64, sample by sample: (n,t,c). */
+/** Returns the log-probabilities in f64, sample by sample: (n,t,c). */
 std::vector<double> by_sample(const Tensor& x) {
   const Tensor rows = row_major(x.detach().transpose(0, 1));
   std::vector<double> values(static_cast<std::size_t>(rows.numel()));
-  if (!values.empty()) convert(rows.dtype(), rows.raw_data(), DType::f64, values.data(), rows.numel());
+  if (!values.empty())
+    convert(rows.dtype(), rows.raw_data(), DType::f64, values.data(), rows.numel());
   return values;
 }
 
-/** Calls visit(sample, its alignments) for all samples. */
+/** Calls visit(number, sample) for all samples. */
 template <class F>
 void for_each_sample(const Tensor& x, const Tensor& targets, const CtcAttrs& attrs, F&& visit) {
   const std::int64_t time = x.shape()[0], samples = x.shape()[1], classes = x.shape()[2];
@@ -76,7 +79,8 @@ void for_each_sample(const Tensor& x, const Tensor& targets, const CtcAttrs& att
       static_cast<double>(x.numel()) * 50);
 }
 
-/** d loss / d scores of one sample, (t,c) at `dx`: what is said less what the alignments expect; zero behind the input's end. */
+/** Computes the gradient of one sample's loss by its scores, (t,c), in `dx`: the probabilities
+ *  minus the shares of the alignments; zero after the input's end. */
 void fill_gradient(const Sample& sample, std::int64_t classes, double g, bool zero_infinity,
                    std::vector<double>& dx) {
   std::fill(dx.begin(), dx.end(), 0.0);
@@ -106,7 +110,8 @@ void CtcLossEach::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const double loss = loss_of(sample, forwards(sample));
     losses[static_cast<std::size_t>(n)] = std::isinf(loss) && attrs.zero_infinity ? 0 : loss;
   });
-  if (!losses.empty()) convert(DType::f64, losses.data(), out[0].dtype(), out[0].raw_data(), out[0].numel());
+  if (!losses.empty())
+    convert(DType::f64, losses.data(), out[0].dtype(), out[0].raw_data(), out[0].numel());
 }
 
 void CtcLossBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
@@ -120,8 +125,8 @@ void CtcLossBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     std::vector<double> dx(static_cast<std::size_t>(time * classes));
     fill_gradient(sample, classes, g[static_cast<std::size_t>(n)], attrs.zero_infinity, dx);
     for (std::int64_t t = 0; t < time; ++t)
-      convert(DType::f64, dx.data() + t * classes, out[0].dtype(), data + (t * samples + n) * row_bytes,
-              classes);
+      convert(DType::f64, dx.data() + t * classes, out[0].dtype(),
+              data + (t * samples + n) * row_bytes, classes);
   });
 }
 

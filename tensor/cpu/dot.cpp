@@ -1,9 +1,10 @@
-// Kernels of the inner products: long vectors in fixed chunks whose partial sums combine pairwise.
-#include "../dispatch.h"
+// Kernels of the inner products. Long vectors are summed in fixed chunks, whose partial sums are
+// combined pairwise.
+#include "../core/dispatch.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "../elementwise/formula.h"
 #include "../ops/matmul.h"
-#include "../parallel.h"
-#include "../row_major.h"
 #include "convert.h"
 #include "simd.h"
 #include "workspace.h"
@@ -14,7 +15,8 @@ namespace {
 
 using cpu_kernels::Simd;
 
-/** Sum of products of n elements side by side: a fixed number of chains, then their sum in order. */
+/** Returns the sum of products of n contiguous elements: a fixed number of chains, which are then
+ *  summed in order. */
 template <class T, class X> T dot_run(const X* x, const X* y, std::int64_t n) {
   using S = Simd<T>;
   constexpr int kChains = 4, kStep = kChains * S::kWidth;
@@ -32,7 +34,7 @@ template <class T, class X> T dot_run(const X* x, const X* y, std::int64_t n) {
   return total;
 }
 
-/** Sum of products modulo 2^64. */
+/** Returns the sum of products modulo 2^64. */
 std::int64_t integer_dot(const std::int64_t* x, const std::int64_t* y, std::int64_t n) {
   std::int64_t total = 0;
   for (std::int64_t i = 0; i < n; ++i) total = plus(total, times(x[i], y[i]));
@@ -61,7 +63,7 @@ template <class T, class X> T dot(const X* x, const X* y, std::int64_t n) {
   return sums[0];
 }
 
-/** Calls f with the type of the elements and the type they are summed in. */
+/** Calls f with the type of the elements and the type of their sum. */
 template <class F> void visit_floating(DType dtype, F&& f) {
   switch (dtype) {
     case DType::f16: return f(std::type_identity<Half>{}, float{});
@@ -71,12 +73,12 @@ template <class F> void visit_floating(DType dtype, F&& f) {
   }
 }
 
-/** The operand with its last dimension side by side in memory, outside the graph. */
+/** Returns the operand with a contiguous last dimension, detached. */
 Tensor with_dense_rows(const Tensor& x) {
   return x.strides().back() == 1 || x.shape().back() == 1 ? x : row_major(x);
 }
 
-/** Where each row of an operand begins, as strides over the result's dimensions. */
+/** Returns the strides between the rows of an operand, over the result's dimensions. */
 Strides row_strides(const Tensor& x, const Shape& result) {
   Strides strides = Strides::filled(result.rank(), 0);
   const int lead = result.rank() - (x.dim() - 1);
@@ -90,7 +92,8 @@ Strides row_strides(const Tensor& x, const Shape& result) {
 void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
   const CastScope no_casts(nullptr);
   const DType compute = compute_dtype(out[0].dtype());
-  const Tensor x = in[0].detach().to(compute).contiguous(), y = in[1].detach().to(compute).contiguous();
+  const Tensor x = in[0].detach().to(compute).contiguous(),
+               y = in[1].detach().to(compute).contiguous();
   if (compute == DType::i64) {
     const std::int64_t sum = integer_dot(x.data<std::int64_t>(), y.data<std::int64_t>(), x.numel());
     return cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
@@ -106,7 +109,9 @@ void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
 void Vecdot::cpu(Inputs in, Outputs out, const NoAttrs&) {
   const CastScope no_casts(nullptr);
   const bool integers = is_integer(out[0].dtype());
-  const auto rows_of = [&](const Tensor& x) { return with_dense_rows(integers ? x.to(DType::i64) : x); };
+  const auto rows_of = [&](const Tensor& x) {
+    return with_dense_rows(integers ? x.to(DType::i64) : x);
+  };
   const Tensor x = rows_of(in[0]), y = rows_of(in[1]);
   const Shape& result = out[0].shape();
   const Strides xs = row_strides(x, result), ys = row_strides(y, result);
@@ -121,15 +126,16 @@ void Vecdot::cpu(Inputs in, Outputs out, const NoAttrs&) {
       }
       row(index, at_x, at_y);
     };
-    parallel_for(out[0].numel(), at, static_cast<double>(out[0].numel()) * static_cast<double>(n) * 0.1);
+    parallel_for(out[0].numel(), at,
+                 static_cast<double>(out[0].numel()) * static_cast<double>(n) * 0.1);
   };
   if (integers) {
     const std::int64_t *from_x = x.data<std::int64_t>(), *from_y = y.data<std::int64_t>();
     return for_each_row([&](std::int64_t index, std::int64_t at_x, std::int64_t at_y) {
       const std::int64_t sum = integer_dot(from_x + at_x, from_y + at_y, n);
       const auto bytes = index * static_cast<std::int64_t>(item_size(out[0].dtype()));
-      cpu_kernels::convert(DType::i64, &sum, out[0].dtype(), static_cast<char*>(out[0].raw_data()) + bytes,
-                           1);
+      cpu_kernels::convert(DType::i64, &sum, out[0].dtype(),
+                           static_cast<char*>(out[0].raw_data()) + bytes, 1);
     });
   }
   visit_floating(out[0].dtype(), [&]<class X, class T>(std::type_identity<X>, T) {

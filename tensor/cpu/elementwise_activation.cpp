@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/activation.h.
+// The CPU kernels of the ops in tensor/elementwise/activation.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

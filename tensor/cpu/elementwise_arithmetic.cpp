@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/arithmetic.h.
+// The CPU kernels of the ops in tensor/elementwise/arithmetic.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/compare.h.
+// The CPU kernels of the ops in tensor/elementwise/compare.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/functions.h.
+// The CPU kernels of the ops in tensor/elementwise/functions.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

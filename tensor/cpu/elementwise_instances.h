@@ -1,11 +1,9 @@
 // Instantiates the CPU kernels of every op in a list; included by one source file per list.
-// Sees: elementwise_kernel.h.
-// Read next: elementwise_functions.cpp.
 #pragma once
 
 #include <array>
 
-#include "../elementwise.h"
+#include "../core/elementwise.h"
 #include "elementwise_kernel.h"
 
 namespace mezzo::cpu_kernels {
@@ -17,8 +15,10 @@ template <class Op> constexpr DerivativeFn derivative_kernel() {
     return nullptr;
 }
 
-/** Addresses of all kernels of the ops in the list. A source file that stores them in a variable makes the compiler emit the kernels there. */
-template <class... Ops> constexpr std::array<KernelFn, 2 * sizeof...(Ops)> all_kernels(type_list<Ops...>) {
+/** Returns the addresses of all kernels of the ops in the list. A source file that stores them in a
+ *  variable makes the compiler emit the kernels there. */
+template <class... Ops>
+constexpr std::array<KernelFn, 2 * sizeof...(Ops)> all_kernels(type_list<Ops...>) {
   return {&elementwise<Ops>..., derivative_kernel<Ops>()...};
 }
 

@@ -1,6 +1,6 @@
-// The CPU kernels of an elementwise op, made from its struct: forward and gradient, over blocks of values.
-// Sees: block_map.h, elementwise_row.h, elementwise/apply.h.
-// Read next: elementwise_functions.cpp and its neighbours, where the library's ops are instantiated.
+// The CPU kernels of an elementwise op, made from its struct: forward and gradient over blocks of
+// values.
+// See also: elementwise_functions.cpp (an example of an instantiation).
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/elementwise_info.h"
 #include "../elementwise/apply.h"
-#include "../elementwise_row.h"
 #include "block_map.h"
 
-// Iterations never depend on each other: an output is either apart from the inputs or the very same place, element for element.
+// Iterations are independent: an output either does not overlap the inputs or is the same memory,
+// element for element.
 #ifdef __clang__
 #  define MZ_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -23,8 +24,8 @@ namespace mezzo::cpu_kernels {
 
 namespace detail {
 
-/** Calls f(get) where get() gives the attributes. Where they choose among `forms` of the formulas, get() is a constant, so that the loop in f
- *  is compiled for each form and holds no branch. */
+/** Calls f(get), where get() returns the attributes. If they select one of the op's `forms`, get()
+ *  is a constant, so that the loop in f is compiled for each form without a branch. */
 template <class Op, class F> void with_attrs(const void* address, F&& f) {
   const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
   if constexpr (requires { Op::forms; }) {
@@ -40,7 +41,8 @@ template <class Op, class F> void with_attrs(const void* address, F&& f) {
   }
 }
 
-/** An op may state `is_short`, arguments on which `forward_short` (and `gradient_short`) gives the same bits as its full formula with less work. */
+/** Ops with `is_short`: for arguments that satisfy it, `forward_short` (and `gradient_short`) gives
+ *  the same bits as the full formula with less work. */
 template <class Op, class C>
 concept HasShortForm = std::is_same_v<C, float> && requires {
   &Op::is_short;
@@ -53,7 +55,7 @@ bool all_short(const C* const* x, std::int64_t n, std::index_sequence<I...>) {
   return others == 0;
 }
 
-/** The result for one value of each operand. */
+/** Returns the result for one value of each operand. */
 template <class Op, bool kShort, class V, std::size_t... I>
 inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
                        std::index_sequence<I...>) {
@@ -88,7 +90,8 @@ template <class Op, class C, int I, class Get, std::size_t... J>
 void gradient_block_of(const C* const* in, C* gx, std::int64_t n, Get get,
                        std::index_sequence<J...> operands) {
   constexpr std::size_t count = sizeof...(J);
-  // Operands that the formula does not use were not saved; reading the incoming gradient in their place keeps the loop free of branches.
+  // Operands that the formula does not use were not saved. The loop reads the incoming gradient
+  // instead, which keeps it free of branches.
   const C* g = in[count + 1];
   const C* y = in[count] ? in[count] : g;
   const C* x[count] = {(in[J] ? in[J] : g)...};
@@ -100,7 +103,8 @@ void gradient_block_of(const C* const* in, C* gx, std::int64_t n, Get get,
       return;
     }
   MZ_INDEPENDENT_LOOP
-  for (std::int64_t k = 0; k < n; ++k) gx[k] = elementwise_gradient<Op, I>(g[k], y[k], attrs, x[J][k]...);
+  for (std::int64_t k = 0; k < n; ++k)
+    gx[k] = elementwise_gradient<Op, I>(g[k], y[k], attrs, x[J][k]...);
 }
 
 template <class Op, class C, class Get, std::size_t... I>
@@ -124,7 +128,8 @@ void derivative_block(const C* const* in, C* const* out, std::int64_t n, const v
 
 }  // namespace detail
 
-template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, const void* attrs) {
+/** The forward kernel of an elementwise op. Computes all outputs from blocks of the operands. */
+template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
   constexpr OpTraits traits = Op::traits;
   BlockFns fns;
   if constexpr (traits.integers != Integers::only) {
@@ -137,7 +142,10 @@ template <class Op> void elementwise(const OpRow& row, Inputs in, Outputs out, c
   map_blocks(fns, compute, in, out, attrs);
 }
 
-template <class Op> void elementwise_derivative(const OpRow&, Inputs in, Outputs out, const void* attrs) {
+/** The gradient kernel of an elementwise op. `in` holds the operands, the output and the incoming
+ *  gradient; `out` the wanted gradients. */
+template <class Op>
+void elementwise_derivative(const OpInfo&, Inputs in, Outputs out, const void* attrs) {
   constexpr BlockFns fns{.f32 = &detail::derivative_block<Op, float>,
                          .f64 = &detail::derivative_block<Op, double>};
   map_blocks(fns, gradient_arithmetic(in), in, out, attrs);

@@ -1,4 +1,4 @@
-// The CPU kernels of the terms of losses.
+// The CPU kernels of the ops in tensor/elementwise/loss_terms.h.
 #include "../elementwise/loss_terms.h"
 #include "elementwise_instances.h"
 

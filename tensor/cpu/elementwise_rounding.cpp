@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/rounding.h.
+// The CPU kernels of the ops in tensor/elementwise/rounding.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

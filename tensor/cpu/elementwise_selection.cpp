@@ -1,4 +1,4 @@
-// The CPU kernels of the ops in ../elementwise/selection.h.
+// The CPU kernels of the ops in tensor/elementwise/selection.h.
 #include "elementwise_instances.h"
 
 namespace mezzo::cpu_kernels {

@@ -1,6 +1,5 @@
-// fold_row, fold_columns: one chunk of a reduction, along memory or across it, in an order that the chunk's shape alone decides.
-// Sees: nothing of ours.
-// Read next: reduce_driver.h (cuts tensors into chunks and combines their results).
+// fold_row, fold_columns: reduce one chunk of memory along rows or columns, in an order that
+// depends on the chunk's shape alone.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +24,9 @@ C fold_lanes(const C* x, std::int64_t n, C start, Step step, Combine combine) {
 
 }  // namespace detail
 
-/** step(... step(start, x[0]) ..., x[n-1]) in lanes that combine pairwise: vectorises, and errors grow with n / 64 rather than n.
- *  `start` must be neutral for combine. */
+/** Returns step(... step(start, x[0]) ..., x[n-1]), computed in lanes that are combined pairwise.
+ *  This vectorises, and errors grow with n / 64 instead of n. `start` must be neutral for
+ *  combine. */
 template <class C, class Step, class Combine>
 C fold_row(const C* x, std::int64_t n, C start, Step step, Combine combine) {
   if (n >= 256) return detail::fold_lanes<64>(x, n, start, step, combine);
@@ -36,28 +36,28 @@ C fold_row(const C* x, std::int64_t n, C start, Step step, Combine combine) {
   return result;
 }
 
-/** Columns below this are folded several rows at a time, so that vectors fill. */
+/** With fewer columns than this, several rows are folded at a time, so that vectors are full. */
 inline constexpr std::int64_t kNarrow = 64;
 
-/** Rows that are folded side by side for a given number of columns. */
+/** Returns the number of rows that are folded in parallel for a given number of columns. */
 constexpr std::int64_t rows_side_by_side(std::int64_t width) {
   return width < kNarrow ? (kNarrow + width - 1) / width : 1;
 }
 
-/** The same for a chunk of a wider matrix, whose rows do not follow each other: one. */
+/** Same for a chunk of a wider matrix: 1, because its rows are not contiguous. */
 constexpr std::int64_t rows_side_by_side(std::int64_t width, std::int64_t stride) {
   return stride == width ? rows_side_by_side(width) : 1;
 }
 
-/** The most columns a chunk may have, and the longest array of side-by-side rows. */
+/** The maximum number of columns of a chunk, and of lanes in fold_columns. */
 inline constexpr std::int64_t kMaxColumns = 256;
 
-/** For each of `width` columns: step over the rows from `start`. Row r begins at x + r * stride; a chunk that spans its matrix has
- *  stride == width, and only such a chunk.
- *  step(result, value, lane) gets lane = column + width * (its place among the rows side by side). */
+/** Folds each of `width` columns over the rows, starting from `start`. Row r begins at x + r *
+ *  stride; stride == width exactly if the chunk spans its matrix. In step(result, value, lane),
+ *  lane = column + width * (index of the row among those folded in parallel). */
 template <class C, class Step, class Combine>
-void fold_columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, C start, Step step,
-                  Combine combine, C* result) {
+void fold_columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, C start,
+                  Step step, Combine combine, C* result) {
   const std::int64_t group = rows_side_by_side(width, stride);
   const std::int64_t lanes = group * width;
   const std::int64_t advance = group == 1 ? stride : lanes;
@@ -75,13 +75,15 @@ void fold_columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64
   for (std::int64_t j = 0; j < (rows - r) * width; ++j) acc[j] = step(acc[j], x[j], j);
   for (std::int64_t count = group; count > 1; count = (count + 1) / 2) {
     const std::int64_t kept = (count + 1) / 2;
-    for (std::int64_t j = 0; j < (count - kept) * width; ++j) acc[j] = combine(acc[j], acc[j + kept * width]);
+    for (std::int64_t j = 0; j < (count - kept) * width; ++j)
+      acc[j] = combine(acc[j], acc[j + kept * width]);
   }
   std::copy(acc, acc + width, result);
 }
 
-/** Repeats `width` values side by side as often as fold_columns folds rows side by side. */
-template <class C> void repeat_lanes(const C* values, std::int64_t width, std::int64_t stride, C* lanes) {
+/** Repeats `width` values once per row that fold_columns folds in parallel. */
+template <class C>
+void repeat_lanes(const C* values, std::int64_t width, std::int64_t stride, C* lanes) {
   const std::int64_t group = rows_side_by_side(width, stride);
   for (std::int64_t r = 0; r < group; ++r) std::copy(values, values + width, lanes + r * width);
 }

@@ -1,14 +1,14 @@
-// fold_tensor: reductions whose state is one number: a step per element, a combination of partial results, a finishing touch.
-// Sees: reduce_driver.h.
-// Read next: reduce.cpp.
+// fold_tensor: reductions whose state is one number, given by a step per element, a combination of
+// partial results and a final function.
 #pragma once
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 #include "reduce_driver.h"
 
 namespace mezzo::cpu_kernels {
 
-/** step(state, value) from `start` on; combine joins two states and has `start` as neutral element. */
+/** A reduction by step(state, value) from `start` on. combine joins two states; `start` is its
+ *  neutral element. */
 template <class C, class Step, class Combine> struct Fold {
   using Value = C;
   using State = C;
@@ -17,7 +17,9 @@ template <class C, class Step, class Combine> struct Fold {
   Combine joined;
 
   C identity() const { return start; }
-  C row(const C* x, std::int64_t n, std::int64_t) const { return fold_row(x, n, start, step, joined); }
+  C row(const C* x, std::int64_t n, std::int64_t) const {
+    return fold_row(x, n, start, step, joined);
+  }
   void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
                C* out) const {
     const auto at_lane = [this](C state, C value, std::int64_t) { return step(state, value); };
@@ -26,10 +28,10 @@ template <class C, class Step, class Combine> struct Fold {
   C combine(C a, C b) const { return joined(a, b); }
 };
 
-/** y = finish(fold of x over dims), rounded once to y's dtype. */
+/** Computes y = finish(fold of x over dims), rounded once to y's dtype. */
 template <class C, class Step, class Combine, class Finish>
-void fold_tensor(const Tensor& x, Tensor& y, std::uint32_t dims, C start, Step step, Combine combine,
-                 Finish finish) {
+void fold_tensor(const Tensor& x, Tensor& y, std::uint32_t dims, C start, Step step,
+                 Combine combine, Finish finish) {
   const BlockWriter<C> writer(y);
   const auto emit = [&](std::int64_t at, const C* states, std::int64_t n) {
     C buffer[kMaxEmitted];

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "../dispatch.h"
-#include "../parallel.h"
+#include "../core/dispatch.h"
+#include "../device/parallel.h"
 #include "index_list.h"
 #include "order.h"
 #include "word.h"
@@ -20,7 +20,8 @@ using cpu_kernels::offset_table;
 using cpu_kernels::start_from;
 using cpu_kernels::visit_word;
 
-/** Where the elements of a tensor lie that the index runs over: outer positions, a stride along dim, inner positions. */
+/** Offsets of the elements of a tensor that the index iterates over: outer offsets, a stride along
+ *  dim, inner offsets. */
 struct Lines {
   std::vector<std::int64_t> outer, inner;
   std::int64_t step = 1;
@@ -33,8 +34,9 @@ struct Lines {
   }
 };
 
-/** Calls visit(x element, y element) for every index: x at the place it names, y at its own place. The calls for one element of x come in index
- *  order from one thread, whatever the number of threads. */
+/** Calls visit(x element, y element) for every index: the element of x that it selects, and the
+ *  element of y at its own position. The calls for one element of x are made in index order by one
+ *  thread, for any number of threads. */
 template <class X, class Y, class F>
 void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y, const Lines& at_y,
                     F&& visit) {
@@ -46,7 +48,8 @@ void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y,
     Y* const y_line = y + at_y.outer[static_cast<std::size_t>(outer)];
     const std::int64_t* const named_line = named + outer * length * width;
     if (width == 1) {
-      for (std::int64_t j = 0; j < length; ++j) visit(x_line[named_line[j] * x_step], y_line[j * y_step]);
+      for (std::int64_t j = 0; j < length; ++j)
+        visit(x_line[named_line[j] * x_step], y_line[j * y_step]);
       return;
     }
     for (std::int64_t j = 0; j < length; ++j)
@@ -54,7 +57,7 @@ void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y,
         visit(x_line[named_line[j * width + k] * x_step + at_x.inner[static_cast<std::size_t>(k)]],
               y_line[j * y_step + at_y.inner[static_cast<std::size_t>(k)]]);
   };
-  // A line is never cut: lines side by side are, into strips that fill a few cache lines.
+  // A line is never divided. Adjacent lines are divided into strips of a few cache lines.
   constexpr std::int64_t kStrip = 64;
   const std::int64_t strips = (width + kStrip - 1) / kStrip;
   const std::int64_t per_chunk = std::max<std::int64_t>(
@@ -68,7 +71,7 @@ void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y,
       static_cast<double>(length * std::min(width, kStrip)) * 1.5);
 }
 
-/** What all three kernels start from: operands with at least one dimension, the checked index. */
+/** Operands of the three kernels, with at least one dimension, and the checked index. */
 struct Operands {
   Tensor x, index;
   int dim;
@@ -95,8 +98,8 @@ void Gather::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor y = at_least_1d(out[0]);
   const Lines at_x(operands.x, y.shape(), operands.dim), at_y(y, y.shape(), operands.dim);
   visit_word(y.dtype(), [&]<class Word>(std::type_identity<Word>) {
-    for_each_index(operands.index, operands.dim, static_cast<const Word*>(operands.x.raw_data()), at_x,
-                   static_cast<Word*>(y.raw_data()), at_y,
+    for_each_index(operands.index, operands.dim, static_cast<const Word*>(operands.x.raw_data()),
+                   at_x, static_cast<Word*>(y.raw_data()), at_y,
                    [](const Word& from, Word& to) { std::memcpy(&to, &from, sizeof to); });
   });
 }
@@ -123,7 +126,8 @@ void ScatterAdd::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor valued[] = {in[0], in[2]};
   const DType compute = compute_dtype(promoted_dtype(valued));
   const Tensor src = at_least_1d(in[2]).to(compute);
-  // Sums of narrower types run in a wide copy of the whole result, rounded once at the end.
+  // Sums of narrower types run in a copy of the whole result in the compute type, which is rounded
+  // once at the end.
   const bool direct = operands.x.dtype() == compute;
   const Tensor total = direct ? operands.x : empty_tensor(operands.x.shape(), compute, mezzo::cpu);
   if (direct)

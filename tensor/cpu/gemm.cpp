@@ -1,9 +1,11 @@
-// The operand with fewer rows or columns is packed once, for all; the other one is packed strip by strip by the tasks that multiply it, while it
-// is in their cache. An operand that is read few times is not packed if the register blocks can read it where it lies. Where the result is small and the sums are long, the depth is cut as well and partial sums are added in order. Every cut
-// follows from the shape alone.
+// The operand with fewer rows or columns is packed once and shared by all tasks. The other one is
+// packed strip by strip by the task that multiplies it, while it is in that task's cache. An
+// operand that is read few times is not packed if the register blocks can read it in place. If the
+// result is small and the sums are long, the depth is divided as well, and partial sums are added
+// in order. All divisions depend on the shape alone.
 #include "gemm.h"
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
 #include "workspace.h"
@@ -12,31 +14,34 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** Elements that the shared packed operand may take; larger products are computed block by block. */
+/** Maximum number of elements of the shared packed operand; larger products are computed in
+ *  blocks. */
 constexpr std::int64_t kMaxPacked = std::int64_t{4} << 20;
 
-/** Elements that a packed strip should take: half of a second-level cache. */
+/** Target number of elements of a packed strip: half of an L2 cache. */
 constexpr std::int64_t kMaxStrip = std::int64_t{1} << 18;
 
-/** Panels of the shared operand that are worked on together with a strip: with one depth block, they stay in the second-level cache too. */
+/** Panels of the shared operand that are multiplied with a strip at a time; one depth block of them
+ *  fits the L2 cache too. */
 constexpr std::int64_t kTilePanels = 10;
 
-/** Strips worth having, so that they spread evenly over threads. */
+/** Desired minimum number of strips, so that they spread evenly over threads. */
 constexpr std::int64_t kEnoughStrips = 16;
 
-/** Multiply-adds below which a strip is not worth making narrower: some 10 us. */
+/** Minimum multiply-adds per strip, about 10 us; narrower strips do not pay. */
 constexpr std::int64_t kLeastStripWork = 1 << 19;
 
-/** Steps per partial sum where the depth is cut. */
+/** Steps per partial sum if the depth is divided. */
 constexpr std::int64_t kDepthSplit = 2048;
 
-/** Rows or columns of the other operand up to which packing costs more than it brings. */
+/** Maximum number of rows or columns of the other operand for which packing does not pay. */
 constexpr std::int64_t kFewReaders = 512;
 
-/** Guesses of the cost for one thread in ns; they only decide whether asking other threads is worth while. */
+/** Estimated cost for one thread in ns, used only for the decision whether to use several
+ *  threads. */
 constexpr double kMultiplyAddNs = 0.02, kPackNs = 0.3;
 
-/** The matrix from one of its elements on. */
+/** Returns the part of the matrix that starts at the given element. */
 template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
   M rest = x;
   const std::int64_t bytes =
@@ -45,7 +50,7 @@ template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
   return rest;
 }
 
-/** One block of the result whose shared operand fits the workspace. */
+/** Computes one block of the result whose shared operand fits the workspace. */
 template <class T> class Product {
  public:
   Product(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
@@ -57,8 +62,9 @@ template <class T> class Product {
         b_(b.transposed()),
         c_(c),
         epilogue_(epilogue),
-        a_lies_well_(n <= kFewReaders && reads_well<T>(a_)),
-        b_lies_well_(m <= kFewReaders && n % Simd<T>::kWidth == 0 && b_.row == 1 && reads_well<T>(b_)),
+        a_in_place_(n <= kFewReaders && fast_in_place<T>(a_)),
+        b_in_place_(m <= kFewReaders && n % Simd<T>::kWidth == 0 && b_.row == 1 &&
+                    fast_in_place<T>(b_)),
         by_columns_(n >= m) {
     choose_strips();
   }
@@ -66,7 +72,7 @@ template <class T> class Product {
   void run() {
     const Workspace<T> shared(by_columns_ ? packed_rows() : packed_columns());
     shared_ = shared.data();
-    if (by_columns_ ? !a_lies_well_ : !b_lies_well_) pack_shared();
+    if (by_columns_ ? !a_in_place_ : !b_in_place_) pack_shared();
     if (splits_ == 1)
       multiply();
     else
@@ -75,7 +81,8 @@ template <class T> class Product {
 
  private:
   double cost_ns() const {
-    return static_cast<double>(rows_.rows * columns_.columns) * static_cast<double>(k_) * kMultiplyAddNs;
+    return static_cast<double>(rows_.rows * columns_.columns) * static_cast<double>(k_) *
+           kMultiplyAddNs;
   }
 
   void choose_strips() {
@@ -83,7 +90,8 @@ template <class T> class Product {
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * k_;
     const std::int64_t panel_work = rows_.rows * columns_.columns * k_ / panels;
     const std::int64_t in_cache = std::max<std::int64_t>(kMaxStrip / panel_size, 1);
-    const std::int64_t worth_while = ceil_div(kLeastStripWork, std::max<std::int64_t>(panel_work, 1));
+    const std::int64_t worth_while =
+        ceil_div(kLeastStripWork, std::max<std::int64_t>(panel_work, 1));
     strip_ = std::clamp(ceil_div(panels, kEnoughStrips), std::min(worth_while, panels),
                         std::max(in_cache, std::min(worth_while, panels)));
     num_strips_ = ceil_div(panels, strip_);
@@ -91,8 +99,8 @@ template <class T> class Product {
       splits_ = std::clamp<std::int64_t>(k_ / kDepthSplit, 1, ceil_div(kEnoughStrips, num_strips_));
   }
 
-  std::int64_t packed_rows() const { return a_lies_well_ ? 0 : rows_.rows * k_; }
-  std::int64_t packed_columns() const { return b_lies_well_ ? 0 : columns_.packed_size(k_); }
+  std::int64_t packed_rows() const { return a_in_place_ ? 0 : rows_.rows * k_; }
+  std::int64_t packed_columns() const { return b_in_place_ ? 0 : columns_.packed_size(k_); }
 
   void pack_shared() const {
     const std::int64_t panels = by_columns_ ? rows_.count : columns_.count;
@@ -110,37 +118,42 @@ template <class T> class Product {
                rows_.height_of(p), to);
   }
   void pack_column_panel(std::int64_t q, Range steps, T* to) const {
-    pack_panel(from(b_, q * columns_.kWidth, steps.begin), columns_.valid(q), steps.end - steps.begin,
-               columns_.packed_width(q), to);
+    pack_panel(from(b_, q * columns_.kWidth, steps.begin), columns_.valid(q),
+               steps.end - steps.begin, columns_.packed_width(q), to);
   }
 
-  /** An operand's panels where they lie. */
+  /** Returns an operand's panels in place. */
   static Panels<T> in_place(const Matrix& lanes, std::int64_t panel, std::int64_t begin) {
-    return {static_cast<const T*>(lanes.data), 0, panel * lanes.row, begin, lanes.row, lanes.column};
+    return {
+        static_cast<const T*>(lanes.data), 0, panel * lanes.row, begin, lanes.row, lanes.column};
   }
 
-  /** Multiplies strip `strip` over the given steps with the whole shared operand, packing it first where that pays. */
-  void multiply_strip(std::int64_t strip, Range steps, const MatrixOut& c, const Epilogue& epilogue) const {
+  /** Multiplies strip `strip` over the given steps with the whole shared operand, and packs it
+   *  first if that pays. */
+  void multiply_strip(std::int64_t strip, Range steps, const MatrixOut& c,
+                      const Epilogue& epilogue) const {
     const std::int64_t depth = steps.end - steps.begin;
     const std::int64_t panels = by_columns_ ? columns_.count : rows_.count,
                        others = by_columns_ ? rows_.count : columns_.count;
     const Range mine{strip * strip_, std::min((strip + 1) * strip_, panels)};
-    const bool packs = by_columns_ ? !b_lies_well_ : !a_lies_well_;
+    const bool packs = by_columns_ ? !b_in_place_ : !a_in_place_;
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
     const Workspace<T> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
     for (std::int64_t i = mine.begin; packs && i < mine.end; ++i) {
       T* to = packed.data() + (i - mine.begin) * panel_size;
       by_columns_ ? pack_column_panel(i, steps, to) : pack_row_panel(i, steps, to);
     }
-    // Panels are addressed from number 0 on, wherever the first one lies.
+    // Panels are addressed from number 0 on, so `first` is 0 for operands read in place.
     const Panels<T> own{packed.data(), mine.begin, panel_size, 0},
         all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
     const Operands<T> operands{
-        rows_, columns_, a_lies_well_ ? in_place(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
-        b_lies_well_ ? in_place(b_, columns_.kWidth, steps.begin) : (by_columns_ ? own : all)};
+        rows_, columns_,
+        a_in_place_ ? in_place(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
+        b_in_place_ ? in_place(b_, columns_.kWidth, steps.begin) : (by_columns_ ? own : all)};
     for (std::int64_t first = 0; first < others; first += kTilePanels) {
       const Range tile{first, std::min(first + kTilePanels, others)};
-      multiply_tile(operands, by_columns_ ? tile : mine, by_columns_ ? mine : tile, depth, c, epilogue);
+      multiply_tile(operands, by_columns_ ? tile : mine, by_columns_ ? mine : tile, depth, c,
+                    epilogue);
     }
   }
 
@@ -159,7 +172,8 @@ template <class T> class Product {
     const auto one = [&](std::int64_t task) {
       const std::int64_t split = task / num_strips_;
       const Range steps{split * k_ / splits_, (split + 1) * k_ / splits_};
-      multiply_strip(task % num_strips_, steps, {partials.data() + split * m * n, dtype_of<T>(), n, 1}, {});
+      multiply_strip(task % num_strips_, steps,
+                     {partials.data() + split * m * n, dtype_of<T>(), n, 1}, {});
     };
     parallel_for(splits_ * num_strips_, one, cost_ns());
     for (std::int64_t i = 0; i < m; ++i) {
@@ -176,10 +190,11 @@ template <class T> class Product {
   Matrix a_, b_;  // both with lanes as rows
   MatrixOut c_;
   Epilogue epilogue_;
-  bool a_lies_well_, b_lies_well_;  // are not packed
-  bool by_columns_;                 // strips are cut from b, a is shared; else the other way round
+  bool a_in_place_, b_in_place_;  // read without packing
+  bool by_columns_;               // strips are cut from b and a is shared, else the reverse
   T* shared_ = nullptr;
-  std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;  // panels per strip, strips, cuts of the depth
+  // Panels per strip, number of strips, number of parts of the depth.
+  std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;
 };
 
 template <class T>
@@ -195,7 +210,7 @@ template <class T>
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
               const MatrixOut& c, const Epilogue& epilogue) {
   const std::int64_t block = std::max<std::int64_t>(kMaxPacked / k, 8 * RegisterBlock<T>::kColumns);
-  // Only the smaller side is packed as a whole, so only that is cut.
+  // Only the smaller side is packed as a whole, so only that one is divided.
   const std::int64_t rows = n >= m ? block : m, columns = n >= m ? n : block;
   for (std::int64_t j = 0; j < n; j += columns)
     for (std::int64_t i = 0; i < m; i += rows) {
@@ -213,8 +228,10 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const
           const MatrixOut& c, const Epilogue& epilogue) {
   if (m == 0 || n == 0) return;
   const bool wide = c.dtype == DType::f64;
-  if (k == 0) return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);
-  return wide ? multiply<double>(m, n, k, a, b, c, epilogue) : multiply<float>(m, n, k, a, b, c, epilogue);
+  if (k == 0)
+    return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);
+  return wide ? multiply<double>(m, n, k, a, b, c, epilogue)
+              : multiply<float>(m, n, k, a, b, c, epilogue);
 }
 
 }  // namespace mezzo::cpu_kernels

@@ -1,6 +1,5 @@
-// The innermost part of every matrix product: a block of C held in registers while the inner dimension runs by.
-// Sees: simd.h.
-// Read next: gemm_panels.h (who walks over the blocks), gemm_pack.h (operands that cannot be read where they lie).
+// The innermost loop of every matrix product: a block of C held in registers over the inner
+// dimension.
 #pragma once
 
 #include <array>
@@ -11,33 +10,37 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Size of the register block: kRows x kVectors accumulators, kVectors of B and one of A are all the registers there are. */
+/** Size of the register block. kRows x kVectors accumulators, kVectors of B and one of A use all
+ *  registers. */
 template <class T> struct RegisterBlock {
   static constexpr int kRows = kVectorBytes == 64 ? 14 : kVectorBytes == 32 ? 6 : 4;
   static constexpr int kVectors = 2;
   static constexpr int kColumns = kVectors * Simd<T>::kWidth;
 };
 
-/** A block's rows of A where they lie: one of the two distances is 1. Packed ones lie side by side, step after step. */
+/** A block's rows of A in place: one of the two strides is 1. In packed rows, the elements of a
+ *  step are adjacent and steps are consecutive. */
 template <class T> struct BlockRows {
   const T* data;
-  std::int64_t row, step;  // elements from one row, from one step to the next
+  std::int64_t row, step;  // elements between rows, and between steps
 };
 
-/** A block's columns of B: those of a step side by side. */
+/** A block's columns of B: the elements of a step are adjacent. */
 template <class T> struct BlockColumns {
   const T* data;
   std::int64_t step;
 };
 
-/** C = A B, or C += A B when `accumulate`, for `depth` steps; C is row-major with `stride` elements between rows. Every element is one chain of
- *  fused multiply-adds in order of depth, whatever the block it falls into, so results do not depend on how a matrix is cut. */
+/** Computes C = A B, or C += A B if `accumulate`, over `depth` steps; C is row-major with `stride`
+ *  elements between rows. Every element is one chain of fused multiply-adds in order of depth, in
+ *  any block, so results do not depend on the division of the matrix into blocks. */
 template <class T>
-using MicroKernel = void (*)(std::int64_t depth, const BlockRows<T>& a, const BlockColumns<T>& b, T* c,
-                             std::int64_t stride, bool accumulate);
+using MicroKernel = void (*)(std::int64_t depth, const BlockRows<T>& a, const BlockColumns<T>& b,
+                             T* c, std::int64_t stride, bool accumulate);
 
-/** Asks for what later steps read: where operands are read as they lie, one step is often a page from the next, which the hardware does not foresee.
- *  Distances are measured: 4 to 6 % of products whose operands come from the third-level cache. */
+/** Prefetches the data of later steps. Where operands are read in place, consecutive steps are
+ *  often a page apart, which the hardware prefetcher does not handle. The distances are tuned by
+ *  measurement; the gain is 4 to 6 % for products whose operands come from the L3 cache. */
 template <class T, int kRows, int kVectors, bool kAlong>
 void fetch_ahead(std::int64_t step, const BlockRows<T>& a, const BlockColumns<T>& b) {
   constexpr int kLine = 64 / static_cast<int>(sizeof(T)), kSteps = 8;
@@ -51,13 +54,14 @@ void fetch_ahead(std::int64_t step, const BlockRows<T>& a, const BlockColumns<T>
     __builtin_prefetch(a.data + kSteps * a.step + kRows - 1);
   }
   MZ_UNROLL
-  for (int j = 0; j < kVectors; ++j) __builtin_prefetch(b.data + kSteps * b.step + j * Simd<T>::kWidth);
+  for (int j = 0; j < kVectors; ++j)
+    __builtin_prefetch(b.data + kSteps * b.step + j * Simd<T>::kWidth);
 }
 
-/** `kAlong`: the steps of a row are side by side, else the rows of a step. */
+/** With `kAlong` the steps of a row are adjacent, otherwise the rows of a step. */
 template <class T, int kRows, int kVectors, bool kAlong>
-void micro_kernel(std::int64_t depth, const BlockRows<T>& rows, const BlockColumns<T>& columns_of_b, T* c,
-                  std::int64_t stride, bool accumulate) {
+void micro_kernel(std::int64_t depth, const BlockRows<T>& rows, const BlockColumns<T>& columns_of_b,
+                  T* c, std::int64_t stride, bool accumulate) {
   using S = Simd<T>;
   typename S::V sums[kRows][kVectors];
   if (accumulate) {
@@ -97,22 +101,21 @@ void micro_kernel(std::int64_t depth, const BlockRows<T>& rows, const BlockColum
   }
 }
 
-/** One kernel for each block that can occur: [along][vectors - 1][rows - 1]. */
+/** One kernel for each possible block: [along][vectors - 1][rows - 1]. */
 template <class T>
-using MicroKernels =
-    std::array<std::array<std::array<MicroKernel<T>, RegisterBlock<T>::kRows>, RegisterBlock<T>::kVectors>,
-               2>;
+using MicroKernels = std::array<
+    std::array<std::array<MicroKernel<T>, RegisterBlock<T>::kRows>, RegisterBlock<T>::kVectors>, 2>;
 
 extern const MicroKernels<float> kMicroKernelsF32;   // gemm_micro_f32.cpp
 extern const MicroKernels<double> kMicroKernelsF64;  // gemm_micro_f64.cpp
 
-/** The product of one register block, of `rows` rows and `vectors` vectors of columns. */
+/** Computes the product of one register block of `rows` rows and `vectors` vectors of columns. */
 template <class T>
 void multiply_block(int rows, int vectors, std::int64_t depth, const BlockRows<T>& a,
                     const BlockColumns<T>& b, T* c, std::int64_t stride, bool accumulate) {
   const auto run = [&](const auto& kernels) {
-    kernels[a.row == 1 ? 0 : 1][static_cast<std::size_t>(vectors - 1)][static_cast<std::size_t>(rows - 1)](
-        depth, a, b, c, stride, accumulate);
+    kernels[a.row == 1 ? 0 : 1][static_cast<std::size_t>(vectors - 1)]
+           [static_cast<std::size_t>(rows - 1)](depth, a, b, c, stride, accumulate);
   };
   if constexpr (std::is_same_v<T, float>)
     run(kMicroKernelsF32);
@@ -121,7 +124,8 @@ void multiply_block(int rows, int vectors, std::int64_t depth, const BlockRows<T
 }
 
 template <class T, bool kAlong, int... kRow>
-constexpr typename MicroKernels<T>::value_type make_micro_kernels(std::integer_sequence<int, kRow...>) {
+constexpr typename MicroKernels<T>::value_type make_micro_kernels(
+    std::integer_sequence<int, kRow...>) {
   static_assert(RegisterBlock<T>::kVectors == 2);
   return {{{&micro_kernel<T, kRow + 1, 1, kAlong>...}, {&micro_kernel<T, kRow + 1, 2, kAlong>...}}};
 }

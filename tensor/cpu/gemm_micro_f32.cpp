@@ -1,4 +1,4 @@
-// The register blocks of float products, in a file of their own because they take long to compile.
+// The register blocks of float products, in a separate file because they compile slowly.
 #include "gemm_micro.h"
 
 namespace mezzo::cpu_kernels {

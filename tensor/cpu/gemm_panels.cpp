@@ -1,4 +1,5 @@
-// A tile is computed one depth block at a time; its sums stay in f32 (f64) until the epilogue rounds them once.
+// A tile is computed one depth block at a time. Its sums stay in f32 (f64) until the epilogue
+// rounds them once.
 #include "gemm_panels.h"
 
 #include "convert.h"
@@ -18,16 +19,18 @@ char* address(const MatrixOut& c, std::int64_t i, std::int64_t j) {
          (i * c.row + j * c.column) * static_cast<std::int64_t>(item_size(c.dtype));
 }
 
-/** Elements that finish_row handles at a time. */
+/** Elements per iteration of finish_row. */
 constexpr std::int64_t kRun = 64;
 
-/** n elements of the addend's row as T. */
-template <class T> void load_addend(const Matrix& x, std::int64_t i, std::int64_t j, std::int64_t n, T* to) {
+/** Converts n elements of the addend's row to T. */
+template <class T>
+void load_addend(const Matrix& x, std::int64_t i, std::int64_t j, std::int64_t n, T* to) {
   const char* from = address(x, i, j);
   if (x.column == 1) return convert(x.dtype, from, dtype_of<T>(), to, n);
   convert(x.dtype, from, dtype_of<T>(), to, 1);
   if (x.column == 0) return std::fill(to + 1, to + n, to[0]);
-  for (std::int64_t e = 1; e < n; ++e) convert(x.dtype, address(x, i, j + e), dtype_of<T>(), to + e, 1);
+  for (std::int64_t e = 1; e < n; ++e)
+    convert(x.dtype, address(x, i, j + e), dtype_of<T>(), to + e, 1);
 }
 
 template <class T>
@@ -37,7 +40,8 @@ void store_row(const T* sums, std::int64_t i, std::int64_t j, std::int64_t n, co
     if (static_cast<const void*>(to) != sums) convert(dtype_of<T>(), sums, c.dtype, to, n);
     return;
   }
-  for (std::int64_t e = 0; e < n; ++e) convert(dtype_of<T>(), sums + e, c.dtype, address(c, i, j + e), 1);
+  for (std::int64_t e = 0; e < n; ++e)
+    convert(dtype_of<T>(), sums + e, c.dtype, address(c, i, j + e), 1);
 }
 
 }  // namespace
@@ -63,7 +67,7 @@ void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const M
 
 namespace {
 
-/** One tile of the result: where its sums are kept, and the passes that add to them. */
+/** One tile of the result: the memory of its sums, and the passes that add to them. */
 template <class T> class Tile {
  public:
   Tile(const Operands<T>& x, Range row_panels, Range column_panels, const MatrixOut& c,
@@ -76,10 +80,12 @@ template <class T> class Tile {
         first_row_(row_panels.begin * x.rows.height),
         first_column_(column_panels.begin * x.columns.kWidth),
         num_rows_(std::min(row_panels.end * x.rows.height, x.rows.rows) - first_row_),
-        num_columns_(std::min(column_panels.end * x.columns.kWidth, x.columns.columns) - first_column_),
+        num_columns_(std::min(column_panels.end * x.columns.kWidth, x.columns.columns) -
+                     first_column_),
         in_place_(can_sum_in(c, epilogue)),
         scratch_(in_place_ ? 0 : num_rows_ * padded_columns()) {
-    sums_ = in_place_ ? reinterpret_cast<T*>(address(c, first_row_, first_column_)) : scratch_.data();
+    sums_ =
+        in_place_ ? reinterpret_cast<T*>(address(c, first_row_, first_column_)) : scratch_.data();
     stride_ = in_place_ ? c.row : padded_columns();
   }
 
@@ -97,7 +103,8 @@ template <class T> class Tile {
   }
 
  private:
-  /** Sums may build up in the result's own memory when it has their type and nothing in it is still to be read. */
+  /** Returns whether sums can accumulate in the result's own memory: it has their type, and it is
+   *  not an operand that is still to be read. */
   static bool can_sum_in(const MatrixOut& c, const Epilogue& epilogue) {
     return c.dtype == dtype_of<T>() && c.column == 1 &&
            (epilogue.beta == 0 || epilogue.addend.data != c.data);
@@ -113,8 +120,9 @@ template <class T> class Tile {
     const std::int64_t depth = steps.end - steps.begin;
     const BlockRows<T> a = x_.a.rows_of(p, height, steps.begin);
     const BlockColumns<T> b = x_.b.columns_of(q, width, steps.begin);
-    T* to = sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
-    // Only in the result's own memory do whole vectors reach beyond the last column.
+    T* to =
+        sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
+    // In scratch memory, full vectors may extend past the last column; in the result they must not.
     if (!in_place_ || valid == width)
       return multiply_block(height, vectors, depth, a, b, to, stride_, accumulate);
     constexpr std::int64_t kStride = ColumnPanels<T>::kWidth;
@@ -147,7 +155,8 @@ void multiply_tile(const Operands<T>& x, Range row_panels, Range column_panels, 
   tile.finish();
 }
 
-template void finish_row(float*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&, const Epilogue&);
+template void finish_row(float*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&,
+                         const Epilogue&);
 template void finish_row(double*, std::int64_t, std::int64_t, std::int64_t, const MatrixOut&,
                          const Epilogue&);
 template void multiply_tile(const Operands<float>&, Range, Range, std::int64_t, const MatrixOut&,

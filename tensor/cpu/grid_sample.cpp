@@ -1,8 +1,9 @@
-// Kernels of grid_sample. Channels share the taps of a place; the image's gradient is summed plane by plane, in the order of the places.
+// Kernels of grid_sample. All channels use the taps of a position. The gradient of the image is
+// summed plane by plane, in the order of the positions.
 #include "../ops/grid_sample.h"
 
-#include "../dispatch.h"
-#include "../parallel.h"
+#include "../core/dispatch.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "grid_taps.h"
 #include "index_list.h"
@@ -13,17 +14,17 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Places of a panel of work, and channels that share the taps of one computation. */
+/** Positions per chunk of work, and channels that share one computation of the taps. */
 constexpr std::int64_t kPlaces = 1024, kChannels = 8;
 
 template <class C> Tensor in_compute(const Tensor& x) { return row_major(x).to(dtype_of<C>()); }
 
-/** The result itself where it has the type that arithmetic runs in, else room for it. */
+/** Returns the result itself if it has the compute dtype, else a temporary for it. */
 template <class C> Tensor room_for(const Tensor& y) {
   return y.dtype() == dtype_of<C>() ? y : empty_tensor(y.shape(), dtype_of<C>(), mezzo::cpu);
 }
 
-/** Sizes that all the loops run over. */
+/** The sizes of the loops. */
 template <int N> struct Extents {
   std::int64_t images, channels, places = 1, plane = 1;
   std::array<std::int64_t, N> sizes;
@@ -64,7 +65,8 @@ void sample(const Tensor& x, const Tensor& grid, const Tensor& y, const GridSamp
 }
 
 template <class C, int N>
-void sample_backward_x(const Tensor& g, const Tensor& grid, const Tensor& dx, const GridSampleAttrs& attrs) {
+void sample_backward_x(const Tensor& g, const Tensor& grid, const Tensor& dx,
+                       const GridSampleAttrs& attrs) {
   const Extents<N> e(dx.shape(), grid.shape());
   const C* const from = g.data<C>();
   const C* const coordinates = grid.data<C>();
@@ -109,7 +111,8 @@ void sample_backward_grid(const Tensor& g, const Tensor& x, const Tensor& grid, 
             const C* const plane = image_data + (image * e.channels + c) * e.plane;
             const C share = gradients[(image * e.channels + c) * e.places + place];
             for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t)
-              for (std::size_t d = 0; d < N; ++d) sums[d] += taps.slope[d][t] * plane[taps.offset[t]] * share;
+              for (std::size_t d = 0; d < N; ++d)
+                sums[d] += taps.slope[d][t] * plane[taps.offset[t]] * share;
           }
           std::copy(sums.begin(), sums.end(), to + p * N);
         }
@@ -133,20 +136,21 @@ void GridSample::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 void GridSampleBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const DType compute = promoted_dtype(in);
-  visit_sampling(
-      compute, in[1].dim(), [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-        const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]), grid = in_compute<C>(in[2]);
-        if (out[0].numel() > 0) {
-          const Tensor dx = room_for<C>(out[0]);
-          sample_backward_x<C, N>(g, grid, dx, attrs.sampling);
-          if (!dx.is_same(out[0])) copy_values(dx, out[0]);
-        }
-        if (out[1].numel() > 0) {
-          const Tensor dgrid = room_for<C>(out[1]);
-          sample_backward_grid<C, N>(g, x, grid, dgrid, attrs.sampling);
-          if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
-        }
-      });
+  visit_sampling(compute, in[1].dim(),
+                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
+                   const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]),
+                                grid = in_compute<C>(in[2]);
+                   if (out[0].numel() > 0) {
+                     const Tensor dx = room_for<C>(out[0]);
+                     sample_backward_x<C, N>(g, grid, dx, attrs.sampling);
+                     if (!dx.is_same(out[0])) copy_values(dx, out[0]);
+                   }
+                   if (out[1].numel() > 0) {
+                     const Tensor dgrid = room_for<C>(out[1]);
+                     sample_backward_grid<C, N>(g, x, grid, dgrid, attrs.sampling);
+                     if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
+                   }
+                 });
 }
 
 }  // namespace mezzo::op

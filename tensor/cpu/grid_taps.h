@@ -1,20 +1,20 @@
-// The elements of an image that make up one sample of it, with their weights and how these change with the place.
-// Sees: ../ops/grid_sample.h; parsed by nvcc too.
-// Read next: grid_sample.cpp, ../../cuda/kernels/grid_sample.cu (their users).
+// The elements of an image that contribute to one sample, with their weights and the derivatives of
+// the weights by position. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <array>
 #include <cmath>
 
-#include "../compute_type.h"
+#include "../core/compute_type.h"
 #include "../ops/grid_sample.h"
 
 namespace mezzo::cpu_kernels {
 
-/** A place along one dimension, in elements, and its derivative with respect to the grid's coordinate. */
+/** A position along one dimension, in elements, and its derivative by the grid's coordinate. */
 template <class C> struct GridPlace { C at, slope; };
 
-/** Limits a place to the image's elements; at a limit and beyond it no longer moves. nan goes to the first element. */
+/** Limits a position to the image's elements; the derivative is 0 at and beyond a limit. nan
+ *  becomes the first element. */
 template <class C> MZ_HD GridPlace<C> clipped(GridPlace<C> p, std::int64_t size) {
   const C last = static_cast<C>(size - 1);
   if (!(p.at > 0)) return {0, 0};
@@ -22,9 +22,11 @@ template <class C> MZ_HD GridPlace<C> clipped(GridPlace<C> p, std::int64_t size)
   return p;
 }
 
-/** Mirrors a place at the image's ends as often as needed. */
-template <class C> MZ_HD GridPlace<C> reflected(GridPlace<C> p, std::int64_t size, bool align_corners) {
-  const C low = align_corners ? C(0) : C(-0.5), span = static_cast<C>(align_corners ? size - 1 : size);
+/** Reflects a position at the image's borders, as often as needed. */
+template <class C>
+MZ_HD GridPlace<C> reflected(GridPlace<C> p, std::int64_t size, bool align_corners) {
+  const C low = align_corners ? C(0) : C(-0.5),
+          span = static_cast<C>(align_corners ? size - 1 : size);
   if (span == 0 || !std::isfinite(p.at)) return {0, 0};
   const C from_low = p.at - low, distance = std::abs(from_low);
   const bool flipped = std::fmod(std::floor(distance / span), C(2)) != 0;
@@ -42,7 +44,7 @@ MZ_HD GridPlace<C> padded(GridPlace<C> p, std::int64_t size, const op::GridSampl
   }
 }
 
-/** Up to four elements along one dimension; those outside the image are left out. */
+/** Up to four elements along one dimension; those outside the image are skipped. */
 template <class C> struct AxisTaps {
   int count = 0;
   std::array<std::int64_t, 4> at{};
@@ -57,30 +59,34 @@ template <class C> struct AxisTaps {
   }
 };
 
-/** The cubic convolution kernel with a = -0.75 at distance x in -2..2 and its derivative in x. */
+/** Returns the cubic convolution kernel with a = -0.75 at distance x in -2..2, and its
+ *  derivative. */
 template <class C> MZ_HD std::array<C, 2> cubic_and_slope(C x) {
   constexpr C a = C(-0.75);
   const C d = std::abs(x), sign = x < 0 ? C(-1) : C(1);
-  if (d <= 1) return {((a + 2) * d - (a + 3)) * d * d + 1, sign * (3 * (a + 2) * d - 2 * (a + 3)) * d};
+  if (d <= 1)
+    return {((a + 2) * d - (a + 3)) * d * d + 1, sign * (3 * (a + 2) * d - 2 * (a + 3)) * d};
   return {((a * d - 5 * a) * d + 8 * a) * d - 4 * a, sign * ((3 * a * d - 10 * a) * d + 8 * a)};
 }
 
-/** The taps along a dimension of `size` elements for one coordinate of the grid. */
+/** Returns the taps along a dimension of `size` elements for one coordinate of the grid. */
 template <class C>
 MZ_HD AxisTaps<C> axis_taps(C coordinate, std::int64_t size, const op::GridSampleAttrs& attrs) {
   const C n = static_cast<C>(size);
-  GridPlace<C> place = attrs.align_corners ? GridPlace<C>{(coordinate + 1) / 2 * (n - 1), (n - 1) / 2}
-                                           : GridPlace<C>{((coordinate + 1) * n - 1) / 2, n / 2};
+  GridPlace<C> place = attrs.align_corners
+                           ? GridPlace<C>{(coordinate + 1) / 2 * (n - 1), (n - 1) / 2}
+                           : GridPlace<C>{((coordinate + 1) * n - 1) / 2, n / 2};
   AxisTaps<C> taps;
   if (attrs.mode == GridSampleMode::bicubic) {
     const C first = std::floor(place.at), t = place.at - first;
     for (int k = -1; k <= 2; ++k) {
-      // Each element is looked for beyond the edge by itself: its weight depends on the true place.
+      // The padding rule applies to each element by itself; its weight depends on the unpadded
+      // position.
       const C element = std::isfinite(first) ? first + static_cast<C>(k) : place.at;
       const auto [w, s] = cubic_and_slope<C>(t - static_cast<C>(k));
       const bool finite = std::isfinite(w);
-      taps.add(std::nearbyint(padded<C>({element, 1}, size, attrs).at), size, finite ? w : C(k == 0),
-               finite ? s * place.slope : C(0));
+      taps.add(std::nearbyint(padded<C>({element, 1}, size, attrs).at), size,
+               finite ? w : C(k == 0), finite ? s * place.slope : C(0));
     }
     return taps;
   }
@@ -95,7 +101,8 @@ MZ_HD AxisTaps<C> axis_taps(C coordinate, std::int64_t size, const op::GridSampl
   return taps;
 }
 
-/** All elements of one sample: their offsets in a plane, weights, and the derivatives of these by each of the grid's coordinates (x first). */
+/** All elements of one sample: their offsets in a plane, their weights, and the derivatives of the
+ *  weights by each of the grid's coordinates (x first). */
 template <class C, int N> struct SampleTaps {
   static constexpr int kMax = 16;  // 4 x 4, or 2 x 2 x 2
   int count = 0;
@@ -103,18 +110,19 @@ template <class C, int N> struct SampleTaps {
   std::array<C, kMax> weight;
   std::array<std::array<C, kMax>, N> slope;
 
-  /** `sizes` are the plane's, outermost first; `coordinates` the grid's, innermost first. */
+  /** `sizes` are the plane's, outermost first; `coordinates` are the grid's, innermost first. */
   MZ_HD SampleTaps(const C* coordinates, const std::array<std::int64_t, N>& sizes,
                    const op::GridSampleAttrs& attrs) {
     std::array<AxisTaps<C>, N> axes;
-    for (std::size_t d = 0; d < N; ++d) axes[d] = axis_taps(coordinates[N - 1 - d], sizes[d], attrs);
+    for (std::size_t d = 0; d < N; ++d)
+      axes[d] = axis_taps(coordinates[N - 1 - d], sizes[d], attrs);
     int combinations = 1;
     for (const AxisTaps<C>& axis : axes) combinations *= axis.count;
     for (; count < combinations; ++count) add(axes, sizes);
   }
 
  private:
-  /** Combination number `count`, counted with the innermost dimension fastest. */
+  /** Adds combination number `count`; the innermost dimension varies fastest. */
   MZ_HD void add(const std::array<AxisTaps<C>, N>& axes, const std::array<std::int64_t, N>& sizes) {
     const auto at = static_cast<std::size_t>(count);
     std::array<std::size_t, N> chosen;
@@ -138,7 +146,7 @@ template <class C, int N> struct SampleTaps {
   }
 };
 
-/** Calls f<C, N> with the type of arithmetic and the number of the image's dimensions. */
+/** Calls f<C, N> with the compute type and the number of spatial dimensions. */
 template <class F> void visit_sampling(DType dtype, int rank, F&& f) {
   visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
     if (rank == 4)

@@ -16,7 +16,8 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Mean and biased variance of each group: the elements of a group lie side by side. */
+/** Computes the mean and the biased variance of each group; the elements of a group are
+ *  contiguous. */
 template <class C> void group_statistics(const Tensor& x, std::int64_t count, C* mean, C* var) {
   using State = typename Moments<C>::State;
   const std::int64_t length = count == 0 ? 0 : x.numel() / count;
@@ -27,18 +28,20 @@ template <class C> void group_statistics(const Tensor& x, std::int64_t count, C*
       var[at + i] = states[i].squares / states[i].count;
     }
   };
-  reduce_tensor(alias(x, rows, contiguous_strides(rows), x.impl()->offset), 2u, Moments<C>{}, emit, 0.3);
+  reduce_tensor(alias(x, rows, contiguous_strides(rows), x.impl()->offset), 2u, Moments<C>{}, emit,
+                0.3);
 }
 
 template <class C> void forward(Inputs in, Outputs out, double eps) {
   const Tensor x = row_major(in[0]);
   const ChannelShape s(x.shape());
-  const std::int64_t groups = out[1].shape()[1], per_group = s.channels / std::max<std::int64_t>(1, groups);
+  const std::int64_t groups = out[1].shape()[1],
+                     per_group = s.channels / std::max<std::int64_t>(1, groups);
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
   group_statistics(x, s.samples * groups, mean, var);
   for (std::int64_t i = 0; i < s.samples * groups; ++i)
     rstd[i] = C(1) / std::sqrt(var[i] + static_cast<C>(eps));
-  if (x.numel() == 0) return;  // the runs may be of any number then
+  if (x.numel() == 0) return;  // the number of runs may then be huge
   const std::vector<C> weight = channel_values<C>(in[1], s.channels, 1),
                        bias = channel_values<C>(in[2], s.channels, 0);
   struct Coefficients {
@@ -70,11 +73,13 @@ template <class C> void backward(Inputs in, Outputs out) {
   const std::vector<C> weight = channel_values<C>(in[2], s.channels, 1);
   const std::size_t count = static_cast<std::size_t>(s.runs());
   std::vector<C> run_mean(count);
-  for (std::size_t r = 0; r < count; ++r) run_mean[r] = mean[r / static_cast<std::size_t>(per_group)];
+  for (std::size_t r = 0; r < count; ++r)
+    run_mean[r] = mean[r / static_cast<std::size_t>(per_group)];
   std::vector<GradientSums<C>> sums(count);
   run_sums(g, x, s, run_mean.data(), s.runs(), sums.data());
 
-  // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), means over the group.
+  // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), where the
+  // means are over the group.
   struct Coefficients {
     C mean, scale, from_x, shift;
   };
@@ -99,7 +104,8 @@ template <class C> void backward(Inputs in, Outputs out) {
     return gv * c.scale - c.shift - (xv - c.mean) * c.from_x;
   });
 
-  for (std::size_t r = 0; r < count; ++r) sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];
+  for (std::size_t r = 0; r < count; ++r)
+    sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];
   add_rows_pairwise(sums.data(), s.samples, s.channels);
   for (std::int64_t c = 0; c < s.channels; ++c) {
     const GradientSums<C>& total = sums[static_cast<std::size_t>(c)];
@@ -118,7 +124,8 @@ void GroupNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void GroupNormBackward::cpu(Inputs in, Outputs out, const Attrs&) {
-  visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) { mezzo::backward<C>(in, out); });
+  visit_floating_compute(in[1].dtype(),
+                         [&]<class C>(std::type_identity<C>) { mezzo::backward<C>(in, out); });
 }
 
 void InstanceNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {

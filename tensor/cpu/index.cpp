@@ -1,8 +1,8 @@
 // Kernels of the ops that index whole rows.
 #include "../ops/index.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "block_rows.h"
 #include "index_list.h"
 
@@ -15,17 +15,20 @@ using cpu_kernels::Blocks;
 using cpu_kernels::RowGroups;
 using cpu_kernels::start_from;
 
-/** Product of the indexed sizes. */
+/** Returns the product of the indexed sizes. */
 std::int64_t places(const Tensor& x, const IndexedDims& dims) {
   std::int64_t n = 1;
   for (const std::int64_t d : dims.indexed) n *= x.shape()[d];
   return n;
 }
 
-/** Positions must be inside the indexed sizes: they come from index_positions, but a caller may have made them. */
-Tensor checked_positions(const char* op, const Tensor& x, const Tensor& positions, const IndexedDims& dims) {
+/** Checks that positions are inside the indexed sizes. IndexPositions guarantees this, but a caller
+ *  may pass other positions. */
+Tensor checked_positions(const char* op, const Tensor& x, const Tensor& positions,
+                         const IndexedDims& dims) {
   return cpu_kernels::checked_indices(
-      positions, {op, x, dims.indexed.empty() ? 0 : static_cast<int>(dims.indexed[0]), places(x, dims)});
+      positions,
+      {op, x, dims.indexed.empty() ? 0 : static_cast<int>(dims.indexed[0]), places(x, dims)});
 }
 
 }  // namespace
@@ -33,8 +36,8 @@ Tensor checked_positions(const char* op, const Tensor& x, const Tensor& position
 void IndexSelect::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "index_select");
   const Tensor x = at_least_1d(in[0]), y = at_least_1d(out[0]);
-  const Tensor rows =
-      at_least_1d(cpu_kernels::checked_indices(in[1], {"index_select", in[0], dim, x.shape()[dim]}));
+  const Tensor rows = at_least_1d(
+      cpu_kernels::checked_indices(in[1], {"index_select", in[0], dim, x.shape()[dim]}));
   if (y.numel() == 0) return;
   const IndexedDims dims(1u << dim, x.dim());
   cpu_kernels::move_blocks(Blocks::indexed(x, dims, rows), Blocks::plain(y, dim, 1));
@@ -50,7 +53,8 @@ void IndexAdd::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (rows.numel() == 0 || x.numel() == 0) return;
   const IndexedDims dims(1u << dim, x.dim());
   cpu_kernels::add_blocks(Blocks::plain(src, dim, 1), Blocks::indexed(x, dims, rows),
-                          RowGroups(rows, x.shape()[dim]), compute_dtype(x.dtype()), {.alpha = attrs.alpha});
+                          RowGroups(rows, x.shape()[dim]), compute_dtype(x.dtype()),
+                          {.alpha = attrs.alpha});
 }
 
 void IndexPositions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
@@ -62,8 +66,9 @@ void IndexPositions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   for (int d = 0; d < in[0].dim(); ++d) {
     if (!(attrs.dims >> d & 1)) continue;
     const std::int64_t size = in[0].shape()[d];
-    const Tensor index =
-        cpu_kernels::wrapped_indices(in[++operand], {attrs.op, in[0], d, size}).expand(shape).contiguous();
+    const Tensor index = cpu_kernels::wrapped_indices(in[++operand], {attrs.op, in[0], d, size})
+                             .expand(shape)
+                             .contiguous();
     const std::int64_t* named = index.data<std::int64_t>();
     for (std::int64_t k = 0; k < index.numel(); ++k) at[k] = at[k] * size + named[k];
   }
@@ -113,7 +118,7 @@ void Nonzero::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     place += shape.rank();
   }
   if (found != attrs.count)
-    fail<ValueError>("nonzero", {.what = "the number of non-zero elements is another",
+    fail<ValueError>("nonzero", {.what = "count is not the number of non-zero elements",
                                  .got = str(attrs.count),
                                  .expected = "the tensor's count"});
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 #include "../ops/copy.h"
 #include "../ops/gather.h"
 
@@ -10,21 +10,22 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** Checks lowest <= value < lowest + count for all values. */
+/** Checks that lowest <= value < target.size for all values. */
 void require_range(const Tensor& values, std::int64_t lowest, const IndexTarget& target) {
   const std::int64_t* v = values.data<std::int64_t>();
   const auto count = static_cast<std::uint64_t>(target.size - lowest);
   const auto outside = [&](std::int64_t value) {
     return static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lowest) >= count;
   };
-  // The common case, all inside, is one loop without branches.
+  // Fast path: if all are in range, this is one loop without branches.
   bool bad = false;
   for (std::int64_t i = 0; i < values.numel(); ++i) bad |= outside(v[i]);
   if (!bad) return;
   std::int64_t first = 0;
   while (!outside(v[first])) ++first;
   const TensorMeta into{target.x.shape(), target.x.dtype(), target.x.device()};
-  op::fail_index({target.op, values.shape(), into, target.dim, lowest, target.size}, first, v[first]);
+  op::fail_index({target.op, values.shape(), into, target.dim, lowest, target.size}, first,
+                 v[first]);
 }
 
 Tensor as_i64(const Tensor& index) {
@@ -46,7 +47,8 @@ Tensor wrapped_indices(const Tensor& index, const IndexTarget& target) {
   Tensor out = empty_tensor(values.shape(), DType::i64, cpu);
   const std::int64_t* from = values.data<std::int64_t>();
   std::int64_t* to = out.data<std::int64_t>();
-  for (std::int64_t i = 0; i < values.numel(); ++i) to[i] = from[i] < 0 ? from[i] + target.size : from[i];
+  for (std::int64_t i = 0; i < values.numel(); ++i)
+    to[i] = from[i] < 0 ? from[i] + target.size : from[i];
   return out;
 }
 
@@ -67,7 +69,8 @@ void start_from(const Tensor& x, const Tensor& out) {
 
 std::vector<std::int64_t> offset_table(std::span<const std::int64_t> sizes,
                                        std::span<const std::int64_t> strides) {
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return {};  // whatever the others are
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
+    return {};  // empty, even if the product of the other sizes is huge
   std::vector<std::int64_t> table{0};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     std::vector<std::int64_t> next;

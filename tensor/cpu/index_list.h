@@ -1,16 +1,15 @@
-// What index kernels start with: index tensors as row-major i64 with every value checked, and operands made ready.
-// Sees: op.h.
-// Read next: gather.cpp, block_rows.h (their users).
+// Preparation of operands for index kernels: checked index tensors in row-major i64, and outputs
+// that start as copies.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::cpu_kernels {
 
-/** What an index is into, for the error text. */
+/** The indexed tensor, for error messages. */
 struct IndexTarget {
   std::string_view op;
   const Tensor& x;
@@ -18,22 +17,26 @@ struct IndexTarget {
   std::int64_t size = 0;  // valid indices are 0..size-1
 };
 
-/** The index as row-major i64, outside the graph. Errors: IndexError naming the first element outside 0..size-1, its place and its value. */
+/** Returns the index as row-major i64, detached. Errors: IndexError naming the first element
+ *  outside 0..size-1, its position and its value. */
 Tensor checked_indices(const Tensor& index, const IndexTarget& target);
 
-/** The same, where negative values count from the end (-size..size-1): the result holds none. */
+/** Returns the same for indices in -size..size-1, where negative values count from the end; the
+ *  result has no negative values. */
 Tensor wrapped_indices(const Tensor& index, const IndexTarget& target);
 
-/** A tensor of rank 0 as one of rank 1, any other as it is; outside the graph. */
+/** Returns a tensor of rank 0 with rank 1, and any other unchanged; detached. */
 Tensor at_least_1d(const Tensor& x);
 
-/** to = from, converted. Part of a kernel: counts no version of its own. */
+/** Copies and converts the elements. For use in kernels: does not increment the version. */
 void copy_values(const Tensor& from, const Tensor& to);
 
-/** Gives `out` the elements of x before a kernel changes some of them; in place they are there already. */
+/** Copies x to `out` before a kernel changes some elements; does nothing if the op runs in
+ *  place. */
 void start_from(const Tensor& x, const Tensor& out);
 
-/** Offsets of all positions of a tensor with these sizes and strides, in row-major order. */
+/** Returns the offsets of all elements of a tensor with these sizes and strides, in row-major
+ *  order. */
 std::vector<std::int64_t> offset_table(std::span<const std::int64_t> sizes,
                                        std::span<const std::int64_t> strides);
 

@@ -1,7 +1,7 @@
-// Kernels of resizing: one sparse map along each dimension; the adjoint is the same with the maps transposed.
+// Kernels of resizing: one sparse map along each dimension. The adjoint uses the transposed maps.
 #include "../ops/interpolate.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 #include "block_io.h"
 #include "index_list.h"
 #include "interpolate_rows.h"
@@ -12,11 +12,12 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** y = the maps of `attrs`, for an operand of these sizes, applied to x; transposed, from results back to operands. */
+/** Computes y by applying the maps of `attrs` for an operand of these sizes to x; if `transposed`,
+ *  maps results back to operands. */
 template <class C>
 void resize(const Tensor& x, const Tensor& y, const InterpolateAttrs& attrs, const Shape& operand,
             bool transposed) {
-  // The planes are one dimension, which stays as it is.
+  // Batch and channels form one dimension with an identity map.
   SparseRows<C> planes(operand[0] * operand[1]);
   for (std::int64_t p = 0; p < planes.operands; ++p) {
     planes.add(p, 1);
@@ -24,7 +25,8 @@ void resize(const Tensor& x, const Tensor& y, const InterpolateAttrs& attrs, con
   }
   std::vector<SparseRows<C>> maps{planes};
   for (int d = 2; d < operand.rank(); ++d) {
-    const SparseRows<C> rows = interpolation_rows<C>(attrs, static_cast<std::size_t>(d - 2), operand[d]);
+    const SparseRows<C> rows =
+        interpolation_rows<C>(attrs, static_cast<std::size_t>(d - 2), operand[d]);
     maps.push_back(transposed ? rows.transposed() : rows);
   }
   const CastScope no_casts(nullptr);

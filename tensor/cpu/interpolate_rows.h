@@ -1,6 +1,4 @@
-// The map of a resizing along one dimension, term by term.
-// Sees: interpolate_terms.h, separable.h.
-// Read next: interpolate.cpp (its user).
+// The map of a resizing along one dimension as sparse rows.
 #pragma once
 
 #include "interpolate_terms.h"
@@ -8,9 +6,10 @@
 
 namespace mezzo::cpu_kernels {
 
-/** The map along spatial dimension d of an operand that has `operands` elements there. */
+/** Returns the map along spatial dimension d of an operand with `operands` elements there. */
 template <class C>
-SparseRows<C> interpolation_rows(const op::InterpolateAttrs& attrs, std::size_t d, std::int64_t operands) {
+SparseRows<C> interpolation_rows(const op::InterpolateAttrs& attrs, std::size_t d,
+                                 std::int64_t operands) {
   SparseRows<C> rows(operands);
   const Interpolation<C> map(attrs, d, operands);
   for (std::int64_t o = 0; o < map.r.out; ++o) {

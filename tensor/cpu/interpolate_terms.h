@@ -1,6 +1,5 @@
-// The linear map of a resizing along one dimension: which elements make up each result, and with which weights.
-// Sees: ../ops/interpolate.h; parsed by nvcc too.
-// Read next: interpolate_rows.h, ../../cuda/kernels/interpolate.cu (the users).
+// The linear map of a resizing along one dimension: the elements of each result and their weights.
+// Parsed by g++ and by nvcc.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 namespace mezzo::cpu_kernels {
 
-/** The cubic convolution kernel at distance x >= 0. Source: Keys, IEEE TASSP 29, 1981. */
+/** Returns the cubic convolution kernel at distance x >= 0. Source: Keys, IEEE TASSP 29, 1981. */
 template <class C> MZ_HD C cubic(C x, C a) {
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
   if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
@@ -35,15 +34,16 @@ template <class C> struct Resizing {
   MZ_HD std::int64_t inside(std::int64_t i) const { return i < 0 ? 0 : i < in ? i : in - 1; }
 };
 
-/** The map along one dimension. Its functions call add(element, weight) for each term of result o; weights of 0 are no terms. */
+/** The map along one dimension. Its functions call add(element, weight) for each term of result o;
+ *  terms of weight 0 can be skipped. */
 template <class C> struct Interpolation {
   Resizing<C> r;
-  Resizing<float>
-      coarse;  // which element is nearest is decided in f32 whatever the dtype, so that dtypes agree about it
+  // The nearest element is selected in f32 for all dtypes, so that all dtypes select the same one.
+  Resizing<float> coarse;
   InterpolateMode mode = InterpolateMode::nearest;
   bool align_corners = false, antialias = false;
 
-  /** One that leaves its only element alone. */
+  /** The identity on a single element. */
   Interpolation() = default;
   Interpolation(const op::InterpolateAttrs& attrs, std::size_t d, std::int64_t operands)
       : r(attrs, d, operands),
@@ -69,7 +69,7 @@ template <class C> struct Interpolation {
   }
 
  private:
-  /** The place in the operand of the result's middle. */
+  /** Returns the position in the operand of the result's centre. */
   MZ_HD C source_of(std::int64_t o) const {
     const C place = static_cast<C>(o);
     return align_corners ? r.scale * place : r.scale * (place + C(0.5)) - C(0.5);
@@ -86,10 +86,11 @@ template <class C> struct Interpolation {
   template <class Add> MZ_HD void cubic_terms(C source, Add& add) const {
     const C whole = std::floor(source), t = source - whole;
     for (int k = -1; k <= 2; ++k)
-      add(r.inside(static_cast<std::int64_t>(whole) + k), cubic(std::abs(t - static_cast<C>(k)), C(-0.75)));
+      add(r.inside(static_cast<std::int64_t>(whole) + k),
+          cubic(std::abs(t - static_cast<C>(k)), C(-0.75)));
   }
 
-  /** A triangle or a cubic, as wide as what one result covers; its weights sum to 1. */
+  /** Adds the terms of a triangular or cubic filter as wide as one result; its weights sum to 1. */
   template <class Add> MZ_HD void filtered(std::int64_t o, bool is_cubic, Add& add) const {
     const C stretch = r.scale < C(1) ? C(1) : r.scale, support = (is_cubic ? C(2) : C(1)) * stretch;
     const C center = r.scale * (static_cast<C>(o) + C(0.5));

@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "elementwise_kernel.h"
 #include "moments.h"
@@ -17,6 +17,7 @@ namespace {
 
 using namespace cpu_kernels;
 
+/** The rows of a tensor that are normalised. */
 struct Rows {
   std::int64_t count = 0, length = 1;
   Rows(const Tensor& x, const Shape& dims) {
@@ -26,11 +27,12 @@ struct Rows {
   std::int64_t per_panel() const {
     return std::max<std::int64_t>(1, kElementwiseChunk / std::max<std::int64_t>(1, length));
   }
-  /** Rows whose shares in the gradients of weight and bias are summed one after another. */
+  /** Returns the number of rows whose contributions to the gradients of weight and bias are summed
+   *  sequentially. */
   std::int64_t per_group() const { return std::clamp<std::int64_t>((count + 31) / 32, 16, 256); }
 };
 
-/** The values of an optional operand, in the arithmetic's type; `absent` everywhere when there is none. */
+/** The values of an optional operand in the compute type; all are `absent` if it is undefined. */
 template <class C> class Affine {
  public:
   Affine(const Tensor& x, std::int64_t length, C absent) {
@@ -54,7 +56,7 @@ template <class C> class Affine {
   const C* values_ = nullptr;
 };
 
-/** Mean and biased variance of a row of any length. */
+/** Returns the mean and the biased variance of a row of any length. */
 template <class C> typename Moments<C>::State row_moments(const C* x, std::int64_t n) {
   const Moments<C> moments;
   auto state = moments.row(x, std::min(n, kReductionChunk), 0);
@@ -78,16 +80,17 @@ template <class C> C row_squares(const C* x, std::int64_t n) {
   return total;
 }
 
-/** Rows without elements have no statistics. */
+/** Fills the statistics with nan if the rows have no elements. */
 template <class C> void fill_if_empty(const Tensor& x, Tensor& statistic) {
   if (x.numel() == 0)
     std::fill_n(statistic.data<C>(), statistic.numel(), std::numeric_limits<C>::quiet_NaN());
 }
 
-/** y = (x - mean) * rstd * weight + bias per row; mean and rstd are kept. `mean` null: rms_norm. */
+/** Computes y = (x - mean) * rstd * weight + bias per row and saves mean and rstd. A null `mean`
+ *  selects rms_norm. */
 template <class C>
-void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bias, Tensor& out, C* mean,
-                    C* rstd, const op::RowNormAttrs& attrs) {
+void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bias, Tensor& out,
+                    C* mean, C* rstd, const op::RowNormAttrs& attrs) {
   const Tensor x = row_major(input);
   const Rows rows(x, attrs.dims);
   if (rows.length == 0) return;
@@ -118,14 +121,16 @@ void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bia
   parallel_chunks(rows.count, rows.per_panel(), panel, 0.6 * static_cast<double>(n));
 }
 
-/** The gradients of a group of rows: dx row by row, and this group's share of those of weight and
- *  bias, where they are wanted. */
+/** The gradients of a group of rows: dx of each row, and the group's contribution to those of
+ *  weight and bias, if wanted. */
 template <class C> struct RowGradients {
   std::int64_t n;
   const C *w, *mean, *rstd;
 
-  /** xh, gw and product are room for n values each. No two of the arrays overlap. */
-  void row(const C* g, const C* x, std::int64_t r, C* dx, C* dw, C* db, C* xh, C* gw, C* product) const {
+  /** Computes the gradients of row r. xh, gw and product are buffers of n values. The arrays do not
+   *  overlap. */
+  void row(const C* g, const C* x, std::int64_t r, C* dx, C* dw, C* db, C* xh, C* gw,
+           C* product) const {
     const C s = rstd[r], m = mean ? mean[r] : C(0);
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < n; ++i) {
@@ -146,7 +151,8 @@ template <class C> struct RowGradients {
   }
 };
 
-template <class C> void backward_rows(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
+template <class C>
+void backward_rows(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
   const Tensor mean = row_major(in[3]);
   const Rows rows(x, attrs.dims);
@@ -157,14 +163,17 @@ template <class C> void backward_rows(Inputs in, Outputs out, const op::LayerNor
   const BlockReader<C> g_reader(g), x_reader(x);
   const BlockWriter<C> writer(out[0]);
   const std::int64_t rows_per_group = rows.per_group();
-  const std::int64_t groups = std::max<std::int64_t>(1, (rows.count + rows_per_group - 1) / rows_per_group);
-  const auto sums = std::make_unique<C[]>(attrs.wants_affine ? static_cast<std::size_t>(groups * 2 * n) : 0);
+  const std::int64_t groups =
+      std::max<std::int64_t>(1, (rows.count + rows_per_group - 1) / rows_per_group);
+  const auto sums =
+      std::make_unique<C[]>(attrs.wants_affine ? static_cast<std::size_t>(groups * 2 * n) : 0);
   const auto group = [&](std::int64_t k) {
     Scratch<C> scratch(6 * n);
     C* room = scratch.data();
     C *dw = nullptr, *db = nullptr;
     if (attrs.wants_affine) dw = sums.get() + k * 2 * n, db = dw + n;
-    for (std::int64_t r = k * rows_per_group; r < std::min(rows.count, (k + 1) * rows_per_group); ++r) {
+    for (std::int64_t r = k * rows_per_group; r < std::min(rows.count, (k + 1) * rows_per_group);
+         ++r) {
       const C* gv = g_reader.read(r * n, n, room);
       const C* xv = x_reader.read(r * n, n, room + n);
       C* dx = writer.target(r * n, room + 2 * n);
@@ -190,7 +199,7 @@ namespace op {
 void LayerNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     for (const int statistic : {1, 2}) fill_if_empty<C>(in[0], out[statistic]);
-    if (in[0].numel() == 0) return;  // the rows may be of any length then
+    if (in[0].numel() == 0) return;  // the length of the rows may then be huge
     normalize_rows<C>(in[0], in[1], in[2], out[0], out[1].data<C>(), out[2].data<C>(), attrs);
   });
 }

@@ -1,38 +1,37 @@
-// map_lines: runs a function over each line of tensors along one dimension, with the line's elements side by side in memory, or many lines
-// side by side.
-// Sees: block_io.h, ../parallel.h.
-// Read next: softmax.cpp.
+// map_lines: runs a function over each line of tensors along one dimension, with the line's
+// elements contiguous, or with many lines interleaved.
 #pragma once
 
 #include <array>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "transpose.h"
 
 namespace mezzo::cpu_kernels {
 
-/** A row-major tensor seen along one dimension: [outer][length][inner]. */
+/** A row-major tensor as [outer][length][inner], with lines along `length`. */
 struct LineShape {
   std::int64_t outer = 1, length = 1, inner = 1;
   LineShape(const Shape& shape, int dim) {
-    for (int i = 0; i < shape.rank(); ++i) (i < dim ? outer : i == dim ? length : inner) *= shape[i];
+    for (int i = 0; i < shape.rank(); ++i)
+      (i < dim ? outer : i == dim ? length : inner) *= shape[i];
   }
   std::int64_t count() const { return outer * inner; }
 };
 
-/** One thread's share of lines has about this many elements. */
+/** Approximate number of elements in one thread's share of lines. */
 inline constexpr std::int64_t kLinePanel = 16384;
 
-/** Lines that lie across memory are brought together this many at a time: a cache line of each row. */
+/** Number of strided lines that are gathered at a time: one cache line of each row. */
 inline constexpr std::int64_t kLineTile = 16;
 
 namespace detail {
 
-/** `width` lines from (outer, column) on, each side by side at to + i * length. */
+/** Gathers `width` lines from (outer, column) on; line i is contiguous at to + i * length. */
 template <class C>
-void gather_lines(const BlockReader<C>& x, const LineShape& s, std::int64_t outer, std::int64_t column,
-                  std::int64_t width, C* to) {
+void gather_lines(const BlockReader<C>& x, const LineShape& s, std::int64_t outer,
+                  std::int64_t column, std::int64_t width, C* to) {
   C row[kLineTile];
   for (std::int64_t r = 0; r < s.length; ++r) {
     const C* from = x.read((outer * s.length + r) * s.inner + column, width, row);
@@ -40,6 +39,7 @@ void gather_lines(const BlockReader<C>& x, const LineShape& s, std::int64_t oute
   }
 }
 
+/** Writes lines that are contiguous in `from` back to their strided places. */
 template <class C>
 void scatter_lines(const C* from, const LineShape& s, std::int64_t outer, std::int64_t column,
                    std::int64_t width, const BlockWriter<C>& y) {
@@ -52,8 +52,9 @@ void scatter_lines(const C* from, const LineShape& s, std::int64_t outer, std::i
 
 }  // namespace detail
 
-/** For each line: f(in, out, n) with in[k] and out pointing at n values of the line. `in` are row-major tensors of out's shape.
- *  Results depend neither on the dimension's place nor on threads. */
+/** Calls f(in, out, n) for each line, where in[k] and out point to n contiguous values of the line.
+ *  `in` are row-major tensors of out's shape. Results depend neither on the position of the
+ *  dimension nor on threads. */
 template <class C, std::size_t K, class F>
 void map_lines(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& f, double element_ns) {
   if (out.numel() == 0) return;
@@ -105,17 +106,19 @@ void map_lines(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& f, dou
     parallel_chunks(s.outer * tiles_across, per_panel, run_tiles, task_ns);
 }
 
-/** The most lines that a function over columns gets at once. */
+/** Maximum number of lines per call of a function over columns. */
 inline constexpr std::int64_t kLineColumns = 64;
 
-/** Lines up to this length are turned and then run side by side. */
+/** Lines up to this length are transposed and then processed in parallel. */
 inline constexpr std::int64_t kShortLine = 128;
 
 namespace detail {
 
-/** Runs columns(in, out, n, stride, width) on buffers [n][kLineColumns] that bring(k, buffer) fills and take(buffer) empties. */
+/** Runs columns(in, out, n, stride, width) on buffers [n][kLineColumns] that bring(k, buffer) fills
+ *  and take(buffer) stores. */
 template <class C, std::size_t K, class F, class Bring, class Take>
-void run_columns(C* buffers, std::int64_t n, std::int64_t width, F& columns, Bring bring, Take take) {
+void run_columns(C* buffers, std::int64_t n, std::int64_t width, F& columns, Bring bring,
+                 Take take) {
   const C* in[K];
   C* out = buffers + static_cast<std::int64_t>(K) * n * kLineColumns;
   for (std::size_t k = 0; k < K; ++k) {
@@ -129,12 +132,13 @@ void run_columns(C* buffers, std::int64_t n, std::int64_t width, F& columns, Bri
 
 }  // namespace detail
 
-/** As map_lines where vectors over several lines pay: lines across memory, and short ones. Else the same as map_lines.
- *  columns(in, out, n, stride, width) does `width` <= kLineColumns lines at once; element i of line j is at [i * stride + j]. Which of the two
- *  functions runs depends on the shape alone. */
+/** Like map_lines, but calls `columns` where vectors across lines are faster: for strided lines and
+ *  short ones. columns(in, out, n, stride, width) processes `width` <= kLineColumns lines at once;
+ *  element i of line j is at [i * stride + j]. The choice between the two functions depends on the
+ *  shape alone. */
 template <class C, std::size_t K, class F, class G>
-void map_lines_or_columns(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& line, G&& columns,
-                          double element_ns) {
+void map_lines_or_columns(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& line,
+                          G&& columns, double element_ns) {
   if (out.numel() == 0) return;
   const LineShape s(out.shape(), dim);
   const bool across = s.inner >= kLineTile, short_lines = s.inner == 1 && s.length <= kShortLine;
@@ -162,10 +166,12 @@ void map_lines_or_columns(const std::array<Tensor, K>& in, Tensor& out, int dim,
         continue;
       }
       const auto bring = [&](std::size_t k, C* to) {
-        for (std::int64_t i = 0; i < n; ++i) readers[k].read(at + i * s.inner, width, to + i * kLineColumns);
+        for (std::int64_t i = 0; i < n; ++i)
+          readers[k].read(at + i * s.inner, width, to + i * kLineColumns);
       };
       detail::run_columns<C, K>(scratch.data(), n, width, columns, bring, [&](const C* from) {
-        for (std::int64_t i = 0; i < n; ++i) writer.copy(at + i * s.inner, width, from + i * kLineColumns);
+        for (std::int64_t i = 0; i < n; ++i)
+          writer.copy(at + i * s.inner, width, from + i * kLineColumns);
       });
     }
   };

@@ -1,8 +1,9 @@
-// Kernels of the matrix products: batches run one by one, or are handed out to threads.
+// Kernels of the matrix products. The entries of a batch run sequentially or are distributed over
+// threads.
 #include <algorithm>
 
+#include "../device/parallel.h"
 #include "../ops/linear_chain.h"
-#include "../parallel.h"
 #include "gemm.h"
 #include "workspace.h"
 
@@ -13,13 +14,13 @@ namespace {
 using op::MatrixBatch;
 using op::ProductPlan;
 
-/** One matrix of a batch, `offset` elements behind the first. */
+/** Returns one matrix of a batch, `offset` elements after the first. */
 Matrix matrix_at(const MatrixBatch& x, std::int64_t offset) {
   const std::int64_t bytes = offset * static_cast<std::int64_t>(item_size(x.dtype));
   return {x.data ? static_cast<const char*>(x.data) + bytes : nullptr, x.dtype, x.row, x.column};
 }
 
-/** Where the matrices of entry `index` lie. */
+/** The offsets of the matrices of batch entry `index`. */
 struct Entry {
   std::int64_t a = 0, b = 0, c = 0, addend = 0;
 
@@ -35,12 +36,14 @@ struct Entry {
   }
 };
 
-/** The product of integers, modulo 2^bits of their type. */
+/** Computes the product of integers, modulo 2^bits of their type. */
 template <class T> void integer_product(const ProductPlan& plan, const Entry& at) {
-  const T *a = static_cast<const T*>(plan.a.data) + at.a, *b = static_cast<const T*>(plan.b.data) + at.b;
+  const T *a = static_cast<const T*>(plan.a.data) + at.a,
+          *b = static_cast<const T*>(plan.b.data) + at.b;
   const T* addend = plan.beta == 0 ? nullptr : static_cast<const T*>(plan.addend.data) + at.addend;
   T* c = static_cast<T*>(plan.c.data) + at.c;
-  const auto alpha = static_cast<std::int64_t>(plan.alpha), beta = static_cast<std::int64_t>(plan.beta);
+  const auto alpha = static_cast<std::int64_t>(plan.alpha),
+             beta = static_cast<std::int64_t>(plan.beta);
   const auto row = [&](std::int64_t i) {
     const Workspace<std::int64_t> sums(plan.n);
     std::int64_t* sum = sums.data();
@@ -54,12 +57,13 @@ template <class T> void integer_product(const ProductPlan& plan, const Entry& at
     for (std::int64_t j = 0; j < plan.n; ++j) {
       std::int64_t value = op::times(alpha, sum[j]);
       if (addend)
-        value = op::plus(value,
-                         op::times<std::int64_t>(beta, addend[i * plan.addend.row + j * plan.addend.column]));
+        value = op::plus(value, op::times<std::int64_t>(
+                                    beta, addend[i * plan.addend.row + j * plan.addend.column]));
       c[i * plan.c.row + j * plan.c.column] = static_cast<T>(value);
     }
   };
-  parallel_for(plan.m, row, static_cast<double>(plan.m * plan.n) * static_cast<double>(plan.k) * 0.5);
+  parallel_for(plan.m, row,
+               static_cast<double>(plan.m * plan.n) * static_cast<double>(plan.k) * 0.5);
 }
 
 void run_entry(const ProductPlan& plan, std::int64_t index) {
@@ -76,13 +80,15 @@ void run_entry(const ProductPlan& plan, std::int64_t index) {
 void run(const ProductPlan& plan) {
   if (plan.c.data == nullptr) return;
   const std::int64_t count = checked_numel(plan.batch, "matmul");
-  // Few large products share the threads one after another; many small ones are handed out whole.
+  // A few large products each use all threads, one after another; many small ones are distributed
+  // whole.
   const double work = static_cast<double>(plan.m * plan.n) * static_cast<double>(plan.k);
   if (count < 16 && work > 1e6)
     for (std::int64_t i = 0; i < count; ++i) run_entry(plan, i);
   else
     parallel_for(
-        count, [&](std::int64_t i) { run_entry(plan, i); }, static_cast<double>(count) * (work * 0.02 + 200));
+        count, [&](std::int64_t i) { run_entry(plan, i); },
+        static_cast<double>(count) * (work * 0.02 + 200));
 }
 
 template <class Op> void run(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
@@ -97,6 +103,7 @@ namespace mezzo::op {
 
 using cpu_kernels::run;
 
+/** Runs the product of an op of a linear chain. */
 template <class Op> void run_in_chain(Inputs in, Outputs out) {
   run(plan(product_of(std::type_identity<Op>{}, in, out)));
 }

@@ -1,4 +1,4 @@
-// Kernels of the maxima of windows and of their gradient.
+// Kernels of max pooling and its gradient.
 #include <cstring>
 #include <limits>
 
@@ -10,13 +10,13 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Whether v, met after `best`, takes its place: greater, or the first nan. */
+/** Returns whether v, which comes after `best`, replaces it: it is greater, or the first nan. */
 template <class C> bool beats(C v, C best) {
   const bool not_less = !(v <= best), number = best == best;
   return not_less & number;
 }
 
-/** Window by window: serves every pooling. */
+/** Computes window by window; supports every pooling. */
 template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::int64_t* at) {
   const PoolSizes& step = w.attrs.dilation;
   for (const PoolSpan& d : w.spans[0])
@@ -38,7 +38,8 @@ template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::i
       }
 }
 
-/** As many windows side by side as fit 64 bytes, and their places, equally wide. */
+/** As many adjacent windows as fit 64 bytes, and the positions of their maxima in equally wide
+ *  integers. */
 template <class C> struct Lanes {
   using Place = std::conditional_t<sizeof(C) == 4, int, long>;
   static_assert(sizeof(Place) == sizeof(C));
@@ -50,9 +51,11 @@ template <class C> struct Lanes {
   Values best;
   Places at;
 
-  template <class V, class T> static void load(V& to, const T* from) { std::memcpy(&to, from, sizeof to); }
+  template <class V, class T> static void load(V& to, const T* from) {
+    std::memcpy(&to, from, sizeof to);
+  }
 
-  /** from[0], from[stride], ...; kStride is the stride where it is known, else 0. */
+  /** Loads from[0], from[stride], ...; kStride is the stride if known at compile time, else 0. */
   template <int kStride> static void load_strided(Values& to, const C* from, std::int64_t stride) {
     if constexpr (kStride == 1) {
       load(to, from);
@@ -61,7 +64,8 @@ template <class C> struct Lanes {
       load(low, from);
       load(high, from + kCount);
       if constexpr (sizeof(C) == 4)
-        to = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        to = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                                     28, 30);
       else
         to = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
     } else {
@@ -69,7 +73,7 @@ template <class C> struct Lanes {
     }
   }
 
-  /** Takes v where it beats what is there. No branches: which element wins is a matter of chance. */
+  /** Replaces the elements that v beats. Branch-free, because the outcome is unpredictable. */
   void take(const Values& v, const Places& v_at) {
     const Places better = ~(v <= best) & (best == best);
     best = better ? v : best;
@@ -82,8 +86,9 @@ template <class C> struct Lanes {
   }
 };
 
-/** Many windows at once: first the best of each window's columns within every row of the input, then the best of those rows. Rows and columns
- *  come in order, so that the first of several wins as in max_by_window. */
+/** Computes many windows at once: first the maximum of each window's columns within every input
+ *  row, then the maximum over these rows. Rows and columns are visited in order, so that the first
+ *  of equal elements wins, as in max_by_window. */
 template <class C> class MaxByRows {
  public:
   using L = Lanes<C>;
@@ -95,35 +100,41 @@ template <class C> class MaxByRows {
     read_ = lanes_ * w_.attrs.stride[2] + span;
     padded_ = std::max(read_, w_.in[2] + w_.attrs.padding[2]);
     whole_ = w_.attrs.padding[2] == 0 && (w_.out[2] - 1) * w_.attrs.stride[2] + span < w_.in[2];
-    for (std::size_t k = 0; k < w_.spans[2].size(); ++k) first_[k] = static_cast<Place>(w_.spans[2][k].begin);
+    for (std::size_t k = 0; k < w_.spans[2].size(); ++k)
+      first_[k] = static_cast<Place>(w_.spans[2][k].begin);
     for (std::size_t i = 0; i < step_.size(); ++i)
       step_[i] = static_cast<Place>(static_cast<std::int64_t>(i) * w_.attrs.stride[2]);
   }
 
-  /** Whether it is worth it: not where whole lanes or padding make rows much longer than they are. */
+  /** Returns whether this is faster than max_by_window: it is not if full lanes or padding make
+   *  rows much longer. */
   static bool serves(const Windows& w) {
     const double lanes = static_cast<double>(whole_lanes(w.out[2]));
     const double all = static_cast<double>(volume(w.in));
-    const double read = lanes * static_cast<double>(w.attrs.stride[2]) +
-                        static_cast<double>(w.attrs.dilation[2]) * static_cast<double>(w.attrs.kernel[2]);
+    const double read =
+        lanes * static_cast<double>(w.attrs.stride[2]) +
+        static_cast<double>(w.attrs.dilation[2]) * static_cast<double>(w.attrs.kernel[2]);
     const double row_bests = lanes * static_cast<double>(w.in[0] * w.in[1]);
-    const bool places_fit = all < 1e9;  // with room for those of lanes that are not used
+    const bool places_fit = all < 1e9;  // with a margin for the positions in unused lanes
     return !w.attrs.adaptive && places_fit && read < 2 * static_cast<double>(w.in[2]) + 512 &&
            row_bests < 4 * all + 4096;
   }
 
-  /** How many numbers of scratch a plane takes. */
-  std::int64_t scratch() const { return padded_ + 2 * rows() * lanes_ + 2 * (volume(w_.out) + kPoolLanes); }
+  /** Returns the number of scratch elements per plane. */
+  std::int64_t scratch() const {
+    return padded_ + 2 * rows() * lanes_ + 2 * (volume(w_.out) + kPoolLanes);
+  }
 
-  /** y and, where `at` is there, the places. */
+  /** Computes y and, if `at` is not null, the positions. */
   void plane(const C* x, C* y, std::int64_t* at, C* scratch) const {
-    C *const padded = scratch, *const row_best = padded + padded_, *const best = row_best + rows() * lanes_;
+    C *const padded = scratch, *const row_best = padded + padded_,
+             *const best = row_best + rows() * lanes_;
     Place* const row_at = reinterpret_cast<Place*>(best + volume(w_.out) + kPoolLanes);
     Place* const best_at = row_at + rows() * lanes_;
     std::fill(padded, padded + padded_, -std::numeric_limits<C>::infinity());
     for (std::int64_t r = 0; r < rows(); ++r) {
       const C* row = x + r * w_.in[2];
-      // Lanes without a window may read on into the next rows, but not beyond the plane.
+      // Lanes without a window may read into the next rows, but not past the plane.
       const bool in_place = whole_ && r * w_.in[2] + read_ <= volume(w_.in);
       if (!in_place) {
         std::copy(row, row + w_.in[2], padded + w_.attrs.padding[2]);
@@ -149,7 +160,8 @@ template <class C> class MaxByRows {
   }
 
   template <int kStride> void best_in_row_by(const C* row, C* best, Place* at) const {
-    const std::int64_t stride = kStride > 0 ? kStride : w_.attrs.stride[2], dilation = w_.attrs.dilation[2];
+    const std::int64_t stride = kStride > 0 ? kStride : w_.attrs.stride[2],
+                       dilation = w_.attrs.dilation[2];
     typename L::Places step;
     L::load(step, step_.data());
     for (std::int64_t block = 0; block < lanes_; block += L::kCount) {
@@ -165,18 +177,21 @@ template <class C> class MaxByRows {
     }
   }
 
-  /** Results lie without gaps, so each row of them writes a little into the next one's place, which is written after it. */
+  /** Combines the rows of each window. Results are stored contiguously, so each row of them
+   *  overwrites the start of the next one, which is stored later. */
   void best_of_rows(const C* row_best, const Place* row_at, C* best, Place* best_at) const {
     for (const PoolSpan& d : w_.spans[0])
       for (const PoolSpan& h : w_.spans[1]) {
         for (std::int64_t block = 0; block < lanes_; block += L::kCount)
-          best_of_lanes(d, h, row_best + block, row_at + block).store(best + block, best_at + block);
+          best_of_lanes(d, h, row_best + block, row_at + block)
+              .store(best + block, best_at + block);
         best += w_.out[2];
         best_at += w_.out[2];
       }
   }
 
-  L best_of_lanes(const PoolSpan& d, const PoolSpan& h, const C* row_best, const Place* row_at) const {
+  L best_of_lanes(const PoolSpan& d, const PoolSpan& h, const C* row_best,
+                  const Place* row_at) const {
     const std::int64_t first = d.begin * w_.in[1] + h.begin;
     L lanes;
     L::load(lanes.best, row_best + first * lanes_);
@@ -196,23 +211,25 @@ template <class C> class MaxByRows {
   }
 
   const Windows& w_;
-  std::int64_t lanes_;                   // windows side by side, those without a window at the end included
+  std::int64_t lanes_;                   // adjacent windows, including unused lanes at the end
   std::int64_t read_ = 0;                // elements that the lanes of a row read
-  std::int64_t padded_ = 0;              // length of a row copied between its padding
-  bool whole_ = false;                   // all windows of a row lie in it: it needs no copy
-  std::array<Place, L::kCount> step_{};  // from the first of the lanes to each
-  std::vector<Place> first_;             // the first column of each window that is inside the input
+  std::int64_t padded_ = 0;              // length of a row with its padding
+  bool whole_ = false;                   // all windows are inside the row, which needs no copy
+  std::array<Place, L::kCount> step_{};  // distance of each lane from the first
+  std::vector<Place> first_;             // first column of each window that is inside the input
 };
 
-template <class T> void max_planes(const Windows& w, const T* x, T* y, std::int64_t* at, std::int64_t count) {
+template <class T>
+void max_planes(const Windows& w, const T* x, T* y, std::int64_t* at, std::int64_t count) {
   using C = ComputeOf<T>;
   const std::int64_t in = volume(w.in), out = volume(w.out);
   Planes<T> planes{count, x, in, y, out};
   const auto positions = [&](std::int64_t plane) { return at ? at + plane * out : nullptr; };
   if (!MaxByRows<C>::serves(w))
-    return for_each_plane(
-        planes, 3.0 * static_cast<double>(in + out),
-        [&](const C* from, C* to, C*, std::int64_t plane) { max_by_window(w, from, to, positions(plane)); });
+    return for_each_plane(planes, 3.0 * static_cast<double>(in + out),
+                          [&](const C* from, C* to, C*, std::int64_t plane) {
+                            max_by_window(w, from, to, positions(plane));
+                          });
   const MaxByRows<C> kernel(w);
   planes.scratch = kernel.scratch();
   for_each_plane(planes, 0.4 * static_cast<double>(in + out),
@@ -247,7 +264,7 @@ void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   with_row_major(out[0], [&](const Tensor& dx) {
     visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
       using C = ComputeOf<T>;
-      // A plane is cleared and written while it is in the cache: to memory that is one pass.
+      // A plane is cleared and written while it is in the cache, so memory is written once.
       const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
       for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
         const std::int64_t* const place = positions + plane * after;

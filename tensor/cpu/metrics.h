@@ -1,23 +1,22 @@
-// The p-norms as metrics of differences.
-// Sees: ../math.h, order.h; parsed by nvcc too.
-// Read next: pair_distance.h, ../../cuda/kernels/pair_distance.cu.
+// The p-norms as metrics of differences. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "../math.h"
+#include "../math/math.h"
 #include "order.h"
 
 namespace mezzo::cpu_kernels {
 
-// A metric: `step` takes the difference d in one coordinate, `finish` makes the distance; `slope` is the derivative of the distance y by d
-// as coefficient(g, y) * slope(d, y), and where y is 0 the coefficient is 0, unless the slope is.
+// A metric: `step` adds the difference d in one coordinate; `finish` returns the distance. The
+// derivative of the distance y by d is coefficient(g, y) * slope(d, y). If y is 0, either the
+// coefficient or the slope is 0.
 
 template <class C> MZ_HD C absolute(C d) { return d < C(0) ? -d : d; }
 template <class C> MZ_HD C sign_of(C d) { return d > C(0) ? C(1) : d < C(0) ? C(-1) : C(0); }
 
-/** p = 0: how many coordinates differ. */
+/** p = 0: the number of coordinates that differ. */
 template <class C> struct Differing {
   MZ_HD C step(C a, C d) const { return d != C(0) ? a + C(1) : a; }
   MZ_HD C join(C a, C b) const { return a + b; }
@@ -26,6 +25,7 @@ template <class C> struct Differing {
   MZ_HD C slope(C, C) const { return C(0); }
 };
 
+/** p = 1. */
 template <class C> struct SumOfSizes {
   MZ_HD C step(C a, C d) const { return a + absolute(d); }
   MZ_HD C join(C a, C b) const { return a + b; }
@@ -34,6 +34,7 @@ template <class C> struct SumOfSizes {
   MZ_HD C slope(C d, C) const { return sign_of(d); }
 };
 
+/** p = 2. */
 template <class C> struct Euclidean {
   MZ_HD C step(C a, C d) const { return a + d * d; }
   MZ_HD C join(C a, C b) const { return a + b; }
@@ -42,6 +43,7 @@ template <class C> struct Euclidean {
   MZ_HD C slope(C d, C) const { return d; }
 };
 
+/** p = inf. */
 template <class C> struct Greatest {
   MZ_HD C step(C a, C d) const { return Greater{}(a, absolute(d)); }
   MZ_HD C join(C a, C b) const { return Greater{}(a, b); }
@@ -50,9 +52,11 @@ template <class C> struct Greatest {
   MZ_HD C slope(C d, C y) const { return absolute(d) == y ? sign_of(d) : C(0); }
 };
 
+/** Any other p > 0. */
 template <class C> struct Power {
   C p, root;
-  explicit Power(double exponent) : p(static_cast<C>(exponent)), root(static_cast<C>(1 / exponent)) {}
+  explicit Power(double exponent)
+      : p(static_cast<C>(exponent)), root(static_cast<C>(1 / exponent)) {}
   MZ_HD C step(C a, C d) const { return a + math::pow(absolute(d), p); }
   MZ_HD C join(C a, C b) const { return a + b; }
   MZ_HD C finish(C a) const { return math::pow(a, root); }
@@ -72,10 +76,11 @@ template <class C, class F> void visit_metric(double p, F&& f) {
   f(Power<C>(p));
 }
 
-/** Coordinates that are added up before the sums of such parts are: errors grow with their number rather than with that of coordinates. */
+/** Coordinates are summed in parts of this size, then the parts are summed: errors grow with the
+ *  number of parts rather than the number of coordinates. */
 inline constexpr std::int64_t kMetricPart = 64;
 
-/** Where the pair i < j of n rows stands. */
+/** Returns the index of the pair i < j of n rows. */
 MZ_HD inline std::int64_t pair_place(std::int64_t i, std::int64_t j, std::int64_t n) {
   return i * (2 * n - i - 1) / 2 + (j - i - 1);
 }

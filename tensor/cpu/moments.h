@@ -1,6 +1,5 @@
-// Moments: count, mean and sum of squared deviations of any number of values, in one pass over memory.
-// Sees: fold.h, order.h. Its states and their combination are parsed by nvcc too.
-// Read next: reduce_driver.h (which runs it), variance.cpp, batch_norm.cpp (its users).
+// Moments: count, mean and sum of squared deviations of a set of values, in one pass over memory.
+// The states and their combination are parsed by g++ and by nvcc.
 #pragma once
 
 #include "fold.h"
@@ -8,7 +7,8 @@
 
 namespace mezzo::cpu_kernels {
 
-/** A reduction (see reduce_driver.h). Within a chunk two passes over cached values; chunks join by the formula of Chan, Golub and LeVeque. */
+/** A reduction (see reduce_driver.h). Makes two passes over the cached values of a chunk, and
+ *  combines chunks by the formula of Chan, Golub and LeVeque. */
 template <class C> struct Moments {
   struct State {
     C count, mean, squares;  // squares: sum of (x - mean)^2
@@ -30,7 +30,9 @@ template <class C> struct Moments {
     fold_columns(x, rows, stride, width, C(0), add, kPlus, means);
     for (std::int64_t j = 0; j < width; ++j) means[j] /= static_cast<C>(rows);
     repeat_lanes(means, width, stride, lanes);
-    const auto square = [&lanes](C a, C b, std::int64_t j) { return a + (b - lanes[j]) * (b - lanes[j]); };
+    const auto square = [&lanes](C a, C b, std::int64_t j) {
+      return a + (b - lanes[j]) * (b - lanes[j]);
+    };
     fold_columns(x, rows, stride, width, C(0), square, kPlus, squares);
     for (std::int64_t j = 0; j < width; ++j) out[j] = {static_cast<C>(rows), means[j], squares[j]};
   }

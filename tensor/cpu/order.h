@@ -1,12 +1,11 @@
-// Comparisons that let nan win, sums and products, and where they start from: what reductions fold with.
-// Sees: ../macros.h; parsed by nvcc too.
-// Read next: reduce.cpp, ../../cuda/kernels/reduce.cu.
+// Function objects for reductions: maximum and minimum with nan propagation, sum, product, and
+// their neutral elements. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <limits>
 #include <type_traits>
 
-#include "../macros.h"
+#include "../core/macros.h"
 
 namespace mezzo::cpu_kernels {
 
@@ -14,7 +13,7 @@ namespace mezzo::cpu_kernels {
 struct Greater {
   template <class C> MZ_HD constexpr C operator()(C a, C b) const {
     if constexpr (std::is_floating_point_v<C>)
-      return b > a || b != b ? b : a;  // where a is nan, b > a is false
+      return b > a || b != b ? b : a;  // if a is nan, b > a is false and a is returned
     else
       return b > a ? b : a;
   }
@@ -32,9 +31,10 @@ struct Less {
 };
 inline constexpr Less kLess;
 
+/** The sum of two values; integers wrap around. */
 struct Plus {
   template <class C> MZ_HD constexpr C operator()(C a, C b) const {
-    if constexpr (std::is_integral_v<C>)  // wraps around instead of overflowing
+    if constexpr (std::is_integral_v<C>)  // unsigned arithmetic wraps around instead of overflowing
       return static_cast<C>(static_cast<std::make_unsigned_t<C>>(a) +
                             static_cast<std::make_unsigned_t<C>>(b));
     else
@@ -43,9 +43,10 @@ struct Plus {
 };
 inline constexpr Plus kPlus;
 
+/** The product of two values; integers wrap around. */
 struct Times {
   template <class C> MZ_HD constexpr C operator()(C a, C b) const {
-    if constexpr (std::is_integral_v<C>)  // as Plus
+    if constexpr (std::is_integral_v<C>)  // unsigned, as in Plus
       return static_cast<C>(static_cast<std::make_unsigned_t<C>>(a) *
                             static_cast<std::make_unsigned_t<C>>(b));
     else
@@ -54,22 +55,29 @@ struct Times {
 };
 inline constexpr Times kTimes;
 
-/** b is a better extreme than a, which comes earlier: strictly beyond it, or the first nan. */
+/** Whether b replaces a, which comes earlier, as the maximum: it is greater, or the first nan. */
 struct Above {
-  template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b > a || (b != b && a == a); }
+  template <class C> MZ_HD constexpr bool operator()(C b, C a) const {
+    return b > a || (b != b && a == a);
+  }
 };
+/** Whether b replaces a, which comes earlier, as the minimum: it is less, or the first nan. */
 struct Below {
-  template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b < a || (b != b && a == a); }
+  template <class C> MZ_HD constexpr bool operator()(C b, C a) const {
+    return b < a || (b != b && a == a);
+  }
 };
 
-/** b, which comes later, takes the place of a: it is as extreme, or nan. */
+/** Whether b, which comes later, replaces a as the running maximum: it is not less, or nan. */
 struct ReachesUp {
   template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b >= a || b != b; }
 };
+/** Whether b, which comes later, replaces a as the running minimum: it is not greater, or nan. */
 struct ReachesDown {
   template <class C> MZ_HD constexpr bool operator()(C b, C a) const { return b <= a || b != b; }
 };
 
+/** Returns the neutral element of Greater. */
 template <class C> MZ_HD constexpr C lowest() {
   if constexpr (std::is_floating_point_v<C>)
     return -std::numeric_limits<C>::infinity();
@@ -77,6 +85,7 @@ template <class C> MZ_HD constexpr C lowest() {
     return std::numeric_limits<C>::min();
 }
 
+/** Returns the neutral element of Less. */
 template <class C> MZ_HD constexpr C highest() {
   if constexpr (std::is_floating_point_v<C>)
     return std::numeric_limits<C>::infinity();

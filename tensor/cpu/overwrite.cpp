@@ -1,7 +1,7 @@
 // Kernel of index_copy.
 #include "../ops/overwrite.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 #include "block_rows.h"
 #include "index_list.h"
 
@@ -12,7 +12,8 @@ void IndexCopy::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "index_copy");
   const Tensor x = at_least_1d(out[0]), src = at_least_1d(in[2]);
-  const Tensor rows = at_least_1d(checked_indices(in[1], {"index_copy", in[0], dim, x.shape()[dim]}));
+  const Tensor rows =
+      at_least_1d(checked_indices(in[1], {"index_copy", in[0], dim, x.shape()[dim]}));
   start_from(in[0], out[0]);
   if (rows.numel() == 0 || x.numel() == 0) return;
   put_blocks(Blocks::plain(src, dim, 1), Blocks::indexed(x, IndexedDims(1u << dim, x.dim()), rows));

@@ -1,6 +1,5 @@
-// The rows of a matrix laid out so that one vector meets many of them at a time.
-// Sees: fold.h, metrics.h, workspace.h.
-// Read next: pair_distance.cpp.
+// The rows of a matrix packed so that the distances of one vector to many rows are computed in
+// parallel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Vectors side by side: coordinate m of the vectors of a tile lie next to each other. */
+/** Vectors per tile. Coordinate m of all vectors of a tile is contiguous. */
 inline constexpr std::int64_t kTile = 64;
 
 /** The rows of a matrix [count, length] in tiles of kTile vectors. */
@@ -24,9 +23,11 @@ template <class C> class Tiles {
         data_.data()[(j / kTile * length + m) * kTile + j % kTile] = rows[j * length + m];
   }
 
-  /** distances[j - begin] between the vector x and the vectors begin..end-1 of one tile. */
+  /** Computes distances[j - begin] between the vector x and the vectors begin..end-1 of one
+   *  tile. */
   template <class Metric>
-  void distances(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end, C* distances) const {
+  void distances(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end,
+                 C* distances) const {
     const std::int64_t width = end - begin;
     alignas(64) C total[kTile], part[kTile];
     std::fill(total, total + width, C(0));
@@ -42,10 +43,11 @@ template <class C> class Tiles {
     for (std::int64_t j = 0; j < width; ++j) distances[j] = metric.finish(total[j]);
   }
 
-  /** Adds to gradient[m] what the distances between x and the vectors begin..end-1 of one tile contribute; g and y are theirs. */
+  /** Adds to gradient[m] the contributions of the distances between x and the vectors begin..end-1
+   *  of one tile; g and y are the gradients and values of these distances. */
   template <class Metric>
-  void add_gradient(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end, const C* g,
-                    const C* y, C* gradient) const {
+  void add_gradient(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end,
+                    const C* g, const C* y, C* gradient) const {
     const std::int64_t width = end - begin;
     alignas(64) C coefficients[kTile], terms[kTile];
     for (std::int64_t j = 0; j < width; ++j) coefficients[j] = metric.coefficient(g[j], y[j]);
@@ -58,7 +60,7 @@ template <class C> class Tiles {
     }
   }
 
-  /** Calls f(begin, end) for the parts of begin..end-1 that lie in one tile each. */
+  /** Calls f(begin, end) for the parts of begin..end-1 in each tile. */
   template <class F> static void for_each_part(std::int64_t begin, std::int64_t end, F&& f) {
     while (begin < end) {
       const std::int64_t next = std::min(end, (begin / kTile + 1) * kTile);

@@ -1,11 +1,12 @@
-// Kernels of the ops that take elements from elsewhere: runs of elements are copied row by row; the adjoint is a separable sum.
+// Kernels of the ops that copy each element from one position: runs of elements are copied row by
+// row. The adjoint is a separable sum.
 #include "../ops/place.h"
 
 #include <cstring>
 
-#include "../dispatch.h"
-#include "../parallel.h"
-#include "../row_major.h"
+#include "../core/dispatch.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "index_list.h"
 #include "separable.h"
@@ -17,7 +18,8 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Neighbouring places of the result whose sources are `step` apart; without a source a constant stands there. */
+/** Adjacent positions of the result whose sources are `step` apart, or which have no source and
+ *  hold the constant. */
 struct Run {
   std::int64_t at, length, source, step;
   bool absent() const { return source < 0; }
@@ -43,7 +45,7 @@ bool is_whole(const PlaceDim& dim, std::int64_t n) {
   return dim.mode == PlaceMode::inside && dim.begin == 0 && dim.size == n;
 }
 
-/** Trailing dimensions that are taken whole make up one block, which moves as one. */
+/** Trailing dimensions that are copied whole form one contiguous block. */
 struct BlockShape {
   int dims;  // before the block
   std::int64_t block = 1;
@@ -55,7 +57,8 @@ struct BlockShape {
   }
 };
 
-/** Source offset of every row (all dimensions but the last before the block); -1 where the row holds constants only. */
+/** Returns the source offset of every row (all dimensions before the block but the last); -1 if the
+ *  row holds constants only. */
 std::vector<std::int64_t> row_offsets(const Tensor& x, const PlaceAttrs& attrs, int dims) {
   std::vector<std::int64_t> table{0};
   for (int d = 0; d + 1 < dims; ++d) {
@@ -79,7 +82,8 @@ void copy_run(const Word* from, Word* to, const Run& run, std::int64_t stride, s
   if (step == block) {
     std::memcpy(to, from, static_cast<std::size_t>(run.length * block) * sizeof(Word));
   } else if (block == 1) {
-    for (std::int64_t k = 0; k < run.length; ++k) std::memcpy(to + k, from + k * step, sizeof(Word));
+    for (std::int64_t k = 0; k < run.length; ++k)
+      std::memcpy(to + k, from + k * step, sizeof(Word));
   } else {
     for (std::int64_t k = 0; k < run.length; ++k)
       std::memcpy(to + k * block, from + k * step, static_cast<std::size_t>(block) * sizeof(Word));
@@ -89,7 +93,8 @@ void copy_run(const Word* from, Word* to, const Run& run, std::int64_t stride, s
 template <class Word> void place(const Tensor& x, const Tensor& y, const PlaceAttrs& attrs) {
   const BlockShape blocks(x, attrs);
   const int last = blocks.dims - 1;
-  const std::vector<Run> runs = runs_of(attrs.dims[static_cast<std::size_t>(last)], x.shape()[last]);
+  const std::vector<Run> runs =
+      runs_of(attrs.dims[static_cast<std::size_t>(last)], x.shape()[last]);
   const std::vector<std::int64_t> rows = row_offsets(x, attrs, blocks.dims);
   Word constant;
   convert(DType::f64, &attrs.value, y.dtype(), &constant, 1);

@@ -1,6 +1,5 @@
-// What the kernels of pooling share: windows along three dimensions, and planes visited in the type that arithmetic runs in.
-// Sees: ../ops/pool.h.
-// Read next: max_pool.cpp, avg_pool.cpp (the kernels).
+// Shared parts of the pooling kernels: windows along three dimensions, and iteration over planes in
+// the compute type.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +8,24 @@
 #include <type_traits>
 #include <vector>
 
+#include "../core/row_major.h"
+#include "../device/parallel.h"
 #include "../ops/pool.h"
-#include "../parallel.h"
-#include "../row_major.h"
 #include "convert.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Lanes that the loops over windows side by side run in: rows of scratch are as long as a multiple of this, so that no loop has a rest. */
+/** Lanes of the loops over adjacent windows. Rows of scratch are padded to a multiple of this, so
+ *  that no loop has a remainder. */
 inline constexpr std::int64_t kPoolLanes = 16;
 
-inline std::int64_t whole_lanes(std::int64_t n) { return (n + kPoolLanes - 1) / kPoolLanes * kPoolLanes; }
+inline std::int64_t whole_lanes(std::int64_t n) {
+  return (n + kPoolLanes - 1) / kPoolLanes * kPoolLanes;
+}
 
-/** What the planes of a pooling have in common: sizes before and after, and the windows along each dimension. */
+/** Properties shared by the planes of a pooling: sizes before and after, and the windows along each
+ *  dimension. */
 struct Windows {
   op::PoolAttrs attrs;
   op::PoolSizes in, out;
@@ -39,7 +42,7 @@ inline std::int64_t volume(const op::PoolSizes& sizes) { return sizes[0] * sizes
 
 template <class T> using ComputeOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/** The planes on both sides of a kernel, and room for `scratch` numbers that it wants beside them. */
+/** The source and result planes of a kernel, and the number of scratch elements it needs. */
 template <class T> struct Planes {
   std::int64_t count;
   const T* from;
@@ -49,9 +52,10 @@ template <class T> struct Planes {
   std::int64_t scratch = 0;
 };
 
-/** Calls body(source plane, result plane, scratch, number) for all planes, in the type that arithmetic runs in; 16-bit planes are converted on
- *  both sides while they are in the cache. */
-template <class T, class F> void for_each_plane(const Planes<T>& planes, double plane_ns, F&& body) {
+/** Calls body(source plane, result plane, scratch, number) for all planes, in the compute type.
+ *  16-bit planes are converted on both sides while they are in the cache. */
+template <class T, class F>
+void for_each_plane(const Planes<T>& planes, double plane_ns, F&& body) {
   using C = ComputeOf<T>;
   constexpr bool kConverted = !std::is_same_v<T, C>;
   const std::int64_t from_size = planes.from_size, to_size = planes.to_size;
@@ -70,7 +74,8 @@ template <class T, class F> void for_each_plane(const Planes<T>& planes, double 
       }
     }
   };
-  const std::int64_t per_chunk = std::max<std::int64_t>(1, kElementwiseChunk / (from_size + to_size));
+  const std::int64_t per_chunk =
+      std::max<std::int64_t>(1, kElementwiseChunk / (from_size + to_size));
   parallel_chunks(planes.count, per_chunk, chunk, plane_ns);
 }
 

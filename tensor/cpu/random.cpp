@@ -1,11 +1,12 @@
-// Kernels of the random ops. Element i depends on seed, draw and i alone, so threads and chunks change nothing.
+// Kernels of the random ops. Element i depends on seed, draw and i alone, so results do not depend
+// on threads or chunks.
 #include "../ops/random.h"
 
 #include <algorithm>
 
-#include "../parallel.h"
-#include "../random_values.h"
-#include "../row_major.h"
+#include "../core/row_major.h"
+#include "../device/parallel.h"
+#include "../random/random_values.h"
 #include "block_map.h"
 #include "convert.h"
 
@@ -15,9 +16,11 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Writes values(block) for the blocks of elements [begin, end); begin is a multiple of the values in a block. */
+/** Writes values(block) for the blocks of elements [begin, end); begin is a multiple of the number
+ *  of values in a block. */
 template <class Values>
-void fill_blocks(typename Values::Value* to, std::int64_t begin, std::int64_t end, const Values& values) {
+void fill_blocks(typename Values::Value* to, std::int64_t begin, std::int64_t end,
+                 const Values& values) {
   constexpr std::int64_t kPerBlock = Values::kPerBlock;
   for (std::int64_t i = begin; i < end; i += kPerBlock) {
     const auto block = values(static_cast<std::uint64_t>(i / kPerBlock));
@@ -25,7 +28,8 @@ void fill_blocks(typename Values::Value* to, std::int64_t begin, std::int64_t en
   }
 }
 
-/** Fills a tensor of any dtype and strides: values are made block by block, and rounded once. */
+/** Fills a tensor of any dtype and strides; values are generated block by block and rounded
+ *  once. */
 template <class Values> void fill_random(Tensor& out, const Values& values) {
   using V = typename Values::Value;
   with_row_major(out, [&](const Tensor& flat) {
@@ -68,8 +72,8 @@ void Uniform::cpu(Inputs, Outputs out, const Attrs& attrs) {
   if (out[0].dtype() == DType::f64)
     fill_random(out[0], WideUniformValues{attrs.stream, attrs.a, attrs.b});
   else
-    fill_random(out[0],
-                UniformValues{attrs.stream, static_cast<float>(attrs.a), static_cast<float>(attrs.b)});
+    fill_random(out[0], UniformValues{attrs.stream, static_cast<float>(attrs.a),
+                                      static_cast<float>(attrs.b)});
 }
 
 namespace {

@@ -1,5 +1,6 @@
-// Kernel of a recurrent layer in one direction: one product for the inputs of all steps, then step by step the product with the recurrent
-// weights, packed once, whose panels go through the gates while they are in the cache.
+// Kernel of a recurrent layer in one direction. One product computes the inputs of all steps. Then
+// each step multiplies the state with the recurrent weights, which are packed once, and applies the
+// gates to each panel of the product while it is in the cache.
 #include "../ops/recurrent.h"
 
 #include <cstring>
@@ -15,8 +16,9 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Sum of the biases that are there; those of a GRU's n stay apart. */
-template <class T> void combined_bias(Inputs in, op::CellKind kind, std::int64_t columns, T* sum, T* apart) {
+/** Sums the defined biases. The hidden bias of a GRU's n is stored separately in `apart`. */
+template <class T>
+void combined_bias(Inputs in, op::CellKind kind, std::int64_t columns, T* sum, T* apart) {
   std::fill_n(sum, columns, T(0));
   const std::int64_t together = kind == op::CellKind::gru ? columns / 3 * 2 : columns;
   std::fill_n(apart, columns - together, T(0));
@@ -84,7 +86,7 @@ template <class T, class Units> class LayerForward {
     if (projection_) project(time);
   }
 
-  /** The units of one panel for all running sequences. */
+  /** Computes the units of one panel for all active sequences. */
   void compute_units(std::int64_t time, const RowPanels<T>& rows, std::int64_t panel) {
     const std::int64_t n = rows.rows, first = recurrent_.first_column(panel);
     const Workspace<T> sums(Units::kGates * n * kWidth);
@@ -111,8 +113,9 @@ template <class T, class Units> class LayerForward {
     }
   }
 
-  /** Rounds part of h once, into the result and the state. */
-  void store(std::int64_t time, std::int64_t i, std::int64_t first, std::int64_t count, const T* values) {
+  /** Rounds part of h once and stores it in the result and the state. */
+  void store(std::int64_t time, std::int64_t i, std::int64_t first, std::int64_t count,
+             const T* values) {
     const Tensor& y = out_[0];
     char* to = row_address(y, plan_.tensor_row(time, i), size_) +
                first * static_cast<std::int64_t>(item_size(y.dtype()));
@@ -149,7 +152,8 @@ template <class T, class Units> class LayerForward {
 
 void op::RecurrentLayer::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class T>(std::type_identity<T>) {
-    visit_cell<T>(attrs.kind, [&]<class Units>(Units) { LayerForward<T, Units>(in, out, attrs).run(); });
+    visit_cell<T>(attrs.kind,
+                  [&]<class Units>(Units) { LayerForward<T, Units>(in, out, attrs).run(); });
   });
 }
 

@@ -1,4 +1,5 @@
-// Gradients of a recurrent layer: back through time step by step, then one product for each weight and for the input over all steps.
+// Gradients of a recurrent layer: back through time step by step, then one product over all steps
+// for the input and for each weight.
 #include <cstring>
 #include <optional>
 
@@ -76,7 +77,7 @@ template <class T, class Units> class LayerBackward {
 
   T* hidden_gates() const { return kGru ? hidden_gates_.data() : input_gates_.data(); }
 
-  /** The h that each step began with, from the results and the initial state. */
+  /** Collects the h at the start of each step from the results and the initial state. */
   void gather_h_before() {
     const Tensor y = row_major(in_[kY]);
     const Workspace<T> h0(plan_.batch * size_);
@@ -88,7 +89,8 @@ template <class T, class Units> class LayerBackward {
         if (plan_.previous_row(time, i) < 0)
           std::copy_n(h0.data() + i * size_, size_, to);
         else
-          convert(y.dtype(), row_address(y, plan_.tensor_row(before, i), size_), dtype_of<T>(), to, size_);
+          convert(y.dtype(), row_address(y, plan_.tensor_row(before, i), size_), dtype_of<T>(), to,
+                  size_);
       }
     }
   }
@@ -99,7 +101,8 @@ template <class T, class Units> class LayerBackward {
     for (std::int64_t i = 0; i < n && gy_.defined(); ++i) add_incoming(time, i);
     if (projection_) unproject(time);
     parallel_for(
-        n, [&](std::int64_t i) { differentiate_units(time, i); }, static_cast<double>(n * columns_) * 2);
+        n, [&](std::int64_t i) { differentiate_units(time, i); },
+        static_cast<double>(n * columns_) * 2);
     const RowPanels<T> rows =
         pack_rows(hidden_gates() + plan_.offset(time) * columns_, n, columns_, packed_.data());
     parallel_for(
@@ -119,14 +122,16 @@ template <class T, class Units> class LayerBackward {
     }
   }
 
-  /** The gradient of h before its projection, and both factors of the projection's gradient. */
+  /** Computes the gradient of h before its projection, and both factors of the projection's
+   *  gradient. */
   void unproject(std::int64_t time) {
     const std::int64_t n = plan_.active(time), offset = plan_.offset(time);
     std::copy_n(gh_.data(), n * size_, projected_.data() + offset * size_);
     const T* out_gate = gates_ + 3 * hidden_;
     for (std::int64_t row = offset; row < offset + n; ++row)
       for (std::int64_t u = 0; u < hidden_; ++u)
-        raw_.data()[row * hidden_ + u] = out_gate[row * columns_ + u] * math::tanh(extra_[row * hidden_ + u]);
+        raw_.data()[row * hidden_ + u] =
+            out_gate[row * columns_ + u] * math::tanh(extra_[row * hidden_ + u]);
     const RowPanels<T> rows = pack_rows(gh_.data(), n, size_, packed_.data());
     for (std::int64_t panel = 0; panel < projection_->panels(); ++panel) {
       const Workspace<T> sums(n * kWidth);
@@ -139,22 +144,23 @@ template <class T, class Units> class LayerBackward {
 
   void differentiate_units(std::int64_t time, std::int64_t i) {
     const std::int64_t row = plan_.offset(time) + i, before = plan_.previous_row(time, i);
-    Units::backward({.n = hidden_,
-                     .gate_stride = hidden_,
-                     .gates = gates_ + row * columns_,
-                     .extra = Units::kExtra ? extra_ + row * hidden_ : nullptr,
-                     .c_before = !kLstm       ? nullptr
-                                 : before < 0 ? c0_.data() + i * hidden_
-                                              : extra_ + before * hidden_,
-                     .h_before = h_before_.data() + row * size_,
-                     .gh = projection_ ? raw_gradient_.data() + i * hidden_ : gh_.data() + i * size_,
-                     .gc = gc_.data() + i * hidden_,
-                     .input_gates = input_gates_.data() + row * columns_,
-                     .hidden_gates = hidden_gates() + row * columns_,
-                     .direct = direct_.data() + i * hidden_});
+    Units::backward(
+        {.n = hidden_,
+         .gate_stride = hidden_,
+         .gates = gates_ + row * columns_,
+         .extra = Units::kExtra ? extra_ + row * hidden_ : nullptr,
+         .c_before = !kLstm       ? nullptr
+                     : before < 0 ? c0_.data() + i * hidden_
+                                  : extra_ + before * hidden_,
+         .h_before = h_before_.data() + row * size_,
+         .gh = projection_ ? raw_gradient_.data() + i * hidden_ : gh_.data() + i * size_,
+         .gc = gc_.data() + i * hidden_,
+         .input_gates = input_gates_.data() + row * columns_,
+         .hidden_gates = hidden_gates() + row * columns_,
+         .direct = direct_.data() + i * hidden_});
   }
 
-  /** One panel of the gradient of the h before. */
+  /** Computes one panel of the gradient of the previous h. */
   void to_step_before(const RowPanels<T>& rows, std::int64_t panel) {
     const Workspace<T> sums(rows.rows * kWidth);
     recurrent_.multiply(rows, packed_.data(), 0, panel, sums.data());
@@ -170,7 +176,8 @@ template <class T, class Units> class LayerBackward {
     const std::int64_t n = dx.shape()[2];
     const Matrix g{input_gates_.data(), dtype_of<T>(), columns_, 1};
     if (plan_.full)
-      return gemm(plan_.rows, n, columns_, g, matrix_of(in_[kWih]), {dx.raw_data(), dx.dtype(), n, 1});
+      return gemm(plan_.rows, n, columns_, g, matrix_of(in_[kWih]),
+                  {dx.raw_data(), dx.dtype(), n, 1});
     const Workspace<T> packed(plan_.rows * n);
     gemm(plan_.rows, n, columns_, g, matrix_of(in_[kWih]), {packed.data(), dtype_of<T>(), n, 1});
     std::memset(dx.raw_data(), 0, static_cast<std::size_t>(dx.numel()) * item_size(dx.dtype()));
@@ -180,10 +187,11 @@ template <class T, class Units> class LayerBackward {
                 row_address(dx, plan_.tensor_row(time, i), n), n);
   }
 
-  /** out = g^T x over all rows. */
+  /** Computes g^T x over all rows. */
   void weight_gradient(const T* g, std::int64_t m, const Matrix& x, Parameter to) const {
     const std::int64_t n = places_[to].shape[1];
-    gemm(m, n, plan_.rows, {g, dtype_of<T>(), 1, m}, x, {address(to), out_[kParameters].dtype(), n, 1});
+    gemm(m, n, plan_.rows, {g, dtype_of<T>(), 1, m}, x,
+         {address(to), out_[kParameters].dtype(), n, 1});
   }
 
   void weight_gradients() {
@@ -220,8 +228,8 @@ template <class T, class Units> class LayerBackward {
   FixedOperand<T> recurrent_;
   std::optional<FixedOperand<T>> projection_;
   const T *gates_, *extra_;
-  Workspace<T> h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, packed_, projected_, raw_,
-      raw_gradient_;
+  Workspace<T> h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, packed_, projected_,
+      raw_, raw_gradient_;
   Tensor gy_;
 };
 

@@ -1,6 +1,4 @@
-// The recurrent cells, forward and backward, for a run of units of one sequence at one step.
-// Sees: recurrent_formulas.h, elementwise_kernel.h (MZ_INDEPENDENT_LOOP).
-// Read next: recurrent.cpp, recurrent_backward.cpp (who call them).
+// The recurrent cells, forward and backward, for consecutive units of one sequence at one step.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +10,24 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Most units in a run: a panel of columns. */
+/** Maximum number of units per call: one panel of columns. */
 template <class T> inline constexpr std::int64_t kMaxUnits = RegisterBlock<T>::kColumns;
 
-/** A run of `n` units. Gates lie `gate_stride` apart, their hidden parts `hidden_stride`. */
+/** Operands of a forward call over `n` units. Gates are `gate_stride` apart, their hidden parts
+ *  `hidden_stride`. */
 template <class T> struct ForwardUnits {
   std::int64_t n, gate_stride, hidden_stride;
   T* gates;         // in: W x + b; out: the gates after their activation
   const T* hidden;  // U h
-  T* extra;         // kept beside the gates: c of an LSTM, U h + b of a GRU's n
+  T* extra;         // saved with the gates: c of an LSTM, U h + b of a GRU's n
   T* state;         // c
-  const T* h;       // of the step before
+  const T* h;       // of the previous step
   const T* bias;    // GRU: the hidden bias of n
-  T* result;        // h, before its rounding
+  T* result;        // h before rounding
   DType dtype;      // states are rounded to it
 };
 
-/** The same on the way back. */
+/** Operands of a backward call. */
 template <class T> struct BackwardUnits {
   std::int64_t n, gate_stride;
   const T* gates;
@@ -36,10 +35,10 @@ template <class T> struct BackwardUnits {
   const T* c_before;  // LSTM
   const T* h_before;  // GRU
   const T* gh;        // gradient of h
-  T* gc;              // gradient of c, replaced by that of the step before
+  T* gc;              // gradient of c; replaced by that of the previous step
   T* input_gates;     // gradients of W x + b
-  T* hidden_gates;    // gradients of U h + b: the same memory but for a GRU
-  T* direct;          // GRU: what goes to the h before without passing U
+  T* hidden_gates;    // gradients of U h + b; the same memory except for a GRU
+  T* direct;          // GRU: the gradient of the previous h that does not pass through U
 };
 
 template <class T, bool kRelu> struct RnnUnits {
@@ -67,8 +66,10 @@ template <class T> struct GruUnits {
   static constexpr std::int64_t kGates = 3;
   static constexpr bool kExtra = true;
   static void forward(const ForwardUnits<T>& u) {
-    T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *extra = u.extra, *result = u.result;
-    const T *hr = u.hidden, *hz = hr + u.hidden_stride, *hn = hz + u.hidden_stride, *h = u.h, *bias = u.bias;
+    T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *extra = u.extra,
+      *result = u.result;
+    const T *hr = u.hidden, *hz = hr + u.hidden_stride, *hn = hz + u.hidden_stride, *h = u.h,
+            *bias = u.bias;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < u.n; ++i) {
       const GruGates<T> gates = gru_forward(r[i], z[i], n[i], hr[i], hz[i], hn[i], bias[i]);
@@ -80,8 +81,8 @@ template <class T> struct GruUnits {
     }
   }
   static void backward(const BackwardUnits<T>& u) {
-    const T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *part = u.extra, *h = u.h_before,
-            *gh = u.gh;
+    const T *r = u.gates, *z = r + u.gate_stride, *n = z + u.gate_stride, *part = u.extra,
+            *h = u.h_before, *gh = u.gh;
     T *xr = u.input_gates, *xz = xr + u.gate_stride, *xn = xz + u.gate_stride;
     T *hr = u.hidden_gates, *hz = hr + u.gate_stride, *hn = hz + u.gate_stride, *direct = u.direct;
     MZ_INDEPENDENT_LOOP
@@ -125,11 +126,13 @@ template <class T> struct LstmUnits {
   static void backward(const BackwardUnits<T>& u) {
     const T *i = u.gates, *f = i + u.gate_stride, *g = f + u.gate_stride, *o = g + u.gate_stride;
     const T *c = u.extra, *before = u.c_before, *gh = u.gh;
-    T *gi = u.input_gates, *gf = gi + u.gate_stride, *gg = gf + u.gate_stride, *go = gg + u.gate_stride;
+    T *gi = u.input_gates, *gf = gi + u.gate_stride, *gg = gf + u.gate_stride,
+      *go = gg + u.gate_stride;
     T* gc = u.gc;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t k = 0; k < u.n; ++k) {
-      const LstmGradients<T> all = lstm_backward(i[k], f[k], g[k], o[k], c[k], before[k], gh[k], gc[k]);
+      const LstmGradients<T> all =
+          lstm_backward(i[k], f[k], g[k], o[k], c[k], before[k], gh[k], gc[k]);
       gi[k] = all.i;
       gf[k] = all.f;
       gg[k] = all.g;

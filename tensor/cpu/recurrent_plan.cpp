@@ -15,28 +15,31 @@ Matrix packed_rows(const Tensor& given, const SequencePlan& plan, Workspace<char
   room = Workspace<char>(plan.rows * bytes);
   for (std::int64_t time = 0; time < plan.steps; ++time)
     for (std::int64_t i = 0; i < plan.active(time) && bytes > 0; ++i)
-      std::memcpy(room.data() + (plan.offset(time) + i) * bytes, row_address(x, plan.tensor_row(time, i), n),
-                  static_cast<std::size_t>(bytes));
+      std::memcpy(room.data() + (plan.offset(time) + i) * bytes,
+                  row_address(x, plan.tensor_row(time, i), n), static_cast<std::size_t>(bytes));
   return {room.data(), x.dtype(), n, 1};
 }
 
 template <class T>
-FixedOperand<T>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns, std::int64_t depth)
+FixedOperand<T>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns,
+                              std::int64_t depth)
     : panels_(columns), depth_(depth), room_(blocks * panels_.count * kWidth * depth) {
   parallel_for(
       blocks * panels_.count,
       [&](std::int64_t index) {
         const std::int64_t block = index / panels_.count, panel = index % panels_.count;
         Matrix from = x;
-        from.data = static_cast<const char*>(x.data) + (block * columns + panel * kWidth) * x.row *
-                                                           static_cast<std::int64_t>(item_size(x.dtype));
+        from.data =
+            static_cast<const char*>(x.data) + (block * columns + panel * kWidth) * x.row *
+                                                   static_cast<std::int64_t>(item_size(x.dtype));
         pack_panel(from, panels_.valid(panel), depth, panels_.packed_width(panel),
                    room_.data() + index * kWidth * depth);
       },
       static_cast<double>(blocks * columns * depth) * 0.3);
 }
 
-template <class T> void load_state(const Tensor& given, const SequencePlan& plan, std::int64_t n, T* to) {
+template <class T>
+void load_state(const Tensor& given, const SequencePlan& plan, std::int64_t n, T* to) {
   if (!given.defined()) {
     std::fill_n(to, plan.batch * n, T(0));
     return;

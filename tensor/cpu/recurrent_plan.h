@@ -1,10 +1,8 @@
-// What the recurrent kernels share: packed weights, rows of states and inputs.
-// Sees: ../ops/sequence_plan.h, gemm_pack.h, gemm_panels.h, convert.h.
-// Read next: recurrent_cells.h (the gates), recurrent.cpp (forward), recurrent_backward.cpp.
+// Shared parts of the recurrent kernels: packed weights, rows of states and inputs.
 #pragma once
 
+#include "../device/parallel.h"
 #include "../ops/sequence_plan.h"
-#include "../parallel.h"
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
@@ -14,27 +12,31 @@ namespace mezzo::cpu_kernels {
 
 using op::SequencePlan;
 
-/** The packed rows of x [T, N, c] as a matrix: x's own memory where that is possible, else a copy in `room`. */
+/** Returns the packed rows of x [T, N, c] as a matrix: x's own memory if possible, else a copy in
+ *  `room`. */
 Matrix packed_rows(const Tensor& x, const SequencePlan& plan, Workspace<char>& room);
 
-/** The right operand of a product that is computed again and again: `blocks` matrices of `columns` columns each, side by side. */
+/** The right operand of a repeated product: `blocks` packed matrices of `columns` columns each. */
 template <class T> class FixedOperand {
  public:
-  /** `x` has the operand's columns as rows: block b is rows [b columns, (b + 1) columns). */
+  /** Packs x, whose rows are the operand's columns: block b is rows [b columns, (b + 1)
+   *  columns). */
   FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns, std::int64_t depth);
 
   std::int64_t panels() const { return panels_.count; }
   std::int64_t first_column(std::int64_t panel) const { return panel * kWidth; }
   std::int64_t valid(std::int64_t panel) const { return panels_.valid(panel); }
 
-  /** c[row][column] = the sum over steps of a(row, step) x(step, column) for one panel of one block; kWidth elements between rows of c. */
-  void multiply(const RowPanels<T>& rows, const T* a, std::int64_t block, std::int64_t panel, T* c) const {
+  /** Computes c[row][column] = the sum over steps of a(row, step) x(step, column) for one panel of
+   *  one block; the row stride of c is kWidth. */
+  void multiply(const RowPanels<T>& rows, const T* a, std::int64_t block, std::int64_t panel,
+                T* c) const {
     const T* b = room_.data() + (block * panels_.count + panel) * kWidth * depth_;
     const int vectors = panels_.vectors_of(panel);
     for (std::int64_t p = 0; p < rows.count; ++p)
-      multiply_block<T>(rows.height_of(p), vectors, depth_,
-                        {a + p * rows.height * depth_, 1, rows.height_of(p)},
-                        {b, panels_.packed_width(panel)}, c + p * rows.height * kWidth, kWidth, false);
+      multiply_block<T>(
+          rows.height_of(p), vectors, depth_, {a + p * rows.height * depth_, 1, rows.height_of(p)},
+          {b, panels_.packed_width(panel)}, c + p * rows.height * kWidth, kWidth, false);
   }
 
   static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
@@ -54,11 +56,14 @@ template <class T> RowPanels<T> pack_rows(const T* x, std::int64_t n, std::int64
   return panels;
 }
 
-/** State rows [sequence i][n] of a tensor [N, n]; zeros where it is undefined. */
-template <class T> void load_state(const Tensor& x, const SequencePlan& plan, std::int64_t n, T* to);
-template <class T> void store_state(const T* from, const SequencePlan& plan, std::int64_t n, const Tensor& x);
+/** Loads the state rows [sequence i][n] of a tensor [N, n]; zeros if it is undefined. */
+template <class T>
+void load_state(const Tensor& x, const SequencePlan& plan, std::int64_t n, T* to);
+/** Stores state rows to a tensor [N, n]. */
+template <class T>
+void store_state(const T* from, const SequencePlan& plan, std::int64_t n, const Tensor& x);
 
-/** n values as they are after rounding to the dtype. */
+/** Rounds n values to the dtype. */
 template <class T> void round_to(DType dtype, T* x, std::int64_t n) {
   if (dtype == dtype_of<T>()) return;
   constexpr std::int64_t kRun = 64;
@@ -70,11 +75,14 @@ template <class T> void round_to(DType dtype, T* x, std::int64_t n) {
   }
 }
 
-/** Row `row` of n elements of a row-major tensor. */
+/** Returns the address of row `row` of a row-major tensor with n elements per row. */
 inline char* row_address(const Tensor& x, std::int64_t row, std::int64_t n) {
-  return static_cast<char*>(x.raw_data()) + row * n * static_cast<std::int64_t>(item_size(x.dtype()));
+  return static_cast<char*>(x.raw_data()) +
+         row * n * static_cast<std::int64_t>(item_size(x.dtype()));
 }
 
-inline Matrix matrix_of(const Tensor& x) { return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]}; }
+inline Matrix matrix_of(const Tensor& x) {
+  return {x.raw_data(), x.dtype(), x.strides()[0], x.strides()[1]};
+}
 
 }  // namespace mezzo::cpu_kernels

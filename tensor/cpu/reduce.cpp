@@ -1,4 +1,4 @@
-// Kernels of the reductions that keep one number per result.
+// Kernels of the reductions whose state is one number.
 #include "../ops/reduce.h"
 
 #include "fold_reduction.h"
@@ -12,7 +12,7 @@ using namespace cpu_kernels;
 
 constexpr auto kSame = []<class C>(C a) { return a; };
 
-/** Number of nonzero elements per result, exact: counted in integers whatever the dtype. */
+/** Counts the nonzero elements; exact, because it counts in integers for every dtype. */
 template <class C> struct Nonzeros {
   using Value = C;
   using State = std::int64_t;
@@ -31,15 +31,16 @@ template <class C> struct Nonzeros {
   State combine(State a, State b) const { return a + b; }
 };
 
-/** y = finish(number of nonzeros), where y is bool or i64. */
+/** Computes y = finish(number of nonzeros), where y is bool or i64. */
 template <class Y, class Finish>
 void count_nonzeros(const Tensor& x, Tensor& y, std::uint32_t dims, Finish finish) {
   Y* results = y.data<Y>();
   const auto emit = [&](std::int64_t at, const std::int64_t* counts, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) results[at + i] = static_cast<Y>(finish(counts[i]));
   };
-  visit_compute(x.dtype(),
-                [&]<class C>(std::type_identity<C>) { reduce_tensor(x, dims, Nonzeros<C>{}, emit); });
+  visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    reduce_tensor(x, dims, Nonzeros<C>{}, emit);
+  });
 }
 
 }  // namespace
@@ -65,17 +66,20 @@ void Amin::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void Any::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  count_nonzeros<bool>(in[0], out[0], attrs.dims, [](std::int64_t nonzeros) { return nonzeros > 0; });
+  count_nonzeros<bool>(in[0], out[0], attrs.dims,
+                       [](std::int64_t nonzeros) { return nonzeros > 0; });
 }
 
 void CountNonzero::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  count_nonzeros<std::int64_t>(in[0], out[0], attrs.dims, [](std::int64_t nonzeros) { return nonzeros; });
+  count_nonzeros<std::int64_t>(in[0], out[0], attrs.dims,
+                               [](std::int64_t nonzeros) { return nonzeros; });
 }
 
 void Mean::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const C count = static_cast<C>(reduced_count(in[0].shape(), attrs));
-    fold_tensor(in[0], out[0], attrs.dims, C(0), kPlus, kPlus, [count](C total) { return total / count; });
+    fold_tensor(in[0], out[0], attrs.dims, C(0), kPlus, kPlus,
+                [count](C total) { return total / count; });
   });
 }
 

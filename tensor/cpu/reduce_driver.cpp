@@ -3,7 +3,7 @@
 namespace mezzo::cpu_kernels {
 
 ReductionSteps reduction_steps(const Shape& shape, std::uint32_t dims) {
-  // Runs of kept and of reduced dimensions alternate; sizes of 1 belong to either.
+  // Runs of kept and of reduced dimensions alternate; dimensions of size 1 are skipped.
   struct Run {
     std::int64_t size;
     bool reduced;

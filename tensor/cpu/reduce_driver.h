@@ -1,50 +1,57 @@
-// reduce_tensor: runs any reduction over any set of dimensions: cuts into chunks, on all threads, and combines the chunks' results.
-// Sees: fold.h, block_io.h, ../parallel.h.
-// Read next: reduce.cpp (the reductions made with it).
+// reduce_tensor: runs any reduction over any set of dimensions, in chunks on all threads, and
+// combines the chunks' results.
 //
-// A reduction R states:
-//   R::Value  the arithmetic type (float, double, std::int64_t);  R::State  what is known about the elements seen so far
-//   State identity()                                               nothing seen
-//   State row(const Value* x, n, first)                            n <= kReductionChunk elements, the first being number `first` of its line
-//   void columns(const Value* x, rows, stride, width, first, State* out)   width <= kMaxColumns lines at once
-//   State combine(State a, State b)                                a's elements come before b's
-// Chunks are cut and combined pairwise in an order that depends on the shape alone: same bits for any strides and any number of threads.
+// A reduction R has these members:
+//   R::Value                   the compute type (float, double, std::int64_t)
+//   R::State                   the state after some elements
+//   State identity()           the state after no elements
+//   State row(const Value* x, n, first)
+//                              n <= kReductionChunk elements, from number `first` of the line on
+//   void columns(const Value* x, rows, stride, width, first, State* out)
+//                              width <= kMaxColumns lines at once
+//   State combine(State a, State b)
+//                              a's elements come before b's
+// Chunks are divided and combined pairwise in an order that depends on the shape alone, so the bits
+// do not depend on strides or on the number of threads.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <type_traits>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "block_io.h"
 #include "fold.h"
 #include "transpose.h"
 
 namespace mezzo::cpu_kernels {
 
-/** A contiguous tensor seen as [outer][length][inner], of which `length` is reduced. */
+/** A contiguous tensor as [outer][length][inner], of which `length` is reduced. */
 struct Extent {
   std::int64_t outer = 1, length = 1, inner = 1;
 };
 
-/** The steps that reduce the dimensions in `dims` (bit i: dimension i), innermost first, neighbours taken together. At least one. */
+/** The steps that reduce the dimensions in `dims` (bit i: dimension i), innermost first, adjacent
+ *  dimensions merged. At least one. */
 struct ReductionSteps {
   std::array<Extent, Shape::kMaxRank / 2> items;
   std::size_t count = 0;
 };
 ReductionSteps reduction_steps(const Shape& shape, std::uint32_t dims);
 
-/** Rows of a chunk of columns. */
-constexpr std::int64_t column_chunk_rows(std::int64_t inner) { return 64 * rows_side_by_side(inner); }
+/** Returns the number of rows in a chunk of columns. */
+constexpr std::int64_t column_chunk_rows(std::int64_t inner) {
+  return 64 * rows_side_by_side(inner);
+}
 
-/** The most states emitted at once. */
+/** The maximum number of states emitted at once. */
 inline constexpr std::int64_t kMaxEmitted = 256;
 static_assert(kMaxEmitted >= kMaxColumns);
 
-/** One thread's panel has about this many elements. */
+/** Approximate number of elements in one thread's panel. */
 inline constexpr std::int64_t kPanel = 16384;
 
-/** Rows of such lengths are reduced many at a time. */
+/** The lengths of rows that are reduced many at a time. */
 struct ShortRows {
   std::int64_t least, most;
 };
@@ -52,7 +59,8 @@ inline constexpr ShortRows kShortRows{2, 128};
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/** Refers to a function emit(at, states, n) that outlives it: a reduction is compiled once for all that is done with its results. */
+/** A reference to a function emit(at, states, n), which must outlive it. Erases its type, so that a
+ *  reduction is compiled once for all uses of its results. */
 template <class State> class Emit {
  public:
   template <class F>
@@ -71,6 +79,7 @@ template <class State> class Emit {
   void (*call_)(const void*, std::int64_t, const State*, std::int64_t);
 };
 
+/** Runs a reduction R over chunks and combines the states. */
 template <class R> class Reduction {
  public:
   using Value = typename R::Value;
@@ -79,7 +88,8 @@ template <class R> class Reduction {
 
   Reduction(const R& r, double element_ns) : r_(r), element_ns_(element_ns) {}
 
-  /** Reduces x over `length`; the state of line (o, i) is emitted as number o * inner + i. emit(at, states, n). */
+  /** Reduces x over `length`; the state of line (o, i) is emitted by emit(at, states, n) with
+   *  number o * inner + i. */
   void first_step(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     if (e.inner == 1)
       rows(x, e, emit);
@@ -87,7 +97,7 @@ template <class R> class Reduction {
       columns(x, e, emit);
   }
 
-  /** Reduces an array of states over `length`; destroys it. */
+  /** Reduces an array of states over `length`; overwrites the array. */
   void later_step(State* states, const Extent& e, Emit emit) const {
     for (std::int64_t o = 0; o < e.outer; ++o, states += e.length * e.inner) {
       combine_tree(states, e.length, e.inner);
@@ -107,7 +117,8 @@ template <class R> class Reduction {
       for (std::int64_t r = begin; r < end;) {
         const std::int64_t count = std::min({rows_per_block, end - r, kMaxEmitted});
         const Value* values = x.read(r * e.length, count * e.length, buffer);
-        for (std::int64_t k = 0; k < count; ++k) states[k] = r_.row(values + k * e.length, e.length, 0);
+        for (std::int64_t k = 0; k < count; ++k)
+          states[k] = r_.row(values + k * e.length, e.length, 0);
         emit(r, states, count);
         r += count;
       }
@@ -116,7 +127,7 @@ template <class R> class Reduction {
     parallel_chunks(e.outer, ceil_div(kPanel, e.length), panel, cost_of(e.length));
   }
 
-  /** Turned, so that vectors run over 64 rows rather than along one. */
+  /** Reduces transposed rows, so that vectors span 64 rows rather than one. */
   void short_rows(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     constexpr std::int64_t kRows = kNarrow;
     const auto panel = [&](std::int64_t begin, std::int64_t end) {
@@ -124,8 +135,9 @@ template <class R> class Reduction {
       State states[kRows];
       for (std::int64_t r = begin; r < end; r += kRows) {
         const std::int64_t count = std::min(kRows, end - r);
-        transpose(x.read(r * e.length, count * e.length, rows), e.length, columns, kRows, count, e.length);
-        // Missing rows are computed on as zeros, and dropped.
+        transpose(x.read(r * e.length, count * e.length, rows), e.length, columns, kRows, count,
+                  e.length);
+        // Missing rows are computed as zeros and not emitted.
         if (count < kRows)
           for (std::int64_t i = 0; i < e.length; ++i)
             std::fill(columns + i * kRows + count, columns + (i + 1) * kRows, Value(0));
@@ -139,7 +151,8 @@ template <class R> class Reduction {
 
   void long_rows(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     const std::int64_t chunks = ceil_div(e.length, kReductionChunk);
-    const auto states = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks));
+    const auto states =
+        std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks));
     parallel_chunks(
         e.outer * chunks, kPanel / kReductionChunk,
         [&](std::int64_t begin, std::int64_t end) {
@@ -161,10 +174,12 @@ template <class R> class Reduction {
 
   void columns(const BlockReader<Value>& x, const Extent& e, Emit emit) const {
     const std::int64_t blocks = ceil_div(e.inner, kMaxColumns);
-    const std::int64_t chunk_rows = column_chunk_rows(e.inner), chunks = ceil_div(e.length, chunk_rows);
+    const std::int64_t chunk_rows = column_chunk_rows(e.inner),
+                       chunks = ceil_div(e.length, chunk_rows);
     std::unique_ptr<State[]> partial;
     if (chunks > 1)
-      partial = std::make_unique_for_overwrite<State[]>(static_cast<std::size_t>(e.outer * chunks * e.inner));
+      partial = std::make_unique_for_overwrite<State[]>(
+          static_cast<std::size_t>(e.outer * chunks * e.inner));
     const auto panel = [&](std::int64_t begin, std::int64_t end) {
       State states[kMaxColumns];
       for (std::int64_t task = begin; task < end; ++task) {
@@ -195,12 +210,14 @@ template <class R> class Reduction {
       x.read(at, rows * width, buffer);
       return r_.columns(buffer, rows, width, width, row, out);
     }
-    // A part of each row: apart in the buffer as in the tensor, so that the order of additions does not depend on the dtype.
-    for (std::int64_t r = 0; r < rows; ++r) x.read(at + r * e.inner, width, buffer + r * kMaxColumns);
+    // A part of each row. The buffer is strided like the tensor, so that the order of additions
+    // does not depend on the dtype.
+    for (std::int64_t r = 0; r < rows; ++r)
+      x.read(at + r * e.inner, width, buffer + r * kMaxColumns);
     r_.columns(buffer, rows, kMaxColumns, width, row, out);
   }
 
-  /** states[0..inner) = all `count` rows of states combined pairwise in order. */
+  /** Combines all `count` rows of states pairwise in order into states[0..inner). */
   void combine_tree(State* states, std::int64_t count, std::int64_t inner) const {
     for (std::int64_t step = 1; step < count; step *= 2)
       for (std::int64_t r = 0; r + step < count; r += 2 * step) {
@@ -210,14 +227,17 @@ template <class R> class Reduction {
       }
   }
 
-  double cost_of(std::int64_t elements) const { return element_ns_ * static_cast<double>(elements); }
+  double cost_of(std::int64_t elements) const {
+    return element_ns_ * static_cast<double>(elements);
+  }
 
   const R& r_;
   double element_ns_;
 };
 
-/** Reduces the dimensions of x in `dims` and emits the final states in row-major order of the result: emit(at, states, n), n <= kMaxEmitted,
- *  from any thread. Nothing is emitted for an empty result. */
+/** Reduces the dimensions of x in `dims` and emits the final states in row-major order of the
+ *  result: emit(at, states, n) with n <= kMaxEmitted, from any thread. Emits nothing for an empty
+ *  result. */
 template <class R>
 void reduce_tensor(const Tensor& x, std::uint32_t dims, const R& r, Emit<typename R::State> emit,
                    double element_ns = 0.1) {

@@ -1,9 +1,9 @@
 // Kernel of renorm: a norm per slice, then a product with one factor per slice.
 #include "../ops/renorm.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
+#include "../core/elementwise_info.h"
 #include "../elementwise/arithmetic.h"
-#include "../elementwise_row.h"
 #include "block_io.h"
 
 namespace mezzo::op {
@@ -21,7 +21,7 @@ void Renorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   });
   const Tensor operands[] = {x, factors};
   constexpr NoAttrs kNone;
-  row<Mul>.kernel[0](row<Mul>, {operands, 2}, out, &kNone);
+  op_info<Mul>.kernel[0](op_info<Mul>, {operands, 2}, out, &kNone);
 }
 
 }  // namespace mezzo::op

@@ -1,4 +1,4 @@
-// Kernels of the running extremes: lines side by side in memory advance together.
+// Kernels of the running extremes; adjacent lines are processed together.
 #include "../ops/running_extreme.h"
 
 #include "line_map.h"
@@ -10,10 +10,11 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Lines that advance together: a few cache lines of each row. */
+/** Number of lines processed together: a few cache lines of each row. */
 constexpr std::int64_t kTogether = 64;
 
-template <class C, class Reaches> void running_extreme(const Tensor& operand, Outputs out, int dim) {
+template <class C, class Reaches>
+void running_extreme(const Tensor& operand, Outputs out, int dim) {
   const Tensor x = row_major(operand);
   const LineShape s(x.shape(), dim);
   const BlockReader<C> reader(x);
@@ -38,8 +39,8 @@ template <class C, class Reaches> void running_extreme(const Tensor& operand, Ou
   };
   parallel_chunks(
       s.outer * tiles,
-      std::max<std::int64_t>(1,
-                             kLinePanel / std::max<std::int64_t>(1, s.length * std::min(s.inner, kTogether))),
+      std::max<std::int64_t>(
+          1, kLinePanel / std::max<std::int64_t>(1, s.length * std::min(s.inner, kTogether))),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t) one_tile(t / tiles, t % tiles * kTogether);
       },
@@ -49,8 +50,9 @@ template <class C, class Reaches> void running_extreme(const Tensor& operand, Ou
 template <class Reaches> void visit(Inputs in, Outputs out, std::int64_t wanted, const char* op) {
   if (out[0].numel() == 0) return;
   const int dim = wrap_dim(wanted, in[0].dim(), op);
-  visit_compute(in[0].dtype(),
-                [&]<class C>(std::type_identity<C>) { running_extreme<C, Reaches>(in[0], out, dim); });
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    running_extreme<C, Reaches>(in[0], out, dim);
+  });
 }
 
 }  // namespace

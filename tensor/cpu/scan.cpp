@@ -28,7 +28,8 @@ template <class C> void cumprod_line(const C* const* in, C* y, std::int64_t n) {
 template <class C> void cumprod_backward_line(const C* const* in, C* gx, std::int64_t n) {
   const C *g = in[0], *x = in[1];
   C tail = 0;
-  for (std::int64_t k = n - 1; k >= 0; --k) gx[k] = tail = g[k] + (k + 1 < n ? x[k + 1] * tail : C(0));
+  for (std::int64_t k = n - 1; k >= 0; --k)
+    gx[k] = tail = g[k] + (k + 1 < n ? x[k + 1] * tail : C(0));
   C before = 1;
   for (std::int64_t k = 0; k < n; ++k) {
     gx[k] *= before;
@@ -36,7 +37,7 @@ template <class C> void cumprod_backward_line(const C* const* in, C* gx, std::in
   }
 }
 
-// The same for `width` lines at once, element i of line j at [i * stride + j].
+// The same for `width` lines at once; element i of line j is at [i * stride + j].
 
 template <class C>
 void cumsum_columns(const C* x, C* y, std::int64_t n, std::int64_t stride, std::int64_t width,
@@ -52,7 +53,8 @@ void cumsum_columns(const C* x, C* y, std::int64_t n, std::int64_t stride, std::
 }
 
 template <class C>
-void cumprod_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride, std::int64_t width) {
+void cumprod_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride,
+                     std::int64_t width) {
   C product[kLineColumns];
   std::fill(product, product + width, C(1));
   for (std::int64_t at = 0; at < n * stride; at += stride)
@@ -69,14 +71,16 @@ namespace op {
 void Cumprod::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     with_row_major(out[0], [&](Tensor& y) {
-      map_lines_or_columns<C, 1>({row_major(in[0])}, y, attrs.dim, cumprod_line<C>, cumprod_columns<C>, 1);
+      map_lines_or_columns<C, 1>({row_major(in[0])}, y, attrs.dim, cumprod_line<C>,
+                                 cumprod_columns<C>, 1);
     });
   });
 }
 
 void CumprodBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    map_lines<C, 2>({row_major(in[0]), row_major(in[1])}, out[0], attrs.dim, cumprod_backward_line<C>, 2);
+    map_lines<C, 2>({row_major(in[0]), row_major(in[1])}, out[0], attrs.dim,
+                    cumprod_backward_line<C>, 2);
   });
 }
 

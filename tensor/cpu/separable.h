@@ -1,6 +1,5 @@
-// Separable linear maps: along each dimension every result is a weighted sum of few operands. Resizing, and the adjoint of padding.
-// Sees: ../parallel.h, workspace.h.
-// Read next: place.cpp, interpolate.cpp (its users).
+// Separable linear maps: along each dimension every result is a weighted sum of few operands. Used
+// for resizing and for the adjoint of padding.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +7,13 @@
 #include <numeric>
 #include <vector>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
-/** The map along one dimension: result i is the sum of weight[k] * operand[source[k]] for k in start[i] .. start[i+1] - 1. */
+/** The map along one dimension: result i is the sum of weight[k] * operand[source[k]] for k in
+ *  start[i] .. start[i+1] - 1. */
 template <class C> struct SparseRows {
   std::int64_t operands = 0;
   std::vector<std::int64_t> start{0}, source;
@@ -22,7 +22,8 @@ template <class C> struct SparseRows {
   explicit SparseRows(std::int64_t size) : operands(size) {}
 
   std::int64_t results() const { return static_cast<std::int64_t>(start.size()) - 1; }
-  /** Adds a term to the result being made; a weight of 0 is no term, so that what it would have met may be infinite. */
+  /** Adds a term to the current result. Terms of weight 0 are dropped, because their operand may be
+   *  infinite. */
   void add(std::int64_t from, C by) {
     if (by == 0) return;
     source.push_back(from);
@@ -33,11 +34,12 @@ template <class C> struct SparseRows {
   bool is_identity() const {
     if (results() != operands || static_cast<std::int64_t>(source.size()) != operands) return false;
     for (std::size_t i = 0; i < source.size(); ++i)
-      if (source[i] != static_cast<std::int64_t>(i) || start[i] != source[i] || weight[i] != 1) return false;
+      if (source[i] != static_cast<std::int64_t>(i) || start[i] != source[i] || weight[i] != 1)
+        return false;
     return true;
   }
 
-  /** Operands and results exchanged; terms keep the order of the results they came from. */
+  /** Returns the transposed map; terms stay in the order of the results they came from. */
   SparseRows transposed() const {
     SparseRows t(results());
     t.start.assign(static_cast<std::size_t>(operands) + 1, 0);
@@ -49,8 +51,8 @@ template <class C> struct SparseRows {
     for (std::int64_t row = 0; row < results(); ++row)
       for (std::int64_t k = start[static_cast<std::size_t>(row)];
            k < start[static_cast<std::size_t>(row) + 1]; ++k) {
-        const auto at =
-            static_cast<std::size_t>(next[static_cast<std::size_t>(source[static_cast<std::size_t>(k)])]++);
+        const auto at = static_cast<std::size_t>(
+            next[static_cast<std::size_t>(source[static_cast<std::size_t>(k)])]++);
         t.source[at] = row;
         t.weight[at] = weight[static_cast<std::size_t>(k)];
       }
@@ -58,8 +60,9 @@ template <class C> struct SparseRows {
   }
 };
 
-/** A map applied to each of `lines` lines that lie one after another in memory. */
-template <class C> void map_lines_in_memory(const SparseRows<C>& map, const C* x, C* y, std::int64_t lines) {
+/** Applies a map to each of `lines` contiguous lines. */
+template <class C>
+void map_lines_in_memory(const SparseRows<C>& map, const C* x, C* y, std::int64_t lines) {
   const std::int64_t results = map.results();
   const auto line = [&](const C* from, C* to) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(results); ++i) {
@@ -78,9 +81,10 @@ template <class C> void map_lines_in_memory(const SparseRows<C>& map, const C* x
       static_cast<double>(results) + static_cast<double>(map.source.size()));
 }
 
-/** A map applied along one dimension of x [outer][operands][inner]. */
+/** Applies a map along one dimension of x [outer][operands][inner]. */
 template <class C>
-void map_dimension(const SparseRows<C>& map, const C* x, C* y, std::int64_t outer, std::int64_t inner) {
+void map_dimension(const SparseRows<C>& map, const C* x, C* y, std::int64_t outer,
+                   std::int64_t inner) {
   if (inner == 1) return map_lines_in_memory(map, x, y, outer);
   const std::int64_t results = map.results();
   const auto row = [&](const C* from, C* to, std::int64_t i) {
@@ -106,8 +110,9 @@ void map_dimension(const SparseRows<C>& map, const C* x, C* y, std::int64_t oute
       terms * static_cast<double>(inner));
 }
 
-/** y = the maps of all dimensions, one after another, applied to x; both row-major, x of the maps' operand sizes, neither empty.
- *  Dimensions that shrink most come first, the last of equals: what follows has less to do, and runs of memory to do it on. */
+/** Computes y by applying the maps of all dimensions to x, one after another. Both are row-major
+ *  and non-empty; x has the maps' operand sizes. Dimensions that shrink most come first; of equal
+ *  ones, the last. This leaves less work and longer contiguous runs for the following maps. */
 template <class C> void map_separably(const std::vector<SparseRows<C>>& maps, const C* x, C* y) {
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> order;
@@ -125,7 +130,7 @@ template <class C> void map_separably(const std::vector<SparseRows<C>>& maps, co
                            std::multiplies<>());
   };
   if (order.empty()) std::copy(x, x + product(0, sizes.size()), y);
-  Workspace<C> held;
+  Workspace<C> current;
   for (std::size_t n = 0; n < order.size(); ++n) {
     const std::size_t d = order[n];
     const std::int64_t outer = product(0, d), inner = product(d + 1, sizes.size());
@@ -133,8 +138,8 @@ template <class C> void map_separably(const std::vector<SparseRows<C>>& maps, co
     const bool last = n + 1 == order.size();
     Workspace<C> next(last ? 0 : outer * sizes[d] * inner);
     map_dimension(maps[d], x, last ? y : next.data(), outer, inner);
-    held = std::move(next);
-    x = held.data();
+    current = std::move(next);
+    x = current.data();
   }
 }
 

@@ -1,6 +1,5 @@
-// Simd<T>: the widest vector of the target for float or double, as little of it as the matrix kernels need.
-// Sees: half.h and the compiler's intrinsics.
-// Read next: gemm_micro.h (who computes with it), gemm_pack.cpp (who loads and transposes with it).
+// Simd<T>: the target's widest vector of float or double, with the operations that the matrix
+// kernels need.
 #pragma once
 
 #if defined(__x86_64__)
@@ -13,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "../half.h"
+#include "../core/half.h"
 
-// Loops of constant length over registers; a loop that stays a loop would send them to memory.
+// Fully unrolls loops of constant length over registers; otherwise the registers spill to memory.
 #ifdef __clang__
 #  define MZ_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -57,7 +56,8 @@ template <class T> struct Simd {
 #endif
   }
 
-  /** to[i] = x[i] for i < n, and 0 for n <= i < count; n and count from 0 to kWidth. Widens as load() does. */
+  /** Sets to[i] = x[i] for i < n, and 0 for n <= i < count; n and count are in 0..kWidth. Widens
+   *  like load(). */
   template <class X> static void copy_first(const X* x, std::int64_t n, T* to, std::int64_t count) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
     store_first(to, load_first(x, n), count);
@@ -67,7 +67,7 @@ template <class T> struct Simd {
 #endif
   }
 
-  /** Widening loads are exact. */
+  /** Loads and widens; exact. */
   static V load(const Half* p) {
     static_assert(std::is_same_v<T, float>);
 #if defined(__AVX512F__)
@@ -93,7 +93,7 @@ template <class T> struct Simd {
 
   static V splat(T x) { return x - V{}; }
 
-  /** a * b + c; one rounding where the target has such an instruction. */
+  /** Returns a * b + c, with one rounding if the target has such an instruction. */
   static V fma(V a, V b, V c) {
 #if defined(__AVX512F__)
     if constexpr (std::is_same_v<T, float>)
@@ -110,16 +110,19 @@ template <class T> struct Simd {
 #endif
   }
 
-  /** Transposes the square of kWidth vectors: halves of vectors trade places, then quarters, down to single elements. */
+  /** Transposes the square of kWidth vectors by exchanging halves of vectors, then quarters, down
+   *  to single elements. */
   static void transpose(V (&rows)[kWidth]) { transpose_blocks<kWidth / 2>(rows); }
 
  private:
 #if defined(__AVX512F__)
-  template <class Mask> static Mask first(std::int64_t n) { return static_cast<Mask>((1u << n) - 1); }
+  template <class Mask> static Mask first(std::int64_t n) {
+    return static_cast<Mask>((1u << n) - 1);
+  }
 #endif
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  /** The first n elements, the others 0. */
+  /** Loads the first n elements and sets the others to 0. */
   template <class X> static V load_first(const X* x, std::int64_t n) {
     if constexpr (std::is_same_v<X, float>) {
       return (V)_mm512_maskz_loadu_ps(first<__mmask16>(n), x);
@@ -127,7 +130,8 @@ template <class T> struct Simd {
       return (V)_mm512_maskz_loadu_pd(first<__mmask8>(n), x);
     } else {
       X all[kWidth];
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(all), _mm256_maskz_loadu_epi16(first<__mmask16>(n), x));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(all),
+                          _mm256_maskz_loadu_epi16(first<__mmask16>(n), x));
       return load(all);
     }
   }
@@ -141,7 +145,8 @@ template <class T> struct Simd {
     if constexpr (kBlock > 1) transpose_blocks<kBlock / 2>(rows);
   }
 
-  template <int kBlock, int... kLane> static void exchange(V& a, V& b, std::integer_sequence<int, kLane...>) {
+  template <int kBlock, int... kLane>
+  static void exchange(V& a, V& b, std::integer_sequence<int, kLane...>) {
     const V upper =
         __builtin_shufflevector(a, b, ((kLane & kBlock) == 0 ? kLane : kWidth + kLane - kBlock)...);
     b = __builtin_shufflevector(a, b, ((kLane & kBlock) == 0 ? kLane + kBlock : kWidth + kLane)...);

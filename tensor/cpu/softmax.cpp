@@ -37,10 +37,12 @@ template <class C> void log_softmax_backward_line(const C* const* in, C* gx, std
   for (std::int64_t i = 0; i < n; ++i) gx[i] = g[i] - shifted_exp(y[i]) * total;
 }
 
-// The same for `width` lines at once, element i of line j at [i * stride + j].
+// The same for `width` lines at once; element i of line j is at [i * stride + j].
 
-/** Sums of columns, in parts of 128 rows: errors grow with their number rather than with that of rows. */
-template <class C, class Term> void column_sums(std::int64_t n, std::int64_t width, C* total, Term term) {
+/** Sums columns in parts of 128 rows; errors grow with the number of parts rather than the number
+ *  of rows. */
+template <class C, class Term>
+void column_sums(std::int64_t n, std::int64_t width, C* total, Term term) {
   alignas(64) C part[kLineColumns];
   std::fill(total, total + width, C(0));
   for (std::int64_t first = 0; first < n; first += 128) {
@@ -61,7 +63,8 @@ void column_max(const C* x, std::int64_t n, std::int64_t stride, std::int64_t wi
 }
 
 /** Calls f(position, j) for all elements. */
-template <class F> void for_each_at(std::int64_t n, std::int64_t stride, std::int64_t width, F&& f) {
+template <class F>
+void for_each_at(std::int64_t n, std::int64_t stride, std::int64_t width, F&& f) {
   for (std::int64_t i = 0; i < n; ++i) {
     MZ_INDEPENDENT_LOOP
     for (std::int64_t j = 0; j < width; ++j) f(i * stride + j, j);
@@ -69,7 +72,8 @@ template <class F> void for_each_at(std::int64_t n, std::int64_t stride, std::in
 }
 
 template <class C>
-void softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride, std::int64_t width) {
+void softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride,
+                     std::int64_t width) {
   const C* x = in[0];
   alignas(64) C max[kLineColumns], scale[kLineColumns];
   column_max(x, n, stride, width, max);
@@ -81,12 +85,14 @@ void softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stri
 }
 
 template <class C>
-void log_softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride, std::int64_t width) {
+void log_softmax_columns(const C* const* in, C* y, std::int64_t n, std::int64_t stride,
+                         std::int64_t width) {
   const C* x = in[0];
   alignas(64) C max[kLineColumns], log_sum[kLineColumns];
   column_max(x, n, stride, width, max);
-  column_sums(n, width, log_sum,
-              [&](std::int64_t i, std::int64_t j) { return shifted_exp(x[i * stride + j] - max[j]); });
+  column_sums(n, width, log_sum, [&](std::int64_t i, std::int64_t j) {
+    return shifted_exp(x[i * stride + j] - max[j]);
+  });
   for (std::int64_t j = 0; j < width; ++j) log_sum[j] = math::log(log_sum[j]);
   for_each_at(n, stride, width,
               [&](std::int64_t at, std::int64_t j) { y[at] = x[at] - max[j] - log_sum[j]; });
@@ -97,8 +103,9 @@ void softmax_backward_columns(const C* const* in, C* gx, std::int64_t n, std::in
                               std::int64_t width) {
   const C *g = in[0], *y = in[1];
   alignas(64) C total[kLineColumns];
-  column_sums(n, width, total,
-              [&](std::int64_t i, std::int64_t j) { return g[i * stride + j] * y[i * stride + j]; });
+  column_sums(n, width, total, [&](std::int64_t i, std::int64_t j) {
+    return g[i * stride + j] * y[i * stride + j];
+  });
   for_each_at(n, stride, width,
               [&](std::int64_t at, std::int64_t j) { gx[at] = y[at] * (g[at] - total[j]); });
 }
@@ -109,8 +116,9 @@ void log_softmax_backward_columns(const C* const* in, C* gx, std::int64_t n, std
   const C *g = in[0], *y = in[1];
   alignas(64) C total[kLineColumns];
   column_sums(n, width, total, [&](std::int64_t i, std::int64_t j) { return g[i * stride + j]; });
-  for_each_at(n, stride, width,
-              [&](std::int64_t at, std::int64_t j) { gx[at] = g[at] - shifted_exp(y[at]) * total[j]; });
+  for_each_at(n, stride, width, [&](std::int64_t at, std::int64_t j) {
+    gx[at] = g[at] - shifted_exp(y[at]) * total[j];
+  });
 }
 
 }  // namespace
@@ -133,7 +141,8 @@ void LogSoftmaxBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 
 void Softmax::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    map_lines_or_columns<C, 1>({row_major(in[0])}, out[0], attrs.dim, softmax_line<C>, softmax_columns<C>, 1);
+    map_lines_or_columns<C, 1>({row_major(in[0])}, out[0], attrs.dim, softmax_line<C>,
+                               softmax_columns<C>, 1);
   });
 }
 

@@ -1,15 +1,13 @@
-// The loops of softmax over one line of values, shared with the losses built on it.
-// Sees: fold.h, ../math.h.
-// Read next: softmax.cpp, cross_entropy.cpp.
+// The loops of softmax over one line of values, shared with the losses that use softmax.
 #pragma once
 
-#include "../math.h"
+#include "../math/math.h"
 #include "fold.h"
 #include "order.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Greatest of n values; nan when there is one. */
+/** Returns the greatest of n values; nan if there is one. */
 template <class C> C line_max(const C* x, std::int64_t n) {
   return fold_row(x, n, lowest<C>(), kGreater, kGreater);
 }
@@ -23,7 +21,8 @@ template <class C> C line_sum(const C* x, std::int64_t n) {
   return total;
 }
 
-/** e^x for x that is not above 88, as is all that was shifted by its maximum; half the work of exp. Below the normal numbers 0; nan stays. */
+/** Returns e^x for x <= 88, which holds for values shifted by their maximum; costs half as much as
+ *  exp. Results below the normal numbers are 0; nan stays nan. */
 MZ_HD inline float shifted_exp(float x) {
   constexpr float kLeast = -87.0f;
   const math::detail::Split e = math::detail::exp_split(x < kLeast ? kLeast : x);
@@ -31,18 +30,19 @@ MZ_HD inline float shifted_exp(float x) {
 }
 MZ_HD inline double shifted_exp(double x) { return math::exp(x); }
 
-/** e[i] = exp(x[i] - shift), shift being their maximum; the sum of them. */
+/** Computes e[i] = exp(x[i] - shift), where shift is their maximum, and returns their sum. */
 template <class C> C line_exp(const C* x, C shift, C* e, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) e[i] = shifted_exp(x[i] - shift);
   return line_sum(e, n);
 }
 
-/** Sum of exp(x[i] - shift) alone. */
+/** Returns the sum of exp(x[i] - shift) without storing the exponentials. */
 template <class C> C line_exp_sum(const C* x, C shift, std::int64_t n) {
   constexpr std::int64_t kPiece = 1024;
   alignas(64) C e[kPiece];
   C total = 0;
-  for (std::int64_t i = 0; i < n; i += kPiece) total += line_exp(x + i, shift, e, std::min(kPiece, n - i));
+  for (std::int64_t i = 0; i < n; i += kPiece)
+    total += line_exp(x + i, shift, e, std::min(kPiece, n - i));
   return total;
 }
 

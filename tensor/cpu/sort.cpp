@@ -1,11 +1,12 @@
-// Kernels of the ordering ops: each line along the dimension is turned into entries of key and index, ordered, and written out.
+// Kernels of the ordering ops: the elements of each line become entries of key and index, which are
+// ordered and written out.
 #include "../ops/sort.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "../dispatch.h"
-#include "../parallel.h"
+#include "../core/dispatch.h"
+#include "../device/parallel.h"
 #include "index_list.h"
 #include "sort_key.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Where the lines of a tensor start, and the step within them. */
+/** The offsets of a tensor's lines, and the stride along them. */
 struct LineStarts {
   std::vector<std::int64_t> starts;
   std::int64_t step = 1;
@@ -28,7 +29,8 @@ struct LineStarts {
   }
 };
 
-/** Calls order(entries) for every line of x, which leaves `kept` chosen entries in front (after `skipped`), and writes their values and indices. */
+/** Calls order(entries) for every line of x. It must move `kept` selected entries to the front,
+ *  after `skipped` others; their values and indices are written. */
 template <class Entry, class T, class F>
 void order_lines(const Tensor& x, Outputs out, int dim, std::int64_t skipped, std::int64_t kept,
                  bool descending, F&& order) {
@@ -40,7 +42,8 @@ void order_lines(const Tensor& x, Outputs out, int dim, std::int64_t skipped, st
   const auto one_line = [&](std::size_t line, std::vector<Entry>& entries) {
     const T* const elements = data + from.starts[line];
     for (std::int64_t i = 0; i < length; ++i)
-      entries[static_cast<std::size_t>(i)] = sort_entry<Entry>(elements[i * from.step], i, descending);
+      entries[static_cast<std::size_t>(i)] =
+          sort_entry<Entry>(elements[i * from.step], i, descending);
     order(entries);
     for (std::int64_t i = 0; i < kept; ++i) {
       const std::int64_t index = entries[static_cast<std::size_t>(skipped + i)].index();
@@ -53,12 +56,13 @@ void order_lines(const Tensor& x, Outputs out, int dim, std::int64_t skipped, st
       std::max<std::int64_t>(1, kElementwiseChunk / 4 / (length + 1)),
       [&](std::int64_t begin, std::int64_t end) {
         std::vector<Entry> entries(static_cast<std::size_t>(length));
-        for (std::int64_t line = begin; line < end; ++line) one_line(static_cast<std::size_t>(line), entries);
+        for (std::int64_t line = begin; line < end; ++line)
+          one_line(static_cast<std::size_t>(line), entries);
       },
       static_cast<double>(length) * 20);
 }
 
-/** Views the outputs of a 0-dim operand as 1-dim and picks the entry type. */
+/** Views a 0-dim operand and its outputs as 1-D and selects the entry type. */
 template <class F>
 void order_tensor(const Tensor& raw, Outputs out, int dim, std::int64_t skipped, std::int64_t kept,
                   bool descending, F&& order) {
@@ -68,8 +72,8 @@ void order_tensor(const Tensor& raw, Outputs out, int dim, std::int64_t skipped,
   visit_dtype(x.dtype(), [&]<class T>(std::type_identity<T>) {
     constexpr bool narrow = sizeof(sort_key(T{})) == 4;
     if (narrow && x.shape()[dim] <= std::int64_t{0xFFFFFFFF})
-      order_lines<std::conditional_t<narrow, NarrowEntry, WideEntry>, T>(x, results, dim, skipped, kept,
-                                                                         descending, order);
+      order_lines<std::conditional_t<narrow, NarrowEntry, WideEntry>, T>(x, results, dim, skipped,
+                                                                         kept, descending, order);
     else
       order_lines<WideEntry, T>(x, results, dim, skipped, kept, descending, order);
   });
@@ -92,7 +96,8 @@ void Topk::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     if (attrs.sorted)
       std::sort(entries.begin(), end);
     else
-      std::sort(entries.begin(), end, [](const auto& a, const auto& b) { return a.index() < b.index(); });
+      std::sort(entries.begin(), end,
+                [](const auto& a, const auto& b) { return a.index() < b.index(); });
   });
 }
 

@@ -1,18 +1,17 @@
-// Elements as unsigned integers that compare as the elements do: nan largest, -0 equal to +0.
-// Sees: ../half.h; parsed by nvcc too.
-// Read next: sort.cpp, ../../cuda/kernels/sort.cu.
+// Maps elements to unsigned integers of the same order: nan is greatest, -0 equals +0. Parsed by
+// g++ and by nvcc.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "../bits.h"
-#include "../half.h"
+#include "../core/bits.h"
+#include "../core/half.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Order-preserving key of floating bits, given the bits of infinity. */
+/** Returns the order-preserving key of floating bits, given the bits of infinity. */
 template <class Bits> MZ_HD constexpr Bits floating_key(Bits bits, Bits infinity) {
   constexpr Bits kSign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   const Bits magnitude = static_cast<Bits>(bits & ~kSign);
@@ -22,7 +21,9 @@ template <class Bits> MZ_HD constexpr Bits floating_key(Bits bits, Bits infinity
 }
 
 MZ_HD inline std::uint32_t sort_key(Half x) { return floating_key<std::uint16_t>(x.bits, 0x7C00); }
-MZ_HD inline std::uint32_t sort_key(BFloat16 x) { return floating_key<std::uint16_t>(x.bits, 0x7F80); }
+MZ_HD inline std::uint32_t sort_key(BFloat16 x) {
+  return floating_key<std::uint16_t>(x.bits, 0x7F80);
+}
 MZ_HD inline std::uint32_t sort_key(float x) {
   return floating_key<std::uint32_t>(detail::bits_as<std::uint32_t>(x), 0x7F800000);
 }
@@ -31,12 +32,14 @@ MZ_HD inline std::uint64_t sort_key(double x) {
 }
 MZ_HD inline std::uint32_t sort_key(bool x) { return x; }
 MZ_HD inline std::uint32_t sort_key(std::uint8_t x) { return x; }
-MZ_HD inline std::uint32_t sort_key(std::int32_t x) { return static_cast<std::uint32_t>(x) ^ 0x80000000u; }
+MZ_HD inline std::uint32_t sort_key(std::int32_t x) {
+  return static_cast<std::uint32_t>(x) ^ 0x80000000u;
+}
 MZ_HD inline std::uint64_t sort_key(std::int64_t x) {
   return static_cast<std::uint64_t>(x) ^ 0x8000000000000000u;
 }
 
-/** A key and the index it came from, ordered by key, then index. */
+/** A key and the index of its element, ordered by key, then index. */
 struct WideEntry {
   std::uint64_t key;
   std::uint64_t place;
@@ -46,14 +49,19 @@ struct WideEntry {
   }
 };
 
-/** The same in one word, for keys of 32 bits in lines of fewer than 2^32 elements. */
+/** A key and an index in one word, for keys of 32 bits in lines of fewer than 2^32 elements. */
 struct NarrowEntry {
   std::uint64_t key_and_index;
-  MZ_HD std::int64_t index() const { return static_cast<std::int64_t>(key_and_index & 0xFFFFFFFFu); }
-  MZ_HD friend bool operator<(NarrowEntry a, NarrowEntry b) { return a.key_and_index < b.key_and_index; }
+  MZ_HD std::int64_t index() const {
+    return static_cast<std::int64_t>(key_and_index & 0xFFFFFFFFu);
+  }
+  MZ_HD friend bool operator<(NarrowEntry a, NarrowEntry b) {
+    return a.key_and_index < b.key_and_index;
+  }
 };
 
-template <class Entry, class T> MZ_HD Entry sort_entry(T value, std::int64_t index, bool descending) {
+template <class Entry, class T>
+MZ_HD Entry sort_entry(T value, std::int64_t index, bool descending) {
   auto key = sort_key(value);
   if (descending) key = static_cast<decltype(key)>(~key);
   if constexpr (std::is_same_v<Entry, NarrowEntry>)

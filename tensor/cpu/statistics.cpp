@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "../math.h"
+#include "../math/math.h"
 #include "fold_reduction.h"
 #include "line_map.h"
 #include "log_sum.h"
@@ -28,7 +28,7 @@ template <class C> struct LogSumReduction {
 
   State row(const C* x, std::int64_t n, std::int64_t) const {
     State state{line_max(x, n), C(0)};
-    // Of infinities nothing is taken away: there the exponents may be of any size.
+    // The shift of an infinite maximum is 0, so the exponents are not bounded by 0.
     if (std::isinf(state.max))
       for (std::int64_t i = 0; i < n; ++i) state.sum += math::exp(x[i]);
     else
@@ -51,7 +51,7 @@ template <class C> struct LogSumReduction {
   State combine(State a, State b) const { return State::combined(a, b); }
 };
 
-/** y = finish(state) over the dims, rounded once. */
+/** Computes y = finish(state) over the dims, rounded once. */
 template <class C, class R, class Finish>
 void reduce_and_finish(const Tensor& x, Tensor& y, std::uint32_t dims, const R& r, Finish finish,
                        double element_ns) {
@@ -65,18 +65,20 @@ void reduce_and_finish(const Tensor& x, Tensor& y, std::uint32_t dims, const R& 
   reduce_tensor(x, dims, r, emit, element_ns);
 }
 
-/** y = finish(variance). */
+/** Computes y = finish(variance). */
 template <class Finish>
 void variance(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, Finish finish) {
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     const auto count = static_cast<double>(op::reduced_count(x.shape(), attrs.reduce()));
     const C divisor = static_cast<C>(std::max(0.0, count - attrs.correction));
-    const auto divided = [=](const typename Moments<C>::State& s) { return finish(s.squares / divisor); };
+    const auto divided = [=](const typename Moments<C>::State& s) {
+      return finish(s.squares / divisor);
+    };
     reduce_and_finish<C>(x, y, attrs.dims, Moments<C>{}, divided, 0.3);
   });
 }
 
-/** Product of everything before times product of everything behind. */
+/** Computes the product of all elements before times the product of all elements after. */
 template <class C> void others_line(const C* const* in, C* y, std::int64_t n) {
   const C* x = in[0];
   C product = 1;

@@ -1,6 +1,4 @@
-// transpose: a matrix in memory turned around, in squares that fit the registers.
-// Sees: simd.h.
-// Read next: copy.cpp, line_map.h.
+// transpose: transposes a matrix in memory, in squares that fit the registers.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +11,8 @@ namespace mezzo::cpu_kernels {
 
 namespace detail {
 
-/** How elements of `kBytes` travel through vectors: as they are, or 16-bit ones widened. Bits are moved, never read as numbers. */
+/** Loads and stores elements of `kBytes` in vectors, widening 16-bit ones. Moves bits without
+ *  interpreting them as numbers. */
 template <std::size_t kBytes> struct Mover {
   using S = Simd<float>;
   static typename S::V load(const void* p) {
@@ -48,8 +47,8 @@ template <> struct Mover<8> {
 };
 
 template <class T>
-void transpose_edge(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride, std::int64_t rows,
-                    std::int64_t columns) {
+void transpose_edge(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
+                    std::int64_t rows, std::int64_t columns) {
   for (std::int64_t c = 0; c < columns; ++c)
     for (std::int64_t r = 0; r < rows; ++r)
       std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(T));
@@ -57,10 +56,10 @@ void transpose_edge(const T* from, std::int64_t from_stride, T* to, std::int64_t
 
 }  // namespace detail
 
-/** to[c * to_stride + r] = from[r * from_stride + c]. T is any type of 1, 2, 4 or 8 bytes. */
+/** Sets to[c * to_stride + r] = from[r * from_stride + c]. T is any type of 1, 2, 4 or 8 bytes. */
 template <class T>
-void transpose(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride, std::int64_t rows,
-               std::int64_t columns) {
+void transpose(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
+               std::int64_t rows, std::int64_t columns) {
   if constexpr (sizeof(T) == 1) {
     detail::transpose_edge(from, from_stride, to, to_stride, rows, columns);
   } else {
@@ -77,8 +76,8 @@ void transpose(const T* from, std::int64_t from_stride, T* to, std::int64_t to_s
         MZ_UNROLL
         for (int i = 0; i < kSide; ++i) Mover::store(to + (c + i) * to_stride + r, square[i]);
       }
-    detail::transpose_edge(from + whole_columns, from_stride, to + whole_columns * to_stride, to_stride,
-                           whole_rows, columns - whole_columns);
+    detail::transpose_edge(from + whole_columns, from_stride, to + whole_columns * to_stride,
+                           to_stride, whole_rows, columns - whole_columns);
     detail::transpose_edge(from + whole_rows * from_stride, from_stride, to + whole_rows, to_stride,
                            rows - whole_rows, columns);
   }

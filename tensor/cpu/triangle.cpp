@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../parallel.h"
+#include "../device/parallel.h"
 #include "index_list.h"
 
 namespace mezzo::op {
@@ -13,22 +13,25 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Copies x and zeroes, in every row of every matrix, the elements after (lower) or before (upper) the kept ones. */
+/** Copies x and zeroes the elements after (lower) or before (upper) the kept ones in every row of
+ *  every matrix. */
 void keep_triangle(const Tensor& x, const Tensor& y, std::int64_t diagonal, bool lower) {
   if (y.numel() == 0) return;
   start_from(x, y);
   const auto item = static_cast<std::int64_t>(item_size(y.dtype()));
   const std::int64_t rows = y.shape()[y.dim() - 2], columns = y.shape()[y.dim() - 1];
   char* const data = static_cast<char*>(y.raw_data());
-  // Beyond these every diagonal keeps all or nothing, and the sums below do not overflow.
+  // Beyond these limits every diagonal keeps all or nothing. Clamping prevents overflow below.
   diagonal = std::clamp(diagonal, -rows - 1, columns + 1);
   parallel_chunks(
       y.numel() / columns, std::max<std::int64_t>(1, kElementwiseChunk / columns),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {
-          const std::int64_t edge = std::clamp<std::int64_t>(r % rows + diagonal + lower, 0, columns);
+          const std::int64_t edge =
+              std::clamp<std::int64_t>(r % rows + diagonal + lower, 0, columns);
           const std::int64_t from = lower ? edge : 0, to = lower ? columns : edge;
-          std::memset(data + (r * columns + from) * item, 0, static_cast<std::size_t>((to - from) * item));
+          std::memset(data + (r * columns + from) * item, 0,
+                      static_cast<std::size_t>((to - from) * item));
         }
       },
       static_cast<double>(columns) * 0.1);

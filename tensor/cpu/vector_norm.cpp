@@ -1,7 +1,7 @@
 // Kernel of the p-norm.
 #include <cmath>
 
-#include "../math.h"
+#include "../math/math.h"
 #include "../ops/statistics.h"
 #include "fold_reduction.h"
 #include "order.h"
@@ -25,20 +25,23 @@ template <class C> void norm(const Tensor& x, Tensor& y, std::uint32_t dims, dou
   } else if (p == 1) {
     fold(
         C(0), [=](C a, C v) { return a + absolute(v); }, kPlus, kSame);
-  } else if (p == 0) {
-    fold(
-        C(0), [](C a, C v) { return v != C(0) ? a + C(1) : a; }, kPlus, kSame);
-  } else if (std::isinf(p) && p > 0) {
-    fold(
-        C(0), [=](C a, C v) { return kGreater(a, absolute(v)); }, kGreater, kSame);
   } else if (std::isinf(p)) {
+    // The smallest absolute value is minus the largest of the negated ones.
+    const C sign = p > 0 ? C(1) : C(-1);
     fold(
-        highest<C>(), [=](C a, C v) { return kLess(a, absolute(v)); }, kLess, kSame);
+        p > 0 ? C(0) : -highest<C>(), [=](C a, C v) { return kGreater(a, sign * absolute(v)); },
+        kGreater, [=](C s) { return sign * s; });
   } else {
-    const C power = static_cast<C>(p), root = static_cast<C>(1 / p);
+    // p == 0 counts the elements that are not zero.
+    const bool counts = p == 0;
+    const C power = static_cast<C>(p), root = counts ? C(1) : static_cast<C>(1 / p);
     fold(
-        C(0), [=](C a, C v) { return a + math::pow(absolute(v), power); }, kPlus,
-        [=](C s) { return math::pow(s, root); });
+        C(0),
+        [=](C a, C v) {
+          const C term = math::pow(absolute(v), power);
+          return a + (counts ? (v != C(0) ? C(1) : C(0)) : term);
+        },
+        kPlus, [=](C s) { return counts ? s : math::pow(s, root); });
   }
 }
 
@@ -47,8 +50,9 @@ template <class C> void norm(const Tensor& x, Tensor& y, std::uint32_t dims, dou
 namespace op {
 
 void VectorNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(
-      in[0].dtype(), [&]<class C>(std::type_identity<C>) { norm<C>(in[0], out[0], attrs.dims, attrs.p); });
+  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    norm<C>(in[0], out[0], attrs.dims, attrs.p);
+  });
 }
 
 }  // namespace op

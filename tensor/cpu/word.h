@@ -1,16 +1,15 @@
-// visit_word: the unsigned integer type as wide as a dtype; moving elements needs no more than that.
-// Sees: dtype.h.
-// Read next: gather.cpp, block_rows.cpp.
+// visit_word: selects the unsigned integer type of a dtype's size, for code that only moves
+// elements.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "../dtype.h"
+#include "../core/dtype.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Calls f(std::type_identity<Word>{}) with that type. */
+/** Calls f(std::type_identity<Word>{}), where Word has the size of the dtype. */
 template <class F> void visit_word(DType dtype, F&& f) {
   switch (item_size(dtype)) {
     case 1: return f(std::type_identity<std::uint8_t>{});

@@ -1,24 +1,23 @@
-// Workspace: scratch memory of a kernel, from the caching allocator and back to it at the end of the scope.
-// Sees: allocator.h.
-// Read next: gemm.cpp (its main user).
+// Workspace: scratch memory of a kernel from the caching allocator, freed at the end of the scope.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
-#include "../allocator.h"
+#include "../memory/allocator.h"
 
 namespace mezzo::cpu_kernels {
 
-/** Room for `count` elements of T, uninitialised and 64-byte aligned. Errors: OutOfMemory. */
+/** Uninitialised memory for `count` elements of T, 64-byte aligned. Errors: OutOfMemory. */
 template <class T> class Workspace {
  public:
-  /** No room. */
+  /** Creates an empty workspace. */
   Workspace() = default;
   explicit Workspace(std::int64_t count)
       : bytes_(static_cast<std::size_t>(count) * sizeof(T)),
-        data_(bytes_ == 0 ? nullptr : allocator_for(cpu).allocate(bytes_, MemoryCategory::workspace)) {}
+        data_(bytes_ == 0 ? nullptr
+                          : allocator_for(cpu).allocate(bytes_, MemoryCategory::workspace)) {}
   ~Workspace() {
     if (data_) allocator_for(cpu).deallocate(data_, bytes_, MemoryCategory::workspace);
   }

@@ -1,25 +1,26 @@
-// Elementwise activation functions of neural nets.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: ../../autograd/ops/activation.h (the public functions).
+// Elementwise activation functions of neural networks. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo::op {
 
-/** Traits of an activation, whose gradient is computed from its input unless told otherwise. */
-constexpr OpTraits activation(std::string_view name, std::string_view summary, Needs needs = input(0)) {
+/** Returns the traits of an activation. Its gradient is computed from `needs`, by default the
+ *  input. */
+constexpr OpTraits activation(std::string_view name, std::string_view summary,
+                              Needs needs = input(0)) {
   return unary(name, Precision::match, summary, needs);
 }
 
-/** As activation, for those that leave integers integers. */
-constexpr OpTraits integer_activation(std::string_view name, std::string_view summary, Needs needs) {
+/** Returns the traits of an activation that keeps integers as integers. */
+constexpr OpTraits integer_activation(std::string_view name, std::string_view summary,
+                                      Needs needs) {
   OpTraits traits = activation(name, summary, needs);
   traits.integers = Integers::keep;
   return traits;
 }
 
-/** x where it is negative or nan, else 0: the part that an exponential may see. */
+/** Returns x if it is negative or nan, else 0: a safe argument for an exponential. */
 template <class V> MZ_HD V negative_part(const V& x) { return select(x > 0, num<V>(0), x); }
 
 struct Celu {
@@ -60,13 +61,14 @@ struct Gelu {
   static constexpr double kSqrtHalf = 0.70710678118654752440, kDensity = 0.39894228040143267794;
   static constexpr double kSlope = 1.59576912160573071176, kCubic = 0.044715;  // 2 sqrt(2 / pi)
 
-  // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh(u) is almost -1.
+  // (1 + tanh(u)) / 2 equals sigmoid(2 u), which stays accurate where tanh(u) is near -1.
   template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
-    if (attrs.form == Form::tanh) return x * sigmoid(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x)));
+    if (attrs.form == Form::tanh)
+      return x * sigmoid(num<V>(kSlope) * (x + num<V>(kCubic) * (x * x * x)));
     return x * gaussian(x).below;
   }
-  /** The derivative of the tanh form at x <= 0, where sigmoid(u) and its derivatives keep their
-   *  digits. At -24 all of them are 0, in f64 too; further on powers of x would overflow. */
+  /** Returns the derivative of the tanh form at x <= 0, where sigmoid(u) and its derivatives are
+   *  accurate. At -24 all of them are 0, in f64 too; below it, powers of x would overflow. */
   template <class V> MZ_HD static V left_slope(const V& any) {
     const V x = select(any < -24, num<V>(-24), any), square = x * x;
     const V s = sigmoid(V(num<V>(kSlope) * (x + num<V>(kCubic) * (square * x))));
@@ -88,7 +90,7 @@ struct Gelu {
   }
 };
 
-/** glu on its two halves. */
+/** The elementwise part of glu: operands are the two halves. */
 struct GluGate {
   static constexpr OpTraits traits{.name = "glu_gate",
                                    .precision = Precision::match,
@@ -183,7 +185,8 @@ struct Logsigmoid {
 
 struct Mish {
   static constexpr OpTraits traits = activation("mish", "x * tanh(softplus(x))");
-  /** e^x (e^x + 2), of which tanh(softplus(x)) is w / (w + 2); from x = 20 on that is 1 to the last digit. */
+  /** Returns w = e^x (e^x + 2); tanh(softplus(x)) is w / (w + 2). From x = 20 on that rounds to
+   *  1. */
   template <class V> MZ_HD static V odds(const V& x) {
     const V e = exp(select(x > 20, num<V>(20), x));
     return e * (e + 2);
@@ -198,7 +201,7 @@ struct Mish {
   }
 };
 
-/** prelu once its weight broadcasts to x. */
+/** The elementwise part of prelu: the weight already broadcasts to x. */
 struct PreluGate {
   static constexpr OpTraits traits{.name = "prelu_gate",
                                    .precision = Precision::match,
@@ -206,7 +209,9 @@ struct PreluGate {
                                    .inputs = 2,
                                    .needs = {input(0) | input(1), input(0)},
                                    .internal = true};
-  template <class V> MZ_HD static V forward(const V& x, const V& w) { return select(x > 0, x, w * x); }
+  template <class V> MZ_HD static V forward(const V& x, const V& w) {
+    return select(x > 0, x, w * x);
+  }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& w) {
     if constexpr (I == 0)
       return select(x > 0, g, g * w);
@@ -234,13 +239,15 @@ struct Relu6 {
 };
 
 struct Selu {
-  static constexpr OpTraits traits = activation("selu", "scaled elu that keeps mean 0 and variance 1");
+  static constexpr OpTraits traits =
+      activation("selu", "scaled elu that keeps mean 0 and variance 1");
   static constexpr double kLambda = 1.0507009873554805, kAlpha = 1.6732632423543772;
   template <class V> MZ_HD static V forward(const V& x) {
     return select(x > 0, num<V>(kLambda) * x, num<V>(kLambda * kAlpha) * expm1(x));
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
-    return select(x > 0, V(num<V>(kLambda) * g), g * (num<V>(kLambda * kAlpha) * exp(negative_part(x))));
+    return select(x > 0, V(num<V>(kLambda) * g),
+                  g * (num<V>(kLambda * kAlpha) * exp(negative_part(x))));
   }
 };
 
@@ -261,7 +268,7 @@ struct Silu {
 
 struct Softplus {
   static constexpr OpTraits traits{.name = "softplus",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "log(1 + exp(beta x)) / beta",
                                    .needs = {input(0)}};
   struct Attrs {
@@ -279,7 +286,8 @@ struct Softplus {
 };
 
 struct Softshrink {
-  static constexpr OpTraits traits = activation("softshrink", "x moved towards 0 by lambda, 0 within it");
+  static constexpr OpTraits traits =
+      activation("softshrink", "x moved towards 0 by lambda, 0 within it");
   struct Attrs {
     double lambda = 0.5;
   };
@@ -331,8 +339,9 @@ struct Threshold {
   }
 };
 
-using ActivationOps = type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
-                                LeakyRelu, Logsigmoid, Mish, PreluGate, Relu, Relu6, Selu, Sigmoid, Silu,
-                                Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold>;
+using ActivationOps =
+    type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyRelu,
+              Logsigmoid, Mish, PreluGate, Relu, Relu6, Selu, Sigmoid, Silu, Softplus, Softshrink,
+              Softsign, Tanh, Tanhshrink, Threshold>;
 
 }  // namespace mezzo::op

@@ -1,13 +1,12 @@
-// elementwise_forward, elementwise_gradient: one element of an op by its struct, whichever form its formulas are written in.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: ../cpu/elementwise_kernel.h and ../../cuda/kernels/elementwise.h (the loops), ../../autograd/elementwise_rule.h (the graph).
+// elementwise_forward, elementwise_gradient: evaluate an op struct's formula for one element,
+// whichever of the supported forms it has. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo {
 
-/** The result for one value of each operand. */
+/** Returns the result for one value of each operand. */
 template <class Op, class V, class... Xs>
 MZ_HD inline auto elementwise_forward(const AttrsOf<Op>& attrs, const V& x, const Xs&... others) {
   if constexpr (requires { typename Op::Attrs; })
@@ -18,7 +17,8 @@ MZ_HD inline auto elementwise_forward(const AttrsOf<Op>& attrs, const V& x, cons
 
 namespace detail {
 
-/** Of the one operand of a unary op. Apart from elementwise_gradient because nvcc 13 finds no packs in a requires-expression. */
+/** Returns the gradient of a unary op. Separate from elementwise_gradient because nvcc 13 rejects
+ *  packs in a requires-expression. */
 template <class Op, class V>
 MZ_HD inline V unary_gradient(const V& g, const V& x, const V& y, const AttrsOf<Op>& attrs) {
   if constexpr (requires { Op::gradient(g, x, y); })
@@ -33,9 +33,11 @@ MZ_HD inline V unary_gradient(const V& g, const V& x, const V& y, const AttrsOf<
 
 }  // namespace detail
 
-/** Gradient of operand I for one element: the formula is the op's. `x` are the operands, `y` the result, `g` what comes in. */
+/** Returns the gradient of operand I for one element, by the op's formula. `x` are the operands,
+ *  `y` is the result, `g` the incoming gradient. */
 template <class Op, int I, class V, class... Xs>
-MZ_HD inline V elementwise_gradient(const V& g, const V& y, const AttrsOf<Op>& attrs, const Xs&... x) {
+MZ_HD inline V elementwise_gradient(const V& g, const V& y, const AttrsOf<Op>& attrs,
+                                    const Xs&... x) {
   if constexpr (sizeof...(Xs) == 1)
     return detail::unary_gradient<Op, V>(g, x..., y, attrs);
   else if constexpr (requires { typename Op::Attrs; })

@@ -1,22 +1,21 @@
-// Elementwise arithmetic of two and three operands.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: compare.h, selection.h.
+// Elementwise arithmetic on two and three operands. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo::op {
 
-/** Integer a / b rounded towards zero; b is not 0. Division by -1 is negation, which may wrap where the machine's division would trap. */
+/** Returns the integer a / b rounded towards zero; b is not 0. Division by -1 is a negation that
+ *  wraps, where the machine's division would trap. */
 MZ_HD constexpr std::int64_t truncated_quotient(std::int64_t a, std::int64_t b) {
   return b == -1 ? minus<std::int64_t>(0, a) : a / b;
 }
 
-/** Traits of an operation on two operands of any numbers. */
+/** Returns the traits of an operation on two operands of any number type. */
 constexpr OpTraits binary(std::string_view name, std::string_view summary, Needs for_a = kNothing,
                           Needs for_b = kNothing) {
   return {.name = name,
-          .precision = Precision::widest,
+          .precision = Precision::promote,
           .summary = summary,
           .inputs = 2,
           .needs = {for_a, for_b},
@@ -24,7 +23,7 @@ constexpr OpTraits binary(std::string_view name, std::string_view summary, Needs
           .integers = Integers::keep};
 }
 
-/** As binary; integer divisors must not be 0. */
+/** Returns the traits of a binary operation whose integer divisors must not be 0. */
 constexpr OpTraits division(std::string_view name, std::string_view summary, Needs for_a = kNothing,
                             Needs for_b = kNothing) {
   OpTraits traits = binary(name, summary, for_a, for_b);
@@ -32,9 +31,9 @@ constexpr OpTraits division(std::string_view name, std::string_view summary, Nee
   return traits;
 }
 
-/** As binary; bools stay bools. */
-constexpr OpTraits boolean_binary(std::string_view name, std::string_view summary, Needs for_a = kNothing,
-                                  Needs for_b = kNothing) {
+/** Returns the traits of a binary operation that keeps bools as bools. */
+constexpr OpTraits boolean_binary(std::string_view name, std::string_view summary,
+                                  Needs for_a = kNothing, Needs for_b = kNothing) {
   OpTraits traits = binary(name, summary, for_a, for_b);
   traits.booleans = true;
   return traits;
@@ -49,7 +48,8 @@ struct Add {
   template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
     return plus(a, times(static_cast<V>(attrs.alpha), b));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
     if constexpr (I == 0)
       return g;
     else
@@ -59,7 +59,7 @@ struct Add {
 
 struct Addcdiv {
   static constexpr OpTraits traits{.name = "addcdiv",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "x + value * a / b",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1) | input(2)},
@@ -68,7 +68,8 @@ struct Addcdiv {
   struct Attrs {
     double value = 1;
   };
-  template <class V> MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
+  template <class V>
+  MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
     return x + num<V>(attrs.value) * a / b;
   }
   template <int I, class V>
@@ -84,7 +85,7 @@ struct Addcdiv {
 
 struct Addcmul {
   static constexpr OpTraits traits{.name = "addcmul",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "x + value * a * b",
                                    .inputs = 3,
                                    .needs = {kNothing, input(2), input(1)},
@@ -94,7 +95,8 @@ struct Addcmul {
     double value = 1;
   };
   static void check(Inputs in, const Attrs& attrs);
-  template <class V> MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
+  template <class V>
+  MZ_HD static V forward(const V& x, const V& a, const V& b, const Attrs& attrs) {
     return plus(x, times(times(static_cast<V>(attrs.value), a), b));
   }
   template <int I, class V>
@@ -110,14 +112,14 @@ struct Addcmul {
 
 struct Atan2 {
   static constexpr OpTraits traits{.name = "atan2",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "angle of the point (b, a)",
                                    .inputs = 2,
                                    .needs = {input(0) | input(1), input(0) | input(1)},
                                    .in_place = true};
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return atan2(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
-    // Divided by the larger of both, squares neither overflow nor vanish.
+    // Divide by the larger of both, so that the squares neither overflow nor underflow.
     const V size_a = select(a < 0, V(-a), a), size_b = select(b < 0, V(-b), b);
     const V larger = constant(V(select(size_a > size_b, size_a, size_b)));
     const V size = select((larger > 0) & (larger < INFINITY), larger, 1);
@@ -132,7 +134,7 @@ struct Atan2 {
 
 struct Div {
   static constexpr OpTraits traits{.name = "div",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "true division",
                                    .inputs = 2,
                                    .needs = {input(1), input(0) | input(1)},
@@ -156,7 +158,9 @@ struct FloorDivide {
       return floor(a / b);
     }
   }
-  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 struct Fmod {
@@ -180,16 +184,17 @@ struct Fmod {
 
 struct Lerp {
   static constexpr OpTraits traits{.name = "lerp",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "a + w * (b - a)",
                                    .inputs = 3,
                                    .needs = {input(2), input(2), input(0) | input(1)},
                                    .in_place = true};
   template <class V> MZ_HD static V forward(const V& a, const V& b, const V& w) {
-    // Exact at both ends.
+    // Both forms are exact at their end.
     return select(w < num<V>(0.5), a + w * (b - a), b - (1 - w) * (b - a));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b, const V& w) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& a, const V& b, const V& w) {
     if constexpr (I == 0)
       return g * (1 - w);
     else if constexpr (I == 1)
@@ -201,7 +206,8 @@ struct Lerp {
 
 struct Maximum {
   static constexpr OpTraits traits = [] {
-    OpTraits t = boolean_binary("maximum", "the larger of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t = boolean_binary("maximum", "the larger of a and b", input(0) | input(1),
+                                input(0) | input(1));
     t.in_place = false;
     return t;
   }();
@@ -216,8 +222,8 @@ struct Maximum {
 
 struct Minimum {
   static constexpr OpTraits traits = [] {
-    OpTraits t =
-        boolean_binary("minimum", "the smaller of a and b", input(0) | input(1), input(0) | input(1));
+    OpTraits t = boolean_binary("minimum", "the smaller of a and b", input(0) | input(1),
+                                input(0) | input(1));
     t.in_place = false;
     return t;
   }();
@@ -231,7 +237,8 @@ struct Minimum {
 };
 
 struct Mul {
-  static constexpr OpTraits traits = boolean_binary("mul", "product of elements", input(1), input(0));
+  static constexpr OpTraits traits =
+      boolean_binary("mul", "product of elements", input(1), input(0));
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return times(a, b); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     if constexpr (I == 0)
@@ -273,7 +280,8 @@ struct Rsub {
   template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
     return minus(b, times(static_cast<V>(attrs.alpha), a));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
     if constexpr (I == 0)
       return num<V>(-attrs.alpha) * g;
     else
@@ -290,7 +298,8 @@ struct Sub {
   template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
     return minus(a, times(static_cast<V>(attrs.alpha), b));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V&, const Attrs& attrs) {
     if constexpr (I == 0)
       return g;
     else
@@ -306,10 +315,12 @@ struct TruncDivide {
     else
       return trunc(a / b);
   }
-  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
-using ArithmeticOps = type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Maximum, Minimum,
-                                Mul, Remainder, Rsub, Sub, TruncDivide>;
+using ArithmeticOps = type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Maximum,
+                                Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
 
 }  // namespace mezzo::op

@@ -1,30 +1,32 @@
-// The type an elementwise op computes in, and the integers it cannot take: both known before anything is written.
-#include "../elementwise_row.h"
-#include "../text.h"
+// Selects the type an elementwise op computes in, and rejects integers outside its domain, before
+// anything is written.
+#include "../core/elementwise_info.h"
+#include "../text/text.h"
 
 namespace mezzo {
 
 namespace {
 
-/** Errors: ValueError naming the first element that lies outside the domain. */
-void require_integers(const OpRow& row, IntegerDomain domain, const Tensor& x) {
+/** Checks that all elements are in the domain. Errors: ValueError naming the first that is not. */
+void require_integers(const OpInfo& row, IntegerDomain domain, const Tensor& x) {
   const CastScope no_casts(nullptr);
   const Tensor values = x.detach().to(cpu).to(DType::i64).contiguous();
   const std::int64_t* v = values.data<std::int64_t>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     if (domain == IntegerDomain::not_zero ? v[i] != 0 : v[i] >= 0) continue;
     const bool by_zero = domain == IntegerDomain::not_zero;
-    fail<ValueError>(row.traits.name,
-                     {.what = by_zero ? "integer division by zero" : "integers to a negative integer power",
-                      .got = str(v[i], " at element ", i, " of ", x),
-                      .expected = by_zero ? "divisors other than 0" : "exponents >= 0",
-                      .hint = "use x.to(f32)"});
+    fail<ValueError>(
+        row.traits.name,
+        {.what = by_zero ? "integer division by zero" : "integers to a negative integer power",
+         .got = str(v[i], " at element ", i, " of ", x),
+         .expected = by_zero ? "divisors other than 0" : "exponents >= 0",
+         .hint = "use x.to(f32)"});
   }
 }
 
 }  // namespace
 
-DType elementwise_arithmetic(const OpRow& row, Inputs in) {
+DType elementwise_arithmetic(const OpInfo& row, Inputs in) {
   const OpTraits& traits = row.traits;
   DType compute = compute_dtype(promoted_dtype(without_mask(traits, in)));
   if (traits.integers == Integers::to_float && compute == DType::i64) compute = DType::f32;

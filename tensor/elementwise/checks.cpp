@@ -1,14 +1,14 @@
-// What the elementwise ops refuse beyond the rules common to all.
-#include "../checked_size.h"
-#include "../dispatch.h"
-#include "../elementwise.h"
-#include "../text.h"
+// Argument checks of single elementwise ops.
+#include "../core/checked_size.h"
+#include "../core/dispatch.h"
+#include "../core/elementwise.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** A factor like 0.5 or 1e30 means nothing in integer arithmetic. */
+/** Checks that a factor of integer operands is an integer: 0.5 or 1e30 has no integer value. */
 void check_factor(Inputs in, const OpTraits& traits, const char* attribute, double value) {
   if (fits_i64(value)) return;
   for (const Tensor& x : in)
@@ -24,12 +24,14 @@ void check_factor(Inputs in, const OpTraits& traits, const char* attribute, doub
 void Add::check(Inputs in, const Attrs& attrs) {
   check_factor(in, traits, "alpha", attrs.alpha);
   if (promoted_dtype(in) == DType::boolean && attrs.alpha != 0 && attrs.alpha != 1)
-    fail<ValueError>(traits.name, {.what = "alpha is no bool, but the operands are",
+    fail<ValueError>(traits.name, {.what = "alpha is not a bool, but the operands are",
                                    .got = str("alpha ", attrs.alpha, " for ", str(in)),
                                    .expected = "0 or 1"});
 }
 
-void Addcmul::check(Inputs in, const Attrs& attrs) { check_factor(in, traits, "value", attrs.value); }
+void Addcmul::check(Inputs in, const Attrs& attrs) {
+  check_factor(in, traits, "value", attrs.value);
+}
 
 void Celu::check(Inputs, const Attrs& attrs) {
   if (attrs.alpha == 0)
@@ -69,13 +71,15 @@ void Rsub::check(Inputs in, const Attrs& attrs) { check_factor(in, traits, "alph
 
 void Softplus::check(Inputs, const Attrs& attrs) {
   if (attrs.beta == 0)
-    fail<ValueError>(traits.name, {.what = "beta must not be 0", .got = "0", .expected = "any other number"});
+    fail<ValueError>(traits.name,
+                     {.what = "beta must not be 0", .got = "0", .expected = "any other number"});
 }
 
 void Softshrink::check(Inputs, const Attrs& attrs) {
   if (!(attrs.lambda >= 0))
-    fail<ValueError>(traits.name,
-                     {.what = "lambda is negative", .got = str(attrs.lambda), .expected = "lambda >= 0"});
+    fail<ValueError>(
+        traits.name,
+        {.what = "lambda is negative", .got = str(attrs.lambda), .expected = "lambda >= 0"});
 }
 
 void Sub::check(Inputs in, const Attrs& attrs) { check_factor(in, traits, "alpha", attrs.alpha); }

@@ -1,15 +1,14 @@
-// Elementwise comparisons, tests, logic and bit operations: results are bool, or integers for bits. None has a gradient.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: selection.h (what masks are for).
+// Elementwise comparisons, tests, logic and bit operations. Results are bool, or integers for bit
+// operations; none has a gradient. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo::op {
 
-/** Traits of a question asked of `inputs` operands. */
-constexpr OpTraits question(std::string_view name, Precision precision, std::string_view summary, int inputs,
-                            bool in_place) {
+/** Returns the traits of an op with bool results and `inputs` operands. */
+constexpr OpTraits question(std::string_view name, Precision precision, std::string_view summary,
+                            int inputs, bool in_place) {
   return {.name = name,
           .precision = precision,
           .summary = summary,
@@ -20,15 +19,23 @@ constexpr OpTraits question(std::string_view name, Precision precision, std::str
           .result = ResultType::truth,
           .booleans = true};
 }
+
+/** Returns the traits of a comparison of two promoted operands. */
 constexpr OpTraits comparison(std::string_view name, std::string_view summary) {
-  return question(name, Precision::widest, summary, 2, true);
+  return question(name, Precision::promote, summary, 2, true);
 }
+
+/** Returns the traits of a test of one operand. */
 constexpr OpTraits test(std::string_view name, std::string_view summary) {
   return question(name, Precision::match, summary, 1, false);
 }
+
+/** Returns the traits of a logical operation. */
 constexpr OpTraits logic(std::string_view name, std::string_view summary, int inputs = 2) {
   return question(name, Precision::match, summary, inputs, false);
 }
+
+/** Returns the traits of an operation on the bits of integers or bools. */
 constexpr OpTraits bitwise(std::string_view name, std::string_view summary, int inputs = 2) {
   return {.name = name,
           .precision = Precision::match,
@@ -44,7 +51,7 @@ struct BitwiseAnd {
   template <class V> MZ_HD static V forward(const V& a, const V& b) { return a & b; }
 };
 
-/** Of integers; the public function asks LogicalNot for bools. */
+/** The bits of integers inverted; for bools the public function calls LogicalNot. */
 struct BitwiseNot {
   static constexpr OpTraits traits = bitwise("bitwise_not", "bits that are not set", 1);
   template <class V> MZ_HD static V forward(const V& x) { return ~x; }
@@ -62,22 +69,30 @@ struct BitwiseXor {
 
 struct Eq {
   static constexpr OpTraits traits = comparison("eq", "a == b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a == b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a == b);
+  }
 };
 
 struct Ge {
   static constexpr OpTraits traits = comparison("ge", "a >= b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a >= b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a >= b);
+  }
 };
 
 struct Gt {
   static constexpr OpTraits traits = comparison("gt", "a > b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a > b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a > b);
+  }
 };
 
 struct Isfinite {
   static constexpr OpTraits traits = test("isfinite", "neither infinite nor nan");
-  template <class V> MZ_HD static V forward(const V& x) { return static_cast<V>(minus(x, x) == V(0)); }
+  template <class V> MZ_HD static V forward(const V& x) {
+    return static_cast<V>(minus(x, x) == V(0));
+  }
 };
 
 struct Isinf {
@@ -94,7 +109,9 @@ struct Isnan {
 
 struct Le {
   static constexpr OpTraits traits = comparison("le", "a <= b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a <= b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a <= b);
+  }
 };
 
 struct LogicalAnd {
@@ -125,15 +142,20 @@ struct LogicalXor {
 
 struct Lt {
   static constexpr OpTraits traits = comparison("lt", "a < b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a < b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a < b);
+  }
 };
 
 struct Ne {
   static constexpr OpTraits traits = comparison("ne", "a != b");
-  template <class V> MZ_HD static V forward(const V& a, const V& b) { return static_cast<V>(a != b); }
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    return static_cast<V>(a != b);
+  }
 };
 
-using CompareOps = type_list<BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, Eq, Ge, Gt, Isfinite, Isinf,
-                             Isnan, Le, LogicalAnd, LogicalNot, LogicalOr, LogicalXor, Lt, Ne>;
+using CompareOps =
+    type_list<BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, Eq, Ge, Gt, Isfinite, Isinf, Isnan, Le,
+              LogicalAnd, LogicalNot, LogicalOr, LogicalXor, Lt, Ne>;
 
 }  // namespace mezzo::op

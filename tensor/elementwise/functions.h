@@ -1,6 +1,5 @@
-// Elementwise functions of analysis: exponentials, logarithms, trigonometric and error functions.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: power.h, activation.h.
+// Elementwise functions: exponentials, logarithms, trigonometric and error functions. Parsed by g++
+// and by nvcc.
 #pragma once
 
 #include "formula.h"
@@ -8,7 +7,7 @@
 namespace mezzo::op {
 
 struct Acos {
-  static constexpr OpTraits traits = unary("acos", Precision::full, "arc cosine", input(0));
+  static constexpr OpTraits traits = unary("acos", Precision::f32, "arc cosine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return acos(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return -g / sqrt((1 - x) * (1 + x));
@@ -16,18 +15,17 @@ struct Acos {
 };
 
 struct Acosh {
-  static constexpr OpTraits traits = unary("acosh", Precision::match, "area hyperbolic cosine", input(0));
+  static constexpr OpTraits traits =
+      unary("acosh", Precision::match, "area hyperbolic cosine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return acosh(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
-    return g /
-           (sqrt(x - 1) *
-            sqrt(x +
-                 1));  // a product of roots: nan below 1, where the product of the factors is positive again
+    // A product of roots is nan below 1, where the root of the product would be real again.
+    return g / (sqrt(x - 1) * sqrt(x + 1));
   }
 };
 
 struct Asin {
-  static constexpr OpTraits traits = unary("asin", Precision::full, "arc sine", input(0));
+  static constexpr OpTraits traits = unary("asin", Precision::f32, "arc sine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return asin(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return g / sqrt((1 - x) * (1 + x));
@@ -35,19 +33,25 @@ struct Asin {
 };
 
 struct Asinh {
-  static constexpr OpTraits traits = unary("asinh", Precision::match, "area hyperbolic sine", input(0));
+  static constexpr OpTraits traits =
+      unary("asinh", Precision::match, "area hyperbolic sine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return asinh(x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / sqrt(1 + x * x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g / sqrt(1 + x * x);
+  }
 };
 
 struct Atan {
   static constexpr OpTraits traits = unary("atan", Precision::match, "arc tangent", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return atan(x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / (1 + x * x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g / (1 + x * x);
+  }
 };
 
 struct Atanh {
-  static constexpr OpTraits traits = unary("atanh", Precision::match, "area hyperbolic tangent", input(0));
+  static constexpr OpTraits traits =
+      unary("atanh", Precision::match, "area hyperbolic tangent", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return atanh(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return g / ((1 - x) * (1 + x));
@@ -64,7 +68,7 @@ struct Cos {
 };
 
 struct Cosh {
-  static constexpr OpTraits traits = unary("cosh", Precision::full, "hyperbolic cosine", input(0));
+  static constexpr OpTraits traits = unary("cosh", Precision::f32, "hyperbolic cosine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return cosh(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return sinh(x); }
 };
@@ -90,7 +94,7 @@ struct Erfc {
 
 struct Erfinv {
   static constexpr OpTraits traits =
-      unary("erfinv", Precision::full, "inverse of the error function", output(0));
+      unary("erfinv", Precision::f32, "inverse of the error function", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return erfinv(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) {
     return num<V>(1 / kTwoOverSqrtPi) * exp(y * y);
@@ -98,7 +102,7 @@ struct Erfinv {
 };
 
 struct Exp {
-  static constexpr OpTraits traits = unary("exp", Precision::full, "exponential", output(0));
+  static constexpr OpTraits traits = unary("exp", Precision::f32, "exponential", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return exp(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return y; }
 };
@@ -112,21 +116,22 @@ struct Exp2 {
 };
 
 struct Expm1 {
-  // The gradient is y + 1 = e^x, taken from x: where y is almost -1 nothing would be left of it.
+  // The gradient is y + 1 = e^x, computed from x: y + 1 would cancel where y is near -1.
   static constexpr OpTraits traits =
-      unary("expm1", Precision::full, "exponential minus 1, exact near 0", input(0));
+      unary("expm1", Precision::f32, "exponential minus 1, exact near 0", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return expm1(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return exp(x); }
 };
 
 struct Log {
-  static constexpr OpTraits traits = unary("log", Precision::full, "natural logarithm", input(0));
+  static constexpr OpTraits traits = unary("log", Precision::f32, "natural logarithm", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / x; }
 };
 
 struct Log10 {
-  static constexpr OpTraits traits = unary("log10", Precision::full, "logarithm to base 10", input(0));
+  static constexpr OpTraits traits =
+      unary("log10", Precision::f32, "logarithm to base 10", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log10(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return num<V>(0.434294481903251827651) * g / x;
@@ -135,13 +140,15 @@ struct Log10 {
 
 struct Log1p {
   static constexpr OpTraits traits =
-      unary("log1p", Precision::full, "logarithm of 1 + x, exact near 0", input(0));
+      unary("log1p", Precision::f32, "logarithm of 1 + x, exact near 0", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log1p(x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / (1 + x); }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
+    return g / (1 + x);
+  }
 };
 
 struct Log2 {
-  static constexpr OpTraits traits = unary("log2", Precision::full, "logarithm to base 2", input(0));
+  static constexpr OpTraits traits = unary("log2", Precision::f32, "logarithm to base 2", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log2(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return num<V>(1.44269504088896340736) * g / x;
@@ -158,7 +165,7 @@ struct Logit {
     const V low = clamps ? num<V>(attrs.eps) : V(-INFINITY), high = clamps ? 1 - low : V(INFINITY);
     const V raised = select(x < low, low, x);
     const V p = select(raised > high, high, raised);
-    // Near 1/2 the quotient is 1 plus something whose digits it has lost; 2 p - 1 has them all.
+    // Near 1/2 the quotient is close to 1 and its logarithm cancels; 2 p - 1 is exact.
     return select(p > num<V>(0.25), log1p((p + p - 1) / (1 - p)), log(p / (1 - p)));
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
@@ -180,20 +187,20 @@ struct Sin {
 };
 
 struct Sinh {
-  static constexpr OpTraits traits = unary("sinh", Precision::full, "hyperbolic sine", input(0));
+  static constexpr OpTraits traits = unary("sinh", Precision::f32, "hyperbolic sine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return sinh(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return cosh(x); }
 };
 
 struct Tan {
-  static constexpr OpTraits traits = unary("tan", Precision::full, "tangent", output(0));
+  static constexpr OpTraits traits = unary("tan", Precision::f32, "tangent", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return tan(x); }
   static bool is_short(float x) { return is_moderate_angle(x); }
   static float forward_short(float x) { return tan_moderate(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 + y * y; }
 };
 
-using FunctionOps = type_list<Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2,
-                              Expm1, Log, Log10, Log1p, Log2, Logit, Sin, Sinh, Tan>;
+using FunctionOps = type_list<Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Erfinv,
+                              Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Logit, Sin, Sinh, Tan>;
 
 }  // namespace mezzo::op

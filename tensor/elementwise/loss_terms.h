@@ -1,8 +1,8 @@
-// The formulas of the losses that are computed element by element; the public losses reduce what these give.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: ../ops/loss.h (the public rows), ../../autograd/rules/loss.cpp (how they use these).
+// The elementwise formulas of the losses; the public losses reduce their results. Parsed by g++ and
+// by nvcc.
+// See also: tensor/ops/loss.h, tensor/ops/margin_loss.h (the public ops).
 //
-// Operands: x (scores or predictions), t (target). Integers do not come here: the losses are floating only.
+// Operands: x (scores or predictions), t (target). All are floating; the losses reject integers.
 #pragma once
 
 #include "formula.h"
@@ -12,11 +12,12 @@ namespace mezzo::op {
 namespace detail {
 
 constexpr OpTraits loss_term(std::string_view name, Needs x, Needs t) {
-  return {.name = name, .precision = Precision::full, .inputs = 2, .needs = {x, t}, .internal = true};
+  return {
+      .name = name, .precision = Precision::f32, .inputs = 2, .needs = {x, t}, .internal = true};
 }
 inline constexpr Needs kBoth = input(0) | input(1);
 
-/** g, or -g for the operand that is subtracted. */
+/** Returns g for operand 0, and -g for operand 1, which is subtracted. */
 template <int I, class V> MZ_HD V towards(const V& g) {
   if constexpr (I == 0)
     return g;
@@ -24,18 +25,18 @@ template <int I, class V> MZ_HD V towards(const V& g) {
     return -g;
 }
 
-/** min(x, 0) - log1p(exp(-|x|)): the logarithm of sigmoid(x). */
+/** Returns min(x, 0) - log1p(exp(-|x|)), the logarithm of sigmoid(x). */
 template <class V> MZ_HD V log_sigmoid(const V& x) {
   return select(x > 0, num<V>(0), x) - log1p(exp(select(x > 0, -x, x)));
 }
 
-/** max(log(x), -100), -100 at 0; finite for 0 <= x, and so is its derivative. */
+/** Returns max(log(x), -100), which is -100 at 0. It and its derivative are finite for x >= 0. */
 template <class V> MZ_HD V clamped_log(const V& x) {
   const V y = log(select(x <= 0, num<V>(1), x));
   return select(x <= 0, num<V>(-100), select(y < -100, num<V>(-100), y));
 }
 
-/** max(log(1 - x), -100). */
+/** Returns max(log(1 - x), -100). */
 template <class V> MZ_HD V clamped_log_rest(const V& x) {
   const V y = log1p(-select(x >= 1, num<V>(0), x));
   return select(x >= 1, num<V>(-100), select(y < -100, num<V>(-100), y));
@@ -45,7 +46,8 @@ template <class V> MZ_HD V clamped_log_rest(const V& x) {
 
 /** (x - t)^2. */
 struct SquaredError {
-  static constexpr OpTraits traits = detail::loss_term("squared_error", detail::kBoth, detail::kBoth);
+  static constexpr OpTraits traits =
+      detail::loss_term("squared_error", detail::kBoth, detail::kBoth);
   template <class V> MZ_HD static V forward(const V& x, const V& t) { return (x - t) * (x - t); }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     return detail::towards<I>(g) * (2 * (x - t));
@@ -54,7 +56,8 @@ struct SquaredError {
 
 /** |x - t|. */
 struct AbsoluteError {
-  static constexpr OpTraits traits = detail::loss_term("absolute_error", detail::kBoth, detail::kBoth);
+  static constexpr OpTraits traits =
+      detail::loss_term("absolute_error", detail::kBoth, detail::kBoth);
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
     return select(x < t, V(t - x), V(x - t));
   }
@@ -66,7 +69,8 @@ struct AbsoluteError {
 
 /** a^2 / (2 beta) for a = |x - t| < beta, else a - beta / 2; beta > 0. */
 struct SmoothAbsoluteError {
-  static constexpr OpTraits traits = detail::loss_term("smooth_absolute_error", detail::kBoth, detail::kBoth);
+  static constexpr OpTraits traits =
+      detail::loss_term("smooth_absolute_error", detail::kBoth, detail::kBoth);
   struct Attrs {
     double beta = 1;
   };
@@ -74,7 +78,8 @@ struct SmoothAbsoluteError {
     const V beta = num<V>(attrs.beta), a = select(x < t, V(t - x), V(x - t));
     return select(a < beta, V(a * a / (2 * beta)), V(a - beta / 2));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     const auto beta = num<V>(attrs.beta);
     const V up = detail::towards<I>(g), d = x - t;
     const V inner = select((d >= beta) | (d <= -beta), num<V>(0), d);
@@ -92,7 +97,8 @@ struct HuberError {
     const V delta = num<V>(attrs.delta), a = select(x < t, V(t - x), V(x - t));
     return select(a > delta, V(delta * (a - delta / 2)), V(a * a / 2));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     const auto delta = num<V>(attrs.delta);
     const V up = detail::towards<I>(g), d = x - t;
     const V inner = select((d > delta) | (d < -delta), num<V>(0), d);
@@ -117,7 +123,7 @@ struct KlTerm {
   }
 };
 
-/** e^t (t - x): as KlTerm, with the target given as logarithms too. */
+/** e^t (t - x): KlTerm with a target of logarithms. */
 struct KlLogTerm {
   static constexpr OpTraits traits = detail::loss_term("kl_log_term", input(1), detail::kBoth);
   template <class V> MZ_HD static V forward(const V& x, const V& t) { return exp(t) * (t - x); }
@@ -131,7 +137,8 @@ struct KlLogTerm {
 
 /** (1 - t) x - ln sigmoid(x). */
 struct LogitCrossEntropy {
-  static constexpr OpTraits traits = detail::loss_term("logit_cross_entropy", detail::kBoth, input(0));
+  static constexpr OpTraits traits =
+      detail::loss_term("logit_cross_entropy", detail::kBoth, input(0));
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
     return (1 - t) * x - detail::log_sigmoid(x);
   }
@@ -147,14 +154,15 @@ struct LogitCrossEntropy {
 struct WeightedLogitCrossEntropy {
   static constexpr OpTraits traits{
       .name = "weighted_logit_cross_entropy",
-      .precision = Precision::full,
+      .precision = Precision::f32,
       .inputs = 3,
       .needs = {input(0) | input(1) | input(2), input(0) | input(2), detail::kBoth},
       .internal = true};
   template <class V> MZ_HD static V forward(const V& x, const V& t, const V& w) {
     return (1 - t) * x - (1 + (w - 1) * t) * detail::log_sigmoid(x);
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const V& w) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& t, const V& w) {
     if constexpr (I == 0)
       return g * ((w * t + 1 - t) * sigmoid(x) - w * t);
     else if constexpr (I == 1)
@@ -166,7 +174,8 @@ struct WeightedLogitCrossEntropy {
 
 /** -(t ln x + (1 - t) ln(1 - x)), each logarithm at least -100. */
 struct ProbabilityCrossEntropy {
-  static constexpr OpTraits traits = detail::loss_term("probability_cross_entropy", detail::kBoth, input(0));
+  static constexpr OpTraits traits =
+      detail::loss_term("probability_cross_entropy", detail::kBoth, input(0));
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
     return -(t * detail::clamped_log(x) + (1 - t) * detail::clamped_log_rest(x));
   }
@@ -201,7 +210,8 @@ struct PoissonTerm {
   template <class V> MZ_HD static V forward(const V& x, const V& t, const Attrs& attrs) {
     return x - t * log(x + num<V>(attrs.eps));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     if constexpr (I == 0)
       return g * (1 - t / (x + num<V>(attrs.eps)));
     else
@@ -212,7 +222,7 @@ struct PoissonTerm {
 /** t ln t - t + ln(2 pi t) / 2 where t > 1, else 0: Stirling's approximation of ln t!. */
 struct StirlingTerm {
   static constexpr OpTraits traits{
-      .name = "stirling_term", .precision = Precision::full, .needs = {input(0)}, .internal = true};
+      .name = "stirling_term", .precision = Precision::f32, .needs = {input(0)}, .internal = true};
   template <class V> MZ_HD static V forward(const V& t) {
     const V l = log(select(t <= 1, num<V>(1), t));
     // 0.9189... is ln(2 pi) / 2.
@@ -226,15 +236,18 @@ struct StirlingTerm {
 
 /** x where t is not -1, plus max(0, margin - x) where t is not 1. */
 struct HingeEmbeddingTerm {
-  static constexpr OpTraits traits = detail::loss_term("hinge_embedding_term", detail::kBoth, kNothing);
+  static constexpr OpTraits traits =
+      detail::loss_term("hinge_embedding_term", detail::kBoth, kNothing);
   struct Attrs {
     double margin = 1;
   };
   template <class V> MZ_HD static V forward(const V& x, const V& t, const Attrs& attrs) {
     const V rest = num<V>(attrs.margin) - x;
-    return select(t == -1, num<V>(0), x) + select(t == 1, num<V>(0), select(rest <= 0, num<V>(0), rest));
+    return select(t == -1, num<V>(0), x) +
+           select(t == 1, num<V>(0), select(rest <= 0, num<V>(0), rest));
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
     if constexpr (I == 0)
       return select(t == -1, num<V>(0), g) -
              select(t == 1, num<V>(0), select(x >= num<V>(attrs.margin), num<V>(0), g));
@@ -245,16 +258,18 @@ struct HingeEmbeddingTerm {
 
 /** max(0, margin - t (x1 - x2)); operands x1, x2, t. */
 struct MarginRankingTerm {
-  static constexpr OpTraits traits{.name = "margin_ranking_term",
-                                   .precision = Precision::full,
-                                   .inputs = 3,
-                                   .needs = {input(0) | input(1) | input(2), input(0) | input(1) | input(2),
-                                             input(0) | input(1) | input(2)},
-                                   .internal = true};
+  static constexpr OpTraits traits{
+      .name = "margin_ranking_term",
+      .precision = Precision::f32,
+      .inputs = 3,
+      .needs = {input(0) | input(1) | input(2), input(0) | input(1) | input(2),
+                input(0) | input(1) | input(2)},
+      .internal = true};
   struct Attrs {
     double margin = 0;
   };
-  template <class V> MZ_HD static V forward(const V& x1, const V& x2, const V& t, const Attrs& attrs) {
+  template <class V>
+  MZ_HD static V forward(const V& x1, const V& x2, const V& t, const Attrs& attrs) {
     const V z = num<V>(attrs.margin) - t * (x1 - x2);
     return select(z <= 0, num<V>(0), z);
   }
@@ -273,8 +288,11 @@ struct MarginRankingTerm {
 
 /** ln(1 + e^(-t x)). */
 struct SoftMarginTerm {
-  static constexpr OpTraits traits = detail::loss_term("soft_margin_term", detail::kBoth, detail::kBoth);
-  template <class V> MZ_HD static V forward(const V& x, const V& t) { return -detail::log_sigmoid(V(t * x)); }
+  static constexpr OpTraits traits =
+      detail::loss_term("soft_margin_term", detail::kBoth, detail::kBoth);
+  template <class V> MZ_HD static V forward(const V& x, const V& t) {
+    return -detail::log_sigmoid(V(t * x));
+  }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     const V pull = g * sigmoid(V(-t * x));
     if constexpr (I == 0)
@@ -284,9 +302,9 @@ struct SoftMarginTerm {
   }
 };
 
-using LossTermOps =
-    type_list<AbsoluteError, HingeEmbeddingTerm, HuberError, KlLogTerm, KlTerm, LogitCrossEntropy,
-              MarginRankingTerm, PoissonLogTerm, PoissonTerm, ProbabilityCrossEntropy, SmoothAbsoluteError,
-              SoftMarginTerm, SquaredError, StirlingTerm, WeightedLogitCrossEntropy>;
+using LossTermOps = type_list<AbsoluteError, HingeEmbeddingTerm, HuberError, KlLogTerm, KlTerm,
+                              LogitCrossEntropy, MarginRankingTerm, PoissonLogTerm, PoissonTerm,
+                              ProbabilityCrossEntropy, SmoothAbsoluteError, SoftMarginTerm,
+                              SquaredError, StirlingTerm, WeightedLogitCrossEntropy>;
 
 }  // namespace mezzo::op

@@ -1,13 +1,11 @@
-// Elementwise powers, roots and reciprocals.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: arithmetic.h.
+// Elementwise powers, roots and reciprocals. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo::op {
 
-/** x^n for n >= 0, modulo 2^64. */
+/** Returns x^n for n >= 0, modulo 2^64. */
 MZ_HD constexpr std::int64_t integer_power(std::int64_t x, std::int64_t n) {
   std::int64_t result = 1;
   for (; n > 0; n >>= 1) {
@@ -17,8 +15,8 @@ MZ_HD constexpr std::int64_t integer_power(std::int64_t x, std::int64_t n) {
   return result;
 }
 
-/** x, or 1 where it may not be seen. Of numbers x itself: what `select` drops afterwards harms nothing that is not differentiated again, and
- *  g++ vectorises. */
+/** Returns x, or 1 where the condition holds. For scalars it returns x: the caller's `select` drops
+ *  the value, no further derivative is taken, and g++ vectorises the code. */
 template <class V, class Condition> MZ_HD V unless(const Condition& condition, const V& x) {
   if constexpr (Scalar<V>)
     return static_cast<void>(condition), x;
@@ -28,20 +26,20 @@ template <class V, class Condition> MZ_HD V unless(const Condition& condition, c
 
 struct Pow {
   static constexpr OpTraits traits{.name = "pow",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "a to the power b",
                                    .inputs = 2,
                                    .needs = {input(0) | input(1), input(0) | input(1)},
                                    .in_place = true,
                                    .integers = Integers::keep,
                                    .last_integers = IntegerDomain::not_negative};
-  /** Exponents that are numbers and have a shorter formula. */
+  /** Constant exponents that have a shorter formula. */
   enum class Exponent : std::uint8_t { any, one_half, minus_one, two, three };
   struct Attrs {
     Exponent form = Exponent::any;
   };
-  static constexpr Exponent forms[] = {Exponent::any, Exponent::one_half, Exponent::minus_one, Exponent::two,
-                                       Exponent::three};
+  static constexpr Exponent forms[] = {Exponent::any, Exponent::one_half, Exponent::minus_one,
+                                       Exponent::two, Exponent::three};
   template <class V> MZ_HD static V forward(const V& a, const V& b, const Attrs& attrs) {
     if (attrs.form == Exponent::two) return times(a, a);
     if (attrs.form == Exponent::three) return times(times(a, a), a);
@@ -50,17 +48,19 @@ struct Pow {
     } else {
       if (attrs.form == Exponent::minus_one) return 1 / a;
       // pow(-0, 1/2) is +0 and pow(-inf, 1/2) is +inf.
-      if (attrs.form == Exponent::one_half) return select(a == V(-INFINITY), V(INFINITY), sqrt(a + 0));
+      if (attrs.form == Exponent::one_half)
+        return select(a == V(-INFINITY), V(INFINITY), sqrt(a + 0));
       return pow(a, b);
     }
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& a, const V& b, const Attrs& attrs) {
     if constexpr (I == 0) {
       if (attrs.form == Exponent::two) return 2 * a * g;
       if (attrs.form == Exponent::three) return 3 * a * a * g;
       if (attrs.form == Exponent::minus_one) return -g / a / a;
       if (attrs.form == Exponent::one_half) return g / (2 * sqrt(a));
-      const V e = unless(b == 0, b);  // where b is 0 the gradient is 0, even at a = 0
+      const V e = unless(b == 0, b);  // the gradient is 0 at b = 0, even at a = 0
       return select(b == 0, num<V>(0), g * (e * pow(a, e - 1)));
     } else {
       const auto flat = (a == 0) & (b >= 0);
@@ -71,8 +71,10 @@ struct Pow {
 };
 
 struct Rdiv {
-  static constexpr OpTraits traits{
-      .name = "rdiv", .precision = Precision::full, .summary = "a number divided by x", .needs = {input(0)}};
+  static constexpr OpTraits traits{.name = "rdiv",
+                                   .precision = Precision::f32,
+                                   .summary = "a number divided by x",
+                                   .needs = {input(0)}};
   struct Attrs {
     double numerator = 1;
   };
@@ -85,13 +87,15 @@ struct Rdiv {
 };
 
 struct Reciprocal {
-  static constexpr OpTraits traits = unary("reciprocal", Precision::full, "1 / x", output(0));
+  static constexpr OpTraits traits = unary("reciprocal", Precision::f32, "1 / x", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return 1 / x; }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return -g * y * y; }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return -g * y * y;
+  }
 };
 
 struct Rsqrt {
-  static constexpr OpTraits traits = unary("rsqrt", Precision::full, "1 / sqrt(x)", output(0));
+  static constexpr OpTraits traits = unary("rsqrt", Precision::f32, "1 / sqrt(x)", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return rsqrt(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
     return num<V>(-0.5) * g * y * y * y;
@@ -101,13 +105,17 @@ struct Rsqrt {
 struct Sqrt {
   static constexpr OpTraits traits = unary("sqrt", Precision::match, "square root", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return sqrt(x); }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) { return g / (2 * y); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
+    return g / (2 * y);
+  }
 };
 
-/** Square root of what would not be below 0 but for rounding: 0 there, with gradient 0. */
+/** Square root of a value that is negative only because of rounding: 0 there, with gradient 0. */
 struct SqrtOrZero {
-  static constexpr OpTraits traits{
-      .name = "sqrt_or_zero", .precision = Precision::match, .needs = {output(0)}, .internal = true};
+  static constexpr OpTraits traits{.name = "sqrt_or_zero",
+                                   .precision = Precision::match,
+                                   .needs = {output(0)},
+                                   .internal = true};
   template <class V> MZ_HD static V forward(const V& x) {
     return select(x <= 0, num<V>(0), sqrt(select(x <= 0, num<V>(1), x)));
   }

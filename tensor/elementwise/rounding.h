@@ -1,14 +1,13 @@
-// Elementwise sign and rounding to integers.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: arithmetic.h.
+// Elementwise sign and rounding to integers. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
 
 namespace mezzo::op {
 
-/** Traits of a function of one operand that leaves integers integers. */
-constexpr OpTraits integer_unary(std::string_view name, std::string_view summary, Needs needs = kNothing) {
+/** Returns the traits of a function of one operand that keeps integers as integers. */
+constexpr OpTraits integer_unary(std::string_view name, std::string_view summary,
+                                 Needs needs = kNothing) {
   return {.name = name,
           .precision = Precision::match,
           .summary = summary,
@@ -19,7 +18,9 @@ constexpr OpTraits integer_unary(std::string_view name, std::string_view summary
 
 struct Abs {
   static constexpr OpTraits traits = integer_unary("abs", "absolute value", input(0));
-  template <class V> MZ_HD static V forward(const V& x) { return select(x <= V(0), minus(V(0), x), x); }
+  template <class V> MZ_HD static V forward(const V& x) {
+    return select(x <= V(0), minus(V(0), x), x);
+  }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return select(x > 0, g, select(x < 0, V(-g), 0));
   }
@@ -33,7 +34,9 @@ struct Ceil {
     else
       return ceil(x);
   }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 struct Floor {
@@ -44,7 +47,9 @@ struct Floor {
     else
       return floor(x);
   }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 struct Frac {
@@ -70,14 +75,17 @@ struct Neg {
 };
 
 struct Round {
-  static constexpr OpTraits traits = integer_unary("round", "nearest integer, halves to the even one");
+  static constexpr OpTraits traits =
+      integer_unary("round", "nearest integer, halves to the even one");
   template <class V> MZ_HD static V forward(const V& x) {
     if constexpr (std::is_integral_v<V>)
       return x;
     else
       return std::nearbyint(x);
   }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 struct Sign {
@@ -85,7 +93,9 @@ struct Sign {
   template <class V> MZ_HD static V forward(const V& x) {
     return select(x > V(0), V(1), select(x < V(0), V(-1), x));
   }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 struct Trunc {
@@ -96,7 +106,9 @@ struct Trunc {
     else
       return trunc(x);
   }
-  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) { return zeros_like(g); }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
 };
 
 using RoundingOps = type_list<Abs, Ceil, Floor, Frac, Neg, Round, Sign, Trunc>;

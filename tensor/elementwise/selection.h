@@ -1,6 +1,4 @@
-// Elementwise choice between values: limits and masks.
-// Sees: formula.h. Parsed by g++ and by nvcc.
-// Read next: ../elementwise.h.
+// Elementwise selection between values: limits and masks. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "formula.h"
@@ -8,16 +6,17 @@
 namespace mezzo::op {
 
 struct Clamp {
-  static constexpr OpTraits traits{.name = "clamp",
-                                   .precision = Precision::match,
-                                   .summary = "x limited to [low, high]",
-                                   .inputs = 3,
-                                   .needs = {input(0) | input(1) | input(2), input(0) | input(1) | input(2),
-                                             input(0) | input(1) | input(2)},
-                                   .in_place = true,
-                                   .integers = Integers::keep};
-  /** The share of the gradient that x gets where it is exactly a limit: 0 for a number, 1/2 for a
-   *  tensor, 1 where the limit only stands for none. */
+  static constexpr OpTraits traits{
+      .name = "clamp",
+      .precision = Precision::match,
+      .summary = "x limited to [low, high]",
+      .inputs = 3,
+      .needs = {input(0) | input(1) | input(2), input(0) | input(1) | input(2),
+                input(0) | input(1) | input(2)},
+      .in_place = true,
+      .integers = Integers::keep};
+  /** The share of the gradient that x gets where it equals a limit: 0 for a limit that is a number,
+   *  1/2 for a tensor, 1 for an infinite limit that was not given. */
   struct Attrs {
     double at_low = 1, at_high = 1;
   };
@@ -30,7 +29,7 @@ struct Clamp {
   MZ_HD static V gradient(const V& g, const V& x, const V& low, const V& high, const Attrs& attrs) {
     const auto ties_low = (x == low) & (x < high), ties_high = (x == high) & (x > low);
     if constexpr (I == 0) {
-      // Between two equal tensors x keeps all of it.
+      // Where both limits equal x, x gets the whole gradient unless a limit is a number.
       const double at_both = attrs.at_low * attrs.at_high > 0 ? 1 : 0;
       const V tied = select(ties_low, V(num<V>(attrs.at_low) * g),
                             select(ties_high, V(num<V>(attrs.at_high) * g),
@@ -58,7 +57,8 @@ struct MaskedFill {
                                    .mask = MaskOperand::last};
   struct Attrs {};
   static void check(Inputs in, const Attrs& attrs);
-  template <class V> MZ_HD static V forward(const V& x, const V& value, const V& mask, const Attrs&) {
+  template <class V>
+  MZ_HD static V forward(const V& x, const V& value, const V& mask, const Attrs&) {
     return select(mask != V(0), value, x);
   }
   template <int I, class V>
@@ -70,7 +70,7 @@ struct MaskedFill {
   }
 };
 
-/** What dropout does once its mask is drawn. */
+/** The elementwise part of dropout, for a mask that is already drawn. */
 struct MaskedScale {
   static constexpr OpTraits traits{.name = "masked_scale",
                                    .precision = Precision::match,
@@ -87,14 +87,15 @@ struct MaskedScale {
   template <class V> MZ_HD static V forward(const V& x, const V& mask, const Attrs& attrs) {
     return select(mask != V(0), x * num<V>(attrs.scale), 0);
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V&, const V& mask, const Attrs& attrs) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V&, const V& mask, const Attrs& attrs) {
     return select(mask != 0, V(g * num<V>(attrs.scale)), 0);
   }
 };
 
 struct Where {
   static constexpr OpTraits traits{.name = "where",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "a where the condition holds, else b",
                                    .inputs = 3,
                                    .needs = {kNothing, input(0), input(0)},
@@ -104,7 +105,8 @@ struct Where {
   template <class V> MZ_HD static V forward(const V& condition, const V& a, const V& b) {
     return select(condition != V(0), a, b);
   }
-  template <int I, class V> MZ_HD static V gradient(const V& g, const V& condition, const V&, const V&) {
+  template <int I, class V>
+  MZ_HD static V gradient(const V& g, const V& condition, const V&, const V&) {
     if constexpr (I == 1)
       return select(condition != 0, g, 0);
     else

@@ -10,30 +10,30 @@
 #include <cstring>
 #include <new>
 
-#include "../error.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../text/text.h"
 #include "crc32c.h"
 #include "utf8.h"
 
 namespace mezzo::io {
 
 FileFacts facts_of(const ByteReader& file) {
-  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kChunk = std::uint64_t{1} << 20;
   FileFacts facts{.bytes = file.size()};
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPiece, file.size())));
-  for (std::uint64_t at = 0; at < file.size(); at += kPiece) {
-    const std::uint64_t n = std::min(kPiece, file.size() - at);
-    file.read(at, piece.data(), n);
-    facts.crc = crc32c(std::span(piece).first(static_cast<std::size_t>(n)), facts.crc);
+  std::vector<std::byte> chunk(static_cast<std::size_t>(std::min(kChunk, file.size())));
+  for (std::uint64_t at = 0; at < file.size(); at += kChunk) {
+    const std::uint64_t n = std::min(kChunk, file.size() - at);
+    file.read(at, chunk.data(), n);
+    facts.crc = crc32c(std::span(chunk).first(static_cast<std::size_t>(n)), facts.crc);
   }
   return facts;
 }
 
-// ---- directories as they are --------------------------------------------------------------------------------------------
+// ---- existing directories -----------------------------------------------------------------------
 
 int list_directory(const std::string& path, std::vector<std::string>& names) {
-  const int file =
-      system_call("open directory", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int file = system_call(
+      "open directory", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (file < 0) return errno;
   DIR* const directory = ::fdopendir(file);
   if (!directory) {
@@ -59,7 +59,7 @@ bool is_directory(const std::string& path) {
 
 namespace {
 
-/** Whether all entries of a directory are regular files of these names. */
+/** Returns true if all entries of a directory are regular files with these names. */
 bool are_files(const std::string& path, const std::vector<std::string>& present,
                const std::vector<std::string>& names) {
   return std::all_of(present.begin(), present.end(), [&](const std::string& name) {
@@ -73,7 +73,8 @@ bool are_files(const std::string& path, const std::vector<std::string>& present,
 
 bool may_remove_directory(const std::string& path, const std::vector<std::string>& names) {
   std::vector<std::string> present;
-  return is_directory(path) && list_directory(path, present) == 0 && are_files(path, present, names);
+  return is_directory(path) && list_directory(path, present) == 0 &&
+         are_files(path, present, names);
 }
 
 bool remove_directory(const std::string& path, const std::vector<std::string>& names) {
@@ -83,7 +84,7 @@ bool remove_directory(const std::string& path, const std::vector<std::string>& n
   return system_call("rmdir", [&] { return ::rmdir(path.c_str()); }) == 0;
 }
 
-// ---- a new one ------------------------------------------------------------------------------------------------------------
+// ---- a new directory ----------------------------------------------------------------------------
 
 AtomicDirectory::AtomicDirectory(std::string_view operation, const std::string& path,
                                  std::vector<std::string> names)
@@ -104,8 +105,8 @@ void AtomicDirectory::require_replaceable() const {
     fail_with("", "cannot read the directory that is to be replaced", error);
   if (directory && are_files(target_, present, names_)) return;
   fail<IoError>(str(operation_, "(", target_, ")"),
-                {.what = "something else is in the place of the new directory",
-                 .got = directory ? "a directory that holds other files" : "no directory",
+                {.what = "the path exists and will not be replaced",
+                 .got = directory ? "a directory that holds other files" : "not a directory",
                  .hint = "move it away"});
 }
 
@@ -113,15 +114,17 @@ AtomicDirectory::~AtomicDirectory() {
   if (!renamed_ && !temporary_.empty()) remove_temporary();
 }
 
-/** Where memory is too short for that, it stays a leftover, as after a crash. */
+/** Removes the temporary directory. If that runs out of memory the directory stays, as after a
+ *  crash; remove_leftovers() deletes it later. */
 void AtomicDirectory::remove_temporary() noexcept {
   try {
     remove_directory(temporary_, names_);
   } catch (const std::bad_alloc&) {}
 }
 
-FileFacts AtomicDirectory::write(const std::string& name,
-                                 const std::function<void(const std::function<ByteSink()>& ready)>& produce) {
+FileFacts AtomicDirectory::write(
+    const std::string& name,
+    const std::function<void(const std::function<ByteSink()>& ready)>& produce) {
   FileFacts facts;
   int file = -1;
   const auto take = [&](std::span<const std::byte> bytes) {
@@ -131,8 +134,9 @@ FileFacts AtomicDirectory::write(const std::string& name,
   };
   const auto ready = [&]() -> ByteSink {
     const std::string path = temporary_ + "/" + name;
-    file = system_call("open",
-                       [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    file = system_call("open", [&] {
+      return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    });
     if (file < 0) fail_with(name, "cannot create the file", errno);
     return take;
   };
@@ -148,26 +152,30 @@ FileFacts AtomicDirectory::write(const std::string& name,
 }
 
 FileFacts AtomicDirectory::write(const std::string& name, std::string_view text) {
-  return write(name,
-               [&](const std::function<ByteSink()>& ready) { ready()(std::as_bytes(std::span(text))); });
+  return write(name, [&](const std::function<ByteSink()>& ready) {
+    ready()(std::as_bytes(std::span(text)));
+  });
 }
 
-/** Renames the new directory to its place. One that is there gets the temporary name in the same instant, where the file system can do that; else
- *  it is moved there just before, and back should the other rename fail. */
+/** Renames the new directory to its place. An existing directory gets the temporary name in the
+ *  same atomic operation if the file system supports that. Otherwise it is moved aside just before,
+ *  and moved back if the second rename fails. */
 void AtomicDirectory::take_place() {
   const char* const from = temporary_.c_str();
   const char* const to = target_.c_str();
   constexpr const char* kFailed = "cannot put the directory in its place";
   if (!is_directory(target_)) {
-    if (system_call("rename", [&] { return ::rename(from, to); }) < 0) fail_with("", kFailed, errno);
+    if (system_call("rename", [&] { return ::rename(from, to); }) < 0)
+      fail_with("", kFailed, errno);
     return;
   }
-  if (system_call("renameat2", [&] { return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE); }) ==
-      0)
+  if (system_call("renameat2",
+                  [&] { return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE); }) == 0)
     return;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) fail_with("", kFailed, errno);
   const std::string aside = target_ + temporary_suffix();
-  if (system_call("rename", [&] { return ::rename(to, aside.c_str()); }) < 0) fail_with("", kFailed, errno);
+  if (system_call("rename", [&] { return ::rename(to, aside.c_str()); }) < 0)
+    fail_with("", kFailed, errno);
   if (system_call("rename", [&] { return ::rename(from, to); }) < 0) {
     const int error = errno;
     (void)::rename(aside.c_str(), to);
@@ -177,12 +185,13 @@ void AtomicDirectory::take_place() {
 }
 
 void AtomicDirectory::commit() {
-  if (const int error = sync_directory(temporary_)) fail_with("", "cannot make the directory durable", error);
+  if (const int error = sync_directory(temporary_))
+    fail_with("", "cannot make the directory durable", error);
   take_place();
   renamed_ = true;
   if (const int error = sync_directory(directory_of(target_)))
     fail_with("", "the directory is in its place, but that cannot be made durable", error);
-  if (is_directory(temporary_)) remove_temporary();  // the one that was replaced
+  if (is_directory(temporary_)) remove_temporary();  // the replaced directory
 }
 
 void AtomicDirectory::fail_with(const std::string& name, const char* what, int error) const {

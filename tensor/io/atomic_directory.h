@@ -1,6 +1,6 @@
-// AtomicDirectory: a directory of files that appears whole or not at all; whatever goes wrong, the one it would have replaced stays.
-// Sees: safetensors_stream.h (ByteSink), system_call.h.
-// Read next: atomic_directory.cpp, checkpoint_directory.h (directories of such directories).
+// AtomicDirectory: a directory of files that is written completely or not at all. If writing fails,
+// the directory that it would have replaced stays.
+// See also: checkpoint_directory.h (directories of such directories).
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,41 @@
 #include <string_view>
 #include <vector>
 
-#include "../macros.h"
+#include "../core/macros.h"
 #include "safetensors_stream.h"
 #include "system_call.h"
 
 namespace mezzo::io {
 
-/** By what a file is recognised. */
+/** The size and checksum by which a file is verified. */
 struct FileFacts {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;  // CRC-32C
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/** The facts of a file that is there, read in pieces. Errors: IoError. */
+/** Returns the size and checksum of an existing file, read in chunks. Errors: IoError. */
 MZ_API FileFacts facts_of(const ByteReader& file);
 
-/** Collects files in PATH.tmp-RANDOM; commit() makes all of it durable and renames it to PATH, in exchange for a directory that is there. Without
- *  commit the temporary directory goes.   Errors: IoError naming operation, path and cause. */
+/** A new directory whose files are collected in PATH.tmp-RANDOM. commit() makes them durable and
+ *  renames the directory to PATH, in exchange for an existing one. Without commit the temporary
+ *  directory is removed. Errors: IoError naming operation, path and cause. */
 class MZ_API AtomicDirectory {
  public:
-  /** `names` are those of all files that may be in it: a directory at PATH that holds others is not replaced. */
-  AtomicDirectory(std::string_view operation, const std::string& path, std::vector<std::string> names);
+  /** Creates the temporary directory. `names` are those of all files it may contain: an existing
+   *  directory at PATH with other files is not replaced. */
+  AtomicDirectory(std::string_view operation, const std::string& path,
+                  std::vector<std::string> names);
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
-  /** Writes one file and makes it durable. `produce` gives its bytes; it may begin by refusing. */
+  /** Writes one file and makes it durable. `produce` writes its bytes to the sink that ready()
+   *  returns; it may throw before calling ready(), and then no file is created. */
   FileFacts write(const std::string& name,
                   const std::function<void(const std::function<ByteSink()>& ready)>& produce);
   FileFacts write(const std::string& name, std::string_view text);
+  /** Makes the files durable and renames the directory to its place. */
   void commit();
 
  private:
@@ -52,13 +57,15 @@ class MZ_API AtomicDirectory {
   bool renamed_ = false;
 };
 
-/** Names in a directory, without "." and "..", in no order. 0, or the error number. */
+/** Lists the names in a directory, without "." and "..", in no order. Returns 0, or the error
+ *  number. */
 int list_directory(const std::string& path, std::vector<std::string>& names);
-/** Whether the path is a directory itself, no link to one. */
+/** Returns true if the path is a directory, and not a link to one. */
 bool is_directory(const std::string& path);
-/** Whether the path is a directory that holds no other files than these. */
+/** Returns true if the path is a directory with no files other than `names`. */
 bool may_remove_directory(const std::string& path, const std::vector<std::string>& names);
-/** Removes a directory that holds no other files than these. False where it holds others, and nothing is gone; or where removing failed. */
+/** Removes a directory with no files other than `names`. Returns false if it has others, in which
+ *  case nothing is removed, or if removing fails. */
 MZ_API bool remove_directory(const std::string& path, const std::vector<std::string>& names);
 
 }  // namespace mezzo::io

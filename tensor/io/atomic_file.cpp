@@ -9,14 +9,14 @@
 #include <cstring>
 #include <utility>
 
-#include "../error.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../text/text.h"
 
 namespace mezzo::io {
 
 namespace {
 
-/** The path with symbolic links resolved, where it exists; else the path itself. */
+/** Returns the path with symbolic links resolved if it exists, else the path itself. */
 std::string resolved(const std::string& path) {
   char* const full = ::realpath(path.c_str(), nullptr);
   if (!full) return path;
@@ -25,25 +25,31 @@ std::string resolved(const std::string& path) {
   return out;
 }
 
-/** ".NAME.tmp-RANDOM" beside the target; a long name is cut, so that the result is one a directory can hold. */
+/** Returns ".NAME.tmp-RANDOM" in the directory of the target; a long name is cut to the length that
+ *  a directory allows. */
 std::string temporary_beside(const std::string& target) {
   const std::string suffix = temporary_suffix();
   const std::size_t start = target.rfind('/') + 1;  // 0 where there is no slash
-  return target.substr(0, start) + "." + target.substr(start, NAME_MAX - suffix.size() - 1) + suffix;
+  return target.substr(0, start) + "." + target.substr(start, NAME_MAX - suffix.size() - 1) +
+         suffix;
 }
 
 }  // namespace
 
 AtomicFile::AtomicFile(std::string_view operation, const std::string& path)
-    : subject_(str(operation, "(", path, ")")), target_(resolved(path)), directory_(directory_of(target_)) {
+    : subject_(str(operation, "(", path, ")")),
+      target_(resolved(path)),
+      directory_(directory_of(target_)) {
   struct stat old {};
   const bool exists = ::stat(target_.c_str(), &old) == 0;
   if (target_.empty() || target_.back() == '/' || (exists && !S_ISREG(old.st_mode)))
-    fail<IoError>(subject_, {.what = "cannot write the file", .got = "a path that is no regular file"});
+    fail<IoError>(subject_,
+                  {.what = "cannot write the file", .got = "a path that is no regular file"});
   for (int attempt = 0; file_ < 0; ++attempt) {
     temporary_ = temporary_beside(target_);
-    file_ = system_call(
-        "open", [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    file_ = system_call("open", [&] {
+      return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    });
     const bool taken = file_ < 0 && errno == EEXIST && attempt < 100;
     if (file_ < 0 && !taken) {
       temporary_.clear();

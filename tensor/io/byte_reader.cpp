@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "../error.h"
-#include "../out_of_memory.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../memory/out_of_memory.h"
+#include "../text/text.h"
 
 namespace mezzo::io {
 
@@ -30,7 +30,8 @@ std::optional<std::uint64_t> checked_numel(std::span<const std::uint64_t> sizes)
 ByteReader::ByteReader(std::string operation, const std::string& path)
     : subject_(operation + "(" + path + ")") {
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0) fail<IoError>(subject_, {.what = "cannot open the file", .got = std::strerror(errno)});
+  if (file_ < 0)
+    fail<IoError>(subject_, {.what = "cannot open the file", .got = std::strerror(errno)});
   struct stat facts {};
   const bool known = ::fstat(file_, &facts) == 0;
   if (!known || !S_ISREG(facts.st_mode)) {
@@ -41,7 +42,8 @@ ByteReader::ByteReader(std::string operation, const std::string& path)
   size_ = static_cast<std::uint64_t>(facts.st_size);
 }
 
-ByteReader::ByteReader(std::string operation, const std::string& name, std::span<const std::byte> bytes)
+ByteReader::ByteReader(std::string operation, const std::string& name,
+                       std::span<const std::byte> bytes)
     : subject_(operation + "(" + name + ")"), memory_(bytes), size_(bytes.size()) {}
 
 ByteReader::~ByteReader() {
@@ -66,12 +68,12 @@ void ByteReader::read(std::uint64_t offset, void* to, std::uint64_t n) const {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
   char* target = static_cast<char*>(to);
   while (n > 0) {
-    const ssize_t got =
-        ::pread(file_, target, static_cast<std::size_t>(std::min(n, kMost)), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file_, target, static_cast<std::size_t>(std::min(n, kMost)),
+                                static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      fail<IoError>(subject_,
-                    {.what = "cannot read the file", .got = str(std::strerror(errno), " at byte ", offset)});
+      fail<IoError>(subject_, {.what = "cannot read the file",
+                               .got = str(std::strerror(errno), " at byte ", offset)});
     if (got == 0)
       fail<FormatError>(subject_, {.what = "the file became shorter while it was read",
                                    .got = str("its end at byte ", offset)});

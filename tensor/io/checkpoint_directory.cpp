@@ -12,9 +12,9 @@
 #include <cstring>
 #include <memory>
 
-#include "../error.h"
-#include "../log.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../text/log.h"
+#include "../text/text.h"
 #include "atomic_directory.h"
 #include "atomic_file.h"
 #include "byte_reader.h"
@@ -25,31 +25,33 @@ namespace mezzo::io {
 namespace {
 
 constexpr std::string_view kStep = "step-", kLatest = "latest";
-constexpr std::size_t kDigits = 6;  // at least
+constexpr std::size_t kDigits = 6;  // minimum number of digits
 
 [[noreturn]] void fail_with(std::string_view operation, const std::string& path, const char* what,
                             int error) {
   fail<IoError>(str(operation, "(", path, ")"), {.what = what, .got = std::strerror(error)});
 }
 
-/** What `latest` says. */
+/** The content of `latest`. */
 struct Latest {
-  std::optional<std::int64_t> step;  // of this directory
-  bool elsewhere = false;            // it is a link to another directory
-  std::string error;                 // it is there, and says nothing that can be followed
+  std::optional<std::int64_t> step;  // a step of this directory
+  bool elsewhere = false;            // `latest` is a link to another directory
+  std::string error;                 // `latest` exists but does not name a step
 };
 
-/** The path with all links followed; empty where something is missing. */
+/** Returns the path with all links resolved; empty if a part is missing. */
 std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr),
+                                                          &std::free);
   return found ? found.get() : "";
 }
 
-/** A link to a directory, as others make it. */
+/** Returns the content of a `latest` that is a link to a directory, as other programs create it. */
 Latest latest_of_link(const std::string& directory, const std::string& target) {
   Latest latest;
   latest.step = step_number(target.substr(target.rfind('/') + 1));
-  if (latest.step && real_path(str(directory, "/", step_name(*latest.step))) != target) latest.step = {};
+  if (latest.step && real_path(str(directory, "/", step_name(*latest.step))) != target)
+    latest.step = {};
   latest.elsewhere = !latest.step;
   return latest;
 }
@@ -69,16 +71,17 @@ Latest read_latest(std::string_view operation, const std::string& directory) {
     if (text.ends_with('\n')) text.remove_suffix(1);
     latest.step = step_number(text);
     if (!latest.step)
-      latest.error = error_text(
-          str(operation, "(", path, ")"),
-          {.what = "this names no checkpoint", .got = quote(text), .expected = "a name like step-000001"});
+      latest.error =
+          error_text(str(operation, "(", path, ")"), {.what = "the file does not name a checkpoint",
+                                                      .got = quote(text),
+                                                      .expected = "a name like step-000001"});
   } catch (const Error& error) {
     latest.error = error.what();
   }
   return latest;
 }
 
-/** The numbers of the entries that have the name of a step. */
+/** Returns the numbers of the entries whose names are step names. */
 std::vector<std::int64_t> step_numbers(std::string_view operation, const std::string& directory,
                                        bool own_directories_only) {
   std::vector<std::string> names;
@@ -92,11 +95,12 @@ std::vector<std::int64_t> step_numbers(std::string_view operation, const std::st
   return steps;
 }
 
-/** Best first, see steps_best_first. */
+/** Sorts steps best first, as steps_best_first() describes. */
 void order_steps(std::vector<std::int64_t>& steps, const std::optional<std::int64_t>& latest) {
   std::sort(steps.begin(), steps.end(), std::greater<>());
   if (latest)
-    std::stable_partition(steps.begin(), steps.end(), [&](std::int64_t step) { return step <= *latest; });
+    std::stable_partition(steps.begin(), steps.end(),
+                          [&](std::int64_t step) { return step <= *latest; });
 }
 
 }  // namespace
@@ -116,7 +120,8 @@ std::string step_name(std::int64_t step) {
 std::optional<std::int64_t> step_number(std::string_view name) {
   if (!name.starts_with(kStep)) return std::nullopt;
   std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(name.data() + kStep.size(), name.data() + name.size(), number);
+  const auto [end, error] =
+      std::from_chars(name.data() + kStep.size(), name.data() + name.size(), number);
   if (error != std::errc{} || number < 0 || step_name(number) != name) return std::nullopt;
   return number;
 }
@@ -133,14 +138,16 @@ void make_directories(std::string_view operation, const std::string& path) {
 }
 
 DirectoryLock::DirectoryLock(std::string_view operation, const std::string& directory) {
-  file_ = system_call("open directory",
-                      [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  file_ = system_call("open directory", [&] {
+    return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  });
   if (file_ < 0) fail_with(operation, directory, "cannot open the directory", errno);
   held_ = system_call("flock", [&] { return ::flock(file_, LOCK_EX | LOCK_NB); }) == 0;
   if (held_ || errno != EWOULDBLOCK) return;
   ::close(file_);
-  fail<IoError>(str(operation, "(", directory, ")"),
-                {.what = "another checkpoint is being written here", .expected = "one writer at a time"});
+  fail<IoError>(
+      str(operation, "(", directory, ")"),
+      {.what = "another checkpoint is being written here", .expected = "one writer at a time"});
 }
 
 DirectoryLock::~DirectoryLock() { ::close(file_); }
@@ -159,7 +166,8 @@ StepList steps_best_first(std::string_view operation, const std::string& directo
 
 void set_latest(std::string_view operation, const std::string& directory, const std::string& step) {
   const std::string path = str(directory, "/", kLatest);
-  // A link to a directory, as others make it, gives way; meanwhile the newest step is the latest.
+  // Replaces a link to a directory, as other programs create it. In between, the newest step is the
+  // latest.
   if (is_directory(real_path(path)) && !is_directory(path))
     (void)system_call("unlink", [&] { return ::unlink(path.c_str()); });
   AtomicFile file(operation, path);
@@ -175,18 +183,21 @@ void remove_leftovers(const std::string& directory) {
     const std::string path = directory + "/" + name;
     const std::string of = name.substr(0, name.size() - temporary_suffix().size());
     if (step_number(of)) remove_directory(path, checkpoint_files());
-    if (of == str(".", kLatest)) (void)system_call("unlink", [&] { return ::unlink(path.c_str()); });
+    if (of == str(".", kLatest))
+      (void)system_call("unlink", [&] { return ::unlink(path.c_str()); });
   }
 }
 
 namespace {
 
-/** False where the step could not be removed; one of which others have files is no failure. */
+/** Removes a step. Returns false if that fails; a step with other files is kept, which is not a
+ *  failure. */
 bool remove_step(const std::string& path) {
   const std::string aside = path + temporary_suffix();
   if (!may_remove_directory(path, checkpoint_files())) return true;
-  // Renamed first: what has the name of a step is whole at any time.
-  if (system_call("rename", [&] { return ::rename(path.c_str(), aside.c_str()); }) < 0) return false;
+  // Renames it first, so that a directory with the name of a step is always complete.
+  if (system_call("rename", [&] { return ::rename(path.c_str(), aside.c_str()); }) < 0)
+    return false;
   return remove_directory(aside, checkpoint_files());
 }
 
@@ -203,7 +214,8 @@ void prune_steps(std::string_view operation, const std::string& directory, std::
   order_steps(steps, read_latest(operation, directory).step);
   for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i)
     if (const std::string path = directory + "/" + step_name(steps[i]); !remove_step(path))
-      log_text(Severity::warning, str(operation, "(", path, "): an old checkpoint could not be removed"));
+      log_text(Severity::warning,
+               str(operation, "(", path, "): an old checkpoint could not be removed"));
 }
 
 }  // namespace mezzo::io

@@ -8,7 +8,8 @@ namespace {
 
 using Table = std::array<std::uint32_t, 256>;
 
-/** tables[k][b]: what byte b adds to the checksum when k more bytes follow it in a block of 8. */
+/** Returns the tables: tables[k][b] is the contribution of byte b if k more bytes follow it in a
+ *  block of 8. */
 constexpr std::array<Table, 8> make_tables() {
   constexpr std::uint32_t kPolynomial = 0x82F63B78;  // bits reversed
   std::array<Table, 8> tables{};
@@ -32,7 +33,8 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   const auto byte = [&bytes](std::size_t i) { return static_cast<std::uint32_t>(bytes[i]); };
   std::size_t i = 0;
   for (; i + 8 <= bytes.size(); i += 8) {
-    const std::uint32_t low = crc ^ (byte(i) | byte(i + 1) << 8 | byte(i + 2) << 16 | byte(i + 3) << 24);
+    const std::uint32_t low =
+        crc ^ (byte(i) | byte(i + 1) << 8 | byte(i + 2) << 16 | byte(i + 3) << 24);
     crc = kTables[7][low & 0xFF] ^ kTables[6][low >> 8 & 0xFF] ^ kTables[5][low >> 16 & 0xFF] ^
           kTables[4][low >> 24] ^ kTables[3][byte(i + 4)] ^ kTables[2][byte(i + 5)] ^
           kTables[1][byte(i + 6)] ^ kTables[0][byte(i + 7)];

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "../error.h"
-#include "../out_of_memory.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../memory/out_of_memory.h"
+#include "../text/text.h"
 
 #if MZ_HAS_ZLIB
 #  include <zlib.h>
@@ -24,7 +24,7 @@ bool is_gzip(std::span<const std::byte> bytes) {
 struct GzipReader::Stream {
   std::string subject;
   z_stream z{};
-  bool member_ended = false;  // between two members, or at the end
+  bool member_ended = false;  // true between two members and at the end
 
   std::uint64_t position() const { return next_ - z.avail_in; }
 
@@ -35,11 +35,11 @@ struct GzipReader::Stream {
   }
   Stream(std::string what, const ByteReader& file) : subject(std::move(what)), compressed_(file) {
     if (!begins_member(0))
-      fail<FormatError>(subject,
-                        {.what = "no gzip data", .got = "another beginning at byte 0", .expected = "1f 8b"});
-    // 16 + the largest window: gzip framing, with its checksum and length checked by zlib.
+      fail<FormatError>(
+          subject, {.what = "not gzip data", .got = "other bytes at byte 0", .expected = "1f 8b"});
+    // 16 + the largest window: selects gzip framing; zlib checks its checksum and length.
     if (::inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-      fail<OutOfMemory>(subject, {.what = "no memory for inflating"});
+      fail<OutOfMemory>(subject, {.what = "not enough memory to inflate"});
   }
   ~Stream() { ::inflateEnd(&z); }
   Stream(const Stream&) = delete;
@@ -47,35 +47,36 @@ struct GzipReader::Stream {
 
   void feed() {
     if (z.avail_in > 0 || next_ == compressed_.size()) return;
-    const std::uint64_t n = std::min<std::uint64_t>(compressed_.size() - next_, sizeof piece_);
-    compressed_.read(next_, piece_, n);
-    z.next_in = piece_;
+    const std::uint64_t n = std::min<std::uint64_t>(compressed_.size() - next_, sizeof chunk_);
+    compressed_.read(next_, chunk_, n);
+    z.next_in = chunk_;
     z.avail_in = static_cast<uInt>(n);
     next_ += n;
   }
 
-  /** Goes on to the next member; false at the end of the input. */
+  /** Starts the next member; returns false at the end of the input. */
   bool next_member() {
     const std::uint64_t at = position();
     if (at == compressed_.size()) return false;
     if (!begins_member(at))
-      fail<FormatError>(subject, {.what = "something follows the gzip data",
-                                  .got = str(compressed_.size() - at, " bytes from byte ", at, " on"),
-                                  .hint = "the file is damaged"});
+      fail<FormatError>(subject,
+                        {.what = "extra bytes after the gzip data",
+                         .got = str(compressed_.size() - at, " bytes from byte ", at, " on"),
+                         .hint = "the file is damaged"});
     ::inflateReset(&z);
     member_ended = false;
     return true;
   }
 
   [[noreturn]] void fail_inflate(int code) const {
-    if (code == Z_MEM_ERROR) fail<OutOfMemory>(subject, {.what = "no memory for inflating"});
+    if (code == Z_MEM_ERROR) fail<OutOfMemory>(subject, {.what = "not enough memory to inflate"});
     if (code == Z_BUF_ERROR)
       fail<FormatError>(subject, {.what = "the gzip data ends too early",
                                   .got = str("its end at byte ", compressed_.size()),
                                   .hint = "the file is truncated"});
-    fail<FormatError>(subject,
-                      {.what = "the gzip data is damaged",
-                       .got = str(z.msg ? z.msg : "a preset dictionary", " near byte ", position())});
+    fail<FormatError>(
+        subject, {.what = "the gzip data is damaged",
+                  .got = str(z.msg ? z.msg : "a preset dictionary", " near byte ", position())});
   }
 
  private:
@@ -85,10 +86,10 @@ struct GzipReader::Stream {
     return is_gzip(start);
   }
 
-  std::unique_ptr<ByteReader> memory_;  // what compressed_ is, where it is no file
+  std::unique_ptr<ByteReader> memory_;  // owns compressed_ if the source is memory
   const ByteReader& compressed_;
-  std::uint64_t next_ = 0;  // the first byte not yet handed to zlib
-  Bytef piece_[std::size_t{1} << 16];
+  std::uint64_t next_ = 0;  // offset of the first byte not yet passed to zlib
+  Bytef chunk_[std::size_t{1} << 16];
 };
 
 std::size_t GzipReader::read(void* to, std::size_t n) {
@@ -97,11 +98,11 @@ std::size_t GzipReader::read(void* to, std::size_t n) {
   while (done < n) {
     if (s.member_ended && !s.next_member()) break;
     s.feed();
-    const std::size_t piece = std::min<std::size_t>(n - done, std::size_t{1} << 30);
+    const std::size_t chunk = std::min<std::size_t>(n - done, std::size_t{1} << 30);
     s.z.next_out = static_cast<Bytef*>(to) + done;
-    s.z.avail_out = static_cast<uInt>(piece);
+    s.z.avail_out = static_cast<uInt>(chunk);
     const int code = ::inflate(&s.z, Z_NO_FLUSH);
-    done += piece - s.z.avail_out;
+    done += chunk - s.z.avail_out;
     if (code == Z_STREAM_END)
       s.member_ended = true;
     else if (code != Z_OK)
@@ -126,7 +127,8 @@ std::size_t GzipReader::read(void*, std::size_t) { return 0; }
 GzipReader::GzipReader(std::string subject, std::span<const std::byte> compressed)
     : stream_(std::make_unique<Stream>(std::move(subject), compressed)) {}
 
-GzipReader::GzipReader(const ByteReader& file) : stream_(std::make_unique<Stream>(file.subject(), file)) {}
+GzipReader::GzipReader(const ByteReader& file)
+    : stream_(std::make_unique<Stream>(file.subject(), file)) {}
 
 GzipReader::~GzipReader() = default;
 

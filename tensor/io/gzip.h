@@ -1,6 +1,5 @@
-// Reading gzip: inflates a file or bytes in memory piece by piece; memory is needed for what is asked for alone.
-// Sees: byte_reader.h; zlib stays inside gzip.cpp.
-// Read next: gzip.cpp, idx.cpp (its user).
+// GzipReader: inflates a gzip file, or bytes in memory, in chunks, so that only the requested bytes
+// need memory.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +13,23 @@
 
 namespace mezzo::io {
 
-/** True when the bytes begin as a gzip file does. */
+/** Returns true if the bytes begin with the gzip magic number. */
 MZ_API bool is_gzip(std::span<const std::byte> bytes);
 
-/** The content of a gzip file of one or several members, in order. */
+/** A reader of the content of a gzip file with one or several members. */
 class MZ_API GzipReader {
  public:
-  /** `compressed` outlives the reader; `subject` is what errors are about. Errors: FormatError unless it begins as gzip; Unsupported in a
-   *  build without zlib. */
+  /** Reads from memory. `compressed` must outlive the reader; `subject` is the subject of errors.
+   *  Errors: FormatError if it does not begin as gzip; Unsupported in a build without zlib. */
   GzipReader(std::string subject, std::span<const std::byte> compressed);
-  /** As above. Pieces of the file are read as they are needed; it outlives the reader. */
+  /** Reads from a file in chunks as needed; the file must outlive the reader. Errors: as above. */
   explicit GzipReader(const ByteReader& file);
   ~GzipReader();
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
 
-  /** Inflates up to n bytes; fewer only where the content ends. Errors: FormatError for damaged or truncated data. */
+  /** Inflates up to n bytes and returns their number, which is smaller than n only at the end of
+   *  the content. Errors: FormatError for damaged or truncated data. */
   std::size_t read(void* to, std::size_t n);
 
  private:
@@ -37,11 +37,13 @@ class MZ_API GzipReader {
   std::unique_ptr<Stream> stream_;
 };
 
-/** The whole content. Errors: as GzipReader; FormatError when it is longer than `most` bytes. */
-MZ_API std::vector<std::byte> gunzip(const std::string& subject, std::span<const std::byte> compressed,
-                                     std::uint64_t most);
+/** Returns the whole content. Errors: as GzipReader; FormatError if it is longer than `most`
+ *  bytes. */
+MZ_API std::vector<std::byte> gunzip(const std::string& subject,
+                                     std::span<const std::byte> compressed, std::uint64_t most);
 
-/** No deflate stream expands further than this: a claim beyond it is refused before anything is allocated. */
+/** The maximum expansion of a deflate stream. A larger claimed size is rejected before anything is
+ *  allocated. */
 inline constexpr std::uint64_t kMostExpansion = 1032;
 
 }  // namespace mezzo::io

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "../error.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../text/text.h"
 #include "byte_reader.h"
 #include "gzip.h"
 
@@ -18,7 +18,7 @@ using io::GzipReader;
 
 constexpr std::uint32_t kImages = 0x00000803, kLabels = 0x00000801;
 
-/** The content of the file in order, inflated where it is gzip. */
+/** The content of the file in order, inflated if it is gzip. */
 class Content {
  public:
   explicit Content(const ByteReader& file) : file_(file) {
@@ -28,7 +28,7 @@ class Content {
     gzip_ = std::make_unique<GzipReader>(file);
   }
 
-  /** The most bytes there can be. */
+  /** Returns an upper bound of the number of bytes. */
   std::uint64_t at_most() const {
     std::uint64_t most = file_.size();
     if (gzip_ && __builtin_mul_overflow(most, io::kMostExpansion, &most)) most = ~std::uint64_t{0};
@@ -48,16 +48,18 @@ class Content {
     char extra = 0;
     const std::uint64_t end = position_;
     if (some(&extra, 1) > 0)
-      fail<FormatError>(file_.subject(), {.what = "the file goes on behind the last element",
-                                          .got = str("more than ", end, " bytes", gzip_ ? " of content" : ""),
-                                          .expected = str(end),
-                                          .hint = "the file is damaged, or the sizes in it are wrong"});
+      fail<FormatError>(file_.subject(),
+                        {.what = "the file continues after the last element",
+                         .got = str("more than ", end, " bytes", gzip_ ? " of content" : ""),
+                         .expected = str(end),
+                         .hint = "the file is damaged, or the sizes in it are wrong"});
   }
 
   std::uint32_t big_u32() {
     unsigned char raw[4];
     read(raw, sizeof raw);
-    return std::uint32_t{raw[0]} << 24 | std::uint32_t{raw[1]} << 16 | std::uint32_t{raw[2]} << 8 | raw[3];
+    return std::uint32_t{raw[0]} << 24 | std::uint32_t{raw[1]} << 16 | std::uint32_t{raw[2]} << 8 |
+           raw[3];
   }
 
   const char* where() const { return gzip_ ? "byte of content " : "byte "; }
@@ -97,7 +99,8 @@ void require_magic(const ByteReader& file, std::uint32_t got, std::uint32_t want
       {.what = "wrong magic number at byte 0",
        .got = hex(got),
        .expected = str(hex(wanted), wanted == kImages ? " (images)" : " (labels)"),
-       .hint = other ? (got == kImages ? "this is a file of images" : "this is a file of labels") : ""});
+       .hint = other ? (got == kImages ? "this is a file of images" : "this is a file of labels")
+                     : ""});
 }
 
 Tensor load_idx_file(const char* operation, const std::string& path, std::uint32_t magic) {
@@ -110,19 +113,22 @@ Tensor load_idx_file(const char* operation, const std::string& path, std::uint32
   for (int i = 0; i < rank; ++i) {
     sizes[i] = content.big_u32();
     if (sizes[i] == 0)
-      fail<FormatError>(file.subject(), {.what = str("size ", i, " at byte ", 4 + 4 * i, " is zero"),
-                                         .got = "0",
-                                         .expected = "at least 1"});
+      fail<FormatError>(file.subject(),
+                        {.what = str("size ", i, " at byte ", 4 + 4 * i, " is zero"),
+                         .got = "0",
+                         .expected = "at least 1"});
     shape.push_back(static_cast<std::int64_t>(sizes[i]));
   }
   const std::uint64_t header = 4 + 4 * static_cast<std::uint64_t>(rank);
-  const std::optional<std::uint64_t> numel = io::checked_numel({sizes, static_cast<std::size_t>(rank)});
+  const std::optional<std::uint64_t> numel =
+      io::checked_numel({sizes, static_cast<std::size_t>(rank)});
   if (!numel || *numel > content.at_most() - std::min(header, content.at_most()))
-    fail<FormatError>(file.subject(),
-                      {.what = "the file is shorter than its sizes say",
-                       .got = str(file.size(), " bytes for u8", shape, " behind byte ", header),
-                       .expected = numel ? str(header + *numel, " bytes") : std::string("possible sizes"),
-                       .hint = "the file is truncated"});
+    fail<FormatError>(
+        file.subject(),
+        {.what = "the file is shorter than its sizes say",
+         .got = str(file.size(), " bytes for u8", shape, " after byte ", header),
+         .expected = numel ? str(header + *numel, " bytes") : std::string("possible sizes"),
+         .hint = "the file is truncated"});
   Tensor out = empty_tensor(shape, DType::u8, cpu);
   content.read(out.raw_data(), *numel);
   content.require_end();
@@ -131,18 +137,22 @@ Tensor load_idx_file(const char* operation, const std::string& path, std::uint32
 
 }  // namespace
 
-Tensor load_idx_images(const std::string& path) { return load_idx_file("load_idx_images", path, kImages); }
+Tensor load_idx_images(const std::string& path) {
+  return load_idx_file("load_idx_images", path, kImages);
+}
 
-Tensor load_idx_labels(const std::string& path) { return load_idx_file("load_idx_labels", path, kLabels); }
+Tensor load_idx_labels(const std::string& path) {
+  return load_idx_file("load_idx_labels", path, kLabels);
+}
 
 ImagesAndLabels load_idx(const std::string& images_path, const std::string& labels_path) {
   ImagesAndLabels data{load_idx_images(images_path), load_idx_labels(labels_path)};
   if (data.images.size(0) != data.labels.size(0))
-    fail<FormatError>(
-        str("load_idx(", labels_path, ")"),
-        {.what = "the count at byte 4 differs from that of the images",
-         .got = str(data.labels.size(0), " labels for ", data.images.size(0), " images in ", images_path),
-         .expected = "equal counts"});
+    fail<FormatError>(str("load_idx(", labels_path, ")"),
+                      {.what = "the count at byte 4 differs from that of the images",
+                       .got = str(data.labels.size(0), " labels for ", data.images.size(0),
+                                  " images in ", images_path),
+                       .expected = "equal counts"});
   return data;
 }
 

@@ -1,11 +1,11 @@
-// The one place of the library that sees the JSON parser.
+// The only file of the library that includes the JSON parser.
 #include "json_text.h"
 
 #include <mezzo_features.h>
 
 #include <iterator>
 
-#include "../text.h"
+#include "../text/text.h"
 #include "utf8.h"
 
 #if MZ_HAS_JSON
@@ -18,7 +18,7 @@ namespace mezzo::io {
 
 namespace {
 
-/** Reads the characters and counts them, so that an error can say where it is. */
+/** An iterator that records how far the parser has read, so that errors can give an offset. */
 struct CountingIterator {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -40,10 +40,12 @@ struct CountingIterator {
     ++*this;
     return before;
   }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at == b.at; }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
+    return a.at == b.at;
+  }
 };
 
-/** What the parser calls, passed on. */
+/** Passes the parser's callbacks on to a listener. */
 class Events {
  public:
   explicit Events(JsonListener& listener) : listener_(listener) {}
@@ -56,7 +58,9 @@ class Events {
   bool string(std::string& text) { return listener_.string(text); }
   bool number_unsigned(std::uint64_t value) { return listener_.number_unsigned(value); }
   bool number_integer(std::int64_t value) { return listener_.number_negative(value); }
-  bool number_float(double value, const std::string& text) { return listener_.number_float(value, text); }
+  bool number_float(double value, const std::string& text) {
+    return listener_.number_float(value, text);
+  }
   bool boolean(bool value) { return listener_.boolean(value); }
   bool null() { return listener_.null(); }
   template <class Bytes> bool binary(Bytes&) { return false; }
@@ -73,7 +77,7 @@ class Events {
   fail<FormatError>(file.subject(), complaint);
 }
 
-/** What a JSON parser may pass over in silence, and no format here allows. */
+/** Rejects what a JSON parser may silently accept, and no format here allows. */
 void require_plain_text(const ByteReader& file, std::string_view text, std::uint64_t start,
                         std::string_view what) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF")
@@ -86,8 +90,8 @@ void require_plain_text(const ByteReader& file, std::string_view text, std::uint
 
 }  // namespace
 
-void parse_json(const ByteReader& file, std::string_view text, std::uint64_t start, std::string_view what,
-                JsonListener& listener) {
+void parse_json(const ByteReader& file, std::string_view text, std::uint64_t start,
+                std::string_view what, JsonListener& listener) {
   require_plain_text(file, text, start, what);
   Events events(listener);
   const char* furthest = text.data();
@@ -95,8 +99,9 @@ void parse_json(const ByteReader& file, std::string_view text, std::uint64_t sta
   if (nlohmann::json::sax_parse(begin, end, &events)) return;
   Complaint complaint = listener.complaint();
   if (complaint.what.empty())
-    complaint = {
-        .what = str(what, " is not strict JSON"), .got = "a syntax error", .expected = "JSON by RFC 8259"};
+    complaint = {.what = str(what, " is not strict JSON"),
+                 .got = "a syntax error",
+                 .expected = "JSON by RFC 8259"};
   fail_at(file, std::move(complaint), start + static_cast<std::uint64_t>(furthest - text.data()));
 }
 
@@ -110,8 +115,8 @@ void parse_json(const ByteReader& file, std::string_view, std::uint64_t, std::st
 }
 
 void require_json(std::string_view subject, std::string_view kind) {
-  fail<Unsupported>(subject,
-                    {.what = str("this build cannot read ", kind), .hint = "configure with -Djson=enabled"});
+  fail<Unsupported>(subject, {.what = str("this build cannot read ", kind),
+                              .hint = "configure with -Djson=enabled"});
 }
 
 #endif

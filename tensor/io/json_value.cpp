@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../text.h"
+#include "../text/text.h"
 #include "json_text.h"
 #include "utf8.h"
 
@@ -13,18 +13,19 @@ namespace mezzo::io {
 
 namespace {
 
-constexpr std::int64_t kMostWhole = std::int64_t{1} << 53;  // up to here each integer is a double
+constexpr std::int64_t kMostWhole = std::int64_t{1} << 53;  // exact as a double up to here
 constexpr double kMostExact = kMostWhole;
 
-// ---- writing --------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 void append_number(std::string& out, double number) {
   if (!std::isfinite(number)) {
     append_json_string(out, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
   } else if (number == std::floor(number) && std::fabs(number) > kMostExact) {
     char buffer[32];
-    out.append(buffer,
-               std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr);
+    out.append(
+        buffer,
+        std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr);
   } else {
     out += number == 0 && std::signbit(number) ? "-0.0" : str(number);
   }
@@ -53,9 +54,9 @@ void append_value(std::string& out, const JsonValue& value, const std::string& i
   }
 }
 
-// ---- reading --------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-/** Builds the value while it is read; the objects begun and not ended are a stack of limited height. */
+/** Builds the value from events. The open objects are on a stack of limited depth. */
 class ValueListener final : public JsonListener {
  public:
   explicit ValueListener(int depth) : depth_(depth) {}
@@ -63,18 +64,19 @@ class ValueListener final : public JsonListener {
   JsonValue result() { return std::move(result_); }
 
   bool start_object() override {
-    if (begun_.size() == static_cast<std::size_t>(depth_))
-      return refuse("the state nests too deep", "", str("at most ", depth_, " objects in each other"));
-    begun_.emplace_back();
+    if (open_objects_.size() == static_cast<std::size_t>(depth_))
+      return refuse("the state is nested too deeply", "",
+                    str("at most ", depth_, " nested objects"));
+    open_objects_.emplace_back();
     return true;
   }
   bool key(const std::string& text) override {
-    begun_.back().emplace_back(text, JsonValue());
+    open_objects_.back().emplace_back(text, JsonValue());
     return true;
   }
   bool end_object() override {
-    JsonValue::Object members = std::move(begun_.back());
-    begun_.pop_back();
+    JsonValue::Object members = std::move(open_objects_.back());
+    open_objects_.pop_back();
     if (const std::string* twice = name_that_occurs_twice(members))
       return refuse("a key occurs twice", quote(*twice), "each key once");
     return add(std::move(members));
@@ -83,11 +85,13 @@ class ValueListener final : public JsonListener {
   bool end_array() override { return unexpected("an array"); }
   bool string(const std::string& text) override { return add(text); }
   bool number_unsigned(std::uint64_t value) override {
-    if (value > kMostWhole) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
+    if (value > kMostWhole)
+      return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
     return add(static_cast<double>(value));
   }
   bool number_negative(std::int64_t value) override {
-    if (value < -kMostWhole) return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
+    if (value < -kMostWhole)
+      return unexpected(str("the integer ", value, ", beyond 2^53 and not as text"));
     return add(static_cast<double>(value));
   }
   bool number_float(double value, const std::string& text) override {
@@ -103,18 +107,19 @@ class ValueListener final : public JsonListener {
     names.reserve(members.size());
     for (const auto& [name, value] : members) names.push_back(&name);
     std::sort(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a < *b; });
-    const auto twice =
-        std::adjacent_find(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a == *b; });
+    const auto twice = std::adjacent_find(names.begin(), names.end(),
+                                          [](const auto* a, const auto* b) { return *a == *b; });
     return twice == names.end() ? nullptr : *twice;
   }
 
   bool unexpected(std::string got) {
-    return refuse("the state holds what it may not", std::move(got), "objects, text, numbers, true, false");
+    return refuse("the state holds an invalid value", std::move(got),
+                  "objects, text, numbers, true, false");
   }
 
   bool add(JsonValue value) {
-    if (!begun_.empty())
-      begun_.back().back().second = std::move(value);
+    if (!open_objects_.empty())
+      open_objects_.back().back().second = std::move(value);
     else if (std::holds_alternative<JsonValue::Object>(value.value))
       result_ = std::move(value);
     else
@@ -123,7 +128,7 @@ class ValueListener final : public JsonListener {
   }
 
   int depth_;
-  std::vector<JsonValue::Object> begun_;
+  std::vector<JsonValue::Object> open_objects_;
   JsonValue result_;
 };
 
@@ -148,12 +153,13 @@ JsonValue read_json(const ByteReader& file, std::string_view text, int depth) {
   return listener.result();
 }
 
-// ---- taking a value apart ---------------------------------------------------------------------------------------------
+// ---- access to a value --------------------------------------------------------------------------
 
 void JsonField::refuse(std::string what, std::string got, std::string expected) const {
-  fail<FormatError>(
-      file_.subject(),
-      {.what = (path_.empty() ? "the state" : quote(path_)) + " " + what, .got = got, .expected = expected});
+  fail<FormatError>(file_.subject(),
+                    {.what = (path_.empty() ? "the state" : quote(path_)) + " " + what,
+                     .got = got,
+                     .expected = expected});
 }
 
 const JsonValue::Object& JsonField::object() const {
@@ -214,7 +220,8 @@ double JsonField::number() const {
 
 std::uint64_t JsonField::whole() const {
   if (const double* number = std::get_if<double>(&value_.value)) {
-    if (*number >= 0 && *number <= kMostExact && *number == std::floor(*number) && !std::signbit(*number))
+    if (*number >= 0 && *number <= kMostExact && *number == std::floor(*number) &&
+        !std::signbit(*number))
       return static_cast<std::uint64_t>(*number);
     refuse("is no whole number", str(*number));
   }

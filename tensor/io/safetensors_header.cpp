@@ -1,10 +1,10 @@
-// Reads safetensors headers: framing, strict JSON, and a layout without holes.
+// Reads safetensors headers: framing, strict JSON, and a layout without gaps.
 #include "safetensors_header.h"
 
 #include <algorithm>
 
-#include "../error.h"
-#include "../text.h"
+#include "../core/error.h"
+#include "../text/text.h"
 #include "json_text.h"
 #include "safetensors_listener.h"
 #include "utf8.h"
@@ -13,7 +13,8 @@ namespace mezzo::io {
 
 namespace {
 
-/** Where a string, number or blank begins that has more than `most` bytes; npos for none. */
+/** Returns the start of a string, number or blank of more than `most` bytes; npos if there is
+ *  none. */
 std::size_t find_long_token(std::string_view text, std::size_t most) {
   std::size_t begin = 0;
   bool in_string = false;
@@ -43,9 +44,11 @@ void require_distinct_names(const ByteReader& file, const FileHeader& header) {
   std::vector<const std::string*> names;
   names.reserve(header.entries.size());
   for (const FileEntry& entry : header.entries) names.push_back(&entry.name);
-  std::sort(names.begin(), names.end(), [](const std::string* a, const std::string* b) { return *a < *b; });
-  const auto twice = std::adjacent_find(names.begin(), names.end(),
-                                        [](const std::string* a, const std::string* b) { return *a == *b; });
+  std::sort(names.begin(), names.end(),
+            [](const std::string* a, const std::string* b) { return *a < *b; });
+  const auto twice =
+      std::adjacent_find(names.begin(), names.end(),
+                         [](const std::string* a, const std::string* b) { return *a == *b; });
   if (twice != names.end())
     fail<FormatError>(file.subject(), {.what = "a name occurs twice in the header at byte 8",
                                        .got = quote(**twice),
@@ -61,18 +64,21 @@ void require_right_size(const ByteReader& file, const FileEntry& entry) {
   std::copy(entry.shape.begin(), entry.shape.end(), sizes);
   const std::optional<std::uint64_t> numel = checked_numel({sizes, entry.shape.size()});
   if (!numel)
-    fail<FormatError>(file.subject(), {.what = str("the shape of ", quote(entry.name), " is too large"),
-                                       .got = str(entry.shape),
-                                       .expected = "at most 2^59 elements"});
+    fail<FormatError>(file.subject(),
+                      {.what = str("the shape of ", quote(entry.name), " is too large"),
+                       .got = str(entry.shape),
+                       .expected = "at most 2^59 elements"});
   const std::uint64_t bytes = *numel * entry.dtype->bytes;
   if (entry.end < entry.begin || entry.end - entry.begin != bytes)
-    fail<FormatError>(file.subject(), {.what = str("size of ", quote(entry.name), " is wrong"),
-                                       .got = str(offsets(entry), " for ", entry.dtype->name, entry.shape),
-                                       .expected = str(bytes, " bytes"),
-                                       .hint = "the file is damaged"});
+    fail<FormatError>(file.subject(),
+                      {.what = str("size of ", quote(entry.name), " is wrong"),
+                       .got = str(offsets(entry), " for ", entry.dtype->name, entry.shape),
+                       .expected = str(bytes, " bytes"),
+                       .hint = "the file is damaged"});
 }
 
-/** In order of their offsets the entries fill the buffer: no hole, no overlap, nothing behind. */
+/** Checks that the entries fill the buffer in the order of their offsets: no hole, no overlap,
+ *  nothing after the last one. */
 void require_full_buffer(const ByteReader& file, const FileHeader& header) {
   std::vector<const FileEntry*> order;
   order.reserve(header.entries.size());
@@ -83,21 +89,23 @@ void require_full_buffer(const ByteReader& file, const FileHeader& header) {
   std::uint64_t at = 0;
   for (const FileEntry* entry : order) {
     if (entry->begin != at)
-      fail<FormatError>(file.subject(),
-                        {.what = str(quote(entry->name), entry->begin < at ? " overlaps another tensor"
-                                                                           : " leaves a hole before it"),
-                         .got = str(offsets(*entry), ", at byte ",
-                                    header.buffer + std::min(at, ~header.buffer), " of the file"),
-                         .expected = str("a begin at ", at)});
+      fail<FormatError>(
+          file.subject(),
+          {.what = str(quote(entry->name),
+                       entry->begin < at ? " overlaps another tensor" : " leaves a hole before it"),
+           .got = str(offsets(*entry), ", at byte ", header.buffer + std::min(at, ~header.buffer),
+                      " of the file"),
+           .expected = str("a begin at ", at)});
     at = entry->end;
   }
   if (at != file.size() - header.buffer)
-    fail<FormatError>(file.subject(),
-                      {.what = at > file.size() - header.buffer ? "the file is shorter than its tensors"
-                                                                : "the file goes on behind its tensors",
-                       .got = str(file.size(), " bytes"),
-                       .expected = str("a buffer of ", at, " bytes from byte ", header.buffer, " on"),
-                       .hint = at > file.size() - header.buffer ? "the file is truncated" : ""});
+    fail<FormatError>(
+        file.subject(),
+        {.what = at > file.size() - header.buffer ? "the file is shorter than its tensors"
+                                                  : "the file continues after its tensors",
+         .got = str(file.size(), " bytes"),
+         .expected = str("a buffer of ", at, " bytes from byte ", header.buffer, " on"),
+         .hint = at > file.size() - header.buffer ? "the file is truncated" : ""});
 }
 
 }  // namespace
@@ -110,12 +118,12 @@ FileHeader read_header(const ByteReader& file) {
     fail<FormatError>(file.subject(), {.what = "the header's length at byte 0 is impossible",
                                        .got = str(length),
                                        .expected = str("at most ", kMostHeaderBytes),
-                                       .hint = "this is no safetensors file"});
+                                       .hint = "this is not a safetensors file"});
   if (length > file.size() - kPrefix)
-    fail<FormatError>(file.subject(),
-                      {.what = "the header is longer than the file",
-                       .got = str("a header of ", length, " bytes at byte 8 in a file of ", file.size()),
-                       .hint = "the file is truncated"});
+    fail<FormatError>(file.subject(), {.what = "the header is longer than the file",
+                                       .got = str("a header of ", length,
+                                                  " bytes at byte 8 in a file of ", file.size()),
+                                       .hint = "the file is truncated"});
   FileHeader header;
   header.buffer = kPrefix + length;
   const std::vector<std::byte> text = file.bytes(kPrefix, length);

@@ -1,7 +1,7 @@
-// The header of a safetensors file as facts: what both the reader and the writer go by.
-//   u64 little-endian N; N bytes of JSON {"name":{"dtype":..,"shape":[..],"data_offsets":[begin,end]},..}; one buffer to the end of the file.
-// Sees: byte_reader.h, ../dtype.h.
-// Read next: safetensors_header.cpp (the parser), safetensors_read.cpp.
+// The header of a safetensors file, for the reader and the writer. The format is:
+//   u64 little-endian N; N bytes of JSON
+//   {"name":{"dtype":..,"shape":[..],"data_offsets":[begin,end]},..}; one buffer to the end of the
+//   file.
 #pragma once
 
 #include <array>
@@ -10,20 +10,21 @@
 #include <string_view>
 #include <vector>
 
-#include "../dtype.h"
+#include "../core/dtype.h"
 #include "byte_reader.h"
 #include "safetensors.h"
 
 namespace mezzo::io {
 
-/** An element type of the format, and the tensor dtype that holds it. */
+/** An element type of the format, and the tensor dtype that represents it. */
 struct FileDType {
   std::string_view name;
   std::uint8_t bytes;
   DType tensor;
 };
 
-/** In the order in which files list their entries. I16 and I8 are read into i32 and never written. */
+/** The element types, in the order in which files list their entries. I16 and I8 are read as i32
+ *  and never written. */
 inline constexpr std::array<FileDType, 10> kFileDTypes{{{"I64", 8, DType::i64},
                                                         {"F64", 8, DType::f64},
                                                         {"F32", 4, DType::f32},
@@ -37,10 +38,10 @@ inline constexpr std::array<FileDType, 10> kFileDTypes{{{"I64", 8, DType::i64},
 
 inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 inline constexpr std::uint64_t kMostMetadataBytes = std::uint64_t{1} << 20;
-// These keep the memory for a header below twice its size, whatever is in it.
+// These limits keep the memory for a header below twice its size, whatever it contains.
 inline constexpr std::uint64_t kMostTensors = std::uint64_t{1} << 17;
 inline constexpr std::uint64_t kMostNameBytes = std::uint64_t{1} << 25;   // of all names together
-inline constexpr std::uint64_t kMostTokenBytes = std::uint64_t{1} << 23;  // of a string, number...
+inline constexpr std::uint64_t kMostTokenBytes = std::uint64_t{1} << 23;  // of one string, number
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 /** One tensor of a file. */
@@ -51,13 +52,15 @@ struct FileEntry {
   std::uint64_t begin = 0, end = 0;  // in the buffer
 };
 
+/** The header of a file. */
 struct FileHeader {
   std::vector<FileEntry> entries;  // in the order of the header
   TensorMetadata metadata;
-  std::uint64_t buffer = 0;  // where it begins in the file
+  std::uint64_t buffer = 0;  // its offset in the file
 };
 
-/** Reads and checks everything but the values. Errors: FormatError with offset and reason. */
+/** Reads the header and checks everything except the values. Errors: FormatError with offset and
+ *  reason. */
 FileHeader read_header(const ByteReader& file);
 
 }  // namespace mezzo::io

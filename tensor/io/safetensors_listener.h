@@ -1,7 +1,6 @@
-// HeaderListener: takes a safetensors header from the events of a JSON parser. No tree is built: a tree keeps the last of two equal keys, and costs
-// a multiple of a hostile header's size.
-// Sees: safetensors_header.h, json_text.h, utf8.h.
-// Read next: safetensors_header.cpp (its user).
+// HeaderListener: builds a safetensors header from the events of a JSON parser. No tree is built,
+// because a tree keeps only the last of two equal keys, and needs a multiple of a malicious
+// header's size.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +9,14 @@
 #include <string_view>
 #include <utility>
 
-#include "../text.h"
+#include "../text/text.h"
 #include "json_text.h"
 #include "safetensors_header.h"
 #include "utf8.h"
 
 namespace mezzo::io {
 
-/** Every function refuses the first thing the format does not allow. */
+/** A listener that rejects the first event that the format does not allow. */
 class HeaderListener final : public JsonListener {
  public:
   explicit HeaderListener(FileHeader& header) : header_(header) {}
@@ -63,7 +62,8 @@ class HeaderListener final : public JsonListener {
                     "dtype, shape and data_offsets");
     field_ = static_cast<std::size_t>(field - kFields.begin());
     if (seen_ >> field_ & 1)
-      return refuse(str("the entry of ", quote(name_), " has a key twice"), quote(text), "each key once");
+      return refuse(str("the entry of ", quote(name_), " has a key twice"), quote(text),
+                    "each key once");
     seen_ |= 1u << field_;
     place_ = Place::field;
     return true;
@@ -79,7 +79,7 @@ class HeaderListener final : public JsonListener {
       if (dtype.name == text) header_.entries.back().dtype = &dtype;
     place_ = Place::entry_keys;
     if (header_.entries.back().dtype) return true;
-    return refuse(str("the dtype of ", quote(name_), " is not one this library has"), quote(text),
+    return refuse(str("the dtype of ", quote(name_), " is not supported"), quote(text),
                   "one of I64 F64 F32 I32 BF16 F16 I16 I8 U8 BOOL");
   }
 
@@ -92,8 +92,8 @@ class HeaderListener final : public JsonListener {
 
   bool end_array() override {
     if (field_ == kOffsets && count_ != 2)
-      return refuse(str("data_offsets of ", quote(name_), " has the wrong length"), str(count_, " numbers"),
-                    "2");
+      return refuse(str("data_offsets of ", quote(name_), " has the wrong length"),
+                    str(count_, " numbers"), "2");
     place_ = Place::entry_keys;
     return true;
   }
@@ -104,8 +104,8 @@ class HeaderListener final : public JsonListener {
     ++count_;
     if (field_ == kOffsets) {
       if (count_ > 2)
-        return refuse(str("data_offsets of ", quote(name_), " has the wrong length"), "more than 2 numbers",
-                      "2");
+        return refuse(str("data_offsets of ", quote(name_), " has the wrong length"),
+                      "more than 2 numbers", "2");
       (count_ == 1 ? entry.begin : entry.end) = value;
       return true;
     }
@@ -119,7 +119,9 @@ class HeaderListener final : public JsonListener {
     return true;
   }
 
-  bool number_negative(std::int64_t value) override { return unexpected(str("the negative number ", value)); }
+  bool number_negative(std::int64_t value) override {
+    return unexpected(str("the negative number ", value));
+  }
   bool number_float(double, const std::string& text) override {
     return unexpected(str("the number ", text.substr(0, 40)));
   }
@@ -127,25 +129,38 @@ class HeaderListener final : public JsonListener {
   bool boolean(bool) override { return unexpected("a bool"); }
 
  private:
-  enum class Place { outside, names, metadata, metadata_keys, entry, entry_keys, field, numbers, done };
+  enum class Place {
+    outside,
+    names,
+    metadata,
+    metadata_keys,
+    entry,
+    entry_keys,
+    field,
+    numbers,
+    done
+  };
   static constexpr std::array<std::string_view, 3> kFields{"dtype", "shape", "data_offsets"};
   static constexpr std::size_t kDType = 0, kOffsets = 2;
   static constexpr std::uint64_t kMostSize = std::uint64_t{1} << 59;
 
   bool unexpected(std::string got) {
     switch (place_) {
-      case Place::outside: return refuse("the header is no JSON object", std::move(got), "an object");
+      case Place::outside:
+        return refuse("the header is no JSON object", std::move(got), "an object");
       case Place::metadata:
         return refuse("__metadata__ is no object", std::move(got), "an object of strings");
       case Place::metadata_keys:
-        return refuse(str("the metadata of ", quote(metadata_key_), " is no string"), std::move(got),
-                      "a string");
+        return refuse(str("the metadata of ", quote(metadata_key_), " is no string"),
+                      std::move(got), "a string");
       case Place::field:
       case Place::numbers:
-        return refuse(str(kFields[field_], " of ", quote(name_), " holds what it may not"), std::move(got),
+        return refuse(str(kFields[field_], " of ", quote(name_), " holds an invalid value"),
+                      std::move(got),
                       field_ == kDType ? "a string" : "an array of unsigned integers");
       default:
-        return refuse(str("the entry of ", quote(name_), " is no object"), std::move(got), "an object");
+        return refuse(str("the entry of ", quote(name_), " is no object"), std::move(got),
+                      "an object");
     }
   }
 
@@ -180,7 +195,7 @@ class HeaderListener final : public JsonListener {
   Place place_ = Place::outside;
   std::string name_, metadata_key_;
   std::size_t field_ = 0;
-  unsigned seen_ = 0;  // bit i: field i of the entry
+  unsigned seen_ = 0;  // bit i: field i of the entry was read
   int count_ = 0;
   bool has_metadata_ = false;
   std::uint64_t metadata_bytes_ = 0, name_bytes_ = 0;

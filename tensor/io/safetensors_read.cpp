@@ -1,10 +1,10 @@
-// load_tensors: the values behind a checked header.
+// load_tensors: reads and checks the values after the header.
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "byte_reader.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
@@ -23,7 +23,7 @@ using io::FileEntry;
 using io::FileHeader;
 using io::quote;
 
-/** A byte that is neither 0 nor 1 must not become a C++ bool. */
+/** Checks that a bool tensor holds only 0 and 1, because another byte is not a valid C++ bool. */
 void require_bools(const ByteReader& file, const FileHeader& header, const FileEntry& entry,
                    const Tensor& x) {
   const auto* bytes = static_cast<const unsigned char*>(x.raw_data());
@@ -49,11 +49,11 @@ void require_finite(const ByteReader& file, const FileHeader& header, const File
               {.what = str(quote(entry.name), " holds a value that is not finite"),
                .got = str(static_cast<double>(value), " at byte ",
                           header.buffer + entry.begin + static_cast<std::uint64_t>(i) * sizeof(T)),
-               .expected = "finite values, as check_finite asks"});
+               .expected = "finite values, because check_finite is set"});
   });
 }
 
-/** Integers narrower than any tensor has. */
+/** Converts integers of a type that tensors do not have to i32. */
 template <class Narrow> void widen(const std::vector<std::byte>& bytes, const Tensor& x) {
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     Narrow value;

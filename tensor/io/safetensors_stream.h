@@ -1,6 +1,5 @@
-// Safetensors as bytes: written to whatever takes bytes, read from a file that is open already. save_tensors and load_tensors are made of these.
-// Sees: byte_reader.h, safetensors.h.
-// Read next: safetensors_write.cpp, safetensors_read.cpp.
+// Safetensors as bytes: written to a sink, or read from an open file. save_tensors and load_tensors
+// use these functions.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +12,15 @@
 
 namespace mezzo::io {
 
-/** Takes the bytes of a file, piece by piece. */
+/** Receives the bytes of a file in chunks. */
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-/** Checks everything, then hands the whole file to the sink. `subject` is that of errors, which are those of save_tensors() but for IoError.
- *  `ready` is called between the two. */
-void write_tensors(const std::string& subject, const NamedTensors& tensors, const TensorMetadata& metadata,
-                   const std::function<ByteSink()>& ready);
+/** Checks everything, calls `ready`, and writes the whole file to the sink that it returns.
+ *  `subject` is the subject of errors, which are those of save_tensors() except IoError. */
+void write_tensors(const std::string& subject, const NamedTensors& tensors,
+                   const TensorMetadata& metadata, const std::function<ByteSink()>& ready);
 
-/** load_tensors() from an open file. */
+/** Reads tensors like load_tensors(), from an open file. */
 LoadedTensors read_tensors(const ByteReader& file, const LoadTensorsOptions& options = {});
 
 }  // namespace mezzo::io

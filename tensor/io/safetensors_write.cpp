@@ -1,9 +1,9 @@
-// save_tensors: the layout of the Python package, byte for byte, written atomically.
+// save_tensors: writes files with the same bytes as the Python package, atomically.
 #include <algorithm>
 #include <optional>
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "atomic_file.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
@@ -20,7 +20,7 @@ using io::quote;
 
 using Entry = NamedTensors::value_type;
 
-/** Place of the dtype in the format's order. */
+/** Returns the index of the dtype in the format's order. */
 std::size_t rank_of(DType dtype) {
   std::size_t rank = 0;
   while (kFileDTypes[rank].tensor != dtype || kFileDTypes[rank].bytes != item_size(dtype)) ++rank;
@@ -30,11 +30,11 @@ std::size_t rank_of(DType dtype) {
 void require_text(const std::string& subject, std::string_view what, const std::string& text) {
   const std::size_t at = io::find_non_utf8(text);
   if (at != std::string::npos)
-    fail<ValueError>(subject,
-                     {.what = str(what, " is not UTF-8"), .got = str("a bad byte at position ", at)});
+    fail<ValueError>(
+        subject, {.what = str(what, " is not UTF-8"), .got = str("a bad byte at position ", at)});
 }
 
-/** Errors: ValueError for more than `most`. */
+/** Throws if `got` is more than `most`. Errors: ValueError. */
 void limit(const std::string& subject, std::uint64_t most, std::uint64_t got, const char* unit,
            const char* what) {
   if (got <= most) return;
@@ -42,7 +42,8 @@ void limit(const std::string& subject, std::uint64_t most, std::uint64_t got, co
   fail<ValueError>(subject, {.what = what, .got = str(got, unit), .expected = expected});
 }
 
-void require_valid(const std::string& subject, const NamedTensors& tensors, const TensorMetadata& metadata) {
+void require_valid(const std::string& subject, const NamedTensors& tensors,
+                   const TensorMetadata& metadata) {
   limit(subject, io::kMostTensors, tensors.size(), " tensors", "there are too many tensors");
   std::uint64_t name_bytes = 0;
   for (const auto& [name, x] : tensors) {
@@ -50,10 +51,11 @@ void require_valid(const std::string& subject, const NamedTensors& tensors, cons
     require_text(subject, "a name", name);
     if (name == io::kMetadataKey)
       fail<ValueError>(
-          subject, {.what = "no tensor may have this name", .got = quote(name), .expected = "another name"});
+          subject,
+          {.what = "no tensor may have this name", .got = quote(name), .expected = "another name"});
     if (!x.defined())
-      fail<ValueError>(subject,
-                       {.what = "a tensor is undefined", .got = quote(name), .expected = "a tensor"});
+      fail<ValueError>(
+          subject, {.what = "a tensor is undefined", .got = quote(name), .expected = "a tensor"});
   }
   std::uint64_t bytes = 0;
   for (const auto& [key, value] : metadata) {
@@ -65,17 +67,20 @@ void require_valid(const std::string& subject, const NamedTensors& tensors, cons
   limit(subject, io::kMostMetadataBytes, bytes, " bytes", "the metadata is too large");
 }
 
-/** The entries in the order of the file. Errors: ValueError for a name that occurs twice. */
+/** Returns the entries in the order of the file. Errors: ValueError for a name that occurs
+ *  twice. */
 std::vector<const Entry*> in_file_order(const std::string& subject, const NamedTensors& tensors) {
   std::vector<const Entry*> order;
   for (const Entry& entry : tensors) order.push_back(&entry);
-  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->first < b->first; });
-  const auto twice = std::adjacent_find(order.begin(), order.end(),
-                                        [](const Entry* a, const Entry* b) { return a->first == b->first; });
+  std::sort(order.begin(), order.end(),
+            [](const Entry* a, const Entry* b) { return a->first < b->first; });
+  const auto twice =
+      std::adjacent_find(order.begin(), order.end(),
+                         [](const Entry* a, const Entry* b) { return a->first == b->first; });
   if (twice != order.end())
-    fail<ValueError>(
-        subject,
-        {.what = "a name occurs twice", .got = quote((*twice)->first), .expected = "each name once"});
+    fail<ValueError>(subject, {.what = "a name occurs twice",
+                               .got = quote((*twice)->first),
+                               .expected = "each name once"});
   std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
     return rank_of(a->second.dtype()) < rank_of(b->second.dtype());
   });
@@ -131,7 +136,8 @@ void io::write_tensors(const std::string& subject, const NamedTensors& tensors,
   }
 }
 
-void save_tensors(const std::string& path, const NamedTensors& tensors, const TensorMetadata& metadata) {
+void save_tensors(const std::string& path, const NamedTensors& tensors,
+                  const TensorMetadata& metadata) {
   constexpr std::string_view kOperation = "save_tensors";
   std::optional<io::AtomicFile> file;
   io::write_tensors(str(kOperation, "(", path, ")"), tensors, metadata, [&]() -> io::ByteSink {

@@ -42,7 +42,8 @@ int write_all(int file, std::span<const std::byte> bytes) {
 int sync_and_close(int file, const char*& failed) {
   failed = "cannot make the file durable";
   const int sync_error = system_call("fsync", [&] { return ::fsync(file); }) < 0 ? errno : 0;
-  // The descriptor is gone whatever close returns: closing it again could close another thread's file.
+  // The descriptor is invalid whatever close returns: closing it again could close another thread's
+  // file.
   const int close_error = ::close(file) == 0 || errno == EINTR ? 0 : errno;
   if (sync_error != 0) return sync_error;
   failed = "cannot close the file";
@@ -51,10 +52,11 @@ int sync_and_close(int file, const char*& failed) {
 }
 
 int sync_directory(const std::string& path) {
-  const int directory =
-      system_call("open directory", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int directory = system_call(
+      "open directory", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (directory < 0) return errno;
-  const int error = system_call("fsync directory", [&] { return ::fsync(directory); }) < 0 ? errno : 0;
+  const int error =
+      system_call("fsync directory", [&] { return ::fsync(directory); }) < 0 ? errno : 0;
   ::close(directory);
   return error == EINVAL || error == ENOTSUP ? 0 : error;
 }

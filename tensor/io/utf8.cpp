@@ -4,12 +4,14 @@ namespace mezzo::io {
 
 namespace {
 
-/** Bytes of the UTF-8 character at the start of the text; 0 when there is none. */
+/** Returns the length in bytes of the UTF-8 character at the start of the text; 0 if there is
+ *  none. */
 std::size_t character_length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
-  // Two bytes hold values from 0x80 on, three from 0x800, four from 0x10000: a smaller value in them is an overlong form.
+  // Two bytes encode values from 0x80 on, three from 0x800, four from 0x10000: smaller values are
+  // overlong forms.
   const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
   if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)

@@ -1,15 +1,16 @@
 // Shape rules of the added matrix products.
 #include "addmm.h"
 
-#include "../checked_size.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** Errors unless operands 1 and 2 have the wanted ranks, equal inner sizes and (for lists of matrices) equal batches. */
+/** Checks that operands 1 and 2 have the given ranks, equal inner sizes and (for lists of matrices)
+ *  equal batch sizes. */
 void require_factors(const char* op, Inputs in, int rank_a, int rank_b) {
   const Shape &a = in[1].shape(), &b = in[2].shape();
   const auto names = [&] { return str(in); };
@@ -20,7 +21,8 @@ void require_factors(const char* op, Inputs in, int rank_a, int rank_b) {
   if (rank_a == 1) return;
   if (rank_a == 3 && a[0] != b[0])
     fail<ShapeError>(
-        op, {.what = "batch sizes of the factors differ", .got = names(), .expected = "equal sizes"});
+        op,
+        {.what = "batch sizes of the factors differ", .got = names(), .expected = "equal sizes"});
   if (a.back() != b[rank_b == 1 ? 0 : rank_b - 2])
     fail<ShapeError>(op, {.what = "inner sizes of the factors differ",
                           .got = names(),
@@ -31,13 +33,14 @@ OutSpecs added(const char* op, Inputs in, const Shape& result, const AddmmAttrs&
   if (!is_expandable(in[0].shape(), result))
     fail<ShapeError>(op, {.what = "the added tensor does not broadcast to the product",
                           .got = str(in),
-                          .expected = str("what broadcasts to ", result)});
+                          .expected = str("a shape that broadcasts to ", result)});
   const DType dtype = require_one_number_dtype(op, in);
   if (!is_floating(dtype) && !(fits_i64(attrs.beta) && fits_i64(attrs.alpha)))
-    fail<ValueError>(op, {.what = "a factor is not an integer, but the operands are",
-                          .got = str("beta ", attrs.beta, ", alpha ", attrs.alpha, " for ", str(in)),
-                          .expected = "integers",
-                          .hint = "use x.to(f32)"});
+    fail<ValueError>(op,
+                     {.what = "a factor is not an integer, but the operands are",
+                      .got = str("beta ", attrs.beta, ", alpha ", attrs.alpha, " for ", str(in)),
+                      .expected = "integers",
+                      .hint = "use x.to(f32)"});
   return {{result, dtype}};
 }
 

@@ -1,18 +1,18 @@
-// Matrix products added to a matrix: beta * C + alpha * A B in several arrangements, one rounding each.
-// Sees: op.h.
-// Read next: matmul.h, product.h (what the kernels are given), ../../autograd/rules/addmm.cpp (rules).
+// Matrix products added to a matrix: beta * C + alpha * A B in several arrangements, each rounded
+// once.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Factors of the added matrix and of the product. With beta = 0 the added matrix is not read. */
+/** Factors of the added matrix (beta) and of the product (alpha). With beta = 0 the added matrix is
+ *  not read. */
 struct AddmmAttrs {
   double beta = 1, alpha = 1;
 };
 
-/** C plus the sum of the products of all pairs of matrices. */
+/** beta C + alpha times the sum of the products of all pairs of matrices. */
 struct Addbmm {
   static constexpr OpTraits traits{.name = "addbmm",
                                    .precision = Precision::low,
@@ -55,7 +55,7 @@ struct Addmv {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** C plus the outer product of two vectors. */
+/** beta C + alpha times the outer product of two vectors. */
 struct Addr {
   static constexpr OpTraits traits{.name = "addr",
                                    .precision = Precision::low,

@@ -1,7 +1,7 @@
 // Shape rules of the reductions that give indices.
 #include "arg_reduce.h"
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -10,10 +10,11 @@ namespace {
 Shape shape_of_indices(const Tensor& x, const ArgReduceAttrs& attrs, std::string_view op) {
   const bool all = attrs.all || x.dim() == 0;
   if ((all ? x.numel() : x.shape()[attrs.dim]) == 0)
-    fail<ShapeError>(op, {.what = "the extreme of no elements is undefined",
-                          .got = str(x),
-                          .expected = all ? "at least one element"
-                                          : str("at least one element along dimension ", attrs.dim)});
+    fail<ShapeError>(op,
+                     {.what = "the extreme of no elements is undefined",
+                      .got = str(x),
+                      .expected = all ? "at least one element"
+                                      : str("at least one element along dimension ", attrs.dim)});
   if (all) return attrs.keepdim ? Shape::filled(x.dim(), 1) : Shape{};
   Shape out = x.shape();
   if (attrs.keepdim)
@@ -38,8 +39,12 @@ OutSpecs Argmax::infer(Inputs in, const Attrs& attrs) { return indices(in, attrs
 
 OutSpecs Argmin::infer(Inputs in, const Attrs& attrs) { return indices(in, attrs, traits.name); }
 
-OutSpecs Max::infer(Inputs in, const Attrs& attrs) { return values_and_indices(in, attrs, traits.name); }
+OutSpecs Max::infer(Inputs in, const Attrs& attrs) {
+  return values_and_indices(in, attrs, traits.name);
+}
 
-OutSpecs Min::infer(Inputs in, const Attrs& attrs) { return values_and_indices(in, attrs, traits.name); }
+OutSpecs Min::infer(Inputs in, const Attrs& attrs) {
+  return values_and_indices(in, attrs, traits.name);
+}
 
 }  // namespace mezzo::op

@@ -1,20 +1,19 @@
-// Ops that find where an extreme is, and it with its place. All of them take the first among equals, and nan above everything.
-// Sees: op.h.
-// Read next: ../cpu/arg_reduce.cpp (kernels), ../../autograd/rules/arg_reduce.cpp (rules).
+// Ops that return extremes and their indices. Of equal elements the first wins; nan is greater than
+// any number.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** One dimension, or all of them taken as one. */
+/** The reduced dimension, or (`all`) every dimension flattened into one. */
 struct ArgReduceAttrs {
   int dim = 0;
   bool all = false;
   bool keepdim = false;
 };
 
-/** Place of the greatest element, as i64; among all elements the place in row-major order. */
+/** Index of the greatest element, as i64; with `all`, its row-major index in the whole tensor. */
 struct Argmax {
   static constexpr OpTraits traits{.name = "argmax",
                                    .precision = Precision::match,
@@ -27,7 +26,7 @@ struct Argmax {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Place of the least element, as i64. */
+/** Index of the least element, as i64; with `all`, its row-major index in the whole tensor. */
 struct Argmin {
   static constexpr OpTraits traits{.name = "argmin",
                                    .precision = Precision::match,
@@ -40,7 +39,7 @@ struct Argmin {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Greatest element along a dimension, and its index: results [values, indices]. */
+/** Greatest element along a dimension and its index. Results: [values, indices]. */
 struct Max {
   static constexpr OpTraits traits{.name = "max",
                                    .precision = Precision::match,
@@ -55,7 +54,7 @@ struct Max {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Least element along a dimension, and its index: results [values, indices]. */
+/** Least element along a dimension and its index. Results: [values, indices]. */
 struct Min {
   static constexpr OpTraits traits{.name = "min",
                                    .precision = Precision::match,

@@ -1,7 +1,7 @@
 // Shape rules of attention.
 #include "attention.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -26,7 +26,8 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
 void require_factors(const Tensor& q, const Tensor& k, const Tensor& v) {
   for (const Tensor& x : {k, v})
     if (!x.defined())
-      fail<ValueError>(kName, {.what = "an operand is undefined", .expected = "query, key and value"});
+      fail<ValueError>(kName,
+                       {.what = "an operand is undefined", .expected = "query, key and value"});
   const bool ranks = q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2;
   if (!ranks || q.shape().back() != k.shape().back() || k.size(-2) != v.size(-2))
     fail<ShapeError>(kName, {.what = "query, key and value do not fit",
@@ -38,7 +39,7 @@ void require_mask(const Tensor& q, const Tensor& mask, const Shape& scores, bool
   if (is_causal)
     fail<ValueError>(kName, {.what = "a mask and is_causal exclude each other",
                              .got = str("mask ", mask),
-                             .hint = "make the mask causal itself"});
+                             .hint = "pass a mask that is causal itself"});
   if (mask.dtype() != DType::boolean && !is_floating(mask.dtype()))
     fail<DtypeError>(kName, {.what = "the mask is neither bool nor floating",
                              .got = str(mask),
@@ -47,7 +48,7 @@ void require_mask(const Tensor& q, const Tensor& mask, const Shape& scores, bool
   if (!is_expandable(mask.shape(), scores))
     fail<ShapeError>(kName, {.what = "the mask does not fit the scores",
                              .got = str("mask ", mask),
-                             .expected = str("what broadcasts to ", scores)});
+                             .expected = str("a shape that broadcasts to ", scores)});
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ OutSpecs Attention::infer(Inputs in, const Attrs& attrs) {
   const Tensor &q = in[0], &k = in[1], &v = in[2], &mask = in[3];
   require_factors(q, k, v);
   const Shape batch = attention_batch(q, k, v);
-  if (mask.defined()) require_mask(q, mask, with_matrix(batch, q.size(-2), k.size(-2)), attrs.is_causal);
+  if (mask.defined())
+    require_mask(q, mask, with_matrix(batch, q.size(-2), k.size(-2)), attrs.is_causal);
   const bool floating_mask = mask.defined() && mask.dtype() != DType::boolean;
   const DType dtype = require_one_floating_dtype(kName, floating_mask ? in : in.first(3));
   Shape rows = batch;
@@ -71,7 +73,8 @@ OutSpecs Attention::infer(Inputs in, const Attrs& attrs) {
 OutSpecs AttentionBackward::infer(Inputs in, const Attrs& attrs) {
   const Tensor &q = in[1], &k = in[2], &v = in[3], &mask = in[4];
   const Shape batch = attention_batch(q, k, v);
-  // A gradient still to be summed over broadcast dimensions stays wide: one rounding in all.
+  // A gradient that is still to be summed over broadcast dimensions keeps the compute dtype, so
+  // that it is rounded once.
   const auto like = [](const Tensor& x, const Shape& shape) {
     return OutSpec{shape, x.shape() == shape ? x.dtype() : compute_dtype(x.dtype())};
   };

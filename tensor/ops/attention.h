@@ -1,23 +1,24 @@
 // scaled_dot_product_attention and its fused gradient.
-// Sees: op.h, ../philox_stream.h.
-// Read next: ../cpu/attention.cpp (kernels), ../../autograd/rules/attention.cpp (rule).
 #pragma once
 
-#include "../op.h"
-#include "../philox_stream.h"
+#include "../core/op.h"
+#include "../random/philox_stream.h"
 
 namespace mezzo::op {
 
+/** Attributes of attention. */
 struct AttentionAttrs {
-  double scale = 1;
-  bool is_causal = false;
-  double dropout_p = 0;
-  PhiloxStream
-      stream{};  // element i of the dropout mask is that of the probabilities [..., l, s] in row-major order
+  double scale = 1;        // factor of q k^T
+  bool is_causal = false;  // query i attends to keys 0..i only
+  double dropout_p = 0;    // probability that an attention weight is set to 0
+  // Random stream of the dropout mask, which is indexed like the probabilities [..., l, s] in
+  // row-major order.
+  PhiloxStream stream{};
 };
 
-/** softmax(scale q k^T + mask) v. Operands q [.., l, e], k [.., s, e], v [.., s, f], mask (bool, floating or undefined) that broadcasts to
- *  [.., l, s]. Results: y [.., l, f] and, in f32 (f64), each row's logarithm of the sum of exponentials, +inf for a row without any key. */
+/** softmax(scale q k^T + mask) v. Operands: q [.., l, e], k [.., s, e], v [.., s, f] and a mask
+ *  (bool, floating or undefined) that broadcasts to [.., l, s]. Results: y [.., l, f] and, in f32
+ *  (f64), the log-sum-exp of each row; it is +inf for a row in which every key is masked. */
 struct Attention {
   static constexpr Needs kAll = input(0) | input(1) | input(2) | input(3) | output(0) | output(1);
   static constexpr OpTraits traits{.name = "scaled_dot_product_attention",
@@ -32,8 +33,9 @@ struct Attention {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, q, k, v, mask, and both results of the forward op; results the gradients of q, k, v and, where asked for, of the mask before
- *  its broadcast dimensions are summed. */
+/** Fused gradient. Operands: g, q, k, v, mask, and both results of the forward op. Results: the
+ *  gradients of q, k, v and, if requested, of the mask before its broadcast dimensions are
+ *  summed. */
 struct AttentionBackward {
   static constexpr OpTraits traits{.name = "attention_backward",
                                    .precision = Precision::match,
@@ -51,7 +53,7 @@ struct AttentionBackward {
 
 using AttentionOps = type_list<Attention, AttentionBackward>;
 
-/** The batch that q, k and v broadcast to. */
+/** Returns the batch dimensions that q, k and v broadcast to. */
 Shape attention_batch(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace mezzo::op

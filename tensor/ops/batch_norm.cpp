@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "../text.h"
+#include "../text/text.h"
 #include "norm_checks.h"
 
 namespace mezzo::op {
@@ -27,13 +27,16 @@ void check_statistics(Inputs in, const BatchNorm::Attrs& attrs, std::string_view
 void check_counter(const Tensor& counter, std::string_view op) {
   if (!counter.defined()) return;
   if (counter.dtype() != DType::i64)
-    fail<DtypeError>(op, {.what = "batches are counted in i64", .got = str(counter), .expected = "i64"});
+    fail<DtypeError>(
+        op, {.what = "the batch counter must be i64", .got = str(counter), .expected = "i64"});
   if (counter.dim() != 0)
-    fail<ShapeError>(
-        op, {.what = "batches are counted in one number", .got = str(counter), .expected = "shape []"});
+    fail<ShapeError>(op, {.what = "the batch counter must be a single number",
+                          .got = str(counter),
+                          .expected = "shape []"});
 }
 
-/** A sum of both would have the wider dtype or the larger shape, and be another op's. */
+/** Checks the optional residual. With another dtype or shape the fused sum would differ from x +
+ *  residual. */
 void check_residual(const Tensor& x, const Tensor& residual, std::string_view op) {
   check_values(x, residual, x.shape(), "residual", op);
   if (residual.defined() && residual.dtype() != x.dtype())
@@ -56,7 +59,7 @@ OutSpecs checked(Inputs in, const BatchNorm::Attrs& attrs, std::string_view op) 
   return {{x.shape(), x.dtype()}, statistic, statistic, statistic};
 }
 
-/** Of a gradient op. */
+/** Returns the spec of the gradient of x in a gradient op. */
 OutSpec like_x(Inputs in) {
   return {.shape = in[1].shape(), .dtype = in[1].dtype(), .format = in[1].memory_format()};
 }

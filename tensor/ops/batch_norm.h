@@ -1,15 +1,15 @@
-// Normalisation per channel over the batch: batch_norm, alone and with relu behind it, their fused gradients, and the update of running statistics.
-// Sees: op.h.
-// Read next: ../cpu/batch_norm.cpp (kernels), ../../autograd/rules/batch_norm.cpp (rules).
+// Normalisation per channel over the batch: batch_norm, batch_norm fused with relu, their fused
+// gradients, and the update of running statistics.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** (x - mean) * rstd * weight + bias per channel (dimension 1), rstd = 1 / sqrt(var + eps). Operands x, weight, bias, mean, var and the number of
- *  batches, all but x optional. Training: mean and biased variance of the batch; else the given ones. Results y, mean, rstd, var, the latter three in
- *  f32 (f64). */
+/** (x - mean) * rstd * weight + bias per channel (dimension 1), with rstd = 1 / sqrt(var + eps).
+ *  Operands: x, weight, bias, mean, var and the number of batches; all but x are optional. In
+ *  training, mean and var are the mean and the biased variance of the batch; otherwise they are the
+ *  operands. Results: y, mean, rstd, var; the last three are f32 (f64). */
 struct BatchNorm {
   static constexpr OpTraits traits{
       .name = "batch_norm",
@@ -20,17 +20,20 @@ struct BatchNorm {
       .needs = {input(0) | input(1) | output(1) | output(2), input(0) | output(1) | output(2)},
       .channels_last = ChannelsLast::like_first};
   struct Attrs {
-    bool training = false;
-    double eps = 1e-5;
-    bool tracks = false;  // training moves the given mean and var, row-major ones, and counts the batch
-    double momentum = 0.1;
+    bool training = false;  // normalise with the statistics of the batch
+    double eps = 1e-5;      // added to the variance
+    // Training updates the running mean and var (row-major) in place and increments the batch
+    // count.
+    bool tracks = false;
+    double momentum = 0.1;  // weight of the batch in the running statistics
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** relu(y + residual), where y is batch_norm's, rounded to x's dtype. Operands as batch_norm's, then the residual, optional. */
+/** relu(y + residual), where y is the result of batch_norm rounded to x's dtype. Operands: those of
+ *  batch_norm, then the optional residual. */
 struct BatchNormRelu {
   static constexpr Needs kAll = input(0) | input(1) | input(2) | output(0) | output(1) | output(2);
   static constexpr OpTraits traits{.name = "batch_norm_relu",
@@ -46,7 +49,8 @@ struct BatchNormRelu {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, x, weight, mean, rstd; results the gradients of x, which lies as x does, of weight and of bias. */
+/** Operands: g, x, weight, mean, rstd. Results: the gradients of x (in x's memory format), weight
+ *  and bias. */
 struct BatchNormBackward {
   static constexpr OpTraits traits{.name = "batch_norm_backward",
                                    .precision = Precision::match,
@@ -59,8 +63,10 @@ struct BatchNormBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Operands g, x, weight, mean, rstd, bias and, where there was a residual, the result y of relu: else what relu let pass follows from x, which is
- *  read anyway. Results the gradients of x, weight, bias and residual, the last one empty without; what has x's shape lies as x does. */
+/** Operands: g, x, weight, mean, rstd, bias and, if there was a residual, the result y of relu.
+ *  Without a residual the relu mask is recomputed from x, which is read anyway. Results: the
+ *  gradients of x, weight, bias and residual; the last one is empty without a residual. Results of
+ *  x's shape have x's memory format. */
 struct BatchNormReluBackward {
   static constexpr OpTraits traits{.name = "batch_norm_relu_backward",
                                    .precision = Precision::match,
@@ -89,21 +95,24 @@ struct UpdateRunning {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** An element of batch_norm in the arithmetic's type, with scale = rstd * weight. */
-template <class C> MZ_HD C normalised(C x, C mean, C scale, C shift) { return (x - mean) * scale + shift; }
+/** Returns one normalised element in the compute type, with scale = rstd * weight. */
+template <class C> MZ_HD C normalised(C x, C mean, C scale, C shift) {
+  return (x - mean) * scale + shift;
+}
 
-/** The largest value that becomes 0 when it is rounded to a dtype: half its smallest number, a tie that goes to the even one. */
+/** Returns the largest value that rounds to 0 in a dtype: half its smallest subnormal, a tie that
+ *  rounds to even. Returns 0 for other dtypes. */
 MZ_HD constexpr double largest_rounded_to_zero(DType dtype) {
   return dtype == DType::f16 ? 0x1p-25 : dtype == DType::bf16 ? 0x1p-134 : 0;
 }
 
-/** One element of running statistics moved, in the arithmetic's type. */
+/** Returns one updated element of the running statistics, in the compute type. */
 template <class C> MZ_HD C updated_running(const UpdateRunning::Attrs& attrs, C running, C batch) {
   const C keep = static_cast<C>(1 - attrs.momentum), take = static_cast<C>(attrs.momentum);
   return keep * running + take * (static_cast<C>(attrs.scale) * batch);
 }
 
-/** How a tracked variance moves: towards the unbiased one of `count` values. */
+/** Returns the factor that turns the biased variance of `count` values into the unbiased one. */
 MZ_HD constexpr double unbiased_scale(std::int64_t count) {
   return static_cast<double>(count) / static_cast<double>(count - 1);
 }

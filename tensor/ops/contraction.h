@@ -1,27 +1,26 @@
-// Products over several dimensions and of several factors: bilinear, chain_matmul, einsum, multi_dot, tensordot. All written in public ops.
-// Sees: op.h.
-// Read next: matmul.h, ../../autograd/rules/contraction.cpp, ../../autograd/rules/einsum.cpp (the bodies).
+// Products over several dimensions and of several factors: bilinear, chain_matmul, einsum,
+// multi_dot, tensordot. All are composites of public ops.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Operands x1 [.., n], x2 [.., m], weight [out, n, m], bias [out] or undefined. */
+/** x1^T W x2 + b. Operands: x1 [.., n], x2 [.., m], weight [out, n, m], bias [out] or undefined. */
 struct Bilinear {
   static constexpr OpTraits traits{.name = "bilinear",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "x1^T W x2 + b for each matrix of the weight",
                                    .inputs = 4,
                                    .integers = Integers::keep};
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-/** multi_dot of matrices alone; one is returned as it is. */
+/** multi_dot for matrices only; a single matrix is returned unchanged. */
 struct ChainMatmul {
   static constexpr OpTraits traits{.name = "chain_matmul",
                                    .precision = Precision::low,
@@ -44,7 +43,8 @@ struct Einsum {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** Product of a list of matrices in the cheapest order; the first may be a row and the last a column given as vectors. */
+/** Product of a list of matrices in the cheapest order. The first operand may be a vector taken as
+ *  a row, the last one a vector taken as a column. */
 struct MultiDot {
   static constexpr OpTraits traits{.name = "multi_dot",
                                    .precision = Precision::low,
@@ -54,10 +54,11 @@ struct MultiDot {
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-/** Sum of products over dimensions `a` of the first and `b` of the second operand; without them over the last and first `count`. */
+/** Sum of products over dimensions `a` of the first operand and `b` of the second. If `count` is
+ *  set, the last `count` dimensions of the first and the first `count` of the second are used. */
 struct Tensordot {
   static constexpr OpTraits traits{.name = "tensordot",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "sum of products over pairs of dimensions",
                                    .inputs = 2,
                                    .integers = Integers::keep};

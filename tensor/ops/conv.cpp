@@ -1,8 +1,8 @@
 // Shape rules of the convolutions.
 #include "conv.h"
 
-#include "../checked_size.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -13,7 +13,7 @@ std::string op_name(const ConvAttrs& attrs, bool transposed) {
   return str(transposed ? "conv_transpose" : "conv", attrs.dims, "d");
 }
 
-/** Extents as they are written in options: "[2,1]". */
+/** Returns extents in the format of the options: "[2,1]". */
 std::string text(const Extent& x, int dims) {
   Shape shape;
   for (int i = 0; i < dims; ++i) shape.push_back(x[static_cast<std::size_t>(i)]);
@@ -36,14 +36,16 @@ void require_attrs(const std::string& op, const ConvAttrs& attrs) {
   require_at_least(op, "padding", attrs.pad_end, attrs.dims, 0);
   require_at_least(op, "output_padding", attrs.output_padding, attrs.dims, 0);
   if (attrs.groups < 1)
-    fail<ValueError>(op, {.what = "groups out of range", .got = str(attrs.groups), .expected = "at least 1"});
+    fail<ValueError>(
+        op, {.what = "groups out of range", .got = str(attrs.groups), .expected = "at least 1"});
 }
 
 std::string operands(Inputs in) { return str("input ", in[0], " and weight ", in[1]); }
 
-/** Ranks, channels and groups of an input, a weight and perhaps a bias of `out_channels` elements. */
-void require_operands(const std::string& op, Inputs in, const ConvAttrs& attrs, std::int64_t in_channels,
-                      std::int64_t out_channels) {
+/** Checks channels and groups of an input, a weight and an optional bias of `out_channels`
+ *  elements. */
+void require_operands(const std::string& op, Inputs in, const ConvAttrs& attrs,
+                      std::int64_t in_channels, std::int64_t out_channels) {
   const std::int64_t channels = in[0].shape()[in[0].dim() - attrs.dims - 1];
   if (channels != in_channels)
     fail<ShapeError>(op, {.what = "input channels do not fit the weight",
@@ -65,13 +67,13 @@ void require_operands(const std::string& op, Inputs in, const ConvAttrs& attrs, 
 void require_ranks(const std::string& op, Inputs in, int dims) {
   const bool fits = (in[0].dim() == dims + 1 || in[0].dim() == dims + 2) && in[1].dim() == dims + 2;
   if (!fits)
-    fail<ShapeError>(
-        op, {.what = "wrong number of dimensions",
-             .got = operands(in),
-             .expected = str("input of ", dims + 2, " or ", dims + 1, " dimensions, weight of ", dims + 2)});
+    fail<ShapeError>(op, {.what = "wrong number of dimensions",
+                          .got = operands(in),
+                          .expected = str("input of ", dims + 2, " or ", dims + 1,
+                                          " dimensions, weight of ", dims + 2)});
 }
 
-/** The input's shape with channels and spatial sizes replaced. */
+/** Returns the input's shape with channels and spatial sizes replaced. */
 Shape result_shape(const Tensor& x, int dims, std::int64_t channels, const Extent& sizes) {
   Shape shape = x.shape();
   const int first = shape.rank() - dims;
@@ -92,13 +94,14 @@ OutSpecs ConvFunctions::infer(Inputs in, const Attrs& attrs) {
   for (int i = 0; i < attrs.dims; ++i) {
     const auto d = static_cast<std::size_t>(i);
     const WindowMove window{w[2 + i], attrs.stride[d], attrs.dilation[d]};
-    const WideSize padded = WideSize{x[x.rank() - attrs.dims + i]} + attrs.pad_begin[d] + attrs.pad_end[d];
+    const WideSize padded =
+        WideSize{x[x.rank() - attrs.dims + i]} + attrs.pad_begin[d] + attrs.pad_end[d];
     if (w[2 + i] < 1 || padded < window.reach())
-      fail<ShapeError>(
-          op, {.what = "the kernel does not fit the padded input",
-               .got = operands(in),
-               .expected = str("at least ", saturated_size(window.reach()), " along spatial dimension ", i,
-                               ", padding included (", saturated_size(padded), " are there)")});
+      fail<ShapeError>(op, {.what = "the kernel does not fit the padded input",
+                            .got = operands(in),
+                            .expected = str("at least ", saturated_size(window.reach()),
+                                            " along spatial dimension ", i, ", padding included (",
+                                            saturated_size(padded), " are there)")});
     sizes[d] = attrs.sizes[d] >= 0 ? attrs.sizes[d] : checked_size(window.places(padded), op);
   }
   return {{.shape = result_shape(in[0], attrs.dims, w[0], sizes),
@@ -121,13 +124,15 @@ OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
       continue;
     }
     if (attrs.output_padding[d] >= std::max(attrs.stride[d], attrs.dilation[d]))
-      fail<ValueError>(op, {.what = "output_padding out of range",
-                            .got = text(attrs.output_padding, attrs.dims),
-                            .expected = str("less than the larger of stride ", text(attrs.stride, attrs.dims),
-                                            " and dilation ", text(attrs.dilation, attrs.dims))});
+      fail<ValueError>(
+          op, {.what = "output_padding out of range",
+               .got = text(attrs.output_padding, attrs.dims),
+               .expected = str("less than the larger of stride ", text(attrs.stride, attrs.dims),
+                               " and dilation ", text(attrs.dilation, attrs.dims))});
     const WideSize size = (WideSize{x[x.rank() - attrs.dims + i]} - 1) * attrs.stride[d] -
                           attrs.pad_begin[d] - attrs.pad_end[d] +
-                          WideSize{attrs.dilation[d]} * (w[2 + i] - 1) + attrs.output_padding[d] + 1;
+                          WideSize{attrs.dilation[d]} * (w[2 + i] - 1) + attrs.output_padding[d] +
+                          1;
     if (w[2 + i] < 1 || size < 1)
       fail<ShapeError>(op, {.what = "the result would be empty",
                             .got = operands(in),

@@ -1,29 +1,32 @@
-// Convolutions in 1, 2 and 3 dimensions and the two ops their gradients are made of; the three kinds are each other's gradients.
-// Sees: op.h.
-// Read next: conv.cpp (shape rules), ../cpu/conv.cpp (kernels), ../../autograd/rules/conv.cpp (rules).
+// Convolutions in 1, 2 and 3 dimensions and the op for the weight's gradient. The gradients of a
+// convolution, a transposed convolution and conv_weight are made of these three kinds.
 #pragma once
 
 #include <array>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** One number per spatial dimension, outermost first; those beyond `dims` are not used. */
+/** One number per spatial dimension, outermost first; entries from `dims` on are unused. */
 using Extent = std::array<std::int64_t, 3>;
 
+/** Attributes of the convolutions. */
 struct ConvAttrs {
-  int dims = 2;
+  int dims = 2;  // number of spatial dimensions
   Extent stride{1, 1, 1}, dilation{1, 1, 1};
-  Extent pad_begin{0, 0, 0}, pad_end{0, 0, 0};  // zeros before and behind the input (transposed: the output)
-  Extent output_padding{0, 0, 0};               // transposed only
+  // Zeros before and after the input; in a transposed convolution, before and after the output.
+  Extent pad_begin{0, 0, 0}, pad_end{0, 0, 0};
+  Extent output_padding{0, 0, 0};  // transposed only
   std::int64_t groups = 1;
-  Extent sizes{-1, -1,
-               -1};  // spatial sizes of the result where the operands leave them open; -1: by the formula
-  std::optional<MemoryFormat> format = {};  // of a gradient: that of the result whose gradient it is
+  // Spatial sizes of the result where the operands do not determine them; -1: use the formula.
+  Extent sizes{-1, -1, -1};
+  // For gradients: the memory format of the tensor whose gradient is computed.
+  std::optional<MemoryFormat> format = {};
 };
 
-/** x (n, c, ...), w (out, c / groups, k...), optional b (out): y[o] = b[o] + sum over c, k of w[o, c, k] x[c, i s - p + k d]. */
+/** Convolution: y[o, i] = b[o] + sum over c, k of w[o, c, k] x[c, i s - p + k d]. Operands: x (n,
+ *  c, ...), w (out, c / groups, k...), optional b (out). */
 struct ConvFunctions {
   using Attrs = ConvAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
@@ -31,7 +34,8 @@ struct ConvFunctions {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** x (n, c, ...), w (c, out / groups, k...), optional b (out): every x[c, i] adds w[c, o, k] x[c, i] at y[o, i s - p + k d]. */
+/** Transposed convolution: each x[c, i] adds w[c, o, k] x[c, i] to y[o, i s - p + k d]. Operands: x
+ *  (n, c, ...), w (c, out / groups, k...), optional b (out). */
 struct ConvTransposeFunctions {
   using Attrs = ConvAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
@@ -89,7 +93,8 @@ struct ConvTranspose3d : ConvTransposeFunctions {
                                    .channels_last = ChannelsLast::like_either};
 };
 
-/** x and y of a convolution give w[o, c, k] = sum over batch and i of y[o, i] x[c, i s - p + k d]; attrs.sizes are the kernel's. */
+/** Gradient of a convolution's weight: w[o, c, k] = sum over batch and i of y[o, i] x[c, i s - p +
+ *  k d]. Operands: x and y of the convolution. attrs.sizes are the kernel's sizes. */
 struct ConvWeight {
   static constexpr OpTraits traits{.name = "conv_weight",
                                    .precision = Precision::low,
@@ -104,7 +109,7 @@ struct ConvWeight {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using ConvOps =
-    type_list<Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvWeight>;
+using ConvOps = type_list<Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
+                          ConvWeight>;
 
 }  // namespace mezzo::op

@@ -4,7 +4,8 @@ namespace mezzo::op {
 
 Extent leading(const Extent& x, int dims, std::int64_t fill) {
   Extent out{fill, fill, fill};
-  for (int i = 0; i < dims; ++i) out[static_cast<std::size_t>(3 - dims + i)] = x[static_cast<std::size_t>(i)];
+  for (int i = 0; i < dims; ++i)
+    out[static_cast<std::size_t>(3 - dims + i)] = x[static_cast<std::size_t>(i)];
   return out;
 }
 
@@ -13,7 +14,8 @@ Volume volume_of(const Tensor& x, int dims) {
   const int first = x.dim() - dims;
   if (first == 2) v.batch = x.shape()[0];
   v.channels = x.shape()[first - 1];
-  for (int i = 0; i < dims; ++i) v.size[static_cast<std::size_t>(3 - dims + i)] = x.shape()[first + i];
+  for (int i = 0; i < dims; ++i)
+    v.size[static_cast<std::size_t>(3 - dims + i)] = x.shape()[first + i];
   return v;
 }
 

@@ -3,11 +3,11 @@
 
 #include <cstring>
 
-#include "../backend.h"
-#include "../call_name.h"
-#include "../capture.h"
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/api_scope.h"
+#include "../core/dispatch.h"
+#include "../device/backend.h"
+#include "../device/capture.h"
+#include "../text/text.h"
 
 namespace mezzo {
 
@@ -31,8 +31,9 @@ OutSpecs Fill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dt
 
 namespace {
 
-/** The bytes of one tensor over those of another that lies alike. */
-void transfer(std::string_view op, const Tensor& from, const Tensor& to, const CopyOptions& options) {
+/** Copies the bytes of one tensor to another with the same layout. */
+void transfer(std::string_view op, const Tensor& from, const Tensor& to,
+              const CopyOptions& options) {
   Capture::refuse_crossing(op, from, to.device());
   const auto bytes = static_cast<std::size_t>(from.numel()) * item_size(from.dtype());
   if (bytes == 0) return;
@@ -41,7 +42,8 @@ void transfer(std::string_view op, const Tensor& from, const Tensor& to, const C
     return;
   }
   const Device owner = from.device() == mezzo::cpu ? to.device() : from.device();
-  find_backend(owner.kind)->copy(from.raw_data(), from.device(), to.raw_data(), to.device(), bytes, options);
+  find_backend(owner.kind)
+      ->copy(from.raw_data(), from.device(), to.raw_data(), to.device(), bytes, options);
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ OutSpecs ToDevice::infer(Inputs in, const Attrs& attrs) {
 }
 
 void ToDevice::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  Capture::refuse_crossing(CallName::outermost("to"), in[0], attrs.device);
+  Capture::refuse_crossing(ApiScope::outermost("to"), in[0], attrs.device);
   transfer("to", in[0].detach().contiguous(out[0].memory_format()), out[0], {attrs.non_blocking});
 }
 
@@ -72,7 +74,8 @@ Tensor Tensor::to(DType dtype) const {
 
 Tensor Tensor::to(Device device, const CopyOptions& options) const {
   if (device == this->device()) return *this;
-  Tensor moved = apply_with<op::ToDevice>({.device = device, .non_blocking = options.non_blocking}, *this);
+  Tensor moved =
+      apply_with<op::ToDevice>({.device = device, .non_blocking = options.non_blocking}, *this);
   moved.impl()->is_scalar = self().is_scalar;
   return moved;
 }
@@ -92,7 +95,7 @@ namespace {
 
 void require_rank_for(MemoryFormat format, std::string_view op, const Tensor& x) {
   if (format == MemoryFormat::channels_last && !may_be_channels_last(x.dim()))
-    fail<ShapeError>(op, {.what = "channels_last is for images and volumes",
+    fail<ShapeError>(op, {.what = "channels_last needs an image or a volume",
                           .got = str(x),
                           .expected = "4 or 5 dimensions: [N,C,H,W] or [N,C,D,H,W]"});
 }
@@ -108,9 +111,10 @@ Tensor Tensor::contiguous() const { return contiguous(MemoryFormat::contiguous);
 
 Tensor Tensor::to(MemoryFormat format) const {
   require_rank_for(format, "to", *this);
-  // Where sizes of 1 make it fit both formats, the strides tell those who keep a format which one it is.
-  const bool told = memory_format() == format || strides() == strides_in(format, shape());
-  return is_contiguous(format) && told ? *this : apply_with<op::Clone>({format}, *this);
+  // With sizes of 1 a tensor may match both formats. The strides then decide which format
+  // memory_format() reports, so they must match too.
+  const bool same_strides = memory_format() == format || strides() == strides_in(format, shape());
+  return is_contiguous(format) && same_strides ? *this : apply_with<op::Clone>({format}, *this);
 }
 
 Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
@@ -118,12 +122,14 @@ Tensor Tensor::clone() const { return apply<op::Clone>(*this); }
 const Tensor& Tensor::fill_(double value) const { return apply_in_place<op::Fill>({value}, *this); }
 
 const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) const {
-  if (!source.defined() || source.device() == device()) return apply_in_place<op::Copy>({}, *this, source);
-  Capture::refuse_crossing(CallName::outermost("copy_"), source, device());
-  const bool as_it_is = source.dtype() == dtype() && lie_alike(source, *this);
-  if (as_it_is) return apply_in_place<op::CopyAcross>(options, *this, source);
-  // What comes from a device is wanted here at once.
-  return apply_in_place<op::Copy>({}, *this, source.to(device(), device() == cpu ? CopyOptions{} : options));
+  if (!source.defined() || source.device() == device())
+    return apply_in_place<op::Copy>({}, *this, source);
+  Capture::refuse_crossing(ApiScope::outermost("copy_"), source, device());
+  const bool same_layout = source.dtype() == dtype() && same_dense_layout(source, *this);
+  if (same_layout) return apply_in_place<op::CopyAcross>(options, *this, source);
+  // A copy from a device to the CPU is blocking, because its elements are read next.
+  return apply_in_place<op::Copy>({}, *this,
+                                  source.to(device(), device() == cpu ? CopyOptions{} : options));
 }
 
 }  // namespace mezzo

@@ -1,20 +1,19 @@
 // Ops that copy elements: dtype and device conversion, clone, contiguous, fill and copy_.
-// Sees: op.h.
-// Read next: ../cpu/copy.cpp (kernels), ../../autograd/rules/copy.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
 /** Conversion to another dtype with one rounding. */
 struct To {
-  static constexpr OpTraits traits{.name = "to",
-                                   .precision = Precision::match,
-                                   .summary = "converts to another dtype, one rounding to nearest even",
-                                   .integers = Integers::keep,
-                                   .booleans = true,
-                                   .channels_last = ChannelsLast::like_first};
+  static constexpr OpTraits traits{
+      .name = "to",
+      .precision = Precision::match,
+      .summary = "converts to another dtype, one rounding to nearest even",
+      .integers = Integers::keep,
+      .booleans = true,
+      .channels_last = ChannelsLast::like_first};
   struct Attrs {
     DType dtype = DType::f32;
   };
@@ -23,7 +22,7 @@ struct To {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Copy in the same dtype, in a given memory format or that of its operand. */
+/** Copy in the same dtype, in a given memory format or that of the operand. */
 struct Clone {
   static constexpr OpTraits traits{.name = "clone",
                                    .precision = Precision::match,
@@ -39,7 +38,7 @@ struct Clone {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operand 0 overwritten by operand 1, broadcast and converted; meaningful in place only. */
+/** Operand 0 overwritten by operand 1, broadcast and converted; only the in-place form is used. */
 struct Copy {
   static constexpr OpTraits traits{.name = "copy",
                                    .precision = Precision::match,
@@ -54,7 +53,7 @@ struct Copy {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operand 0 overwritten by one number; meaningful in place only. */
+/** Operand 0 overwritten by one number; only the in-place form is used. */
 struct Fill {
   static constexpr OpTraits traits{.name = "fill",
                                    .precision = Precision::match,
@@ -70,7 +69,8 @@ struct Fill {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operand 0 overwritten by operand 1 as it is, from another device; they lie alike. Meaningful in place only. */
+/** Operand 0 overwritten by the bytes of operand 1 from another device; both have the same layout.
+ *  Only the in-place form is used. */
 struct CopyAcross {
   static constexpr OpTraits traits{.name = "copy_across",
                                    .precision = Precision::match,
@@ -82,12 +82,12 @@ struct CopyAcross {
                                    .booleans = true};
   using Attrs = CopyOptions;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
-  /** As that of ToDevice. */
+  /** Calls the backends of both devices, like ToDevice::cpu. */
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The same elements in another device's memory, or in pinned memory. */
+/** Copy of the same elements in another device's memory, or in pinned memory. */
 struct ToDevice {
   static constexpr OpTraits traits{.name = "to_device",
                                    .precision = Precision::match,
@@ -101,7 +101,7 @@ struct ToDevice {
     bool pinned = false;
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
-  /** On any device: the copy is the business of the backends at both ends. */
+  /** Runs for every device: the backends of the source and the target do the copy. */
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };

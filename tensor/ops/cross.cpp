@@ -1,14 +1,14 @@
 // Shape rule of the vector product.
 #include "cross.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** Component `i` of the vectors along dimension `dim`, which is counted from the last one. */
+/** Returns component `i` of the vectors along a dimension counted from the last one. */
 Tensor component(const Tensor& x, int from_last, std::int64_t i) {
   const int dim = x.dim() - 1 - from_last;
   Shape shape = x.shape();
@@ -32,20 +32,22 @@ CrossComponents cross_components(Inputs in, const Tensor& out, std::int64_t dim)
 }
 
 OutSpecs Cross::infer(Inputs in, const Attrs& attrs) {
-  if (!in[1].defined()) fail<ValueError>("cross", {.what = "operand 1 is undefined", .expected = "a tensor"});
+  if (!in[1].defined())
+    fail<ValueError>("cross", {.what = "operand 1 is undefined", .expected = "a tensor"});
   const DType dtype = promoted_dtype(in);
   if (dtype == DType::boolean)
-    fail<DtypeError>(
-        "cross",
-        {.what = "not defined for bool", .got = str(in), .expected = "numbers", .hint = "use x.to(i64)"});
+    fail<DtypeError>("cross", {.what = "not defined for bool",
+                               .got = str(in),
+                               .expected = "numbers",
+                               .hint = "use x.to(i64)"});
   const Shape shape = broadcast_shapes(in[0].shape(), in[1].shape(), "cross");
   const int dim = wrap_dim(attrs.dim, shape.rank(), "cross");
   for (const Tensor& x : in) {
     const int own = dim - (shape.rank() - x.dim());
     if (own < 0 || x.shape()[own] != 3)
-      fail<ShapeError>("cross", {.what = str("dimension ", dim, " of the result must hold vectors of 3"),
+      fail<ShapeError>("cross", {.what = str("dimension ", dim, " of the result must have size 3"),
                                  .got = str(in),
-                                 .expected = "size 3 there in both operands"});
+                                 .expected = "size 3 in both operands"});
   }
   return {{shape, dtype}};
 }

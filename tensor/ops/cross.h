@@ -1,19 +1,17 @@
 // cross: the vector product.
-// Sees: op.h.
-// Read next: cross.cpp (shape rule), ../cpu/cross.cpp (kernel), ../../autograd/rules/cross.cpp (rule).
 #pragma once
 
 #include <array>
 
+#include "../core/op.h"
 #include "../elementwise/formula.h"
-#include "../op.h"
 
 namespace mezzo::op {
 
 /** a x b along a dimension of size 3 of the result; the other dimensions broadcast. */
 struct Cross {
   static constexpr OpTraits traits{.name = "cross",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "vector product along a dimension of size 3",
                                    .inputs = 2,
                                    .needs = {input(1), input(0)},
@@ -26,14 +24,17 @@ struct Cross {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Components as strided views: three of each operand, three of the result. A kernel passes over them side by side. */
+/** The components as strided views: three of each operand and three of the result. Kernels iterate
+ *  over them in parallel. */
 struct CrossComponents {
   std::array<Tensor, 6> operands;
   std::array<Tensor, 3> results;
 };
+
+/** Returns the strided components of the operands and the result. */
 CrossComponents cross_components(Inputs in, const Tensor& out, std::int64_t dim);
 
-/** One component, from those that follow it in turn. */
+/** Returns one component of the product from the two cyclically following ones of a and b. */
 template <class C> MZ_HD C cross_component(C a_next, C a_last, C b_next, C b_last) {
   return minus(times(a_next, b_last), times(a_last, b_next));
 }

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "../text.h"
+#include "../text/text.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -22,14 +22,15 @@ void require_class_weight(std::string_view op, const Tensor& x, const Tensor& we
                           .hint = str("use weight.to(", x.dtype(), ")")});
 }
 
-void require_classes(std::string_view op, const Tensor& x, const Tensor& target, const Tensor& weight) {
+void require_classes(std::string_view op, const Tensor& x, const Tensor& target,
+                     const Tensor& weight) {
   if (!is_floating(x.dtype()))
-    fail<DtypeError>(
-        op,
-        {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype for the scores"});
+    fail<DtypeError>(op, {.what = "not defined for integers",
+                          .got = str(x),
+                          .expected = "a floating dtype for the scores"});
   require_index_dtype(op, target);
   if (x.dim() == 0)
-    fail<ShapeError>(op, {.what = "scores without a dimension of classes",
+    fail<ShapeError>(op, {.what = "the scores have no class dimension",
                           .got = str(x),
                           .expected = "(C), (N,C) or (N,C,d..)"});
   Shape expected = x.shape();
@@ -50,9 +51,10 @@ void fail_class(std::string_view op, const Shape& targets, std::int64_t at, std:
   }
   const std::string range = classes == 0 ? std::string("no class") : str("0..", classes - 1);
   const bool ignores = ignore_index != std::numeric_limits<std::int64_t>::min();
-  fail<IndexError>(op, {.what = "class out of range",
-                        .got = str(value, " at target", place),
-                        .expected = ignores ? str(range, ", or ignore_index ", ignore_index) : range});
+  fail<IndexError>(op,
+                   {.what = "class out of range",
+                    .got = str(value, " at target", place),
+                    .expected = ignores ? str(range, ", or ignore_index ", ignore_index) : range});
 }
 
 OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {

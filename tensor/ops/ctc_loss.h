@@ -1,17 +1,17 @@
-// Connectionist temporal classification: the loss of all alignments of a label sequence with a longer sequence of outputs.
-// Sees: op.h, ../reduction.h.
-// Read next: ../cpu/ctc_loss.cpp (kernels), ../../autograd/rules/ctc_loss.cpp (composite, rule).
+// Connectionist temporal classification: the loss over all alignments of a label sequence with a
+// longer sequence of outputs.
 #pragma once
 
-#include "../op.h"
-#include "../reduction.h"
+#include "../core/op.h"
+#include "../core/reduction.h"
 
 namespace mezzo::op {
 
-/** Operands: log-probabilities (t,n,c) or (t,c), targets (n,s) padded or 1-D in a row, lengths of inputs, lengths of targets. */
+/** CTC loss. Operands: log-probabilities (t,n,c) or (t,c), targets (n,s) padded or 1-D
+ *  concatenated, input lengths, target lengths. */
 struct CtcLoss {
   static constexpr OpTraits traits{.name = "ctc_loss",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "label sequences without alignment",
                                    .inputs = 4};
   struct Attrs {
@@ -22,15 +22,16 @@ struct CtcLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** What CtcLoss has made of its operands. */
+/** Attributes of the fused ops, derived from the operands of CtcLoss. */
 struct CtcAttrs {
   std::int64_t blank = 0;
   bool zero_infinity = false;
-  std::vector<std::int64_t> input_lengths, target_lengths,
-      target_starts;  // one per sample; starts in the targets' elements
+  // One entry per sample; target_starts are offsets into the elements of the targets.
+  std::vector<std::int64_t> input_lengths, target_lengths, target_starts;
 };
 
-/** The negative log-likelihood of every sample (n). Operands: log-probabilities (t,n,c), targets (i64, row-major). */
+/** The negative log-likelihood of each sample (n). Operands: log-probabilities (t,n,c), targets
+ *  (i64, row-major). */
 struct CtcLossEach {
   static constexpr OpTraits traits{.name = "ctc_loss_each",
                                    .precision = Precision::match,
@@ -44,7 +45,8 @@ struct CtcLossEach {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Its gradient, with respect to what log_softmax made the log-probabilities of. Operands: g (n), log-probabilities, targets. */
+/** Gradient of CtcLossEach with respect to the input of the log_softmax that gave the
+ *  log-probabilities. Operands: g (n), log-probabilities, targets. */
 struct CtcLossBackward {
   static constexpr OpTraits traits{.name = "ctc_loss_backward",
                                    .precision = Precision::match,

@@ -1,18 +1,18 @@
-// Ops made of norms: normalising by one, norms of matrices, distances and angles between vectors.
-// Sees: op.h.
-// Read next: pair_distance.h (distances between all pairs), ../../autograd/rules/distance.cpp (the composites).
+// Ops made of norms: normalisation, norms of matrices, distances and angles between vectors.
+// See also: pair_distance.h (distances between all pairs).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Cosine of the angle between vectors along a dimension, each length kept from 0 by eps. */
+/** Cosine of the angle between vectors along a dimension; each length is at least eps. */
 struct CosineSimilarity {
-  static constexpr OpTraits traits{.name = "cosine_similarity",
-                                   .precision = Precision::full,
-                                   .summary = "cosine of the angle between vectors along a dimension",
-                                   .inputs = 2};
+  static constexpr OpTraits traits{
+      .name = "cosine_similarity",
+      .precision = Precision::f32,
+      .summary = "cosine of the angle between vectors along a dimension",
+      .inputs = 2};
   struct Attrs {
     std::int64_t dim = 1;
     double eps = 1e-8;
@@ -23,7 +23,7 @@ struct CosineSimilarity {
 /** p-norm of a - b over all elements. */
 struct Dist {
   static constexpr OpTraits traits{.name = "dist",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "p-norm of the difference of two tensors",
                                    .inputs = 2};
   struct Attrs {
@@ -35,21 +35,22 @@ struct Dist {
 /** Norm of the matrices in two dimensions. */
 struct MatrixNorm {
   static constexpr OpTraits traits{.name = "matrix_norm",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "norm of the matrices in two dimensions"};
   struct Attrs {
     bool frobenius = true;
-    double order = 2;  // unless frobenius: +-1, column sums; +-inf, row sums
+    double order = 2;  // used unless frobenius: +-1 for column sums, +-inf for row sums
     std::int64_t row_dim = -2, column_dim = -1;
     bool keepdim = false;
   };
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** x divided by its p-norm over dimensions, or by eps where that is larger. */
+/** x divided by its p-norm over dimensions; the divisor is at least eps. */
 struct Normalize {
-  static constexpr OpTraits traits{
-      .name = "normalize", .precision = Precision::full, .summary = "division by the p-norm over dimensions"};
+  static constexpr OpTraits traits{.name = "normalize",
+                                   .precision = Precision::f32,
+                                   .summary = "division by the p-norm over dimensions"};
   struct Attrs {
     double p = 2;
     std::uint32_t dims = 0;
@@ -61,7 +62,7 @@ struct Normalize {
 /** p-norm of a - b + eps over the last dimension. */
 struct PairwiseDistance {
   static constexpr OpTraits traits{.name = "pairwise_distance",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "p-norm of the difference of vectors, one by one",
                                    .inputs = 2};
   struct Attrs {

@@ -1,8 +1,8 @@
 // Shape rules of embedding and its gradient.
 #include "embedding.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -12,7 +12,7 @@ namespace {
 void require_padding_row(const char* op, std::int64_t padding_idx, std::int64_t rows) {
   const bool exists = padding_idx >= -1 && padding_idx < rows;
   if (!exists)
-    fail<ValueError>(op, {.what = "padding_idx is no row of the table",
+    fail<ValueError>(op, {.what = "padding_idx is not a row of the table",
                           .got = str(padding_idx),
                           .expected = str("0..", rows - 1, ", or -1 for none")});
 }
@@ -22,7 +22,8 @@ void require_padding_row(const char* op, std::int64_t padding_idx, std::int64_t 
 OutSpecs Embedding::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("embedding", in[0]);
   if (!in[1].defined())
-    fail<ValueError>("embedding", {.what = "the table is undefined", .expected = "weight [num, dim]"});
+    fail<ValueError>("embedding",
+                     {.what = "the table is undefined", .expected = "weight [num, dim]"});
   if (in[1].dim() != 2)
     fail<ShapeError>(
         "embedding",

@@ -1,13 +1,12 @@
-// Rows of a table looked up by index, and the gradient of that.
-// Sees: op.h.
-// Read next: ../cpu/embedding.cpp (kernels), ../../autograd/rules/embedding.cpp (rules).
+// Lookup of table rows by index, and its gradient.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** The rows of weight [num, dim] that index names: shape of index + [dim]. Operands: index, weight. */
+/** The rows of weight [num, dim] that index selects, of shape index.shape + [dim]. Operands: index,
+ *  weight. */
 struct Embedding {
   static constexpr OpTraits traits{.name = "embedding",
                                    .precision = Precision::match,
@@ -18,14 +17,15 @@ struct Embedding {
                                    .booleans = true};
   struct Attrs {
     std::int64_t padding_idx = -1;    // the row that gets no gradient; -1: none
-    bool scale_grad_by_freq = false;  // divide each row's gradient by how often the row was looked up
+    bool scale_grad_by_freq = false;  // divide each row's gradient by the number of its lookups
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Gradient of the table: g's rows summed by index, in f32 (f64) in index order, rounded once. Operands: index, g [index.., dim]. */
+/** Gradient of the table: the rows of g summed by index in f32 (f64), in index order, rounded once.
+ *  Operands: index, g [index.., dim]. */
 struct EmbeddingGrad {
   static constexpr OpTraits traits{.name = "embedding_grad",
                                    .precision = Precision::match,
@@ -34,7 +34,7 @@ struct EmbeddingGrad {
                                    .needs = {kNothing, input(0)},
                                    .internal = true};
   struct Attrs {
-    std::int64_t rows = 0;  // of the table
+    std::int64_t rows = 0;  // rows of the table
     std::int64_t padding_idx = -1;
     bool scale_grad_by_freq = false;
   };

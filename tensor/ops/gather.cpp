@@ -1,13 +1,14 @@
 // Shape rules of gather and scatter.
 #include "gather.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
 void require_index_dtype(std::string_view op, const Tensor& index) {
-  if (!index.defined()) fail<ValueError>(op, {.what = "the index is undefined", .expected = "a tensor"});
+  if (!index.defined())
+    fail<ValueError>(op, {.what = "the index is undefined", .expected = "a tensor"});
   const bool fits = index.dtype() == DType::i64 || index.dtype() == DType::i32;
   if (!fits)
     fail<DtypeError>(op, {.what = "indices must be integers",
@@ -23,27 +24,29 @@ void fail_index(const IndexRange& range, std::int64_t at, std::int64_t value) {
     at /= range.index[i];
   }
   const std::string x = str(name(range.x.dtype), range.x.shape, "@", range.x.device);
-  fail<IndexError>(range.op, {.what = "index out of range",
-                              .got = str(value, " at index", place, " into dimension ", range.dim, " of ", x),
-                              .expected = range.size == 0 ? std::string("no index, the dimension is empty")
-                                                          : str(range.lowest, "..", range.size - 1)});
+  fail<IndexError>(range.op,
+                   {.what = "index out of range",
+                    .got = str(value, " at index", place, " into dimension ", range.dim, " of ", x),
+                    .expected = range.size == 0 ? std::string("no index, the dimension is empty")
+                                                : str(range.lowest, "..", range.size - 1)});
 }
 
 namespace {
 
-/** The index covers no more of x than there is, except along dim, where it names places itself. */
+/** Checks that the index has x's rank and is no larger than x, except along dim. */
 void require_index_fits(const char* op, const Tensor& x, const Tensor& index, int dim) {
   bool fits = index.dim() == x.dim();
   for (int i = 0; fits && i < x.dim(); ++i) fits = i == dim || index.shape()[i] <= x.shape()[i];
   if (!fits)
-    fail<ShapeError>(op,
-                     {.what = "the index does not fit the tensor",
-                      .got = str("index ", index, " for ", x),
-                      .expected = str("as many dimensions, and sizes no larger except in dimension ", dim)});
+    fail<ShapeError>(
+        op, {.what = "the index does not fit the tensor",
+             .got = str("index ", index, " for ", x),
+             .expected = str("as many dimensions, and sizes no larger except in dimension ", dim)});
 }
 
 void require_source_fits(const char* op, const Tensor& index, const Tensor& src) {
-  if (!src.defined()) fail<ValueError>(op, {.what = "the source is undefined", .expected = "a tensor"});
+  if (!src.defined())
+    fail<ValueError>(op, {.what = "the source is undefined", .expected = "a tensor"});
   bool fits = src.dim() == index.dim();
   for (int i = 0; fits && i < index.dim(); ++i) fits = index.shape()[i] <= src.shape()[i];
   if (!fits)

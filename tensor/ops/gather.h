@@ -1,13 +1,14 @@
-// Ops whose index tensor names one element along a dimension for each element of the result: gather, scatter, scatter_add.
-// Sees: op.h.
-// Read next: index.h (indices that name whole rows), ../cpu/gather.cpp (kernels), ../../autograd/rules/gather.cpp (rules).
+// Ops whose index tensor selects one element along a dimension for each element of the result:
+// gather, scatter, scatter_add.
+// See also: index.h (indices that select whole rows).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** out[i][j][k] = x[i][index[i][j][k]][k] for dim 1, and so on for other dimensions. Operands: x, index. */
+/** out[i][j][k] = x[i][index[i][j][k]][k] for dim 1, and so on for other dimensions. Operands:
+ *  x, index. */
 struct Gather {
   static constexpr OpTraits traits{.name = "gather",
                                    .precision = Precision::match,
@@ -24,7 +25,8 @@ struct Gather {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** x with x[i][index[i][j][k]][k] = src[i][j][k]; of several writes to one element the last in index order stays. Operands: x, index, src. */
+/** x with x[i][index[i][j][k]][k] = src[i][j][k]. If several writes hit one element, the last in
+ *  index order wins. Operands: x, index, src. */
 struct Scatter {
   static constexpr OpTraits traits{.name = "scatter",
                                    .precision = Precision::match,
@@ -42,10 +44,11 @@ struct Scatter {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** x with x[i][index[i][j][k]][k] += src[i][j][k], summed in f32 (f64, i64) in index order and rounded once. Operands: x, index, src. */
+/** x with x[i][index[i][j][k]][k] += src[i][j][k], summed in f32 (f64, i64) in index order and
+ *  rounded once. Operands: x, index, src. */
 struct ScatterAdd {
   static constexpr OpTraits traits{.name = "scatter_add",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "adds elements to places named along a dimension",
                                    .inputs = 3,
                                    .needs = {kNothing, kNothing, input(1)},
@@ -60,7 +63,8 @@ struct ScatterAdd {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** gather after broadcasting x and index against each other in every other dimension. Operands: x, index. */
+/** gather after x and index are broadcast against each other in every other dimension. Operands: x,
+ *  index. */
 struct TakeAlongDim {
   static constexpr OpTraits traits{.name = "take_along_dim",
                                    .precision = Precision::match,
@@ -76,14 +80,14 @@ struct TakeAlongDim {
 
 using GatherOps = type_list<Gather, Scatter, ScatterAdd, TakeAlongDim>;
 
-/** Errors: DtypeError naming `op` unless the tensor is a defined i64 or i32 one. */
+/** Checks an index tensor. Errors: DtypeError naming `op` unless it is defined and i64 or i32. */
 void require_index_dtype(std::string_view op, const Tensor& index);
 
-/** What the values of an index tensor have to keep to: lowest..size-1. */
+/** The permitted values of an index tensor: lowest..size-1. */
 struct IndexRange {
-  std::string_view op;  // a name that lasts: a row's
-  Shape index;
-  TensorMeta x;  // what they are into, along `dim`
+  std::string_view op;  // static name of the op, for errors
+  Shape index;          // shape of the index tensor
+  TensorMeta x;         // the indexed tensor, along `dim`
   int dim = 0;
   std::int64_t lowest = 0, size = 0;
   friend bool operator==(const IndexRange& a, const IndexRange& b) {
@@ -92,7 +96,7 @@ struct IndexRange {
   }
 };
 
-/** Throws IndexError naming the value that stands at row-major place `at` of the index. */
+/** Throws IndexError naming the out-of-range value at row-major position `at` of the index. */
 [[noreturn]] void fail_index(const IndexRange& range, std::int64_t at, std::int64_t value);
 
 }  // namespace mezzo::op

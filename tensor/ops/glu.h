@@ -1,16 +1,15 @@
-// glu: a gate made from the operand's own second half.
-// Sees: op.h.
-// Read next: ../elementwise/activation.h (GluGate), ../../autograd/rules/glu.cpp (the body).
+// glu: the first half of the operand gated by the sigmoid of the second half.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
 struct Glu {
-  static constexpr OpTraits traits{.name = "glu",
-                                   .precision = Precision::match,
-                                   .summary = "a * sigmoid(b) with a, b the halves of x along a dimension"};
+  static constexpr OpTraits traits{
+      .name = "glu",
+      .precision = Precision::match,
+      .summary = "a * sigmoid(b) with a, b the halves of x along a dimension"};
   struct Attrs {
     std::int64_t dim = -1;
   };

@@ -1,7 +1,7 @@
 // Shape rules of normalisation over groups of channels.
 #include "group_norm.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "norm_checks.h"
 
 namespace mezzo::op {
@@ -27,7 +27,7 @@ OutSpecs GroupNorm::infer(Inputs in, const Attrs& attrs) {
         traits.name,
         {.what = "num_groups is out of range", .got = str(attrs.groups), .expected = "at least 1"});
   if (x.shape()[1] % attrs.groups != 0)
-    fail<ShapeError>(traits.name, {.what = "channels do not divide into groups",
+    fail<ShapeError>(traits.name, {.what = "channels are not divisible by groups",
                                    .got = str(x, " and ", attrs.groups, " groups"),
                                    .expected = "channels divisible by groups"});
   return normalised(in, attrs.groups, traits.name);
@@ -47,7 +47,7 @@ OutSpecs InstanceNorm::infer(Inputs in, const Attrs&) {
   if (space == 1 && x.numel() > 0)
     fail<ShapeError>(traits.name, {.what = "one value per channel has no variance",
                                    .got = str(x),
-                                   .expected = "more than one element of space"});
+                                   .expected = "more than one element per channel"});
   return normalised(in, x.shape()[1], traits.name);
 }
 

@@ -1,9 +1,8 @@
-// Normalisation over groups of channels of one sample: group_norm and instance_norm, and their fused gradient.
-// Sees: op.h.
-// Read next: ../cpu/group_norm.cpp (kernels), ../../autograd/rules/group_norm.cpp (rules).
+// Normalisation over groups of channels of one sample: group_norm and instance_norm, and their
+// fused gradient.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
@@ -12,12 +11,13 @@ struct GroupNormAttrs {
   double eps = 1e-5;
 };
 
-/** (x - mean) * rstd * weight + bias, statistics over the channels of a group and all of space, weight and bias per channel.
- *  Operands x, weight, bias; results y and, in f32 (f64), mean, rstd and biased variance [N, groups]. */
+/** (x - mean) * rstd * weight + bias. Statistics are over the channels of a group and all spatial
+ *  positions; weight and bias are per channel. Operands: x, weight, bias. Results: y and, in f32
+ *  (f64), mean, rstd and biased variance [N, groups]. */
 struct GroupNorm {
   static constexpr OpTraits traits{
       .name = "group_norm",
-      .precision = Precision::full,
+      .precision = Precision::f32,
       .summary = "normalises groups of channels of each sample",
       .inputs = 3,
       .outputs = 4,
@@ -28,7 +28,7 @@ struct GroupNorm {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, x, weight, mean, rstd; results the gradients of x, weight and bias. */
+/** Operands: g, x, weight, mean, rstd. Results: the gradients of x, weight and bias. */
 struct GroupNormBackward {
   static constexpr OpTraits traits{.name = "group_norm_backward",
                                    .precision = Precision::match,
@@ -41,7 +41,7 @@ struct GroupNormBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** group_norm with every channel a group of its own; follows the input's dtype as batch_norm does. */
+/** group_norm with one channel per group. Its precision tag is `match`, as for batch_norm. */
 struct InstanceNorm {
   static constexpr OpTraits traits{
       .name = "instance_norm",

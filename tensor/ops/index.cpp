@@ -1,9 +1,9 @@
 // Shape rules of the ops that index whole rows.
 #include "index.h"
 
-#include "../checked_size.h"
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -63,8 +63,8 @@ OutSpecs IndexAdd::infer(Inputs in, const Attrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "index_add");
   if (!in[2].defined())
     fail<ValueError>("index_add", {.what = "the source is undefined", .expected = "a tensor"});
-  const bool fits =
-      in[2].shape() == with_rows(in[0], dim, in[1].numel()) && (in[0].dim() > 0 || in[1].numel() == 1);
+  const bool fits = in[2].shape() == with_rows(in[0], dim, in[1].numel()) &&
+                    (in[0].dim() > 0 || in[1].numel() == 1);
   if (!fits)
     fail<ShapeError>("index_add",
                      {.what = "the source does not fit",
@@ -93,7 +93,8 @@ OutSpecs IndexPositions::infer(Inputs in, const Attrs& attrs) {
 
 OutSpecs Index::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("index", in[1]);
-  return {{IndexedDims(attrs.dims, in[0].dim()).result(in[0].shape(), in[1].shape()), in[0].dtype()}};
+  return {
+      {IndexedDims(attrs.dims, in[0].dim()).result(in[0].shape(), in[1].shape()), in[0].dtype()}};
 }
 
 OutSpecs IndexPut::infer(Inputs in, const Attrs& attrs) {
@@ -103,13 +104,15 @@ OutSpecs IndexPut::infer(Inputs in, const Attrs& attrs) {
     fail<ValueError>("index_put", {.what = "the values are undefined", .expected = "a tensor"});
   if (!is_expandable(in[2].shape(), place))
     fail<ShapeError>("index_put",
-                     {.what = "the values do not broadcast to the indexed place",
+                     {.what = "the values do not broadcast to the indexed elements",
                       .got = str("values ", in[2], " for a place of shape ", place, " in ", in[0]),
                       .expected = "sizes equal or 1"});
   const Tensor valued[] = {in[0], in[2]};
   return {{in[0].shape(), promoted_dtype(valued)}};
 }
 
-OutSpecs Nonzero::infer(Inputs in, const Attrs& attrs) { return {{{attrs.count, in[0].dim()}, DType::i64}}; }
+OutSpecs Nonzero::infer(Inputs in, const Attrs& attrs) {
+  return {{{attrs.count, in[0].dim()}, DType::i64}};
+}
 
 }  // namespace mezzo::op

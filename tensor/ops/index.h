@@ -1,13 +1,13 @@
-// Ops whose index tensor names whole rows: index_select, x[i, mask, ...] (index), index_put, index_add, masked_select, nonzero.
-// Sees: op.h.
-// Read next: ../cpu/block_rows.h (how rows are moved), ../../autograd/rules/index.cpp (rules), gather.h.
+// Ops whose index tensor selects whole rows: index_select, x[i, mask, ...] (index), index_put,
+// index_add, masked_select, nonzero.
+// See also: gather.h (one index per element), tensor/cpu/block_rows.h (how rows are moved).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** The rows of x along `dim` that a 1-D (or 0-dim) index names. Operands: x, index. */
+/** The rows of x along `dim` that a 1-D (or 0-dim) index selects. Operands: x, index. */
 struct IndexSelect {
   static constexpr OpTraits traits{.name = "index_select",
                                    .precision = Precision::match,
@@ -24,7 +24,8 @@ struct IndexSelect {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** x with alpha * src added to the rows a 1-D (or 0-dim) index names, in f32 (f64, i64), in index order, rounded once. Operands: x, index, src. */
+/** x with alpha * src added to the rows that a 1-D (or 0-dim) index selects. Sums run in f32 (f64,
+ *  i64) in index order and are rounded once. Operands: x, index, src. */
 struct IndexAdd {
   static constexpr OpTraits traits{.name = "index_add",
                                    .precision = Precision::match,
@@ -43,8 +44,10 @@ struct IndexAdd {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** A tuple of index tensors made one: they are broadcast together, negative indices wrap, and each combination becomes its row-major position
- *  in the dimensions `dims` (bit i: dimension i) of x. What index and index_put start from. Operands: x, one index per dimension. */
+/** A tuple of index tensors combined into one. They are broadcast together, negative indices wrap,
+ *  and each combination becomes its row-major position in the dimensions `dims` (bit i: dimension
+ *  i) of x. The result is an operand of index and index_put. Operands: x, one index per
+ *  dimension. */
 struct IndexPositions {
   static constexpr OpTraits traits{.name = "index_positions",
                                    .precision = Precision::match,
@@ -54,14 +57,15 @@ struct IndexPositions {
                                    .internal = true};
   struct Attrs {
     std::uint32_t dims = 0;
-    const char* op = "index_positions";  // whose name an error carries
+    const char* op = "index_positions";  // the op that errors name
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** The blocks of x at `positions` of the dimensions in `dims` (bit i: dimension i). Their dimensions take the place of the indexed ones if those
- *  are neighbours, else they come first. Operands: x, positions (row-major in the indexed dimensions, none negative). */
+/** The blocks of x at `positions` of the dimensions in `dims` (bit i: dimension i). The dimensions
+ *  of `positions` replace the indexed ones if those are adjacent, else they come first. Operands:
+ *  x, positions (row-major in the indexed dimensions, non-negative). */
 struct Index {
   static constexpr OpTraits traits{.name = "index",
                                    .precision = Precision::match,
@@ -78,11 +82,12 @@ struct Index {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** x with values, broadcast, written (or added, in f32 and rounded once) to what Index would return. Of several writes to one place the last in index order
- *  stays. Operands: x, positions, values. */
+/** x with broadcast values written (or added, in f32 and rounded once) to the elements that Index
+ *  returns. If several writes hit one element, the last in index order wins. Operands: x,
+ *  positions, values. */
 struct IndexPut {
   static constexpr OpTraits traits{.name = "index_put",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "x[i, j, ...] = values, or += values",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
@@ -98,7 +103,8 @@ struct IndexPut {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Coordinates of the non-zero elements in row-major order, i64 [count, rank]; nan counts as non-zero. `count` is read from the tensor first. */
+/** Coordinates of the non-zero elements in row-major order, i64 [count, rank]; nan counts as
+ *  non-zero. The caller counts them first and passes `count`. */
 struct Nonzero {
   static constexpr OpTraits traits{.name = "nonzero",
                                    .precision = Precision::match,
@@ -111,7 +117,7 @@ struct Nonzero {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** The elements of x where the bool mask, broadcast, holds, as a 1-D tensor. Operands: x, mask. */
+/** The elements of x where the broadcast bool mask is true, as a 1-D tensor. Operands: x, mask. */
 struct MaskedSelect {
   static constexpr OpTraits traits{.name = "masked_select",
                                    .precision = Precision::match,
@@ -122,14 +128,16 @@ struct MaskedSelect {
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-using IndexOps = type_list<Index, IndexAdd, IndexPositions, IndexPut, IndexSelect, MaskedSelect, Nonzero>;
+using IndexOps =
+    type_list<Index, IndexAdd, IndexPositions, IndexPut, IndexSelect, MaskedSelect, Nonzero>;
 
-/** The dimensions of a tensor that is indexed in the dimensions of `dims`: those before the rows of the result, the indexed ones, those after. */
+/** The dimensions of a tensor that is indexed in the dimensions `dims`, in three groups: before the
+ *  rows of the result, indexed, and after. */
 struct IndexedDims {
   Shape before, indexed, after;  // dimension numbers
 
   IndexedDims(std::uint32_t dims, int rank);
-  /** Shape of the result: sizes before, the positions' shape, sizes after. */
+  /** Returns the shape of the result: sizes before, the positions' shape, sizes after. */
   Shape result(const Shape& x, const Shape& positions) const;
 };
 

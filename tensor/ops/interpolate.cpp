@@ -1,14 +1,14 @@
 // Shape rules of resizing.
 #include "interpolate.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** How many dimensions behind batch and channels a mode works on; 0: any of 1, 2, 3. */
+/** Returns the number of spatial dimensions of a mode; 0: any of 1, 2, 3. */
 int spatial_dims(InterpolateMode mode) {
   switch (mode) {
     case InterpolateMode::nearest:
@@ -24,10 +24,11 @@ void require_options(const InterpolateAttrs& attrs) {
   if (attrs.align_corners && nearest)
     fail<ValueError>(attrs.op, {.what = "align_corners has no meaning in a nearest mode",
                                 .expected = "a linear or cubic mode"});
-  const bool smooth = attrs.mode == InterpolateMode::bilinear || attrs.mode == InterpolateMode::bicubic;
+  const bool smooth =
+      attrs.mode == InterpolateMode::bilinear || attrs.mode == InterpolateMode::bicubic;
   if (attrs.antialias && !smooth)
-    fail<ValueError>(attrs.op,
-                     {.what = "antialias is not defined in this mode", .expected = "bilinear or bicubic"});
+    fail<ValueError>(attrs.op, {.what = "antialias is not defined in this mode",
+                                .expected = "bilinear or bicubic"});
 }
 
 }  // namespace
@@ -38,15 +39,16 @@ OutSpecs InterpolateFunctions::infer(Inputs in, const Attrs& attrs) {
   require_options(attrs);
   const int dims = x.dim() - 2, wanted = spatial_dims(attrs.mode);
   if (wanted == 0 ? dims < 1 || dims > 3 : dims != wanted)
-    fail<ShapeError>(attrs.op, {.what = "wrong number of dimensions",
-                                .got = str(x),
-                                .expected = wanted == 0 ? std::string("3 to 5: batch, channels, sizes")
-                                                        : str(wanted + 2, ": batch, channels, sizes")});
+    fail<ShapeError>(attrs.op,
+                     {.what = "wrong number of dimensions",
+                      .got = str(x),
+                      .expected = wanted == 0 ? std::string("3 to 5: batch, channels, sizes")
+                                              : str(wanted + 2, ": batch, channels, sizes")});
   Shape shape = x.shape();
   for (int d = 0; d < dims; ++d) {
     shape[d + 2] = attrs.sizes[static_cast<std::size_t>(d)];
     if (x.shape()[d + 2] < 1 || shape[d + 2] < 1)
-      fail<ShapeError>(attrs.op, {.what = "nothing can be resized from or to an empty size",
+      fail<ShapeError>(attrs.op, {.what = "input and output sizes must be positive",
                                   .got = str(x, " to ", shape),
                                   .expected = "sizes of 1 or more"});
   }

@@ -1,22 +1,23 @@
 // Shape rules of the joining ops.
 #include "join.h"
 
-#include "../checked_size.h"
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** Sizes agree with those of `first` in every dimension but `dim`. */
+/** Checks that x's sizes equal those of `first` in every dimension but `dim`. */
 void require_fit(Inputs in, const Tensor& first, const Tensor& x, int dim) {
   bool fits = x.dim() == first.dim();
   for (int i = 0; fits && i < x.dim(); ++i) fits = i == dim || x.shape()[i] == first.shape()[i];
   if (!fits)
-    fail<ShapeError>("cat", {.what = "shapes do not fit",
-                             .got = str(str(first), " and ", str(x), " as operand ", &x - in.data()),
-                             .expected = str("equal sizes except in dimension ", dim)});
+    fail<ShapeError>("cat",
+                     {.what = "shapes do not fit",
+                      .got = str(str(first), " and ", str(x), " as operand ", &x - in.data()),
+                      .expected = str("equal sizes except in dimension ", dim)});
 }
 
 }  // namespace
@@ -27,8 +28,8 @@ OutSpecs Cat::infer(Inputs in, const Attrs& attrs) {
   const Tensor* first = nullptr;
   for (const Tensor& x : in) {
     if (!x.defined())
-      fail<ValueError>("cat",
-                       {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+      fail<ValueError>("cat", {.what = str("operand ", &x - in.data(), " is undefined"),
+                               .expected = "a tensor"});
     if (x.dim() == 0)
       fail<ShapeError>("cat", {.what = "a 0-dim tensor cannot be joined along a dimension",
                                .got = str(str(x), " as operand ", &x - in.data()),

@@ -1,16 +1,15 @@
-// Ops that join tensors: cat along a dimension, stack along a new one.
-// Sees: op.h.
-// Read next: ../cpu/join.cpp (kernel), ../../autograd/rules/join.cpp (rules).
+// Ops that join tensors: cat along an existing dimension, stack along a new one.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Tensors one after another along `dim`. 1-D tensors of size 0 are passed over, whatever the rank of the others. */
+/** Tensors concatenated along `dim`. 1-D tensors of size 0 are skipped, whatever the rank of the
+ *  others. */
 struct Cat {
   static constexpr OpTraits traits{.name = "cat",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "joins tensors along a dimension",
                                    .inputs = kVariadic,
                                    .integers = Integers::keep,
@@ -23,10 +22,10 @@ struct Cat {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Tensors of one shape along a new dimension `dim`. */
+/** Tensors of one shape joined along a new dimension `dim`. */
 struct Stack {
   static constexpr OpTraits traits{.name = "stack",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "joins tensors of one shape along a new dimension",
                                    .inputs = kVariadic,
                                    .integers = Integers::keep,
@@ -39,7 +38,7 @@ struct Stack {
 
 using JoinOps = type_list<Cat, Stack>;
 
-/** True for the operands that cat passes over. */
+/** Returns true for operands that cat skips: 1-D tensors of size 0. */
 inline bool cat_skips(const Shape& shape) { return shape.rank() == 1 && shape[0] == 0; }
 
 }  // namespace mezzo::op

@@ -1,7 +1,7 @@
 // Shape rules of normalisation over the trailing dimensions.
 #include "layer_norm.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "norm_checks.h"
 
 namespace mezzo::op {
@@ -11,14 +11,15 @@ namespace {
 void check_rows(const Tensor& x, const Shape& dims, std::string_view op) {
   check_floating_input(x, op);
   bool fits = dims.rank() >= 1 && dims.rank() <= x.dim();
-  for (int i = 0; fits && i < dims.rank(); ++i) fits = x.shape()[x.dim() - dims.rank() + i] == dims[i];
+  for (int i = 0; fits && i < dims.rank(); ++i)
+    fits = x.shape()[x.dim() - dims.rank() + i] == dims[i];
   if (!fits)
     fail<ShapeError>(op, {.what = "the input does not end in the normalised shape",
                           .got = str("input ", x, " and normalized_shape ", dims),
                           .expected = "the sizes of the last dimensions"});
 }
 
-/** One value per row. */
+/** Returns the spec of one value per row. */
 OutSpec per_row(const Tensor& x, const Shape& dims) {
   Shape rows;
   for (int i = 0; i < x.dim() - dims.rank(); ++i) rows.push_back(x.shape()[i]);

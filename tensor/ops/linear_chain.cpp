@@ -1,15 +1,15 @@
-// Shape rules of the links of linear layers, and what their operands mean as matrix products.
+// Shape rules of the links of linear layers, and their operands as matrix products.
 #include "linear_chain.h"
 
-#include "../dispatch.h"
-#include "../registry.h"
+#include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "reduce.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** Bytes of the mask of y; none where no device would fill it. */
+/** Returns the bytes of the mask of y; 0 on devices that do not fill it. */
 std::int64_t mask_bytes(const OutSpec& y, Device device) {
   if (device == cpu || y.dtype == DType::f64 || y.shape.back() == 0) return 0;
   std::int64_t rows = 1;
@@ -17,7 +17,7 @@ std::int64_t mask_bytes(const OutSpec& y, Device device) {
   return rows * mask_bits(y.shape.back()) / 8;
 }
 
-const OpRow& row_named(std::string_view name) { return *find_op(name); }
+const OpInfo& op_named(std::string_view name) { return *find_op(name); }
 
 std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device().kind); }
 
@@ -31,7 +31,9 @@ OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
   return {y, {{relu ? mask_bytes(y, in[0].device()) : 0}, DType::u8}};
 }
 
-OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) { return {{in[2].shape(), in[0].dtype()}}; }
+OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) {
+  return {{in[2].shape(), in[0].dtype()}};
+}
 
 OutSpecs LinearWeightGrads::infer(Inputs in, const NoAttrs&) {
   const std::int64_t out = in[0].shape()[1];
@@ -48,29 +50,32 @@ Product product_of(std::type_identity<LinearInputGrad>, Inputs in, Outputs out) 
 
 Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out) {
   const Tensor& g = in[0];
-  const Tensor gt = alias(g, {g.size(1), g.size(0)}, {g.strides()[1], g.strides()[0]}, g.impl()->offset);
+  const Tensor gt =
+      alias(g, {g.size(1), g.size(0)}, {g.strides()[1], g.strides()[0]}, g.impl()->offset);
   return {gt, in[1], out[0]};
 }
 
 void activate(const Tensor& x, Tensor& y, MlpActivation activation) {
-  static const OpRow &relu = row_named("relu"), &gelu = row_named("gelu");
+  static const OpInfo &relu = op_named("relu"), &gelu = op_named("gelu");
   const Gelu::Attrs form = gelu_attrs(activation);
   constexpr NoAttrs none;
-  if (activation == MlpActivation::relu) return relu.kernel[kind_of(y)](relu, {&x, 1}, {&y, 1}, &none);
+  if (activation == MlpActivation::relu)
+    return relu.kernel[kind_of(y)](relu, {&x, 1}, {&y, 1}, &none);
   if (is_gelu(activation)) gelu.kernel[kind_of(y)](gelu, {&x, 1}, {&y, 1}, &form);
 }
 
 void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation activation) {
-  static const OpRow &relu = row_named("relu"), &gelu = row_named("gelu");
+  static const OpInfo &relu = op_named("relu"), &gelu = op_named("gelu");
   const Gelu::Attrs form = gelu_attrs(activation);
   constexpr NoAttrs none;
   const std::array<Tensor, 3> by_result{Tensor{}, y_or_sums, g}, by_operand{y_or_sums, Tensor{}, g};
-  if (activation == MlpActivation::relu) return relu.derivative[kind_of(g)](relu, by_result, {&g, 1}, &none);
+  if (activation == MlpActivation::relu)
+    return relu.derivative[kind_of(g)](relu, by_result, {&g, 1}, &none);
   if (is_gelu(activation)) gelu.derivative[kind_of(g)](gelu, by_operand, {&g, 1}, &form);
 }
 
 void sum_columns(const Tensor& g, Tensor& sums) {
-  static const OpRow& sum = row_named("sum");
+  static const OpInfo& sum = op_named("sum");
   constexpr ReduceAttrs rows{.dims = 1, .keepdim = false};
   sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
 }

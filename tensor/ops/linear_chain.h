@@ -1,19 +1,20 @@
-// Chains of linear layers: the public row mlp, its links, and the gradients of a linear layer that are computed together.
-// Sees: product.h, ../elementwise/activation.h, ../mlp_activation.h.
-// Read next: ../cpu/matmul.cpp (kernels), ../../cuda/linear_chain.cpp (the device's), ../../autograd/rules/linear_chain.cpp (rules).
+// Chains of linear layers: the public op mlp, its links, and the fused gradients of a linear layer.
 //
-// A link that ends in relu has one reader, the next link, which sets its own input gradient to 0 where that input is 0. So the gradient that arrives at
-// a link has been through its relu already, and both directions of relu ride on the matrix products. A link that ends in gelu hands its sums over as
-// well, and the next link's gradient goes to them: there the link begins, whatever else its result is read by.
+// The result of a link that ends in relu has a single consumer, the next link. That link sets its
+// own input gradient to 0 where its input is 0, so the gradient that reaches a link has already
+// passed through the link's relu. Thus relu is fused into the matrix products in both directions. A
+// link that ends in gelu also returns its pre-activation sums. The next link's gradient is taken
+// with respect to these sums, so the result may have other consumers.
 #pragma once
 
+#include "../core/mlp_activation.h"
 #include "../elementwise/activation.h"
-#include "../mlp_activation.h"
 #include "product.h"
 
 namespace mezzo::op {
 
-/** Operands: x, then weight and bias (or none) of each layer. */
+/** Linear layers with an activation between them. Operands: x, then weight and bias (or undefined)
+ *  of each layer. */
 struct Mlp {
   static constexpr OpTraits traits{.name = "mlp",
                                    .precision = Precision::low,
@@ -26,29 +27,34 @@ struct Mlp {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** Operands x, weight, bias (or none), and the second result of the link that x comes from (or none). Results: x W^T + b, after the activation asked
- *  for; behind relu a mask of its positive elements that the device keeps for itself, empty where it keeps none; behind gelu x W^T + b itself. */
+/** One layer of the chain. Operands: x, weight, bias (or undefined), and the second result of the
+ *  link that produced x (or undefined). Results: x W^T + b after the activation; after relu a
+ *  device-specific mask of the positive elements, empty on devices that need none; after gelu x W^T
+ *  + b itself. */
 struct LinearLink {
-  static constexpr OpTraits traits{.name = "linear_link",
-                                   .precision = Precision::match,
-                                   .inputs = 4,
-                                   .outputs = 2,
-                                   .needs = {input(0) | input(1) | input(3) | output(1), input(0) | output(1),
-                                             output(1), input(0) | input(1) | input(3)},
-                                   .internal = true};
+  static constexpr OpTraits traits{
+      .name = "linear_link",
+      .precision = Precision::match,
+      .inputs = 4,
+      .outputs = 2,
+      .needs = {input(0) | input(1) | input(3) | output(1), input(0) | output(1), output(1),
+                input(0) | input(1) | input(3)},
+      .internal = true};
   struct Attrs {
-    MlpActivation after =
-        MlpActivation::none;  // not none: the one reader of the result is a link whose `before` it is
-    MlpActivation before = MlpActivation::none;  // of the link whose result x is
-    bool keeps_sums = false;                     // gelu: somebody will differentiate
+    // Activation after the layer. Unless none, the result's only consumer is a link with this
+    // `before`.
+    MlpActivation after = MlpActivation::none;
+    MlpActivation before = MlpActivation::none;  // activation of the link that produced x
+    bool keeps_sums = false;                     // gelu: the gradient will be needed
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g [.., out], weight [out, in], x [.., in] and what the link behind x gave beside it (or none). Result: g W through the gradient of the
- *  activation behind which x is. */
+/** Gradient of a link's input: g W times the derivative of the activation that produced x.
+ *  Operands: g [.., out], weight [out, in], x [.., in] and the second result of the link that
+ *  produced x (or undefined). */
 struct LinearInputGrad {
   static constexpr OpTraits traits{.name = "linear_input_grad",
                                    .precision = Precision::match,
@@ -62,7 +68,8 @@ struct LinearInputGrad {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Operands g [rows, out], x [rows, in]. Results: g^T x and the column sums of g. */
+/** Gradients of a linear layer's weight and bias. Operands: g [rows, out], x [rows, in]. Results:
+ *  g^T x and the column sums of g. */
 struct LinearWeightGrads {
   static constexpr OpTraits traits{.name = "linear_weight_grads",
                                    .precision = Precision::match,
@@ -84,16 +91,18 @@ constexpr Gelu::Attrs gelu_attrs(MlpActivation activation) {
   return {activation == MlpActivation::gelu_tanh ? Gelu::Form::tanh : Gelu::Form::exact};
 }
 
-/** Bits of a row of n elements in a link's mask: whole words of 128, as cuBLASLt has them. */
+/** Returns the bits per row of n elements in a link's mask: n rounded up to 128, the layout of
+ *  cuBLASLt. */
 constexpr std::int64_t mask_bits(std::int64_t n) { return (n + 127) / 128 * 128; }
 
-// The steps of which a device does those that its matrix product does not do on the way.
+// Steps that a device runs separately if its matrix product cannot fuse them.
 
-/** y = the activation of x, of the same shape or x itself, by the device's kernel. */
+/** Computes y = activation(x) with the device's kernel; y has x's shape and may be x itself. */
 void activate(const Tensor& x, Tensor& y, MlpActivation activation);
-/** g times the gradient of the activation: of relu by its result y, of gelu by the sums it was taken of. */
+/** Multiplies g by the derivative of the activation: from the result y for relu, from the
+ *  pre-activation sums for gelu. */
 void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation activation);
-/** sums = the column sums of g. */
+/** Computes the column sums of g. */
 void sum_columns(const Tensor& g, Tensor& sums);
 
 }  // namespace mezzo::op

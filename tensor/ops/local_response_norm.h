@@ -1,16 +1,14 @@
-// Normalisation by what neighbouring channels hold.
-// Sees: op.h.
-// Read next: ../../autograd/rules/local_response_norm.cpp (the composite).
+// Normalisation by the mean square of neighbouring channels.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
 /** x / (k + alpha * mean of x^2 over `size` channels)^beta. */
 struct LocalResponseNorm {
   static constexpr OpTraits traits{.name = "local_response_norm",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "divides by the size of neighbouring channels"};
   struct Attrs {
     std::int64_t size = 1;

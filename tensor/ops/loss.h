@@ -1,17 +1,17 @@
-// The losses that compare predictions with targets element by element, and nll_loss: public rows, each a composite.
-// Sees: op.h, ../reduction.h.
-// Read next: ../elementwise/loss_terms.h (the formulas), ../../autograd/rules/loss.cpp (the composites).
+// The losses that compare predictions with targets element by element, and nll_loss. Each public op
+// is a composite.
+// See also: tensor/elementwise/loss_terms.h (the formulas).
 #pragma once
 
-#include "../op.h"
-#include "../reduction.h"
+#include "../core/op.h"
+#include "../core/reduction.h"
 
 namespace mezzo::op {
 
 namespace detail {
 
 constexpr OpTraits loss(std::string_view name, std::string_view summary, int inputs = 2) {
-  return {.name = name, .precision = Precision::full, .summary = summary, .inputs = inputs};
+  return {.name = name, .precision = Precision::f32, .summary = summary, .inputs = inputs};
 }
 
 }  // namespace detail
@@ -20,13 +20,14 @@ struct LossAttrs {
   Reduction reduction = Reduction::mean;
 };
 
-/** A loss with one number that shapes it: beta, delta, margin. */
+/** Attributes of a loss with one parameter: beta, delta or margin. */
 struct ShapedLossAttrs {
   double parameter = 1;
   Reduction reduction = Reduction::mean;
 };
 
-/** Operands: x, target, weight or undefined. Refused under casts: a 16-bit probability has lost what the logarithm needs. */
+/** Operands: x, target, weight or undefined. Refused under casts: a 16-bit probability is too
+ *  imprecise for the logarithm. */
 struct BinaryCrossEntropy {
   static constexpr OpTraits traits{.name = "binary_cross_entropy",
                                    .precision = Precision::banned,
@@ -38,14 +39,15 @@ struct BinaryCrossEntropy {
 
 /** Operands: x, target, weight or undefined, pos_weight or undefined. */
 struct BinaryCrossEntropyWithLogits {
-  static constexpr OpTraits traits =
-      detail::loss("binary_cross_entropy_with_logits", "cross entropy of two classes, from scores", 4);
+  static constexpr OpTraits traits = detail::loss("binary_cross_entropy_with_logits",
+                                                  "cross entropy of two classes, from scores", 4);
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
 struct HuberLoss {
-  static constexpr OpTraits traits = detail::loss("huber_loss", "squared error near 0, absolute beyond");
+  static constexpr OpTraits traits =
+      detail::loss("huber_loss", "squared error near 0, absolute beyond");
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -84,13 +86,15 @@ struct NllLoss {
 };
 
 struct SmoothL1Loss {
-  static constexpr OpTraits traits = detail::loss("smooth_l1_loss", "absolute error, rounded off near 0");
+  static constexpr OpTraits traits =
+      detail::loss("smooth_l1_loss", "absolute error, rounded off near 0");
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** What class indices select. Operands: target, weight (classes) or undefined. Results: the indices as i64 with 0 for ignored ones, and the
- *  weight of each one's class, 0 for ignored ones. Errors: IndexError naming the first class out of range. */
+/** The weight of each target's class. Operands: target, weight (classes) or undefined. Results: the
+ *  indices as i64 and the weight of each class, both 0 for ignored targets. Errors: IndexError
+ *  naming the first class out of range. */
 struct ClassWeights {
   static constexpr OpTraits traits{.name = "class_weights",
                                    .precision = Precision::match,
@@ -99,7 +103,7 @@ struct ClassWeights {
                                    .differentiable = false,
                                    .internal = true};
   struct Attrs {
-    std::string_view op;  // for the error text; a name from traits, so it outlives the call
+    std::string_view op;  // for error messages; points to the static name in OpTraits
     std::int64_t classes = 0;
     std::int64_t ignore_index = -100;
     DType dtype = DType::f32;  // of the weights
@@ -108,10 +112,10 @@ struct ClassWeights {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-using LossOps = type_list<BinaryCrossEntropy, BinaryCrossEntropyWithLogits, ClassWeights, HuberLoss, KlDiv,
-                          L1Loss, MseLoss, NllLoss, SmoothL1Loss>;
+using LossOps = type_list<BinaryCrossEntropy, BinaryCrossEntropyWithLogits, ClassWeights, HuberLoss,
+                          KlDiv, L1Loss, MseLoss, NllLoss, SmoothL1Loss>;
 
-/** Errors: ValueError naming `op` for a reduction that only kl_div has. */
+/** Checks that a reduction is not the one that only kl_div has. Errors: ValueError naming `op`. */
 MZ_API void require_plain_reduction(std::string_view op, Reduction reduction);
 
 }  // namespace mezzo::op

@@ -1,13 +1,12 @@
-// The losses that ask for a margin, and poisson_nll_loss: public rows, each a composite.
-// Sees: loss.h.
-// Read next: ../elementwise/loss_terms.h (the formulas), ../../autograd/rules/margin_loss.cpp (the composites).
+// The losses with a margin, and poisson_nll_loss. Each public op is a composite.
+// See also: tensor/elementwise/loss_terms.h (the formulas).
 #pragma once
 
 #include "loss.h"
 
 namespace mezzo::op {
 
-/** Operands: x1, x2 (N,D) or (D), target 1 or -1 (N) or 0-dim. */
+/** Operands: x1, x2 (N,D) or (D), target 1 or -1, (N) or 0-dim. */
 struct CosineEmbeddingLoss {
   static constexpr OpTraits traits =
       detail::loss("cosine_embedding_loss", "angles between vectors, small or large as asked", 3);
@@ -32,8 +31,8 @@ struct MarginRankingLoss {
 
 /** Operands: x (N,C) or (C), target (class indices), weight (C) or undefined. */
 struct MultiMarginLoss {
-  static constexpr OpTraits traits =
-      detail::loss("multi_margin_loss", "score of the target class above all others by a margin", 3);
+  static constexpr OpTraits traits = detail::loss(
+      "multi_margin_loss", "score of the target class above all others by a margin", 3);
   struct Attrs {
     int p = 1;
     double margin = 1;
@@ -42,18 +41,18 @@ struct MultiMarginLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** Operands: x (N,C) or (C), target alike: class indices, ended by the first -1. */
+/** Operands: x (N,C) or (C), target of the same shape: class indices up to the first -1. */
 struct MultilabelMarginLoss {
-  static constexpr OpTraits traits =
-      detail::loss("multilabel_margin_loss", "scores of all target classes above all others by a margin");
+  static constexpr OpTraits traits = detail::loss(
+      "multilabel_margin_loss", "scores of all target classes above all others by a margin");
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
 /** Operands: x (..,C), target, weight or undefined. */
 struct MultilabelSoftMarginLoss {
-  static constexpr OpTraits traits =
-      detail::loss("multilabel_soft_margin_loss", "cross entropy of independent labels, from scores", 3);
+  static constexpr OpTraits traits = detail::loss(
+      "multilabel_soft_margin_loss", "cross entropy of independent labels, from scores", 3);
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -76,10 +75,10 @@ struct SoftMarginLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** Operands: anchor, positive, negative, vectors along the last dimension. */
+/** Operands: anchor, positive, negative; vectors are along the last dimension. */
 struct TripletMarginLoss {
-  static constexpr OpTraits traits =
-      detail::loss("triplet_margin_loss", "nearer to the positive than to the negative by a margin", 3);
+  static constexpr OpTraits traits = detail::loss(
+      "triplet_margin_loss", "nearer to the positive than to the negative by a margin", 3);
   struct Attrs {
     double margin = 1;
     double p = 2;
@@ -90,19 +89,22 @@ struct TripletMarginLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** True for each class that a row of the operand names before its first -1. Errors: IndexError naming the first class out of range. */
+/** True for each class that a row of the operand lists before its first -1. Errors: IndexError
+ *  naming the first class out of range. */
 struct NamedClasses {
-  static constexpr OpTraits traits{
-      .name = "named_classes", .precision = Precision::match, .differentiable = false, .internal = true};
+  static constexpr OpTraits traits{.name = "named_classes",
+                                   .precision = Precision::match,
+                                   .differentiable = false,
+                                   .internal = true};
   struct Attrs {
-    std::string_view op;  // for the error text; a name from traits, so it outlives the call
+    std::string_view op;  // for error messages; points to the static name in OpTraits
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-using MarginLossOps = type_list<CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, MultiMarginLoss,
-                                MultilabelMarginLoss, MultilabelSoftMarginLoss, NamedClasses, PoissonNllLoss,
-                                SoftMarginLoss, TripletMarginLoss>;
+using MarginLossOps = type_list<CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss,
+                                MultiMarginLoss, MultilabelMarginLoss, MultilabelSoftMarginLoss,
+                                NamedClasses, PoissonNllLoss, SoftMarginLoss, TripletMarginLoss>;
 
 }  // namespace mezzo::op

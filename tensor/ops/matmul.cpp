@@ -1,8 +1,8 @@
 // Shape rules of the matrix products.
 #include "matmul.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -21,7 +21,7 @@ void require_inner(const char* op, Inputs in, std::int64_t left, std::int64_t ri
   if (left != right)
     fail<ShapeError>(op, {.what = "inner sizes differ",
                           .got = str(in.subspan(0, 2)),
-                          .expected = str("equal sizes where ", left, " meets ", right)});
+                          .expected = str("equal sizes, not ", left, " and ", right)});
 }
 
 }  // namespace
@@ -42,7 +42,8 @@ OutSpecs Bmm::infer(Inputs in, const NoAttrs&) {
                              .expected = "equal first sizes",
                              .hint = "matmul broadcasts"});
   require_inner("bmm", in, in[0].shape()[2], in[1].shape()[1]);
-  return {{{in[0].shape()[0], in[0].shape()[1], in[1].shape()[2]}, require_one_number_dtype("bmm", in)}};
+  return {{{in[0].shape()[0], in[0].shape()[1], in[1].shape()[2]},
+           require_one_number_dtype("bmm", in)}};
 }
 
 OutSpecs Mv::infer(Inputs in, const NoAttrs&) {
@@ -75,23 +76,24 @@ OutSpecs MatMul::infer(Inputs in, const Attrs&) {
 OutSpecs Linear::infer(Inputs in, const NoAttrs&) {
   const Tensor &x = in[0], &w = in[1], &b = in[2];
   if (x.dim() == 0 || w.dim() != 2)
-    fail<ShapeError>("linear",
-                     {.what = x.dim() == 0 ? "the input has no features" : "the weight must be a matrix",
-                      .got = str("input ", x, " and weight ", w),
-                      .expected = "input [..., in] and weight [out, in]"});
+    fail<ShapeError>("linear", {.what = x.dim() == 0 ? "the input has no features"
+                                                     : "the weight must be a matrix",
+                                .got = str("input ", x, " and weight ", w),
+                                .expected = "input [..., in] and weight [out, in]"});
   const std::int64_t features = w.shape()[1];
   Shape shape = x.shape();
   if (shape.back() != features)
-    fail<ShapeError>(
-        "linear", {.what = "input features do not fit the weight",
-                   .got = str("input ", x, " and weight ", w),
-                   .expected = str(features, " features"),
-                   .hint = str("build Linear{", shape.back(), ", ", w.shape()[0], "} or pass ", features)});
+    fail<ShapeError>("linear", {.what = "input features do not fit the weight",
+                                .got = str("input ", x, " and weight ", w),
+                                .expected = str(features, " features"),
+                                .hint = str("build Linear{", shape.back(), ", ", w.shape()[0],
+                                            "} or pass ", features)});
   shape[shape.rank() - 1] = w.shape()[0];
   if (b.defined() && !is_expandable(b.shape(), shape))
     fail<ShapeError>("linear", {.what = "the bias does not fit the result",
                                 .got = str("bias ", b, " for a result of shape ", shape),
-                                .expected = str("[", w.shape()[0], "] or what broadcasts to the result")});
+                                .expected = str("[", w.shape()[0],
+                                                "] or a shape that broadcasts to the result")});
   return {{shape, require_one_number_dtype("linear", in)}};
 }
 
@@ -106,7 +108,7 @@ OutSpecs Dot::infer(Inputs in, const NoAttrs&) {
 
 OutSpecs Vecdot::infer(Inputs in, const NoAttrs&) {
   if (in[0].dim() == 0 || in[1].dim() == 0)
-    fail<ShapeError>("vecdot", {.what = "a 0-dim tensor is no vector",
+    fail<ShapeError>("vecdot", {.what = "a 0-dim tensor is not a vector",
                                 .got = str(in),
                                 .expected = "at least one dimension each",
                                 .hint = "use a * b"});

@@ -1,13 +1,11 @@
 // Matrix products without an added matrix: matmul and its strict forms, linear, dot products.
-// Sees: op.h.
-// Read next: addmm.h, ../cpu/matmul.cpp (kernels), ../../autograd/rules/matmul.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** A B for each pair of matrices in two 3-D tensors. */
+/** A B for each pair of matrices of two 3-D tensors. */
 struct Bmm {
   static constexpr OpTraits traits{.name = "bmm",
                                    .precision = Precision::low,
@@ -23,7 +21,7 @@ struct Bmm {
 /** Sum of the products of two vectors' elements, in the promoted dtype. */
 struct Dot {
   static constexpr OpTraits traits{.name = "dot",
-                                   .precision = Precision::widest,
+                                   .precision = Precision::promote,
                                    .summary = "inner product of two vectors",
                                    .inputs = 2,
                                    .needs = {input(1), input(0)},
@@ -46,7 +44,8 @@ struct Linear {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** alpha * A B: the last two dimensions are matrices, the others are broadcast; a vector is a row on the left, a column on the right. */
+/** alpha * A B. The last two dimensions are matrices, the others are broadcast. A 1-D operand is a
+ *  row on the left and a column on the right. */
 struct MatMul {
   static constexpr OpTraits traits{.name = "matmul",
                                    .precision = Precision::low,
@@ -55,7 +54,7 @@ struct MatMul {
                                    .needs = {input(1), input(0)},
                                    .integers = Integers::keep};
   struct Attrs {
-    double alpha = 1;  // of the gradients of addmm and its kin: one rounding for product and factor together
+    double alpha = 1;  // used by the gradients of addmm and others: product and factor round once
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

@@ -1,19 +1,18 @@
-// Argument checks that the normalising ops share.
-// Sees: op.h.
-// Read next: batch_norm.h, group_norm.h.
+// Argument checks shared by the normalisation ops.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** The input is floating. Errors: DtypeError naming `op`. */
+/** Checks that the input is floating. Errors: DtypeError naming `op`. */
 void check_floating_input(const Tensor& x, std::string_view op);
 
-/** The input is [N, C] or [N, C, ...]. Errors: ShapeError. */
+/** Checks that the input is [N, C] or [N, C, ...]. Errors: ShapeError naming `op`. */
 void check_has_channels(const Tensor& x, std::string_view op);
 
-/** Optional floating values of the given shape. Errors: DtypeError, ShapeError naming `what`. */
+/** Checks that optional values are floating and have the given shape. Errors: DtypeError,
+ *  ShapeError naming `what`. */
 void check_values(const Tensor& x, const Tensor& values, const Shape& shape, const char* what,
                   std::string_view op);
 

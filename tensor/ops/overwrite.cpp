@@ -1,7 +1,7 @@
 // Shape rule of index_copy.
 #include "overwrite.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -11,9 +11,9 @@ OutSpecs IndexCopy::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("index_copy", index);
   const int dim = wrap_dim(attrs.dim, x.dim(), "index_copy");
   if (index.dim() > 1)
-    fail<ShapeError>(
-        "index_copy",
-        {.what = "the index has too many dimensions", .got = str(index), .expected = "1 dimension, or none"});
+    fail<ShapeError>("index_copy", {.what = "the index has too many dimensions",
+                                    .got = str(index),
+                                    .expected = "1 dimension, or none"});
   Shape rows = x.shape();
   if (x.dim() > 0) rows[dim] = index.numel();
   if (!src.defined())
@@ -37,9 +37,10 @@ Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const
   require_index_dtype(op, index);
   const int d = wrap_dim(dim, x.dim(), std::string(op).c_str());
   if (!value.defined())
-    fail<ValueError>(op, {.what = "the value is undefined", .expected = "a number or a 0-dim tensor"});
+    fail<ValueError>(op,
+                     {.what = "the value is undefined", .expected = "a number or a 0-dim tensor"});
   if (value.dim() != 0)
-    fail<ShapeError>(op, {.what = "the value must be a single one",
+    fail<ShapeError>(op, {.what = "the value must be a single number",
                           .got = str(value),
                           .expected = "a number or a 0-dim tensor"});
   Shape rows = x.shape();

@@ -1,13 +1,14 @@
-// Ops that overwrite or find elements by index or mask, beside those in index.h: index_copy, index_fill, masked_scatter, unique.
-// Sees: op.h.
-// Read next: index.h, ../cpu/overwrite.cpp (kernel), ../../autograd/rules/overwrite.cpp (rules).
+// Ops that overwrite or select elements by index or mask: index_copy, index_fill, masked_scatter,
+// unique.
+// See also: index.h (the other ops of this kind).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** x with the rows of src written to the rows that a 1-D (or 0-dim) index names; of several at one place the last stays. Operands: x, index, src. */
+/** x with the rows of src written to the rows that a 1-D (or 0-dim) index selects. If several rows
+ *  are written to one place, the last wins. Operands: x, index, src. */
 struct IndexCopy {
   static constexpr OpTraits traits{.name = "index_copy",
                                    .precision = Precision::match,
@@ -25,7 +26,7 @@ struct IndexCopy {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The same with one value for all rows. Operands: x, index, value (0-dim). */
+/** x with one value written to the rows that index selects. Operands: x, index, value (0-dim). */
 struct IndexFill {
   static constexpr OpTraits traits{.name = "index_fill",
                                    .precision = Precision::match,
@@ -38,7 +39,8 @@ struct IndexFill {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** x with the elements of source, one after another, where the mask holds. Operands: x, mask, source. */
+/** x with consecutive elements of source written where the mask is true. Operands: x, mask,
+ *  source. */
 struct MaskedScatter {
   static constexpr OpTraits traits{.name = "masked_scatter",
                                    .precision = Precision::match,
@@ -49,7 +51,8 @@ struct MaskedScatter {
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-/** The distinct elements in order, for each element of x the place of its like among them, and how often each occurs. */
+/** Results: the distinct elements in order, for each element of x its index among them, and the
+ *  number of times each occurs. */
 struct Unique {
   static constexpr OpTraits traits{.name = "unique",
                                    .precision = Precision::match,
@@ -63,8 +66,9 @@ struct Unique {
 
 using OverwriteOps = type_list<IndexCopy, IndexFill, MaskedScatter, Unique>;
 
-/** One value as rows for index_copy, in x's dtype. Errors, naming `op`: ShapeError unless 0-dim; DtypeError, IndexError for index and dim. */
-MZ_API Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const Tensor& index,
-                          const Tensor& value);
+/** Returns one value expanded to rows for index_copy, in x's dtype. Errors, naming `op`: ShapeError
+ *  unless value is 0-dim; DtypeError, IndexError for index and dim. */
+MZ_API Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim,
+                          const Tensor& index, const Tensor& value);
 
 }  // namespace mezzo::op

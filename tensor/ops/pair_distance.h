@@ -1,40 +1,41 @@
-// Distances between all pairs of vectors: cdist, pdist, and the kernels they are made of.
-// Sees: op.h.
-// Read next: ../cpu/pair_distance.cpp (kernels), ../../autograd/rules/pair_distance.cpp (composites and rules).
+// Distances between all pairs of vectors: cdist, pdist, and the internal ops they are made of.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** p-norms of x1 - x2 for all pairs of rows. Operands: x1 (..,P,M), x2 (..,R,M), one floating dtype, batches broadcast. */
+/** p-norms of x1 - x2 for all pairs of rows. Operands: x1 (..,P,M), x2 (..,R,M), one floating
+ *  dtype, batches broadcast. */
 struct Cdist {
   static constexpr OpTraits traits{.name = "cdist",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "distances between all rows of two matrices",
                                    .inputs = 2};
   struct Attrs {
     double p = 2;
-    /** 2-norms come from products of matrices, |a|^2 + |b|^2 - 2 a.b, where either side has more rows than this. */
+    /** 2-norms are computed with matrix products, |a|^2 + |b|^2 - 2 a.b, if either operand has more
+     *  rows than this. */
     std::int64_t mm_above = 25;
   };
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** p-norms of the differences of all rows i < j of one matrix. */
+/** p-norms of the differences of all pairs of rows i < j of one matrix. */
 struct Pdist {
-  static constexpr OpTraits traits{.name = "pdist",
-                                   .precision = Precision::full,
-                                   .summary = "distances between the rows of a matrix, each pair once"};
+  static constexpr OpTraits traits{
+      .name = "pdist",
+      .precision = Precision::f32,
+      .summary = "distances between the rows of a matrix, each pair once"};
   struct Attrs {
     double p = 2;
   };
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-// What they are made of. Operands are of the type that arithmetic runs in, f32 or f64.
+// Internal ops. Their operands have the compute dtype, f32 or f64.
 
-/** [B,P,R] from x1 [B,P,M] and x2 [B,R,M]. */
+/** Distances [B,P,R] from x1 [B,P,M] and x2 [B,R,M]. */
 struct PairDistance {
   static constexpr OpTraits traits{
       .name = "pair_distance",
@@ -48,7 +49,8 @@ struct PairDistance {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Gradient of x1. Operands: g, y, x1, x2. That of x2 is the same with sides swapped and g, y transposed. */
+/** Gradient of x1. Operands: g, y, x1, x2. The gradient of x2 is the same op with x1 and x2 swapped
+ *  and g, y transposed. */
 struct PairDistanceBackward {
   static constexpr OpTraits traits{.name = "pair_distance_backward",
                                    .precision = Precision::match,
@@ -60,7 +62,7 @@ struct PairDistanceBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** [n(n-1)/2] from x [n,M]: pairs i < j in row order. */
+/** Distances [n(n-1)/2] from x [n,M]: pairs i < j in row order. */
 struct TriangleDistance {
   static constexpr OpTraits traits{.name = "triangle_distance",
                                    .precision = Precision::match,
@@ -72,7 +74,7 @@ struct TriangleDistance {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands: g, y, x. */
+/** Gradient of x. Operands: g, y, x. */
 struct TriangleDistanceBackward {
   static constexpr OpTraits traits{.name = "triangle_distance_backward",
                                    .precision = Precision::match,
@@ -84,7 +86,7 @@ struct TriangleDistanceBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-using PairDistanceOps =
-    type_list<Cdist, PairDistance, PairDistanceBackward, Pdist, TriangleDistance, TriangleDistanceBackward>;
+using PairDistanceOps = type_list<Cdist, PairDistance, PairDistanceBackward, Pdist,
+                                  TriangleDistance, TriangleDistanceBackward>;
 
 }  // namespace mezzo::op

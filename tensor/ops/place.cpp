@@ -1,7 +1,8 @@
-// Shape rules of the ops that take elements from elsewhere. What options may be is checked where they are read: ../../autograd/ops/.
+// Shape rules of the ops that copy each element from one position. The public functions in
+// autograd/ops/ check the options.
 #include "place.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 
 namespace mezzo::op {
 

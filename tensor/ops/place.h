@@ -1,31 +1,31 @@
-// Ops whose result takes each element from one place of the operand, dimension by dimension: pad, flip, roll, repeat.
-// Sees: op.h.
-// Read next: place.cpp (shape rules), ../cpu/place.cpp (kernels), ../../autograd/rules/place.cpp (rules).
+// Ops that take each element of the result from one position of the operand, dimension by
+// dimension: pad, flip, roll, repeat.
 #pragma once
 
 #include <array>
 
-#include "../macros.h"
-#include "../op.h"
+#include "../core/macros.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Where a result dimension that reaches beyond the operand's finds its elements. */
+/** Source of the result's elements outside the operand's range. */
 enum class PlaceMode : std::uint8_t {
-  inside,     // there are none: a constant stands there
+  inside,     // none: a constant is used
   reflect,    // mirrored about the first and the last element, which are not repeated
-  replicate,  // the first and the last element
-  circular,   // from the other end, as often as needed
+  replicate,  // the first or the last element
+  circular,   // wraps around, as often as needed
   reversed,   // last element first
 };
 
-/** One dimension of the result: `size` elements, of which number `begin` is the operand's first. */
+/** One dimension of the result: `size` elements; element `begin` is the operand's first. */
 struct PlaceDim {
   PlaceMode mode = PlaceMode::inside;
   std::int64_t begin = 0, size = 0;
 };
 
-/** The operand's element, along a dimension of size n, that stands at place o of the result; -1 for none. */
+/** Returns the operand's index, along a dimension of size n, of the element at position o of the
+ *  result; -1 if there is none. */
 MZ_HD inline std::int64_t place_source(const PlaceDim& dim, std::int64_t n, std::int64_t o) {
   std::int64_t i = o - dim.begin;
   switch (dim.mode) {
@@ -38,10 +38,10 @@ MZ_HD inline std::int64_t place_source(const PlaceDim& dim, std::int64_t n, std:
   return n - 1 - o;
 }
 
-/** The reverse: the places of the result at which element i of the operand stands. */
+/** The inverse mapping: the positions in the result of element i of the operand. */
 struct PlaceImages {
   PlaceDim dim;
-  std::int64_t n, i, first, step, count;  // candidates
+  std::int64_t n, i, first, step, count;  // `count` candidates: first, first + step, ...
 
   MZ_HD PlaceImages(const PlaceDim& d, std::int64_t size, std::int64_t element)
       : dim(d), n(size), i(element), first(element + d.begin), step(1), count(1) {
@@ -65,7 +65,7 @@ struct PlaceImages {
     }
     if (count < 0) count = 0;
   }
-  /** Candidate k; -1 where the element does not stand there, or where an earlier candidate is the same. */
+  /** Returns candidate k; -1 if it is outside the result or equals an earlier candidate. */
   MZ_HD std::int64_t at(std::int64_t k) const {
     std::int64_t o = first + k * step;
     if (dim.mode == PlaceMode::reflect) {
@@ -77,14 +77,14 @@ struct PlaceImages {
 };
 
 struct PlaceAttrs {
-  std::array<PlaceDim, Shape::kMaxRank> dims{};  // as many as the operand has
-  double value = 0;                              // where nothing is taken
+  std::array<PlaceDim, Shape::kMaxRank> dims{};  // one per dimension of the operand
+  double value = 0;                              // the constant of PlaceMode::inside
 };
 
-/** The same for dimensions in channels-last order. */
+/** Returns the attributes with their dimensions in channels-last order. */
 PlaceAttrs channels_at_end(const PlaceAttrs& attrs, int rank);
 
-/** What all of them are: only their names differ. */
+/** Functions shared by all ops here, which differ only in name. */
 struct PlaceFunctions {
   using Attrs = PlaceAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
@@ -119,20 +119,23 @@ struct Repeat : PlaceFunctions {
 };
 
 struct Roll : PlaceFunctions {
-  static constexpr OpTraits traits{.name = "roll",
-                                   .precision = Precision::match,
-                                   .summary = "shifts elements, those pushed out enter at the other end",
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "roll",
+      .precision = Precision::match,
+      .summary = "shifts elements, those pushed out enter at the other end",
+      .integers = Integers::keep,
+      .booleans = true};
 };
 
-/** The adjoint: every element of the operand is the sum of the places it stands at, in f32 (f64), rounded once. */
+/** The adjoint: each element of the operand is the sum of g at the positions it was copied to. Sums
+ *  run in f32 (f64) and are rounded once. */
 struct PlaceBackward {
-  static constexpr OpTraits traits{.name = "place_backward", .precision = Precision::match, .internal = true};
+  static constexpr OpTraits traits{
+      .name = "place_backward", .precision = Precision::match, .internal = true};
   struct Attrs {
     PlaceAttrs place;
-    Shape sizes;                                     // of what was placed
-    MemoryFormat format = MemoryFormat::contiguous;  // of it
+    Shape sizes;                                     // of the forward input
+    MemoryFormat format = MemoryFormat::contiguous;  // of the forward input
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

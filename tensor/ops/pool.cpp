@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "../checked_size.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -36,12 +36,13 @@ void require_input(std::string_view op, int rank, const Tensor& x) {
                             .expected = str("at least 1 element in dimension ", i)});
 }
 
-void require_between(std::string_view op, const char* name, const PoolSizes& values, std::int64_t low) {
+void require_between(std::string_view op, const char* name, const PoolSizes& values,
+                     std::int64_t low) {
   for (const std::int64_t value : values)
     if (value < low || value > kLargest)
-      fail<ValueError>(
-          op,
-          {.what = str(name, " is out of range"), .got = str(value), .expected = str(low, "..", kLargest)});
+      fail<ValueError>(op, {.what = str(name, " is out of range"),
+                            .got = str(value),
+                            .expected = str(low, "..", kLargest)});
 }
 
 void require_windows(std::string_view op, const PoolAttrs& attrs) {
@@ -51,18 +52,19 @@ void require_windows(std::string_view op, const PoolAttrs& attrs) {
   require_between(op, "dilation", attrs.dilation, 1);
   for (std::size_t a = 0; a < 3; ++a)
     if (attrs.padding[a] < 0 || attrs.padding[a] > attrs.kernel[a] / 2)
-      fail<ValueError>(
-          op, {.what = "padding is out of range",
-               .got = str(attrs.padding[a]),
-               .expected = str("0..", attrs.kernel[a] / 2, ", half of the kernel's ", attrs.kernel[a])});
+      fail<ValueError>(op, {.what = "padding is out of range",
+                            .got = str(attrs.padding[a]),
+                            .expected = str("0..", attrs.kernel[a] / 2, ", half of the kernel's ",
+                                            attrs.kernel[a])});
   if (attrs.divisor < 0)
     fail<ValueError>(op, {.what = "divisor_override is out of range",
                           .got = str(attrs.divisor),
                           .expected = "a positive divisor, or none"});
 }
 
-/** Number of windows along one axis; 0 or less when not one fits. */
-std::int64_t window_count(std::string_view op, const PoolAttrs& attrs, std::size_t a, std::int64_t in) {
+/** Returns the number of windows along one axis; 0 if not even one fits. */
+std::int64_t window_count(std::string_view op, const PoolAttrs& attrs, std::size_t a,
+                          std::int64_t in) {
   if (attrs.adaptive) {
     checked_product({in, attrs.output[a]}, op);  // pool_span multiplies them
     return attrs.output[a];
@@ -76,23 +78,23 @@ std::int64_t window_count(std::string_view op, const PoolAttrs& attrs, std::size
   return (count - 1) * stride >= in + padding ? count - 1 : count;
 }
 
-/** With dilation a window may step over all of a small input. */
+/** Checks that every window contains an element: with dilation one may skip a small input. */
 void require_elements(std::string_view op, const PoolAttrs& attrs, int axis, std::int64_t in,
                       std::int64_t count) {
   const auto a = static_cast<std::size_t>(axis);
   if (attrs.adaptive || attrs.dilation[a] == 1) return;
-  // Those that start in the padding before it: all others start at an element.
+  // Only windows that start in the padding before the input can be empty.
   for (std::int64_t o = 0; o < std::min(count, ceil_div(attrs.padding[a], attrs.stride[a])); ++o) {
     const PoolSpan span = pool_span(attrs, axis, in, o);
     if (span.begin >= span.end)
-      fail<ShapeError>(op, {.what = str("window ", o, " meets nothing but padding"),
-                            .got = str("input size ", in, ", kernel ", attrs.kernel[a], " at dilation ",
-                                       attrs.dilation[a]),
+      fail<ShapeError>(op, {.what = str("window ", o, " covers only padding"),
+                            .got = str("input size ", in, ", kernel ", attrs.kernel[a],
+                                       " at dilation ", attrs.dilation[a]),
                             .hint = "use less padding or dilation"});
   }
 }
 
-/** The shape that pooling leaves of x. Every argument is checked here. */
+/** Checks all arguments and returns the shape of the result. */
 Shape pooled_shape(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
   require_input(op, rank, x);
   require_windows(op, attrs);
@@ -105,7 +107,8 @@ Shape pooled_shape(std::string_view op, int rank, const Tensor& x, const PoolAtt
       fail<ShapeError>(
           op, {.what = "the window is larger than the padded input",
                .got = str(x, ", kernel ", attrs.kernel[a], " at dilation ", attrs.dilation[a]),
-               .expected = str("a window of at most ", in + 2 * attrs.padding[a], " in dimension ", dim)});
+               .expected =
+                   str("a window of at most ", in + 2 * attrs.padding[a], " in dimension ", dim)});
     require_elements(op, attrs, axis, in, count);
     shape[dim] = count;
   }
@@ -125,7 +128,7 @@ OutSpecs infer_avg(std::string_view op, int rank, const Tensor& x, const PoolAtt
            .format = format_of_images(x.dim(), rank)}};
 }
 
-/** The shape before pooling, for a gradient of the shape after it. */
+/** Returns the shape before pooling, given the shape of the gradient after it. */
 Shape unpooled_shape(const Shape& g, int rank, const PoolSizes& sizes) {
   Shape shape = g;
   for (int i = 0; i < rank; ++i)

@@ -1,14 +1,12 @@
-// Pooling over 1, 2 or 3 dimensions: the greatest element or the mean of each window, and their gradients.
-// Sees: op.h, pool_windows.h.
-// Read next: pool.cpp (shape rules), ../cpu/max_pool.cpp, ../cpu/avg_pool.cpp (kernels), ../../autograd/rules/pool.cpp (rules).
+// Pooling over 1, 2 or 3 dimensions: the maximum or the mean of each window, and their gradients.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 #include "pool_windows.h"
 
 namespace mezzo::op {
 
-/** The last `rank` sizes of a shape, right-aligned; 1 before them. */
+/** Returns the last `rank` sizes of a shape, right-aligned; the leading entries are 1. */
 PoolSizes pooled_dims(const Shape& shape, int rank);
 
 namespace detail {
@@ -18,24 +16,27 @@ constexpr std::string_view by_rank(int rank, std::string_view one, std::string_v
 }
 }  // namespace detail
 
-/** Greatest element of each window, and its row-major position among the pooled dimensions (i64). The first of several; nan wins. */
+/** Greatest element of each window and its row-major index among the pooled dimensions (i64). The
+ *  first of equal elements wins; nan is greater than any number. */
 template <int N> struct MaxPool {
-  static constexpr OpTraits traits{.name = detail::by_rank(N, "max_pool1d", "max_pool2d", "max_pool3d"),
-                                   .precision = Precision::match,
-                                   .summary = "greatest element of each window",
-                                   .outputs = 2,
-                                   .needs = {output(1)},
-                                   .channels_last = ChannelsLast::like_first};
+  static constexpr OpTraits traits{
+      .name = detail::by_rank(N, "max_pool1d", "max_pool2d", "max_pool3d"),
+      .precision = Precision::match,
+      .summary = "greatest element of each window",
+      .outputs = 2,
+      .needs = {output(1)},
+      .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** As MaxPool, with windows that divide the input into a given number of parts. */
+/** MaxPool with windows that divide the input into a given number of parts. */
 template <int N> struct AdaptiveMaxPool {
   static constexpr OpTraits traits{
-      .name = detail::by_rank(N, "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+      .name =
+          detail::by_rank(N, "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
       .precision = Precision::match,
       .summary = "greatest element of each of a given number of windows",
       .outputs = 2,
@@ -47,7 +48,8 @@ template <int N> struct AdaptiveMaxPool {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Gradient of the maxima: each element of g added at its position in zeros. Operands: g, positions. f32 (f64) sums, one rounding. */
+/** Gradient of max pooling: each element of g is added at its position to zeros. Operands: g,
+ *  positions. Sums run in f32 (f64) and are rounded once. */
 struct MaxPoolBackward {
   static constexpr OpTraits traits{.name = "max_pool_backward",
                                    .precision = Precision::match,
@@ -55,32 +57,34 @@ struct MaxPoolBackward {
                                    .needs = {input(1)},
                                    .internal = true};
   struct Attrs {
-    PoolAttrs windows;                               // which the positions were found in
-    PoolSizes sizes{1, 1, 1};                        // of the pooled dimensions before pooling
-    int rank = 2;                                    // how many of them there are
-    MemoryFormat format = MemoryFormat::contiguous;  // of what was pooled
+    PoolAttrs windows;                               // of the forward op
+    PoolSizes sizes{1, 1, 1};                        // pooled dimensions of the forward input
+    int rank = 2;                                    // number of pooled dimensions
+    MemoryFormat format = MemoryFormat::contiguous;  // of the forward input
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Mean of each window. f32 (f64) sums, one rounding after the division. */
+/** Mean of each window. Sums run in f32 (f64) and are rounded once, after the division. */
 template <int N> struct AvgPool {
-  static constexpr OpTraits traits{.name = detail::by_rank(N, "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-                                   .precision = Precision::match,
-                                   .summary = "mean of each window",
-                                   .channels_last = ChannelsLast::like_first};
+  static constexpr OpTraits traits{
+      .name = detail::by_rank(N, "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+      .precision = Precision::match,
+      .summary = "mean of each window",
+      .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** As AvgPool, with windows that divide the input into a given number of parts. */
+/** AvgPool with windows that divide the input into a given number of parts. */
 template <int N> struct AdaptiveAvgPool {
   static constexpr OpTraits traits{
-      .name = detail::by_rank(N, "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+      .name =
+          detail::by_rank(N, "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
       .precision = Precision::match,
       .summary = "mean of each of a given number of windows",
       .channels_last = ChannelsLast::like_first};
@@ -90,25 +94,27 @@ template <int N> struct AdaptiveAvgPool {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Gradient of the means: each element of g, divided, added to all of its window. f32 (f64) sums, one rounding. */
+/** Gradient of mean pooling: each element of g, divided, is added to all elements of its window.
+ *  Sums run in f32 (f64) and are rounded once. */
 template <int N> struct AvgPoolBackward {
   static constexpr OpTraits traits{
-      .name = detail::by_rank(N, "avg_pool1d_backward", "avg_pool2d_backward", "avg_pool3d_backward"),
+      .name =
+          detail::by_rank(N, "avg_pool1d_backward", "avg_pool2d_backward", "avg_pool3d_backward"),
       .precision = Precision::match,
       .internal = true};
   struct Attrs {
     PoolAttrs windows;
-    PoolSizes sizes{1, 1, 1};                        // of the pooled dimensions before pooling
-    MemoryFormat format = MemoryFormat::contiguous;  // of what was pooled
+    PoolSizes sizes{1, 1, 1};                        // pooled dimensions of the forward input
+    MemoryFormat format = MemoryFormat::contiguous;  // of the forward input
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using PoolOps =
-    type_list<AdaptiveAvgPool<1>, AdaptiveAvgPool<2>, AdaptiveAvgPool<3>, AdaptiveMaxPool<1>,
-              AdaptiveMaxPool<2>, AdaptiveMaxPool<3>, AvgPool<1>, AvgPool<2>, AvgPool<3>, AvgPoolBackward<1>,
-              AvgPoolBackward<2>, AvgPoolBackward<3>, MaxPool<1>, MaxPool<2>, MaxPool<3>, MaxPoolBackward>;
+using PoolOps = type_list<AdaptiveAvgPool<1>, AdaptiveAvgPool<2>, AdaptiveAvgPool<3>,
+                          AdaptiveMaxPool<1>, AdaptiveMaxPool<2>, AdaptiveMaxPool<3>, AvgPool<1>,
+                          AvgPool<2>, AvgPool<3>, AvgPoolBackward<1>, AvgPoolBackward<2>,
+                          AvgPoolBackward<3>, MaxPool<1>, MaxPool<2>, MaxPool<3>, MaxPoolBackward>;
 
 }  // namespace mezzo::op

@@ -1,9 +1,7 @@
-// prelu: a leaky relu whose slope is learnt, one for all or one per channel.
-// Sees: op.h.
-// Read next: ../elementwise/activation.h (PreluGate), ../../autograd/rules/prelu.cpp (the body).
+// prelu: a leaky relu whose slope is learnt, one for all elements or one per channel.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 

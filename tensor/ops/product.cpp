@@ -1,12 +1,12 @@
 #include "product.h"
 
-#include "../dispatch.h"
+#include "../core/dispatch.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** x seen with a dimension of size 1 at `at`. */
+/** Returns a view of x with a dimension of size 1 at `at`. */
 Tensor with_unit_dim(const Tensor& x, int at) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -22,7 +22,7 @@ Product added(const Tensor& a, const Tensor& b, const Tensor& c, const AddmmAttr
 
 }  // namespace
 
-// ---- what the operands mean -------------------------------------------------------------------------------------------
+// ---- operands -----------------------------------------------------------------------------------
 
 Product product_of(std::type_identity<Mm>, Inputs in, Outputs out, const NoAttrs&) {
   return {in[0], in[1], out[0]};
@@ -47,7 +47,8 @@ Product product_of(std::type_identity<MatMul>, Inputs in, Outputs out, const Mat
 
 Product product_of(std::type_identity<Linear>, Inputs in, Outputs out, const NoAttrs&) {
   const Tensor &x = in[0], &w = in[1], &bias = in[2];
-  const Tensor wt = alias(w, {w.size(1), w.size(0)}, {w.strides()[1], w.strides()[0]}, w.impl()->offset);
+  const Tensor wt =
+      alias(w, {w.size(1), w.size(0)}, {w.strides()[1], w.strides()[0]}, w.impl()->offset);
   const bool vector = x.dim() == 1;
   return {vector ? with_unit_dim(x, 0) : x, wt,  vector ? with_unit_dim(out[0], 0) : out[0], 1,
           bias.defined() ? 1.0 : 0.0,       bias};
@@ -70,20 +71,21 @@ Product product_of(std::type_identity<Addr>, Inputs in, Outputs out, const Addmm
   return added(with_unit_dim(in[1], 1), with_unit_dim(in[2], 0), out[0], attrs, in[0]);
 }
 
-/** The sum over the list is part of the inner dimension: the matrices of A side by side, those of B one below the other. */
+/** The sum over the list becomes part of the inner dimension: the matrices of A are put side by
+ *  side, those of B one below the other. */
 Product product_of(std::type_identity<Addbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs) {
   const CastScope no_casts(nullptr);
   const Tensor a = in[1].detach(), b = in[2].detach();
   const std::int64_t inner = a.size(0) * a.size(2);
-  return added(a.permute({1, 0, 2}).reshape({a.size(1), inner}), b.reshape({inner, b.size(2)}), out[0], attrs,
-               in[0]);
+  return added(a.permute({1, 0, 2}).reshape({a.size(1), inner}), b.reshape({inner, b.size(2)}),
+               out[0], attrs, in[0]);
 }
 
-// ---- addresses --------------------------------------------------------------------------------------------------------
+// ---- addresses ----------------------------------------------------------------------------------
 
 namespace {
 
-/** Broadcasts the addend to the result's shape: strides 0 along what it lacks. */
+/** Returns the addend broadcast to the result's shape, with stride 0 in broadcast dimensions. */
 Tensor spread(const Tensor& addend, const Shape& shape) {
   if (!addend.defined() || addend.shape() == shape) return addend;
   Strides strides = Strides::filled(shape.rank(), 0);
@@ -93,7 +95,8 @@ Tensor spread(const Tensor& addend, const Shape& shape) {
   return alias(addend, shape, strides, addend.impl()->offset);
 }
 
-/** All dimensions before the last as one, where its memory order allows: the stride of that dimension. */
+/** Returns whether the strides allow all dimensions before the last to be merged; sets the stride
+ *  of the merged dimension. */
 bool folds(const Tensor& x, std::int64_t& row_stride) {
   row_stride = 0;
   std::int64_t rows = 1;
@@ -115,7 +118,7 @@ bool has_batch(const Tensor& x) {
   return false;
 }
 
-/** One matrix with the given distance of rows. */
+/** Returns one matrix with the given row stride. */
 MatrixBatch matrix_of(const Tensor& x, std::int64_t row) {
   return {x.raw_data(), x.dtype(), row, x.strides().back(), {}};
 }
@@ -130,10 +133,12 @@ MatrixBatch matrices_of(const Tensor& x, const Shape& batch) {
   return out;
 }
 
-/** One product with all batches as rows, when b is one matrix and the others' rows continue each other. */
+/** Merges all batches into the rows of one product, if b is one matrix and the rows of the other
+ *  operands are contiguous. */
 bool fold(const Product& p, const Tensor& addend, ProductPlan& plan) {
   std::int64_t a_row, c_row, addend_row = 0;
-  if (p.a.numel() == 0 || has_batch(p.b) || p.c.numel() / p.c.size(-1) != p.a.numel() / p.a.size(-1))
+  if (p.a.numel() == 0 || has_batch(p.b) ||
+      p.c.numel() / p.c.size(-1) != p.a.numel() / p.a.size(-1))
     return false;
   if (!folds(p.a, a_row) || !folds(p.c, c_row) || (addend.defined() && !folds(addend, addend_row)))
     return false;
@@ -148,7 +153,8 @@ bool fold(const Product& p, const Tensor& addend, ProductPlan& plan) {
 }  // namespace
 
 ProductPlan plan(const Product& p) {
-  ProductPlan plan{.m = p.c.size(-2), .n = p.c.size(-1), .k = p.a.size(-1), .alpha = p.alpha, .beta = p.beta};
+  ProductPlan plan{
+      .m = p.c.size(-2), .n = p.c.size(-1), .k = p.a.size(-1), .alpha = p.alpha, .beta = p.beta};
   if (p.c.numel() == 0) return plan;
   const Tensor addend = p.beta == 0 ? Tensor{} : spread(p.addend, p.c.shape());
   if (fold(p, addend, plan)) return plan;

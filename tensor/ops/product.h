@@ -1,7 +1,5 @@
-// Product: every matrix product in one form, C = alpha A B + beta D over a batch of matrices. What the operands of matmul, linear, addmm and
-// their kin mean is told here, once for all devices.
-// Sees: addmm.h, matmul.h.
-// Read next: product.cpp, ../cpu/matmul.cpp (the CPU's kernel).
+// Product: every matrix product in one form, C = alpha A B + beta D over a batch of matrices. It
+// maps the operands of matmul, linear, addmm and related ops to this form for all devices.
 #pragma once
 
 #include <type_traits>
@@ -11,13 +9,15 @@
 
 namespace mezzo::op {
 
-/** c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * addend; batch dimensions and the addend broadcast to those of c. */
+/** c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * addend. Batch dimensions and the
+ *  addend broadcast to those of c. */
 struct Product {
   Tensor a, b, c;
   double alpha = 1, beta = 0;
-  Tensor addend = {};  // undefined where beta is 0
+  Tensor addend = {};  // undefined if beta is 0
 };
 
+// Return the operands of one call of an op as a Product.
 Product product_of(std::type_identity<Addbmm>, Inputs in, Outputs out, const AddmmAttrs& attrs);
 Product product_of(std::type_identity<Addmm>, Inputs in, Outputs out, const AddmmAttrs& attrs);
 Product product_of(std::type_identity<Addmv>, Inputs in, Outputs out, const AddmmAttrs& attrs);
@@ -29,18 +29,19 @@ Product product_of(std::type_identity<MatMul>, Inputs in, Outputs out, const Mat
 Product product_of(std::type_identity<Mm>, Inputs in, Outputs out, const NoAttrs&);
 Product product_of(std::type_identity<Mv>, Inputs in, Outputs out, const NoAttrs&);
 
-/** The ops above. Dot and Vecdot are sums rather than products of matrices and have kernels of their own. */
+/** The ops above. Dot and Vecdot are sums, not matrix products, and have their own kernels. */
 using ProductOps = type_list<Addbmm, Addmm, Addmv, Addr, Baddbmm, Bmm, Linear, MatMul, Mm, Mv>;
 
-/** A batch of matrices in memory: element (i, j) of one lies i * row + j * column elements behind its first. */
+/** A batch of matrices in memory: element (i, j) of a matrix is i * row + j * column elements after
+ *  its first. */
 struct MatrixBatch {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 0;
-  Strides batch = {};  // over the batch's dimensions, in elements; 0 where broadcast
+  Strides batch = {};  // of the batch dimensions, in elements; 0 if broadcast
 };
 
-/** A product as addresses. Batches whose rows run on into each other are taken as one matrix. */
+/** A product as addresses. Batches whose rows are contiguous are merged into one matrix. */
 struct ProductPlan {
   std::int64_t m = 0, n = 0, k = 0;
   Shape batch = {};

@@ -1,7 +1,7 @@
 // Shape rules of the random ops.
 #include "random.h"
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -9,8 +9,9 @@ OutSpecs RandomFill::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in
 
 OutSpecs Dropout::infer(Inputs in, const Attrs&) {
   if (!is_floating(in[0].dtype()))
-    fail<DtypeError>("dropout",
-                     {.what = "not defined for integers", .got = str(in[0]), .expected = "a floating dtype"});
+    fail<DtypeError>(
+        "dropout",
+        {.what = "not defined for integers", .got = str(in[0]), .expected = "a floating dtype"});
   return {{in[0].shape(), in[0].dtype()}, {in[0].shape(), DType::boolean}};
 }
 

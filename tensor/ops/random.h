@@ -1,20 +1,19 @@
-// Ops that draw random numbers: fills, in place only, and dropout. Every call takes one draw of a generator (ENGINEERING: Philox 4x32-10).
-// Sees: op.h, philox.h.
-// Read next: ../cpu/random.cpp (kernels), ../../autograd/ops/random.h (public functions).
+// Ops that draw random numbers: in-place fills, and dropout. Every call takes one draw of a Philox
+// 4x32-10 generator.
 #pragma once
 
-#include "../op.h"
-#include "../philox.h"
+#include "../core/op.h"
+#include "../random/philox.h"
 
 namespace mezzo::op {
 
-/** Parameters of a distribution, and the numbers to make it from. */
+/** Parameters of a distribution, and the random stream. */
 struct RandomAttrs {
   double a = 0, b = 1;
   PhiloxStream stream{};
 };
 
-/** What the fills share: the result takes the operand's place, whose old values have no part in it. */
+/** Functions shared by the fills. The result replaces the operand, whose old values are unused. */
 struct RandomFill {
   using Attrs = RandomAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
@@ -41,7 +40,7 @@ struct Normal : RandomFill {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Whole numbers in [a, b). */
+/** Uniform integers in [a, b). */
 struct Randint : RandomFill {
   static constexpr OpTraits traits{.name = "randint",
                                    .precision = Precision::match,
@@ -61,15 +60,17 @@ struct Uniform : RandomFill {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Each element 0 with probability p, else x / (1 - p); the second result is the mask of those kept. */
+/** Each element is 0 with probability p, else x / (1 - p). The second result is the mask of the
+ *  kept elements. */
 struct Dropout {
-  static constexpr OpTraits traits{.name = "dropout",
-                                   .precision = Precision::match,
-                                   .summary = "zeroes elements at random, scales the others by 1 / (1 - p)",
-                                   .outputs = 2,
-                                   .needs = {output(1)},
-                                   .in_place = true,
-                                   .channels_last = ChannelsLast::like_first};
+  static constexpr OpTraits traits{
+      .name = "dropout",
+      .precision = Precision::match,
+      .summary = "zeroes elements at random, scales the others by 1 / (1 - p)",
+      .outputs = 2,
+      .needs = {output(1)},
+      .in_place = true,
+      .channels_last = ChannelsLast::like_first};
   struct Attrs {
     double p = 0.5;
     PhiloxStream stream{};

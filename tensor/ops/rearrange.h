@@ -1,13 +1,11 @@
-// Ops that other shape ops make up: diag, trace, pixel_shuffle, pixel_unshuffle.
-// Sees: op.h.
-// Read next: ../../autograd/rules/rearrange.cpp (the composites).
+// Composites of shape ops: diag, trace, pixel_shuffle, pixel_unshuffle.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** A vector as the diagonal of a matrix of zeros, or the diagonal of a matrix. */
+/** A matrix of zeros with a vector as its diagonal, or the diagonal of a matrix. */
 struct Diag {
   static constexpr OpTraits traits{.name = "diag",
                                    .precision = Precision::match,

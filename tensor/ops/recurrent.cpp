@@ -1,8 +1,8 @@
 // Shape rules of the recurrent layers.
 #include "recurrent.h"
 
-#include "../checked_size.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -11,19 +11,22 @@ namespace {
 
 void require_shape(std::string_view op, const char* what, const Tensor& x, const Shape& shape) {
   if (x.defined() && !(x.shape() == shape))
-    fail<ShapeError>(op, {.what = str(what, " does not fit"), .got = str(x), .expected = str(shape)});
+    fail<ShapeError>(op,
+                     {.what = str(what, " does not fit"), .got = str(x), .expected = str(shape)});
 }
 
-void require_lengths(std::string_view op, const std::vector<std::int64_t>& lengths, const Shape& x) {
+void require_lengths(std::string_view op, const std::vector<std::int64_t>& lengths,
+                     const Shape& x) {
   if (lengths.empty()) return;
   if (static_cast<std::int64_t>(lengths.size()) != x[1])
-    fail<ValueError>(op, {.what = "as many lengths as sequences are needed",
+    fail<ValueError>(op, {.what = "the number of lengths must equal the number of sequences",
                           .got = str(lengths.size()),
                           .expected = str(x[1])});
   for (const std::int64_t length : lengths)
     if (length < 0 || length > x[0])
       fail<ValueError>(
-          op, {.what = "a length is out of range", .got = str(length), .expected = str("0..", x[0])});
+          op,
+          {.what = "a length is out of range", .got = str(length), .expected = str("0..", x[0])});
 }
 
 }  // namespace
@@ -34,17 +37,19 @@ OutSpecs RecurrentLayer::infer(Inputs in, const Attrs& attrs) {
   if (!w_ih.defined() || !w_hh.defined())
     fail<ValueError>(op, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
   if (w_hr.defined() && attrs.kind != CellKind::lstm)
-    fail<ValueError>(op, {.what = "only an lstm has weight_hr", .got = str(w_hr)});
+    fail<ValueError>(op, {.what = "weight_hr is supported by lstm only", .got = str(w_hr)});
   const std::int64_t gates = gates_of(attrs.kind);
-  if (x.dim() != 3 || w_ih.dim() != 2 || w_ih.shape()[0] % gates != 0 || w_ih.shape()[1] != x.shape()[2])
-    fail<ShapeError>(op, {.what = "input features do not fit weight_ih",
-                          .got = str("steps of input ", x, " and weight_ih ", w_ih),
-                          .expected = str("[T, N, in] and [", gates == 1 ? std::string() : str(gates, " "),
-                                          "hidden, in]")});
+  if (x.dim() != 3 || w_ih.dim() != 2 || w_ih.shape()[0] % gates != 0 ||
+      w_ih.shape()[1] != x.shape()[2])
+    fail<ShapeError>(
+        op, {.what = "input features do not fit weight_ih",
+             .got = str("input ", x, " and weight_ih ", w_ih),
+             .expected = str("[T, N, in] and [", gates == 1 ? std::string() : str(gates, " "),
+                             "hidden, in]")});
   const std::int64_t hidden = w_ih.shape()[0] / gates, steps = x.shape()[0], batch = x.shape()[1];
   if (w_hr.defined() && w_hr.dim() != 2)
-    fail<ShapeError>(op,
-                     {.what = "weight_hr must be a matrix", .got = str(w_hr), .expected = "[proj, hidden]"});
+    fail<ShapeError>(
+        op, {.what = "weight_hr must be a matrix", .got = str(w_hr), .expected = "[proj, hidden]"});
   const std::int64_t size = w_hr.defined() ? w_hr.shape()[0] : hidden;
   require_shape(op, "weight_hh", w_hh, {gates * hidden, size});
   require_shape(op, "bias_ih", in[5], {gates * hidden});
@@ -57,8 +62,9 @@ OutSpecs RecurrentLayer::infer(Inputs in, const Attrs& attrs) {
   const bool lstm = attrs.kind == CellKind::lstm;
   std::int64_t rows = attrs.lengths.empty() ? checked_product({steps, batch}, op) : 0;
   for (const std::int64_t length : attrs.lengths) rows += length;
-  // The gates; beside them an LSTM's c, and the part of a GRU's n that r multiplies.
-  const std::int64_t kept = attrs.keep ? checked_product({rows, hidden, gates == 1 ? 1 : gates + 1}, op) : 0;
+  // The gates; an LSTM also keeps c, and a GRU the part of n that is multiplied by r.
+  const std::int64_t kept =
+      attrs.keep ? checked_product({rows, hidden, gates == 1 ? 1 : gates + 1}, op) : 0;
   return {{{steps, batch, size}, dtype},
           {{batch, size}, dtype},
           {lstm ? Shape{batch, hidden} : Shape{0}, dtype},

@@ -1,33 +1,37 @@
-// Recurrent layers and cells: rnn_tanh, rnn_relu, gru, lstm, and the fused op of one layer in one direction that they are made of.
-// Sees: op.h.
-// Read next: ../cpu/recurrent.cpp (kernels), ../../autograd/rules/recurrent.cpp (rule), ../../autograd/rules/recurrent_layers.cpp (bodies).
+// Recurrent layers and cells: rnn_tanh, rnn_relu, gru, lstm, and the fused op for one layer in one
+// direction.
 #pragma once
 
 #include <array>
 #include <string_view>
 #include <vector>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
+/** The kinds of recurrent cells. */
 enum class CellKind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
 
-/** Blocks of H rows in the weights: r, z, n of a GRU; i, f, g, o of an LSTM. */
+/** Returns the number of blocks of H rows in the weights: r, z, n of a GRU; i, f, g, o of an
+ *  LSTM. */
 constexpr std::int64_t gates_of(CellKind kind) {
   return kind == CellKind::lstm ? 4 : kind == CellKind::gru ? 3 : 1;
 }
 
+/** Attributes of one layer in one direction. */
 struct RecurrentAttrs {
   CellKind kind = CellKind::rnn_tanh;
-  bool reverse = false;                    // time runs from each sequence's end to its beginning
-  bool keep = true;                        // what the gradient wants is kept
-  std::vector<std::int64_t> lengths = {};  // one per sequence, in 0..T; empty: all are T long
+  bool reverse = false;                    // run from the end of each sequence to its beginning
+  bool keep = true;                        // keep what the gradient needs
+  std::vector<std::int64_t> lengths = {};  // one per sequence, in 0..T; empty: all are T
   std::string_view name = "recurrent_layer";
 };
 
-/** One layer in one direction. Operands: x [T, N, in], h0 [N, out], c0 [N, H], w_ih [gates * H, in], w_hh [gates * H, out], b_ih and b_hh
- *  [gates * H], w_hr [out, H]; states, biases and w_hr may be undefined. Results: y [T, N, out], the last h and c, and what is kept. */
+/** One layer in one direction. Operands: x [T, N, in], h0 [N, out], c0 [N, H], w_ih [gates * H,
+ *  in], w_hh [gates * H, out], b_ih and b_hh [gates * H], w_hr [out, H]; states, biases and w_hr
+ *  may be undefined. Results: y [T, N, out], the last h and c, and the values saved for the
+ *  gradient. */
 struct RecurrentLayer {
   static constexpr Needs kAll = Needs{0x00FF} | output(0) | output(3);
   static constexpr OpTraits traits{.name = "recurrent_layer",
@@ -42,8 +46,9 @@ struct RecurrentLayer {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands: those of the forward op without biases (x, h0, c0, w_ih, w_hh, w_hr), its results y and what was kept, and the gradients of y and of
- *  the last h and c. Results: the gradients of x, h0, c0, and those of w_ih, w_hh, b_ih, b_hh, w_hr one after another; nothing where not wanted. */
+/** Operands: x, h0, c0, w_ih, w_hh and w_hr of the forward op, its results y and the saved values,
+ *  and the gradients of y and of the last h and c. Results: the gradients of x, h0 and c0, and
+ *  those of w_ih, w_hh, b_ih, b_hh, w_hr concatenated; a gradient that is not wanted is empty. */
 struct RecurrentLayerBackward {
   static constexpr OpTraits traits{.name = "recurrent_layer_backward",
                                    .precision = Precision::match,
@@ -51,18 +56,19 @@ struct RecurrentLayerBackward {
                                    .outputs = 4,
                                    .differentiable = false,
                                    .internal = true};
-  /** Places of the operands, and of parameters in the last result. */
+  /** Indices of the operands, and of the parameters in the last result. */
   enum Operand : std::size_t { kX, kH0, kC0, kWih, kWhh, kWhr, kY, kKept, kGy, kGh, kGc };
   enum Parameter : std::size_t { kDwih, kDwhh, kDbih, kDbhh, kDwhr };
   struct Attrs {
     RecurrentAttrs forward;
-    std::array<bool, 8> wanted{};  // by operand of the forward op
+    std::array<bool, 8> wanted{};  // one per operand of the forward op
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Where the gradient of a parameter lies in the last result of RecurrentLayerBackward; of shape [0] where it is not wanted. */
+/** Offset and shape of a parameter's gradient in the last result of RecurrentLayerBackward; the
+ *  shape is [0] if the gradient is not wanted. */
 struct ParameterPlace {
   Shape shape{0};
   std::int64_t offset = 0;
@@ -74,10 +80,12 @@ struct ParameterPlace {
   }
 };
 
-/** The places of w_ih, w_hh, b_ih, b_hh and w_hr; `in` are the operands of RecurrentLayerBackward. */
+/** Returns the places of w_ih, w_hh, b_ih, b_hh and w_hr. `in` are the operands of
+ *  RecurrentLayerBackward. */
 std::array<ParameterPlace, 5> parameter_places(Inputs in, const std::array<bool, 8>& wanted);
 
-/** Of a whole stack of layers. Operands: x, h0, (lstm) c0, then w_ih, w_hh, b_ih, b_hh, w_hr of each layer and direction. */
+/** Attributes of a stack of layers. Operands: x, h0, (lstm) c0, then w_ih, w_hh, b_ih, b_hh, w_hr
+ *  of each layer and direction. */
 struct RecurrentStackAttrs {
   bool batch_first = false;
   bool bidirectional = false;
@@ -85,9 +93,13 @@ struct RecurrentStackAttrs {
   std::vector<std::int64_t> lengths = {};
 };
 
+/** Returns the traits of a public recurrent op. */
 constexpr OpTraits recurrent_traits(std::string_view name, std::string_view summary, int outputs) {
-  return {
-      .name = name, .precision = Precision::low, .summary = summary, .inputs = kVariadic, .outputs = outputs};
+  return {.name = name,
+          .precision = Precision::low,
+          .summary = summary,
+          .inputs = kVariadic,
+          .outputs = outputs};
 }
 
 #define MZ_RECURRENT_OP(Struct, name, summary, outputs, AttrsType)               \
@@ -106,7 +118,7 @@ MZ_RECURRENT_OP(RnnTanh, "rnn_tanh", "recurrent layers with tanh", 2, RecurrentS
 MZ_RECURRENT_OP(RnnTanhCell, "rnn_tanh_cell", "one step of a recurrent cell with tanh", 1, NoAttrs)
 #undef MZ_RECURRENT_OP
 
-using RecurrentOps = type_list<Gru, GruCell, Lstm, LstmCell, RecurrentLayer, RecurrentLayerBackward, RnnRelu,
-                               RnnReluCell, RnnTanh, RnnTanhCell>;
+using RecurrentOps = type_list<Gru, GruCell, Lstm, LstmCell, RecurrentLayer, RecurrentLayerBackward,
+                               RnnRelu, RnnReluCell, RnnTanh, RnnTanhCell>;
 
 }  // namespace mezzo::op

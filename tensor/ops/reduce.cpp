@@ -1,7 +1,7 @@
 // Shape rules of the reductions.
 #include "reduce.h"
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -26,7 +26,7 @@ std::int64_t reduced_count(const Shape& shape, const ReduceAttrs& attrs) {
 
 namespace {
 
-/** An extreme of nothing has no value. */
+/** Checks that there are elements to reduce: an extreme of no elements is undefined. */
 void require_elements(const Tensor& x, const ReduceAttrs& attrs, std::string_view op) {
   if (reduced_count(x.shape(), attrs) == 0)
     fail<ShapeError>(op, {.what = "the extreme of no elements is undefined",

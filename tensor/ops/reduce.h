@@ -1,24 +1,22 @@
 // Ops that reduce dimensions to one value each.
-// Sees: op.h.
-// Read next: ../cpu/reduce.cpp (kernels), ../../autograd/rules/reduce.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Which dimensions are reduced (bit i of `dims`: dimension i), and whether they stay as size 1. */
+/** The reduced dimensions (bit i of `dims`: dimension i), and whether they are kept with size 1. */
 struct ReduceAttrs {
   std::uint32_t dims = 0;
   bool keepdim = false;
 };
 
-/** The shape that is left of `shape`. */
+/** Returns the shape of the result. */
 MZ_API Shape reduced_shape(const Shape& shape, const ReduceAttrs& attrs);
-/** Number of elements that make one result. */
+/** Returns the number of elements that are reduced to one. */
 MZ_API std::int64_t reduced_count(const Shape& shape, const ReduceAttrs& attrs);
 
-/** True where every element is nonzero. nan is nonzero. */
+/** True if every element is nonzero; nan is nonzero. */
 struct All {
   static constexpr OpTraits traits{.name = "all",
                                    .precision = Precision::match,
@@ -31,7 +29,7 @@ struct All {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Greatest element; nan wins. */
+/** Greatest element; nan if there is one. */
 struct Amax {
   static constexpr OpTraits traits{.name = "amax",
                                    .precision = Precision::match,
@@ -45,7 +43,7 @@ struct Amax {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Least element; nan wins. */
+/** Least element; nan if there is one. */
 struct Amin {
   static constexpr OpTraits traits{.name = "amin",
                                    .precision = Precision::match,
@@ -59,7 +57,7 @@ struct Amin {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** True where some element is nonzero. nan is nonzero. */
+/** True if any element is nonzero; nan is nonzero. */
 struct Any {
   static constexpr OpTraits traits{.name = "any",
                                    .precision = Precision::match,
@@ -72,7 +70,7 @@ struct Any {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** How many elements are nonzero, as i64. */
+/** Number of nonzero elements, as i64. */
 struct CountNonzero {
   static constexpr OpTraits traits{.name = "count_nonzero",
                                    .precision = Precision::match,
@@ -85,7 +83,8 @@ struct CountNonzero {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Sum divided by the number of elements. Floating only; f32 accumulation, one rounding after the division. */
+/** Sum divided by the number of elements. Floating only. Accumulates in f32 (f64) and rounds once,
+ *  after the division. */
 struct Mean {
   static constexpr OpTraits traits{
       .name = "mean", .precision = Precision::match, .summary = "mean over dimensions"};
@@ -95,10 +94,11 @@ struct Mean {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Sum over the dimensions. f32 accumulation (f64 for f64), one rounding; integers and bool give i64. */
+/** Sum over the dimensions. Accumulates in f32 (f64 for f64) and rounds once; integers and bool
+ *  give i64. */
 struct Sum {
   static constexpr OpTraits traits{.name = "sum",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "sum over dimensions",
                                    .integers = Integers::keep,
                                    .booleans = true};

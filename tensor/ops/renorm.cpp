@@ -1,7 +1,7 @@
 // Shape rule of renorm.
 #include "renorm.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "require.h"
 
 namespace mezzo::op {
@@ -17,13 +17,16 @@ SliceNorms slice_norms(const Tensor& x, const Renorm::Attrs& attrs) {
 OutSpecs Renorm::infer(Inputs in, const Attrs& attrs) {
   require_floating_operands(traits.name, in);
   if (!(attrs.p > 0))
-    fail<ValueError>(traits.name, {.what = "p out of range", .got = str(attrs.p), .expected = "more than 0"});
-  if (!(attrs.maxnorm >= 0))
     fail<ValueError>(traits.name,
-                     {.what = "maxnorm out of range", .got = str(attrs.maxnorm), .expected = "0 or more"});
+                     {.what = "p out of range", .got = str(attrs.p), .expected = "more than 0"});
+  if (!(attrs.maxnorm >= 0))
+    fail<ValueError>(
+        traits.name,
+        {.what = "maxnorm out of range", .got = str(attrs.maxnorm), .expected = "0 or more"});
   if (in[0].dim() < 2)
-    fail<ShapeError>(traits.name,
-                     {.what = "slices need a second dimension", .got = str(in[0]), .expected = "2 or more"});
+    fail<ShapeError>(
+        traits.name,
+        {.what = "the tensor has too few dimensions", .got = str(in[0]), .expected = "2 or more"});
   wrap_dim(attrs.dim, in[0].dim(), traits.name.data());
   return {{in[0].shape(), in[0].dtype()}};
 }

@@ -1,17 +1,16 @@
-// renorm: slices of a tensor scaled down to a norm.
-// Sees: op.h, statistics.h.
-// Read next: ../cpu/renorm.cpp (kernel), ../../autograd/rules/renorm.cpp (rule).
+// renorm: scales slices of a tensor down to a norm.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 #include "statistics.h"
 
 namespace mezzo::op {
 
-/** Each slice along dim whose p-norm n exceeds maxnorm, times maxnorm / (n + 1e-7). */
+/** x with each slice along dim whose p-norm n exceeds maxnorm multiplied by maxnorm / (n +
+ *  1e-7). */
 struct Renorm {
   static constexpr OpTraits traits{.name = "renorm",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "slices scaled down to a p-norm",
                                    .needs = {input(0)},
                                    .in_place = true};
@@ -26,14 +25,16 @@ struct Renorm {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The norms of the slices: the call that finds them, and their shape beside x. */
+/** The attributes of the VectorNorm that computes the norms of the slices, and their shape. */
 struct SliceNorms {
   VectorNorm::Attrs attrs;
   Shape shape;
 };
+
+/** Returns how to compute the norms of x's slices. */
 SliceNorms slice_norms(const Tensor& x, const Renorm::Attrs& attrs);
 
-/** What a slice of some norm is multiplied by. */
+/** Returns the factor of a slice with the given norm. */
 template <class C> MZ_HD C renorm_factor(C norm, C maxnorm) {
   return norm > maxnorm ? maxnorm / (norm + static_cast<C>(Renorm::kAddedToNorm)) : C(1);
 }

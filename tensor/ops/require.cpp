@@ -1,6 +1,6 @@
 #include "require.h"
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo {
 
@@ -13,8 +13,9 @@ std::string texts_of_defined(Inputs in) {
   return text;
 }
 
-/** What to convert to: the narrowest floating dtype present, as a cast would; f64 operands have to come down. */
-std::string cure(Inputs in) {
+/** Returns a hint naming the dtype to convert to: the narrowest floating dtype present, as a cast
+ *  would choose. f64 operands must be converted explicitly. */
+std::string dtype_hint(Inputs in) {
   DType narrowest = DType::f64;
   bool has_f64 = false, has_floating = false, has_others = false;
   for (const Tensor& x : in) {
@@ -34,7 +35,8 @@ std::string cure(Inputs in) {
 }  // namespace
 
 void require_defined(std::string_view op, const Tensor& x) {
-  if (!x.defined()) fail<ValueError>(op, {.what = "operand 0 is undefined", .expected = "a tensor"});
+  if (!x.defined())
+    fail<ValueError>(op, {.what = "operand 0 is undefined", .expected = "a tensor"});
 }
 
 namespace {
@@ -47,14 +49,14 @@ DType require_one_dtype(std::string_view op, Inputs in, bool takes_integers) {
       fail<DtypeError>(op, {.what = str("not defined for ", x.dtype()),
                             .got = texts_of_defined(in),
                             .expected = takes_integers ? "numbers" : "floating operands",
-                            .hint = cure(in)});
+                            .hint = dtype_hint(in)});
     if (!first) first = &x;
     if (x.dtype() == first->dtype()) continue;
     fail<DtypeError>(op, {.what = "dtypes differ",
                           .got = texts_of_defined(in),
                           .expected = "one dtype",
                           .hint = is_floating(promote(x.dtype(), first->dtype()))
-                                      ? cure(in)
+                                      ? dtype_hint(in)
                                       : str("use x.to(", promote(x.dtype(), first->dtype()), ")")});
   }
   return first->dtype();
@@ -62,9 +64,13 @@ DType require_one_dtype(std::string_view op, Inputs in, bool takes_integers) {
 
 }  // namespace
 
-DType require_one_floating_dtype(std::string_view op, Inputs in) { return require_one_dtype(op, in, false); }
+DType require_one_floating_dtype(std::string_view op, Inputs in) {
+  return require_one_dtype(op, in, false);
+}
 
-DType require_one_number_dtype(std::string_view op, Inputs in) { return require_one_dtype(op, in, true); }
+DType require_one_number_dtype(std::string_view op, Inputs in) {
+  return require_one_dtype(op, in, true);
+}
 
 void require_floating_operands(std::string_view op, Inputs in) {
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -1,24 +1,26 @@
-// Argument checks that several families of ops share.
-// Sees: op.h.
-// Read next: matmul.cpp (a user).
+// Argument checks shared by several families of ops.
 #pragma once
 
 #include <string_view>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo {
 
-/** Errors: ValueError naming `op` for an undefined operand: what reads a tensor before the op itself does asks this first. */
+/** Checks that an operand is defined, for code that reads a tensor before the op does. Errors:
+ *  ValueError naming `op`. */
 MZ_API void require_defined(std::string_view op, const Tensor& x);
 
-/** The one floating dtype that all defined operands share. Errors: DtypeError naming them, with the cure. */
+/** Returns the floating dtype that all defined operands share. Errors: DtypeError naming `op` and
+ *  the operands, with a hint. */
 MZ_API DType require_one_floating_dtype(std::string_view op, Inputs in);
 
-/** The same where integers are taken too; bools are not. */
+/** Returns the dtype that all defined operands share, floating or integer but not bool. Errors: as
+ *  above. */
 MZ_API DType require_one_number_dtype(std::string_view op, Inputs in);
 
-/** Errors: ValueError where an operand is undefined, DtypeError where one is not floating; naming `op`. */
+/** Checks that all operands are defined and floating. Errors, naming `op`: ValueError for an
+ *  undefined operand, DtypeError for one that is not floating. */
 MZ_API void require_floating_operands(std::string_view op, Inputs in);
 
 }  // namespace mezzo

@@ -12,8 +12,12 @@ OutSpecs with_indices(const char* op, const Tensor& x, std::int64_t dim) {
 
 }  // namespace
 
-OutSpecs Cummax::infer(Inputs in, const Attrs& attrs) { return with_indices("cummax", in[0], attrs.dim); }
+OutSpecs Cummax::infer(Inputs in, const Attrs& attrs) {
+  return with_indices("cummax", in[0], attrs.dim);
+}
 
-OutSpecs Cummin::infer(Inputs in, const Attrs& attrs) { return with_indices("cummin", in[0], attrs.dim); }
+OutSpecs Cummin::infer(Inputs in, const Attrs& attrs) {
+  return with_indices("cummin", in[0], attrs.dim);
+}
 
 }  // namespace mezzo::op

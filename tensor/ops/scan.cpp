@@ -11,7 +11,9 @@ OutSpecs accumulated(const Tensor& x) {
 
 OutSpecs Cumprod::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
 
-OutSpecs CumprodBackward::infer(Inputs in, const Attrs&) { return {{in[1].shape(), in[1].dtype()}}; }
+OutSpecs CumprodBackward::infer(Inputs in, const Attrs&) {
+  return {{in[1].shape(), in[1].dtype()}};
+}
 
 OutSpecs Cumsum::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
 

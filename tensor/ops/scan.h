@@ -1,16 +1,14 @@
 // Running sums and products along one dimension.
-// Sees: op.h.
-// Read next: ../cpu/scan.cpp (kernels), ../../autograd/rules/scan.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
 /** y[k] = product of x[0..k] along dim; integers give i64. */
 struct Cumprod {
   static constexpr OpTraits traits{.name = "cumprod",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "running product along a dimension",
                                    .needs = {input(0)},
                                    .in_place = true,
@@ -24,7 +22,8 @@ struct Cumprod {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, x: product of what lies before k, times g[k] + x[k+1] (g[k+1] + x[k+2] (...)); no division, so zeros are nothing special. */
+/** Gradient of cumprod. Operands: g, x. Result k: the product of x before k, times g[k] + x[k+1]
+ *  (g[k+1] + x[k+2] (...)). There is no division, so zeros need no special case. */
 struct CumprodBackward {
   static constexpr OpTraits traits{.name = "cumprod_backward",
                                    .precision = Precision::match,
@@ -39,7 +38,7 @@ struct CumprodBackward {
 /** y[k] = sum of x[0..k] along dim, or of x[k..] when reversed; integers give i64. */
 struct Cumsum {
   static constexpr OpTraits traits{.name = "cumsum",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "running sum along a dimension",
                                    .in_place = true,
                                    .integers = Integers::keep,

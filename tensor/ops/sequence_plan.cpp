@@ -5,7 +5,8 @@
 
 namespace mezzo::op {
 
-SequencePlan::SequencePlan(std::int64_t num_steps, std::int64_t num_sequences, const RecurrentAttrs& attrs)
+SequencePlan::SequencePlan(std::int64_t num_steps, std::int64_t num_sequences,
+                           const RecurrentAttrs& attrs)
     : steps(num_steps),
       batch(num_sequences),
       full(true),

@@ -1,6 +1,5 @@
-// SequencePlan: which sequences run at which step of a recurrent layer, and where their rows lie.
-// Sees: recurrent.h; parsed by nvcc too.
-// Read next: sequence_plan.cpp, ../cpu/recurrent_plan.h, ../../cuda/kernels/recurrent.h (the users).
+// SequencePlan: the sequences that run at each step of a recurrent layer, and the positions of
+// their rows. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <vector>
@@ -9,25 +8,29 @@
 
 namespace mezzo::op {
 
-/** Longest sequences first, so that those running at any time are the first ones; the steps that exist lie packed, time by time. */
+/** Sorts sequences by length, longest first, so that those active at a time are the first ones. The
+ *  rows of the steps that exist are packed, time by time. */
 class SequencePlan {
  public:
   SequencePlan(std::int64_t steps, std::int64_t batch, const RecurrentAttrs& attrs);
 
   std::int64_t steps, batch, rows = 0;
-  bool full;  // no step is padding: packed rows are the tensor's own
+  bool full;  // no step is padding: the packed rows equal the tensor's rows
 
-  /** Time of the k-th step to be computed. */
+  /** Returns the time of the k-th step to be computed. */
   std::int64_t time(std::int64_t k) const { return reverse_ ? steps - 1 - k : k; }
-  /** How many sequences run at a time. */
+  /** Returns the number of active sequences at a time. */
   std::int64_t active(std::int64_t time) const { return active_[static_cast<std::size_t>(time)]; }
-  /** First packed row of a time. */
+  /** Returns the first packed row of a time. */
   std::int64_t offset(std::int64_t time) const { return offset_[static_cast<std::size_t>(time)]; }
-  /** Which sequence of the batch is number i here. */
+  /** Returns the index in the batch of the i-th longest sequence. */
   std::int64_t sequence(std::int64_t i) const { return order_[static_cast<std::size_t>(i)]; }
-  /** Row of a time and sequence in the tensor [T, N, ..]. */
-  std::int64_t tensor_row(std::int64_t time, std::int64_t i) const { return time * batch + sequence(i); }
-  /** Packed row of sequence i at the step computed before `time`, or -1 when that is the initial state. */
+  /** Returns the row of a time and sequence in the tensor [T, N, ..]. */
+  std::int64_t tensor_row(std::int64_t time, std::int64_t i) const {
+    return time * batch + sequence(i);
+  }
+  /** Returns the packed row of sequence i at the step computed before `time`, or -1 if that is the
+   *  initial state. */
   std::int64_t previous_row(std::int64_t time, std::int64_t i) const {
     const std::int64_t before = reverse_ ? time + 1 : time - 1;
     const bool exists = before >= 0 && before < steps && i < active(before);

@@ -1,7 +1,7 @@
 // Shape rules of the softmax family.
 #include "softmax.h"
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -20,10 +20,14 @@ OutSpecs like_input(Inputs in, std::string_view op) {
 
 OutSpecs LogSoftmax::infer(Inputs in, const Attrs&) { return like_input(in, traits.name); }
 
-OutSpecs LogSoftmaxBackward::infer(Inputs in, const Attrs&) { return {{in[1].shape(), in[1].dtype()}}; }
+OutSpecs LogSoftmaxBackward::infer(Inputs in, const Attrs&) {
+  return {{in[1].shape(), in[1].dtype()}};
+}
 
 OutSpecs Softmax::infer(Inputs in, const Attrs&) { return like_input(in, traits.name); }
 
-OutSpecs SoftmaxBackward::infer(Inputs in, const Attrs&) { return {{in[1].shape(), in[1].dtype()}}; }
+OutSpecs SoftmaxBackward::infer(Inputs in, const Attrs&) {
+  return {{in[1].shape(), in[1].dtype()}};
+}
 
 }  // namespace mezzo::op

@@ -1,9 +1,7 @@
 // Softmax and its logarithm along one dimension, and their fused gradients.
-// Sees: op.h.
-// Read next: ../cpu/softmax.cpp (kernels), ../../autograd/rules/softmax.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
@@ -14,7 +12,7 @@ struct DimAttrs {
 /** x - max - log(sum(exp(x - max))) along dim. */
 struct LogSoftmax {
   static constexpr OpTraits traits{.name = "log_softmax",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "logarithm of softmax, without underflow",
                                    .needs = {output(0)}};
   using Attrs = DimAttrs;
@@ -23,7 +21,7 @@ struct LogSoftmax {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, y: g - exp(y) * sum(g). */
+/** Gradient of log_softmax: g - exp(y) * sum(g). Operands: g, y. */
 struct LogSoftmaxBackward {
   static constexpr OpTraits traits{.name = "log_softmax_backward",
                                    .precision = Precision::match,
@@ -35,10 +33,11 @@ struct LogSoftmaxBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** exp(x - max) / sum(exp(x - max)) along dim. A line that is all -inf, or holds +inf, gives nan. */
+/** exp(x - max) / sum(exp(x - max)) along dim. A line that is all -inf, or contains +inf, gives
+ *  nan. */
 struct Softmax {
   static constexpr OpTraits traits{.name = "softmax",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "exponentials scaled to sum to 1 along a dimension",
                                    .needs = {output(0)}};
   using Attrs = DimAttrs;
@@ -47,7 +46,7 @@ struct Softmax {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Operands g, y: y * (g - sum(g * y)). */
+/** Gradient of softmax: y * (g - sum(g * y)). Operands: g, y. */
 struct SoftmaxBackward {
   static constexpr OpTraits traits{.name = "softmax_backward",
                                    .precision = Precision::match,
@@ -62,7 +61,7 @@ struct SoftmaxBackward {
 /** softmax(-x). */
 struct Softmin {
   static constexpr OpTraits traits{
-      .name = "softmin", .precision = Precision::full, .summary = "softmax of -x"};
+      .name = "softmin", .precision = Precision::f32, .summary = "softmax of -x"};
   using Attrs = DimAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };

@@ -1,14 +1,15 @@
 // Shape rules of the ordering ops.
 #include "sort.h"
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
 namespace {
 
-/** How many elements lie along dim; a 0-dim tensor is one. Errors: ValueError unless lowest <= k <= that number. */
+/** Checks k. Errors: ValueError unless lowest <= k <= the size of dim, which is 1 for a 0-dim
+ *  tensor. */
 void require_k(const char* op, const Tensor& x, int dim, std::int64_t k, std::int64_t lowest) {
   const std::int64_t length = x.dim() == 0 ? 1 : x.shape()[dim];
   if (k < lowest || k > length)

@@ -1,15 +1,14 @@
 // Ops that order the elements along a dimension: sort, argsort, topk, kthvalue.
-// Sees: op.h.
-// Read next: ../cpu/sort.cpp (kernels), ../../autograd/rules/sort.cpp (rules).
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-// One order for all of them: nan counts as largest, -0 equals +0, and equal elements keep the order of their indices, in descending order too.
+// All share one order: nan is greatest, -0 equals +0, and equal elements stay in index order, in
+// descending order too.
 
-/** Elements along `dim` in order, and the index each came from. */
+/** Elements along `dim` in order, and the index of each in the operand. */
 struct Sort {
   static constexpr OpTraits traits{.name = "sort",
                                    .precision = Precision::match,
@@ -27,7 +26,7 @@ struct Sort {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Sort's indices. */
+/** The indices of Sort. */
 struct Argsort {
   static constexpr OpTraits traits{.name = "argsort",
                                    .precision = Precision::match,
@@ -39,15 +38,16 @@ struct Argsort {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** The first k elements of the sorted ones, in that order, or (unsorted) in the order of their indices. */
+/** The first k elements of the sorted ones, in that order, or in index order if not `sorted`. */
 struct Topk {
-  static constexpr OpTraits traits{.name = "topk",
-                                   .precision = Precision::match,
-                                   .summary = "the k largest or smallest elements, with their indices",
-                                   .outputs = 2,
-                                   .needs = {output(1)},
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "topk",
+      .precision = Precision::match,
+      .summary = "the k largest or smallest elements, with their indices",
+      .outputs = 2,
+      .needs = {output(1)},
+      .integers = Integers::keep,
+      .booleans = true};
   struct Attrs {
     std::int64_t k = 0;
     std::int64_t dim = -1;
@@ -59,7 +59,7 @@ struct Topk {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The k-th smallest element, counted from 1. */
+/** The k-th smallest element, counted from 1, and its index. */
 struct Kthvalue {
   static constexpr OpTraits traits{.name = "kthvalue",
                                    .precision = Precision::match,

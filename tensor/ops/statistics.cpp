@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "../text.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -43,12 +43,14 @@ OutSpecs Var::infer(Inputs in, const Attrs& attrs) {
 }
 
 OutSpecs VectorNorm::infer(Inputs in, const Attrs& attrs) {
-  if (std::isnan(attrs.p)) fail<ValueError>(traits.name, {.what = "p is not a number", .got = "nan"});
+  if (std::isnan(attrs.p))
+    fail<ValueError>(traits.name, {.what = "p is not a number", .got = "nan"});
   const bool needs_elements = attrs.p < 0 || std::isinf(attrs.p);
   if (needs_elements && reduced_count(in[0].shape(), attrs.reduce()) == 0)
-    fail<ShapeError>(traits.name, {.what = str("the norm with p = ", attrs.p, " of no elements is undefined"),
-                                   .got = str(in[0]),
-                                   .expected = "at least one element along the reduced dimensions"});
+    fail<ShapeError>(traits.name,
+                     {.what = str("the norm with p = ", attrs.p, " of no elements is undefined"),
+                      .got = str(in[0]),
+                      .expected = "at least one element along the reduced dimensions"});
   return floating_reduction(in[0], attrs.reduce(), traits.name);
 }
 

@@ -1,16 +1,14 @@
-// Reductions that are more than one fold: variance, norms, products, log-sum-exp.
-// Sees: reduce.h.
-// Read next: ../cpu/statistics.cpp (kernels), ../../autograd/rules/statistics.cpp (rules).
+// Reductions that need more than one accumulation: variance, norms, products, log-sum-exp.
 #pragma once
 
 #include "reduce.h"
 
 namespace mezzo::op {
 
-/** log(sum(exp(x))), shifted by the maximum where that is finite; integers and bools give f32. */
+/** log(sum(exp(x))), shifted by the maximum if that is finite; integers and bools give f32. */
 struct LogSumExp {
   static constexpr OpTraits traits{.name = "logsumexp",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "logarithm of the sum of exponentials",
                                    .needs = {input(0) | output(0)},
                                    .integers = Integers::keep,
@@ -28,10 +26,11 @@ struct NormAttrs {
   ReduceAttrs reduce() const { return {dims, keepdim}; }
 };
 
-/** vector_norm under its older name. */
+/** Alias of vector_norm. */
 struct Norm {
-  static constexpr OpTraits traits{
-      .name = "norm", .precision = Precision::full, .summary = "p-norm over dimensions; vector_norm"};
+  static constexpr OpTraits traits{.name = "norm",
+                                   .precision = Precision::f32,
+                                   .summary = "p-norm over dimensions; vector_norm"};
   using Attrs = NormAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -39,7 +38,7 @@ struct Norm {
 /** Product over the dimensions; integers give i64. */
 struct Prod {
   static constexpr OpTraits traits{.name = "prod",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "product over one dimension or all",
                                    .needs = {input(0)},
                                    .integers = Integers::keep,
@@ -50,10 +49,13 @@ struct Prod {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** For each element the product of the others of its line along dim, without division. The result has the arithmetic's dtype. */
+/** For each element, the product of the other elements of its line along dim, without division. The
+ *  result has the compute dtype. */
 struct ProdOfOthers {
-  static constexpr OpTraits traits{
-      .name = "prod_of_others", .precision = Precision::match, .differentiable = false, .internal = true};
+  static constexpr OpTraits traits{.name = "prod_of_others",
+                                   .precision = Precision::match,
+                                   .differentiable = false,
+                                   .internal = true};
   struct Attrs {
     int dim = 0;
   };
@@ -64,7 +66,7 @@ struct ProdOfOthers {
 struct VarianceAttrs {
   std::uint32_t dims = 0;
   bool keepdim = false;
-  double correction = 1;  // taken from the count in the divisor
+  double correction = 1;  // subtracted from the count in the divisor
   ReduceAttrs reduce() const { return {dims, keepdim}; }
 };
 
@@ -80,7 +82,8 @@ struct Std {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Sum of squared deviations from the mean, divided by max(0, count - correction). Floating only. */
+/** Sum of squared deviations from the mean, divided by max(0, count - correction). Floating
+ *  only. */
 struct Var {
   static constexpr OpTraits traits{.name = "var",
                                    .precision = Precision::match,
@@ -92,10 +95,11 @@ struct Var {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** (sum |x|^p)^(1/p); p = 0 counts nonzeros, p = +-inf is the greatest and least |x|. Floating only. */
+/** (sum |x|^p)^(1/p). p = 0 counts nonzeros; p = +inf and -inf give the greatest and least |x|.
+ *  Floating only. */
 struct VectorNorm {
   static constexpr OpTraits traits{.name = "vector_norm",
-                                   .precision = Precision::full,
+                                   .precision = Precision::f32,
                                    .summary = "p-norm over dimensions",
                                    .needs = {input(0) | output(0)}};
   using Attrs = NormAttrs;

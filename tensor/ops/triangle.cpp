@@ -1,7 +1,7 @@
 // Shape rules of tril, triu and one_hot.
 #include "triangle.h"
 
-#include "../text.h"
+#include "../text/text.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -10,7 +10,8 @@ namespace {
 
 OutSpecs same_matrices(const char* op, const Tensor& x) {
   if (x.dim() < 2)
-    fail<ShapeError>(op, {.what = "not a matrix", .got = str(x), .expected = "at least 2 dimensions"});
+    fail<ShapeError>(op,
+                     {.what = "not a matrix", .got = str(x), .expected = "at least 2 dimensions"});
   return {{x.shape(), x.dtype()}};
 }
 

@@ -1,14 +1,12 @@
-// Ops on the two sides of a matrix's diagonal: tril, triu; and one_hot, whose rows hold a single one.
-// Sees: op.h.
-// Read next: ../cpu/triangle.cpp (kernels), ../../autograd/rules/triangle.cpp (rules).
+// The triangles of a matrix, tril and triu, and one_hot.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
 struct TriangleAttrs {
-  std::int64_t diagonal = 0;  // the outermost one that is kept, counted to the right from the main diagonal
+  std::int64_t diagonal = 0;  // the outermost kept diagonal; positive is right of the main one
 };
 
 /** The elements of the last two dimensions on and below a diagonal; zeros above it. */
@@ -37,7 +35,7 @@ struct Triu {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** For each class a row of `classes` zeros with a one at the class, i64. */
+/** A row of `classes` zeros with a one at the class, for each class; i64. */
 struct OneHot {
   static constexpr OpTraits traits{.name = "one_hot",
                                    .precision = Precision::match,

@@ -1,8 +1,8 @@
 // Shape rules of unfold and fold.
 #include "unfold.h"
 
-#include "../checked_size.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../text/text.h"
 
 namespace mezzo::op {
 
@@ -10,10 +10,12 @@ namespace {
 
 std::string text(const UnfoldAttrs::Pair& pair) { return str("[", pair[0], ",", pair[1], "]"); }
 
-void require_at_least(const char* op, const char* what, const UnfoldAttrs::Pair& pair, std::int64_t least) {
+void require_at_least(const char* op, const char* what, const UnfoldAttrs::Pair& pair,
+                      std::int64_t least) {
   if (pair[0] < least || pair[1] < least)
-    fail<ValueError>(
-        op, {.what = str(what, " is out of range"), .got = text(pair), .expected = str("at least ", least)});
+    fail<ValueError>(op, {.what = str(what, " is out of range"),
+                          .got = text(pair),
+                          .expected = str("at least ", least)});
 }
 
 void require_attrs(const char* op, const UnfoldAttrs& attrs) {
@@ -25,10 +27,11 @@ void require_attrs(const char* op, const UnfoldAttrs& attrs) {
 
 void require_a_block(const char* op, const UnfoldAttrs& attrs) {
   if (attrs.blocks(0) < 1 || attrs.blocks(1) < 1)
-    fail<ShapeError>(op, {.what = "no block fits the padded image",
-                          .got = str("kernel ", text(attrs.kernel), " with dilation ", text(attrs.dilation),
-                                     " on ", text(attrs.sizes), " padded by ", text(attrs.padding)),
-                          .expected = "at least one block"});
+    fail<ShapeError>(
+        op, {.what = "no block fits the padded image",
+             .got = str("kernel ", text(attrs.kernel), " with dilation ", text(attrs.dilation),
+                        " on ", text(attrs.sizes), " padded by ", text(attrs.padding)),
+             .expected = "at least one block"});
 }
 
 }  // namespace
@@ -38,10 +41,11 @@ OutSpecs Unfold::infer(Inputs in, const Attrs& attrs) {
   require_attrs("unfold", attrs);
   const int lead = x.dim() - 3;
   if (lead != 0 && lead != 1)
-    fail<ShapeError>("unfold", {.what = "wrong number of dimensions",
-                                .got = str(x),
-                                .expected = "[n,c,h,w] or [c,h,w]",
-                                .hint = "the windows of one dimension are x.unfold(dim, size, step)"});
+    fail<ShapeError>("unfold",
+                     {.what = "wrong number of dimensions",
+                      .got = str(x),
+                      .expected = "[n,c,h,w] or [c,h,w]",
+                      .hint = "the windows of one dimension are x.unfold(dim, size, step)"});
   require_a_block("unfold", attrs);
   Shape shape;
   if (lead == 1) shape.push_back(x.shape()[0]);
@@ -57,8 +61,8 @@ OutSpecs Fold::infer(Inputs in, const Attrs& attrs) {
   require_a_block("fold", attrs);
   const int lead = x.dim() - 2;
   const std::int64_t columns = checked_product({attrs.blocks(0), attrs.blocks(1)}, "fold");
-  const bool fits =
-      (lead == 0 || lead == 1) && x.shape()[lead] % attrs.places() == 0 && x.shape()[lead + 1] == columns;
+  const bool fits = (lead == 0 || lead == 1) && x.shape()[lead] % attrs.places() == 0 &&
+                    x.shape()[lead + 1] == columns;
   if (!fits)
     fail<ShapeError>("fold", {.what = "the columns do not fit the blocks",
                               .got = str(x),

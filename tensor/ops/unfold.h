@@ -1,21 +1,19 @@
 // Blocks of an image as columns, and back: unfold (im2col) and its adjoint fold (col2im).
-// Sees: op.h.
-// Read next: unfold.cpp (shape rules), ../cpu/unfold.cpp (kernels), ../../autograd/rules/unfold.cpp (rules).
 #pragma once
 
 #include <array>
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
-/** Blocks that slide over height and width. */
+/** Attributes of the blocks that slide over height and width. */
 struct UnfoldAttrs {
   using Pair = std::array<std::int64_t, 2>;
   Pair sizes{0, 0};  // of the image
   Pair kernel{1, 1}, dilation{1, 1}, padding{0, 0}, stride{1, 1};
 
-  /** Number of blocks along one dimension; 0 or less where not even one fits. */
+  /** Returns the number of blocks along one dimension; 0 if not even one fits. */
   std::int64_t blocks(std::size_t d) const {
     const std::int64_t room = sizes[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
     return room < 0 ? 0 : room / stride[d] + 1;
@@ -23,7 +21,8 @@ struct UnfoldAttrs {
   std::int64_t places() const { return kernel[0] * kernel[1]; }
 };
 
-/** x (n,c,h,w) or (c,h,w): column l holds the elements of block l, (n, c*kh*kw, l); zeros stand in the padding. */
+/** Blocks of an image as columns, (n, c*kh*kw, l): column l holds the elements of block l, with
+ *  zeros in the padding. Operand: x (n,c,h,w) or (c,h,w). */
 struct Unfold {
   static constexpr OpTraits traits{.name = "unfold",
                                    .precision = Precision::match,
@@ -36,7 +35,7 @@ struct Unfold {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The adjoint: every column is added, in f32 (f64, i64), where its block lies; one rounding. */
+/** The adjoint: adds every column to the elements of its block, in f32 (f64, i64), rounded once. */
 struct Fold {
   static constexpr OpTraits traits{.name = "fold",
                                    .precision = Precision::match,

@@ -3,16 +3,17 @@
 
 #include <algorithm>
 
-#include "../checked_size.h"
-#include "../dispatch.h"
-#include "../out_of_memory.h"
-#include "../text.h"
+#include "../core/checked_size.h"
+#include "../core/dispatch.h"
+#include "../memory/out_of_memory.h"
+#include "../text/text.h"
 
 namespace mezzo {
 
 namespace {
 
-/** Strides that give `shape` over the elements of x in row-major order; nothing where its memory order does not allow that. */
+/** Returns the strides of `shape` over the elements of x in row-major order, or nothing if x's
+ *  strides do not allow such a view. */
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return contiguous_strides(shape);
   Strides out = Strides::filled(shape.rank(), 0);
@@ -21,9 +22,9 @@ std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   for (int from = x.dim() - 1; from >= 0; --from) {
     if (from_elements == 1) chunk_stride = x.strides()[from];
     from_elements *= x.shape()[from];
-    // A run of source dimensions ends where the next outer one does not continue it in memory.
-    const bool run_ends =
-        from == 0 || (x.shape()[from - 1] != 1 && x.strides()[from - 1] != from_elements * chunk_stride);
+    // A run of source dimensions ends where the next outer one is not contiguous with it.
+    const bool run_ends = from == 0 || (x.shape()[from - 1] != 1 &&
+                                        x.strides()[from - 1] != from_elements * chunk_stride);
     if (!run_ends) continue;
     while (to >= 0 && (to_elements < from_elements || shape[to] == 1)) {
       out[to] = to_elements * chunk_stride;
@@ -35,7 +36,7 @@ std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   return to < 0 ? std::optional(out) : std::nullopt;
 }
 
-/** Replaces the one -1 by the size that makes the element counts agree. */
+/** Returns the shape with its -1 replaced by the size that makes the element counts equal. */
 Shape complete_shape(const Tensor& x, const Shape& wanted, const char* op) {
   Shape shape = wanted;
   std::int64_t known = 1;
@@ -44,9 +45,10 @@ Shape complete_shape(const Tensor& x, const Shape& wanted, const char* op) {
     if (shape[i] == -1 && unknown < 0)
       unknown = i;
     else if (shape[i] < 0)
-      fail<ShapeError>(op, {.what = shape[i] == -1 ? "more than one size to infer" : "negative size",
-                            .got = str(wanted),
-                            .expected = "sizes >= 0 and at most one -1"});
+      fail<ShapeError>(op,
+                       {.what = shape[i] == -1 ? "more than one size to infer" : "negative size",
+                        .got = str(wanted),
+                        .expected = "sizes >= 0 and at most one -1"});
     else if (__builtin_mul_overflow(known, shape[i], &known))
       fail<SizeError>(op, {.what = "number of elements overflows", .got = str(wanted)});
   }
@@ -54,13 +56,13 @@ Shape complete_shape(const Tensor& x, const Shape& wanted, const char* op) {
   if (ambiguous)
     fail<ShapeError>(op, {.what = "the size to infer is ambiguous for an empty tensor",
                           .got = str(wanted),
-                          .expected = "every size named"});
+                          .expected = "every size given"});
   if (unknown >= 0 && x.numel() % known == 0) known *= shape[unknown] = x.numel() / known;
   if (known != x.numel() || (unknown >= 0 && shape[unknown] < 0))
     fail<ShapeError>(op, {.what = "element counts differ",
                           .got = str(x, " as ", wanted),
                           .expected = str(x.numel(), " elements")});
-  checked_numel(shape, op);  // a size of 0 hides the others from the product above
+  checked_numel(shape, op);  // a size of 0 makes the product above 0; check the other sizes
   return shape;
 }
 
@@ -100,7 +102,8 @@ Tensor Slice::view(const Tensor& x, const Attrs& attrs) {
   Shape shape = x.shape();
   Strides strides = x.strides();
   shape[attrs.dim] = attrs.length;
-  if (attrs.length > 1) strides[attrs.dim] *= attrs.step;  // of one element the step may be any number
+  if (attrs.length > 1)
+    strides[attrs.dim] *= attrs.step;  // for a single element the step is unused
   return alias(x, shape, strides, x.impl()->offset + attrs.start * x.strides()[attrs.dim]);
 }
 
@@ -123,7 +126,7 @@ bool overlaps_itself(const Shape& shape, const Strides& strides) {
     if (shape[i] > 1) steps.emplace_back(strides[i], shape[i]);
   }
   std::sort(steps.begin(), steps.end());
-  std::int64_t reach = 0;  // of the dimensions with smaller strides
+  std::int64_t reach = 0;  // largest offset in the dimensions with smaller strides
   for (const auto& step : steps) {
     if (step.first <= reach) return true;
     reach += step.first * (step.second - 1);
@@ -133,7 +136,7 @@ bool overlaps_itself(const Shape& shape, const Strides& strides) {
 
 }  // namespace op
 
-// ---- methods --------------------------------------------------------------------------------------------------------
+// ---- methods ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -145,8 +148,9 @@ Shape identity_order(int rank) {
   return order;
 }
 
-/** An empty list that as many views fit in, so that too many of them fail before the first is made. */
-std::vector<Tensor> room_for(const char* op, std::int64_t views) {
+/** Returns an empty list with capacity for `views` views, so that too many fail before the first is
+ *  made. */
+std::vector<Tensor> reserved_list(const char* op, std::int64_t views) {
   std::vector<Tensor> list;
   or_out_of_memory(op, [&] { list.reserve(static_cast<std::size_t>(views)); });
   return list;
@@ -168,14 +172,15 @@ Tensor Tensor::view(const Shape& shape) const {
 Tensor Tensor::reshape(const Shape& shape) const {
   const Shape full = complete_shape(*this, shape, "reshape");
   const bool viewable = numel() == 0 || view_strides(*this, full).has_value();
-  return viewable ? apply_with<op::View>({full}, *this) : apply_with<op::View>({full}, contiguous());
+  return viewable ? apply_with<op::View>({full}, *this)
+                  : apply_with<op::View>({full}, contiguous());
 }
 
 Tensor Tensor::flatten(std::int64_t start, std::int64_t end) const {
   const int first = wrap_dim(start, dim(), "flatten"), last = wrap_dim(end, dim(), "flatten");
   if (first > last)
     fail<ShapeError>("flatten",
-                     {.what = "start lies behind end", .got = str(start, "..", end, " of ", *this)});
+                     {.what = "start is after end", .got = str(start, "..", end, " of ", *this)});
   if (dim() == 0) return reshape({1});
   Shape shape;
   for (int i = 0; i < first; ++i) shape.push_back(this->shape()[i]);
@@ -215,7 +220,7 @@ Tensor Tensor::t() const {
 
 Tensor Tensor::permute(std::span<const std::int64_t> wanted) const {
   if (static_cast<int>(wanted.size()) != dim())
-    fail<ShapeError>("permute", {.what = "the order must name every dimension",
+    fail<ShapeError>("permute", {.what = "the order must contain every dimension",
                                  .got = str(Shape(wanted), " for ", *this),
                                  .expected = str(dim(), " dimensions")});
   dim_mask(wanted, dim(), "permute");
@@ -230,14 +235,16 @@ Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
 
 Tensor Tensor::movedim(std::span<const std::int64_t> from, std::span<const std::int64_t> to) const {
   if (from.size() != to.size())
-    fail<ShapeError>("movedim", {.what = "as many targets as dimensions are needed",
-                                 .got = str(from.size(), " dimensions and ", to.size(), " targets")});
+    fail<ShapeError>("movedim",
+                     {.what = "the numbers of dimensions and targets must be equal",
+                      .got = str(from.size(), " dimensions and ", to.size(), " targets")});
   if (from.empty() || dim() == 0) {
     for (std::size_t i = 0; i < from.size(); ++i)
       wrap_dim(from[i], 0, "movedim"), wrap_dim(to[i], 0, "movedim");
     return *this;
   }
-  const std::uint32_t moved = dim_mask(from, dim(), "movedim"), taken = dim_mask(to, dim(), "movedim");
+  const std::uint32_t moved = dim_mask(from, dim(), "movedim"),
+                      taken = dim_mask(to, dim(), "movedim");
   Shape order = Shape::filled(dim(), -1);
   for (std::size_t i = 0; i < from.size(); ++i)
     order[wrap_dim(to[i], dim(), "movedim")] = wrap_dim(from[i], dim(), "movedim");
@@ -278,15 +285,17 @@ Tensor Tensor::expand(const Shape& wanted) const {
   if (!is_expandable(this->shape(), shape))
     fail<ShapeError>("expand", {.what = "sizes do not fit",
                                 .got = str(*this, " to ", wanted),
-                                .expected = "equal sizes, or 1 where it is to be repeated"});
+                                .expected = "equal sizes, or 1 to repeat a dimension"});
   return shape == this->shape() ? *this : apply_with<op::Expand>({shape}, *this);
 }
 
-Tensor Tensor::slice(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) const {
+Tensor Tensor::slice(std::int64_t dim, std::int64_t start, std::int64_t end,
+                     std::int64_t step) const {
   require_dimensions(*this, "slice");
   const int d = wrap_dim(dim, this->dim(), "slice");
   if (step <= 0)
-    fail<ValueError>("slice", {.what = "step must be positive", .got = str(step), .expected = "step > 0"});
+    fail<ValueError>("slice",
+                     {.what = "step must be positive", .got = str(step), .expected = "step > 0"});
   const std::int64_t size = shape()[d];
   const auto clamped = [size](std::int64_t i) {
     return std::clamp<std::int64_t>(i < 0 ? i + size : i, 0, size);
@@ -300,10 +309,10 @@ Tensor Tensor::narrow(std::int64_t dim, std::int64_t start, std::int64_t length)
   const int d = wrap_dim(dim, this->dim(), "narrow");
   const std::int64_t size = shape()[d], first = start < 0 ? start + size : start;
   if (first < 0 || length < 0 || first > size || length > size - first)
-    fail<IndexError>("narrow",
-                     {.what = "range outside the tensor",
-                      .got = str("start ", start, ", length ", length, " along dimension ", d, " of ", *this),
-                      .expected = str("0..", size)});
+    fail<IndexError>("narrow", {.what = "range outside the tensor",
+                                .got = str("start ", start, ", length ", length,
+                                           " along dimension ", d, " of ", *this),
+                                .expected = str("0..", size)});
   return apply_with<op::Slice>({d, first, length, 1}, *this);
 }
 
@@ -322,8 +331,9 @@ std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
   require_dimensions(*this, "split");
   const int d = wrap_dim(dim, this->dim(), "split");
   if (size <= 0)
-    fail<ValueError>("split", {.what = "size must be positive", .got = str(size), .expected = "size > 0"});
-  std::vector<Tensor> pieces = room_for("split", ceil_div(shape()[d], size));
+    fail<ValueError>("split",
+                     {.what = "size must be positive", .got = str(size), .expected = "size > 0"});
+  std::vector<Tensor> pieces = reserved_list("split", ceil_div(shape()[d], size));
   for (std::int64_t start = 0; start == 0 || start < shape()[d]; start += size)
     pieces.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
   return pieces;
@@ -332,15 +342,16 @@ std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
 std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
   require_dimensions(*this, "chunk");
   if (chunks <= 0)
-    fail<ValueError>(
-        "chunk", {.what = "number of chunks must be positive", .got = str(chunks), .expected = "chunks > 0"});
+    fail<ValueError>("chunk", {.what = "number of chunks must be positive",
+                               .got = str(chunks),
+                               .expected = "chunks > 0"});
   const std::int64_t length = size(dim);
   return split(std::max<std::int64_t>(ceil_div(length, chunks), 1), dim);
 }
 
 std::vector<Tensor> Tensor::unbind(std::int64_t dim) const {
   require_dimensions(*this, "unbind");
-  std::vector<Tensor> pieces = room_for("unbind", size(dim));
+  std::vector<Tensor> pieces = reserved_list("unbind", size(dim));
   for (std::int64_t i = 0; i < size(dim); ++i) pieces.push_back(select(dim, i));
   return pieces;
 }
@@ -354,18 +365,20 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
   const bool before = last < 0;
   for (int i = 0; i < shape.rank(); ++i) {
     if (strides[i] < 0)
-      fail<ValueError>("as_strided",
-                       {.what = "negative stride", .got = str(strides), .expected = "strides >= 0"});
+      fail<ValueError>(
+          "as_strided",
+          {.what = "negative stride", .got = str(strides), .expected = "strides >= 0"});
     last += (WideSize{std::max<std::int64_t>(shape[i], 1)} - 1) * strides[i];
   }
-  // Without elements nothing is read, but offsets into the view are computed all the same.
-  const bool outside = checked_numel(shape, "as_strided") > 0 ? before || last >= elements
-                                                              : last < -kMaxElements || last > kMaxElements;
+  // A view without elements is never read, but its offsets must not overflow.
+  const bool outside = checked_numel(shape, "as_strided") > 0
+                           ? before || last >= elements
+                           : last < -kMaxElements || last > kMaxElements;
   if (outside)
-    fail<IndexError>("as_strided",
-                     {.what = "the view leaves the storage",
-                      .got = str(shape, " with strides ", strides, " and offset ", offset, " of ", *this),
-                      .expected = str("elements up to ", elements - 1)});
+    fail<IndexError>("as_strided", {.what = "the view extends outside the storage",
+                                    .got = str(shape, " with strides ", strides, " and offset ",
+                                               offset, " of ", *this),
+                                    .expected = str("elements up to ", elements - 1)});
   return apply_with<op::AsStrided>({shape, strides, offset, this->strides()}, *this);
 }
 

@@ -1,9 +1,7 @@
-// Ops that rename elements without moving them: the shape methods of Tensor come down to these.
-// Sees: op.h.
-// Read next: view.cpp (the methods), ../../autograd/rules/view.cpp (rules).
+// View ops: the shape methods of Tensor are made of these.
 #pragma once
 
-#include "../op.h"
+#include "../core/op.h"
 
 namespace mezzo::op {
 
@@ -16,7 +14,7 @@ struct View {
                                    .integers = Integers::keep,
                                    .booleans = true};
   struct Attrs {
-    Shape shape;  // complete: no -1 left
+    Shape shape;  // complete: contains no -1
   };
   static Tensor view(const Tensor& x, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
@@ -50,7 +48,7 @@ struct Expand {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Elements start, start+step, ... (length of them) along dim. */
+/** Elements start, start + step, ... (`length` of them) along dim. */
 struct Slice {
   static constexpr OpTraits traits{.name = "slice",
                                    .precision = Precision::match,
@@ -81,7 +79,8 @@ struct Select {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Geometry given outright; how a view of a rewritten base is found again. */
+/** A view with explicit sizes, strides and offset. It also recreates a view of a base that was
+ *  written in place. */
 struct AsStrided {
   static constexpr OpTraits traits{.name = "as_strided",
                                    .precision = Precision::match,
@@ -99,7 +98,7 @@ struct AsStrided {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** The elements x[..., i, ..., i + offset, ...] of two dimensions, which become one at the end. */
+/** The elements x[..., i, ..., i + offset, ...] of two dimensions, as one last dimension. */
 struct Diagonal {
   static constexpr OpTraits traits{.name = "diagonal",
                                    .precision = Precision::match,
@@ -115,8 +114,8 @@ struct Diagonal {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** Windows of `size` elements along dim, `step` apart; the elements of a window make up a last dimension. Tensor::unfold; the op of that name
- *  makes columns. */
+/** Windows of `size` elements along dim, `step` apart; the elements of a window form a new last
+ *  dimension. This is Tensor::unfold; the op `unfold` makes columns. */
 struct Windows {
   static constexpr OpTraits traits{.name = "windows",
                                    .precision = Precision::match,
@@ -132,8 +131,8 @@ struct Windows {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** True when two elements of a view are one place in memory, as after expand or among windows.
- *  Strides that do not nest count as such too: only as_strided makes others. */
+/** Returns true if two elements of a view may share one place in memory, as after expand or between
+ *  windows. Also returns true for strides that do not nest, which only as_strided makes. */
 bool overlaps_itself(const Shape& shape, const Strides& strides);
 
 using ViewOps = type_list<AsStrided, Diagonal, Expand, Permute, Select, Slice, View, Windows>;

@@ -1,8 +1,8 @@
 // Views that pair an index of one dimension with one of another: diagonals and sliding windows.
 #include <algorithm>
 
-#include "../dispatch.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../text/text.h"
 #include "view.h"
 
 namespace mezzo {
@@ -34,7 +34,7 @@ Tensor Windows::view(const Tensor& x, const Attrs& attrs) {
   shape.push_back(attrs.size);
   strides.push_back(strides[attrs.dim]);
   shape[attrs.dim] = (shape[attrs.dim] - attrs.size) / attrs.step + 1;
-  if (shape[attrs.dim] > 1) strides[attrs.dim] *= attrs.step;  // one window may step any distance
+  if (shape[attrs.dim] > 1) strides[attrs.dim] *= attrs.step;  // unused if there is one window
   return alias(x, shape, strides, x.impl()->offset);
 }
 
@@ -42,9 +42,9 @@ Tensor Windows::view(const Tensor& x, const Attrs& attrs) {
 
 Tensor Tensor::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
   if (dim() < 2)
-    fail<ShapeError>(
-        "diagonal",
-        {.what = "a diagonal needs two dimensions", .got = str(*this), .expected = "at least 2 dimensions"});
+    fail<ShapeError>("diagonal", {.what = "a diagonal needs two dimensions",
+                                  .got = str(*this),
+                                  .expected = "at least 2 dimensions"});
   const int first = wrap_dim(dim1, dim(), "diagonal"), second = wrap_dim(dim2, dim(), "diagonal");
   if (first == second)
     fail<IndexError>("diagonal", {.what = "both dimensions are the same",
@@ -62,7 +62,8 @@ Tensor Tensor::unfold(std::int64_t dim, std::int64_t size, std::int64_t step) co
                                 .got = str(size, " along dimension ", d, " of ", *this),
                                 .expected = str("0..", length)});
   if (step <= 0)
-    fail<ValueError>("unfold", {.what = "step must be positive", .got = str(step), .expected = "step > 0"});
+    fail<ValueError>("unfold",
+                     {.what = "step must be positive", .got = str(step), .expected = "step > 0"});
   return apply_with<op::Windows>({d, size, step}, *this);
 }
 

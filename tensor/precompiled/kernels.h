@@ -1,6 +1,5 @@
-// Precompiled for tensor/cpu: what most kernels include. A source includes what it uses all the same.
-// Sees: the rest of tensor/.
-// Read next: ../../meson.build.
+// Precompiled header of tensor/cpu: what most kernels include. Sources include what they use
+// nevertheless.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "../compute_type.h"
+#include "../core/compute_type.h"
+#include "../core/dispatch.h"
+#include "../core/tensor.h"
 #include "../cpu/block_io.h"
 #include "../cpu/simd.h"
-#include "../dispatch.h"
-#include "../math.h"
-#include "../parallel.h"
-#include "../tensor.h"
+#include "../device/parallel.h"
+#include "../math/math.h"

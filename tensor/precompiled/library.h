@@ -1,6 +1,5 @@
-// Precompiled for the library's sources: what nearly all of them include. A source includes what it uses all the same.
-// Sees: the rest of tensor/.
-// Read next: ../../meson.build.
+// Precompiled header of the library: what nearly all sources include. Sources include what they use
+// nevertheless.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,6 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "../dispatch.h"
-#include "../tensor.h"
-#include "../text.h"
+#include "../core/dispatch.h"
+#include "../core/tensor.h"
+#include "../text/text.h"

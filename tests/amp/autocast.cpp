@@ -20,7 +20,7 @@ Tensor ramp(const Shape& shape, DType dtype = f32) {
 
 std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** Casts executed while f runs. */
+/** Returns the number of casts executed while f runs. */
 template <class F> std::int64_t casts(const F& f) {
   const amp::CastStats before = amp::cast_stats();
   f();
@@ -52,7 +52,7 @@ TEST_CASE("f64 and integers are never cast") {
   CHECK(sum(tensor({1.0, 2.0}, {.dtype = i64})).dtype() == i64);
 }
 
-TEST_CASE("an explicit dtype wins over the tag") {
+TEST_CASE("an explicit dtype takes precedence over the tag") {
   const autocast on;
   CHECK(sum(ramp({4}, f16), {}, {.dtype = f16}).dtype() == f16);
 }
@@ -80,7 +80,7 @@ TEST_CASE("results and gradients equal those of explicit casts, bit for bit") {
   CHECK(automatic == by_hand);
 }
 
-TEST_CASE("guards nest in any mixture and restore what was") {
+TEST_CASE("guards of all kinds nest and restore the previous state") {
   const Tensor a = ramp({2, 2});
   CHECK_FALSE(autocast::is_enabled());
   {
@@ -113,13 +113,13 @@ TEST_CASE("a guard ends with an exception") {
   const amp::disable_casts harmless;
 }
 
-TEST_CASE("guards want a 16-bit type") {
+TEST_CASE("guards require a 16-bit type") {
   CHECK_THROWS_AS(autocast({.dtype = f32}), DtypeError);
   CHECK_THROWS_AS(autocast({.dtype = f64}), DtypeError);
   CHECK_NOTHROW(autocast({.dtype = f32, .enabled = false}));
 }
 
-TEST_CASE("guards belong to their thread") {
+TEST_CASE("guards apply to their thread only") {
   const autocast on;
   bool elsewhere = true;
   std::thread([&] { elsewhere = autocast::is_enabled(); }).join();
@@ -156,7 +156,7 @@ TEST_CASE("in-place ops keep self's dtype") {
   CHECK(casts([&] { add_(full, half); }) == 0);
 }
 
-// ---- weights ------------------------------------------------------------------------------------------------------------
+// ---- weights ------------------------------------------------------------------------------------
 
 TEST_CASE("a weight is cast once per region") {
   const Tensor x = ramp({2, 3}), w = ramp({3, 3}).requires_grad_();
@@ -167,7 +167,7 @@ TEST_CASE("a weight is cast once per region") {
   CHECK(casts([&] { matmul(x, w); }) == 1);
 }
 
-TEST_CASE("the casts of a region end with it") {
+TEST_CASE("the cached casts of a region are dropped at its end") {
   const Tensor x = ramp({2, 3}), w = ramp({3, 3}).requires_grad_();
   for (int i = 0; i < 2; ++i) {
     const autocast on;
@@ -175,7 +175,7 @@ TEST_CASE("the casts of a region end with it") {
   }
 }
 
-TEST_CASE("a written weight is cast again") {
+TEST_CASE("a weight is cast again after a write") {
   const Tensor x = ones({1, 1}), w = ones({1, 1}).requires_grad_();
   const autocast on;
   CHECK(matmul(x, w).item<float>() == 1);
@@ -195,7 +195,7 @@ TEST_CASE("grad mode and dtype are part of a cast's identity") {
   CHECK(matmul(x, w).dtype() == bf16);
 }
 
-TEST_CASE("a cached weight works again after a backward, and its gradients add up") {
+TEST_CASE("a cached cast works again after a backward, and its gradients accumulate") {
   const Tensor x = ramp({2, 3}), w = ramp({3, 3}).requires_grad_();
   const autocast on;
   sum(matmul(x, w)).backward();
@@ -204,7 +204,7 @@ TEST_CASE("a cached weight works again after a backward, and its gradients add u
   for (std::size_t i = 0; i < once.size(); ++i) CHECK(values(w.grad())[i] == 2 * once[i]);
 }
 
-TEST_CASE("only weights are kept") {
+TEST_CASE("only casts of weights are cached") {
   const Tensor x = ramp({2, 3}), leaf = ramp({3, 3}).requires_grad_();
   const autocast on;
   const Tensor result = leaf * 2, view = leaf.t();
@@ -217,7 +217,7 @@ TEST_CASE("only weights are kept") {
   CHECK(casts([&] { matmul(x, leaf); }) == 2);
 }
 
-TEST_CASE("the cache counts, and forgets weights that are gone") {
+TEST_CASE("the cache counts lookups, and drops weights without other owners") {
   amp::CastCache cache;
   const Tensor w = ones({10}).requires_grad_();
   CHECK_FALSE(cache.find(w, f16).defined());

@@ -1,5 +1,5 @@
-// Calls in a wrong order, and exceptions wherever a program may throw them: each is refused or passes through, and training goes on from there to
-// the very bits of a run in which it never happened.
+// Calls in a wrong order, and exceptions wherever a program may throw them: each is refused or
+// propagates, and training continues with the same bits as a run without it.
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "conv_net.h"
@@ -9,7 +9,7 @@ using nets::wave;
 
 namespace {
 
-/** What a program's own code throws. */
+/** An exception of the user's own code. */
 struct Mishap : std::runtime_error {
   Mishap() : std::runtime_error("mishap") {}
 };
@@ -20,7 +20,7 @@ Tensor loss_of(const ConvNet& net) {
 }
 void run_backward(const Tensor& scaled) { scaled.backward(); }
 
-/** Nothing of a mishap may be left in the thread. */
+/** Checks that the thread's state is unchanged. */
 void check_thread(bool casts) {
   CHECK(grad_enabled());
   CHECK(amp::autocast::depth() == 0);
@@ -28,7 +28,7 @@ void check_thread(bool casts) {
   CHECK(current_module_path().empty());
 }
 
-// ---- under a session --------------------------------------------------------------------------------------------------------
+// ---- under a session ----------------------------------------------------------------------------
 
 struct Training {
   explicit Training(const amp::Options& options)
@@ -53,7 +53,7 @@ struct Trouble {
   void (*cause)(Training& t);
 };
 
-/** Gradients of another batch, which no step may ever see. */
+/** Computes gradients of another batch, which no step may use. */
 void foreign_backward(Training& t, const Tensor& scaled) {
   scaled.backward();
   (loss_of(t.net) * 3).backward();
@@ -70,14 +70,16 @@ const Trouble kTroubles[] = {
        CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(loss_of(t.net), t.optimizer,
                                                  [&](const Tensor& scaled) {
                                                    scaled.backward();
-                                                   amp::scale_loss(loss_of(t.net), t.optimizer, run_backward);
+                                                   amp::scale_loss(loss_of(t.net), t.optimizer,
+                                                                   run_backward);
                                                  }),
                                  StateError, "nested scale_loss over one optimizer");
      }},
     {"a body that throws before its backward",
      [](Training& t) {
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer, [](const Tensor&) { throw Mishap(); }),
-                       Mishap);
+       CHECK_THROWS_AS(
+           amp::scale_loss(loss_of(t.net), t.optimizer, [](const Tensor&) { throw Mishap(); }),
+           Mishap);
      }},
     {"a body that throws after its backward",
      [](Training& t) {
@@ -100,7 +102,7 @@ const Trouble kTroubles[] = {
            }(),
            Mishap);
      }},
-    {"a delayed scope that throws, then a fresh start",
+    {"a delayed scope that throws, then a new iteration",
      [](Training& t) {
        amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
        CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer,
@@ -111,10 +113,11 @@ const Trouble kTroubles[] = {
                        Mishap);
        CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "the gradients are still scaled");
      }},
-    {"a step while gradients wait to be unscaled",
+    {"a step while gradients are still scaled",
      [](Training& t) {
        amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
-       CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "the last scale_loss delayed unscaling");
+       CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError,
+                                 "the last scale_loss delayed unscaling");
      }},
     {"a step inside a scope",
      [](Training& t) {
@@ -130,12 +133,12 @@ const Trouble kTroubles[] = {
        t.optimizer.zero_grad();
        const Tensor h = t.net.conv(batch().to(t.net.conv.parameters()[0].dtype()));
        register_hook(h, [](const Tensor&) -> Tensor { throw Mishap(); });
-       // The last layer has its gradient by then, the first has not.
+       // At that point the last layer has its gradient and the first has none.
        const Tensor loss = sum(t.net.fc(relu(t.net.bn(h)).flatten(1).slice(1, 0, 16)));
        CHECK_THROWS_AS(amp::scale_loss(loss, t.optimizer, run_backward), Mishap);
        CHECK_FALSE(t.net.fc.parameters()[0].grad().defined());
      }},
-    {"a backward through a graph that is gone",
+    {"a backward through a freed graph",
      [](Training& t) {
        const Tensor loss = loss_of(t.net);
        CHECK_THROWS_AS(amp::scale_loss(loss, t.optimizer,
@@ -160,11 +163,12 @@ const Trouble kTroubles[] = {
            }(),
            Mishap);
      }},
-    {"scopes that no session knows",
+    {"scopes without a session",
      [](Training& t) {
        const Tensor p = zeros({2}).requires_grad_();
        optim::SGD stranger({p});
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), {t.optimizer, stranger}, run_backward), StateError);
+       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), {t.optimizer, stranger}, run_backward),
+                       StateError);
        CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer, {.loss_id = 7}, run_backward),
                        ValueError);
        CHECK_THROWS_AS(amp::scale_loss(Tensor{}, t.optimizer, run_backward), DtypeError);
@@ -179,9 +183,10 @@ const Trouble kTroubles[] = {
            amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor&) { t.session.close(); }),
            StateError, "a scale_loss scope is open");
      }},
-    {"states that make no sense",
+    {"invalid states",
      [](Training& t) {
-       CHECK_THROWS_AS(t.session.load_state_dict({{"loss_scaler0", {{"loss_scale", -1}}}}), ValueError);
+       CHECK_THROWS_AS(t.session.load_state_dict({{"loss_scaler0", {{"loss_scale", -1}}}}),
+                       ValueError);
        CHECK_THROWS_AS(t.session.loss_scaler().set_loss_scale(0), ValueError);
      }},
     {"a GradScaler on a session's optimizer",
@@ -200,12 +205,13 @@ amp::Options options_of(const char* level, std::optional<double> scale = {}) {
 }
 
 const std::vector<amp::Options>& settings() {
-  static const std::vector<amp::Options> all{options_of("O0", 128.0), options_of("O1"), options_of("O2"),
-                                             options_of("O3", 128.0), options_of("O5")};
+  static const std::vector<amp::Options> all{options_of("O0", 128.0), options_of("O1"),
+                                             options_of("O2"), options_of("O3", 128.0),
+                                             options_of("O5")};
   return all;
 }
 
-/** Losses of eight steps, with `trouble` before the fifth. */
+/** Returns the losses of eight steps, with `trouble` before the fifth. */
 std::vector<double> losses_with(const amp::Options& options, void (*trouble)(Training&)) {
   Training t(options);
   std::vector<double> out;
@@ -227,7 +233,7 @@ std::vector<double> losses_with(const amp::Options& options, void (*trouble)(Tra
 
 }  // namespace
 
-TEST_CASE("after any trouble under a session training goes on to the same bits", "[orders]") {
+TEST_CASE("after any error under a session training continues with the same bits", "[orders]") {
   for (const amp::Options& options : settings()) {
     const std::vector<double> undisturbed = losses_with(options, nullptr);
     CHECK(undisturbed.back() < undisturbed.front());
@@ -238,7 +244,7 @@ TEST_CASE("after any trouble under a session training goes on to the same bits",
   }
 }
 
-TEST_CASE("a second step needs a second backward where there are masters", "[orders]") {
+TEST_CASE("a second step needs a second backward if there are masters", "[orders]") {
   for (const char* level : {"O2", "O5"}) {
     Training t(options_of(level));
     t.step();
@@ -249,12 +255,15 @@ TEST_CASE("a second step needs a second backward where there are masters", "[ord
   }
 }
 
-TEST_CASE("what a scope had before it threw is there afterwards, and adds up as if it had not been",
-          "[orders]") {
+TEST_CASE(
+    "a scope that throws keeps the gradients from before it, and they accumulate as without it",
+    "[orders]") {
   for (const amp::Options& options : settings()) {
     INFO(options.opt_level);
     Training calm(options), shaken(options);
-    const auto micro_batch = [](Training& t) { amp::scale_loss(loss_of(t.net), t.optimizer, run_backward); };
+    const auto micro_batch = [](Training& t) {
+      amp::scale_loss(loss_of(t.net), t.optimizer, run_backward);
+    };
     micro_batch(calm);
     micro_batch(calm);
     micro_batch(shaken);
@@ -271,7 +280,7 @@ TEST_CASE("what a scope had before it threw is there afterwards, and adds up as 
   }
 }
 
-TEST_CASE("an overflow, and divergence itself, can be survived", "[orders]") {
+TEST_CASE("training can continue after an overflow and after divergence", "[orders]") {
   for (const amp::Options& options : settings()) {
     INFO(options.opt_level);
     amp::Options three = options;
@@ -279,7 +288,8 @@ TEST_CASE("an overflow, and divergence itself, can be survived", "[orders]") {
     three.check_static_overflow = true;
     std::vector<double> losses;
     Training t(three);
-    if (!t.session.options().dynamic() && three.opt_level == "O5") continue;  // nothing new
+    if (!t.session.options().dynamic() && three.opt_level == "O5")
+      continue;  // covered by other settings
     const double scale = t.session.loss_scaler().loss_scale();
     for (int i = 0; i < 8; ++i) {
       if (i == 4)
@@ -299,8 +309,9 @@ TEST_CASE("an overflow, and divergence itself, can be survived", "[orders]") {
   }
 }
 
-TEST_CASE("an error at the end of a scope drops its gradients, and the next step tells of it", "[orders]") {
-  // What the exit of a scope allocates is the one thing that can fail there.
+TEST_CASE("an error at the end of a scope drops its gradients, and the next step reports it",
+          "[orders]") {
+  // Only allocations can fail in the exit of a scope.
   const auto scale_and_fail = [](const Tensor& scaled) {
     scaled.backward();
     allocator_for(cpu).fail_nth(1);
@@ -326,7 +337,7 @@ TEST_CASE("an error at the end of a scope drops its gradients, and the next step
   }
 }
 
-// ---- under the guard surface --------------------------------------------------------------------------------------------------
+// ---- under GradScaler ---------------------------------------------------------------------------
 
 namespace {
 
@@ -358,10 +369,12 @@ const GuardTrouble kGuardTroubles[] = {
      [](GuardTraining& t) {
        t.scaler.scale(t.forward()).backward();
        t.scaler.unscale_(t.optimizer);
-       CHECK_THROWS_WITH_AS_TEXT(t.scaler.unscale_(t.optimizer), StateError, "already since the last update");
+       CHECK_THROWS_WITH_AS_TEXT(t.scaler.unscale_(t.optimizer), StateError,
+                                 "already since the last update");
        t.scaler.update();
      }},
-    {"an update out of the blue", [](GuardTraining& t) { CHECK_THROWS_AS(t.scaler.update(), StateError); }},
+    {"an update without a step",
+     [](GuardTraining& t) { CHECK_THROWS_AS(t.scaler.update(), StateError); }},
     {"a hook that throws in the middle of a backward",
      [](GuardTraining& t) {
        const Tensor h = t.net.conv(batch());
@@ -381,15 +394,16 @@ const GuardTrouble kGuardTroubles[] = {
      }},
     {"a step that throws is not unscaled again",
      [](GuardTraining& t) {
-       // One step, refused by the optimizer at first; the scale is exact, so what counts is that it is divided out once.
-       struct Refuses : optim::Attachment {
-         std::optional<optim::StepResult> before_step(optim::Optimizer&, optim::UpdateCall&) override {
+       // The optimizer refuses the step at first. The scale is exact, so the test shows whether the
+       // gradients are divided by it once.
+       struct Refuses : optim::OptimizerHooks {
+         std::optional<optim::StepResult> before_step(optim::Optimizer&,
+                                                      optim::UpdateCall&) override {
            throw Mishap();
          }
          void after_step(optim::Optimizer&, optim::StepResult) override {}
          void after_zero_grad(optim::Optimizer&) override {}
          void before_add(optim::Optimizer&, std::span<optim::Slot>) override {}
-         void after_load(optim::Optimizer&) override {}
          void detached(optim::Optimizer&) noexcept override {}
        };
        const Tensor p = tensor(0.0).requires_grad_();
@@ -406,12 +420,13 @@ const GuardTrouble kGuardTroubles[] = {
      [](GuardTraining& t) {
        t.scaler.scale(t.forward()).backward();
        t.scaler.unscale_(t.optimizer);
-       CHECK_THROWS_WITH_AS_TEXT(amp::GradScaler(t.scaler), StateError, "in the middle of an iteration");
+       CHECK_THROWS_WITH_AS_TEXT(amp::GradScaler(t.scaler), StateError,
+                                 "in the middle of an iteration");
        amp::GradScaler another;
        CHECK_THROWS_AS(another = t.scaler, StateError);
        t.scaler.update();
      }},
-    {"a state that makes no sense",
+    {"an invalid state",
      [](GuardTraining& t) {
        CHECK_THROWS_AS(t.scaler.load_state_dict({{"scale", 1}}), ValueError);
      }},
@@ -452,7 +467,7 @@ std::vector<double> guard_losses_with(void (*trouble)(GuardTraining&)) {
 
 }  // namespace
 
-TEST_CASE("after any trouble under GradScaler training goes on to the same bits", "[orders]") {
+TEST_CASE("after any error under GradScaler training continues with the same bits", "[orders]") {
   const std::vector<double> undisturbed = guard_losses_with(nullptr);
   CHECK(undisturbed.back() < undisturbed.front());
   for (const GuardTrouble& trouble : kGuardTroubles) {
@@ -461,7 +476,7 @@ TEST_CASE("after any trouble under GradScaler training goes on to the same bits"
   }
 }
 
-TEST_CASE("a step too many is refused, and the update still counts the first", "[orders]") {
+TEST_CASE("a second step is refused, and the update still counts the first", "[orders]") {
   GuardTraining t;
   t.step();
   t.optimizer.zero_grad();
@@ -469,7 +484,8 @@ TEST_CASE("a step too many is refused, and the update still counts the first", "
   CHECK(t.scaler.step(t.optimizer) == optim::StepResult::stepped);
   const std::uint64_t before = fingerprint::of(t.optimizer);
   CHECK_THROWS_WITH_AS_TEXT(t.scaler.step(t.optimizer), StateError, "step was called already");
-  CHECK_THROWS_WITH_AS_TEXT(t.scaler.unscale_(t.optimizer), StateError, "unscale_ comes after step");
+  CHECK_THROWS_WITH_AS_TEXT(t.scaler.unscale_(t.optimizer), StateError,
+                            "unscale_ was called after step");
   CHECK(fingerprint::of(t.optimizer) == before);
   t.scaler.update();
   CHECK(t.scaler.state_dict().at("_growth_tracker") == 2);

@@ -1,4 +1,4 @@
-// Rules of AMP.md 5 one by one, beyond what the generated tests of tests/ops/autocast.cpp say about every op.
+// The rules of automatic casts one by one. tests/ops/autocast.cpp checks every op.
 #include <memory>
 #include <thread>
 
@@ -22,7 +22,7 @@ std::int64_t casts(const auto& f) {
 }
 
 Precision tag(std::string_view op) {
-  const OpRow* row = find_op(op);
+  const OpInfo* row = find_op(op);
   INFO(op);
   REQUIRE(row);
   return row->traits.precision;
@@ -35,7 +35,7 @@ struct Square : nn::Model<Square> {
 
 }  // namespace
 
-// ---- which state applies (5.1) --------------------------------------------------------------------------------------------------
+// ---- which state applies ------------------------------------------------------------------------
 
 TEST_CASE("an optimizer's step is the same inside a region", "[casting]") {
   const auto train = [](bool inside) {
@@ -59,7 +59,8 @@ TEST_CASE("outside of models the most recently created live session decides", "[
   auto older = amp::initialize(amp::ModelList{}, quiet("O1"));
   {
     const auto newer = amp::initialize(amp::ModelList{}, quiet("O4"));
-    const auto converts = amp::initialize(amp::ModelList{}, quiet("O2"));  // has no op casts: no say
+    const auto converts =
+        amp::initialize(amp::ModelList{}, quiet("O2"));  // has no op casts: does not count
     CHECK(matmul(x, x).dtype() == bf16);
   }
   CHECK(matmul(x, x).dtype() == f16);
@@ -99,19 +100,19 @@ TEST_CASE("closing a session ends its casts on every thread", "[casting]") {
   CHECK(after == f32);
 }
 
-// ---- tags and promotion (5.2 - 5.4, 5.6, 13) ------------------------------------------------------------------------------------
+// ---- tags and promotion -------------------------------------------------------------------------
 
-TEST_CASE("a cast to the dtype at hand is the tensor itself", "[casting]") {
+TEST_CASE("a cast to a tensor's own dtype returns the tensor itself", "[casting]") {
   const Tensor x = half({3}).requires_grad_();
   CHECK(x.to(f16).is_same(x));
   const autocast on;
   CHECK(casts([&] { matmul(half({2, 2}), half({2, 2})); }) == 0);
 }
 
-TEST_CASE("f64 beside f32 is an error that says why", "[casting]") {
+TEST_CASE("mixing f64 and f32 is an error with the reason", "[casting]") {
   const autocast on;
-  CHECK_THROWS_WITH_AS_TEXT(matmul(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))), DtypeError,
-                            "f64 is never cast automatically");
+  CHECK_THROWS_WITH_AS_TEXT(matmul(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))),
+                            DtypeError, "f64 is never cast automatically");
   CHECK_THROWS_WITH_AS_TEXT(mm(here(ones({2, 2}, {.dtype = f64})), here(ones({2, 2}))), DtypeError,
                             "mm: dtypes differ; got f64");
 }
@@ -136,26 +137,26 @@ TEST_CASE("promotion is the same inside and outside of regions", "[casting]") {
   }
 }
 
-TEST_CASE("ops that other frameworks treat otherwise have the tags of AMP.md", "[casting]") {
+TEST_CASE("the tags of ops that other frameworks treat differently", "[casting]") {
   for (const char* op : {"gelu", "var", "std"}) CHECK(tag(op) == Precision::match);
   for (const char* op : {"grid_sample", "sub", "tensordot", "index_put", "scatter_add"})
-    CHECK(tag(op) == Precision::widest);
-  for (const char* op : {"log1p", "cdist", "logsumexp", "rms_norm", "local_response_norm", "softmax",
-                         "log_softmax", "sum", "prod", "cumsum", "cumprod", "norm"})
-    CHECK(tag(op) == Precision::full);
+    CHECK(tag(op) == Precision::promote);
+  for (const char* op : {"log1p", "cdist", "logsumexp", "rms_norm", "local_response_norm",
+                         "softmax", "log_softmax", "sum", "prod", "cumsum", "cumprod", "norm"})
+    CHECK(tag(op) == Precision::f32);
   CHECK(tag("binary_cross_entropy") == Precision::banned);
 }
 
 TEST_CASE("ops inside a composite are not cast", "[casting]") {
   const Tensor a = wave({30, 4}, 0), b = wave({30, 4}, 1);
   const autocast on;
-  // cdist is full: the matrix product inside stays in f32. tensordot is widest: so does its.
+  // The matrix products inside stay in f32: cdist has the tag f32, tensordot the tag promote.
   CHECK(casts([&] { CHECK(cdist(a, b).dtype() == f32); }) == 0);
   CHECK(casts([&] { CHECK(tensordot(a, b.t(), 1).dtype() == f32); }) == 0);
   CHECK(casts([&] { CHECK(cdist(a.to(f16), b).dtype() == f32); }) == 1);
 }
 
-// ---- in place (5.5) ---------------------------------------------------------------------------------------------------------------
+// ---- in place -----------------------------------------------------------------------------------
 
 TEST_CASE("compound assignment writes into its left side, in its dtype", "[casting]") {
   for (const bool inside : {false, true}) {
@@ -173,7 +174,7 @@ TEST_CASE("compound assignment writes into its left side, in its dtype", "[casti
   }
 }
 
-TEST_CASE("low ops in place cast the others to self's dtype", "[casting]") {
+TEST_CASE("in-place ops with tag low cast the other operands to self's dtype", "[casting]") {
   const Tensor a = wave({2, 2}, 0), b = wave({2, 2}, 1);
   const autocast on;
   const Tensor single = here(zeros({2, 2})), low = here(zeros({2, 2}, {.dtype = f16}));
@@ -186,7 +187,7 @@ TEST_CASE("low ops in place cast the others to self's dtype", "[casting]") {
   CHECK(values(low) == values(addmm(here(zeros({2, 2}, {.dtype = f16})), a.to(f16), b.to(f16))));
 }
 
-TEST_CASE("full ops in place want f32 under casts", "[casting]") {
+TEST_CASE("in-place ops with tag f32 require f32 under casts", "[casting]") {
   struct Act : nn::Model<Act> {
     Tensor forward(const Tensor& x) const {
       exp_(x);
@@ -199,8 +200,8 @@ TEST_CASE("full ops in place want f32 under casts", "[casting]") {
   {
     const autocast on;
     CHECK_THROWS_WITH_AS_TEXT(exp_(h), DtypeError,
-                              str("exp_: in-place form of a full-precision op; got f16[16]@", test_device(),
-                                  ", expected f32; use exp(x)"));
+                              str("exp_: in-place form of a full-precision op; got f16[16]@",
+                                  test_device(), ", expected f32; use exp(x)"));
     CHECK_NOTHROW(exp_(here(zeros({2}))));
     CHECK(values(h) == std::vector<double>(16, 0));
   }
@@ -212,7 +213,7 @@ TEST_CASE("full ops in place want f32 under casts", "[casting]") {
   CHECK_THROWS_WITH_AS_TEXT(Outer()(h), DtypeError, "exp_(act): in-place form");
 }
 
-TEST_CASE("integers take no floating results in place", "[casting]") {
+TEST_CASE("integers refuse floating-point results in place", "[casting]") {
   const Tensor n = here(tensor({1, 2}, {2}, {.dtype = i64}));
   for (const bool inside : {false, true}) {
     std::optional<autocast> region;
@@ -224,9 +225,9 @@ TEST_CASE("integers take no floating results in place", "[casting]") {
   }
 }
 
-// ---- the cache (5.7) ----------------------------------------------------------------------------------------------------------------
+// ---- the cache ----------------------------------------------------------------------------------
 
-TEST_CASE("frozen parameters are kept too, and operands of a list one by one", "[casting]") {
+TEST_CASE("frozen parameters are cached too, and so is each operand of a list", "[casting]") {
   const nn::Linear layer{4, 4, {.bias = false}};
   layer.to(test_device());
   layer.requires_grad_(false);
@@ -237,13 +238,15 @@ TEST_CASE("frozen parameters are kept too, and operands of a list one by one", "
   CHECK(casts([&] { einsum("ij,kj->ik", {x, w}); }) == 1);
 }
 
-TEST_CASE("uses of one cached weight share a cast, and its gradient is summed in f16", "[casting]") {
+TEST_CASE("uses of one cached weight share a cast, and its gradient is summed in f16",
+          "[casting]") {
   // Two gradients of 2048 and 1: in f16 their sum is 2048, in f32 2049.
   const Tensor w = here(ones({1, 1})).requires_grad_();
   const auto gradient = [&](bool cached) {
     w.set_grad({});
     const autocast on({.cache_enabled = cached});
-    const Tensor large = here(full({1, 1}, 2048, {.dtype = f16})), small = here(ones({1, 1}, {.dtype = f16}));
+    const Tensor large = here(full({1, 1}, 2048, {.dtype = f16})),
+                 small = here(ones({1, 1}, {.dtype = f16}));
     sum(matmul(large, w) + matmul(small, w)).backward();
     return w.grad().item<double>();
   };
@@ -251,7 +254,8 @@ TEST_CASE("uses of one cached weight share a cast, and its gradient is summed in
   CHECK(gradient(false) == 2049);
 }
 
-TEST_CASE("a session's cache ends with every scope, however that ends", "[casting]") {
+TEST_CASE("a session's cache is cleared at the end of every scope, also after an exception",
+          "[casting]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   auto session = amp::initialize(net, optimizer, quiet("O1"));
@@ -261,7 +265,8 @@ TEST_CASE("a session's cache ends with every scope, however that ends", "[castin
     CHECK(entries() == 4);
     return loss;
   };
-  amp::scale_loss(fill(), optimizer, {.delay_unscale = true}, [](const Tensor& loss) { loss.backward(); });
+  amp::scale_loss(fill(), optimizer, {.delay_unscale = true},
+                  [](const Tensor& loss) { loss.backward(); });
   CHECK(entries() == 0);
   CHECK_THROWS(amp::scale_loss(fill(), optimizer, [](const Tensor&) { throw ValueError("no"); }));
   CHECK(entries() == 0);
@@ -270,16 +275,19 @@ TEST_CASE("a session's cache ends with every scope, however that ends", "[castin
   CHECK(entries() == 0);
   fill();
   net.eval();
-  CHECK(casts([&] { net(input()); }) == 1);  // the input: weights are at hand
+  CHECK(casts([&] { net(input()); }) == 1);  // the input; the weights are cached
 }
 
-TEST_CASE("what a step or a load writes is cast anew, without anyone clearing the cache", "[casting]") {
+TEST_CASE("weights written by a step or a load are cast again without clearing the cache",
+          "[casting]") {
   const nn::Linear layer{2, 2, {.bias = false}};
   layer.to(test_device());
   optim::SGD optimizer(layer.parameters(), {.lr = 1});
   const Tensor x = here(eye(2));
   const autocast on;
-  const auto same = [&] { return values(layer(x)) == values(layer.parameters()[0].detach().t().to(f16)); };
+  const auto same = [&] {
+    return values(layer(x)) == values(layer.parameters()[0].detach().t().to(f16));
+  };
   CHECK(same());
   layer.parameters()[0].set_grad(here(ones({2, 2})));
   optimizer.step();
@@ -289,7 +297,7 @@ TEST_CASE("what a step or a load writes is cast anew, without anyone clearing th
   CHECK(same());
 }
 
-// ---- guards (5.8), banned ops (5.13) ------------------------------------------------------------------------------------------------
+// ---- guards, banned ops -------------------------------------------------------------------------
 
 TEST_CASE("guards that close in the wrong order are reported", "[casting]") {
   LogCapture log;
@@ -298,7 +306,7 @@ TEST_CASE("guards that close in the wrong order are reported", "[casting]") {
   outer.reset();
   REQUIRE(log.lines.size() == 1);
   CHECK(log.lines[0].find("guards must close in reverse order") != std::string::npos);
-  CHECK(autocast::depth() == 1);  // the one that is still open counts
+  CHECK(autocast::depth() == 1);  // the guard that is still open
   CHECK(autocast::dtype() == bf16);
   inner.reset();
   CHECK(log.lines.size() == 1);
@@ -306,15 +314,16 @@ TEST_CASE("guards that close in the wrong order are reported", "[casting]") {
   CHECK_FALSE(autocast::is_enabled());
 }
 
-TEST_CASE("a session refuses binary_cross_entropy on 16-bit inputs only, a guard on any", "[casting]") {
+TEST_CASE("a session refuses binary_cross_entropy on 16-bit inputs only, a guard on any",
+          "[casting]") {
   const Tensor p = here(full({3}, 0.25)), t = here(ones({3}));
   {
     const auto session = amp::initialize(amp::ModelList{}, quiet("O1"));
     CHECK(binary_cross_entropy(p, t).dtype() == f32);
-    CHECK_THROWS_WITH_AS_TEXT(
-        binary_cross_entropy(p.to(f16), t), DtypeError,
-        str("binary_cross_entropy: gradient may not fit f16; got f16[3]@", test_device(), " and f32[3]@",
-            test_device(), ", expected casts off; use binary_cross_entropy_with_logits"));
+    CHECK_THROWS_WITH_AS_TEXT(binary_cross_entropy(p.to(f16), t), DtypeError,
+                              str("binary_cross_entropy: gradient may not fit f16; got f16[3]@",
+                                  test_device(), " and f32[3]@", test_device(),
+                                  ", expected casts off; use binary_cross_entropy_with_logits"));
     CHECK_THROWS_AS(binary_cross_entropy(p, t.to(bf16)), DtypeError);
     const amp::disable_casts off;
     CHECK_NOTHROW(binary_cross_entropy(p, t));

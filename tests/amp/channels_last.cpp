@@ -1,6 +1,8 @@
-// Mixed precision beside memory formats: casts, masters, gradients and checkpoints keep the layout of channels-last parameters, and every bit.
+// Mixed precision and memory formats: casts, masters, gradients and checkpoints keep the layout of
+// channels-last parameters, and give the same bits.
 #include "../io/files.h"
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "conv_net.h"
 
 using namespace conv_net;
@@ -10,7 +12,8 @@ namespace {
 
 constexpr MemoryFormat kLast = MemoryFormat::channels_last;
 
-/** A net, its optimizer and its session. The norm does not train: its sums run in the order of memory, so that their last bits know the layout. */
+/** A net, its optimizer and its session. The norm is not trained: its sums follow the order of
+ *  memory, so their last bits depend on the layout. */
 struct Parts {
   explicit Parts(const char* level, MemoryFormat format, const optimizers::Factory& make)
       : net(in(format)),
@@ -47,8 +50,9 @@ struct Parts {
 
 }  // namespace
 
-TEST_CASE("every level trains channels-last nets to the same bits, and keeps their layout", "[levels]") {
-  for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"})
+TEST_CASE("every level trains channels-last nets to the same bits, and keeps their layout",
+          "[levels]") {
+  for (const char* level : levels::names())
     for (const optimizers::Kind& kind : optimizers::kinds()) {
       INFO(level << " " << kind.name);
       Parts rows(level, MemoryFormat::contiguous, kind.make), last(level, kLast, kind.make);
@@ -72,7 +76,7 @@ TEST_CASE("a closed session leaves channels-last parameters behind", "[levels]")
   CHECK_FALSE(parts.net.conv.weight().is_contiguous());
 }
 
-TEST_CASE("checkpoints of row-major trainings go on in channels-last nets, and the other way round",
+TEST_CASE("checkpoints of row-major trainings continue in channels-last nets and vice versa",
           "[checkpoint]") {
   const auto& make = optimizers::kinds().front().make;
   for (const char* level : {"O0", "O1", "O2", "O3"})
@@ -83,8 +87,9 @@ TEST_CASE("checkpoints of row-major trainings go on in channels-last nets, and t
       Parts whole(level, from, make), resumed(level, to, make);
       whole.steps(2);
       resumed.steps(1);
-      amp::save_checkpoint(directory.path(),
-                           {.model = whole.net, .optimizer = *whole.optimizer, .session = whole.session});
+      amp::save_checkpoint(
+          directory.path(),
+          {.model = whole.net, .optimizer = *whole.optimizer, .session = whole.session});
       (void)amp::load_checkpoint(
           directory.path(),
           {.model = resumed.net, .optimizer = *resumed.optimizer, .session = resumed.session});
@@ -93,6 +98,7 @@ TEST_CASE("checkpoints of row-major trainings go on in channels-last nets, and t
       whole.steps(2);
       resumed.steps(2);
       CHECK(resumed.values() == whole.values());
-      CHECK(resumed.net.conv.weight().strides() == strides_in(to, resumed.net.conv.weight().shape()));
+      CHECK(resumed.net.conv.weight().strides() ==
+            strides_in(to, resumed.net.conv.weight().shape()));
     }
 }

@@ -1,4 +1,4 @@
-// What a checkpoint holds.
+// The contents of a checkpoint.
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "trainings.h"
@@ -13,7 +13,8 @@ TEST_CASE("a checkpoint is three files, and latest names it", "[checkpoint]") {
   const std::string path = amp::save_checkpoint(runs + "/", run.parts());
   CHECK(path == runs + "/step-000003");
   CHECK(names_in(runs) == std::vector<std::string>{"latest", "step-000003"});
-  CHECK(names_in(path) == std::vector<std::string>{"model.safetensors", "optim.safetensors", "state.json"});
+  CHECK(names_in(path) ==
+        std::vector<std::string>{"model.safetensors", "optim.safetensors", "state.json"});
   CHECK(files::read(runs + "/latest") == "step-000003\n");
   const LoadedTensors weights = load_tensors(path + "/model.safetensors");
   CHECK(weights.tensors.size() == run.net.module.state_dict().size());
@@ -32,12 +33,12 @@ TEST_CASE("a checkpoint is three files, and latest names it", "[checkpoint]") {
   for (const char* part :
        {"\"schema\": 1", "\"library\": \"0.1.0\"", "\"opt_level\": \"O2\"", "\"unskipped\": 1998"})
     CHECK(state.find(part) != std::string::npos);
-  // The weights alone open as any weights file does.
+  // The weights alone load like any weights file.
   const Net other = make_net("conv");
   CHECK_NOTHROW(load(path + "/model.safetensors", other.module));
 }
 
-TEST_CASE("metadata, step and epoch come back as they were", "[checkpoint]") {
+TEST_CASE("metadata, step and epoch are restored", "[checkpoint]") {
   const files::Directory directory;
   Run run({.surface = "O0"});
   amp::Training parts = run.parts();
@@ -88,7 +89,8 @@ TEST_CASE("generators keep all 64 bits", "[checkpoint]") {
   CHECK(default_generator() == thread);
 }
 
-TEST_CASE("several models, optimizers and schedules have names before their keys", "[checkpoint]") {
+TEST_CASE("the keys of several models, optimizers and schedules start with their names",
+          "[checkpoint]") {
   const files::Directory directory;
   const auto train = [](const nn::Module& a, const nn::Module& b,
                         const std::function<void(amp::Training&)>& then) {
@@ -111,7 +113,8 @@ TEST_CASE("several models, optimizers and schedules have names before their keys
     std::vector<optim::Optimizer*> optimizers;
     for (const auto& entry : parts.optimizer) optimizers.push_back(entry.object);
     for (optim::Optimizer* optimizer : optimizers) optimizer->zero_grad();
-    amp::scale_loss(loss, optimizers, {.loss_id = 1}, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(loss, optimizers, {.loss_id = 1},
+                    [](const Tensor& scaled) { scaled.backward(); });
     for (optim::Optimizer* optimizer : optimizers) (void)optimizer->step();
     return loss.item<double>();
   };

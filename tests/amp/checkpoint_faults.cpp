@@ -1,4 +1,5 @@
-// Whatever system call of a save fails or kills the process, there is a whole checkpoint afterwards, and the error says what happened.
+// If any system call of a save fails or the process dies there, an intact checkpoint remains, and
+// the error says what happened.
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -15,7 +16,7 @@ using namespace trainings;
 
 namespace {
 
-// ---- faults -------------------------------------------------------------------------------------------------------------
+// ---- faults -------------------------------------------------------------------------------------
 
 enum class Fault { none, once, from_then_on, short_writes, death };
 
@@ -50,9 +51,9 @@ int calls_of(const std::function<void()>& save) {
   return calls;
 }
 
-// ---- a directory with three checkpoints, and a fourth to come --------------------------------------------------------------
+// ---- a directory with three checkpoints, and the save of a fourth -------------------------------
 
-/** What the training was at each of its first steps. */
+/** The state of the training after each of its first steps. */
 struct Truth {
   std::map<int, std::map<std::string, std::string>> at;
   explicit Truth(const Kind& kind, int steps) {
@@ -69,7 +70,8 @@ const Kind& kind() {
   return it;
 }
 
-/** Loads the best checkpoint of a directory into a fresh training; the step it was of, or -1 where it is not what was saved. */
+/** Loads the best checkpoint of a directory into a new training. Returns its step, or -1 if the
+ *  state differs from the saved one. */
 int loaded_step(const std::string& directory, const Truth& truth) {
   Kind other = kind();
   other.seed = 9;
@@ -81,7 +83,7 @@ int loaded_step(const std::string& directory, const Truth& truth) {
   return wrong.empty() ? run.done : -1;
 }
 
-/** All files below a directory, by path. */
+/** Returns the contents of all files below a directory, by path. */
 std::map<std::string, std::string> tree(const std::string& path) {
   std::map<std::string, std::string> out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
@@ -89,11 +91,11 @@ std::map<std::string, std::string> tree(const std::string& path) {
   return out;
 }
 
-/** A save to be disturbed: into a directory that holds some steps already. */
+/** A save to disturb, into a directory that holds some steps. */
 struct Scene {
   const char* what;
   std::vector<int> present;  // steps saved before
-  int step;                  // the one to be saved
+  int step;                  // the step to save
   std::int64_t keep;
 };
 
@@ -114,7 +116,7 @@ void set_scene(const Scene& scene, const std::string& directory, Run& run) {
 
 }  // namespace
 
-TEST_CASE("a fault at each system call of a save leaves a whole checkpoint", "[checkpoint]") {
+TEST_CASE("a fault at each system call of a save leaves an intact checkpoint", "[checkpoint]") {
   const Truth truth(kind(), 4);
   int faults = 0;
   for (const Scene& scene : scenes())
@@ -132,7 +134,8 @@ TEST_CASE("a fault at each system call of a save leaves a whole checkpoint", "[c
           const files::Directory other = files::Directory::fast();
           Run same(kind());
           set_scene(scene, other / "run", same);
-          total = calls_of([&] { amp::save_checkpoint(other / "run", same.parts(), {.keep = scene.keep}); });
+          total = calls_of(
+              [&] { amp::save_checkpoint(other / "run", same.parts(), {.keep = scene.keep}); });
           REQUIRE(total > 20);
         }
         std::string text;
@@ -145,7 +148,7 @@ TEST_CASE("a fault at each system call of a save leaves a whole checkpoint", "[c
         const int step = loaded_step(path, truth);
         CHECK((step == scene.step || step == scene.present.back()));
         if (text == "nothing") {
-          // What may fail without harm: clearing away what others left, and old checkpoints.
+          // Failures without effect: removing leftovers and old checkpoints.
           CHECK(step == scene.step);
         } else {
           CHECK(text.find("save_checkpoint(" + path) == 0);
@@ -158,7 +161,7 @@ TEST_CASE("a fault at each system call of a save leaves a whole checkpoint", "[c
         if (mode == Fault::once && text != "nothing" && !in_place)
           for (const auto& entry : std::filesystem::directory_iterator(path))
             CHECK(entry.path().string().find(".tmp-") == std::string::npos);
-        // The next save succeeds and clears the rest away.
+        // The next save succeeds and removes the leftovers.
         run.step();
         const std::string next = amp::save_checkpoint(path, run.parts(), {.keep = 1});
         CHECK(std::filesystem::exists(next + "/state.json"));
@@ -169,7 +172,7 @@ TEST_CASE("a fault at each system call of a save leaves a whole checkpoint", "[c
   CHECK(faults > 200);
 }
 
-TEST_CASE("death at each system call of a save leaves a whole checkpoint", "[checkpoint]") {
+TEST_CASE("death at each system call of a save leaves an intact checkpoint", "[checkpoint]") {
   const Truth truth(kind(), 4);
   int deaths = 0;
   for (const Scene& scene : scenes()) {
@@ -196,7 +199,7 @@ TEST_CASE("death at each system call of a save leaves a whole checkpoint", "[che
   CHECK(deaths > 100);
 }
 
-TEST_CASE("writes that come up short are continued", "[checkpoint]") {
+TEST_CASE("short writes are continued", "[checkpoint]") {
   const Truth truth(kind(), 1);
   const files::Directory directory = files::Directory::fast();
   Run run(kind());
@@ -208,7 +211,7 @@ TEST_CASE("writes that come up short are continued", "[checkpoint]") {
   CHECK(loaded_step(directory.path(), truth) == 1);
 }
 
-TEST_CASE("kill -9 at any moment leaves a whole checkpoint", "[checkpoint]") {
+TEST_CASE("kill -9 at any moment leaves an intact checkpoint", "[checkpoint]") {
   constexpr int kKills = 100, kMost = 400;
   const Truth truth(kind(), kMost);
   const files::Directory directory = files::Directory::fast();

@@ -1,11 +1,12 @@
-// What a checkpoint can be loaded into, and what it refuses.
+// Which trainings a checkpoint can be loaded into.
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "trainings.h"
 
 using namespace trainings;
 
-TEST_CASE("a checkpoint of another training is refused with all that differs", "[checkpoint]") {
+TEST_CASE("a checkpoint of another training is refused with a list of the differences",
+          "[checkpoint]") {
   const files::Directory directory = files::Directory::fast();
   {
     Run run({.net = "mlp", .surface = "O2", .optimizer = "adam"});
@@ -17,7 +18,7 @@ TEST_CASE("a checkpoint of another training is refused with all that differs", "
     default_generator() = {1, 20};
     run.steps(2);
     for (const std::string& part : all) check_refused<ValueError>(run, directory.path(), part);
-    // It trains on as if nobody had asked.
+    // Training continues as if nothing had been loaded.
     default_generator() = {1, 20};
     twin.steps(2);
     const Generator now = default_generator();
@@ -28,13 +29,16 @@ TEST_CASE("a checkpoint of another training is refused with all that differs", "
   };
   refused({.net = "mlp", .surface = "O1"},
           {"opt_level was \"O2\" and is \"O1\" now", "pass {.allow_other_level = true}"});
-  refused({.net = "mlp", .surface = "scaler"},
-          {"the checkpoint has a session that this training lacks", "the checkpoint lacks the scaler"});
-  refused({.net = "conv", .surface = "O2"}, {"the values do not fit ConvNet", "missing", "fc1.bias.exp_avg"});
-  refused({.net = "mlp", .surface = "O2", .optimizer = "sgd"}, {"the optimizer was \"Adam\" and is SGD now"});
   refused(
-      {.net = "conv", .surface = "O3", .optimizer = "adamw"},
-      {"the optimizer was \"Adam\" and is AdamW now", "opt_level was \"O2\"", "missing: \"conv.weight\""});
+      {.net = "mlp", .surface = "scaler"},
+      {"the checkpoint has a session that this training lacks", "the checkpoint lacks the scaler"});
+  refused({.net = "conv", .surface = "O2"},
+          {"the values do not fit ConvNet", "missing", "fc1.bias.exp_avg"});
+  refused({.net = "mlp", .surface = "O2", .optimizer = "sgd"},
+          {"the optimizer was \"Adam\" and is SGD now"});
+  refused({.net = "conv", .surface = "O3", .optimizer = "adamw"},
+          {"the optimizer was \"Adam\" and is AdamW now", "opt_level was \"O2\"",
+           "missing: \"conv.weight\""});
 }
 
 TEST_CASE("other options, losses, groups, loaders and parts are refused", "[checkpoint]") {
@@ -48,7 +52,11 @@ TEST_CASE("other options, losses, groups, loaders and parts are refused", "[chec
     auto session = amp::initialize(net, optimizer, options);
     optim::Scheduler schedule(optimizer, optim::StepLR{});
     data::Batches loader = samples().batches({.size = 4});
-    then({.model = net, .optimizer = optimizer, .session = session, .schedule = schedule, .loader = loader});
+    then({.model = net,
+          .optimizer = optimizer,
+          .session = session,
+          .schedule = schedule,
+          .loader = loader});
   };
   const auto same = [](amp::Options&) {};
   with(same, [&](const amp::Training& parts) { amp::save_checkpoint(directory.path(), parts); });
@@ -57,14 +65,17 @@ TEST_CASE("other options, losses, groups, loaders and parts are refused", "[chec
       CHECK_THROWS_WITH_AS_TEXT(amp::load_checkpoint(directory.path(), parts), ValueError, part);
     };
   };
-  with(same,
-       [&](const amp::Training& parts) { CHECK_NOTHROW(amp::load_checkpoint(directory.path(), parts)); });
+  with(same, [&](const amp::Training& parts) {
+    CHECK_NOTHROW(amp::load_checkpoint(directory.path(), parts));
+  });
   with([](amp::Options& o) { o.num_losses = 3; }, refused("num_losses was \"1\" and is \"3\" now"));
   with([](amp::Options& o) { o.loss_scale = 128.0; },
        refused("loss_scale was \"dynamic\" and is \"128.0\" now"));
-  with([](amp::Options& o) { o.keep_batchnorm_fp32 = false; }, refused("keep_batchnorm_fp32 was \"true\""));
+  with([](amp::Options& o) { o.keep_batchnorm_fp32 = false; },
+       refused("keep_batchnorm_fp32 was \"true\""));
   with([](amp::Options& o) { o.max_loss_scale = 1024; }, refused("max_loss_scale was"));
-  with([](amp::Options& o) { o.enabled = false; }, refused("enabled was \"true\" and is \"false\" now"));
+  with([](amp::Options& o) { o.enabled = false; },
+       refused("enabled was \"true\" and is \"false\" now"));
   with([](amp::Options& o) { o.max_consecutive_skips = 7; },
        [&](const amp::Training& parts) {
          nets::LogCapture log;
@@ -78,7 +89,8 @@ TEST_CASE("other options, losses, groups, loaders and parts are refused", "[chec
     data::Batches other = samples().batches({.size = 5, .shuffle = false, .drop_last = true});
     parts.loader = other;
     refused(
-        "batch size of the loader was 4 and is 5 now; shuffle of the loader was true and is false now; "
+        "batch size of the loader was 4 and is 5 now; shuffle of the loader was true and is false "
+        "now; "
         "drop_last")(parts);
     data::Batches fewer = samples().slice(0, 8).batches({.size = 4});
     parts.loader = fewer;
@@ -87,12 +99,12 @@ TEST_CASE("other options, losses, groups, loaders and parts are refused", "[chec
   const Mlp wide;
   wide.to(f64);
   optim::SGD optimizer(wide.parameters());
-  CHECK_THROWS_WITH_AS_TEXT(amp::load_checkpoint(directory.path(), {.model = wide, .optimizer = optimizer}),
-                            ValueError, "\"fc1.weight\" of the model was saved in f32 and is f64 now");
+  CHECK_THROWS_WITH_AS_TEXT(
+      amp::load_checkpoint(directory.path(), {.model = wide, .optimizer = optimizer}), ValueError,
+      "\"fc1.weight\" of the model was saved in f32 and is f64 now");
 }
 
-TEST_CASE("another level is loaded when that is allowed, and the log says what becomes of it",
-          "[checkpoint]") {
+TEST_CASE("another level is loaded if allowed, and the log lists the conversions", "[checkpoint]") {
   for (const char* from : {"O0", "O1", "O2", "O3", "O5", "scaler"})
     for (const char* to : {"O0", "O1", "O2", "O3", "O4", "scaler"}) {
       INFO(from << " to " << to);
@@ -102,7 +114,8 @@ TEST_CASE("another level is loaded when that is allowed, and the log says what b
       amp::save_checkpoint(directory.path(), saved.parts());
       const nn::StateDict weights = saved.net.module.state_dict();
       Run run({.surface = to, .seed = 5, .half_seen = false});
-      const double scale = run.session ? run.session->loss_scaler().loss_scale() : run.scaler->get_scale();
+      const double scale =
+          run.session ? run.session->loss_scaler().loss_scale() : run.scaler->get_scale();
       nets::LogCapture log;
       run.resumed(amp::load_checkpoint(directory.path(), run.parts(), {.allow_other_level = true}));
       CHECK(log.lines.empty() == (std::string(from) == to));
@@ -110,7 +123,8 @@ TEST_CASE("another level is loaded when that is allowed, and the log says what b
       for (const std::string& line : log.lines) all += line + "\n";
       const auto told = [&](const char* part) { return all.find(part) != std::string::npos; };
       const bool had_masters = std::string(from) == "O2" || std::string(from) == "O5";
-      if (had_masters && run.session && !run.session->options().masters()) CHECK(told("masters dropped"));
+      if (had_masters && run.session && !run.session->options().masters())
+        CHECK(told("masters dropped"));
       if (run.session && saved.session && saved.dynamic() && run.dynamic())
         CHECK(run.session->loss_scaler().loss_scale() == 1024);
       else if (run.session && std::string(from) != to)

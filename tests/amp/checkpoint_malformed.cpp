@@ -1,4 +1,4 @@
-// Spoilt checkpoints: each is refused with the file and the reason, and nothing has changed.
+// Malformed checkpoints: each is refused with the file and the reason, and nothing changes.
 #include "../../tensor/io/crc32c.h"
 #include "../support/catch.h"
 #include "trainings.h"
@@ -34,7 +34,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/** Edits the state and makes its checksum fit. */
+/** Edits the state and updates its checksum. */
 auto edit(const std::string& from, const std::string& to) {
   return [=](const std::string& step) {
     const std::string path = step + "/state.json";
@@ -42,7 +42,7 @@ auto edit(const std::string& from, const std::string& to) {
   };
 }
 
-/** Gives the first member of this name another value. */
+/** Sets the first member of this name to another value. */
 auto member(const std::string& name, const std::string& value) {
   return [=](const std::string& step) {
     const std::string path = step + "/state.json", text = without_seal(files::read(path));
@@ -52,31 +52,32 @@ auto member(const std::string& name, const std::string& value) {
   };
 }
 
-/** The state is this text, with a checksum that fits. */
+/** Replaces the state by this text, with a correct checksum. */
 auto whole(const std::string& body) {
   return [=](const std::string& step) { files::write(step + "/state.json", sealed(body)); };
 }
 
-/** The state is these bytes. */
+/** Replaces the bytes of the state. */
 auto raw(const std::function<std::string(std::string)>& change) {
   return [=](const std::string& step) {
     files::write(step + "/state.json", change(files::read(step + "/state.json")));
   };
 }
 
-/** A file changes, and the state says nothing else. */
+/** Changes a file and updates the state accordingly. */
 auto file(const std::string& name, const std::function<std::string(std::string)>& change) {
   return [=](const std::string& step) {
     const std::string path = step + "/" + name, former = files::read(path), bytes = change(former);
     files::write(path, bytes);
     const auto facts = [](const std::string& b) {
-      return "\"bytes\": " + std::to_string(b.size()) + ",\n      \"crc32c\": \"" + crc_of(b) + "\"";
+      return "\"bytes\": " + std::to_string(b.size()) + ",\n      \"crc32c\": \"" + crc_of(b) +
+             "\"";
     };
     edit(facts(former), facts(bytes))(step);
   };
 }
 
-/** The same without telling the state. */
+/** Changes a file without updating the state. */
 auto damage(const std::string& name, const std::function<std::string(std::string)>& change) {
   return [=](const std::string& step) {
     files::write(step + "/" + name, change(files::read(step + "/" + name)));
@@ -90,7 +91,7 @@ std::string flipped(std::string bytes, std::size_t at) {
 
 const std::string kModel = "model.safetensors", kOptim = "optim.safetensors", kState = "state.json";
 
-// ---- what is there, and whole ---------------------------------------------------------------------------------------------
+// ---- missing and damaged files ------------------------------------------------------------------
 
 std::vector<Spoilt> missing_and_damaged() {
   const auto remove = [](const std::string& name) {
@@ -132,44 +133,47 @@ std::vector<Spoilt> missing_and_damaged() {
     out.push_back({"zeros for " + name, Error::format, "checksum",
                    damage(name, [](const std::string& b) { return std::string(b.size(), '\0'); })});
   }
-  out.push_back({"an empty state", Error::format, "the state is damaged", raw([](auto) { return ""s; })});
-  out.push_back({"a truncated state", Error::format, "the state is damaged; got no checksum at its end",
+  out.push_back(
+      {"an empty state", Error::format, "the state is damaged", raw([](auto) { return ""s; })});
+  out.push_back({"a truncated state", Error::format,
+                 "the state is damaged; got no checksum at its end",
                  raw([](const std::string& b) { return b.substr(0, b.size() - 1); })});
   out.push_back({"half a state", Error::format, "the state is damaged",
                  raw([](const std::string& b) { return b.substr(0, b.size() / 2); })});
   out.push_back({"a byte behind the state", Error::format, "the state is damaged",
                  raw([](const std::string& b) { return b + " "; })});
-  out.push_back({"a flipped bit in the state", Error::format, "a checksum that does not fit",
+  out.push_back({"a flipped bit in the state", Error::format, "a checksum mismatch",
                  raw([](const std::string& b) { return flipped(b, b.size() / 2); })});
-  out.push_back({"another checksum of the state", Error::format, "a checksum that does not fit",
+  out.push_back({"another checksum of the state", Error::format, "a checksum mismatch",
                  raw([](const std::string& b) { return flipped(b, b.size() - 5); })});
   out.push_back({"a state of zeros", Error::format, "the state is damaged",
                  raw([](const std::string& b) { return std::string(b.size(), '\0'); })});
-  out.push_back({"the two files exchanged", Error::format, "is damaged", [](const std::string& step) {
-                   std::filesystem::rename(step + "/" + kModel, step + "/x");
-                   std::filesystem::rename(step + "/" + kOptim, step + "/" + kModel);
-                   std::filesystem::rename(step + "/x", step + "/" + kOptim);
-                 }});
+  out.push_back(
+      {"the two files exchanged", Error::format, "is damaged", [](const std::string& step) {
+         std::filesystem::rename(step + "/" + kModel, step + "/x");
+         std::filesystem::rename(step + "/" + kOptim, step + "/" + kModel);
+         std::filesystem::rename(step + "/x", step + "/" + kOptim);
+       }});
   return out;
 }
 
-// ---- JSON that is none, or not ours -----------------------------------------------------------------------------------------
+// ---- malformed JSON -----------------------------------------------------------------------------
 
 std::vector<Spoilt> json() {
   return {
       {"no JSON", Error::format, "not strict JSON", whole("hello")},
-      {"an array", Error::format, "holds what it may not; got an array", whole("[1")},
+      {"an array", Error::format, "holds an invalid value; got an array", whole("[1")},
       {"an array as a value", Error::format, "got an array", edit("\"step\": 2", "\"step\": [2]")},
       {"null", Error::format, "got null", edit("\"step\": 2", "\"step\": null")},
       {"deep nesting of arrays", Error::format, "got an array",
        edit("\"step\": 2", "\"step\": " + std::string(200000, '['))},
-      {"deep nesting of objects", Error::format, "nests too deep",
+      {"deep nesting of objects", Error::format, "is nested too deeply",
        [](const std::string& step) {
          std::string deep;
          for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
          edit("\"step\": 2", "\"step\": " + deep)(step);
        }},
-      {"six levels", Error::format, "nests too deep",
+      {"six levels", Error::format, "is nested too deeply",
        edit("\"step\": 2", "\"step\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": 1}}}}}")},
       {"a key twice", Error::format, "a key occurs twice; got \"step\"",
        edit("\"step\": 2", "\"step\": 2, \"step\": 3")},
@@ -196,17 +200,20 @@ std::vector<Spoilt> json() {
   };
 }
 
-// ---- members -----------------------------------------------------------------------------------------------------------------
+// ---- members ------------------------------------------------------------------------------------
 
 std::vector<Spoilt> members() {
-  const auto bad_step = [](const std::string& value) { return edit("\"step\": 2", "\"step\": " + value); };
+  const auto bad_step = [](const std::string& value) {
+    return edit("\"step\": 2", "\"step\": " + value);
+  };
   return {
-      {"another schema", Error::format, "\"schema\" is one that this version does not read; got 2",
+      {"another schema", Error::format, "\"schema\" is not supported by this version; got 2",
        edit("\"schema\": 1", "\"schema\": 2")},
       {"a schema as text", Error::format, "\"schema\" is no whole number",
        edit("\"schema\": 1", "\"schema\": \"one\"")},
-      {"no schema", Error::format, "lacks a member; expected \"schema\"", edit("\"schema\": 1,", "")},
-      {"several processes", Error::format, "in several processes; got 2",
+      {"no schema", Error::format, "lacks a member; expected \"schema\"",
+       edit("\"schema\": 1,", "")},
+      {"several processes", Error::format, "multi-process training; got 2",
        edit("\"world_size\": 1", "\"world_size\": 2")},
       {"no step", Error::format, "lacks a member; expected \"step\"", edit("\"step\": 2,", "")},
       {"no generators", Error::format, "lacks a member; expected \"generators\"",
@@ -221,7 +228,8 @@ std::vector<Spoilt> members() {
       {"a step as words", Error::format, "no whole number; got \"two\"", bad_step("\"two\"")},
       {"a step with a sign", Error::format, "no whole number", bad_step("\"+2\"")},
       {"a step with a leading zero", Error::format, "no whole number", bad_step("\"02\"")},
-      {"a step beyond 64 bits", Error::format, "no whole number", bad_step("\"18446744073709551616\"")},
+      {"a step beyond 64 bits", Error::format, "no whole number",
+       bad_step("\"18446744073709551616\"")},
       {"a step beyond 63 bits", Error::format, "too large", bad_step("\"18446744073709551615\"")},
       {"a step that is true", Error::format, "no whole number", bad_step("true")},
       {"a step that is an object", Error::format, "no whole number", bad_step("{}")},
@@ -234,27 +242,31 @@ std::vector<Spoilt> members() {
        edit("\"type\": \"Adam\",", "\"type\": \"Adam\", \"x\": 1,")},
       {"a learning rate as text", Error::format, "param_groups.0.lr\" is no number",
        member("param_groups.0.lr", "\"a\"")},
-      {"a learning rate that is an object", Error::format, "is no number", member("param_groups.0.lr", "{}")},
+      {"a learning rate that is an object", Error::format, "is no number",
+       member("param_groups.0.lr", "{}")},
       {"an option as a number", Error::format, "is no text",
        edit("\"opt_level\": \"O2\"", "\"opt_level\": 2")},
       {"a seed that is negative", Error::format, "\"default_generator.seed\" is no whole number",
-       edit("\"default_generator\": {\n    \"seed\": 1", "\"default_generator\": {\n    \"seed\": -1")},
+       edit("\"default_generator\": {\n    \"seed\": 1",
+            "\"default_generator\": {\n    \"seed\": -1")},
       {"a generator without a draw", Error::format, "lacks a member; expected \"draw\"",
        edit(",\n    \"draw\": 6", "")},
       {"shuffle as a number", Error::format, "neither true nor false",
        edit("\"shuffle\": true", "\"shuffle\": 1")},
-      {"a negative sample", Error::format, "no whole number", edit("\"sample\": 8", "\"sample\": -8")},
-      {"metadata without a kind", Error::format, "is no value", edit("\"text\": \"hello\"", "")},
-      {"metadata of two kinds", Error::format, "is no value",
+      {"a negative sample", Error::format, "no whole number",
+       edit("\"sample\": 8", "\"sample\": -8")},
+      {"metadata without a kind", Error::format, "is not a metadata value",
+       edit("\"text\": \"hello\"", "")},
+      {"metadata of two kinds", Error::format, "is not a metadata value",
        edit("\"text\": \"hello\"", "\"text\": \"hello\", \"whole\": 1")},
-      {"metadata of an unknown kind", Error::format, "of no known kind",
+      {"metadata of an unknown kind", Error::format, "has an unknown kind",
        edit("\"text\": \"hello\"", "\"date\": \"hello\"")},
       {"metadata below all integers", Error::format, "out of range",
        edit("\"text\": \"hello\"", "\"minus\": \"9223372036854775809\"")},
   };
 }
 
-// ---- files named by the state ---------------------------------------------------------------------------------------------------
+// ---- files named by the state -------------------------------------------------------------------
 
 std::vector<Spoilt> named_files() {
   const std::string model = "\"model.safetensors\": {",
@@ -263,34 +275,37 @@ std::vector<Spoilt> named_files() {
   for (const std::string name :
        {"../x", "/etc/passwd", "..", ".", "", "a/b", "model.safetensors/", "./model.safetensors",
         "state.json", "..\\\\x", "model.safetensors\\u0000", "MODEL.SAFETENSORS", "rank-1.json"})
-    out.push_back({"the file name " + name, Error::format, "names a file that is no part of a checkpoint",
+    out.push_back({"the file name " + name, Error::format, "names an unknown file",
                    edit(model, "\"" + name + "\"" + entry + model)});
-  out.push_back({"the model's file under another path", Error::format, "names a file that is no part",
+  out.push_back({"the model's file under another path", Error::format, "names an unknown file",
                  edit(model, "\"../step-000001/model.safetensors\": {")});
-  out.push_back({"no entry for the model's file", Error::format, "lacks a file; got \"model.safetensors\"",
-                 [](const std::string& step) {
-                   const std::string path = step + "/" + kState, body = without_seal(files::read(path));
+  out.push_back({"no entry for the model's file", Error::format,
+                 "lacks a file; got \"model.safetensors\"", [](const std::string& step) {
+                   const std::string path = step + "/" + kState,
+                                     body = without_seal(files::read(path));
                    const std::size_t at = body.find("    \"model.safetensors\""),
                                      end = body.find("    \"optim.safetensors\"");
                    files::write(path, sealed(body.substr(0, at) + body.substr(end)));
                  }});
-  out.push_back({"a checksum in small letters", Error::format, "is no checksum", [](const std::string& step) {
-                   const std::string path = step + "/" + kState, body = without_seal(files::read(path));
-                   const std::size_t at = body.rfind("\"crc32c\": \"") + 11;
-                   files::write(path, sealed(body.substr(0, at) + "abcdef01" + body.substr(at + 8)));
-                 }});
-  out.push_back({"a checksum as a number", Error::format, "is no text", member("crc32c", "1")});
   out.push_back(
-      {"a length of 2^64-1", Error::format, "is damaged", member("bytes", "\"18446744073709551615\"")});
-  out.push_back({"a link in the place of a file is followed to other bytes", Error::format, "is damaged",
-                 [](const std::string& step) {
+      {"a checksum in small letters", Error::format, "is not a checksum",
+       [](const std::string& step) {
+         const std::string path = step + "/" + kState, body = without_seal(files::read(path));
+         const std::size_t at = body.rfind("\"crc32c\": \"") + 11;
+         files::write(path, sealed(body.substr(0, at) + "abcdef01" + body.substr(at + 8)));
+       }});
+  out.push_back({"a checksum as a number", Error::format, "is no text", member("crc32c", "1")});
+  out.push_back({"a length of 2^64-1", Error::format, "is damaged",
+                 member("bytes", "\"18446744073709551615\"")});
+  out.push_back({"a link in the place of a file is followed to other bytes", Error::format,
+                 "is damaged", [](const std::string& step) {
                    std::filesystem::remove(step + "/" + kModel);
                    std::filesystem::create_symlink("/proc/self/status", step + "/" + kModel);
                  }});
   return out;
 }
 
-// ---- contents that do not fit -----------------------------------------------------------------------------------------------------
+// ---- mismatched contents ------------------------------------------------------------------------
 
 std::vector<Spoilt> contents() {
   const auto rename = [](const std::string& name, const std::string& from, const std::string& to) {
@@ -303,12 +318,14 @@ std::vector<Spoilt> contents() {
        file(kModel, [](auto) { return files::safetensors("{}"); })},
       {"a weight of another name", Error::value, "\"fc1.wEight\"",
        rename(kModel, "fc1.weight", "fc1.wEight")},
-      {"a weight of another shape", Error::value, "of wrong shape", rename(kModel, "[12,16]", "[16,12]")},
+      {"a weight of another shape", Error::value, "of wrong shape",
+       rename(kModel, "[12,16]", "[16,12]")},
       {"a weight of another dtype", Error::value, "was saved in i32",
        rename(kModel, "\"fc1.weight\":{\"dtype\":\"F32\"", "\"fc1.weight\":{\"dtype\":\"I32\"")},
       {"a moment of another name", Error::value, "unexpected fc1.weight.exp_avj",
        rename(kOptim, "fc1.weight.exp_avg\"", "fc1.weight.exp_avj\"")},
-      {"a moment of another shape", Error::value, "unfitting", rename(kOptim, "[12,16]", "[16,12]")},
+      {"a moment of another shape", Error::value, "mismatched",
+       rename(kOptim, "[12,16]", "[16,12]")},
       {"an optimizer of another kind", Error::value, "the optimizer was \"SGD\" and is Adam now",
        edit("\"Adam\"", "\"SGD\"")},
       {"a negative learning rate", Error::value, "lr",
@@ -324,15 +341,21 @@ std::vector<Spoilt> contents() {
        edit("\"loss_scale\": 1024", "\"loss_scale\": 0")},
       {"a loss scale that is no number", Error::value, "bad loss_scale",
        edit("\"loss_scale\": 1024", "\"loss_scale\": \"nan\"")},
-      {"a negative counter", Error::value, "bad unskipped", edit("\"unskipped\": ", "\"unskipped\": -")},
-      {"a scaler of no known name", Error::value, "unknown entry", edit("loss_scaler0", "loss_scaler00")},
-      {"a scaler of a second loss", Error::value, "loss_scaler1", edit("loss_scaler0", "loss_scaler1")},
+      {"a negative counter", Error::value, "bad unskipped",
+       edit("\"unskipped\": ", "\"unskipped\": -")},
+      {"a scaler of no known name", Error::value, "unknown entry",
+       edit("loss_scaler0", "loss_scaler00")},
+      {"a scaler of a second loss", Error::value, "loss_scaler1",
+       edit("loss_scaler0", "loss_scaler1")},
       {"a schedule at a fraction of a step", Error::value, "step must be a whole number",
-       edit("\"base_lr.0\": 0.01,\n      \"step\": 2", "\"base_lr.0\": 0.01,\n      \"step\": 2.5")},
-      {"a schedule without a rate", Error::value, "base_lr.0", edit("\"base_lr.0\"", "\"base_lr.1\"")},
+       edit("\"base_lr.0\": 0.01,\n      \"step\": 2",
+            "\"base_lr.0\": 0.01,\n      \"step\": 2.5")},
+      {"a schedule without a rate", Error::value, "base_lr.0",
+       edit("\"base_lr.0\"", "\"base_lr.1\"")},
       {"a sample beyond the data", Error::value, "outside the data set",
        edit("\"sample\": 8", "\"sample\": 23")},
-      {"another number of samples", Error::value, "number of samples of the loader was 21 and is 22 now",
+      {"another number of samples", Error::value,
+       "number of samples of the loader was 21 and is 22 now",
        edit("\"samples\": 22", "\"samples\": 21")},
       {"another batch size", Error::value, "batch size of the loader was 5 and is 4 now",
        edit("\"batch\": 4", "\"batch\": 5")},
@@ -345,7 +368,8 @@ std::vector<Spoilt> contents() {
       {"a generator of another name", Error::value,
        "the checkpoint has a generator \"g\" that this training lacks",
        edit("\"generators\": {}", "\"generators\": {\"g\": {\"seed\": 1, \"draw\": 2}}")},
-      {"a scaler that is not there", Error::value, "the checkpoint has a scaler that this training lacks",
+      {"a scaler that is not there", Error::value,
+       "the checkpoint has a scaler that this training lacks",
        edit("\"scalers\": {},", "\"scalers\": {\"\": {}},")},
   };
 }
@@ -383,7 +407,7 @@ int check_all(const std::vector<Spoilt>& cases) {
     CHECK(text.find(spoilt.part) != std::string::npos);
     CHECK(difference(before, snapshot(run)) == "");
     if (spoilt.error == Error::value) continue;
-    // Asked for by its directory, the older one is taken, and the log says why.
+    // Given the parent directory, the older one is loaded, and the log says why.
     nets::LogCapture log;
     Run fresh({.surface = "O2", .optimizer = "adam", .seed = 5});
     CHECK(amp::load_checkpoint(directory.path(), fresh.parts()).step == 1);
@@ -401,24 +425,26 @@ int check_all(const std::vector<Spoilt>& cases) {
 
 }  // namespace
 
-TEST_CASE("spoilt checkpoints are refused and change nothing", "[checkpoint]") {
+TEST_CASE("malformed checkpoints are refused and change nothing", "[checkpoint]") {
   int all = 0;
   for (const auto& cases : {missing_and_damaged(), json(), members(), named_files(), contents()})
     all += check_all(cases);
   CHECK(all >= 120);
 }
 
-TEST_CASE("every flipped bit and every cut of a state is noticed", "[checkpoint]") {
+TEST_CASE("every flipped bit and every truncation of a state is detected", "[checkpoint]") {
   const files::Directory directory = files::Directory::fast();
   Run run({.surface = "O1", .optimizer = "sgd"});
   run.steps(1);
-  const std::string step = amp::save_checkpoint(directory.path(), run.parts()), path = step + "/" + kState;
+  const std::string step = amp::save_checkpoint(directory.path(), run.parts()),
+                    path = step + "/" + kState;
   const std::string good = files::read(path);
   const auto before = snapshot(run);
   const auto refused = [&](const std::string& bytes) {
     files::write(path, bytes);
-    return files::thrown<FormatError>([&] { amp::load_checkpoint(step, run.parts()); }).find(path) !=
-           std::string::npos;
+    return files::thrown<FormatError>([&] {
+             amp::load_checkpoint(step, run.parts());
+           }).find(path) != std::string::npos;
   };
   int survived = 0;
   for (std::size_t i = 0; i < good.size(); ++i) survived += refused(flipped(good, i)) ? 0 : 1;

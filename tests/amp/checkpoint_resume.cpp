@@ -1,4 +1,5 @@
-// A training that was stopped and resumed from its checkpoint goes on with the same bits as one that was not.
+// A training that is stopped and resumed from its checkpoint gives the same bits as an
+// uninterrupted one.
 #include "../support/catch.h"
 #include "trainings.h"
 
@@ -8,15 +9,17 @@ namespace {
 
 constexpr int kSteps = 9;
 
-/** Where training is cut, and which step overflows where scales move. Epochs have 6 batches, the scale of a session grows at step 5. */
+/** Where training is interrupted, and which step overflows if the scale is dynamic. Epochs have 6
+ *  batches, and the scale of a session grows at step 5. */
 struct Cut {
   int at, overflow;
 };
-constexpr Cut kCuts[] = {{2, -1},  // inside an epoch and a window of the scale, which grows afterwards
-                         {5, 4},   // right after a skipped step
-                         {6, 7}};  // at an epoch's end, an overflow to come
+constexpr Cut kCuts[] = {
+    {2, -1},  // inside an epoch and a growth window of the scale, which grows afterwards
+    {5, 4},   // right after a skipped step
+    {6, 7}};  // at the end of an epoch, before an overflow
 
-/** A fresh training, with other weights and numbers than the first had. */
+/** Returns a new training with other weights and random numbers than the first. */
 Run other_run(Kind kind) {
   kind.seed = 77;
   kind.half_seen = false;
@@ -47,7 +50,7 @@ void check_resume(const Kind& kind, const Cut& where) {
 
 }  // namespace
 
-TEST_CASE("a resumed training goes on with the same bits", "[checkpoint]") {
+TEST_CASE("a resumed training continues with the same bits", "[checkpoint]") {
   int combinations = 0;
   for (const char* net : {"mlp", "conv", "word"})
     for (const char* surface : {"O0", "O1", "O2", "O3", "O4", "O5", "scaler"})
@@ -59,14 +62,14 @@ TEST_CASE("a resumed training goes on with the same bits", "[checkpoint]") {
   CHECK(combinations == 189);
 }
 
-TEST_CASE("a resumed training goes on with the same bits under every optimizer", "[checkpoint]") {
+TEST_CASE("a resumed training continues with the same bits under every optimizer", "[checkpoint]") {
   for (const char* surface : {"O0", "O2", "O5", "scaler"})
     for (const optimizers::Kind& optimizer : optimizers::kinds())
       for (const Cut& cut : kCuts)
         check_resume({.net = "mlp", .surface = surface, .optimizer = optimizer.name}, cut);
 }
 
-TEST_CASE("a loaded training goes on with the same bits when it is loaded over another one", "[checkpoint]") {
+TEST_CASE("a training loaded over another one continues with the same bits", "[checkpoint]") {
   for (const char* surface : {"O0", "O1", "O2", "O5", "scaler"}) {
     INFO(surface);
     const files::Directory directory = files::Directory::fast();
@@ -75,7 +78,7 @@ TEST_CASE("a loaded training goes on with the same bits when it is loaded over a
     amp::save_checkpoint(directory.path(), run.parts());
     const std::vector<double> expected = run.steps(4);
     const auto at_end = snapshot(run);
-    run.steps(5, run.done + 4);  // the last one overflows
+    run.steps(5, run.done + 4);  // the last step overflows
     run.resumed(amp::load_checkpoint(directory.path(), run.parts()));
     CHECK(run.steps(4) == expected);
     CHECK(difference(at_end, snapshot(run)) == "");
@@ -94,7 +97,8 @@ TEST_CASE("models, optimizers and sessions can be loaded in any order, before an
         Run whole(kind);
         whole.steps(3);
         const nn::StateDict model = whole.net.module.state_dict();
-        const optim::StateDict state = whole.optimizer->state_dict(whole.net.module.named_parameters());
+        const optim::StateDict state =
+            whole.optimizer->state_dict(whole.net.module.named_parameters());
         const amp::StateDict scalers = whole.session->state_dict();
         const optim::StateDict rates = whole.schedule->state_dict();
         const data::Position position = whole.loader->position();
@@ -105,11 +109,14 @@ TEST_CASE("models, optimizers and sessions can be loaded in any order, before an
         const Net net = make_net("conv");
         const auto optimizer = make_optimizer("adam", net.module);
         const auto load_model = [&] { net.module.load_state_dict(model); };
-        const auto load_optimizer = [&] { optimizer->load_state_dict(state, net.module.named_parameters()); };
+        const auto load_optimizer = [&] {
+          optimizer->load_state_dict(state, net.module.named_parameters());
+        };
         if (before & 1) load_model();
         if (before & 2) load_optimizer();
         amp::Session session = amp::initialize(net.module, *optimizer, nets::quiet(level));
-        constexpr int kOrders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        constexpr int kOrders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                       {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
         for (const int what : kOrders[order]) {
           if (what == 0 && !(before & 1)) load_model();
           if (what == 1 && !(before & 2)) load_optimizer();
@@ -118,7 +125,8 @@ TEST_CASE("models, optimizers and sessions can be loaded in any order, before an
         data::Batches loader = samples().batches({.size = 4, .seed = 1, .prefetch = 0});
         loader.resume(position);
         default_generator() = generator;
-        optim::Scheduler schedule(*optimizer, optim::CosineAnnealingLR{.t_max = 20, .eta_min = 1e-4});
+        optim::Scheduler schedule(*optimizer,
+                                  optim::CosineAnnealingLR{.t_max = 20, .eta_min = 1e-4});
         schedule.load_state_dict(rates);
         std::vector<double> losses;
         for (const Batch& batch : loader) {

@@ -1,6 +1,5 @@
-// A convolution, a batch norm and a linear layer, trained for a few steps by any optimizer under any options.
-// Sees: nets.h, optimizers.h, fingerprint.h.
-// Read next: cross_product.cpp.
+// A convolution, a batch norm and a linear layer, trained for a few steps by any optimizer under
+// any options.
 #pragma once
 
 #include <vector>
@@ -28,7 +27,7 @@ struct ConvNet : nn::Model<ConvNet> {
   Tensor forward(const Tensor& x) const { return fc(max_pool2d(relu(bn(conv(x))), 2).flatten(1)); }
 };
 
-/** What a run came to, to the last bit. */
+/** The outcome of a run, comparable bit for bit. */
 struct Run {
   std::vector<double> losses;
   std::vector<optim::StepResult> verdicts;
@@ -36,7 +35,7 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-/** How parameters are handed to optimizers. */
+/** How parameters are distributed to optimizers. */
 enum class Grouping { together, one_by_one };
 
 inline const int kSteps = nets::test_device() == cpu ? 6 : 3;  // an emulated device is slow

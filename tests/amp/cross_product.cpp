@@ -1,6 +1,7 @@
-// Every level with every loss scale, every choice for batch norm and every optimizer: what fits trains, twice to the same bits; what does not is
-// refused in the words of properties.cpp.
+// Every level with every loss scale, every batch norm option and every optimizer: valid
+// combinations train, twice to the same bits; invalid ones are refused with the expected error.
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 #include "conv_net.h"
 
@@ -8,7 +9,7 @@ using namespace conv_net;
 
 namespace {
 
-const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const std::vector<const char*> kLevels = levels::names();
 
 template <class T> struct Choice {
   const char* name;
@@ -30,8 +31,10 @@ amp::Options options_of(const char* level, const Choice<amp::LossScale>& scale,
 
 bool casts_ops(const std::string& level) { return level == "O1" || level == "O4"; }
 
-/** f32 and bf16 have the exponents of f32: there a power of two goes in and out without a trace. */
-bool scales_exactly(const std::string& level) { return level == "O0" || level == "O4" || level == "O5"; }
+/** True for levels in f32 and bf16, whose exponent range makes scaling by powers of two exact. */
+bool scales_exactly(const std::string& level) {
+  return level == "O0" || level == "O4" || level == "O5";
+}
 
 void check_that_it_learns(const Run& run) {
   CHECK(run.losses.back() < run.losses.front());
@@ -40,23 +43,24 @@ void check_that_it_learns(const Run& run) {
 
 }  // namespace
 
-TEST_CASE("levels x loss scales x batch norm x optimizers: trains, twice the same bits, or is refused",
-          "[product]") {
+TEST_CASE(
+    "levels x loss scales x batch norm x optimizers: trains, twice the same bits, or is refused",
+    "[product]") {
   int trained = 0, refused = 0;
   for (const char* level : kLevels)
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const Choice<bool>& batch_norm : kBatchNorms) {
         std::optional<Run> by_another_scale;
         for (const auto& scale : kScales) {
-          INFO(level << ", loss scale " << scale.name << ", keep_batchnorm_fp32 " << batch_norm.name << ", "
-                     << kind.name);
+          INFO(level << ", loss scale " << scale.name << ", keep_batchnorm_fp32 " << batch_norm.name
+                     << ", " << kind.name);
           const amp::Options options = options_of(level, scale, batch_norm);
           if (casts_ops(level) && batch_norm.value) {
             CHECK_THROWS_WITH_AS_TEXT(
                 train(options, kind.make), ValueError,
                 str("amp::initialize: keep_batchnorm_fp32: ", level,
                     " casts ops and leaves the model in f32; got ", batch_norm.name,
-                    ", expected it left out; the model stays f32 there, batch norm too"));
+                    ", expected no value; the model, including batch norm, stays f32"));
             ++refused;
             continue;
           }
@@ -74,8 +78,9 @@ TEST_CASE("levels x loss scales x batch norm x optimizers: trains, twice the sam
   CHECK(refused == 2 * 2 * 4 * kinds);
 }
 
-// One pass over the lists of all tensors is to give what one call per tensor gives.
-TEST_CASE("an optimizer of all parameters and one for each of them train to the same bits", "[product]") {
+// One pass over lists of all tensors must give the same bits as one call per tensor.
+TEST_CASE("one optimizer for all parameters and one per parameter train to the same bits",
+          "[product]") {
   for (const char* level : kLevels)
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const auto& scale : kScales) {
@@ -89,7 +94,7 @@ TEST_CASE("an optimizer of all parameters and one for each of them train to the 
       }
 }
 
-TEST_CASE("what a level does with batch norm by default is one of its choices", "[product]") {
+TEST_CASE("a level's default for batch norm equals one of the options", "[product]") {
   const optimizers::Factory& make = optimizers::kinds()[0].make;
   const auto run = [&](const char* level, const Choice<bool>& batch_norm) {
     return train(options_of(level, kScales[0], batch_norm), make);
@@ -105,9 +110,11 @@ TEST_CASE("what a level does with batch norm by default is one of its choices", 
   CHECK_FALSE(run("O3", unset) == run("O3", kept));
 }
 
-// Casting an f32 weight to f16 for each op, as O1 does, and rounding an f32 master to an f16 weight after each step, as O2 does, give the same f16
-// weight: in a net of low and match ops alone the two levels are one and the same arithmetic.
-TEST_CASE("O1 and O2 agree to the bit on this net, as do O4 and O5; no other levels do", "[product]") {
+// O1 casts an f32 weight to f16 for each op, O2 rounds an f32 master to an f16 weight after each
+// step: both give the same f16 weight. In a net of ops with tags low and match only, the two levels
+// compute the same.
+TEST_CASE("O1 and O2 agree to the bit on this net, as do O4 and O5; no other levels do",
+          "[product]") {
   for (const optimizers::Kind& kind : optimizers::kinds()) {
     INFO(kind.name);
     std::map<std::string, std::vector<double>> losses;

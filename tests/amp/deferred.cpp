@@ -1,4 +1,5 @@
-// Steps that nobody waits for: the same bits as steps that somebody does, whatever overflows, on the CPU and on the device.
+// Deferred steps give the same bits as synchronous steps, with and without overflows, on the CPU
+// and on the device.
 #include <mezzo.h>
 
 #include <cmath>
@@ -20,19 +21,19 @@ std::vector<Device> devices() {
   return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
 }
 
-/** How a training decides each step. */
+/** Where a training decides whether to skip a step. */
 enum class Way { host, deferred, mixed };
 
-/** What a training does besides. */
+/** Additional calls of a training. */
 struct Habits {
   bool unscales = false;
   std::optional<double> max_norm = {};
-  bool reads = false;  // the scale and the verdict, now and then
+  bool reads = false;  // sometimes reads the scale and the result
 };
 
 struct Outcome {
   std::vector<double> numbers;
-  std::vector<optim::StepResult> verdicts;  // of the steps that were asked about
+  std::vector<optim::StepResult> verdicts;  // of the steps whose result was read
 };
 
 void add_all(Outcome& outcome, const optim::StateDict& state) {
@@ -41,12 +42,14 @@ void add_all(Outcome& outcome, const optim::StateDict& state) {
     for (const double v : x.to(cpu).to_vector<double>()) outcome.numbers.push_back(v);
 }
 
-/** 24 steps with gradients of which one in `one_in` is infinite or NaN. */
-Outcome train(const optimizers::Factory& make, Device device, Way way, const Habits& habits, unsigned seed) {
+/** Runs 24 steps; one gradient in `one_in` is infinite or NaN. */
+Outcome train(const optimizers::Factory& make, Device device, Way way, const Habits& habits,
+              unsigned seed) {
   manual_seed(seed);
   std::mt19937 chance(seed);
   std::vector<Tensor> params;
-  for (const std::int64_t n : {3, 70, 1030}) params.push_back(randn({n}).to(device).requires_grad_());
+  for (const std::int64_t n : {3, 70, 1030})
+    params.push_back(randn({n}).to(device).requires_grad_());
   const auto optimizer = make(params);
   amp::GradScaler scaler({.init_scale = 1024,
                           .growth_interval = 3,
@@ -96,27 +99,28 @@ Outcome train(const optimizers::Factory& make, Device device, Way way, const Hab
 void check_same(const Outcome& a, const Outcome& b) {
   REQUIRE(a.numbers.size() == b.numbers.size());
   std::size_t different = 0;
-  for (std::size_t i = 0; i < a.numbers.size(); ++i) different += a.numbers[i] != b.numbers[i] ? 1 : 0;
+  for (std::size_t i = 0; i < a.numbers.size(); ++i)
+    different += a.numbers[i] != b.numbers[i] ? 1 : 0;
   CHECK(different == 0);
   CHECK(a.verdicts == b.verdicts);
 }
 
 }  // namespace
 
-TEST_CASE("deferred steps of every optimizer give the bits of steps that wait", "[deferred]") {
+TEST_CASE("deferred steps of every optimizer give the bits of synchronous steps", "[deferred]") {
   unsigned seed = 0;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const Habits& habits :
-           {Habits{}, Habits{.reads = true}, Habits{.unscales = true, .max_norm = 0.5, .reads = true},
-            Habits{.max_norm = 2}}) {
+           {Habits{}, Habits{.reads = true},
+            Habits{.unscales = true, .max_norm = 0.5, .reads = true}, Habits{.max_norm = 2}}) {
         INFO(str(device) << " " << kind.name << " seed " << ++seed);
         check_same(train(kind.make, device, Way::host, habits, seed),
                    train(kind.make, device, Way::deferred, habits, seed));
       }
 }
 
-TEST_CASE("deferred steps and steps that wait may follow each other", "[deferred]") {
+TEST_CASE("deferred and synchronous steps may alternate", "[deferred]") {
   unsigned seed = 100;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds()) {
@@ -129,7 +133,7 @@ TEST_CASE("deferred steps and steps that wait may follow each other", "[deferred
 
 namespace {
 
-/** One parameter whose gradient a test sets. */
+/** One parameter whose gradient the test sets. */
 struct Recipient {
   explicit Recipient(Device device) : p(ones({2}, {.device = device}).requires_grad_()) {}
   Tensor p;
@@ -145,7 +149,8 @@ struct Recipient {
 
 }  // namespace
 
-TEST_CASE("deferred skips in a row end in a divergence, at a question or within two polls", "[deferred]") {
+TEST_CASE("consecutive deferred skips end in DivergenceError, when read or within two polls",
+          "[deferred]") {
   for (const Device device : devices()) {
     INFO(str(device));
     Recipient asked(device), polled(device);
@@ -171,7 +176,7 @@ TEST_CASE("deferred skips in a row end in a divergence, at a question or within 
   }
 }
 
-TEST_CASE("a scaler remembers in which direction a deferred scale went", "[deferred]") {
+TEST_CASE("a scaler records in which direction a deferred scale changed", "[deferred]") {
   Recipient one(cpu);
   amp::GradScaler scaler({.init_scale = 8, .growth_interval = 2});
   one.step(scaler, 1);
@@ -188,7 +193,8 @@ TEST_CASE("a scaler remembers in which direction a deferred scale went", "[defer
   scaler.update(100);
 }
 
-TEST_CASE("a scale grows too where its counter is beyond the interval, on the device as well", "[deferred]") {
+TEST_CASE("a scale also grows if its counter exceeds the interval, on the device too",
+          "[deferred]") {
   for (const Device device : devices()) {
     Recipient one(device);
     amp::GradScaler scaler({.init_scale = 8, .growth_interval = 100});
@@ -208,26 +214,31 @@ TEST_CASE("a scale grows too where its counter is beyond the interval, on the de
   }
 }
 
-TEST_CASE("deferred steps refuse what steps that wait refuse", "[deferred]") {
+TEST_CASE("deferred steps refuse what synchronous steps refuse", "[deferred]") {
   Recipient one(cpu);
   amp::GradScaler scaler;
-  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError, "no loss has been scaled yet");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError,
+                            "no loss has been scaled yet");
   scaler.scale(sum(one.p)).backward();
   scaler.step_deferred(one.optimizer);
-  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError, "step was called already");
-  CHECK_THROWS_WITH_AS_TEXT(one.optimizer.step_deferred({.max_norm = -1}, {}), ValueError, "max_norm");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError,
+                            "step was called already");
+  CHECK_THROWS_WITH_AS_TEXT(one.optimizer.step_deferred({.max_norm = -1}, {}), ValueError,
+                            "max_norm");
   Recipient fresh(cpu);
   fresh.p.set_grad(ones({2}));
   CHECK_THROWS_WITH_AS_TEXT(fresh.optimizer.step_deferred({}, {}), StateError, "call step() first");
 }
 
-TEST_CASE("the power of a device is a correctly rounded one", "[deferred]") {
+TEST_CASE("the power function of a device is correctly rounded", "[deferred]") {
   int different = 0;
   for (const double beta : {0.9, 0.999, 0.5, 0.95, 0.98, 0.99, 0.9999, 0.123})
     for (std::int64_t t = 1; t < 30000; t += 1 + t / 700) {
-      const double exact = optim::exact_power(beta, t), usual = std::pow(beta, static_cast<double>(t));
+      const double exact = optim::exact_power(beta, t),
+                   usual = std::pow(beta, static_cast<double>(t));
       CHECK(std::fabs(exact - usual) <= 3e-16 * usual);
-      different += static_cast<float>(1 / (1 - exact)) != static_cast<float>(1 / (1 - usual)) ? 1 : 0;
+      different +=
+          static_cast<float>(1 / (1 - exact)) != static_cast<float>(1 / (1 - usual)) ? 1 : 0;
     }
   CHECK(different == 0);
 }

@@ -1,4 +1,5 @@
-// Deferred steps name the gradient that overflowed as steps that wait do, although the host has not looked at it.
+// Deferred steps name the gradient that overflowed as synchronous steps do, although the host has
+// not read it.
 #include <cmath>
 #include <random>
 
@@ -17,16 +18,17 @@ std::string latest(const std::vector<amp::ScaleEvent>& events) {
   return events.empty() ? "" : events.back().text();
 }
 
-/** Parameters of which some get a bad gradient. */
+/** Parameters of which some get a non-finite gradient. */
 struct Recipients {
   explicit Recipients(Device device) {
     for (const Shape& shape : {Shape{3, 4}, Shape{70}, Shape{2, 3, 7}})
       params.push_back(ones(shape).to(device).requires_grad_());
-    params.push_back(ones({2, 3, 5, 4}).to(MemoryFormat::channels_last).to(device).requires_grad_());
+    params.push_back(
+        ones({2, 3, 5, 4}).to(MemoryFormat::channels_last).to(device).requires_grad_());
   }
   std::vector<Tensor> params;
 
-  /** A loss whose gradients are finite but for one element of some. */
+  /** Returns a loss with finite gradients except for single elements of some. */
   Tensor loss(std::mt19937& chance, bool overflows) const {
     Tensor loss = zeros({}, {.device = params[0].device()});
     for (const Tensor& p : params) {
@@ -40,7 +42,8 @@ struct Recipients {
   }
 };
 
-/** What a GradScaler tells of 20 steps of two optimizers, the first of which does not unscale itself. */
+/** Returns the events of a GradScaler in 20 steps of two optimizers, of which the first does not
+ *  unscale itself. */
 std::vector<std::string> with_scaler(Device device, bool defers, unsigned seed) {
   std::mt19937 chance(seed);
   const Recipients first(device), second(device);
@@ -67,7 +70,8 @@ std::vector<std::string> with_scaler(Device device, bool defers, unsigned seed) 
 
 enum class Scopes { one, of_both, delayed };
 
-/** What a session tells of the same; with `delayed`, every other scope leaves its check to the next, and which of the two is named is left open. */
+/** Returns the events of a session in the same steps. With `delayed`, every other scope delays its
+ *  check to the next one, and either of the two may be named. */
 std::vector<std::string> with_session(Device device, bool defers, Scopes scopes, unsigned seed) {
   std::mt19937 chance(seed);
   struct Model : nn::Model<Model> {
@@ -112,7 +116,7 @@ std::vector<std::string> with_session(Device device, bool defers, Scopes scopes,
 
 }  // namespace
 
-TEST_CASE("a GradScaler names what overflowed in deferred steps", "[deferred][history]") {
+TEST_CASE("a GradScaler names the overflowing gradients of deferred steps", "[deferred][history]") {
   for (const Device device : devices())
     for (unsigned seed = 1; seed <= 6; ++seed) {
       INFO(str(device) << " seed " << seed);
@@ -120,16 +124,17 @@ TEST_CASE("a GradScaler names what overflowed in deferred steps", "[deferred][hi
     }
 }
 
-TEST_CASE("a session names what overflowed in deferred steps", "[deferred][history]") {
+TEST_CASE("a session names the overflowing gradients of deferred steps", "[deferred][history]") {
   for (const Device device : devices())
     for (const Scopes scopes : {Scopes::one, Scopes::of_both, Scopes::delayed})
       for (unsigned seed = 1; seed <= 4; ++seed) {
         INFO(str(device) << " seed " << seed << " scopes " << static_cast<int>(scopes));
-        CHECK(with_session(device, true, scopes, seed) == with_session(device, false, scopes, seed));
+        CHECK(with_session(device, true, scopes, seed) ==
+              with_session(device, false, scopes, seed));
       }
 }
 
-TEST_CASE("of steps that nobody has asked about the last overflow is named", "[deferred][history]") {
+TEST_CASE("of several unread steps the last overflow is named", "[deferred][history]") {
   for (const Device device : devices()) {
     const Tensor p = ones({2, 3}, {.device = device}).requires_grad_();
     optim::FusedAdam optimizer({p}, {.lr = 0.1});
@@ -143,7 +148,7 @@ TEST_CASE("of steps that nobody has asked about the last overflow is named", "[d
       scaler.update();
     };
     for (const int bad : {-1, 1, -1, 5, -1}) step(bad);
-    optimizer.zero_grad();  // what the host could look at is gone
+    optimizer.zero_grad();  // the host has no gradient to inspect
     REQUIRE(scaler.events().size() == 1);
     CHECK(scaler.events()[0].text() == "step 5: 64 -> 16 (overflow, inf at [1,2] of parameter 0)");
     step(-1);

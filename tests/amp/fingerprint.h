@@ -1,6 +1,4 @@
-// fingerprint(): one number for all the bits a training step may change, to say that it changed none.
-// Sees: mezzo.h.
-// Read next: injected_overflows.cpp.
+// fingerprint: a hash of all the bits that a training step may change.
 #pragma once
 
 #include <mezzo.h>
@@ -9,7 +7,7 @@
 
 namespace fingerprint {
 
-/** FNV-1a over everything that is added to it. */
+/** FNV-1a over all added values. */
 class Hash {
  public:
   void add(const void* bytes, std::size_t count) {
@@ -22,7 +20,8 @@ class Hash {
     if (!x.defined()) return;
     const mezzo::Tensor dense = x.detach().to(mezzo::cpu).contiguous();
     add(dense.dtype());
-    add(dense.raw_data(), static_cast<std::size_t>(dense.numel()) * mezzo::item_size(dense.dtype()));
+    add(dense.raw_data(),
+        static_cast<std::size_t>(dense.numel()) * mezzo::item_size(dense.dtype()));
   }
   std::uint64_t value() const { return value_; }
 
@@ -30,7 +29,7 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
-/** Of an optimizer's parameters, masters, state and step counts. */
+/** Hashes an optimizer's parameters, masters, state and step counts. */
 inline std::uint64_t of(const mezzo::optim::Optimizer& optimizer) {
   Hash hash;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
@@ -43,7 +42,7 @@ inline std::uint64_t of(const mezzo::optim::Optimizer& optimizer) {
   return hash.value();
 }
 
-/** Of the parameters and buffers of a model. */
+/** Hashes the parameters and buffers of a model. */
 inline std::uint64_t of(const mezzo::nn::Module& model) {
   Hash hash;
   for (const auto& entry : model.named_parameters()) hash.add(entry.tensor);

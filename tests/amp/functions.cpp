@@ -1,4 +1,4 @@
-// Other tags for ops, user callables as ops of a precision, user functions with a backward (AMP.md 5.10, 5.11).
+// Overridden tags of ops, user callables as ops with a tag, user functions with a backward.
 #include <mezzo.h>
 
 #include <map>
@@ -13,13 +13,13 @@ namespace {
 
 Tensor matrix() { return tensor({1.001, 2, 3, 4.003}, {2, 2}); }
 
-/** The registration of an op, taken back at the end of a test. */
+/** Clears the registration of an op at the end of a test. */
 struct Cleared {
   std::string_view op;
   ~Cleared() { amp::clear_registration(op); }
 };
 
-/** x w, which tells what it ran in. */
+/** Computes x w and records the dtypes and casting state it ran in. */
 struct Product {
   static constexpr const char* name = "product";
   static inline DType forward_dtype, backward_dtype;
@@ -41,7 +41,8 @@ struct Product {
 
 }  // namespace
 
-TEST_CASE("a registration replaces an op's tag for the process until it is cleared", "[overrides]") {
+TEST_CASE("a registration replaces an op's tag for the process until it is cleared",
+          "[overrides]") {
   const Cleared later{"relu"}, later_too{"matmul"};
   const Tensor x = matrix();
   amp::register_half_function("relu");
@@ -65,7 +66,7 @@ TEST_CASE("a registration replaces an op's tag for the process until it is clear
   }()));
 }
 
-TEST_CASE("register_promote_function promotes where the op itself would refuse", "[overrides]") {
+TEST_CASE("register_promote_function promotes operands that the op itself refuses", "[overrides]") {
   const Cleared later{"matmul"};
   const Tensor x = matrix();
   amp::register_promote_function("matmul");
@@ -76,13 +77,14 @@ TEST_CASE("register_promote_function promotes where the op itself would refuse",
   CHECK(matmul(x, x.to(f64)).dtype() == f64);
 }
 
-TEST_CASE("policy_override is scoped, nests, and wins over registrations", "[overrides]") {
+TEST_CASE("policy_override is scoped, nests, and takes precedence over registrations",
+          "[overrides]") {
   const Cleared later{"exp"};
   const Tensor x = matrix();
   amp::register_half_function("exp");
   const amp::autocast on;
   {
-    const amp::policy_override outer{{"exp", Precision::full}, {"matmul", Precision::match}};
+    const amp::policy_override outer{{"exp", Precision::f32}, {"matmul", Precision::match}};
     CHECK(exp(x.to(f16)).dtype() == f32);
     CHECK(matmul(x, x).dtype() == f32);
     {
@@ -95,23 +97,25 @@ TEST_CASE("policy_override is scoped, nests, and wins over registrations", "[ove
   CHECK(exp(x).dtype() == f16);
 }
 
-TEST_CASE("an override to full allows a banned op", "[overrides]") {
+TEST_CASE("an override to f32 allows a banned op", "[overrides]") {
   const Tensor p = full({3}, 0.25, {.dtype = f16}), t = ones({3});
   const amp::autocast on;
   CHECK_THROWS_WITH_AS_TEXT(binary_cross_entropy(p, t), DtypeError, "policy override");
-  const amp::policy_override allow{{"binary_cross_entropy", Precision::full}};
+  const amp::policy_override allow{{"binary_cross_entropy", Precision::f32}};
   CHECK(binary_cross_entropy(p, t).dtype() == f32);
 }
 
-TEST_CASE("names that no op has are refused, with near ones", "[overrides]") {
-  CHECK_THROWS_WITH_AS_TEXT(amp::register_half_function("matmull"), ValueError, "did you mean \"matmul\"");
+TEST_CASE("unknown op names are refused, with suggestions", "[overrides]") {
+  CHECK_THROWS_WITH_AS_TEXT(amp::register_half_function("matmull"), ValueError,
+                            "did you mean \"matmul\"");
   CHECK_THROWS_AS(amp::clear_registration(""), ValueError);
-  CHECK_THROWS_AS((amp::policy_override{{"relu", Precision::low}, {"nosuch", Precision::low}}), ValueError);
+  CHECK_THROWS_AS((amp::policy_override{{"relu", Precision::low}, {"nosuch", Precision::low}}),
+                  ValueError);
   const amp::autocast on;
-  CHECK(relu(matrix()).dtype() == f32);  // the failed override left nothing behind
+  CHECK(relu(matrix()).dtype() == f32);  // the failed override has no effect
 }
 
-TEST_CASE("half_function, float_function and promote_function are one op with casts off inside",
+TEST_CASE("half_function, float_function and promote_function act as one op with casts off inside",
           "[overrides]") {
   const Tensor x = matrix(), w = matrix();
   const auto body = [](const Tensor& a, const std::map<std::string, Tensor>& more) {
@@ -131,10 +135,12 @@ TEST_CASE("half_function, float_function and promote_function are one op with ca
   CHECK(single(x.to(f64), std::map<std::string, Tensor>{{"w", w.to(f64)}}).first.dtype() == f64);
 }
 
-TEST_CASE("user callables are differentiable down to the f32 leaf, and use the weight cache", "[overrides]") {
+TEST_CASE("user callables are differentiable to the f32 leaf and use the weight cache",
+          "[overrides]") {
   const Tensor w = matrix();
   w.requires_grad_();
-  const auto half = amp::half_function([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+  const auto half =
+      amp::half_function([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
   const amp::CastStats before = amp::cast_stats();
   {
     const amp::autocast on;
@@ -166,7 +172,8 @@ TEST_CASE("a user function's backward runs in the casting state of its forward",
   CHECK_FALSE(Product::backward_casts);
 }
 
-TEST_CASE("a user function with cast_inputs gets them cast and runs with casts off", "[overrides]") {
+TEST_CASE("a user function with cast_inputs gets cast inputs and runs with casts off",
+          "[overrides]") {
   const Tensor x = matrix().to(f16), w = matrix();
   w.requires_grad_();
   {
@@ -176,5 +183,6 @@ TEST_CASE("a user function with cast_inputs gets them cast and runs with casts o
   CHECK(Product::forward_dtype == f32);
   CHECK(Product::backward_dtype == f32);
   CHECK_FALSE(Product::backward_casts);
-  CHECK_THROWS_AS(amp::custom_function<Product>({.cast_inputs = f32}, x, w), DtypeError);  // nothing is cast
+  CHECK_THROWS_AS(amp::custom_function<Product>({.cast_inputs = f32}, x, w),
+                  DtypeError);  // nothing is cast
 }

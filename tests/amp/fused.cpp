@@ -1,4 +1,5 @@
-// Fused optimizers under mixed precision: unscaling within the update (AMP.md 8) and scaled gradients without masters' copies (9.6).
+// Fused optimizers under mixed precision: unscaling within the update, and scaled gradients without
+// copies for the masters.
 #include <mezzo.h>
 
 #include <limits>
@@ -15,7 +16,8 @@ namespace {
 
 amp::Session o2(const nn::Module& model, optim::Optimizer& optimizer, int num_losses = 1) {
   nn::Module handle = model;
-  return amp::initialize(handle, optimizer, {.opt_level = "O2", .num_losses = num_losses, .verbosity = 0});
+  return amp::initialize(handle, optimizer,
+                         {.opt_level = "O2", .num_losses = num_losses, .verbosity = 0});
 }
 
 /** A model of one weight, whose loss is the weight times a factor. */
@@ -36,9 +38,10 @@ TEST_CASE("FusedSGD without masters' gradients trains as with them, bit for bit"
   std::vector<double> results[2];
   for (const bool materialize : {false, true}) {
     nets::Net net;
-    optim::FusedSGD optimizer(
-        net.parameters(),
-        {.lr = 0.05, .momentum = momentum, .weight_decay = 0.01, .materialize_master_grads = materialize});
+    optim::FusedSGD optimizer(net.parameters(), {.lr = 0.05,
+                                                 .momentum = momentum,
+                                                 .weight_decay = 0.01,
+                                                 .materialize_master_grads = materialize});
     const auto session = o2(net, optimizer);
     for (int t = 0; t < 6; ++t) {
       REQUIRE(nets::train_step(net, optimizer) == StepResult::stepped);
@@ -68,11 +71,11 @@ TEST_CASE("scopes of one iteration are merged at the smallest of their scales") 
   CHECK(values(amp::master_params(optimizer)[0])[0] == 1 - 0.875);
 
   backward(model, optimizer, 0.5,
-           0);  // a new iteration begins with its own scale; what 16-bit parameters had is gone
+           0);  // a new iteration starts with its own scale and drops the 16-bit gradients
   CHECK(grad() == 32);
 }
 
-TEST_CASE("a gradient that a scope does not touch follows the scale of the others") {
+TEST_CASE("a gradient that a scope does not change is rescaled with the others") {
   struct Two : nn::Model<Two> {
     Tensor a = add_parameter("a", tensor({1.0})), b = add_parameter("b", tensor({1.0}));
     Tensor forward(const Tensor& x) const { return a * x; }
@@ -82,8 +85,8 @@ TEST_CASE("a gradient that a scope does not touch follows the scale of the other
   session.loss_scaler(0).set_loss_scale(64);
   session.loss_scaler(1).set_loss_scale(16);
   const auto pass = [&](const Tensor& weight, double factor, int loss_id) {
-    amp::scale_loss(sum(weight * full({1}, factor, {.dtype = f16})), optimizer, {.loss_id = loss_id},
-                    [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(sum(weight * full({1}, factor, {.dtype = f16})), optimizer,
+                    {.loss_id = loss_id}, [](const Tensor& scaled) { scaled.backward(); });
   };
   pass(model.b, 0.5, 0);
   pass(model.a, 0.25, 1);
@@ -93,7 +96,9 @@ TEST_CASE("a gradient that a scope does not touch follows the scale of the other
   CHECK(values(model.a)[0] == 0.75);
 }
 
-TEST_CASE("gradients that stay scaled: clipping points to the step, skips and zero_grad forget the scale") {
+TEST_CASE(
+    "gradients that stay scaled: clipping refers to the step, skips and zero_grad drop the "
+    "scale") {
   Weight model;
   optim::FusedSGD optimizer(model.parameters(), {.lr = 1, .materialize_master_grads = false});
   auto session = o2(model, optimizer);
@@ -102,7 +107,8 @@ TEST_CASE("gradients that stay scaled: clipping points to the step, skips and ze
   CHECK_THROWS_WITH_AS_TEXT(optim::clip_grad_norm(amp::master_params(optimizer), 1), StateError,
                             "optimizer.step({.max_norm");
   REQUIRE(optimizer.step({.max_norm = 0.25}) == StepResult::stepped);
-  CHECK(values(amp::master_params(optimizer)[0])[0] == Approx(1 - 0.25 / std::sqrt(2.0)).epsilon(1e-5));
+  CHECK(values(amp::master_params(optimizer)[0])[0] ==
+        Approx(1 - 0.25 / std::sqrt(2.0)).epsilon(1e-5));
 
   const std::vector<double> before = values(amp::master_params(optimizer)[0]);
   optimizer.zero_grad();
@@ -120,7 +126,7 @@ TEST_CASE("gradients that stay scaled: clipping points to the step, skips and ze
   CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "backward ran outside scale_loss");
 }
 
-TEST_CASE("a body that throws leaves gradients that stay scaled as they were") {
+TEST_CASE("a body that throws does not change gradients that stay scaled") {
   Weight model;
   optim::FusedSGD optimizer(model.parameters(), {.lr = 1, .materialize_master_grads = false});
   auto session = o2(model, optimizer);
@@ -137,16 +143,19 @@ TEST_CASE("a body that throws leaves gradients that stay scaled as they were") {
   CHECK(values(amp::master_params(optimizer)[0])[0] == 0.5);
 }
 
-TEST_CASE("GradScaler leaves unscaling to a fused optimizer: the same bits, gradients unscaled in the end") {
+TEST_CASE(
+    "GradScaler leaves unscaling to a fused optimizer: the same bits, gradients unscaled in the "
+    "end") {
   nets::Net a, b;
   optim::AdamW plain(a.parameters(), {.lr = 0.01, .weight_decay = 0.1});
   optim::FusedAdam fused(b.parameters(), {.lr = 0.01, .weight_decay = 0.1});
   amp::GradScaler of_plain, of_fused;
-  const std::optional<double> max_norm = GENERATE(std::optional<double>{}, std::optional<double>{0.01});
+  const std::optional<double> max_norm =
+      GENERATE(std::optional<double>{}, std::optional<double>{0.01});
   for (int t = 0; t < 5; ++t) {
     const auto step = [&](nets::Net& net, optim::Optimizer& optimizer, amp::GradScaler& scaler) {
       optimizer.zero_grad();
-      const double factor = t == 2 ? 1e38 : 1;  // one overflow on the way
+      const double factor = t == 2 ? 1e38 : 1;  // one overflow
       scaler.scale(nets::loss_of(net) * factor).backward();
       const StepResult result = scaler.step(optimizer, {.max_norm = max_norm});
       scaler.update();
@@ -157,14 +166,15 @@ TEST_CASE("GradScaler leaves unscaling to a fused optimizer: the same bits, grad
     CHECK(step(b, fused, of_fused) == expected);
     for (std::size_t i = 0; i < a.parameters().size(); ++i) {
       CHECK(values(a.parameters()[i]) == values(b.parameters()[i]));
-      if (t != 2 && !max_norm) CHECK(values(a.parameters()[i].grad()) == values(b.parameters()[i].grad()));
+      if (t != 2 && !max_norm)
+        CHECK(values(a.parameters()[i].grad()) == values(b.parameters()[i].grad()));
     }
   }
   CHECK(of_plain.get_scale() == of_fused.get_scale());
   CHECK(fused.slots(0)[0].steps == 4);
 }
 
-TEST_CASE("GradScaler lets fused optimizers have f16 gradients, and does not unscale twice") {
+TEST_CASE("GradScaler accepts f16 gradients of fused optimizers and does not unscale twice") {
   const Tensor p = ones({2}, {.dtype = f16}).requires_grad_();
   optim::FusedAdagrad optimizer({p}, {.lr = 1});
   optim::Adam plain({p});

@@ -18,13 +18,13 @@ struct Scalar {
   Tensor p = tensor(0.0).requires_grad_();
   optim::SGD optimizer{{p}, {.lr = 1}};
 
-  /** A backward whose true gradient is g. */
+  /** Runs a backward whose unscaled gradient is g. */
   void backward(GradScaler& scaler, double g) { scaler.scale(sum(p * g)).backward(); }
 };
 
 }  // namespace
 
-TEST_CASE("a step under GradScaler is the plain step on true gradients") {
+TEST_CASE("a step under GradScaler equals a plain step on unscaled gradients") {
   Scalar s;
   GradScaler scaler;
   s.backward(scaler, 3);
@@ -35,7 +35,7 @@ TEST_CASE("a step under GradScaler is the plain step on true gradients") {
   CHECK_FALSE(scaler.found_inf(s.optimizer));
 }
 
-TEST_CASE("the scaled loss is f32, f64 for f64, in containers too") {
+TEST_CASE("the scaled loss is f32 (f64 for f64), in containers too") {
   GradScaler scaler({.init_scale = 4});
   CHECK(scaler.scale(tensor(3.0, {.dtype = f16})).dtype() == f32);
   CHECK(scaler.scale(tensor(3.0, {.dtype = f64})).dtype() == f64);
@@ -59,7 +59,7 @@ TEST_CASE("gradients may be unscaled first, to clip them") {
   CHECK(s.p.item<double>() == Approx(-1));
 }
 
-TEST_CASE("an overflow skips the step of its optimizer and backs the scale off") {
+TEST_CASE("an overflow skips the step of its optimizer and reduces the scale") {
   Scalar bad, good;
   GradScaler scaler;
   bad.backward(scaler, kInf);
@@ -77,23 +77,26 @@ TEST_CASE("an overflow skips the step of its optimizer and backs the scale off")
 TEST_CASE("calls in a wrong order are refused") {
   Scalar s;
   GradScaler scaler;
-  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "no loss has been scaled yet");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError,
+                            "no loss has been scaled yet");
   CHECK_THROWS_AS(scaler.step(s.optimizer), StateError);
   CHECK_THROWS_AS(scaler.update(), StateError);
   s.backward(scaler, 1);
   CHECK_THROWS_WITH_AS_TEXT(scaler.update(), StateError, "neither unscale_ nor step");
   scaler.unscale_(s.optimizer);
-  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "already since the last update");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError,
+                            "already since the last update");
   CHECK_THROWS_AS(GradScaler(scaler), StateError);
   scaler.step(s.optimizer);
-  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError, "unscale_ comes after step");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError,
+                            "unscale_ was called after step");
   CHECK_THROWS_AS(scaler.step(s.optimizer), StateError);
   CHECK(s.p.grad().item<double>() == 1);
   scaler.update();
   CHECK_NOTHROW(GradScaler(scaler));
 }
 
-TEST_CASE("without gradients nothing steps and nothing moves") {
+TEST_CASE("without gradients no optimizer steps and the scale is unchanged") {
   Scalar s;
   GradScaler scaler({.growth_interval = 1});
   scaler.scale(tensor(1.0));
@@ -114,7 +117,7 @@ TEST_CASE("f16 gradients are refused by name, bf16 ones are not") {
   CHECK(scaler.step(with_brain) == StepResult::stepped);
 }
 
-TEST_CASE("the scale can be set, within reason") {
+TEST_CASE("the scale can be set to valid values") {
   Scalar s;
   GradScaler scaler;
   s.backward(scaler, 1);
@@ -131,7 +134,7 @@ TEST_CASE("the scale can be set, within reason") {
   CHECK(scaler.growth_factor() == 2);
 }
 
-TEST_CASE("gradients that come after unscale_ are stepped on as they are, and count as an update") {
+TEST_CASE("gradients added after unscale_ are used as they are, and count as an update") {
   Scalar s;
   GradScaler scaler;
   scaler.scale(tensor(1.0));
@@ -143,7 +146,7 @@ TEST_CASE("gradients that come after unscale_ are stepped on as they are, and co
   CHECK(scaler.state_dict().at("_growth_tracker") == 1);
 }
 
-TEST_CASE("what becomes non-finite after unscale_ is stepped on, as nobody looks again") {
+TEST_CASE("a gradient that becomes non-finite after unscale_ is not checked again") {
   Scalar s;
   GradScaler scaler;
   s.backward(scaler, 1);
@@ -155,7 +158,8 @@ TEST_CASE("what becomes non-finite after unscale_ is stepped on, as nobody looks
   CHECK(scaler.get_scale() == 65536);
 }
 
-TEST_CASE("unscaling is done in place, overflow or not, and for gradients that repeat one element") {
+TEST_CASE(
+    "unscaling works in place, with an overflow too, and for gradients that repeat one element") {
   GradScaler scaler({.init_scale = 4});
   scaler.scale(tensor(1.0));
   const Tensor p = zeros({3}).requires_grad_(), q = zeros({3}).requires_grad_();
@@ -198,7 +202,7 @@ TEST_CASE("a disabled scaler does nothing") {
   CHECK(scaler.state_dict().empty());
 }
 
-TEST_CASE("a disabled scaler takes every call in any order, and its options are checked all the same") {
+TEST_CASE("a disabled scaler accepts calls in any order, and its options are still checked") {
   Scalar s;
   GradScaler scaler({.enabled = false});
   CHECK_FALSE(scaler.is_enabled());
@@ -210,7 +214,7 @@ TEST_CASE("a disabled scaler takes every call in any order, and its options are 
   CHECK(scaler.scale(losses)[0].is_same(losses[0]));
   CHECK(scaler.scale(losses)[1].is_same(losses[1]));
   s.p.set_grad(tensor(kInf));
-  CHECK(scaler.step(s.optimizer) == StepResult::stepped);  // nobody looks
+  CHECK(scaler.step(s.optimizer) == StepResult::stepped);  // no check
   CHECK(scaler.step(s.optimizer) == StepResult::stepped);
   CHECK_FALSE(scaler.found_inf(s.optimizer));
   CHECK_NOTHROW(scaler.load_state_dict({}));
@@ -225,14 +229,15 @@ TEST_CASE("a disabled scaler takes every call in any order, and its options are 
   CHECK_THROWS_AS(scaler.set_growth_factor(1), ValueError);
   CHECK_THROWS_AS(GradScaler({.init_scale = -1, .enabled = false}), ValueError);
   CHECK_THROWS_AS(GradScaler().load_state_dict(scaler.state_dict()), ValueError);
-  // A session's optimizer is refused by enabled scalers only: a disabled one leaves the step to it.
+  // Only enabled scalers refuse a session's optimizer: a disabled one calls its step().
   Scalar t;
-  const auto session = amp::initialize(amp::ModelList{}, t.optimizer, {.opt_level = "O0", .verbosity = 0});
+  const auto session =
+      amp::initialize(amp::ModelList{}, t.optimizer, {.opt_level = "O0", .verbosity = 0});
   t.p.set_grad(tensor(1.0));
   CHECK(scaler.step(t.optimizer) == StepResult::stepped);
 }
 
-TEST_CASE("a copy of a scaler has everything but the optimizers, and goes its own way") {
+TEST_CASE("a copy of a scaler is independent and has no optimizers") {
   Scalar s;
   GradScaler scaler({.init_scale = 8, .growth_interval = 3, .min_scale = 2, .hysteresis = 2});
   GradScaler never_used(scaler);
@@ -253,7 +258,7 @@ TEST_CASE("a copy of a scaler has everything but the optimizers, and goes its ow
   CHECK(scaler.get_scale() == 8);
 }
 
-TEST_CASE("states are loaded whole or not at all") {
+TEST_CASE("states are loaded completely or not at all") {
   GradScaler scaler;
   const auto fresh = scaler.state_dict();
   CHECK(fresh == std::map<std::string, double>{{"scale", 65536},
@@ -280,11 +285,12 @@ TEST_CASE("states are loaded whole or not at all") {
   CHECK_THROWS_AS(scaler.load_state_dict({}), ValueError);
 }
 
-TEST_CASE("sessions scale by themselves, and endless overflow ends") {
+TEST_CASE("an optimizer of a session is refused, and repeated overflow ends in DivergenceError") {
   Scalar s;
   GradScaler scaler({.max_consecutive_skips = 2});
   {
-    const auto session = amp::initialize(amp::ModelList{}, s.optimizer, {.opt_level = "O1", .verbosity = 0});
+    const auto session =
+        amp::initialize(amp::ModelList{}, s.optimizer, {.opt_level = "O1", .verbosity = 0});
     scaler.scale(tensor(1.0));
     CHECK_THROWS_WITH_AS_TEXT(scaler.step(s.optimizer), StateError, "use amp::scale_loss");
   }

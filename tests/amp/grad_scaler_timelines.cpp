@@ -1,4 +1,4 @@
-// Scripted lives of a GradScaler (AMP.md 8).
+// Scripted sequences of iterations of a GradScaler.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -19,9 +19,11 @@ struct Timeline {
   const char* expected;
 };
 
-// A word is an iteration: one sign per optimizer, "." a finite gradient, "x" an infinite one, "n" none; "+" joins micro-batches. "u" unscales
-// before the step, "!" unscales and does not step, "=8" sets the scale in place of the plain update, and "=8" alone between iterations.
-// What is seen: scale/growth tracker, /tolerance where there is one, and a verdict per optimizer: stepped, skipped (k), nothing to do (n).
+// A word is an iteration: one sign per optimizer, "." a finite gradient, "x" an infinite one, "n"
+// none; "+" joins micro-batches. "u" unscales before the step, "!" unscales and does not step, "=8"
+// sets the scale instead of the plain update, and "=8" alone between iterations. The expectation:
+// scale/growth tracker, /tolerance if there is one, and a result per optimizer: stepped (s),
+// skipped (k), no gradients (n).
 const Timeline kTimelines[] = {
     {"a window of 2000", {}, "1999. . x", "65536/1999:s 131072/0:s 65536/0:k"},
     {"growth boundary",
@@ -37,21 +39,21 @@ const Timeline kTimelines[] = {
      {.init_scale = 1000, .backoff_factor = 0.9},
      "x x",
      "900/0:k 810/0:k"},
-    {"a growth beyond the cap is not made",
+    {"growth beyond the cap does not happen",
      {.init_scale = 8, .growth_interval = 1, .max_scale = 20},
      ". . x .",
      "16/0:s 16/0:s 8/0:k 16/0:s"},
-    {"a growth up to the cap is",
+    {"growth up to the cap happens",
      {.init_scale = 8, .growth_interval = 1, .max_scale = 32},
      "2. .",
      "32/0:s 32/0:s"},
-    {"nor is one beyond f32",
+    {"growth beyond f32 does not happen",
      {.init_scale = 0x1p126, .growth_interval = 1},
      ". .",
      "1.7014118e+38/0:s 1.7014118e+38/0:s"},
     {"the user's floor", {.init_scale = 16, .min_scale = 4}, "x x x .", "8/0:k 4/0:k 4/0:k 4/1:s"},
-    {"a floor that no back-off meets", {.init_scale = 16, .min_scale = 10}, "x x", "10/0:k 10/0:k"},
-    {"no floor asked for: the smallest normal float",
+    {"a floor between two back-offs", {.init_scale = 16, .min_scale = 10}, "x x", "10/0:k 10/0:k"},
+    {"no floor given: the smallest normal float",
      {.init_scale = 0x1p-125},
      "x x .",
      "1.1754944e-38/0:k 1.1754944e-38/0:k 1.1754944e-38/1:s"},
@@ -67,15 +69,15 @@ const Timeline kTimelines[] = {
      {.init_scale = 8, .growth_interval = 3, .hysteresis = 2},
      "2. x 2. .",
      "8/2/2:s 8/0/1:k 8/2/2:s 16/0/2:s"},
-    {"nothing to step is no update",
+    {"an iteration without gradients is not an update",
      {.init_scale = 8, .growth_interval = 3},
      "n . n x n",
      "8/0:n 8/1:s 8/1:n 4/0:k 4/0:n"},
-    {"nor does it restore the tolerance",
+    {"an iteration without gradients does not restore the tolerance",
      {.init_scale = 8, .hysteresis = 2},
      "x n x",
      "8/0/1:k 8/0/1:n 4/0/0:k"},
-    {"one overflow of two optimizers backs off once, and skips its own",
+    {"an overflow of one of two optimizers backs off once and skips that optimizer",
      {.init_scale = 8, .growth_interval = 2},
      ".x .. xx xn n.",
      "4/0:sk 4/1:ss 2/0:kk 1/0:kn 1/1:ns"},
@@ -83,13 +85,16 @@ const Timeline kTimelines[] = {
      {.init_scale = 8, .growth_interval = 2},
      ".+x x+. .+. .+.+.",
      "4/0:k 2/0:k 2/1:s 4/0:s"},
-    {"unscaling first", {.init_scale = 8, .growth_interval = 2}, ".u xu .u .u", "8/1:s 4/0:k 4/1:s 8/0:s"},
+    {"unscaling first",
+     {.init_scale = 8, .growth_interval = 2},
+     ".u xu .u .u",
+     "8/1:s 4/0:k 4/1:s 8/0:s"},
     {"unscaling alone", {.init_scale = 8}, ".! x! .", "8/1: 4/0: 4/1:s"},
-    {"a set scale leaves the window alone",
+    {"setting the scale does not change the window",
      {.init_scale = 8, .growth_interval = 3},
      ". =100 . .",
      "8/1:s 100/1: 100/2:s 200/0:s"},
-    {"a set scale replaces what the iteration found",
+    {"setting the scale replaces the result of the iteration",
      {.init_scale = 8, .hysteresis = 2},
      ". x=100 x",
      "8/1/2:s 100/1/2:k 100/0/1:k"},
@@ -101,7 +106,7 @@ const Timeline kTimelines[] = {
      {.init_scale = 8, .hysteresis = 2},
      "x save x load x",
      "8/0/1:k saved 4/0/0:k loaded 4/0/0:k"},
-    {"a copy goes its own way from the same place",
+    {"a copy continues independently from the same state",
      {.init_scale = 8, .growth_interval = 3, .hysteresis = 2},
      "2. x copy . x",
      "8/2/2:s 8/0/1:k copied 8/1/2:s 8/0/1:k"},
@@ -131,7 +136,8 @@ class Stage {
     bool next = true;
     for (const char sign : token.what.substr(0, token.what.find_first_of("u!="))) {
       if (next && sign != '+') ++used;
-      if (sign == '.' || sign == 'x') scaler_.scale(p_[used - 1] * (sign == 'x' ? HUGE_VAL : 1)).backward();
+      if (sign == '.' || sign == 'x')
+        scaler_.scale(p_[used - 1] * (sign == 'x' ? HUGE_VAL : 1)).backward();
       next = sign != '+';
     }
     std::string verdicts;
@@ -151,7 +157,7 @@ class Stage {
     return "n";
   }
 
-  /** As in a resumed program: by a scaler that is new. */
+  /** Loads the state into a new scaler, as in a resumed program. */
   void load() {
     amp::GradScaler fresh(options_);
     fresh.load_state_dict(saved_);
@@ -162,7 +168,8 @@ class Stage {
   std::string sight() const {
     const auto state = scaler_.state_dict();
     const auto tolerance = state.find("hysteresis_tracker");
-    return str(static_cast<float>(scaler_.get_scale()), "/", static_cast<int>(state.at("_growth_tracker")),
+    return str(static_cast<float>(scaler_.get_scale()), "/",
+               static_cast<int>(state.at("_growth_tracker")),
                tolerance == state.end() ? "" : str("/", static_cast<int>(tolerance->second)));
   }
 
@@ -180,6 +187,7 @@ TEST_CASE("timelines of a GradScaler", "[scaler]") {
   for (const Timeline& t : kTimelines) {
     INFO(t.name << ": " << t.script);
     Stage stage(t);
-    CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) == t.expected);
+    CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) ==
+          t.expected);
   }
 }

@@ -1,5 +1,6 @@
-// More than ten thousand overflows, made on purpose: in the loss, in activations, in gradients, in casts; at every level that skips steps.
-// Each must cost exactly one step, halve the scale, and leave no trace in what is trained.
+// More than ten thousand injected overflows: in the loss, in activations, in gradients, in casts;
+// at every level that skips steps. Each must skip exactly one step, halve the scale, and leave the
+// trained values unchanged.
 #include <random>
 
 #include "../support/catch.h"
@@ -21,17 +22,21 @@ enum class Site {
   weight_gradient,
   cast
 };
-constexpr Site kSites[] = {
-    Site::loss_inf,        Site::loss_nan, Site::loss_too_large, Site::activation, Site::activation_gradient,
-    Site::weight_gradient, Site::cast};
+constexpr Site kSites[] = {Site::loss_inf,
+                           Site::loss_nan,
+                           Site::loss_too_large,
+                           Site::activation,
+                           Site::activation_gradient,
+                           Site::weight_gradient,
+                           Site::cast};
 
-/** How steps come to be skipped. */
+/** A setup in which overflows skip steps. */
 struct Regime {
   const char* name;
   const char* level;              // of a session; null: GradScaler
   std::optional<double> scale;    // static, with check_static_overflow; none: dynamic
   std::optional<DType> autocast;  // of the guard that goes with GradScaler
-  bool has_casts;                 // there are inputs to overflow in one
+  bool has_casts;                 // some op casts its inputs, which can overflow
 };
 const Regime kRegimes[] = {
     {"O0 dynamic", "O0", {}, {}, false},
@@ -48,7 +53,7 @@ const Regime kRegimes[] = {
 
 const char* const kLosses[] = {"mse", "cross entropy", "smooth l1"};
 
-/** Two layers, with places to go wrong in. */
+/** Two layers, with sites to inject overflows. */
 struct Fragile : nn::Model<Fragile> {
   Fragile() {
     for (const Tensor& p : {first.weight, second.bias})
@@ -80,7 +85,7 @@ class Trainee {
     session_.emplace(amp::initialize(net_, *optimizer_, options));
   }
 
-  /** One step of as many micro-batches, of which the first goes wrong at `site`. */
+  /** One step of `micro_batches`, with an overflow at `site` in the first one. */
   optim::StepResult step(Site site, int micro_batches) {
     optimizer_->zero_grad();
     for (int i = 0; i < micro_batches; ++i) {
@@ -100,7 +105,7 @@ class Trainee {
   }
 
   double scale() { return session_ ? session_->loss_scaler().loss_scale() : scaler_.get_scale(); }
-  /** Back to where f16 gradients are safe: no window of 2000 fits in here. */
+  /** Restores a high scale for f16 gradients: the test is too short for a growth window. */
   void raise_scale() {
     if (session_)
       session_->loss_scaler().set_loss_scale(65536);
@@ -117,7 +122,7 @@ class Trainee {
     static const Tensor x = wave({8, 4}, 0.5), target = wave({8, 3}, 4) * 0.5,
                         classes = argmax(target, {.dim = 1});
     Tensor input = x;
-    if (site == Site::cast) {  // fits f32, and no 16-bit type
+    if (site == Site::cast) {  // representable in f32 and in no 16-bit type
       input = x.clone();
       input.select(0, 3).fill_(3.4e38);
     }
@@ -127,7 +132,7 @@ class Trainee {
                                                 : cross_entropy(y, classes);
     if (site == Site::loss_inf) return plain * HUGE_VAL;
     if (site == Site::loss_nan) return plain * std::nan("");
-    if (site == Site::loss_too_large) return plain * 1e38;  // finite as a loss, not as a scaled one
+    if (site == Site::loss_too_large) return plain * 1e38;  // finite as a loss, but not when scaled
     return plain;
   }
 
@@ -141,14 +146,15 @@ class Trainee {
 
 constexpr int kGoodSteps = 60, kOverflows = 90;
 
-/** Trains to the end without any trouble. */
+/** Trains without overflows and returns the loss at the end. */
 double undisturbed_loss(const Regime& regime, const optimizers::Kind& kind, const char* loss) {
   Trainee trainee(regime, kind, loss);
-  for (int i = 0; i < kGoodSteps; ++i) REQUIRE(trainee.step(Site::none, 1) == optim::StepResult::stepped);
+  for (int i = 0; i < kGoodSteps; ++i)
+    REQUIRE(trainee.step(Site::none, 1) == optim::StepResult::stepped);
   return trainee.present_loss();
 }
 
-/** Gets through kOverflows of them; counts what was not as it should be. */
+/** Trains through kOverflows overflows and returns the number of wrong outcomes. */
 int disturbed_training(Trainee& trainee, const Regime& regime, unsigned seed) {
   std::mt19937 random(seed);
   int wrong = 0, overflows = 0;
@@ -156,7 +162,8 @@ int disturbed_training(Trainee& trainee, const Regime& regime, unsigned seed) {
     if (overflows == kOverflows || (good < kGoodSteps && random() % 5 < 2)) {
       const std::uint64_t before = trainee.bits();
       const double scale = trainee.scale();
-      wrong += trainee.step(Site::none, 1 + static_cast<int>(random() % 2)) != optim::StepResult::stepped;
+      wrong += trainee.step(Site::none, 1 + static_cast<int>(random() % 2)) !=
+               optim::StepResult::stepped;
       wrong += trainee.bits() == before || trainee.scale() != scale;
       ++good;
       continue;
@@ -166,7 +173,8 @@ int disturbed_training(Trainee& trainee, const Regime& regime, unsigned seed) {
     if (trainee.scale() < 256 && !regime.scale) trainee.raise_scale();
     const std::uint64_t before = trainee.bits();
     const double scale = trainee.scale();
-    const bool skipped = trainee.step(site, 1 + static_cast<int>(random() % 2)) == optim::StepResult::skipped;
+    const bool skipped =
+        trainee.step(site, 1 + static_cast<int>(random() % 2)) == optim::StepResult::skipped;
     const bool unchanged = trainee.bits() == before;
     const bool halved = trainee.scale() == (regime.scale ? scale : scale / 2);
     if (!skipped || !unchanged || !halved)
@@ -179,14 +187,15 @@ int disturbed_training(Trainee& trainee, const Regime& regime, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("ten thousand injected overflows cost one step each and nothing else", "[overflow]") {
+TEST_CASE("ten thousand injected overflows skip one step each and change nothing else",
+          "[overflow]") {
   int total = 0;
   unsigned seed = 1, turn = 0;
   const bool all_losses = test_device() == cpu;  // an emulated device is slow
   for (const Regime& regime : kRegimes)
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const char* loss : kLosses) {
-        if (!all_losses && turn++ % 4 != 0) continue;  // each of them now and then
+        if (!all_losses && turn++ % 4 != 0) continue;  // a quarter of the combinations
         INFO(regime.name << ", " << kind.name << ", " << loss);
         const double expected = undisturbed_loss(regime, kind, loss);
         Trainee trainee(regime, kind, loss);

@@ -1,7 +1,9 @@
-// Rules of AMP.md 1 to 4 one by one: what levels do to models and optimizers, what initialize refuses, what stays.
+// The rules of levels and of initialize one by one: what levels do to models and optimizers, what
+// initialize refuses, what remains unchanged.
 #include <thread>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 #include "fingerprint.h"
 #include "nets.h"
@@ -10,10 +12,11 @@ using namespace nets;
 
 namespace {
 
-const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const std::vector<const char*> kLevels = levels::names();
 
-static_assert(!std::is_copy_constructible_v<amp::Session> && std::is_move_constructible_v<amp::Session>);
-static_assert(!std::is_constructible_v<amp::LossScale, bool>);  // true is no scale
+static_assert(!std::is_copy_constructible_v<amp::Session> &&
+              std::is_move_constructible_v<amp::Session>);
+static_assert(!std::is_constructible_v<amp::LossScale, bool>);  // a bool is not a scale
 static_assert(std::is_constructible_v<amp::KeepBatchNorm, bool> &&
               !std::is_constructible_v<amp::KeepBatchNorm, int>);
 
@@ -29,7 +32,7 @@ std::int64_t casts(const auto& f) {
   return (amp::cast_stats() - before).casts;
 }
 
-/** Every kind of normalisation, and tensors that levels may not touch. */
+/** Every kind of normalisation, and tensors that levels may not convert. */
 struct Zoo : nn::Model<Zoo> {
   nn::BatchNorm1d bn1 = add("bn1", nn::BatchNorm1d{4});
   nn::BatchNorm2d bn2 = add("bn2", nn::BatchNorm2d{4});
@@ -50,9 +53,9 @@ struct Zoo : nn::Model<Zoo> {
 
 }  // namespace
 
-// ---- levels (1, 2) ----------------------------------------------------------------------------------------------------------
+// ---- levels -------------------------------------------------------------------------------------
 
-TEST_CASE("levels say in one line what they are", "[levels]") {
+TEST_CASE("levels describe themselves in one line", "[levels]") {
   const std::map<std::string_view, std::string_view> texts{
       {"O0", "Pure FP32 training."},
       {"O1", "Insert automatic casts around operations."},
@@ -64,14 +67,14 @@ TEST_CASE("levels say in one line what they are", "[levels]") {
   for (const amp::Level& level : amp::kLevels) CHECK(level.text == texts.at(level.name));
 }
 
-TEST_CASE("levels that convert the model leave ops alone", "[levels]") {
+TEST_CASE("levels that convert the model do not cast ops", "[levels]") {
   for (const char* level : {"O0", "O2", "O3", "O5"}) {
     INFO(level);
     Net net;
     const auto session = amp::initialize(net, quiet(level));
     CHECK(matmul(wave({2, 2}, 0), wave({2, 2}, 1)).dtype() == f32);
     CHECK(exp(wave({2}, 0, f16)).dtype() == f16);
-    // At the door only: in and, where the result is 16-bit, out.
+    // Only the model's input, and its output if that is 16-bit.
     CHECK(casts([&] { net(input()); }) == (std::string(level) == "O0" ? 0 : 2));
   }
 }
@@ -89,39 +92,41 @@ TEST_CASE("verbosity 0 is silent", "[levels]") {
   CHECK(log.lines.empty());
 }
 
-TEST_CASE("O1 with a model in f32 casts at its door", "[levels]") {
+TEST_CASE("O1 with an f32 model cast casts the model's inputs and outputs", "[levels]") {
   Net net;
-  const auto session = amp::initialize(net, with("O1", [](amp::Options& o) { o.cast_model_type = f32; }));
+  const auto session =
+      amp::initialize(net, with("O1", [](amp::Options& o) { o.cast_model_type = f32; }));
   CHECK(net(input()).dtype() == f32);
   CHECK(net(input().to(f16)).dtype() == f32);
   CHECK(net.first.weight.dtype() == f32);
-  CHECK(linear(input(), net.first.weight).dtype() == f16);  // ops cast all the same
+  CHECK(linear(input(), net.first.weight).dtype() == f16);  // ops cast too
 }
 
 TEST_CASE("O1 without op casts is f32 with dynamic scaling", "[levels]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  auto session =
-      amp::initialize(net, optimizer, with("O1", [](amp::Options& o) { o.patch_functions = false; }));
+  auto session = amp::initialize(net, optimizer,
+                                 with("O1", [](amp::Options& o) { o.patch_functions = false; }));
   CHECK(casts([&] { CHECK(net(input()).dtype() == f32); }) == 0);
   CHECK(session.loss_scaler().loss_scale() == 65536);
   CHECK(train_step(net, optimizer, HUGE_VAL) == amp::StepResult::skipped);
   CHECK(session.loss_scaler().loss_scale() == 32768);
 }
 
-TEST_CASE("masters are made where parameters are 16-bit, at O0 none, at O3 all", "[levels]") {
+TEST_CASE("masters are created for 16-bit parameters: none at O0, all at O3", "[levels]") {
   for (const char* level : {"O0", "O3"}) {
     Net net;
     optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-    const auto session =
-        amp::initialize(net, optimizer, with(level, [](amp::Options& o) { o.master_weights = true; }));
+    const auto session = amp::initialize(
+        net, optimizer, with(level, [](amp::Options& o) { o.master_weights = true; }));
     for (const optim::Slot& slot : optimizer.slots(0))
       CHECK(slot.master.defined() == (std::string(level) == "O3"));
     CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
   }
 }
 
-TEST_CASE("O2 with no_cast keeps a mixture of dtypes, and makes masters of what is 16-bit", "[levels]") {
+TEST_CASE("O2 with no_cast keeps a mixture of dtypes, and creates masters for 16-bit parameters",
+          "[levels]") {
   Net net;
   net.second.to(f16);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
@@ -134,13 +139,13 @@ TEST_CASE("O2 with no_cast keeps a mixture of dtypes, and makes masters of what 
   for (const optim::Slot& slot : optimizer.slots(0))
     CHECK(slot.master.defined() == (slot.param.dtype() == f16));
   CHECK(net.call_wrapper() !=
-        nullptr);  // its session decides about ops inside, but nothing is cast at its door
+        nullptr);  // its session decides about ops inside, but does not cast its input
   CHECK(net.first(input()).dtype() == f32);
 }
 
-// ---- initialize (3) -----------------------------------------------------------------------------------------------------------
+// ---- initialize ---------------------------------------------------------------------------------
 
-TEST_CASE("16-bit models are refused at every level, buffers too, and f64 is fine", "[levels]") {
+TEST_CASE("16-bit models are refused at every level, buffers too; f64 is accepted", "[levels]") {
   for (const char* level : kLevels)
     for (const DType low : {f16, bf16}) {
       INFO(level << " " << name(low));
@@ -149,18 +154,19 @@ TEST_CASE("16-bit models are refused at every level, buffers too, and f64 is fin
         Tensor forward(const Tensor& x) const { return x; }
       };
       const OnlyBuffer refused(low), fine(f64);
-      CHECK_THROWS_WITH_AS_TEXT(amp::initialize(refused, quiet(level)), DtypeError, "\"seen\" of OnlyBuffer");
+      CHECK_THROWS_WITH_AS_TEXT(amp::initialize(refused, quiet(level)), DtypeError,
+                                "\"seen\" of OnlyBuffer");
       const auto session = amp::initialize(fine, quiet(level));
       CHECK(fine.buffer("seen").dtype() == f64);
     }
 }
 
-TEST_CASE("optimizers with masters of their own and parallel wrappers are refused", "[levels]") {
+TEST_CASE("optimizers with their own masters and parallel wrappers are refused", "[levels]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   optimizer.slots(0)[1].master = ones({8});
   CHECK_THROWS_WITH_AS_TEXT(amp::initialize(net, optimizer, quiet("O2")), StateError,
-                            "manages masters of its own");
+                            "has its own masters");
   CHECK(net.first.weight.dtype() == f32);
   struct Replicas : nn::Model<Replicas> {
     Replicas() { set_parallel_wrapper(true); }
@@ -168,11 +174,12 @@ TEST_CASE("optimizers with masters of their own and parallel wrappers are refuse
     Net inner = add("inner", Net());
   };
   const Replicas replicas;
-  CHECK_THROWS_WITH_AS_TEXT(amp::initialize(replicas, quiet("O1")), ValueError, "wrap after initialize");
+  CHECK_THROWS_WITH_AS_TEXT(amp::initialize(replicas, quiet("O1")), ValueError,
+                            "wrap after initialize");
   CHECK_NOTHROW(amp::initialize(replicas.inner, quiet("O1")));
 }
 
-TEST_CASE("disabled, nothing is checked either", "[levels]") {
+TEST_CASE("a disabled session checks nothing", "[levels]") {
   Net net;
   net.to(f16);
   optim::SGD optimizer(net.parameters());
@@ -182,7 +189,7 @@ TEST_CASE("disabled, nothing is checked either", "[levels]") {
   CHECK_FALSE(amp::autocast::is_enabled());
 }
 
-TEST_CASE("state from before initialize moves to the masters with all its bits", "[levels]") {
+TEST_CASE("state from before initialize applies to the masters with all its bits", "[levels]") {
   const std::string level = GENERATE("O1", "O2", "O3", "O5");
   Net net;
   optim::Adam optimizer(net.parameters(), {.lr = 0.01});
@@ -208,7 +215,8 @@ TEST_CASE("state from before initialize moves to the masters with all its bits",
   CHECK(optimizer.slots(0)[0].steps == 4);
 }
 
-TEST_CASE("gradients from before initialize are converted, with masters they are dropped", "[levels]") {
+TEST_CASE("gradients from before initialize are converted, or dropped if there are masters",
+          "[levels]") {
   for (const char* level : {"O0", "O2", "O3"}) {
     INFO(level);
     Net net;
@@ -238,7 +246,7 @@ TEST_CASE("the end of a session drops pending skips and cached casts", "[levels]
   CHECK(optimizer.step() == amp::StepResult::stepped);
 }
 
-TEST_CASE("the free state functions mean the thread's latest session", "[levels]") {
+TEST_CASE("the free state functions refer to the thread's latest session", "[levels]") {
   const auto first = amp::initialize(amp::ModelList{}, quiet("O1"));
   {
     amp::Options two = quiet("O1");
@@ -250,9 +258,9 @@ TEST_CASE("the free state functions mean the thread's latest session", "[levels]
   CHECK(amp::state_dict().size() == 1);
 }
 
-// ---- models (4) -----------------------------------------------------------------------------------------------------------------
+// ---- models -------------------------------------------------------------------------------------
 
-TEST_CASE("keep_batchnorm_fp32 means affine batch norms and nothing else", "[levels]") {
+TEST_CASE("keep_batchnorm_fp32 applies to affine batch norms only", "[levels]") {
   const bool keeps = GENERATE(true, false);
   const Zoo zoo;
   amp::Options options = quiet("O3");
@@ -262,7 +270,8 @@ TEST_CASE("keep_batchnorm_fp32 means affine batch norms and nothing else", "[lev
     CHECK(zoo.parameter(name).dtype() == (keeps ? f32 : f16));
   for (const char* name : {"bn1.running_mean", "bn2.running_var"})
     CHECK(zoo.buffer(name).dtype() == (keeps ? f32 : f16));
-  for (const char* name : {"plain.running_mean", "plain.running_var"}) CHECK(zoo.buffer(name).dtype() == f16);
+  for (const char* name : {"plain.running_mean", "plain.running_var"})
+    CHECK(zoo.buffer(name).dtype() == f16);
   for (const char* name : {"layer.weight", "group.bias", "rms.weight"})
     CHECK(zoo.parameter(name).dtype() == f16);
   CHECK(zoo.parameter("wide").dtype() == f64);
@@ -272,7 +281,8 @@ TEST_CASE("keep_batchnorm_fp32 means affine batch norms and nothing else", "[lev
   CHECK(zoo.buffer("bn1.num_batches_tracked").dtype() == i64);
 }
 
-TEST_CASE("casts at the door are recorded, and follow every copy of the handle", "[levels]") {
+TEST_CASE("casts of a model's inputs are recorded, and apply to every copy of the handle",
+          "[levels]") {
   Net net;
   const auto session = amp::initialize(net, quiet("O2"));
   const Net copy = net;
@@ -283,13 +293,13 @@ TEST_CASE("casts at the door are recorded, and follow every copy of the handle",
   sum(y).backward();
   CHECK(x.grad().dtype() == f32);
   CHECK(net.first.weight.grad().dtype() == f16);
-  // Only at the door of what was given to initialize.
+  // Only for the models given to initialize.
   CHECK_THROWS_WITH_AS_TEXT(net.first(input()), DtypeError,
                             "use x.to(f16), or amp::autocast around the call");
   CHECK_THROWS_AS(net.forward(input()), DtypeError);
 }
 
-TEST_CASE("f64 passes a model's door as it is", "[levels]") {
+TEST_CASE("f64 inputs and outputs of a model are not cast", "[levels]") {
   struct Same : nn::Model<Same> {
     Tensor forward(const Tensor& x) const { return x; }
   };

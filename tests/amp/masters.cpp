@@ -1,8 +1,9 @@
 #include "nets.h"
 
-#include "../../amp/optimizer_link.h"
+#include "../../amp/scaling/amp_optimizer_state.h"
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 
 using namespace nets;
@@ -10,14 +11,16 @@ using amp::StepResult;
 
 namespace {
 
-/** A low parameter's rounding of its master. */
+/** Returns whether a 16-bit parameter equals its rounded master. */
 bool in_step(const optim::Slot& slot) {
-  return !slot.master.defined() || values(slot.master.detach().to(slot.param.dtype())) == values(slot.param);
+  return !slot.master.defined() ||
+         values(slot.master.detach().to(slot.param.dtype())) == values(slot.param);
 }
 
 }  // namespace
 
-TEST_CASE("masters hold the values from before the conversion, at the parameters' places", "[masters]") {
+TEST_CASE("masters hold the values from before the conversion and replace the parameters",
+          "[masters]") {
   Net net;
   const auto original = weights(net);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
@@ -36,9 +39,10 @@ TEST_CASE("masters hold the values from before the conversion, at the parameters
   CHECK(masters[0].impl()->storage->category() == MemoryCategory::masters);
 }
 
-TEST_CASE("O2 keeps updates that are too small for f16", "[masters]") {
+TEST_CASE("O2 accumulates updates that are too small for f16", "[masters]") {
   Net with_masters, without;
-  optim::SGD fine(with_masters.parameters(), {.lr = 1e-3}), coarse(without.parameters(), {.lr = 1e-3});
+  optim::SGD fine(with_masters.parameters(), {.lr = 1e-3}),
+      coarse(without.parameters(), {.lr = 1e-3});
   const auto o2 = amp::initialize(with_masters, fine, quiet("O2"));
   const auto o3 = amp::initialize(without, coarse, quiet("O3"));
   const auto master = values(fine.params()[0]), half = values(coarse.params()[0]);
@@ -46,7 +50,7 @@ TEST_CASE("O2 keeps updates that are too small for f16", "[masters]") {
     CHECK(train_step(with_masters, fine) == StepResult::stepped);
     CHECK(train_step(without, coarse) == StepResult::stepped);
   }
-  // The first weight is 0, where any update is large enough.
+  // The first weight is 0, and any update to it is large enough.
   CHECK(values(fine.params()[0])[1] != master[1]);
   CHECK(values(coarse.params()[0])[1] == half[1]);
   CHECK(values(coarse.params()[0])[0] != half[0]);
@@ -67,7 +71,7 @@ TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradien
   }
 }
 
-TEST_CASE("micro-batches add up in f32", "[masters]") {
+TEST_CASE("micro-batches accumulate in f32", "[masters]") {
   Net one, two;
   optim::SGD a(one.parameters(), {.lr = 0.1}), b(two.parameters(), {.lr = 0.1});
   const auto first = amp::initialize(one, a, quiet("O2"));
@@ -76,7 +80,8 @@ TEST_CASE("micro-batches add up in f32", "[masters]") {
   amp::scale_loss(loss_of(one), a, backward);
   const auto once = values(a.params()[0].grad());
   amp::scale_loss(loss_of(one), a, backward);
-  for (std::size_t i = 0; i < once.size(); ++i) CHECK(values(a.params()[0].grad())[i] == 2 * once[i]);
+  for (std::size_t i = 0; i < once.size(); ++i)
+    CHECK(values(a.params()[0].grad())[i] == 2 * once[i]);
   amp::scale_loss(loss_of(two), b, {.delay_unscale = true}, backward);
   CHECK_FALSE(b.params()[0].grad().defined());
   amp::scale_loss(loss_of(two), b, backward);
@@ -84,12 +89,13 @@ TEST_CASE("micro-batches add up in f32", "[masters]") {
     CHECK(values(b.params()[0].grad())[i] == Approx(2 * once[i]).epsilon(0.01).margin(1e-6));
 }
 
-TEST_CASE("a backward outside scale_loss is noticed", "[masters]") {
+TEST_CASE("a backward outside scale_loss is detected", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
   loss_of(net).backward();
-  CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "SGD.step: backward ran outside scale_loss");
+  CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError,
+                            "SGD.step: backward ran outside scale_loss");
   optimizer.zero_grad();
   CHECK_THROWS_WITH_AS_TEXT(
       optimizer.step(), StateError,
@@ -97,7 +103,7 @@ TEST_CASE("a backward outside scale_loss is noticed", "[masters]") {
       "pass before the step; run it inside amp::scale_loss");
 }
 
-TEST_CASE("what is clipped are the masters' gradients", "[masters]") {
+TEST_CASE("clipping applies to the masters' gradients", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -110,7 +116,7 @@ TEST_CASE("what is clipped are the masters' gradients", "[masters]") {
   CHECK(optim::clip_grad_norm(masters, 1).item<double>() == Approx(0.01).epsilon(1e-3));
 }
 
-TEST_CASE("a parameter that was written to keeps the write", "[masters]") {
+TEST_CASE("a write to a parameter is kept", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -123,7 +129,7 @@ TEST_CASE("a parameter that was written to keeps the write", "[masters]") {
   CHECK(values(weight)[0] == 2);
 }
 
-TEST_CASE("a frozen parameter gets its master when it thaws", "[masters]") {
+TEST_CASE("a frozen parameter gets its master when it is unfrozen", "[masters]") {
   Net net;
   net.first.requires_grad_(false);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
@@ -158,7 +164,7 @@ TEST_CASE("optimizer state is f32 at every level", "[masters]") {
   for (const auto& [key, tensor] : optimizer.state_dict().tensors) CHECK(tensor.dtype() == f32);
 }
 
-TEST_CASE("closing a session gives the masters' bits to the parameters", "[masters]") {
+TEST_CASE("closing a session copies the masters' bits to the parameters", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.01, .momentum = 0.9});
   auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -172,9 +178,9 @@ TEST_CASE("closing a session gives the masters' bits to the parameters", "[maste
   CHECK(optimizer.slots(0)[0].state[0].defined());
 }
 
-// ---- state and checkpoints -----------------------------------------------------------------------------------------------------
+// ---- state and checkpoints ----------------------------------------------------------------------
 
-TEST_CASE("a model's state is f32 and shows the masters", "[masters]") {
+TEST_CASE("a model's state is f32 and holds the masters' values", "[masters]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.01});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -197,10 +203,10 @@ TEST_CASE("loading a model writes its masters", "[masters]") {
 }
 
 TEST_CASE("training resumes with the same bits", "[masters]") {
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  const std::string level = GENERATE(from_range(levels::names()));
   const bool load_first = GENERATE(false, true);
   const auto run = [](Net& net, optim::Optimizer& optimizer, int from, int to) {
-    const bool may_overflow = amp::OptimizerLink::of(optimizer)->core()->scalers[0].dynamic();
+    const bool may_overflow = amp::AmpOptimizerState::of(optimizer)->core()->scalers[0].dynamic();
     for (int i = from; i < to; ++i) train_step(net, optimizer, i == 4 && may_overflow ? 1e30 : 1);
   };
   Net net;
@@ -231,7 +237,7 @@ TEST_CASE("training resumes with the same bits", "[masters]") {
   CHECK(amp::state_dict() == session.state_dict());
 }
 
-TEST_CASE("scalers are loaded by name, or not at all", "[masters]") {
+TEST_CASE("scalers are loaded by name or not at all", "[masters]") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.num_losses = 2;
@@ -248,9 +254,11 @@ TEST_CASE("scalers are loaded by name, or not at all", "[masters]") {
   refused({{"loss_scaler0", good}, {"scaler1", good}});
   refused({{"loss_scaler0", good}, {"loss_scaler01", good}});
   refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", 8}}}});
-  refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", 8}, {"unskipped", 3}, {"more", 1}}}});
+  refused({{"loss_scaler0", good},
+           {"loss_scaler1", {{"loss_scale", 8}, {"unskipped", 3}, {"more", 1}}}});
   refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", 0}, {"unskipped", 3}}}});
-  refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", std::nan("")}, {"unskipped", 3}}}});
+  refused(
+      {{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", std::nan("")}, {"unskipped", 3}}}});
   refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", 8}, {"unskipped", -1}}}});
   refused({{"loss_scaler0", good}, {"loss_scaler1", {{"loss_scale", 8}, {"unskipped", 0.5}}}});
   session.load_state_dict({{"loss_scaler1", good}});
@@ -259,7 +267,7 @@ TEST_CASE("scalers are loaded by name, or not at all", "[masters]") {
   CHECK(session.loss_scaler(1).unskipped() == 3);
 }
 
-TEST_CASE("other counts of scalers are reported", "[masters]") {
+TEST_CASE("a different number of scalers is reported", "[masters]") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.verbosity = 1;
@@ -267,9 +275,9 @@ TEST_CASE("other counts of scalers are reported", "[masters]") {
   log.lines.clear();
   const std::map<std::string, double> entry{{"loss_scale", 8}, {"unskipped", 3}};
   session.load_state_dict({{"loss_scaler0", entry}, {"loss_scaler2", entry}});
-  CHECK(log.lines ==
-        std::vector<std::string>{"Warning: state_dict contains 2 entries, while 1 loss_scalers are used",
-                                 "Skipping loss_scaler[2], since num_losses was set to 1"});
+  CHECK(log.lines == std::vector<std::string>{
+                         "Warning: state_dict contains 2 entries, while 1 loss_scalers are used",
+                         "Skipping loss_scaler[2], since num_losses was set to 1"});
   CHECK(session.loss_scaler().loss_scale() == 8);
 }
 

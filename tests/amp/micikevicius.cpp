@@ -1,8 +1,9 @@
-// The experiments of Micikevicius et al., "Mixed Precision Training" (2017), on nets that fit a page: why f16 is often enough, why some nets need
-// their loss scaled, why weights need an f32 master, why sums need an f32 accumulator. Every test shows the failure beside the remedy.
+// The experiments of Micikevicius et al., "Mixed Precision Training" (2017), on tiny nets: why f16
+// is often sufficient, why some nets need loss scaling, why weights need an f32 master, why sums
+// need an f32 accumulator. Every test shows the failure and the remedy.
 //
-// f16 in three numbers: the largest value is 65504, the least above zero 2^-24 (half of it rounds to zero), and beside a weight w anything
-// below about |w| 2^-11 is lost when it is added.
+// f16: the largest value is 65504, the smallest positive one 2^-24 (half of it rounds to zero), and
+// adding a value below about |w| 2^-11 to a weight w has no effect.
 #include "../support/catch.h"
 #include "nets.h"
 
@@ -23,15 +24,15 @@ struct Pupil : nn::Model<Pupil> {
 struct Course {
   const char* level = "O0";
   amp::LossScale scale = 1.0;
-  double weight =
-      1;  // of the loss; the learning rate makes up for it, so that in exact arithmetic it changes nothing
+  double weight = 1;  // of the loss; the learning rate compensates for it, so that in exact
+                      // arithmetic it has no effect
   int steps = 150;
 };
 
 struct Result {
   double first_loss, last_loss;
   double flushed = 0;  // share of the gradients of the first step that are zero
-  bool moved = false;  // some weight is not what it was
+  bool moved = false;  // some weight has changed
 };
 
 Result take(const Course& course) {
@@ -46,7 +47,8 @@ Result take(const Course& course) {
   const auto before = weights_now();
   for (int i = 0; i < course.steps; ++i) {
     optimizer.zero_grad();
-    amp::scale_loss(loss() * course.weight, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(loss() * course.weight, optimizer,
+                    [](const Tensor& scaled) { scaled.backward(); });
     if (i == 0) result.flushed = mean((net.first.weight.grad() == 0).to(f32)).item<double>();
     optimizer.step();
   }
@@ -57,30 +59,33 @@ Result take(const Course& course) {
 
 }  // namespace
 
-// Section 3.2's first finding: many nets need no loss scaling at all. Their gradients happen to lie where f16 can hold them.
+// The paper's section 3.2, first finding: many nets need no loss scaling, because their gradients
+// are within the range of f16.
 TEST_CASE("Micikevicius 1: a net whose gradients fit f16 trains without loss scaling", "[paper]") {
   const Result f32_run = take({.level = "O0"}), f16_run = take({.level = "O2", .scale = 1.0});
-  INFO(f32_run.first_loss << " -> " << f32_run.last_loss << " in f32, " << f16_run.last_loss << " in f16");
+  INFO(f32_run.first_loss << " -> " << f32_run.last_loss << " in f32, " << f16_run.last_loss
+                          << " in f16");
   CHECK(f32_run.last_loss < 0.3 * f32_run.first_loss);
   CHECK(f16_run.last_loss == Approx(f32_run.last_loss).epsilon(0.05));
   CHECK(f16_run.flushed == 0);
-  // It did run in f16: the last bits say so.
+  // The last bits prove that it ran in f16.
   CHECK(f16_run.last_loss != f32_run.last_loss);
 }
 
-// Its second finding: a detector's activation gradients were below 2^-24, f16 made them zero, and training failed. A factor on the loss moves every
-// gradient up by the same power of two, the update divides it out again in f32. Here a small weight of the loss stands for whatever makes
-// gradients small.
+// Second finding: the activation gradients of a detector were below 2^-24, f16 flushed them to
+// zero, and training failed. Scaling the loss multiplies every gradient by the same power of two,
+// and the update divides by it in f32. Here a small weight of the loss makes the gradients small.
 TEST_CASE(
-    "Micikevicius 2: a net whose gradients are too small for f16 learns nothing, until its loss is scaled",
+    "Micikevicius 2: a net whose gradients are too small for f16 learns nothing, until its loss is "
+    "scaled",
     "[paper]") {
   constexpr double kSmall = 0x1p-24;
   const Result f32_run = take({.level = "O0", .weight = kSmall});
   const Result unscaled = take({.level = "O2", .scale = 1.0, .weight = kSmall});
   const Result by_hand = take({.level = "O2", .scale = 0x1p20, .weight = kSmall});
   const Result dynamic = take({.level = "O2", .scale = "dynamic", .weight = kSmall});
-  CHECK(f32_run.last_loss < 0.3 * f32_run.first_loss);  // f32 does not mind
-  // The failure: every gradient is zero, not one weight moves.
+  CHECK(f32_run.last_loss < 0.3 * f32_run.first_loss);  // f32 trains
+  // The failure: every gradient is zero and no weight changes.
   CHECK(unscaled.flushed == 1);
   CHECK_FALSE(unscaled.moved);
   CHECK(unscaled.last_loss == unscaled.first_loss);
@@ -88,7 +93,7 @@ TEST_CASE(
   CHECK(by_hand.flushed == 0);
   CHECK(by_hand.last_loss == Approx(f32_run.last_loss).epsilon(0.05));
   CHECK(dynamic.last_loss == Approx(f32_run.last_loss).epsilon(0.1));
-  // A little too little helps a little: 2^4 brings back some gradients, not all.
+  // A scale that is too small helps partly: 2^4 recovers some gradients, not all.
   const Result half_way = take({.level = "O2", .scale = 0x1p4, .weight = kSmall});
   CHECK(half_way.flushed > 0);
   CHECK(half_way.flushed < 1);
@@ -96,10 +101,12 @@ TEST_CASE(
   CHECK(half_way.last_loss < half_way.first_loss);
 }
 
-// The other end of the range: a factor that is too large makes infinities. A static scale steps on them and the weights are gone; a dynamic one
-// skips the step, halves the factor and finds its place by itself, from any start.
-TEST_CASE("Micikevicius 3: a factor that is too large destroys the weights, a dynamic one backs off",
-          "[paper]") {
+// The other end of the range: a scale that is too large causes infinities. A static scale steps on
+// them and destroys the weights; a dynamic one skips the step, halves the scale and adapts from any
+// start.
+TEST_CASE(
+    "Micikevicius 3: a factor that is too large destroys the weights, a dynamic one backs off",
+    "[paper]") {
   const Result destroyed = take({.level = "O2", .scale = 0x1p24});
   CHECK_FALSE(std::isfinite(destroyed.last_loss));
   Pupil net;
@@ -119,8 +126,9 @@ TEST_CASE("Micikevicius 3: a factor that is too large destroys the weights, a dy
   CHECK(loss().item<double>() == Approx(take({.level = "O0"}).last_loss).epsilon(0.2));
 }
 
-// Section 3.1: beside a weight of 1 an update of 2^-13 is lost in f16, every time anew; a thousand of them move an f32 master by an eighth.
-// The paper's speech net lost 80 % without masters.
+// The paper's section 3.1: adding an update of 2^-13 to a weight of 1 has no effect in f16, while a
+// thousand of them change an f32 master by an eighth. The paper's speech net lost 80 % without
+// masters.
 TEST_CASE("Micikevicius 4: f16 weights stop moving without an f32 master", "[paper]") {
   const auto train = [](const char* level) {
     // One weight per input, all 1.25; the data come from weights of 1.
@@ -151,13 +159,14 @@ TEST_CASE("Micikevicius 4: f16 weights stop moving without an f32 master", "[pap
   CHECK(f32_rest < 0.01);
   CHECK(master_rest < 0.01);
   CHECK_FALSE(master_stuck);
-  // Without: not one bit has moved in 1500 steps.
+  // Without masters: no bit has changed in 1500 steps.
   CHECK(bare_stuck);
   CHECK(bare_rest == 1);
   CHECK_FALSE(f32_stuck);
 }
 
-// Section 3.3: products are in f16, their sum must not be. Adding ones in f16 ends at 2048, where 1 is half a unit in the last place.
+// The paper's section 3.3: products may be f16, but not their sum. Adding ones in f16 stops at
+// 2048, where 1 is half a unit in the last place.
 TEST_CASE("Micikevicius 5: sums of f16 products are kept in f32", "[paper]") {
   const Tensor one = ones({}, {.dtype = f16});
   Tensor naive = zeros({}, {.dtype = f16});

@@ -1,6 +1,4 @@
 // A small net and its training step, for tests of sessions.
-// Sees: mezzo.h, ../support/device.h.
-// Read next: session.cpp, scale_loss.cpp.
 #pragma once
 
 #include <mezzo.h>
@@ -16,15 +14,16 @@ namespace nets {
 using namespace mezzo;
 using testing::test_device;
 
-/** Numbers that are the same in every run, in about -1..1, on the device of the tests. */
+/** Returns deterministic numbers in about -1..1, on the device of the tests. */
 inline Tensor wave(const Shape& shape, double phase, DType dtype = f32) {
   const std::int64_t n = checked_numel(shape, "wave");
   std::vector<double> values;
-  for (std::int64_t i = 0; i < n; ++i) values.push_back(std::sin(1.7 * static_cast<double>(i) + phase));
+  for (std::int64_t i = 0; i < n; ++i)
+    values.push_back(std::sin(1.7 * static_cast<double>(i) + phase));
   return tensor(values, shape, {.dtype = dtype, .device = test_device()});
 }
 
-/** A linear layer, without the initial values of the library's. */
+/** A linear layer with deterministic initial values. */
 struct Affine : nn::Model<Affine> {
   Affine(std::int64_t in, std::int64_t out, double phase)
       : weight(add_parameter("weight", wave({out, in}, phase))),
@@ -33,7 +32,7 @@ struct Affine : nn::Model<Affine> {
   Tensor weight, bias;
 };
 
-/** Stands for a batch norm: scales, and is left in f32 where batch norms are. */
+/** A scaling layer in the role of a batch norm: kept in f32 where batch norms are. */
 struct Scale : nn::Model<Scale> {
   explicit Scale(std::int64_t n)
       : weight(add_parameter("weight", ones({n}, {.device = test_device()}))),
@@ -58,14 +57,15 @@ struct Net : nn::Model<Net> {
 
 inline Tensor input() { return wave({5, 6}, 0.5); }
 
-/** Sum of squares of the outputs, small enough for every level's first loss scale. */
+/** Returns the sum of squares of the outputs, small enough for every initial loss scale. */
 inline Tensor loss_of(const Net& net) {
   const Tensor y = net(input());
   return sum(y * y) * 0x1p-9;
 }
 
-/** One training step under whatever session the optimizer has. */
-inline optim::StepResult train_step(const Net& net, optim::Optimizer& optimizer, double blow_up = 1) {
+/** Runs one training step under the optimizer's session. */
+inline optim::StepResult train_step(const Net& net, optim::Optimizer& optimizer,
+                                    double blow_up = 1) {
   const Tensor loss = loss_of(net) * blow_up;
   optimizer.zero_grad();
   amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
@@ -74,7 +74,7 @@ inline optim::StepResult train_step(const Net& net, optim::Optimizer& optimizer,
 
 inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** All parameters, in f64, one after another. */
+/** Returns all parameters in f64, concatenated. */
 inline std::vector<double> weights(const Net& net) {
   std::vector<double> out;
   for (const Tensor& p : net.parameters())
@@ -89,11 +89,12 @@ inline amp::Options quiet(const char* level) {
   return options;
 }
 
-/** What the library logs while this lives. */
+/** Captures the library's log during its lifetime. */
 class LogCapture {
  public:
   LogCapture()
-      : former_(set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
+      : former_(
+            set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
   ~LogCapture() { set_log_sink(former_); }
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;

@@ -1,8 +1,9 @@
-// The training patterns of AMP.md 10, each compared with the same pattern in plain f32.
+// Training patterns, each compared with the same pattern in plain f32.
 #include <cmath>
 #include <functional>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "nets.h"
 
 using namespace nets;
@@ -10,15 +11,15 @@ using optim::StepResult;
 
 namespace {
 
-const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const std::vector<const char*> kLevels = levels::names();
 
-/** How far from f32 a gradient of this level may be, relative to the largest one. */
+/** Returns the tolerance for gradients of this level, relative to the largest one. */
 double tolerance(const std::string& level) {
   if (level == "O0") return 1e-5;
   return level == "O4" || level == "O5" ? 6e-2 : 1e-2;
 }
 
-/** Gradients as the step sees them, one after another. */
+/** Returns the gradients that the step uses, concatenated. */
 std::vector<double> gradients(optim::Optimizer& optimizer) {
   std::vector<double> out;
   for (const Tensor& p : amp::master_params(optimizer)) {
@@ -28,7 +29,8 @@ std::vector<double> gradients(optim::Optimizer& optimizer) {
   return out;
 }
 
-void check_close(const std::vector<double>& got, const std::vector<double>& expected, double relative) {
+void check_close(const std::vector<double>& got, const std::vector<double>& expected,
+                 double relative) {
   REQUIRE(got.size() == expected.size());
   double largest = 0, difference = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -46,7 +48,7 @@ Tensor micro_loss(const Net& net, int index) {
 
 constexpr int kMicroBatches = 3;
 
-/** The sum over all micro-batches in f32, without any mixed precision. */
+/** Returns the sum over all micro-batches in f32, without mixed precision. */
 std::vector<double> plain_sum() {
   const Net net;
   optim::SGD optimizer(net.parameters());
@@ -75,8 +77,8 @@ TEST_CASE("accumulation: scopes, delayed unscaling and one scope over the sum ag
               expected, tolerance(level));
   check_close(run([&](const Net& net, optim::Optimizer& optimizer) {
                 for (int i = 0; i < kMicroBatches; ++i)
-                  amp::scale_loss(micro_loss(net, i), optimizer, {.delay_unscale = i + 1 < kMicroBatches},
-                                  backward);
+                  amp::scale_loss(micro_loss(net, i), optimizer,
+                                  {.delay_unscale = i + 1 < kMicroBatches}, backward);
               }),
               expected, tolerance(level));
   check_close(run([&](const Net& net, optim::Optimizer& optimizer) {
@@ -102,11 +104,11 @@ TEST_CASE("accumulation under GradScaler: gradients stay scaled until the end", 
   scaler.update();
 }
 
-// ---- two players ----------------------------------------------------------------------------------------------------------
+// ---- two players --------------------------------------------------------------------------------
 
 namespace {
 
-/** A generator of one number and a discriminator of one, with losses that both can follow. */
+/** A generator and a discriminator, both affine with one output. */
 struct Game {
   Affine generator{2, 1, 0.3}, discriminator{1, 1, 1.1};
   optim::Adam of_generator{generator.parameters(), {.lr = 0.02}};
@@ -117,7 +119,7 @@ struct Game {
   Tensor loss_on_fake() const { return mean(softplus(discriminator(generator(noise).detach()))); }
   Tensor loss_of_generator() const { return mean(softplus(-discriminator(generator(noise)))); }
 
-  /** One round; `blow_up` multiplies the generator's loss. Gives both verdicts. */
+  /** Runs one round with the generator's loss times `blow_up`; returns both step results. */
   std::pair<StepResult, StepResult> round(double blow_up = 1) {
     const auto backward = [](const Tensor& scaled) { scaled.backward(); };
     of_discriminator.zero_grad();
@@ -149,8 +151,10 @@ TEST_CASE("GAN: three losses with a scaler each, two optimizers", "[pattern]") {
   if (session.loss_scaler().dynamic())  // 2^16 would cost the first rounds
     for (int id = 0; id < 3; ++id) session.loss_scaler(id).set_loss_scale(1024);
   const double start = mean(game.generator(game.noise)).item<double>();
-  for (int i = 0; i < 60; ++i) CHECK(game.round() == std::pair(StepResult::stepped, StepResult::stepped));
-  // The generator's backward leaves its scaled gradients in the discriminator; that one's zero_grad removes them.
+  for (int i = 0; i < 60; ++i)
+    CHECK(game.round() == std::pair(StepResult::stepped, StepResult::stepped));
+  // The generator's backward leaves scaled gradients in the discriminator, whose zero_grad removes
+  // them.
   CHECK(game.discriminator.weight.grad().defined());
   const double made = mean(game.generator(game.noise)).item<double>();
   const double expected = mean(plain.generator(plain.noise)).item<double>();
@@ -165,11 +169,11 @@ TEST_CASE("GAN: three losses with a scaler each, two optimizers", "[pattern]") {
   CHECK(game.round() == std::pair(StepResult::stepped, StepResult::stepped));
 }
 
-// ---- gradients of gradients -------------------------------------------------------------------------------------------------
+// ---- gradients of gradients ---------------------------------------------------------------------
 
 namespace {
 
-/** (|dL/dx| - 1)^2, of a gradient at its true size. */
+/** Returns (|dL/dx| - 1)^2 of an unscaled gradient. */
 Tensor penalty_of(const Tensor& g) {
   const Tensor length = sqrt(sum(g * g, {1}) + 1e-8);
   return mean((length - 1.0) * (length - 1.0));
@@ -187,19 +191,22 @@ std::vector<double> plain_penalty() {
 
 }  // namespace
 
-TEST_CASE("gradient penalty: the gradient of a scaled loss is unscaled out of place and differentiated again",
-          "[pattern]") {
+TEST_CASE(
+    "gradient penalty: the gradient of a scaled loss is unscaled out of place and differentiated "
+    "again",
+    "[pattern]") {
   const std::string level = GENERATE(from_range(std::begin(kLevels), std::end(kLevels)));
   INFO(level);
   const Net net;
   optim::SGD optimizer(net.parameters());
   amp::Options options = quiet(level.c_str());
-  options.loss_scale = 64.0;  // O3 too: scaling is what this is about
+  options.loss_scale = 64.0;  // at O3 too, to test scaling
   const auto session = amp::initialize(net, optimizer, options);
   const Tensor x = input().requires_grad_();
   const Tensor y = net(x), loss = sum(y * y);
   const Tensor g = grad(loss * 64.0, x, {.create_graph = true}).to(f32) / 64.0;
-  amp::scale_loss(loss * 0x1p-6 + penalty_of(g), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+  amp::scale_loss(loss * 0x1p-6 + penalty_of(g), optimizer,
+                  [](const Tensor& scaled) { scaled.backward(); });
   check_close(gradients(optimizer), plain_penalty(), 2 * tolerance(level));
   CHECK(optimizer.step() == StepResult::stepped);
 }
@@ -220,7 +227,7 @@ TEST_CASE("gradient penalty under GradScaler", "[pattern]") {
   check_close(gradients(optimizer), plain_penalty(), 2 * tolerance(dtype == f16 ? "O1" : "O4"));
 }
 
-// ---- what surrounds training --------------------------------------------------------------------------------------------------
+// ---- code around training -----------------------------------------------------------------------
 
 TEST_CASE("imported code runs in f32 inside a disabled region", "[pattern]") {
   const Tensor w = wave({4, 4}, 1);
@@ -231,7 +238,7 @@ TEST_CASE("imported code runs in f32 inside a disabled region", "[pattern]") {
   CHECK(imported(w).dtype() == f32);
 }
 
-TEST_CASE("schedules advance on steps that were taken", "[pattern]") {
+TEST_CASE("schedules advance only with steps that were not skipped", "[pattern]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   const auto session = amp::initialize(net, optimizer, quiet("O2"));

@@ -8,9 +8,11 @@ namespace {
 
 using Text = std::string;
 
-template <class T> Text text(const std::optional<T>& value) { return value ? str(*value, "") : "unset"; }
+template <class T> Text text(const std::optional<T>& value) {
+  return value ? str(*value, "") : "unset";
+}
 
-/** A level in the words of the table that defines it. */
+/** Returns the texts of a level's properties. */
 std::vector<Text> cells(std::string_view name) {
   const amp::Level& level = *amp::find_level(name);
   return {text(level.cast_model_type),
@@ -23,7 +25,7 @@ std::vector<Text> cells(std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("the levels are what their table says") {
+TEST_CASE("the levels match the expected table") {
   CHECK(cells("O0") == std::vector<Text>{"f32", "false", "unset", "false", "1.0", "unset"});
   CHECK(cells("O1") == std::vector<Text>{"unset", "true", "unset", "unset", "dynamic", "f16"});
   CHECK(cells("O2") == std::vector<Text>{"f16", "false", "true", "true", "dynamic", "unset"});
@@ -34,17 +36,17 @@ TEST_CASE("the levels are what their table says") {
   CHECK(amp::find_level("") == nullptr);
 }
 
-TEST_CASE("tags and casting give actions") {
+TEST_CASE("tags and the casting state determine actions") {
   using amp::Action;
   CHECK(amp::action(Precision::match, true) == Action::keep);
   CHECK(amp::action(Precision::low, true) == Action::to_low);
-  CHECK(amp::action(Precision::full, true) == Action::to_f32);
-  CHECK(amp::action(Precision::widest, true) == Action::promote);
+  CHECK(amp::action(Precision::f32, true) == Action::to_f32);
+  CHECK(amp::action(Precision::promote, true) == Action::promote);
   CHECK(amp::action(Precision::banned, true) == Action::refuse);
   CHECK(amp::action(Precision::match, false) == Action::keep);
   CHECK(amp::action(Precision::low, false) == Action::keep);
-  CHECK(amp::action(Precision::full, false) == Action::keep);
-  CHECK(amp::action(Precision::widest, false) == Action::promote);
+  CHECK(amp::action(Precision::f32, false) == Action::keep);
+  CHECK(amp::action(Precision::promote, false) == Action::promote);
   CHECK(amp::action(Precision::banned, false) == Action::keep);
 }
 

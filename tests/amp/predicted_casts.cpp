@@ -1,5 +1,6 @@
-// How many casts a training step at O1 makes, worked out beforehand from the policy: the ops of the step, their tags, and the dtypes of what flows
-// between them. The ledger of a real step must come to the same numbers, forward and back.
+// The number of casts in a training step at O1, predicted from the policy: the ops of the step,
+// their tags, and the dtypes of their operands. The trace of a real step must give the same
+// numbers, forward and backward.
 #include <map>
 #include <set>
 
@@ -12,16 +13,16 @@ using namespace mezzo;
 
 namespace {
 
-/** Notes the ops a program calls; those that ops call in turn run with casts barred and are none of the policy's business. */
+/** Records the ops that a program calls. Ops inside ops run with casts off and are not recorded. */
 class Script final : public TraceHook {
  public:
   struct Line {
-    const OpRow* row;
-    std::vector<Tensor> in, out;  // held, so that no address comes twice
+    const OpInfo* row;
+    std::vector<Tensor> in, out;  // held, so that addresses stay unique
   };
   Script() { thread_hooks().trace = this; }
   ~Script() { thread_hooks().trace = nullptr; }
-  void trace(const OpRow& row, Inputs in, Outputs out) override {
+  void trace(const OpInfo& row, Inputs in, Outputs out) override {
     if (!thread_hooks().casts_barred)
       lines.push_back({&row, {in.begin(), in.end()}, {out.begin(), out.end()}});
   }
@@ -32,7 +33,7 @@ struct Prediction {
   std::int64_t forward = 0, backward = 0, bytes = 0, hits = 0;
 };
 
-/** Plays the policy's part on a script of an f32 run, with dtypes alone. */
+/** Applies the policy to the script of an f32 run, with dtypes only. */
 class Policy {
  public:
   Prediction predict(const Script& script) {
@@ -53,11 +54,11 @@ class Policy {
         for (const Tensor& x : line.in) cast(x, f16);
         result = f16;
         break;
-      case Precision::full:
+      case Precision::f32:
         for (const Tensor& x : line.in) cast(x, f32);
         break;
       case Precision::match: result = first_floating(line.in); break;
-      case Precision::widest: result = widest(line.in); break;
+      case Precision::promote: result = widest(line.in); break;
       case Precision::banned: FAIL("a banned op");
     }
     for (const Tensor& y : line.out)
@@ -95,7 +96,7 @@ class Policy {
 Tensor images() { return nets::wave({2, 1, 28, 28}, 0.1); }
 Tensor labels() { return tensor({3, 7}, {2}, {.dtype = i64}); }
 
-/** The forward half of a step, `passes` times over one set of weights. */
+/** Returns the loss of `passes` forward passes over one set of weights. */
 template <class Net> Tensor loss_of(const Net& net, int passes) {
   Tensor loss = cross_entropy(net(images()), labels());
   for (int i = 1; i < passes; ++i) loss = loss + cross_entropy(net(images()), labels());
@@ -128,7 +129,7 @@ template <class Net> void check(int passes, const Prediction& frozen) {
   CHECK(counted.casts == p.forward);
   CHECK(counted.bytes == p.bytes);
   CHECK(ledger.total(amp::CastDirection::backward).count == p.backward);
-  // The prediction itself, should both go wrong together.
+  // The literal numbers, in case prediction and trace are wrong in the same way.
   CHECK(p.forward == frozen.forward);
   CHECK(p.backward == frozen.backward);
   CHECK(p.hits == frozen.hits);
@@ -137,14 +138,16 @@ template <class Net> void check(int passes, const Prediction& frozen) {
 }  // namespace
 
 TEST_CASE("an MLP's step at O1 casts what the policy predicts", "[trace]") {
-  // The input, three weights, three biases; the logits on their way into the loss. All but the input have a gradient.
+  // The input, three weights, three biases; the logits as an input of the loss. All but the input
+  // have a gradient.
   check<samples::Mlp>(1, {.forward = 8, .backward = 7, .hits = 0});
-  // A second pass finds the six weights and biases cast.
+  // A second pass finds the six weights and biases in the cache.
   check<samples::Mlp>(2, {.forward = 10, .backward = 8, .hits = 6});
 }
 
 TEST_CASE("a LeNet's step at O1 casts what the policy predicts", "[trace]") {
-  // The input, weights of two convolutions, weights and biases of two linear layers, the logits. Batch norm follows its input, its weights stay in f32.
+  // The input, weights of two convolutions, weights and biases of two linear layers, the logits.
+  // Batch norm follows its input, its weights stay in f32.
   check<samples::LeNet>(1, {.forward = 8, .backward = 7, .hits = 0});
   check<samples::LeNet>(2, {.forward = 10, .backward = 8, .hits = 6});
 }

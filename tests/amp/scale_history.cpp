@@ -1,4 +1,4 @@
-// What scalers remember of their scales, and which gradient made a step be skipped (AMP.md 14).
+// The event history of scalers, and the gradient that made a step skip.
 #include "../support/catch.h"
 #include "nets.h"
 
@@ -14,7 +14,7 @@ std::vector<std::string> texts(const std::vector<amp::ScaleEvent>& events) {
 
 }  // namespace
 
-TEST_CASE("a loss scaler remembers overflows, growths and changes from outside", "[history]") {
+TEST_CASE("a loss scaler records overflows, growths and set_loss_scale", "[history]") {
   amp::LossScaler scaler(amp::resolve(quiet("O1")));
   CHECK(scaler.events().empty());
   scaler.update(false);
@@ -24,18 +24,18 @@ TEST_CASE("a loss scaler remembers overflows, growths and changes from outside",
   scaler.restore(16, 3);
   CHECK(texts(scaler.events()) ==
         std::vector<std::string>{"step 2: 65536 -> 32768 (overflow, inf at [0] of w)",
-                                 "step 2002: 32768 -> 65536 (growth)", "step 2002: 65536 -> 8 (set)",
-                                 "step 2002: 8 -> 16 (restored)"});
+                                 "step 2002: 32768 -> 65536 (growth)",
+                                 "step 2002: 65536 -> 8 (set)", "step 2002: 8 -> 16 (restored)"});
 }
 
-TEST_CASE("the history is a ring", "[history]") {
+TEST_CASE("the history is a ring buffer", "[history]") {
   amp::LossScaler scaler(amp::resolve(quiet("O1")));
   for (int i = 0; i < 1000; ++i) scaler.update(true);
   const auto events = scaler.events();
   REQUIRE(events.size() == amp::ScaleHistory::kKept);
   CHECK(events.front().step == 1000 - 255);
   CHECK(events.back().step == 1000);
-  CHECK(events.back().old_scale == 0x1p-126);  // an overflow at the floor is one all the same
+  CHECK(events.back().old_scale == 0x1p-126);  // an overflow at the floor is recorded too
 }
 
 TEST_CASE("a session's event names the gradient that overflowed", "[history]") {
@@ -50,18 +50,19 @@ TEST_CASE("a session's event names the gradient that overflowed", "[history]") {
     net.second.weight.grad().select(0, 1).select(0, 5).fill_(-HUGE_VAL);
   });
   CHECK(optimizer.step() == amp::StepResult::skipped);
-  const auto culprit = amp::first_nonfinite_gradient(optimizer);
-  REQUIRE(culprit);
-  CHECK(culprit->parameter == "second.weight");
-  CHECK(culprit->place == Shape{1, 5});
-  CHECK(culprit->value == -HUGE_VAL);
+  const auto first_nonfinite = amp::first_nonfinite_gradient(optimizer);
+  REQUIRE(first_nonfinite);
+  CHECK(first_nonfinite->parameter == "second.weight");
+  CHECK(first_nonfinite->place == Shape{1, 5});
+  CHECK(first_nonfinite->value == -HUGE_VAL);
   CHECK(texts(session.loss_scaler().events()) ==
-        std::vector<std::string>{"step 2: 65536 -> 32768 (overflow, -inf at [1,5] of second.weight)"});
+        std::vector<std::string>{
+            "step 2: 65536 -> 32768 (overflow, -inf at [1,5] of second.weight)"});
   optimizer.zero_grad();
   CHECK_FALSE(amp::first_nonfinite_gradient(optimizer));
 }
 
-TEST_CASE("a delayed check names the gradient it saw at the time", "[history]") {
+TEST_CASE("a delayed check names the gradient of its own scope", "[history]") {
   const Tensor p = zeros({3}).requires_grad_();
   optim::SGD optimizer({p});
   auto session = amp::initialize({}, optimizer, quiet("O1"));
@@ -73,7 +74,7 @@ TEST_CASE("a delayed check names the gradient it saw at the time", "[history]") 
         std::vector<std::string>{"step 1: 65536 -> 32768 (overflow, inf at [0] of parameter 0)"});
 }
 
-TEST_CASE("a checked static scale remembers its overflows", "[history]") {
+TEST_CASE("a checked static scale records its overflows", "[history]") {
   const Tensor p = zeros({3}).requires_grad_();
   optim::SGD optimizer({p});
   amp::Options options = quiet("O0");
@@ -85,7 +86,7 @@ TEST_CASE("a checked static scale remembers its overflows", "[history]") {
         std::vector<std::string>{"step 1: 128 -> 128 (overflow, inf at [0] of parameter 0)"});
 }
 
-TEST_CASE("a GradScaler remembers, tolerated overflows too", "[history]") {
+TEST_CASE("a GradScaler records overflows, tolerated ones too", "[history]") {
   const Tensor a = zeros({2}).requires_grad_(), b = zeros({2, 2}).requires_grad_();
   optim::SGD optimizer({a, b});
   amp::GradScaler scaler({.growth_interval = 2, .hysteresis = 2});
@@ -104,7 +105,7 @@ TEST_CASE("a GradScaler remembers, tolerated overflows too", "[history]") {
     scaler.update();
   }
   iterate(HUGE_VAL);
-  scaler.update(4);  // the overflow is not acted upon, and does not show up later
+  scaler.update(4);  // the overflow has no effect and is not recorded later
   iterate(1);
   scaler.update();
   scaler.load_state_dict(scaler.state_dict());

@@ -10,16 +10,17 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/** One parameter and an optimizer under a session without any model. */
+/** One parameter and an optimizer under a session without models. */
 struct Scalar {
   explicit Scalar(const amp::Options& options, optim::SgdOptions sgd = {.lr = 1})
       : p(tensor(0.0).requires_grad_()),
         optimizer({p}, sgd),
         session(amp::initialize(amp::ModelList{}, optimizer, options)) {}
 
-  /** A backward whose true gradient is g. */
+  /** Runs a backward whose unscaled gradient is g. */
   void backward(double g, const amp::ScaleLossOptions& options = {}) {
-    amp::scale_loss(sum(p * g), optimizer, options, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(sum(p * g), optimizer, options,
+                    [](const Tensor& scaled) { scaled.backward(); });
   }
 
   Tensor p;
@@ -35,7 +36,7 @@ amp::Options scaled(double scale, const char* level = "O0") {
 
 }  // namespace
 
-TEST_CASE("gradients come out at their true size") {
+TEST_CASE("gradients are unscaled after the scope") {
   Scalar s(scaled(1024));
   amp::scale_loss(sum(s.p * 3), s.optimizer, [&](const Tensor& loss) {
     CHECK(loss.item<double>() == 0);
@@ -47,7 +48,7 @@ TEST_CASE("gradients come out at their true size") {
   CHECK(s.p.item<double>() == -3);
 }
 
-TEST_CASE("the loss enters in f32, an f64 loss stays") {
+TEST_CASE("the loss is cast to f32, an f64 loss stays f64") {
   Scalar s(scaled(65536));
   const Tensor half = tensor(2.0, {.dtype = f16}), wide = tensor(2.0, {.dtype = f64});
   amp::scale_loss(half, s.optimizer, [](const Tensor& loss) {
@@ -59,7 +60,7 @@ TEST_CASE("the loss enters in f32, an f64 loss stays") {
                   DtypeError);
 }
 
-TEST_CASE("scopes accumulate true-scale sums") {
+TEST_CASE("scopes accumulate unscaled sums") {
   Scalar s(scaled(64));
   s.backward(1);
   s.session.loss_scaler().set_loss_scale(8);
@@ -70,7 +71,7 @@ TEST_CASE("scopes accumulate true-scale sums") {
   CHECK(s.p.item<double>() == -7);
 }
 
-TEST_CASE("an earlier gradient stays when a scope brings none") {
+TEST_CASE("an earlier gradient stays if a scope adds none") {
   Scalar s(scaled(64));
   s.backward(5);
   amp::scale_loss(tensor(1.0), s.optimizer, [](const Tensor&) {});
@@ -81,7 +82,8 @@ TEST_CASE("unscaling may be delayed to the last scope") {
   Scalar s(scaled(64));
   s.backward(1, {.delay_unscale = true});
   CHECK(s.p.grad().item<double>() == 64);
-  CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError, "the last scale_loss delayed unscaling");
+  CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError,
+                            "the last scale_loss delayed unscaling");
   CHECK(s.session.loss_scaler().unskipped() == 0);
   s.session.loss_scaler().set_loss_scale(32);
   CHECK_THROWS_AS(s.backward(1), StateError);
@@ -96,7 +98,7 @@ TEST_CASE("unscaling may be delayed to the last scope") {
   CHECK(s.p.grad().item<double>() == 1);
 }
 
-TEST_CASE("the plain levels hand the loss through") {
+TEST_CASE("levels without scaling pass the loss through") {
   Scalar s(quiet("O0"));
   const Tensor loss = sum(s.p * 2);
   amp::scale_loss(loss, s.optimizer, [&](const Tensor& same) {
@@ -107,7 +109,7 @@ TEST_CASE("the plain levels hand the loss through") {
   CHECK(s.session.loss_scaler().unskipped() == 0);
 }
 
-// ---- overflow -------------------------------------------------------------------------------------------------------------
+// ---- overflow -----------------------------------------------------------------------------------
 
 TEST_CASE("an overflow halves the scale and skips exactly one step") {
   LogCapture log;
@@ -120,8 +122,9 @@ TEST_CASE("an overflow halves the scale and skips exactly one step") {
   s.optimizer.zero_grad();  // does not drop the skip
   s.backward(1);
   CHECK(s.optimizer.step() == StepResult::skipped);
-  CHECK(log.lines == std::vector<std::string>{
-                         "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0"});
+  CHECK(log.lines ==
+        std::vector<std::string>{
+            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0"});
   CHECK(s.p.item<double>() == 0);
   CHECK(s.optimizer.consecutive_skips() == 1);
   CHECK(s.p.grad().item<double>() == 1);
@@ -144,13 +147,13 @@ TEST_CASE("several overflows before a step make one skip") {
 TEST_CASE("only incoming gradients are checked, never the stash") {
   Scalar s(quiet("O1"));
   s.backward(kInf);
-  s.backward(1);  // merged with the infinity: not detected again
+  s.backward(1);  // added to the infinity, which is not detected again
   CHECK(s.session.loss_scaler().loss_scale() == 32768);
   CHECK(s.session.loss_scaler().unskipped() == 1);
   CHECK(s.optimizer.step() == StepResult::skipped);
 }
 
-TEST_CASE("a delayed overflow check acts at the next checked exit") {
+TEST_CASE("a delayed overflow check takes effect at the next checked exit") {
   Scalar s(quiet("O1"));
   s.backward(kInf, {.delay_overflow_check = true});
   CHECK(s.session.loss_scaler().loss_scale() == 65536);
@@ -161,7 +164,7 @@ TEST_CASE("a delayed overflow check acts at the next checked exit") {
   CHECK(s.optimizer.step() == StepResult::skipped);
 }
 
-TEST_CASE("static scales step on infinities, or skip if told to check") {
+TEST_CASE("static scales step on infinities, or skip with check_static_overflow") {
   Scalar stubborn(scaled(128));
   stubborn.backward(kInf);
   CHECK(stubborn.optimizer.step() == StepResult::stepped);
@@ -193,7 +196,7 @@ TEST_CASE("a skipped step leaves weights, masters and state bitwise as they were
   CHECK(snapshot() != before);
 }
 
-TEST_CASE("endless overflow ends in an error that names the gradient") {
+TEST_CASE("repeated overflow ends in an error that names the gradient") {
   Net net;
   optim::SGD optimizer(net.parameters());
   amp::Options options = quiet("O1");
@@ -204,15 +207,16 @@ TEST_CASE("endless overflow ends in an error that names the gradient") {
   CHECK_THROWS_WITH_AS_TEXT(
       train_step(net, optimizer, kInf), amp::DivergenceError,
       "step(optimizer 0): 3 consecutive steps skipped; got nan at [0,0] of first.weight (first "
-      "non-finite gradient), loss scale 8192, expected finite; lower the learning rate or run under "
+      "non-finite gradient), loss scale 8192, expected finite; lower the learning rate or run "
+      "under "
       "amp::detect_nonfinite");
   CHECK(optimizer.consecutive_skips() == 0);
   CHECK(train_step(net, optimizer, kInf) == StepResult::skipped);
 }
 
-// ---- several losses, several optimizers --------------------------------------------------------------------------------------
+// ---- several losses, several optimizers ---------------------------------------------------------
 
-TEST_CASE("losses have scalers of their own") {
+TEST_CASE("each loss has its own scaler") {
   amp::Options options = quiet("O1");
   options.num_losses = 2;
   Scalar s(options);
@@ -255,13 +259,14 @@ TEST_CASE("a parameter of two optimizers is unscaled once") {
   }
 }
 
-// ---- the scope itself ----------------------------------------------------------------------------------------------------------
+// ---- the scope itself ---------------------------------------------------------------------------
 
-TEST_CASE("the scope form does the same") {
+TEST_CASE("the scope form works like the function form") {
   Scalar s(scaled(256));
   auto scope = amp::scale_loss(sum(s.p * 3), s.optimizer);
   scope.loss().backward();
-  CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError, "a scale_loss scope over this optimizer is open");
+  CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError,
+                            "a scale_loss scope over this optimizer is open");
   CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(s.p), s.optimizer), StateError,
                             "nested scale_loss over one optimizer");
   CHECK_THROWS_AS(s.session.close(), StateError);
@@ -276,7 +281,7 @@ TEST_CASE("the scope form does the same") {
   CHECK(s.p.grad().item<double>() == 4);
 }
 
-TEST_CASE("a body that throws leaves everything as it was") {
+TEST_CASE("a body that throws changes nothing") {
   Scalar s(quiet("O1"));
   s.backward(5);
   const auto fails = [&](const Tensor& loss) {
@@ -304,9 +309,10 @@ TEST_CASE("scopes need a session") {
                             "SGD is attached to no session");
   CHECK_THROWS_AS(amp::scale_loss(sum(p), amp::OptimizerList{}, nothing), StateError);
   Scalar one(quiet("O1")), two(quiet("O1"));
-  CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(p), {one.optimizer, two.optimizer}, nothing), StateError,
-                            "different sessions");
-  amp::scale_loss(sum(p), amp::OptimizerList{}, [](const Tensor& loss) { CHECK(loss.requires_grad()); });
+  CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(p), {one.optimizer, two.optimizer}, nothing),
+                            StateError, "different sessions");
+  amp::scale_loss(sum(p), amp::OptimizerList{},
+                  [](const Tensor& loss) { CHECK(loss.requires_grad()); });
 }
 
 TEST_CASE("the casts of weights end with the scope") {

@@ -29,7 +29,7 @@ TEST_CASE("dynamic scaling starts at 2^16 within its bounds") {
   CHECK_FALSE(fixed(128).dynamic());
 }
 
-TEST_CASE("the scale halves on overflow and doubles after a window without") {
+TEST_CASE("the scale halves on overflow and doubles after a window without overflow") {
   amp::LossScaler scaler = dynamic();
   CHECK(scaler.update(true));
   CHECK(scaler.loss_scale() == 32768);
@@ -40,12 +40,12 @@ TEST_CASE("the scale halves on overflow and doubles after a window without") {
   CHECK(scaler.loss_scale() == 65536);
   CHECK(scaler.unskipped() == 0);
   for (int i = 0; i < 1999; ++i) scaler.update(false);
-  scaler.update(true);  // one step before the doubling
+  scaler.update(true);  // one check before the doubling
   CHECK(scaler.loss_scale() == 32768);
   CHECK(scaler.unskipped() == 0);
 }
 
-TEST_CASE("a scale grows too where its counter was loaded beyond the window") {
+TEST_CASE("a scale also grows if a counter beyond the window was loaded") {
   for (const std::int64_t counter : {std::int64_t{1999}, std::int64_t{2000}, std::int64_t{1} << 40,
                                      std::numeric_limits<std::int64_t>::max()}) {
     amp::LossScaler scaler = dynamic();
@@ -83,7 +83,7 @@ TEST_CASE("a static scale only counts") {
   CHECK(scaler.unskipped() == 3001);
 }
 
-TEST_CASE("the scale can be poked, values that make no sense are refused") {
+TEST_CASE("the scale can be set, and invalid values are refused") {
   amp::LossScaler scaler = dynamic();
   scaler.update(false);
   scaler.set_loss_scale(10);

@@ -1,4 +1,4 @@
-// A million random steps of either scaler beside a model of it that is written as plainly as possible and shares no code with it.
+// A million random steps of each scaler, compared with a simple model that shares no code with it.
 #include <mezzo.h>
 
 #include <random>
@@ -20,8 +20,11 @@ class Chance {
  public:
   explicit Chance(unsigned seed) : generator_(seed) {}
   bool one_in(unsigned n) { return generator_() % n == 0; }
-  double pick(std::initializer_list<double> values) { return values.begin()[generator_() % values.size()]; }
-  /** Calm, mixed and stormy stretches of 4000 steps: a window of 2000 needs calm to pass, a floor storms to be met. */
+  double pick(std::initializer_list<double> values) {
+    return values.begin()[generator_() % values.size()];
+  }
+  /** Phases of 4000 steps with rare, mixed and frequent overflows: reaching a window of 2000 needs
+   *  rare ones, reaching the floor frequent ones. */
   bool overflow(int step) {
     if (step % 4000 == 0) weather_ = generator_() % 4;
     static constexpr unsigned kOneIn[] = {3, 40, 1500, 1u << 30};
@@ -33,7 +36,7 @@ class Chance {
   unsigned weather_ = 0;
 };
 
-/** AMP.md 7. */
+/** The model of a LossScaler. */
 struct LossModel {
   double scale = 65536, min = 0, max = 0x1p24;
   bool dynamic = true;
@@ -59,7 +62,7 @@ struct LossModel {
   }
 };
 
-/** AMP.md 8; the scale is kept in f32. */
+/** The model of a GradScaler, whose scale is kept in f32. */
 struct GradModel {
   amp::GradScalerOptions o;
   float scale = static_cast<float>(o.init_scale);
@@ -78,19 +81,22 @@ struct GradModel {
       if (tracker < o.growth_interval) return;
       tracker = 0;
       const float higher = static_cast<float>(static_cast<double>(scale) * o.growth_factor);
-      if (higher < std::numeric_limits<float>::infinity() && (!o.max_scale || higher <= *o.max_scale))
+      if (higher < std::numeric_limits<float>::infinity() &&
+          (!o.max_scale || higher <= *o.max_scale))
         scale = higher;
     }
   }
 };
 
-/** A loss scaler and its model, made from the same random options. */
+/** Compares a loss scaler with its model under the same random options. */
 void live_as_loss_scaler(unsigned seed) {
   Chance chance(seed);
   amp::Options options;
   LossModel model;
-  if (chance.one_in(2)) options.min_loss_scale = model.min = chance.pick({0x1p-120, 0.75, 64, 1000, 90000});
-  if (chance.one_in(2)) options.max_loss_scale = model.max = chance.pick({0x1p18, 99999, 0x1p30, 0x1p20});
+  if (chance.one_in(2))
+    options.min_loss_scale = model.min = chance.pick({0x1p-120, 0.75, 64, 1000, 90000});
+  if (chance.one_in(2))
+    options.max_loss_scale = model.max = chance.pick({0x1p18, 99999, 0x1p30, 0x1p20});
   if (chance.one_in(6)) {
     options.loss_scale = model.scale = chance.pick({1, 128, 0.3});
     model.dynamic = false;
@@ -104,7 +110,8 @@ void live_as_loss_scaler(unsigned seed) {
     const bool overflow = chance.overflow(i);
     wrong += scaler.update(overflow) != model.update(overflow);
     wrong += scaler.loss_scale() != model.scale || scaler.unskipped() != model.unskipped;
-    if (chance.one_in(5000)) scaler.set_loss_scale(model.scale = chance.pick({1e-40, 3, 0x1p16, 1e9}));
+    if (chance.one_in(5000))
+      scaler.set_loss_scale(model.scale = chance.pick({1e-40, 3, 0x1p16, 1e9}));
     if (chance.one_in(300)) {
       amp::LossScaler restored(properties);
       if (chance.one_in(4)) model.unskipped += 3000;  // of a longer window
@@ -116,12 +123,12 @@ void live_as_loss_scaler(unsigned seed) {
   CHECK(wrong == 0);
 }
 
-/** One parameter, whose gradient is given to it. */
+/** One parameter with a given gradient. */
 struct Recipient {
   Tensor p = zeros({}, kThere).requires_grad_(), finite = zeros({}, kThere),
          infinite = full({}, kInf, kThere);
   optim::SGD optimizer{{p}, {.lr = 0}};
-  int skips = 0;  // in a row, by the model
+  int skips = 0;  // consecutive, by the model
 };
 
 amp::GradScalerOptions random_options(Chance& chance) {
@@ -140,11 +147,12 @@ amp::GradScalerOptions random_options(Chance& chance) {
 /** A GradScaler with two optimizers, and its model. */
 class GradLife {
  public:
-  explicit GradLife(unsigned seed) : chance_(seed), model_{random_options(chance_)}, scaler_(model_.o) {
+  explicit GradLife(unsigned seed)
+      : chance_(seed), model_{random_options(chance_)}, scaler_(model_.o) {
     scaler_.scale(ones({}, kThere));
   }
 
-  /** How often scaler and model differed. */
+  /** Returns how often scaler and model differed. */
   int live() {
     for (int i = 0; i < kSteps; ++i) {
       iterate(i);
@@ -160,7 +168,7 @@ class GradLife {
   void iterate(int i) {
     bool found = false, anything = false, asked = false;
     for (Recipient& r : recipients_) {
-      if (asked && !chance_.one_in(8)) continue;  // mostly one optimizer alone
+      if (asked && !chance_.one_in(8)) continue;  // mostly a single optimizer
       asked = true;
       const bool overflow = chance_.overflow(i), none = chance_.one_in(50);
       r.p.set_grad(none ? Tensor{} : overflow ? r.infinite : r.finite);
@@ -196,12 +204,14 @@ class GradLife {
     wrong_ += r.optimizer.consecutive_skips() != r.skips;
   }
 
-  /** Changes factors, or goes on with a copy or a restored scaler. */
+  /** Changes factors, or continues with a copy or a restored scaler. */
   void meddle() {
     if (chance_.one_in(4)) scaler_.set_growth_factor(model_.o.growth_factor = chance_.pick({2, 3}));
-    if (chance_.one_in(4)) scaler_.set_backoff_factor(model_.o.backoff_factor = chance_.pick({0.5, 0.7}));
     if (chance_.one_in(4))
-      scaler_.set_growth_interval(model_.o.growth_interval = static_cast<int>(chance_.pick({1, 5, 900})));
+      scaler_.set_backoff_factor(model_.o.backoff_factor = chance_.pick({0.5, 0.7}));
+    if (chance_.one_in(4))
+      scaler_.set_growth_interval(model_.o.growth_interval =
+                                      static_cast<int>(chance_.pick({1, 5, 900})));
     if (chance_.one_in(2)) {
       scaler_ = amp::GradScaler(scaler_);
     } else {
@@ -233,11 +243,11 @@ class GradLife {
 
 }  // namespace
 
-TEST_CASE("a million random checks of loss scalers go as the model says", "[scaler]") {
+TEST_CASE("a million random checks of loss scalers match the model", "[scaler]") {
   for (unsigned seed = 1; seed <= kLives; ++seed) live_as_loss_scaler(seed);
 }
 
-TEST_CASE("a million random iterations of GradScalers go as the model says", "[scaler]") {
+TEST_CASE("a million random iterations of GradScalers match the model", "[scaler]") {
   for (unsigned seed = 1; seed <= kGradLives; ++seed) {
     INFO("seed " << seed);
     CHECK(GradLife(seed).live() == 0);

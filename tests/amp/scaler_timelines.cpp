@@ -1,4 +1,5 @@
-// Scripted lives of the session's loss scales: first the scaler alone, then scopes and steps around it (AMP.md 6, 7, 9.7).
+// Scripted sequences for the session's loss scales: first the scaler alone, then with scopes and
+// steps.
 #include "../support/catch.h"
 #include "nets.h"
 #include "timelines.h"
@@ -8,10 +9,12 @@ using timelines::Token;
 
 namespace {
 
-/** "32768/5": the scale, and the checks since it moved. */
-std::string sight(const amp::LossScaler& scaler) { return str(scaler.loss_scale(), "/", scaler.unskipped()); }
+/** Returns "32768/5": the scale, and the checks since it changed. */
+std::string sight(const amp::LossScaler& scaler) {
+  return str(scaler.loss_scale(), "/", scaler.unskipped());
+}
 
-/** A script and what is seen after each of its words. */
+/** A script and the expected state after each of its words. */
 struct Timeline {
   const char* name;
   std::optional<double> min;
@@ -31,10 +34,11 @@ amp::Options options_of(const Timeline& t) {
 
 constexpr double kMax = 0x1p24;
 
-// "." is a check that finds nothing, "x" one that finds an overflow, "=8" pokes the scale, "save" and "load" are what they say.
+// "." is a check without overflow, "x" one with an overflow, "=8" sets the scale; "save" and "load"
+// save and load the state.
 const Timeline kOfScaler[] = {
     {"a window of 2000 ends in doubling", {}, kMax, {}, "1999. . x", "65536/1999 131072/0 65536/0"},
-    {"an overflow starts the window anew",
+    {"an overflow restarts the window",
      {},
      kMax,
      {},
@@ -43,7 +47,7 @@ const Timeline kOfScaler[] = {
     {"windows follow one another", {}, kMax, {}, "2000. 2000. .", "131072/0 262144/0 262144/1"},
     {"every overflow halves", {}, kMax, {}, ". x . x x", "65536/1 32768/0 32768/1 16384/0 8192/0"},
     {"2^24 is the default cap", {}, kMax, {}, "16000. 2000. .", "16777216/0 16777216/0 16777216/1"},
-    {"a cap that no doubling meets is met all the same",
+    {"a cap between two doublings is reached",
      {},
      99999,
      {},
@@ -51,27 +55,33 @@ const Timeline kOfScaler[] = {
      "99999/0 99999/0 49999.5/0"},
     {"a cap below 2^16 is where it starts", {}, 1000, {}, ". x 2000.", "1000/1 500/0 1000/0"},
     {"the user's floor", 16384.0, kMax, {}, "x x x .", "32768/0 16384/0 16384/0 16384/1"},
-    {"a floor that no halving meets", 10000.0, kMax, {}, "2x x 2000.", "16384/0 10000/0 20000/0"},
+    {"a floor between two halvings", 10000.0, kMax, {}, "2x x 2000.", "16384/0 10000/0 20000/0"},
     {"a floor above 2^16 is where it starts",
      1048576.0,
      kMax,
      {},
      ". x 2000. x",
      "1048576/1 1048576/0 2097152/0 1048576/0"},
-    {"no floor asked for: the smallest normal float",
+    {"no floor given: the smallest normal float",
      {},
      kMax,
      {},
      "141x x x 2000.",
-     "2.350988701644575e-38/0 1.1754943508222875e-38/0 1.1754943508222875e-38/0 2.350988701644575e-38/0"},
-    {"floor and cap in one place hold it there",
+     "2.350988701644575e-38/0 1.1754943508222875e-38/0 1.1754943508222875e-38/0 "
+     "2.350988701644575e-38/0"},
+    {"equal floor and cap fix the scale",
      128.0,
      128,
      {},
      "x 2000. =8 . x",
      "128/0 128/0 8/0 8/1 128/0"},
-    {"a poke leaves the window alone", {}, kMax, {}, "5. =3 1994. .", "65536/5 3/5 3/1999 6/0"},
-    {"a poke beyond the cap stays until the next growth",
+    {"setting the scale does not change the window",
+     {},
+     kMax,
+     {},
+     "5. =3 1994. .",
+     "65536/5 3/5 3/1999 6/0"},
+    {"a scale set beyond the cap stays until the next growth",
      {},
      kMax,
      {},
@@ -83,8 +93,8 @@ const Timeline kOfScaler[] = {
      {},
      "1500. save x load 499. .",
      "65536/1500 saved 32768/0 65536/1500 65536/1999 131072/0"},
-    {"a static scale only counts, and a static scale has no bounds", 256.0, 512, 128, ". x 2000. =64 x",
-     "128/1 128/2 128/2002 64/2002 64/2003"},
+    {"a static scale only counts, and a static scale has no bounds", 256.0, 512, 128,
+     ". x 2000. =64 x", "128/1 128/2 128/2002 64/2002 64/2003"},
 };
 
 std::string play_scaler(const Timeline& t) {
@@ -105,8 +115,9 @@ std::string play_scaler(const Timeline& t) {
   });
 }
 
-// A word names a loss (a, b, c); then "." is a scope whose gradient is finite, "x" one with an overflow; "~" delays unscaling, "?" the check;
-// "q" passes the second optimizer in place of the first, "&" both. "step" and "stepq" step, "zero" is zero_grad of both.
+// A word names a loss (a, b, c); then "." is a scope whose gradient is finite, "x" one with an
+// overflow; "~" delays unscaling, "?" the check; "q" passes the second optimizer instead of the
+// first, "&" both. "step" and "stepq" step, "zero" is zero_grad of both.
 const Timeline kOfSession[] = {
     {"one overflow, one skip", {}, kMax, {}, "ax step a. step", "32768/0 skipped 32768/1 stepped"},
     {"two overflows before a step make one skip",
@@ -115,25 +126,50 @@ const Timeline kOfSession[] = {
      {},
      "ax ax step a. step",
      "32768/0 16384/0 skipped 16384/1 stepped"},
-    {"each micro-batch is a tick", {}, kMax, {}, "a. a. a. step", "65536/1 65536/2 65536/3 stepped"},
+    {"each micro-batch is a check",
+     {},
+     kMax,
+     {},
+     "a. a. a. step",
+     "65536/1 65536/2 65536/3 stepped"},
     {"an overflow in the first micro-batch discards the step, and is not found again",
      {},
      kMax,
      {},
      "ax a. a. step zero a. step",
      "32768/0 32768/1 32768/2 skipped zeroed 32768/3 stepped"},
-    {"an overflow in the last micro-batch", {}, kMax, {}, "a. a. ax step", "65536/1 65536/2 32768/0 skipped"},
-    {"delayed unscaling is one tick", {}, kMax, {}, "a.~ a.~ a. step", "65536/0 65536/0 65536/1 stepped"},
-    {"an overflow in a delayed sum shows at its end", {}, kMax, {}, "ax~ a. step", "65536/0 32768/0 skipped"},
-    {"a delayed check is made up for", {}, kMax, {}, "ax? a. step", "65536/0 32768/0 skipped"},
+    {"an overflow in the last micro-batch",
+     {},
+     kMax,
+     {},
+     "a. a. ax step",
+     "65536/1 65536/2 32768/0 skipped"},
+    {"delayed unscaling is one check",
+     {},
+     kMax,
+     {},
+     "a.~ a.~ a. step",
+     "65536/0 65536/0 65536/1 stepped"},
+    {"an overflow in a delayed sum shows at its end",
+     {},
+     kMax,
+     {},
+     "ax~ a. step",
+     "65536/0 32768/0 skipped"},
+    {"a delayed check happens in the next scope",
+     {},
+     kMax,
+     {},
+     "ax? a. step",
+     "65536/0 32768/0 skipped"},
     {"a delayed check that found nothing", {}, kMax, {}, "a.? a. step", "65536/0 65536/1 stepped"},
-    {"a step before the delayed check is taken",
+    {"a step before the delayed check is not skipped",
      {},
      kMax,
      {},
      "ax? step zero a. step",
      "65536/0 stepped zeroed 32768/0 skipped"},
-    {"losses have scales of their own",
+    {"each loss has its own scale",
      {},
      kMax,
      {},
@@ -157,7 +193,12 @@ const Timeline kOfSession[] = {
      {},
      "ax a.q step stepq",
      "32768/0 32768/1 skipped stepped"},
-    {"both, if both were passed", {}, kMax, {}, "ax& step stepq", "32768/0 skipped skipped"},
+    {"an overflow skips both optimizers of its scope",
+     {},
+     kMax,
+     {},
+     "ax& step stepq",
+     "32768/0 skipped skipped"},
     {"a delayed check remembers its optimizers",
      {},
      kMax,
@@ -172,33 +213,43 @@ const Timeline kOfSession[] = {
      "32768/0 zeroed 32768/1 skipped stepped"},
     {"a window over scopes", {}, kMax, {}, "1999a. a. ax", "65536/1999 131072/0 65536/0"},
     {"the floor over scopes", 32768.0, kMax, {}, "ax ax step", "32768/0 32768/0 skipped"},
-    {"a poked scale is halved from where it is", {}, kMax, {}, "a=1024 ax step", "1024/0 512/0 skipped"},
+    {"a scale that was set is halved", {}, kMax, {}, "a=1024 ax step", "1024/0 512/0 skipped"},
     {"saved and restored inside a window, by the session",
      {},
      kMax,
      {},
      "3a. save ax step load a. zero a. step",
      "65536/3 saved 32768/0 skipped loaded 65536/4 zeroed 65536/5 stepped"},
-    {"a pending skip is no part of the saved state",
+    {"a pending skip is not part of the saved state",
      {},
      kMax,
      {},
      "save ax load a. step",
      "saved 32768/0 loaded 65536/1 skipped"},
     {"a static scale steps on an overflow", {}, kMax, 128, "ax step", "128/1 stepped"},
-    {"static 1 takes no part at all", {}, kMax, 1, "ax step", "1/0 stepped"},
+    {"a static scale of 1 does nothing", {}, kMax, 1, "ax step", "1/0 stepped"},
 };
 
-// The same under check_static_overflow.
+// Scripts under check_static_overflow.
 const Timeline kChecked[] = {
-    {"a checked static scale skips and stays",
+    {"a checked static scale skips and stays constant",
      {},
      kMax,
      128,
      "ax step a. step",
      "128/1 skipped 128/2 stepped"},
-    {"so does 1", {}, kMax, 1, "ax step zero a. step", "1/1 skipped zeroed 1/2 stepped"},
-    {"delayed checks too", {}, kMax, 128, "ax? a. step", "128/0 128/1 skipped"},
+    {"a checked static scale of 1 too",
+     {},
+     kMax,
+     1,
+     "ax step zero a. step",
+     "1/1 skipped zeroed 1/2 stepped"},
+    {"a delayed check of a checked static scale",
+     {},
+     kMax,
+     128,
+     "ax? a. step",
+     "128/0 128/1 skipped"},
 };
 
 /** Two optimizers with a parameter each, three losses. */
@@ -260,7 +311,8 @@ TEST_CASE("timelines of a session's losses, scopes and steps", "[scaler]") {
   const auto play = [](const Timeline& t, bool checks_static) {
     INFO(t.name << ": " << t.script);
     Stage stage(t, checks_static);
-    CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) == t.expected);
+    CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) ==
+          t.expected);
   };
   for (const Timeline& t : kOfSession) play(t, false);
   for (const Timeline& t : kChecked) play(t, true);

@@ -1,5 +1,5 @@
-// Random sequences of scopes, steps and calls in a wrong order beside a plain model of a session with three losses and two optimizers
-// (AMP.md 6, 7, 9.4, 9.7).
+// Random sequences of scopes, steps and calls in a wrong order, compared with a simple model of a
+// session with three losses and two optimizers.
 #include <random>
 
 #include "../support/catch.h"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kLosses = 3, kOptimizers = 2;
 
-/** What a session should do, without gradients: only whether they are there, and finite. */
+/** The model of a session. Tracks only whether gradients exist and are finite. */
 struct Model {
   struct Loss {
     double scale;
     std::int64_t unskipped = 0;
     bool found = false;                 // an overflow whose check was delayed
-    bool remembered[kOptimizers] = {};  // and by whom it was seen
+    bool remembered[kOptimizers] = {};  // the optimizers of that scope
   };
   struct Owner {
     bool has_gradient = false, skip = false;
@@ -29,8 +29,9 @@ struct Model {
     for (Loss& loss : losses) loss.scale = start;
   }
 
-  /** False where the scope must be refused. */
-  bool scope(int id, const bool (&passed)[kOptimizers], bool infinite, bool delays, bool delays_check) {
+  /** Opens a scope; returns false if it must be refused. */
+  bool scope(int id, const bool (&passed)[kOptimizers], bool infinite, bool delays,
+             bool delays_check) {
     Loss& loss = losses[id];
     bool waits = false;
     for (int k = 0; k < kOptimizers; ++k)
@@ -79,7 +80,7 @@ struct Model {
     for (bool& remembered : loss.remembered) remembered = false;
   }
 
-  /** What a step says, or which error it ends in. */
+  /** Steps and returns the result, or the kind of error. */
   std::string step(Owner& owner, int limit) {
     if (owner.waiting) return "refused";
     if (std::exchange(owner.skip, false)) {
@@ -98,7 +99,7 @@ struct Model {
   Owner owners[kOptimizers];
 };
 
-/** f's verdict, or the kind of error it throws. */
+/** Returns f's result, or the kind of error it throws. */
 template <class F> std::string outcome(const F& f) {
   try {
     return f();
@@ -118,7 +119,7 @@ class Life {
         model_(fixed.value_or(65536), !fixed, checks),
         session_(amp::initialize({}, {first_, second_}, options(level, fixed, checks))) {}
 
-  /** How often session and model differed. */
+  /** Returns how often session and model differed. */
   int live(int steps) {
     for (int i = 0; i < steps; ++i) {
       if (i % 5000 == 0) one_in_ = random_() % 2 ? 3 : 6000;
@@ -154,7 +155,8 @@ class Life {
     const int id = static_cast<int>(random_() % kLosses);
     const unsigned mask = 1 + random_() % 3;
     const bool passed[] = {(mask & 1) != 0, (mask & 2) != 0};
-    const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0, later = random_() % 8 == 0;
+    const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0,
+               later = random_() % 8 == 0;
     amp::OptimizerList list;
     Tensor sum_of = zeros({});
     for (int k = 0; k < kOptimizers; ++k)
@@ -162,7 +164,8 @@ class Life {
         list.push_back(optimizers_[k]);
         sum_of = sum_of + p_[k];
       }
-    const std::string expected = model_.scope(id, passed, infinite, delays, later) ? "passed" : "refused";
+    const std::string expected =
+        model_.scope(id, passed, infinite, delays, later) ? "passed" : "refused";
     wrong_ += expected != outcome([&] {
                 amp::scale_loss(sum_of * (infinite ? HUGE_VAL : 0x1p-30), list, {id, delays, later},
                                 [](const Tensor& loss) { loss.backward(); });
@@ -200,7 +203,7 @@ class Life {
 
 }  // namespace
 
-TEST_CASE("random scopes and steps go as the model of a session says", "[scaler]") {
+TEST_CASE("random scopes and steps match the model of a session", "[scaler]") {
   CHECK(Life(1, "O1", {}, false).live(20000) == 0);
   CHECK(Life(2, "O0", {}, true).live(10000) == 0);
   CHECK(Life(3, "O0", 128, false).live(5000) == 0);

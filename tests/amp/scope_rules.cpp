@@ -1,5 +1,7 @@
-// Rules of AMP.md 6, 7 and 9 one by one, beyond scripts and campaigns: what a scope does to gradients, and what an optimizer under a session does.
+// The rules of scopes and of optimizers under a session one by one, beyond the scripted and random
+// tests.
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 #include "nets.h"
 
@@ -33,9 +35,9 @@ struct Triple {
 
 }  // namespace
 
-// ---- scopes (6, 7.2) ------------------------------------------------------------------------------------------------------------
+// ---- scopes -------------------------------------------------------------------------------------
 
-TEST_CASE("a scope unscales by the scale it entered with", "[scope]") {
+TEST_CASE("a scope unscales by the scale at its start", "[scope]") {
   Triple t(scaled("O0", 64.0));
   amp::scale_loss(sum(t.p), t.optimizer, [&](const Tensor& loss) {
     loss.backward();
@@ -52,12 +54,13 @@ TEST_CASE("gradients from before a delayed sequence are not divided again", "[sc
   CHECK(t.grad() == 8);
 }
 
-TEST_CASE("nested scopes are refused at every level, losses of any shape scaled", "[scope]") {
-  for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+TEST_CASE("nested scopes are refused at every level; losses of any shape are scaled", "[scope]") {
+  for (const char* level : levels::names()) {
     INFO(level);
     Triple t(quiet(level));
     const auto scope = amp::scale_loss(sum(t.p), t.optimizer);
-    CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(t.p), t.optimizer), StateError, "nested scale_loss");
+    CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(t.p), t.optimizer), StateError,
+                              "nested scale_loss");
   }
   Triple t(scaled("O0", 8.0));
   amp::scale_loss(t.p * 2, t.optimizer, [](const Tensor& loss) {
@@ -67,7 +70,8 @@ TEST_CASE("nested scopes are refused at every level, losses of any shape scaled"
   CHECK(t.grad() == 2);
 }
 
-TEST_CASE("a scope divides by the scale: 1/scale, rounded once for f32 and kept for f64", "[scope]") {
+TEST_CASE("a scope divides by the scale: 1/scale, rounded once for f32 and kept for f64",
+          "[scope]") {
   Triple single(scaled("O0", 3.0)), wide(scaled("O0", 3.0), f64);
   const auto set_gradient = [](const Triple& t) {
     return [&t](const Tensor&) { t.p.set_grad(full_like(t.p, 5)); };
@@ -78,7 +82,8 @@ TEST_CASE("a scope divides by the scale: 1/scale, rounded once for f32 and kept 
   CHECK(wide.grad() == 5.0 * (1.0 / 3));
 }
 
-TEST_CASE("new gradients are merged in their own memory, returning ones stay in theirs", "[scope]") {
+TEST_CASE("new gradients are accumulated in their own memory, existing ones keep theirs",
+          "[scope]") {
   Triple t(scaled("O0", 64.0));
   t.backward(5);
   const Tensor former = t.p.grad();
@@ -94,7 +99,7 @@ TEST_CASE("new gradients are merged in their own memory, returning ones stay in 
   CHECK(t.p.grad().raw_data() == fresh.raw_data());
 }
 
-TEST_CASE("unscaling f16 gradients in place is told once", "[scope]") {
+TEST_CASE("unscaling f16 gradients in place is logged once", "[scope]") {
   LogCapture log;
   amp::Options options = scaled("O3", 128.0);
   options.verbosity = 1;
@@ -107,9 +112,9 @@ TEST_CASE("unscaling f16 gradients in place is told once", "[scope]") {
   CHECK(log.lines[0].find("unscaling 16-bit gradients in place") != std::string::npos);
 }
 
-// ---- skips (7.4, 7.5, 9.7) --------------------------------------------------------------------------------------------------------
+// ---- skips --------------------------------------------------------------------------------------
 
-TEST_CASE("the message names the first loss that overflowed, and its scale as of now", "[scope]") {
+TEST_CASE("the message names the first loss that overflowed, and its current scale", "[scope]") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.verbosity = 1;
@@ -120,11 +125,12 @@ TEST_CASE("the message names the first loss that overflowed, and its scale as of
   t.backward(HUGE_VAL, {.loss_id = 0});
   t.backward(HUGE_VAL, {.loss_id = 1});
   CHECK(t.optimizer.step() == StepResult::skipped);
-  CHECK(log.lines == std::vector<std::string>{
-                         "Gradient overflow.  Skipping step, loss scaler 1 reducing loss scale to 16384.0"});
+  CHECK(log.lines ==
+        std::vector<std::string>{
+            "Gradient overflow.  Skipping step, loss scaler 1 reducing loss scale to 16384.0"});
 }
 
-TEST_CASE("a skipped step drops the masters' gradients and leaves the model's", "[scope]") {
+TEST_CASE("a skipped step drops the masters' gradients and keeps the model's", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
@@ -144,7 +150,7 @@ TEST_CASE("static scales step on infinities at every level", "[scope]") {
   }
 }
 
-TEST_CASE("divergence says so when the gradients are gone, and no_grads does not count", "[scope]") {
+TEST_CASE("divergence is reported without gradients too, and no_grads does not count", "[scope]") {
   amp::Options options = quiet("O1");
   options.max_consecutive_skips = 2;
   Triple t(options);
@@ -159,12 +165,12 @@ TEST_CASE("divergence says so when the gradients are gone, and no_grads does not
   t.optimizer.zero_grad();
   CHECK_THROWS_WITH_AS_TEXT(
       t.optimizer.step(), amp::DivergenceError,
-      "2 consecutive steps skipped; got no gradient that is non-finite any more, loss scale 16384");
+      "2 consecutive steps skipped; got no gradient that is still non-finite, loss scale 16384");
 }
 
-// ---- optimizers under a session (9) -----------------------------------------------------------------------------------------------
+// ---- optimizers under a session -----------------------------------------------------------------
 
-TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are true", "[scope]") {
+TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are unscaled", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, scaled("O2", 1024.0));
@@ -173,7 +179,8 @@ TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are tru
   for (std::size_t i = 0; i < low.size(); ++i) CHECK(master[i] == low[i] / 1024);
 }
 
-TEST_CASE("without zero_grad 16-bit parameters do not accumulate across steps, f32 ones do", "[scope]") {
+TEST_CASE("without zero_grad f32 parameters accumulate across steps, 16-bit ones do not",
+          "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
   const auto session = amp::initialize(net, optimizer, scaled("O2", 64.0));
@@ -186,10 +193,11 @@ TEST_CASE("without zero_grad 16-bit parameters do not accumulate across steps, f
   const auto [low_once, full_once] = step();
   const auto [low_twice, full_twice] = step();
   CHECK(low_twice == low_once);
-  for (std::size_t i = 0; i < full_once.size(); ++i) CHECK(full_twice[i] == Approx(2 * full_once[i]));
+  for (std::size_t i = 0; i < full_once.size(); ++i)
+    CHECK(full_twice[i] == Approx(2 * full_once[i]));
 }
 
-TEST_CASE("a master beyond f16's range makes an infinite parameter", "[scope]") {
+TEST_CASE("a master beyond the range of f16 makes the parameter infinite", "[scope]") {
   struct Line : nn::Model<Line> {
     Tensor weight = add_parameter("weight", ones({1, 1}));
     Tensor forward(const Tensor& x) const { return linear(x, weight); }
@@ -202,7 +210,7 @@ TEST_CASE("a master beyond f16's range makes an infinite parameter", "[scope]") 
   CHECK(net.weight.item<double>() == -HUGE_VAL);
 }
 
-TEST_CASE("f64 parameters are trained in f64 beside masters", "[scope]") {
+TEST_CASE("f64 parameters are trained in f64, next to masters", "[scope]") {
   const Tensor p = tensor(1.0, {.dtype = f64}).requires_grad_();
   Net net;
   std::vector<Tensor> params = net.parameters();
@@ -217,7 +225,7 @@ TEST_CASE("f64 parameters are trained in f64 beside masters", "[scope]") {
   CHECK(optimizer.slots(0).back().state[0].dtype() == f64);
 }
 
-TEST_CASE("zero_grad fills with zeros where asked, and drops what the masters have", "[scope]") {
+TEST_CASE("zero_grad fills with zeros on request, and drops the masters' gradients", "[scope]") {
   for (const bool set_to_none : {true, false}) {
     Net net;
     optim::SGD optimizer(net.parameters());
@@ -265,7 +273,7 @@ TEST_CASE("clipping on an overflowing iteration is harmless", "[scope]") {
   }
 }
 
-TEST_CASE("a group that is added keeps its gradients", "[scope]") {
+TEST_CASE("an added group keeps its gradients", "[scope]") {
   Net net;
   optim::SGD optimizer(net.second.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O1"));

@@ -1,6 +1,7 @@
-// Recurrent and attention layers at every level: they train, their states come back in the dtypes of AMP.md 4.2 and 5.12, and their weights are cast
-// once.
+// Recurrent and attention layers at every level: they train, their states have the expected dtypes,
+// and their weights are cast once.
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "fingerprint.h"
 #include "nets.h"
 
@@ -8,9 +9,9 @@ using namespace nets;
 
 namespace {
 
-const char* const kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const std::vector<const char*> kLevels = levels::names();
 
-/** Reads a sequence, looks back at all of it, and sums up. */
+/** An LSTM, attention over its outputs, and a sum. */
 struct Reader : nn::Model<Reader> {
   nn::LSTM lstm = add("lstm", nn::LSTM{4, 8});
   nn::TransformerEncoderLayer look =
@@ -61,7 +62,7 @@ TEST_CASE("sequence layers train at every level, twice to the same bits", "[leve
   }
 }
 
-TEST_CASE("an LSTM's weights follow the conversion, its states come out as the model's outputs do",
+TEST_CASE("an LSTM's weights are converted, and its states have the dtype of the model's outputs",
           "[levels]") {
   for (const char* level : kLevels) {
     INFO(level);
@@ -95,7 +96,7 @@ TEST_CASE("a recurrent layer's weights are cast once per region", "[levels]") {
   CHECK(first.casts == second.casts + 4);
 }
 
-TEST_CASE("attention takes and gives what the model's door says", "[levels]") {
+TEST_CASE("attention has the model's input and output dtypes", "[levels]") {
   for (const char* level : kLevels) {
     INFO(level);
     const nn::MultiheadAttention attention{4, 2};

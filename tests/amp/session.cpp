@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 
 using namespace nets;
@@ -13,8 +14,8 @@ DType dtype_of_parameter(const Net& net, const char* path) { return net.paramete
 
 }  // namespace
 
-TEST_CASE("levels convert models as they say") {
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+TEST_CASE("levels convert models as defined") {
+  const std::string level = GENERATE(from_range(levels::names()));
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   const auto session = amp::initialize(net, optimizer, quiet(level.c_str()));
@@ -30,8 +31,8 @@ TEST_CASE("levels convert models as they say") {
   CHECK(loss_of(net).dtype() == f32);
 }
 
-TEST_CASE("every level trains, and its end leaves an ordinary f32 model") {
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+TEST_CASE("every level trains, and closing it leaves an ordinary f32 model") {
+  const std::string level = GENERATE(from_range(levels::names()));
   Net net;
   optim::Adam optimizer(net.parameters(), {.lr = 0.02});
   const double before = loss_of(net).item<double>();
@@ -42,7 +43,7 @@ TEST_CASE("every level trains, and its end leaves an ordinary f32 model") {
   }
   for (const Tensor& p : net.parameters()) CHECK(p.dtype() == f32);
   CHECK(net.buffer("mean").dtype() == f32);
-  CHECK(optimizer.attachment() == nullptr);
+  CHECK(optimizer.hooks() == nullptr);
   CHECK(optimizer.params()[0].is_same(net.parameters()[0]));
   CHECK(net(input()).dtype() == f32);
   optimizer.zero_grad();
@@ -65,9 +66,10 @@ TEST_CASE("O0 is plain f32 training, bit for bit") {
   CHECK(weights(net) == weights(plain));
 }
 
-TEST_CASE("O1 computes what its casts say, bit for bit") {
+TEST_CASE("O1 gives the bits of the corresponding explicit casts") {
   Net automatic, by_hand;
-  optim::SGD optimizer(automatic.parameters(), {.lr = 0.1}), plain(by_hand.parameters(), {.lr = 0.1});
+  optim::SGD optimizer(automatic.parameters(), {.lr = 0.1}),
+      plain(by_hand.parameters(), {.lr = 0.1});
   amp::Options options = quiet("O1");
   options.loss_scale = 1024;
   const auto session = amp::initialize(automatic, optimizer, options);
@@ -110,11 +112,12 @@ TEST_CASE("ops cast only while their session lives and only on its thread") {
   CHECK(matmul(a, a).dtype() == f32);
 }
 
-TEST_CASE("the innermost executing model's session decides, guards before it") {
+TEST_CASE("the innermost executing model's session decides, but guards take precedence") {
   Net one, two;
   auto o1 = amp::initialize(one, quiet("O1"));
   auto o0 = amp::initialize(two, quiet("O0"));
-  CHECK(linear(input(), one.first.weight).dtype() == f16);  // the most recent session that casts ops
+  CHECK(linear(input(), one.first.weight).dtype() ==
+        f16);  // the most recent session that casts ops
   CHECK(two(input()).dtype() == f32);
   const amp::CastStats before = amp::cast_stats();
   two(input());
@@ -138,7 +141,7 @@ TEST_CASE("casts are counted") {
   CHECK(second.cache_hits == 4);
 }
 
-TEST_CASE("models that come in 16-bit are refused by name, and stay as they are") {
+TEST_CASE("16-bit models are refused by name and stay unchanged") {
   Net net, other;
   net.second.weight.detach();
   net.second.to(f16);
@@ -148,7 +151,7 @@ TEST_CASE("models that come in 16-bit are refused by name, and stay as they are"
       amp::initialize({other, net}, optimizer, quiet(level.c_str())), DtypeError,
       "amp::initialize: \"second.weight\" of Net is 16-bit already; got f16[3,8]@cpu, expected "
       "f32 or f64");
-  CHECK(optimizer.attachment() == nullptr);
+  CHECK(optimizer.hooks() == nullptr);
   CHECK(net.attached_to() == nullptr);
   CHECK(other.first.weight.dtype() == f32);
   amp::Options options = quiet("O2");
@@ -176,12 +179,12 @@ TEST_CASE("an object belongs to one session at a time") {
   CHECK(train_step(other, second) == amp::StepResult::stepped);
 }
 
-TEST_CASE("models and optimizers come one by one or in lists of any kind") {
+TEST_CASE("models and optimizers are passed singly or in lists of any kind") {
   Net a, b;
   optim::SGD p(a.parameters()), q(b.parameters());
   const auto accepted = [&](const amp::ModelList& models, const amp::OptimizerList& optimizers) {
     const auto session = amp::initialize(models, optimizers, quiet("O0"));
-    CHECK(p.attachment() != nullptr);
+    CHECK(p.hooks() != nullptr);
   };
   accepted(a, p);
   accepted({a, b}, {p, q});
@@ -208,10 +211,10 @@ TEST_CASE("a disabled session changes nothing") {
   });
   CHECK(optimizer.step() == amp::StepResult::stepped);
   session.close();
-  CHECK(optimizer.attachment() == nullptr);
+  CHECK(optimizer.hooks() == nullptr);
 }
 
-TEST_CASE("initialize prints what it decided") {
+TEST_CASE("initialize prints its decisions") {
   LogCapture log;
   Net net;
   const auto session = amp::initialize(net, {.opt_level = "O3"});
@@ -220,7 +223,7 @@ TEST_CASE("initialize prints what it decided") {
   CHECK(log.lines[4] == "cast_model_type        : f16");
 }
 
-TEST_CASE("every cast is printed if asked") {
+TEST_CASE("every cast is printed on request") {
   LogCapture log;
   Net net;
   amp::Options options = quiet("O1");
@@ -231,7 +234,7 @@ TEST_CASE("every cast is printed if asked") {
   CHECK(log.lines == std::vector<std::string>{"f32->f16 (linear)", "f32->f16 (linear)"});
 }
 
-TEST_CASE("model outputs are cast as asked") {
+TEST_CASE("model outputs are cast as requested") {
   Net net;
   amp::Options options = quiet("O2");
   options.cast_model_outputs = f16;
@@ -245,7 +248,7 @@ TEST_CASE("model outputs are cast as asked") {
   CHECK(net(input()).dtype() == f32);
 }
 
-TEST_CASE("a session explains itself") {
+TEST_CASE("Session::explain describes the session") {
   Net net;
   const auto session = amp::initialize(net, quiet("O2"));
   const std::string text = session.explain();
@@ -254,7 +257,8 @@ TEST_CASE("a session explains itself") {
   CHECK(text.find("low: runs in the dtype given:") != std::string::npos);
 }
 
-TEST_CASE("an explanation names overrides, tensors and why they were kept, and changed tags") {
+TEST_CASE(
+    "an explanation lists overrides, tensors with the reason they were kept, and overridden tags") {
   const auto says = [](const amp::Session& session, const std::string& part) {
     INFO(part << " in\n" << session.explain());
     CHECK(session.explain().find(part) != std::string::npos);
@@ -271,16 +275,16 @@ TEST_CASE("an explanation names overrides, tensors and why they were kept, and c
     says(session, "\n  mean: buffer f16[4]@cpu\n");
     says(session, "\n  count: buffer i64[]@cpu, kept: f64, integers and bool are never cast\n");
     says(session, " conv2d ");
-    CHECK(session.explain().find("tags that are not") == std::string::npos);
+    CHECK(session.explain().find("overridden tags") == std::string::npos);
   }
   const auto session = amp::initialize(net, optimizer, quiet("O1"));
   says(session, "\nOverrides: none\n");
   says(session, "\n  norm.weight: parameter f32[8]@cpu\n");
   says(session, "\nlow: inputs are cast to the 16-bit type: ");
-  says(session, "\nfull: inputs are cast to f32: ");
+  says(session, "\nf32: inputs are cast to f32: ");
   says(session, "\nbanned: is refused: binary_cross_entropy\n");
   const amp::policy_override changed{{"relu", Precision::low}};
-  says(session, "\ntags that are not the op's own: relu (match -> low)\n");
+  says(session, "\noverridden tags: relu (match -> low)\n");
 }
 
 TEST_CASE("sessions can be moved and replaced") {
@@ -296,7 +300,7 @@ TEST_CASE("sessions can be moved and replaced") {
   CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
 }
 
-TEST_CASE("a session that ends inside a scope says so, and leaves no casts behind") {
+TEST_CASE("a session that ends inside a scope logs an error and leaves no casts active") {
   LogCapture log;
   Net net;
   optim::SGD optimizer(net.parameters());
@@ -307,14 +311,14 @@ TEST_CASE("a session that ends inside a scope says so, and leaves no casts behin
   REQUIRE(log.lines.size() == 1);
   CHECK(log.lines[0].find("Session.close: a scale_loss scope is open") == 0);
   CHECK_FALSE(amp::autocast::is_enabled());
-  CHECK(optimizer.attachment() == nullptr);
+  CHECK(optimizer.hooks() == nullptr);
   scope.close();
   optimizer.zero_grad();
   const auto again = amp::initialize(net, optimizer, quiet("O2"));
   CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
 }
 
-TEST_CASE("an optimizer may end before its session") {
+TEST_CASE("an optimizer may be destroyed before its session") {
   Net net;
   auto optimizer = std::make_unique<optim::SGD>(net.parameters());
   auto session = amp::initialize(net, *optimizer, quiet("O2"));

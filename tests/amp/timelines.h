@@ -1,6 +1,4 @@
-// Scripts of what happens to a loss scale, and the words in which tests say what should come of it.
-// Sees: the standard library only.
-// Read next: scaler_timelines.cpp, grad_scaler_timelines.cpp.
+// Scripts of events for a loss scale, and the text in which tests state the expected outcome.
 #pragma once
 
 #include <cctype>
@@ -18,13 +16,14 @@ struct Token {
     what = word.substr(digits);
   }
   bool has(char c) const { return what.find(c) != std::string::npos; }
-  /** The number after '='. */
+  /** Returns the number after '='. */
   double value() const { return std::stod(what.substr(what.find('=') + 1)); }
   int count = 1;
   std::string what;
 };
 
-/** Plays a script word by word. `play(token)` says what is seen after the token has happened `count` times; the sights come back in one line. */
+/** Plays a script word by word. `play(token)` returns the state after `count` times the token; the
+ *  result is all states in one line. */
 template <class Play> std::string sights(const std::string& script, const Play& play) {
   std::istringstream words(script);
   std::string word, out;

@@ -1,4 +1,4 @@
-// The cast ledger and the hunt for the first value that is not finite (AMP.md 14).
+// amp::trace and amp::detect_nonfinite.
 #include <algorithm>
 #include <memory>
 #include <thread>
@@ -11,15 +11,16 @@ using namespace nets;
 
 namespace {
 
-/** Silences the log, and keeps it. */
+/** Captures the log instead of printing it. */
 struct Quiet {
   static inline std::string text;
   Quiet() { text.clear(); }
-  LogSink former = set_log_sink([](Severity, std::string_view line) { text += std::string(line) + "\n"; });
+  LogSink former =
+      set_log_sink([](Severity, std::string_view line) { text += std::string(line) + "\n"; });
   ~Quiet() { set_log_sink(std::move(former)); }
 };
 
-/** The identity with a rule that fails. */
+/** The identity with a backward that throws. */
 struct Sulk {
   static constexpr OpTraits traits{.name = "sulk", .precision = Precision::match};
   static OutSpecs infer(Inputs in, const NoAttrs&) { return {{in[0].shape(), in[0].dtype()}}; }
@@ -61,12 +62,12 @@ TEST_CASE("a trace counts casts by module, op, rule and direction", "[trace]") {
   CHECK(first.elements == 2 * 5 * 6 + 8 * 6 + 8);
   CHECK(first.bytes == 2 * first.elements);
   const amp::CastEntry sum_entry = entry_of(ledger.entries(), "", "sum");
-  CHECK(sum_entry.rule == "full");
+  CHECK(sum_entry.rule == "f32");
   CHECK(sum_entry.to == f32);
   CHECK(ledger.table().find("f32->f16") != std::string::npos);
 }
 
-TEST_CASE("a trace sees a converted model's door", "[trace]") {
+TEST_CASE("a trace records the input and output casts of a converted model", "[trace]") {
   Net net;
   auto session = amp::initialize(net, {.opt_level = "O2", .verbosity = 0});
   const amp::trace ledger;
@@ -91,7 +92,8 @@ TEST_CASE("a trace counts what overflows and what is flushed to zero", "[trace]"
 }
 
 TEST_CASE("a trace follows gradients back through the casts", "[trace]") {
-  // f16 -> f32 on the way in, so the gradient goes f32 -> f16 on its way back: there small ones are lost, and large ones overflow.
+  // The forward cast is f16 -> f32, so the gradient is cast f32 -> f16: small gradients are
+  // flushed, large ones overflow.
   const Tensor x = tensor({1, 2, 3, 4}, {4}, {.dtype = f16});
   x.requires_grad_();
   const Tensor upstream = tensor({1e-9, 1e9, 1, 0});
@@ -117,7 +119,8 @@ TEST_CASE("a trace follows gradients back through the casts", "[trace]") {
   CHECK(ledger.table().find("backward") != std::string::npos);
 }
 
-TEST_CASE("gradients find a trace that has ended gone, and another thread's closed", "[trace]") {
+TEST_CASE("gradients are not recorded by a trace that has ended or that belongs to another thread",
+          "[trace]") {
   const Tensor w = ones({2, 2}).requires_grad_();
   const auto forward = [&] {
     const amp::autocast on;
@@ -162,10 +165,10 @@ TEST_CASE("detect_nonfinite names the first op, its module and its operands", "[
   CHECK(guard.report()->inputs.at(1).abs_max == Approx(3e38));
   CHECK(guard.report()->last_ops.back() == "linear");
   CHECK(guard.report()->last_ops.size() > 2);
-  CHECK(Quiet::text.find("linear(second): the first result that is not finite") == 0);
+  CHECK(Quiet::text.find("linear(second): first non-finite result") == 0);
 }
 
-TEST_CASE("detect_nonfinite looks at casts and at the backward pass", "[trace]") {
+TEST_CASE("detect_nonfinite checks casts and the backward pass", "[trace]") {
   const Quiet quiet;
   SECTION("a cast that overflows") {
     amp::detect_nonfinite guard;
@@ -201,7 +204,9 @@ TEST_CASE("detect_nonfinite looks at casts and at the backward pass", "[trace]")
   }
 }
 
-TEST_CASE("observers that close in the wrong order are reported, and those left go on", "[trace]") {
+TEST_CASE(
+    "observers that close in the wrong order are reported, and the remaining ones stay active",
+    "[trace]") {
   const Quiet quiet;
   const auto reports = [&] {
     const std::string text = std::exchange(Quiet::text, {});
@@ -226,7 +231,7 @@ TEST_CASE("observers that close in the wrong order are reported, and those left 
     CHECK(thread_hooks().trace == inner.get());
     inner.reset();
     CHECK(thread_hooks().trace == nullptr);
-    Quiet::text.clear();  // what inner had found
+    Quiet::text.clear();  // the report of the inner one
     overflow();
     CHECK(Quiet::text.empty());
   }
@@ -264,7 +269,7 @@ TEST_CASE("observers that close in the wrong order are reported, and those left 
   CHECK(Quiet::text.empty());
 }
 
-TEST_CASE("a guard that opens within a backward rule sees what comes after it", "[trace]") {
+TEST_CASE("a guard opened inside a backward function observes the ops after it", "[trace]") {
   const Quiet quiet;
   std::unique_ptr<amp::detect_nonfinite> guard;
   const Tensor x = ones({2}, {.requires_grad = true}), y = x * 2;

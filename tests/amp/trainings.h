@@ -1,6 +1,5 @@
-// Small trainings of every kind that can be checkpointed: nets, levels, optimizers, schedules, loaders; and whether two of them stand at equal bits.
-// Sees: mezzo.h, ../io/files.h.
-// Read next: checkpoint.cpp, checkpoint_resume.cpp.
+// Small trainings of every kind that can be checkpointed (nets, levels, optimizers, schedules,
+// loaders), and a bitwise comparison of their states.
 #pragma once
 
 #include <mezzo.h>
@@ -24,7 +23,7 @@ namespace trainings {
 
 using namespace mezzo;
 
-// ---- nets: input [N,1,4,4], result [N,3] ---------------------------------------------------------------------------------
+// ---- nets: input [N,1,4,4], result [N,3] --------------------------------------------------------
 
 struct Mlp : nn::Model<Mlp> {
   nn::Linear fc1 = add("fc1", nn::Linear{16, 12});
@@ -41,7 +40,7 @@ struct ConvNet : nn::Model<ConvNet> {
   Tensor forward(const Tensor& x) const { return fc(plain(relu(norm(conv(x))).flatten(1))); }
 };
 
-/** Pixels as words: an embedding of each, read by an LSTM. */
+/** Embeds each pixel as a word and runs an LSTM. */
 struct WordNet : nn::Model<WordNet> {
   nn::Embedding words = add("words", nn::Embedding{8, 6});
   Tensor w_ih = add_parameter("weight_ih", nets::wave({20, 6}, 0.1));
@@ -51,7 +50,8 @@ struct WordNet : nn::Model<WordNet> {
   nn::Dropout drop = add("drop", nn::Dropout{0.2});
   nn::Linear fc = add("fc", nn::Linear{5, 3});
   Tensor forward(const Tensor& x) const {
-    const Tensor at = clamp((x.flatten(1).to(f32) + 1.0) * 4.0, {.min = 0, .max = 7}).detach().to(i64);
+    const Tensor at =
+        clamp((x.flatten(1).to(f32) + 1.0) * 4.0, {.min = 0, .max = 7}).detach().to(i64);
     const Tensor e = words(at);
     Tensor h = zeros({x.size(0), 5}, {.dtype = e.dtype(), .device = x.device()}), c = h;
     for (std::int64_t t = 0; t < 4; ++t) {
@@ -84,7 +84,8 @@ inline optimizers::Made make_optimizer(const std::string& kind, const nn::Module
   if (kind == "sgd")
     return std::make_shared<optim::SGD>(params, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
   if (kind == "adam") return std::make_shared<optim::Adam>(params, optim::AdamOptions{.lr = 0.01});
-  if (kind == "adamw") return std::make_shared<optim::AdamW>(params, optim::AdamWOptions{.lr = 0.01});
+  if (kind == "adamw")
+    return std::make_shared<optim::AdamW>(params, optim::AdamWOptions{.lr = 0.01});
   for (const optimizers::Kind& known : optimizers::kinds())
     if (kind == known.name) return known.make(params);
   throw std::logic_error("no optimizer of this name: " + kind);
@@ -100,15 +101,15 @@ inline const data::Dataset& samples() {
   return all;
 }
 
-// ---- one training ---------------------------------------------------------------------------------------------------------
+// ---- one training -------------------------------------------------------------------------------
 
 struct Kind {
   std::string net = "mlp", surface = "O2", optimizer = "adam";  // surface: a level, or "scaler"
   std::uint64_t seed = 1;
-  bool half_seen = true;  // whether the dynamic scale is about to grow
+  bool half_seen = true;  // start just before a dynamic scale grows
 };
 
-/** A training from its beginning; step() takes one batch. */
+/** A training from its start; step() trains on one batch. */
 class Run {
  public:
   explicit Run(const Kind& kind)
@@ -124,7 +125,8 @@ class Run {
   }
 
   amp::Training parts() {
-    amp::Training out{.model = net.module, .optimizer = *optimizer, .schedule = *schedule, .loader = *loader};
+    amp::Training out{
+        .model = net.module, .optimizer = *optimizer, .schedule = *schedule, .loader = *loader};
     if (session) out.session = *session;
     if (scaler) out.scaler = *scaler;
     out.step = done;
@@ -133,7 +135,7 @@ class Run {
 
   bool dynamic() const { return scaler || session->options().dynamic(); }
 
-  /** One training step; at `overflow`, where scales are dynamic, one that is skipped. The loss. */
+  /** Runs one training step and returns the loss. At step `overflow` a dynamic scale overflows. */
   double step(int overflow = -1) {
     const Batch& batch = next();
     optimizer->zero_grad();
@@ -168,7 +170,7 @@ class Run {
     return losses;
   }
 
-  /** After a load: the walk over the data starts at the loaded position. */
+  /** Continues the iteration over the data at the loaded position. */
   void resumed(const amp::LoadedCheckpoint& from) {
     done = static_cast<int>(from.step);
     at_.reset();
@@ -203,16 +205,17 @@ class Run {
   std::optional<data::Batches::Iterator> at_;
 };
 
-// ---- everything a training depends on, as bytes -----------------------------------------------------------------------------
+// ---- everything a training depends on, as bytes -------------------------------------------------
 
 using states::bytes_of, states::difference;
 
-/** By name, so that a difference can be named. */
+/** Returns the state by name. */
 inline states::State snapshot(Run& run) {
   states::State out;
   for (const auto& list : {run.net.module.named_parameters(), run.net.module.named_buffers()})
     for (const nn::NamedTensor& entry : list) out["present " + entry.name] = bytes_of(entry.tensor);
-  for (const auto& [name, tensor] : run.net.module.state_dict()) out["saved " + name] = bytes_of(tensor);
+  for (const auto& [name, tensor] : run.net.module.state_dict())
+    out["saved " + name] = bytes_of(tensor);
   const optim::StateDict state = run.optimizer->state_dict(run.net.module.named_parameters());
   for (const auto& [name, tensor] : state.tensors) out["optimizer " + name] = bytes_of(tensor);
   for (const auto& [name, number] : state.scalars) out["optimizer " + name] = bytes_of(number);
@@ -220,7 +223,8 @@ inline states::State snapshot(Run& run) {
     for (const auto& [name, fields] : run.session->state_dict())
       for (const auto& [field, number] : fields) out[name + " " + field] = bytes_of(number);
   if (run.scaler)
-    for (const auto& [field, number] : run.scaler->state_dict()) out["scaler " + field] = bytes_of(number);
+    for (const auto& [field, number] : run.scaler->state_dict())
+      out["scaler " + field] = bytes_of(number);
   for (const auto& [name, number] : run.schedule->state_dict().scalars)
     out["schedule " + name] = bytes_of(number);
   const data::Position at = run.loader->position();
@@ -229,21 +233,23 @@ inline states::State snapshot(Run& run) {
   return out;
 }
 
-// ---- checkpoints on the disk ---------------------------------------------------------------------------------------------
+// ---- checkpoints on the disk --------------------------------------------------------------------
 
 inline std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(path)) out.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    out.push_back(entry.path().filename());
   std::sort(out.begin(), out.end());
   return out;
 }
 
-/** Refuses to load, and goes on with the bits it would have had. */
+/** Checks that a load is refused and the training continues with the same bits. */
 template <class Error>
 void check_refused(Run& run, const std::string& path, const std::string& part,
                    const amp::LoadCheckpointOptions& options = {}) {
   const auto before = snapshot(run);
-  const std::string text = files::thrown<Error>([&] { amp::load_checkpoint(path, run.parts(), options); });
+  const std::string text =
+      files::thrown<Error>([&] { amp::load_checkpoint(path, run.parts(), options); });
   INFO(text);
   CHECK(text.find("load_checkpoint") == 0);
   CHECK(text.find(part) != std::string::npos);

@@ -1,9 +1,10 @@
-// What the generated tests do not ask of attention: long sequences, rows without keys, threads, bad operands.
+// Attention where the generated tests do not reach: long sequences, rows without keys, threads,
+// invalid operands.
 #include <mezzo.h>
 
 #include <cmath>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -11,7 +12,7 @@ using namespace mezzo;
 
 namespace {
 
-/** softmax(scale q k^T + mask) v in public ops. */
+/** Computes softmax(scale q k^T + mask) v with public ops. */
 Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   Tensor scores = matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
   if (mask.defined()) scores = where(mask, scores, -INFINITY);
@@ -40,7 +41,7 @@ Tensor lower_triangle(std::int64_t l, std::int64_t s) {
 
 }  // namespace
 
-TEST_CASE("long sequences agree with the plain formula, whatever the number of threads", "[attention]") {
+TEST_CASE("long sequences agree with the plain formula for any number of threads", "[attention]") {
   manual_seed(8);
   const int before = num_threads();
   for (const bool causal : {false, true})
@@ -60,7 +61,8 @@ TEST_CASE("long sequences agree with the plain formula, whatever the number of t
         std::vector<Tensor> wide;
         for (const Tensor& t : x) wide.push_back(t.detach().to(f64).requires_grad_());
         const Run expected = run(wide, g.to(f64), [&](const std::vector<Tensor>& in) {
-          return plain_attention(in[0], in[1], in[2], causal ? lower_triangle(s[1], s[2]) : Tensor{});
+          return plain_attention(in[0], in[1], in[2],
+                                 causal ? lower_triangle(s[1], s[2]) : Tensor{});
         });
         const double tolerance = dtype == f64 ? 1e-12 : dtype == f32 ? 2e-5 : 6e-2;
         CHECK(largest_difference(got.y, expected.y) < tolerance);
@@ -77,9 +79,10 @@ TEST_CASE("long sequences agree with the plain formula, whatever the number of t
       }
 }
 
-TEST_CASE("queries that see no key give 0 and take no gradient", "[attention]") {
+TEST_CASE("fully masked queries give 0 and get no gradient", "[attention]") {
   manual_seed(2);
-  const Tensor q = randn({2, 3}, {.requires_grad = true}), k = randn({4, 3}, {.requires_grad = true}),
+  const Tensor q = randn({2, 3}, {.requires_grad = true}),
+               k = randn({4, 3}, {.requires_grad = true}),
                v = randn({4, 2}, {.requires_grad = true});
   const Tensor keeps = tensor({0, 0, 0, 0, 1, 1, 0, 1}, {2, 4}, {.dtype = boolean});
   const Tensor bias = where(keeps, 0.0, -INFINITY).to(f32).requires_grad_();
@@ -96,7 +99,7 @@ TEST_CASE("queries that see no key give 0 and take no gradient", "[attention]") 
     }
 }
 
-TEST_CASE("dropout of attention draws anew at each call and keeps the mean", "[attention]") {
+TEST_CASE("attention dropout draws a new mask at each call and keeps the mean", "[attention]") {
   manual_seed(3);
   const Tensor q = zeros({64, 4}), k = zeros({64, 4}), v = ones({64, 1});
   const Tensor y = scaled_dot_product_attention(q, k, v, {.dropout_p = 0.25});
@@ -106,7 +109,7 @@ TEST_CASE("dropout of attention draws anew at each call and keeps the mean", "[a
   CHECK(sum(scaled_dot_product_attention(q, k, v, {.dropout_p = 1})).item<double>() == 0);
 }
 
-TEST_CASE("operands of attention that do not fit are refused", "[attention]") {
+TEST_CASE("attention rejects mismatched operands", "[attention]") {
   const Tensor q = zeros({2, 3, 4}), k = zeros({2, 5, 4}), v = zeros({2, 5, 6});
   CHECK_THROWS_WITH_AS_TEXT(
       scaled_dot_product_attention(q, k, zeros({2, 4, 6})), ShapeError,
@@ -118,8 +121,10 @@ TEST_CASE("operands of attention that do not fit are refused", "[attention]") {
   CHECK_THROWS_AS(scaled_dot_product_attention(q, Tensor{}, v), ValueError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v.to(f16)), DtypeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({4, 5})}), ShapeError);
-  CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({3, 5}, {.dtype = i64})}), DtypeError);
-  CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({3, 5}, {.dtype = f16})}), DtypeError);
+  CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({3, 5}, {.dtype = i64})}),
+                  DtypeError);
+  CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({3, 5}, {.dtype = f16})}),
+                  DtypeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.mask = zeros({3, 5}), .is_causal = true}),
                   ValueError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, k, v, {.dropout_p = 1.5}), ValueError);

@@ -1,10 +1,11 @@
-// Convolutions: exact on small integers in every dtype, the same bits for any number of threads, bad arguments refused.
+// Convolutions: exact on small integers in every dtype, the same bits for any number of threads,
+// invalid arguments rejected.
 #include <mezzo.h>
 
 #include <cstring>
 #include <vector>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -17,17 +18,21 @@ Tensor integers(const Shape& shape, int seed, int limit = 1) {
   std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1;
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     state = state * 1664525u + 1013904223u;
-    x.data<double>()[i] = static_cast<int>((state >> 16) % static_cast<unsigned>(2 * limit + 1)) - limit;
+    x.data<double>()[i] =
+        static_cast<int>((state >> 16) % static_cast<unsigned>(2 * limit + 1)) - limit;
   }
   return x;
 }
 
-/** A 2-D convolution as a sum over taps of shifted, padded inputs: built from other ops, exact on integers. */
-std::vector<double> reference(const Tensor& x, const Tensor& w, std::int64_t stride, std::int64_t pad) {
+/** Computes a 2-D convolution as a sum over taps of shifted, padded inputs. It uses other ops
+ *  only and is exact on integers. */
+std::vector<double> reference(const Tensor& x, const Tensor& w, std::int64_t stride,
+                              std::int64_t pad) {
   const std::int64_t n = x.size(0), c = x.size(1), h = x.size(2), v = x.size(3), o = w.size(0);
   const Tensor padded = zeros({n, c, h + 2 * pad, v + 2 * pad}, {.dtype = f64});
   padded.narrow(2, pad, h).narrow(3, pad, v).copy_(x);
-  const std::int64_t oh = (h + 2 * pad - w.size(2)) / stride + 1, ow = (v + 2 * pad - w.size(3)) / stride + 1;
+  const std::int64_t oh = (h + 2 * pad - w.size(2)) / stride + 1,
+                     ow = (v + 2 * pad - w.size(3)) / stride + 1;
   Tensor y = zeros({n, oh * ow, o}, {.dtype = f64});
   for (std::int64_t i = 0; i < w.size(2); ++i)
     for (std::int64_t j = 0; j < w.size(3); ++j) {
@@ -72,7 +77,8 @@ TEST_CASE("convolutions of small integers are exact in every dtype") {
       REQUIRE(y.dtype() == dtype);
       REQUIRE(y.to_vector<double>() == expected);
       const Tensor strided = x.to(dtype).transpose(2, 3).contiguous().transpose(2, 3);
-      REQUIRE(same_bits(y, conv2d(strided, w.to(dtype), {}, {.stride = s.stride, .padding = s.pad})));
+      REQUIRE(
+          same_bits(y, conv2d(strided, w.to(dtype), {}, {.stride = s.stride, .padding = s.pad})));
     }
   }
 }
@@ -110,7 +116,8 @@ TEST_CASE("the gradients of a convolution are exact on small integers") {
 }
 
 TEST_CASE("an empty batch of images gives zero weight gradients") {
-  const Tensor w = ones({2, 3, 2, 2}, {.requires_grad = true}), b = ones({2}, {.requires_grad = true});
+  const Tensor w = ones({2, 3, 2, 2}, {.requires_grad = true}),
+               b = ones({2}, {.requires_grad = true});
   const Tensor y = conv2d(zeros({0, 3, 4, 4}), w, b);
   REQUIRE(y.shape() == Shape{0, 2, 3, 3});
   y.backward(zeros(y.shape()));
@@ -118,7 +125,7 @@ TEST_CASE("an empty batch of images gives zero weight gradients") {
   REQUIRE(b.grad().to_vector<double>() == std::vector<double>(2, 0.0));
 }
 
-TEST_CASE("wrong arguments of convolutions are refused") {
+TEST_CASE("convolutions reject invalid arguments") {
   const Tensor x = zeros({2, 3, 8, 8}), w = zeros({4, 3, 3, 3});
   CHECK_THROWS_WITH_AS_TEXT(
       conv2d(zeros({2, 4, 8, 8}), w), ShapeError,
@@ -146,5 +153,6 @@ TEST_CASE("wrong arguments of convolutions are refused") {
       conv_transpose2d(x, zeros({3, 4, 3, 3}), {}, {.stride = 2, .output_padding = 2}), ValueError,
       "conv_transpose2d: output_padding out of range; got [2,2], expected less than the larger "
       "of stride [2,2] and dilation [1,1]");
-  CHECK_THROWS_AS(conv_transpose2d(zeros({1, 1, 1, 1}), zeros({1, 1, 1, 1}), {}, {.padding = 1}), ShapeError);
+  CHECK_THROWS_AS(conv_transpose2d(zeros({1, 1, 1, 1}), zeros({1, 1, 1, 1}), {}, {.padding = 1}),
+                  ShapeError);
 }

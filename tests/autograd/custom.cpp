@@ -10,7 +10,7 @@ using namespace mezzo;
 
 namespace {
 
-/** x * e^x, with the output of the exponential saved. */
+/** Computes x * e^x and saves the output of the exponential. */
 struct TimesExp {
   static constexpr const char* name = "times_exp";
   static Tensor forward(FunctionContext& context, const Tensor& x, double scale) {
@@ -24,7 +24,7 @@ struct TimesExp {
   }
 };
 
-/** Saves its own result. */
+/** The exponential, which saves its own result. */
 struct MyExp {
   static constexpr const char* name = "my_exp";
   static Tensor forward(FunctionContext& context, const Tensor& x) {
@@ -32,7 +32,9 @@ struct MyExp {
     context.save_for_backward({y});
     return y;
   }
-  static Grads backward(FunctionContext& context, const Grads& gy) { return {gy[0] * context.saved()[0]}; }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    return {gy[0] * context.saved()[0]};
+  }
 };
 
 struct Swap {
@@ -43,10 +45,10 @@ struct Swap {
   static Grads backward(FunctionContext&, const Grads& gy) { return {gy[1], gy[0]}; }
 };
 
-/** An op of a user's own: a cubic with its own tag and derivative. */
+/** A user-defined op: a cubic with its own precision tag and derivative. */
 struct Cube {
   static constexpr OpTraits traits{
-      .name = "cube", .precision = Precision::full, .summary = "x^3", .needs = {input(0)}};
+      .name = "cube", .precision = Precision::f32, .summary = "x^3", .needs = {input(0)}};
   template <class V> static V forward(const V& x) { return x * x * x; }
   template <class V> static V derivative(const V& x, const V&) { return 3 * x * x; }
 };
@@ -63,7 +65,9 @@ TEST_CASE("a user function with arguments of any type, first and second derivati
 }
 
 TEST_CASE("a user function may save its own result", "[custom]") {
-  const auto f = [](const std::vector<Tensor>& x) { return std::vector{custom_function<MyExp>(x[0])}; };
+  const auto f = [](const std::vector<Tensor>& x) {
+    return std::vector{custom_function<MyExp>(x[0])};
+  };
   const Tensor x = tensor({0.3, -0.8}, {.dtype = f64, .requires_grad = true});
   CHECK(gradcheck(f, {x}).report == "");
   CHECK(gradgradcheck(f, {x}).report == "");
@@ -73,7 +77,7 @@ TEST_CASE("a user function may save its own result", "[custom]") {
                             "my_exp: a tensor needed for backward was modified in place");
 }
 
-TEST_CASE("several results, unused ones without a gradient", "[custom]") {
+TEST_CASE("functions may have several results; unused ones get no gradient", "[custom]") {
   const Tensor a = tensor(1, {.requires_grad = true}), b = tensor(2, {.requires_grad = true});
   const std::vector<Tensor> swapped = custom_function<Swap>(a, b);
   sum(swapped[0] * 5).backward();
@@ -82,7 +86,7 @@ TEST_CASE("several results, unused ones without a gradient", "[custom]") {
 }
 
 TEST_CASE("an op struct outside the library has dtypes, tag and both derivatives", "[custom]") {
-  CHECK(row<Cube>.traits.precision == Precision::full);
+  CHECK(op_info<Cube>.traits.precision == Precision::f32);
   CHECK(apply<Cube>(tensor({1, 2, -3})).to_vector<double>() == std::vector<double>{1, 8, -27});
   CHECK(apply<Cube>(tensor(2, {.dtype = f16})).dtype() == f16);
   const auto f = [](const std::vector<Tensor>& x) { return std::vector{apply<Cube>(x[0])}; };

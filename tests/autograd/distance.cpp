@@ -1,10 +1,11 @@
-// What the generated op tests cannot ask of norms and distances: zeros, ties, nan, empties, bad arguments.
+// Norms and distances where the generated op tests do not reach: zeros, ties, nan, empty tensors,
+// invalid arguments.
 #include <cmath>
 #include <limits>
 
 #include <mezzo.h>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -23,7 +24,7 @@ Tensor leaf(const Values& values, const Shape& shape, DType dtype = f64) {
 
 }  // namespace
 
-TEST_CASE("norms see nan, infinity and zero", "[norm]") {
+TEST_CASE("norms of nan, infinity and zero", "[norm]") {
   for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, kInf, -kInf}) {
     INFO("p = " << p);
     CHECK(std::isnan(vector_norm(tensor({1, kNan, 2}, {3}), {}, {.p = p}).item<double>()));
@@ -32,7 +33,8 @@ TEST_CASE("norms see nan, infinity and zero", "[norm]") {
   }
   CHECK(vector_norm(tensor({1, kNan, 0, kInf}, {4}), {}, {.p = 0}).item<double>() == 3);
   CHECK(vector_norm(tensor({1, 0, 2}, {3}), {}, {.p = -1}).item<double>() == 0);
-  for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0}) CHECK(norm(zeros({0}), {}, {.p = p}).item<double>() == 0);
+  for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0})
+    CHECK(norm(zeros({0}), {}, {.p = p}).item<double>() == 0);
   CHECK_THROWS_AS(norm(zeros({0}), {}, {.p = kInf}), ShapeError);
   CHECK_THROWS_AS(norm(zeros({2}), {}, {.p = kNan}), ValueError);
   CHECK_THROWS_AS(norm(zeros({2}, {.dtype = i64})), DtypeError);
@@ -52,12 +54,12 @@ TEST_CASE("gradients of norms at nan, infinity and zero", "[norm]") {
   CHECK(gradient({0, 4, 1}, 0.5) == Values{0, 1.5, 3});
   const Values to_nan = gradient({1, kNan, 7}, kInf);
   CHECK((to_nan[0] == 0 && to_nan[2] == 0));
-  // The powers of so small a norm are below the least f32.
+  // Powers of so small a norm underflow in f32.
   const Values small = gradient({3e-13, -3e-13, 0}, 3, f32);
   CHECK(std::abs(small[0] - std::pow(2.0, -2.0 / 3)) < 1e-3);
 }
 
-TEST_CASE("normalize keeps from zero", "[norm]") {
+TEST_CASE("normalize divides by at least eps", "[norm]") {
   const Tensor x = leaf({0, 0, 3, 4}, {2, 2});
   const Tensor y = normalize(x);
   CHECK(y.to_vector<double>() == Values{0, 0, 0.6, 0.8});
@@ -72,7 +74,7 @@ TEST_CASE("normalize keeps from zero", "[norm]") {
                             "normalize: not defined for i64");
 }
 
-TEST_CASE("matrix norms: ties, nan, dimensions, empties", "[norm]") {
+TEST_CASE("matrix norms: ties, nan, dimensions, empty tensors", "[norm]") {
   const Tensor x = leaf({1, -1, -1, 1}, {2, 2});
   matrix_norm(x, 1).backward();
   CHECK(x.grad().to_vector<double>() == Values{0.5, -0.5, -0.5, 0.5});
@@ -118,20 +120,21 @@ TEST_CASE("distances at zero, of different dtypes and shapes", "[distance]") {
   CHECK(dist(zeros({0}), zeros({0})).item<double>() == 0);
 }
 
-TEST_CASE("cosine of nothing and of itself", "[distance]") {
+TEST_CASE("cosine similarity with a zero vector and with itself", "[distance]") {
   const Tensor a = leaf({0, 0, 3, 4}, {2, 2}), b = leaf({1, 2, 3, 4}, {2, 2});
   const Tensor y = cosine_similarity(a, b);
   CHECK(y.to_vector<double>() == Values{0, 1});
   sum(y).backward();
   for (const double g : a.grad().to_vector<double>()) CHECK(std::isfinite(g));
-  CHECK(cosine_similarity(tensor({2}, {1}), tensor({1, 1, 1, 1}, {4}), {.dim = 0}).item<double>() == 1);
+  CHECK(cosine_similarity(tensor({2}, {1}), tensor({1, 1, 1, 1}, {4}), {.dim = 0}).item<double>() ==
+        1);
   CHECK_THROWS_AS(cosine_similarity(zeros({3}), zeros({3})), IndexError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}), zeros({3, 4})), ShapeError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}, {.dtype = i64}), zeros({3, 2})), DtypeError);
 }
 
-TEST_CASE("distances of all pairs where vectors meet", "[distance]") {
-  // At distance 0 the gradient is 0; both forms agree.
+TEST_CASE("pairwise distances of equal vectors", "[distance]") {
+  // At distance 0 the gradient is 0, in both compute modes.
   for (const double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf})
     for (const CdistMode mode : {CdistMode::do_not_use_mm, CdistMode::use_mm}) {
       INFO("p = " << p);
@@ -147,15 +150,16 @@ TEST_CASE("distances of all pairs where vectors meet", "[distance]") {
   CHECK(x.grad().to_vector<double>() == Values(6, 0));
 }
 
-TEST_CASE("distances of all pairs: gradients at ties, nan, empties", "[distance]") {
+TEST_CASE("pairwise distances: gradients at ties, nan, empty tensors", "[distance]") {
   const Tensor a = leaf({3, -3, 1}, {1, 3}), b = leaf({0, 0, 1}, {1, 3});
   cdist(a, b, {.p = kInf}).backward();
   CHECK(a.grad().to_vector<double>() == Values{1, -1, 0});
   CHECK(b.grad().to_vector<double>() == Values{-1, 1, 0});
   for (const double p : {0.5, 1.0, 2.0, 3.0, kInf})
     for (const CdistMode mode : {CdistMode::do_not_use_mm, CdistMode::use_mm})
-      CHECK(std::isnan(
-          cdist(tensor({kNan, 0}, {1, 2}), zeros({1, 2}), {.p = p, .compute_mode = mode}).item<double>()));
+      CHECK(
+          std::isnan(cdist(tensor({kNan, 0}, {1, 2}), zeros({1, 2}), {.p = p, .compute_mode = mode})
+                         .item<double>()));
   CHECK(cdist(zeros({2, 0}), zeros({3, 0})).to_vector<double>() == Values(6, 0));
   CHECK(cdist(zeros({0, 4}), zeros({3, 4})).shape() == Shape{0, 3});
   CHECK(cdist(zeros({2, 1, 5, 4}), zeros({3, 6, 4})).shape() == Shape{2, 3, 5, 6});
@@ -173,11 +177,12 @@ TEST_CASE("distances of all pairs: gradients at ties, nan, empties", "[distance]
   CHECK_THROWS_AS(pdist(zeros({3, 2}), {.p = kNan}), ValueError);
 }
 
-TEST_CASE("distances of many pairs are the same bits on any number of threads and agree with one by one",
+TEST_CASE("distances of many pairs do not depend on threads and agree with single distances",
           "[distance]") {
   const auto waves = [](std::int64_t n, std::int64_t m, double step) {
     Values values;
-    for (std::int64_t i = 0; i < n * m; ++i) values.push_back(std::sin(static_cast<double>(i) * step));
+    for (std::int64_t i = 0; i < n * m; ++i)
+      values.push_back(std::sin(static_cast<double>(i) * step));
     return tensor(values, {n, m});
   };
   const Tensor a = waves(130, 70, 0.7), b = waves(200, 70, 1.3);
@@ -195,11 +200,12 @@ TEST_CASE("distances of many pairs are the same bits on any number of threads an
     CHECK(one[k].to_vector<double>() == four[k].to_vector<double>());
   const Tensor expected = vector_norm(a.unsqueeze(1) - b.unsqueeze(0), -1, {.p = 3});
   CHECK(amax(abs(expected - one[0])).item<double>() < 1e-5);
-  const Tensor products = cdist(a, b), direct = cdist(a, b, {.compute_mode = CdistMode::do_not_use_mm});
+  const Tensor products = cdist(a, b),
+               direct = cdist(a, b, {.compute_mode = CdistMode::do_not_use_mm});
   CHECK(amax(abs(products - direct)).item<double>() < 1e-4);
 }
 
-TEST_CASE("renorm leaves what is short and scales what is long", "[norm]") {
+TEST_CASE("renorm scales only the rows whose norm is above the maximum", "[norm]") {
   const Tensor x = leaf({3, 4, 0, 0.5, 0, 0}, {3, 2});
   const Tensor y = renorm(x, 2, 0, 1);
   const Values values = y.to_vector<double>();

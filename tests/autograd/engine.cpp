@@ -1,4 +1,4 @@
-// The graph and its walk: accumulation, options, hooks, errors, long chains.
+// The autograd engine: accumulation, options, hooks, errors, long chains.
 #include <mezzo.h>
 
 #include <cmath>
@@ -14,9 +14,11 @@ namespace {
 
 std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-Tensor leaf(const std::vector<double>& v) { return tensor(v, {.dtype = f64, .requires_grad = true}); }
+Tensor leaf(const std::vector<double>& v) {
+  return tensor(v, {.dtype = f64, .requires_grad = true});
+}
 
-/** x^2 with a derivative that is off by half a per mille. */
+/** x^2 with a derivative that is wrong by 0.05 %. */
 struct Wrong {
   static constexpr const char* name = "wrong";
   static Tensor forward(FunctionContext& context, const Tensor& x) {
@@ -30,7 +32,7 @@ struct Wrong {
 
 }  // namespace
 
-TEST_CASE("backward accumulates into leaves, over uses and over calls", "[engine]") {
+TEST_CASE("backward accumulates into leaves, over several uses and several calls", "[engine]") {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   sum(x * y + x).backward();
   CHECK(values(x.grad()) == std::vector<double>{4, 5});
@@ -46,17 +48,19 @@ TEST_CASE("two leaves that receive the same gradient do not share it", "[engine]
   CHECK(values(y.grad()) == std::vector<double>{1, 1});
 }
 
-TEST_CASE("an incoming gradient weighs the outputs", "[engine]") {
+TEST_CASE("an incoming gradient weights the outputs", "[engine]") {
   const Tensor x = leaf({1, 2, 3});
   (x * x).backward(tensor({1, 0, -1}, {.dtype = f64}));
   CHECK(values(x.grad()) == std::vector<double>{2, 0, -6});
   const Tensor y = x * 2;
   CHECK_THROWS_WITH_AS_TEXT(y.backward(), ShapeError,
                             "only a tensor of one element has an implicit gradient");
-  CHECK_THROWS_WITH_AS_TEXT(y.backward(zeros({2})), ShapeError, "the incoming gradient does not fit");
+  CHECK_THROWS_WITH_AS_TEXT(y.backward(zeros({2})), ShapeError,
+                            "the incoming gradient does not fit");
 }
 
-TEST_CASE("a chain of 100,000 nodes neither overflows the stack in backward nor in release", "[engine]") {
+TEST_CASE("a chain of 100,000 nodes overflows the stack neither in backward nor in release",
+          "[engine]") {
   const Tensor x = leaf({1});
   Tensor y = x;
   for (int i = 0; i < 100000; ++i) y = y + x;
@@ -64,7 +68,7 @@ TEST_CASE("a chain of 100,000 nodes neither overflows the stack in backward nor 
   CHECK(x.grad().item<double>() == 100001);
   Tensor z = x;
   for (int i = 0; i < 100000; ++i) z = tanh(z);
-  z = {};  // never walked: the chain is released from its end
+  z = {};  // without a backward pass: the chain is released from its end
   SUCCEED();
 }
 
@@ -77,22 +81,23 @@ TEST_CASE("grad() gives gradients without touching the leaves", "[engine]") {
   CHECK_FALSE(x.grad().defined());
 }
 
-TEST_CASE("grad() finds inputs that other threads' ops stand between", "[engine]") {
+TEST_CASE("grad() reaches inputs across ops recorded by other threads", "[engine]") {
   const Tensor x = tensor(2.0, {.dtype = f64}).requires_grad_();
   Tensor middle = x;
   for (int i = 0; i < 100; ++i) middle = middle * 1.01;
   Tensor y, above;
-  // A new thread numbers its nodes from 0; they must count as later than those they use.
+  // A new thread numbers its nodes from 0; they must be ordered after the nodes they use.
   std::thread([&] { above = middle * middle; }).join();
   std::thread([&] { y = above * 3.0; }).join();
   CHECK(grad(y, above, {.retain_graph = true}).item<double>() == 3);
-  CHECK(grad(y, middle, {.retain_graph = true}).item<double>() == Approx(6 * middle.item<double>()));
+  CHECK(grad(y, middle, {.retain_graph = true}).item<double>() ==
+        Approx(6 * middle.item<double>()));
   const std::vector<Tensor> both = grad({y}, {middle, x});
   CHECK(both[0].item<double>() == Approx(6 * middle.item<double>()));
   CHECK(both[1].item<double>() == Approx(6 * middle.item<double>() * std::pow(1.01, 100)));
 }
 
-TEST_CASE("grad() of an input that takes no part", "[engine]") {
+TEST_CASE("grad() of an input that the outputs do not depend on", "[engine]") {
   const Tensor x = leaf({2}), stranger = leaf({1});
   const auto square_of = [&] { return sum(x * x); };
   CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), stranger), StateError, "does not take part");
@@ -110,7 +115,8 @@ TEST_CASE("gradients of gradients", "[engine]") {
   CHECK(values(third) == std::vector<double>{6, 6});
 }
 
-TEST_CASE("a second backward through a freed graph says so; retain_graph allows it", "[engine]") {
+TEST_CASE("a second backward through a freed graph is an error; retain_graph allows it",
+          "[engine]") {
   const Tensor x = leaf({3});
   const Tensor y = sum(x * x);
   y.backward({}, true);
@@ -122,15 +128,17 @@ TEST_CASE("a second backward through a freed graph says so; retain_graph allows 
   CHECK(x.grad().item<double>() == 12);
 }
 
-TEST_CASE("tensors saved for backward are checked for in-place changes, with both versions", "[engine]") {
+TEST_CASE("in-place changes of saved tensors are detected; the error has both versions",
+          "[engine]") {
   const Tensor x = leaf({1, 2});
   const Tensor y = x * 1;
   const Tensor z = sum(y * y);
   y.detach().fill_(0);
-  CHECK_THROWS_WITH_AS_TEXT(z.backward(), StateError,
-                            "mul: a tensor needed for backward was modified in place; got f64[2]@cpu at "
-                            "version 1, expected version 0");
-  // relu keeps its output, add keeps nothing: overwriting the operand is harmless
+  CHECK_THROWS_WITH_AS_TEXT(
+      z.backward(), StateError,
+      "mul: a tensor needed for backward was modified in place; got f64[2]@cpu at "
+      "version 1, expected version 0");
+  // relu saves its output and add saves nothing, so overwriting the operand is harmless.
   const Tensor a = x * 1;
   const Tensor b = relu(a + 0);
   a.detach().fill_(0);
@@ -138,7 +146,7 @@ TEST_CASE("tensors saved for backward are checked for in-place changes, with bot
   CHECK(values(x.grad()) == std::vector<double>{1, 1});
 }
 
-TEST_CASE("in-place operations become part of the graph", "[engine]") {
+TEST_CASE("in-place operations are recorded in the graph", "[engine]") {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   const Tensor z = x * 1;
   z *= y;
@@ -148,13 +156,14 @@ TEST_CASE("in-place operations become part of the graph", "[engine]") {
   CHECK(values(y.grad()) == std::vector<double>{2 * 8 * 1, 2 * 13 * 2});
 }
 
-TEST_CASE("in-place operations that cannot be are refused and change nothing", "[engine]") {
+TEST_CASE("invalid in-place operations are rejected and change nothing", "[engine]") {
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH_AS_TEXT(x += 1, StateError,
                             "add_: a leaf that requires a gradient cannot be overwritten");
   CHECK_THROWS_WITH_AS_TEXT(x.slice(0, 0, 1) += 1, StateError, "a view of a leaf");
   const Tensor row = ones({2});
-  CHECK_THROWS_WITH_AS_TEXT(row += ones({3, 2}), ShapeError, "does not fit the tensor it would overwrite");
+  CHECK_THROWS_WITH_AS_TEXT(row += ones({3, 2}), ShapeError,
+                            "does not fit the tensor it would overwrite");
   CHECK_THROWS_WITH_AS_TEXT(row.expand({3, 2}) += 1, ValueError, "share one place in memory");
   CHECK_THROWS_WITH_AS_TEXT(zeros({2}, {.dtype = i32}) += 1.5, DtypeError,
                             "a floating result cannot be stored");
@@ -167,13 +176,13 @@ TEST_CASE("in-place operations that cannot be are refused and change nothing", "
   CHECK(values(x) == std::vector<double>{2, 3});
 }
 
-TEST_CASE("an operand that overlaps the written tensor is read as it was before", "[engine]") {
+TEST_CASE("an operand that overlaps the written tensor is read before the write", "[engine]") {
   const Tensor x = tensor({1, 2, 3, 4});
   x.slice(0, 1, 4) += x.slice(0, 0, 3);
   CHECK(values(x) == std::vector<double>{1, 3, 5, 7});
 }
 
-TEST_CASE("writes through views reach the graph of the base and of other views", "[engine]") {
+TEST_CASE("writes through views update the graph of the base and of other views", "[engine]") {
   const Tensor w = leaf({1, 2, 3, 4});
   const Tensor base = w * 2;
   const Tensor left = base.slice(0, 0, 2), right = base.slice(0, 2, 4);
@@ -192,7 +201,7 @@ TEST_CASE("writes through views reach the graph of the base and of other views",
   }
 }
 
-TEST_CASE("filling a tensor piece by piece is differentiable", "[engine]") {
+TEST_CASE("filling a tensor slice by slice is differentiable", "[engine]") {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   const Tensor out = zeros({2, 2}, {.dtype = f64});
   out.select(0, 0).copy_(x * x);
@@ -202,7 +211,7 @@ TEST_CASE("filling a tensor piece by piece is differentiable", "[engine]") {
   CHECK(values(y.grad()) == std::vector<double>{6, 8});
 }
 
-TEST_CASE("a write through a view is differentiable as often as what it writes", "[engine]") {
+TEST_CASE("a write through a view is differentiable as often as the written values", "[engine]") {
   const Tensor x = tensor({0.5, -1.5, 2.0, 0.25}, {.dtype = f64, .requires_grad = true});
   const auto written = [](const std::vector<Tensor>& in) {
     Tensor y = in[0] * in[0];
@@ -213,16 +222,17 @@ TEST_CASE("a write through a view is differentiable as often as what it writes",
   const Tensor first = grad({sum(written({x})[0])}, {x}, {.create_graph = true})[0];
   const Tensor second = grad({sum(first)}, {x}, {.create_graph = true})[0];
   const Tensor third = grad({sum(second)}, {x})[0];
-  // of x0^4 + x1^4 x0^2 + x2^4 x1^2 + x3^4, summed over all third derivatives that hold x3 alone: 24 x3
+  // The third derivatives of x0^4 + x1^4 x0^2 + x2^4 x1^2 + x3^4 by x3 alone sum to 24 x3.
   CHECK(values(third)[3] == Approx(24 * 0.25));
 }
 
-TEST_CASE("the gradients of parts of a tensor share one buffer", "[engine]") {
+TEST_CASE("the gradients of slices of a tensor share one buffer", "[engine]") {
   constexpr std::int64_t kParts = 8, kSize = 1 << 15;
   const Tensor x = ones({kParts, kSize}, {.requires_grad = true});
   const auto loss = [&](const auto& part) {
     Tensor total = sum(part(0));
-    for (std::int64_t i = 1; i < kParts; ++i) total = total + sum(part(i) * static_cast<double>(i + 1));
+    for (std::int64_t i = 1; i < kParts; ++i)
+      total = total + sum(part(i) * static_cast<double>(i + 1));
     return total;
   };
   const auto check = [&](const auto& part) {
@@ -240,7 +250,7 @@ TEST_CASE("the gradients of parts of a tensor share one buffer", "[engine]") {
   check([&](std::int64_t i) { return x.slice(0, i, i + 1); });
 }
 
-TEST_CASE("parts that overlap each other and the whole add up", "[engine]") {
+TEST_CASE("gradients of overlapping slices and of the whole tensor add up", "[engine]") {
   manual_seed(4);
   for (const DType dtype : {f32, bf16}) {
     const Tensor x = randn({4, 6}).to(dtype).requires_grad_();
@@ -255,7 +265,8 @@ TEST_CASE("parts that overlap each other and the whole add up", "[engine]") {
         const Tensor y = loss(is_leaf ? x : x * 2);
         return values(grad(y, x, {.create_graph = create_graph}));
       };
-      CHECK(gradient(false) == gradient(true));  // which makes each gradient and adds them
+      // With create_graph each gradient is computed on its own and then added.
+      CHECK(gradient(false) == gradient(true));
     }
   }
   const Tensor z = randn({3, 4}, {.dtype = f64, .requires_grad = true});
@@ -265,7 +276,7 @@ TEST_CASE("parts that overlap each other and the whole add up", "[engine]") {
   CHECK(gradgradcheck(twice, {z}));
 }
 
-TEST_CASE("a gradient that was passed in is not written to by those of parts", "[engine]") {
+TEST_CASE("gradients of slices do not write into a gradient that was passed in", "[engine]") {
   const Tensor x = leaf({1, 2, 3}), y = x * 1;
   const Tensor g = tensor({1, 1, 1}, {.dtype = f64}), of_part = tensor({5}, {.dtype = f64});
   const std::vector<Tensor> outputs{y, y.slice(0, 1, 2)};
@@ -274,11 +285,11 @@ TEST_CASE("a gradient that was passed in is not written to by those of parts", "
   CHECK(values(x.grad()) == std::vector<double>{1, 6, 1});
 }
 
-TEST_CASE("a trace sees the whole gradient of a part", "[engine]") {
+TEST_CASE("a trace hook receives the full-size gradient of a slice", "[engine]") {
   struct Shapes final : TraceHook {
     std::vector<Shape> seen;
-    void trace(const OpRow&, Inputs, Outputs) override {}
-    void leave_backward(const OpRow& row, Inputs, Inputs gradients) override {
+    void trace(const OpInfo&, Inputs, Outputs) override {}
+    void leave_backward(const OpInfo& row, Inputs, Inputs gradients) override {
       if (row.traits.name == "select") seen.push_back(gradients[0].shape());
     }
   } shapes;
@@ -305,8 +316,8 @@ TEST_CASE("hooks see and replace gradients", "[engine]") {
   CHECK(seen == std::vector<double>{1, 1});
   CHECK(values(x.grad()) == std::vector<double>{31, 31});
   CHECK(accumulated == 2);
-  CHECK_THROWS_WITH_AS_TEXT(register_hook(ones({1}), [](const Tensor&) { return Tensor{}; }), StateError,
-                            "requires no gradient");
+  CHECK_THROWS_WITH_AS_TEXT(register_hook(ones({1}), [](const Tensor&) { return Tensor{}; }),
+                            StateError, "requires no gradient");
   CHECK_THROWS_WITH_AS_TEXT(register_post_accumulate_grad_hook(y, [](const Tensor&) {}), StateError,
                             "only leaves");
 }
@@ -328,12 +339,12 @@ TEST_CASE("retain_grad of what requires no gradient is an error", "[engine]") {
     const NoGrad no_grad;
     CHECK_THROWS_AS((x * x).retain_grad(), StateError);
   }
-  CHECK_NOTHROW(x.retain_grad());  // a leaf keeps its gradient anyway
+  CHECK_NOTHROW(x.retain_grad());  // a leaf always keeps its gradient
   sum(x * 3).backward();
   CHECK(values(x.grad()) == std::vector<double>{3});
 }
 
-TEST_CASE("NoGrad and detach leave the graph", "[engine]") {
+TEST_CASE("NoGrad and detach stop recording", "[engine]") {
   const Tensor x = leaf({2});
   {
     const NoGrad no_grad;
@@ -348,14 +359,15 @@ TEST_CASE("NoGrad and detach leave the graph", "[engine]") {
   CHECK_THROWS_WITH_AS_TEXT(sum(x.detach()).backward(), StateError, "requires no gradient");
 }
 
-TEST_CASE("gradients return in the dtype of their tensor", "[engine]") {
+TEST_CASE("gradients have the dtype of their tensor", "[engine]") {
   const Tensor half = tensor({1, 2}, {.dtype = f16, .requires_grad = true});
   const Tensor wide = tensor({3, 4}, {.requires_grad = true});
   sum(half * wide).backward();
   CHECK(half.grad().dtype() == f16);
   CHECK(wide.grad().dtype() == f32);
   CHECK(values(half.grad()) == std::vector<double>{3, 4});
-  CHECK_THROWS_WITH_AS_TEXT(half.set_grad(zeros({2})), DtypeError, "a gradient has the dtype of its tensor");
+  CHECK_THROWS_WITH_AS_TEXT(half.set_grad(zeros({2})), DtypeError,
+                            "a gradient has the dtype of its tensor");
   CHECK_THROWS_WITH_AS_TEXT(half.set_grad(zeros({3}, {.dtype = f16})), ShapeError,
                             "a gradient has the shape of its tensor");
   CHECK_THROWS_WITH_AS_TEXT(zeros({2}, {.dtype = i64}).requires_grad_(), DtypeError,
@@ -365,10 +377,11 @@ TEST_CASE("gradients return in the dtype of their tensor", "[engine]") {
 TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
   const Tensor x = leaf({1, 2});
   const GradcheckResult result = gradcheck(
-      [](const std::vector<Tensor>& in) { return std::vector{custom_function<Wrong>(in[0])}; }, {x});
+      [](const std::vector<Tensor>& in) { return std::vector{custom_function<Wrong>(in[0])}; },
+      {x});
   CHECK_FALSE(result.ok);
   CHECK(result.report.find("d output 0[0] / d input 0[0]: analytic 2.001") == 0);
-  CHECK_THROWS_WITH_AS_TEXT(
-      gradcheck([](const std::vector<Tensor>& in) { return in; }, {tensor(1, {.requires_grad = true})}),
-      DtypeError, "double precision");
+  CHECK_THROWS_WITH_AS_TEXT(gradcheck([](const std::vector<Tensor>& in) { return in; },
+                                      {tensor(1, {.requires_grad = true})}),
+                            DtypeError, "double precision");
 }

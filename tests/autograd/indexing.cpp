@@ -1,4 +1,5 @@
-// What the generated tests of indexing ops do not reach: errors, duplicates, in-place forms, integer tensors, accumulation, threads.
+// Indexing ops where the generated tests do not reach: errors, duplicates, in-place forms, integer
+// tensors, accumulation, threads.
 #include <mezzo.h>
 
 #include <cstring>
@@ -11,19 +12,23 @@ using namespace mezzo;
 
 namespace {
 
-Tensor ints(const std::vector<double>& values, DType dtype = i64) { return tensor(values, {.dtype = dtype}); }
+Tensor ints(const std::vector<double>& values, DType dtype = i64) {
+  return tensor(values, {.dtype = dtype});
+}
 Tensor ints(const std::vector<double>& values, const Shape& shape) {
   return tensor(values, shape, {.dtype = i64});
 }
 
 Tensor counting(const Shape& shape, DType dtype = f32) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i) values.push_back(static_cast<double>(i));
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
+    values.push_back(static_cast<double>(i));
   return tensor(values, shape, {.dtype = dtype});
 }
 
 bool same(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() && a.to_vector<double>() == b.to_vector<double>();
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         a.to_vector<double>() == b.to_vector<double>();
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -33,7 +38,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
                      static_cast<std::size_t>(x.numel()) * item_size(x.dtype())) == 0;
 }
 
-/** Values in [-1, 1) that look random. */
+/** Returns irregular deterministic values in [-1, 1). */
 Tensor scattered_values(const Shape& shape, DType dtype = f32) {
   std::uint64_t state = 1;
   std::vector<double> values;
@@ -62,14 +67,15 @@ TEST_CASE("cat skips empty vectors, promotes, and gives each operand its slice o
   CHECK(cat({ones({1}, {.dtype = f16}), ones({1}, {.dtype = bf16})}).dtype() == f32);
 }
 
-TEST_CASE("joining refuses what does not fit") {
-  CHECK_THROWS_WITH_AS_TEXT(cat({}), ValueError, "cat: the list of tensors is empty; expected one or more");
+TEST_CASE("joining rejects mismatched operands") {
+  CHECK_THROWS_WITH_AS_TEXT(cat({}), ValueError,
+                            "cat: the list of tensors is empty; expected one or more");
   CHECK_THROWS_WITH_AS_TEXT(stack({}), ValueError,
                             "stack: the list of tensors is empty; expected one or more");
-  CHECK_THROWS_WITH_AS_TEXT(
-      cat({zeros({2, 3}), zeros({3, 3})}, 1), ShapeError,
-      "cat: shapes do not fit; got f32[2,3]@cpu and f32[3,3]@cpu as operand 1, expected equal sizes "
-      "except in dimension 1");
+  CHECK_THROWS_WITH_AS_TEXT(cat({zeros({2, 3}), zeros({3, 3})}, 1), ShapeError,
+                            "cat: shapes do not fit; got f32[2,3]@cpu and f32[3,3]@cpu as operand "
+                            "1, expected equal sizes "
+                            "except in dimension 1");
   CHECK_THROWS_AS(cat({zeros({2, 3}), zeros({2})}), ShapeError);
   CHECK_THROWS_AS(cat({zeros({2, 3}), zeros({0, 2})}, 0), ShapeError);
   CHECK_THROWS_AS(cat({zeros({})}), ShapeError);
@@ -79,21 +85,21 @@ TEST_CASE("joining refuses what does not fit") {
   CHECK_THROWS_AS(stack({zeros({2}), zeros({2})}, 2), IndexError);
 }
 
-TEST_CASE("an index out of range is named with its place and value, before anything is written") {
+TEST_CASE("an index out of range is reported with position and value before anything is written") {
   const Tensor x = counting({3, 4}), before = x.clone();
-  CHECK_THROWS_WITH_AS_TEXT(
-      gather(x, 0, ints({0, 2, 3, 9}, {2, 2})), IndexError,
-      "gather: index out of range; got 3 at index[1,0] into dimension 0 of f32[3,4]@cpu, expected 0..2");
-  CHECK_THROWS_WITH_AS_TEXT(
-      gather(x, 1, ints({0, -1}, {1, 2})), IndexError,
-      "gather: index out of range; got -1 at index[0,1] into dimension 1 of f32[3,4]@cpu, expected 0..3");
+  CHECK_THROWS_WITH_AS_TEXT(gather(x, 0, ints({0, 2, 3, 9}, {2, 2})), IndexError,
+                            "gather: index out of range; got 3 at index[1,0] into dimension 0 of "
+                            "f32[3,4]@cpu, expected 0..2");
+  CHECK_THROWS_WITH_AS_TEXT(gather(x, 1, ints({0, -1}, {1, 2})), IndexError,
+                            "gather: index out of range; got -1 at index[0,1] into dimension 1 of "
+                            "f32[3,4]@cpu, expected 0..3");
   CHECK_THROWS_WITH_AS_TEXT(index_select(x, 1, ints({0, 4})), IndexError,
                             "index_select: index out of range; got 4 at index[1]");
   CHECK_THROWS_WITH_AS_TEXT(embedding(ints({2, 3}), x), IndexError,
                             "embedding: index out of range; got 3 at index[1]");
-  CHECK_THROWS_WITH_AS_TEXT(
-      index(x, {ints({-4})}), IndexError,
-      "index: index out of range; got -4 at index[0] into dimension 0 of f32[3,4]@cpu, expected -3..2");
+  CHECK_THROWS_WITH_AS_TEXT(index(x, {ints({-4})}), IndexError,
+                            "index: index out of range; got -4 at index[0] into dimension 0 of "
+                            "f32[3,4]@cpu, expected -3..2");
   CHECK_THROWS_AS(index_add_(x, 0, ints({0, 3}), ones({2, 4})), IndexError);
   CHECK_THROWS_AS(scatter_(x, 0, ints({0, 3}, {1, 2}), 5.0), IndexError);
   CHECK_THROWS_AS(scatter_add_(x, 0, ints({0, 3}, {1, 2}), ones({1, 2})), IndexError);
@@ -106,7 +112,7 @@ TEST_CASE("an index out of range is named with its place and value, before anyth
   CHECK_THROWS_AS(index_select(x, 0, ints({std::numeric_limits<double>::infinity()})), IndexError);
 }
 
-TEST_CASE("indexing refuses wrong dtypes and shapes") {
+TEST_CASE("indexing rejects wrong dtypes and shapes") {
   const Tensor x = counting({3, 4});
   CHECK_THROWS_WITH_AS_TEXT(
       gather(x, 0, zeros({1, 4})), DtypeError,
@@ -122,7 +128,8 @@ TEST_CASE("indexing refuses wrong dtypes and shapes") {
   CHECK_THROWS_AS(index_select(x, 0, ints({0}, {1, 1})), ShapeError);
   CHECK_THROWS_AS(index_add(x, 0, ints({0}), ones({4})), ShapeError);
   CHECK_THROWS_AS(index_add(x, 0, ints({0}), ones({1, 4}, {.dtype = f16})), DtypeError);
-  CHECK_THROWS_AS(index_add(counting({3}, i64), 0, ints({0}), ints({1}), {.alpha = 0.5}), ValueError);
+  CHECK_THROWS_AS(index_add(counting({3}, i64), 0, ints({0}), ints({1}), {.alpha = 0.5}),
+                  ValueError);
   CHECK_THROWS_AS(index(x, {}), ValueError);
   CHECK_THROWS_AS(index(x, {Tensor{}, Tensor{}}), ValueError);
   CHECK_THROWS_AS(index(x, {ints({0}), ints({0}), ints({0})}), ShapeError);
@@ -137,35 +144,37 @@ TEST_CASE("indexing refuses wrong dtypes and shapes") {
   CHECK_THROWS_AS(take_along_dim(x, ints({0}), 1), ShapeError);
 }
 
-TEST_CASE("of several writes to one place the last in index order stays") {
+TEST_CASE("of several writes to one element the last in index order wins") {
   CHECK(scatter(zeros({3}), 0, ints({1, 2, 1}), tensor({5, 6, 7})).to_vector<double>() ==
         std::vector<double>{0, 7, 6});
   CHECK(index_put(zeros({3}), {ints({1, -1, 1})}, tensor({5, 6, 7})).to_vector<double>() ==
         std::vector<double>{0, 7, 6});
-  CHECK(index_put(zeros({2, 2}), {ints({1, 1})}, tensor({5, 6, 7, 8}, {2, 2})).to_vector<double>() ==
-        std::vector<double>{0, 0, 7, 8});
+  CHECK(
+      index_put(zeros({2, 2}), {ints({1, 1})}, tensor({5, 6, 7, 8}, {2, 2})).to_vector<double>() ==
+      std::vector<double>{0, 0, 7, 8});
 }
 
-TEST_CASE("integer and bool tensors are indexed as they are") {
+TEST_CASE("integer and bool tensors are indexed in their own dtype") {
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     const Tensor x = tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype});
     CHECK(same(gather(x, 1, ints({2, 1}, {2, 1})), tensor({1, 0}, {2, 1}, {.dtype = dtype})));
     CHECK(same(index_select(x, 0, ints({1}, i32)), tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
     CHECK(same(index(x, {ints({-1})}), tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
     CHECK(same(cat({x, x}, 1).narrow(1, 3, 3), x));
-    CHECK(same(scatter(x, 0, ints({1}, {1, 1}), 1), tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype})));
+    CHECK(same(scatter(x, 0, ints({1}, {1, 1}), 1),
+               tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype})));
     CHECK(same(masked_select(x, x.to(boolean)), ones({3}, {.dtype = dtype})));
     CHECK(nonzero(x).to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 0, 0, 2, 1, 0});
     CHECK(sort(x).values.to_vector<double>() == std::vector<double>{0, 1, 1, 0, 0, 1});
   }
   CHECK(scatter_add(counting({2}, i64), 0, ints({1, 1, 1}), ints({5, 6, 7})).to_vector<double>() ==
         std::vector<double>{0, 19});
-  CHECK(index_add(counting({2}, i32), 0, ints({1, 1}), ints({5, 6}, i32), {.alpha = 2}).to_vector<double>() ==
-        std::vector<double>{0, 23});
+  CHECK(index_add(counting({2}, i32), 0, ints({1, 1}), ints({5, 6}, i32), {.alpha = 2})
+            .to_vector<double>() == std::vector<double>{0, 23});
 }
 
-TEST_CASE("sums of 16-bit numbers run in f32 and round once") {
-  // 2048 + 1 is not an f16 number: summed one by one in f16, the ones would vanish.
+TEST_CASE("sums of 16-bit values accumulate in f32 and round once") {
+  // 2048 + 1 is not representable in f16: added one by one in f16, the ones would vanish.
   for (const DType dtype : {f16, bf16}) {
     const double large = dtype == f16 ? 2048 : 256;
     const Tensor x = full({1, 3}, large, {.dtype = dtype}), index = zeros({64}, {.dtype = i64}),
@@ -186,7 +195,7 @@ TEST_CASE("sums of 16-bit numbers run in f32 and round once") {
   }
 }
 
-TEST_CASE("in-place forms write self's dtype, count a version, and take part in the graph") {
+TEST_CASE("in-place forms write self's dtype, bump the version and are recorded in the graph") {
   const Tensor x = zeros({3}, {.dtype = f16});
   const std::uint32_t before = x.version();
   CHECK(scatter_add_(x, 0, ints({0, 0}), tensor({1, 0.5})).is_same(x));
@@ -207,7 +216,7 @@ TEST_CASE("in-place forms write self's dtype, count a version, and take part in 
   CHECK(values.grad().to_vector<double>() == std::vector<double>{1, 3});
 }
 
-TEST_CASE("a source that overlaps what is written behaves as a copy") {
+TEST_CASE("a source that overlaps the destination behaves like a copy") {
   const Tensor x = counting({4});
   scatter_(x, 0, ints({3, 2, 1, 0}), x);
   CHECK(x.to_vector<double>() == std::vector<double>{3, 2, 1, 0});
@@ -219,8 +228,9 @@ TEST_CASE("a source that overlaps what is written behaves as a copy") {
   CHECK(z.to_vector<double>() == std::vector<double>{2, 3, 0, 1});
 }
 
-TEST_CASE("embedding: the padding row gets no gradient, frequency divides") {
-  const Tensor weight = counting({4, 2}, f64).requires_grad_(), index = ints({1, 3, 1, 0, 1, 3}, {2, 3});
+TEST_CASE("embedding: the padding row gets no gradient; scale_grad_by_freq divides") {
+  const Tensor weight = counting({4, 2}, f64).requires_grad_(),
+               index = ints({1, 3, 1, 0, 1, 3}, {2, 3});
   const auto gradient = [&](const EmbeddingOptions& options) {
     weight.set_grad({});
     embedding(index, weight, options).backward(ones({2, 3, 2}, {.dtype = f64}));
@@ -229,22 +239,27 @@ TEST_CASE("embedding: the padding row gets no gradient, frequency divides") {
   CHECK(gradient({}) == std::vector<double>{1, 3, 0, 2});
   CHECK(gradient({.padding_idx = -3}) == std::vector<double>{1, 0, 0, 2});
   CHECK(gradient({.scale_grad_by_freq = true}) == std::vector<double>{1, 1, 0, 1});
-  CHECK(gradient({.padding_idx = 3, .scale_grad_by_freq = true}) == std::vector<double>{1, 1, 0, 0});
+  CHECK(gradient({.padding_idx = 3, .scale_grad_by_freq = true}) ==
+        std::vector<double>{1, 1, 0, 0});
 }
 
-TEST_CASE("the second derivative of embedding with padding and frequency is that of its gradient") {
+TEST_CASE("embedding with padding and scale_grad_by_freq has the right second derivative") {
   const Tensor weight = scattered_values({4, 2}, f64).requires_grad_(), index = ints({1, 3, 1, 0});
   for (const bool by_frequency : {false, true}) {
     const Tensor seed = scattered_values({4, 2}, f64).requires_grad_();
-    const Tensor y = embedding(index, weight, {.padding_idx = 0, .scale_grad_by_freq = by_frequency});
+    const Tensor y =
+        embedding(index, weight, {.padding_idx = 0, .scale_grad_by_freq = by_frequency});
     const Tensor g = grad(y, weight, {.create_graph = true}, seed);
     const Tensor direction = scattered_values({4, 2}, f64) + 2.0;
     const Tensor back = grad(g, seed, {}, direction);
-    // g is linear in the seed: row i of it is the direction at index[i], times the factor its row got.
+    // g is linear in the seed: its row i is the direction at index[i] times the factor of that
+    // row.
     const std::vector<double> counts{1, 2, 0, 1};
     for (std::int64_t i = 0; i < 4; ++i) {
       const auto row = index.to_vector<std::int64_t>()[static_cast<std::size_t>(i)];
-      const double factor = row == 0 ? 0 : by_frequency ? 1 / counts[static_cast<std::size_t>(row)] : 1;
+      const double factor = row == 0       ? 0
+                            : by_frequency ? 1 / counts[static_cast<std::size_t>(row)]
+                                           : 1;
       for (std::int64_t j = 0; j < 2; ++j)
         CHECK(back[i][j].item<double>() == Approx(factor * direction[row][j].item<double>()));
     }
@@ -252,10 +267,12 @@ TEST_CASE("the second derivative of embedding with padding and frequency is that
 }
 
 TEST_CASE("sorting: nan is largest, zeros are equal, ties keep the order of indices") {
-  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
   for (const DType dtype : {f16, bf16, f32, f64}) {
     const Tensor x = tensor({0.0, nan, -0.0, inf, -inf, 1, 0.0, -nan, 1}, {.dtype = dtype});
-    CHECK(argsort(x).to_vector<std::int64_t>() == std::vector<std::int64_t>{4, 0, 2, 6, 5, 8, 3, 1, 7});
+    CHECK(argsort(x).to_vector<std::int64_t>() ==
+          std::vector<std::int64_t>{4, 0, 2, 6, 5, 8, 3, 1, 7});
     CHECK(argsort(x, {.descending = true}).to_vector<std::int64_t>() ==
           std::vector<std::int64_t>{1, 7, 3, 5, 8, 0, 2, 6, 4});
     CHECK(topk(x, 4).indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 7, 3, 5});
@@ -272,7 +289,7 @@ TEST_CASE("sorting: nan is largest, zeros are equal, ties keep the order of indi
   CHECK(argsort(wide).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2, 0});
 }
 
-TEST_CASE("ordering refuses a k that is not there") {
+TEST_CASE("topk and kthvalue reject a k out of range") {
   const Tensor x = counting({3});
   CHECK_THROWS_WITH_AS_TEXT(
       topk(x, 4), ValueError,

@@ -1,17 +1,17 @@
-// Copies out of any layout, and ops along any dimension: every path of the kernels against plain loops.
+// Copies from any layout, and ops along any dimension: every kernel path against plain loops.
 #include <cmath>
 #include <cstring>
 
 #include <mezzo.h>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
 
 namespace {
 
-/** Small integers, exact in every dtype. */
+/** Returns small integers, exact in every dtype. */
 Tensor numbered(const Shape& shape, DType dtype) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "layouts"); ++i)
@@ -19,7 +19,7 @@ Tensor numbered(const Shape& shape, DType dtype) {
   return tensor(values, shape, {.dtype = dtype});
 }
 
-/** x.permute(order) in row-major order, by index arithmetic. */
+/** Computes x.permute(order) in row-major order by index arithmetic. */
 std::vector<double> permuted(const Tensor& x, const std::vector<std::int64_t>& order) {
   const std::vector<double> values = x.to_vector<double>();
   const Strides strides = contiguous_strides(x.shape());
@@ -44,7 +44,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("permuted tensors are copied right in every dtype", "[layout]") {
+TEST_CASE("permuted tensors are copied correctly in every dtype", "[layout]") {
   struct Way {
     Shape shape;
     std::vector<std::int64_t> order;
@@ -73,8 +73,9 @@ TEST_CASE("permuted tensors are copied right in every dtype", "[layout]") {
   CHECK(row.t().contiguous().to_vector<double>() == permuted(row.contiguous(), {1, 0}));
 }
 
-TEST_CASE("softmax and running sums are the same along every dimension", "[layout]") {
-  for (const Shape& shape : {Shape{70, 300}, Shape{300, 70}, Shape{5, 49}, Shape{200, 3}, Shape{2, 130}})
+TEST_CASE("softmax and cumulative sums are the same along every dimension", "[layout]") {
+  for (const Shape& shape :
+       {Shape{70, 300}, Shape{300, 70}, Shape{5, 49}, Shape{200, 3}, Shape{2, 130}})
     for (const DType dtype : {f32, f16, f64}) {
       INFO(name(dtype) << " " << str(shape));
       std::vector<double> values;
@@ -96,7 +97,7 @@ TEST_CASE("softmax and running sums are the same along every dimension", "[layou
       sum(softmax(u, 1) * x).backward();
       sum(softmax(v, 0) * t).backward();
       CHECK(close(u.grad(), v.grad().t()));
-      // Half inputs go through the same steps as f32 ones.
+      // f16 inputs take the same code path as f32 ones.
       if (dtype != f16) continue;
       for (const int dim : {0, 1}) {
         CHECK(same_bits(softmax(x, dim), softmax(x.to(f32), dim).to(f16)));
@@ -107,7 +108,7 @@ TEST_CASE("softmax and running sums are the same along every dimension", "[layou
     }
 }
 
-TEST_CASE("rows give the same bits wherever they stand", "[layout]") {
+TEST_CASE("a row's result does not depend on its position", "[layout]") {
   std::vector<double> values;
   for (std::int64_t i = 0; i < 67 * 49; ++i) values.push_back(std::sin(static_cast<double>(i)) * 5);
   const Tensor x = tensor(values, {67, 49});
@@ -120,9 +121,11 @@ TEST_CASE("rows give the same bits wherever they stand", "[layout]") {
     CHECK(same_bits(gelu(x).narrow(0, r, 1), gelu(row)));
     CHECK(same_bits(sin(x * 1e9).narrow(0, r, 1), sin(row * 1e9)));
   }
-  // One huge argument sends its block through the full form; the others keep their bits.
+  // One huge argument sends its block through the full-range form; the other elements keep their
+  // bits.
   Tensor mixed = x.clone();
   mixed.select(0, 3).select(0, 7).fill_(1e20);
   CHECK(same_bits(sin(mixed).narrow(0, 5, 60), sin(x).narrow(0, 5, 60)));
-  CHECK(same_bits(fmod(mixed, operand(0.3)).narrow(0, 5, 60), fmod(x, operand(0.3)).narrow(0, 5, 60)));
+  CHECK(same_bits(fmod(mixed, operand(0.3)).narrow(0, 5, 60),
+                  fmod(x, operand(0.3)).narrow(0, 5, 60)));
 }

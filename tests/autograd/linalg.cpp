@@ -1,11 +1,12 @@
-// Matrix products against plain loops: exact on small integers in every dtype, whatever shape, strides and number of threads.
+// Matrix products against plain loops: exact on small integers in every dtype, for any shape,
+// strides and number of threads.
 #include <mezzo.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -15,13 +16,15 @@ namespace {
 
 const std::vector<DType> kFloats = {f16, bf16, f32, f64};
 
-/** Small integers: every product and partial sum is exact in f32, and results up to 256 in every dtype. */
+/** Returns small integers: every product and partial sum is exact in f32, and results up to 256
+ *  are exact in every dtype. */
 Tensor integers(const Shape& shape, DType dtype, int seed, int limit = 2) {
   const Tensor x = empty(shape, {.dtype = f64});
   std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1;
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     state = state * 1664525u + 1013904223u;
-    x.data<double>()[i] = static_cast<int>((state >> 16) % static_cast<unsigned>(2 * limit + 1)) - limit;
+    x.data<double>()[i] =
+        static_cast<int>((state >> 16) % static_cast<unsigned>(2 * limit + 1)) - limit;
   }
   return x.to(dtype);
 }
@@ -38,8 +41,9 @@ std::vector<double> product(const Tensor& a, const Tensor& b) {
   return c;
 }
 
-/** The same elements with other strides: transposed memory, or a window of a larger tensor. */
-Tensor laid_out(const Tensor& x, int layout) {
+/** Returns the same elements with other strides: transposed memory or a window of a larger
+ *  tensor. */
+Tensor to_format(const Tensor& x, int layout) {
   if (layout == 1) return x.t().contiguous().t();
   if (layout == 2) {
     const Tensor wide = full({x.size(0) + 1, 2 * x.size(1) + 1}, 99, {.dtype = x.dtype()});
@@ -75,23 +79,24 @@ TEST_CASE("products of small integers are exact in every dtype") {
       {3, 31, 257}, {0, 4, 5},    {4, 0, 5},   {4, 5, 0},    {150, 40, 300}};
   for (const DType dtype : kFloats)
     for (const auto& s : sizes) {
-      // bf16 holds integers up to 256; beyond that factors of -1, 0, 1 keep results small.
+      // bf16 holds integers up to 256; for larger k, factors of -1, 0, 1 keep results small.
       const int limit = s[1] > 16 ? 1 : 2;
-      const Tensor a = integers({s[0], s[1]}, dtype, 1, limit), b = integers({s[1], s[2]}, dtype, 2, limit);
+      const Tensor a = integers({s[0], s[1]}, dtype, 1, limit),
+                   b = integers({s[1], s[2]}, dtype, 2, limit);
       CAPTURE(name(dtype), s[0], s[1], s[2]);
       const std::vector<double> expected = product(a, b);
       for (int layout = 0; layout < 9; ++layout) {
         if (layout > 0 && a.numel() * b.numel() == 0) continue;
-        const Tensor c = matmul(laid_out(a, layout % 3), laid_out(b, layout / 3));
+        const Tensor c = matmul(to_format(a, layout % 3), to_format(b, layout / 3));
         REQUIRE(c.dtype() == dtype);
         REQUIRE(c.to_vector<double>() == expected);
       }
     }
 }
 
-TEST_CASE("sums run in f32 over the whole inner dimension and are rounded once") {
+TEST_CASE("sums accumulate in f32 over the whole inner dimension and round once") {
   for (const std::int64_t k : {513, 1500, 5000, 70000}) {
-    // 1 + k * 2^-12: every partial sum is exact in f32, and adding in f16 would stall at once.
+    // 1 + k * 2^-12: every partial sum is exact in f32; additions in f16 would stall.
     Tensor a = full({3, k}, 0.015625, {.dtype = f16}), b = full({k, 2}, 0.015625, {.dtype = f16});
     const Tensor c = matmul(a, b);
     REQUIRE(c.to_vector<double>() ==
@@ -130,7 +135,7 @@ TEST_CASE("large products agree with f64") {
   }
 }
 
-TEST_CASE("linear is exact on integers, in one pass with its bias") {
+TEST_CASE("linear with its bias is exact on integers") {
   for (const DType dtype : kFloats)
     for (const Shape& lead : std::vector<Shape>{{}, {1}, {5}, {2, 3}, {0}, {2, 0, 3}}) {
       const Tensor w = integers({7, 6}, dtype, 1), b = integers({7}, dtype, 2);
@@ -150,13 +155,15 @@ TEST_CASE("linear is exact on integers, in one pass with its bias") {
 }
 
 TEST_CASE("the bias is added before the rounding") {
-  // 2048 + 1 + 1 is 2050 in one rounding; 2048 + 1 rounds to 2048 first in f16.
-  const Tensor x = tensor({2048, 1}, {1, 2}, {.dtype = f16}), w = tensor({1, 1}, {1, 2}, {.dtype = f16});
+  // 2048 + 1 + 1 rounds once to 2050; in f16, 2048 + 1 would first round to 2048.
+  const Tensor x = tensor({2048, 1}, {1, 2}, {.dtype = f16}),
+               w = tensor({1, 1}, {1, 2}, {.dtype = f16});
   REQUIRE(linear(x, w, tensor(1, {.dtype = f16})).to_vector<double>() == std::vector<double>{2050});
 }
 
-TEST_CASE("the gradient of a shared factor is one long sum") {
-  // 4096 terms of 1/4096 in each of 3 batches: rounding per batch to f16 would be exact too, so use a value that is not.
+TEST_CASE("the gradient of a broadcast factor is rounded once over all batches") {
+  // 4096 terms in each of 3 batches. The value is chosen so that rounding to f16 after each batch
+  // would show.
   const Tensor w = ones({1, 1}, {.dtype = f16, .requires_grad = true});
   const Tensor x = full({3, 1000, 1}, 0.333251953125, {.dtype = f16});
   const Tensor y = matmul(x, w);
@@ -175,7 +182,7 @@ TEST_CASE("an empty batch gives zero gradients") {
   REQUIRE(b.grad().to_vector<double>() == std::vector<double>(4, 0.0));
 }
 
-TEST_CASE("beta of 0 keeps the added matrix unread") {
+TEST_CASE("with beta 0 the added matrix is not read") {
   const Tensor c = full({2, 2}, NAN, {.requires_grad = true}), a = integers({2, 3}, f32, 1),
                b = integers({3, 2}, f32, 2);
   const Tensor y = addmm(c, a, b, {.beta = 0, .alpha = 2});
@@ -184,7 +191,7 @@ TEST_CASE("beta of 0 keeps the added matrix unread") {
   REQUIRE(c.grad().to_vector<double>() == std::vector<double>(4, 0.0));
 }
 
-TEST_CASE("in-place products may read what they overwrite") {
+TEST_CASE("in-place products may read the tensor they overwrite") {
   const Tensor a = integers({5, 5}, f32, 1), b = integers({5, 5}, f32, 2);
   const Tensor expected = addmm(a, a, a, {.beta = 3, .alpha = -1});
   const Tensor c = a.clone();
@@ -195,27 +202,29 @@ TEST_CASE("in-place products may read what they overwrite") {
   REQUIRE(t.t().to_vector<double>() == addmm(a.t(), a.t(), b).to_vector<double>());
 }
 
-TEST_CASE("wrong operands of products are refused with both named") {
+TEST_CASE("products reject mismatched operands with both shapes in the error") {
   const Tensor a = zeros({2, 3}), b = zeros({4, 5});
-  CHECK_THROWS_WITH_AS_TEXT(
-      matmul(a, b), ShapeError,
-      "matmul: inner sizes differ; got f32[2,3]@cpu and f32[4,5]@cpu, expected equal sizes where 3 meets 4");
+  CHECK_THROWS_WITH_AS_TEXT(matmul(a, b), ShapeError,
+                            "matmul: inner sizes differ; got f32[2,3]@cpu and f32[4,5]@cpu, "
+                            "expected equal sizes, not 3 and 4");
   CHECK_THROWS_WITH_AS_TEXT(
       matmul(zeros({64, 256}, {.dtype = f16}), zeros({256, 10})), DtypeError,
       "matmul: dtypes differ; got f16[64,256]@cpu and f32[256,10]@cpu, expected one dtype; "
       "use x.to(f16), or amp::autocast around the call");
-  CHECK_THROWS_WITH_AS_TEXT(mm(a, zeros({3, 3}, {.dtype = f64})), DtypeError,
-                            "mm: dtypes differ; got f32[2,3]@cpu and f64[3,3]@cpu, expected one dtype; "
-                            "f64 is never cast automatically: use x.to(f32)");
   CHECK_THROWS_WITH_AS_TEXT(
-      linear(zeros({16, 127}), zeros({64, 128})), ShapeError,
-      "linear: input features do not fit the weight; got input f32[16,127]@cpu and weight f32[64,128]@cpu, "
-      "expected 128 features; build Linear{127, 64} or pass 128");
+      mm(a, zeros({3, 3}, {.dtype = f64})), DtypeError,
+      "mm: dtypes differ; got f32[2,3]@cpu and f64[3,3]@cpu, expected one dtype; "
+      "f64 is never cast automatically: use x.to(f32)");
+  CHECK_THROWS_WITH_AS_TEXT(linear(zeros({16, 127}), zeros({64, 128})), ShapeError,
+                            "linear: input features do not fit the weight; got input "
+                            "f32[16,127]@cpu and weight f32[64,128]@cpu, "
+                            "expected 128 features; build Linear{127, 64} or pass 128");
   REQUIRE_THROWS_AS(matmul(tensor(1.0), a), ShapeError);
   REQUIRE_THROWS_AS(mm(zeros({3}), a), ShapeError);
   REQUIRE_THROWS_AS(bmm(zeros({2, 3, 4}), zeros({3, 4, 5})), ShapeError);
   REQUIRE_THROWS_AS(matmul(zeros({2, 3, 4}), zeros({3, 4, 5})), ShapeError);
-  REQUIRE_THROWS_AS(matmul(zeros({2, 2}, {.dtype = boolean}), zeros({2, 2}, {.dtype = boolean})), DtypeError);
+  REQUIRE_THROWS_AS(matmul(zeros({2, 2}, {.dtype = boolean}), zeros({2, 2}, {.dtype = boolean})),
+                    DtypeError);
   REQUIRE_THROWS_AS(linear(tensor(1.0), a), ShapeError);
   REQUIRE_THROWS_AS(linear(zeros({2, 3}), a, zeros({3})), ShapeError);
   REQUIRE_THROWS_AS(addmm(zeros({3, 3}), zeros({2, 3}), zeros({3, 2})), ShapeError);

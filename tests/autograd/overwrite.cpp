@@ -1,4 +1,4 @@
-// What the generated tests of overwriting ops, unique, running extremes and medians do not reach.
+// Overwriting ops, unique, cumulative extremes and medians where the generated tests do not reach.
 #include <mezzo.h>
 
 #include <cmath>
@@ -19,15 +19,16 @@ Tensor ints(const List& list, DType dtype = i64) { return tensor(list, {.dtype =
 
 }  // namespace
 
-TEST_CASE("of several rows copied to one place the last stays") {
-  CHECK(values(index_copy(zeros({3}), 0, ints({1, 1, 0}), tensor({5.0, 6.0, 7.0}))) == List{7, 6, 0});
+TEST_CASE("of several rows copied to one index the last wins") {
+  CHECK(values(index_copy(zeros({3}), 0, ints({1, 1, 0}), tensor({5.0, 6.0, 7.0}))) ==
+        List{7, 6, 0});
   CHECK(values(index_copy(ints({1, 2, 3}), 0, ints({2}, i32), ints({9}))) == List{1, 2, 9});
   CHECK(values(index_copy(tensor(1.0), 0, ints({0}), tensor(4.0))) == List{4});
   const Tensor x = ones({3}), self = x.clone();
   CHECK(values(index_copy_(self, 0, ints({0, 1}), self.narrow(0, 1, 2) * 2)) == List{2, 2, 1});
 }
 
-TEST_CASE("overwriting checks everything before it writes") {
+TEST_CASE("overwriting ops check all arguments before they write") {
   const Tensor x = ones({3, 2}), before = x.clone();
   const auto version = x.version();
   CHECK_THROWS_WITH_AS_TEXT(index_copy_(x, 0, ints({0, 3}), zeros({2, 2})), IndexError,
@@ -41,23 +42,25 @@ TEST_CASE("overwriting checks everything before it writes") {
   CHECK_THROWS_AS(index_copy(x, 0, ints({0}), Tensor{}), ValueError);
   CHECK_THROWS_AS(index_fill(x, 0, ints({3}), 1), IndexError);
   CHECK_THROWS_WITH_AS_TEXT(index_fill(x, 0, ints({0}), ones({2})), ShapeError,
-                            "index_fill: the value must be a single one");
+                            "index_fill: the value must be a single number");
   CHECK_THROWS_AS(index_fill_(x, 0, zeros({1}), 2.0), DtypeError);
-  CHECK_THROWS_WITH_AS_TEXT(masked_scatter(x, ones({3, 2}, {.dtype = boolean}), ones({5})), ShapeError,
-                            "masked_scatter: the source has fewer elements than the mask asks for");
+  CHECK_THROWS_WITH_AS_TEXT(masked_scatter(x, ones({3, 2}, {.dtype = boolean}), ones({5})),
+                            ShapeError,
+                            "masked_scatter: the source has fewer elements than the mask selects");
   CHECK_THROWS_AS(masked_scatter(x, ones({3, 2}), ones({6})), DtypeError);
-  CHECK_THROWS_AS(masked_scatter(x, ones({3, 2}, {.dtype = boolean}), ones({6}, {.dtype = f64})), DtypeError);
+  CHECK_THROWS_AS(masked_scatter(x, ones({3, 2}, {.dtype = boolean}), ones({6}, {.dtype = f64})),
+                  DtypeError);
   CHECK_THROWS_AS(masked_scatter(x, ones({4}, {.dtype = boolean}), ones({6})), ShapeError);
   CHECK(values(x) == values(before));
   CHECK(x.version() == version);
 }
 
-TEST_CASE("a fill's value is taken in the tensor's dtype") {
+TEST_CASE("a fill value is converted to the tensor's dtype") {
   CHECK(values(index_fill(ints({1, 2}), 0, ints({0}), 2.9)) == List{2, 2});
   CHECK(index_fill(zeros({2}, {.dtype = f16}), 0, ints({0}), 1.0).dtype() == f16);
 }
 
-TEST_CASE("unique: nans are distinct, zeros of either sign are one, any dtype") {
+TEST_CASE("unique: nans are distinct, zeros of both signs are equal, any dtype") {
   const double nan = std::nan("");
   const UniqueResult r =
       unique(tensor({nan, 0.0, -0.0, 1.0, nan}), {.return_inverse = true, .return_counts = true});
@@ -72,7 +75,7 @@ TEST_CASE("unique: nans are distinct, zeros of either sign are one, any dtype") 
   CHECK_THROWS_AS(unique(Tensor{}), ValueError);
 }
 
-TEST_CASE("running extremes keep a nan, sum gradients in f32, and check the dimension") {
+TEST_CASE("cummax and cummin propagate nan, sum gradients in f32 and check the dimension") {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const ValuesAndIndices r = cummax(tensor({-inf, 1.0, nan, 5.0, nan}), 0);
   CHECK(values(r.indices) == List{0, 1, 2, 2, 4});
@@ -87,7 +90,7 @@ TEST_CASE("running extremes keep a nan, sum gradients in f32, and check the dime
   CHECK_THROWS_AS(cummin(x, -2), IndexError);
 }
 
-TEST_CASE("the median is the lower of two, and nan where there is one") {
+TEST_CASE("median is the lower of two middle values, and nan if any element is") {
   CHECK(median(tensor({4.0, 1.0, 3.0, 2.0})).item<double>() == 2);
   CHECK(median(ints({7, 5})).item<double>() == 5);
   CHECK(std::isnan(median(tensor({1.0, std::nan(""), 3.0})).item<double>()));
@@ -101,7 +104,7 @@ TEST_CASE("the median is the lower of two, and nan where there is one") {
   CHECK_THROWS_AS(median(x, 2), IndexError);
 }
 
-TEST_CASE("dropout in place drops what dropout drops") {
+TEST_CASE("in-place dropout drops the same elements as dropout") {
   const Tensor x = tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}).requires_grad_();
   manual_seed(5);
   const Tensor y = dropout(x, {.p = 0.4});

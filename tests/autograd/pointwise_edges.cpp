@@ -1,4 +1,5 @@
-// What the generated op tests cannot draw: kinks, ties, nan and infinities, integers, numbers as operands, in-place forms, refusals.
+// Elementwise ops where the generated tests do not reach: kinks, ties, nan and infinities,
+// integers, scalar operands, in-place forms, rejected arguments.
 #include <cmath>
 #include <limits>
 
@@ -18,7 +19,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity(),
 
 Values values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** Gradient of sum(f(x)) at `at`, by the fused kernels and by the composite rule: both must be `expected`. */
+/** Checks that the gradient of sum(f(x)) at `at` is `expected`, by the fused kernels and by the
+ *  composite gradient. */
 template <class F> void check_gradient(F&& f, const Values& at, const Values& expected) {
   for (const bool create_graph : {false, true}) {
     const Tensor x = tensor(at, {.dtype = f64}).requires_grad_();
@@ -41,7 +43,8 @@ TEST_CASE("gradients at kinks", "[pointwise]") {
   check_gradient([](const Tensor& x) { return leaky_relu(x); }, {0, 1}, {0.01, 1});
   check_gradient([](const Tensor& x) { return elu(x, {.alpha = 0.5}); }, {0, 1, 1000}, {0.5, 1, 1});
   check_gradient([](const Tensor& x) { return celu(x); }, {0, 1, 1000}, {1, 1, 1});
-  check_gradient([](const Tensor& x) { return selu(x); }, {0, 1}, {1.7580993408473766, 1.0507009873554805});
+  check_gradient([](const Tensor& x) { return selu(x); }, {0, 1},
+                 {1.7580993408473766, 1.0507009873554805});
   check_gradient([](const Tensor& x) { return hardsigmoid(x); }, {-3, 0, 3}, {0, 1.0 / 6, 0});
   check_gradient([](const Tensor& x) { return hardswish(x); }, {-3, 0, 3}, {0, 0.5, 1});
   check_gradient([](const Tensor& x) { return softshrink(x); }, {-0.5, 0.5, 1}, {0, 0, 1});
@@ -50,14 +53,16 @@ TEST_CASE("gradients at kinks", "[pointwise]") {
   check_gradient([](const Tensor& x) { return floor(x) + round(x) + sign(x); }, {0.5, 2}, {0, 0});
 }
 
-TEST_CASE("ties of maximum and minimum are shared, and limits get the gradient where they bind",
+TEST_CASE("maximum and minimum share gradients at ties; clamp limits get them where they apply",
           "[pointwise]") {
   const Tensor same = tensor({1, 2});
   check_gradient([&](const Tensor& x) { return maximum(x, same); }, {1, 3}, {0.5, 1});
   check_gradient([&](const Tensor& x) { return minimum(x, same); }, {1, 3}, {0.5, 0});
   const Tensor x = tensor({-2, 0, 2, 0}, {.dtype = f64});
-  check_gradient([&](const Tensor& low) { return clamp(x, low, Tensor{}); }, {-1, -1, -1, 1}, {1, 0, 0, 1});
-  check_gradient([&](const Tensor& high) { return clamp(x, operand(1), high); }, {0, 0, 1, 3}, {1, 1, 1, 0});
+  check_gradient([&](const Tensor& low) { return clamp(x, low, Tensor{}); }, {-1, -1, -1, 1},
+                 {1, 0, 0, 1});
+  check_gradient([&](const Tensor& high) { return clamp(x, operand(1), high); }, {0, 0, 1, 3},
+                 {1, 1, 1, 0});
   CHECK(values(clamp(x, {.min = 1, .max = -1})) == Values{-1, -1, -1, -1});
 }
 
@@ -73,11 +78,11 @@ TEST_CASE("powers at zero", "[pointwise]") {
   CHECK(grad(first, zero).item<double>() == 0);
 }
 
-TEST_CASE("nan propagates, and no branch leaks into another's gradient", "[pointwise]") {
+TEST_CASE("nan propagates, and an unselected branch does not affect the gradient", "[pointwise]") {
   const Tensor x = tensor({kNan, 1});
-  for (const Tensor& y :
-       {relu(x), relu6(x), clamp(x, {.min = 0}), hardtanh(x), maximum(x, operand(0)), minimum(operand(0), x),
-        sigmoid(x), elu(x), gelu(x), mish(x), softshrink(x), hardshrink(x), threshold(x, 0, 1)})
+  for (const Tensor& y : {relu(x), relu6(x), clamp(x, {.min = 0}), hardtanh(x),
+                          maximum(x, operand(0)), minimum(operand(0), x), sigmoid(x), elu(x),
+                          gelu(x), mish(x), softshrink(x), hardshrink(x), threshold(x, 0, 1)})
     CHECK(std::isnan(values(y)[0]));
   check_gradient([](const Tensor& t) { return where(t > 0, log(t), t); }, {-1, 2}, {1, 0.5});
   check_gradient([](const Tensor& t) { return atan2(t, operand(0.0)); }, {0}, {0});
@@ -87,7 +92,7 @@ TEST_CASE("nan propagates, and no branch leaks into another's gradient", "[point
   CHECK_FALSE(equal(tensor({1, 2}), tensor({1})));
 }
 
-TEST_CASE("no overflow at the ends of activations", "[pointwise]") {
+TEST_CASE("activations of large arguments do not overflow", "[pointwise]") {
   const Tensor ends = tensor({-200, 200});
   CHECK(values(sigmoid(ends)) == Values{0, 1});
   CHECK(values(logsigmoid(ends)) == Values{-200, 0});
@@ -118,14 +123,15 @@ TEST_CASE("integers", "[pointwise]") {
                             "remainder: integer division by zero; got 0 at element 1");
   CHECK_THROWS_WITH_AS_TEXT(pow(a, -1), ValueError, "pow: integers to a negative integer power");
   CHECK_THROWS_WITH_AS_TEXT(add(a, b, {.alpha = 0.5}), ValueError, "alpha is not an integer");
-  CHECK_THROWS_WITH_AS_TEXT(sub(ones({1}, {.dtype = boolean}), ones({1}, {.dtype = boolean})), DtypeError,
-                            "not defined for bool");
+  CHECK_THROWS_WITH_AS_TEXT(sub(ones({1}, {.dtype = boolean}), ones({1}, {.dtype = boolean})),
+                            DtypeError, "not defined for bool");
   CHECK_THROWS_WITH_AS_TEXT(addcdiv(a, a, a), DtypeError, "addcdiv: not defined for i64");
   CHECK_THROWS_WITH_AS_TEXT(tensor({1.0}) & tensor({1.0}), DtypeError, "bitwise_and");
 }
 
-TEST_CASE("dtypes of results follow category and dimensions", "[pointwise]") {
-  const Tensor h = ones({2}, {.dtype = f16}), b = ones({2}, {.dtype = bf16}), i = ones({2}, {.dtype = i64});
+TEST_CASE("result dtypes follow dtype category and number of dimensions", "[pointwise]") {
+  const Tensor h = ones({2}, {.dtype = f16}), b = ones({2}, {.dtype = bf16}),
+               i = ones({2}, {.dtype = i64});
   CHECK((h * 2.5).dtype() == f16);
   CHECK((h * tensor(2.5)).dtype() == f16);
   CHECK((i * 2.5).dtype() == f32);
@@ -153,7 +159,7 @@ TEST_CASE("in place", "[pointwise]") {
   CHECK(values(n) == Values{3, 9});
   CHECK_THROWS_WITH_AS_TEXT(add_(tensor({1}), ones({3})), ShapeError, "add_");
   CHECK_THROWS_WITH_AS_TEXT(relu_(ones({2}).requires_grad_()), StateError, "relu_");
-  // The gradient is that of the out-of-place form; what a comparison wrote is a constant.
+  // The gradient is that of the out-of-place form; the result of a comparison is a constant.
   const Tensor w = tensor({2, -3}).requires_grad_();
   const Tensor y = w * 1.0;
   relu_(mul_(y, 3));
@@ -163,10 +169,11 @@ TEST_CASE("in place", "[pointwise]") {
   CHECK(values(grad(sum(z * w), w)) == Values{1, 0});
 }
 
-TEST_CASE("attributes out of range are refused", "[pointwise]") {
+TEST_CASE("attributes out of range are rejected", "[pointwise]") {
   const Tensor x = ones({2});
-  CHECK_THROWS_WITH_AS_TEXT(clamp(x, ClampOptions{}), ValueError, "clamp: there is no limit");
-  CHECK_THROWS_WITH_AS_TEXT(clamp(x, zeros({2}, {.dtype = f64}), Tensor{}), DtypeError, "one floating dtype");
+  CHECK_THROWS_WITH_AS_TEXT(clamp(x, ClampOptions{}), ValueError, "clamp: no limit is given");
+  CHECK_THROWS_WITH_AS_TEXT(clamp(x, zeros({2}, {.dtype = f64}), Tensor{}), DtypeError,
+                            "one floating dtype");
   CHECK_THROWS_WITH_AS_TEXT(hardtanh(x, {.min = 2}), ValueError, "hardtanh");
   CHECK_THROWS_WITH_AS_TEXT(softplus(x, {.beta = 0}), ValueError, "softplus");
   CHECK_THROWS_WITH_AS_TEXT(softshrink(x, {.lambda = -1}), ValueError, "softshrink");
@@ -174,7 +181,8 @@ TEST_CASE("attributes out of range are refused", "[pointwise]") {
   CHECK_THROWS_WITH_AS_TEXT(glu(ones({3})), ShapeError, "glu");
   CHECK_THROWS_WITH_AS_TEXT(masked_fill(x, x, 1), DtypeError, "the mask must be bool");
   CHECK_THROWS_WITH_AS_TEXT(masked_fill(x, x > 0, x), ShapeError, "0-dim value");
-  CHECK_THROWS_WITH_AS_TEXT(add(x, ones({3})), ShapeError,
-                            "add: shapes do not broadcast; got f32[2]@cpu and f32[3]@cpu, expected equal "
-                            "sizes or 1 in dimension -1");
+  CHECK_THROWS_WITH_AS_TEXT(
+      add(x, ones({3})), ShapeError,
+      "add: shapes do not broadcast; got f32[2]@cpu and f32[3]@cpu, expected equal "
+      "sizes or 1 in dimension -1");
 }

@@ -1,4 +1,5 @@
-// Pooling where the generated tests do not look: ties, nan, sizes, refused arguments, threads, planes of real size.
+// Pooling where the generated tests do not reach: ties, nan, sizes, invalid arguments, threads,
+// realistic image sizes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,7 +33,7 @@ bool equal_nan(const Values& a, const Values& b) {
 
 }  // namespace
 
-TEST_CASE("of equal elements the first is chosen, by both kernels", "[pool]") {
+TEST_CASE("max pooling chooses the first of equal elements, in both kernels", "[pool]") {
   const Tensor x = plane({1, 1, 1, 1, 1, 1, 1, 1, 1}, 3, 3).requires_grad_();
   const ValuesAndIndices pairs = max_pool2d_with_indices(x, 2);
   CHECK(pairs.indices.to_vector<double>() == Values{0});
@@ -40,7 +41,7 @@ TEST_CASE("of equal elements the first is chosen, by both kernels", "[pool]") {
   CHECK(x.grad().to_vector<double>() == Values{1, 1, 0, 1, 1, 0, 0, 0, 0});
 }
 
-TEST_CASE("nan wins, the first of several; -inf is an element like others", "[pool]") {
+TEST_CASE("max pooling chooses the first nan and treats -inf like other elements", "[pool]") {
   const Tensor x = plane({1, 2, 9, 1, kNan, 3, kNan, 1}, 2, 4);
   for (const std::int64_t stride : {2, 3}) {
     const ValuesAndIndices m = max_pool2d_with_indices(x, 2, {.stride = stride, .ceil_mode = true});
@@ -60,7 +61,7 @@ TEST_CASE("the number of windows", "[pool]") {
   CHECK(pooled_shape(7, 2, {.ceil_mode = true}) == Shape{1, 4});
   CHECK(pooled_shape(7, 3, {.stride = 2, .padding = 1}) == Shape{1, 4});
   CHECK(pooled_shape(6, 3, {.stride = 2, .padding = 1, .ceil_mode = true}) == Shape{1, 4});
-  // A last window that would start behind the input is left out.
+  // A last window that would start after the input is dropped.
   CHECK(pooled_shape(4, 2, {.stride = 3, .padding = 1, .ceil_mode = true}) == Shape{1, 2});
   CHECK(pooled_shape(1, 1, {.stride = 2, .ceil_mode = true}) == Shape{1, 1});
   CHECK(pooled_shape(4, 5, {.stride = 2, .ceil_mode = true}) == Shape{1, 1});
@@ -68,7 +69,7 @@ TEST_CASE("the number of windows", "[pool]") {
   CHECK(adaptive_avg_pool2d(ones({2, 3, 4, 5}), {7, 1}).shape() == Shape{2, 3, 7, 1});
 }
 
-TEST_CASE("no samples give no results and no gradients", "[pool]") {
+TEST_CASE("an empty batch gives empty results and gradients", "[pool]") {
   const Tensor x = zeros({0, 3, 8, 8}).requires_grad_();
   const Tensor y = sum(max_pool2d(x, 2)) + sum(avg_pool2d(x, 2)) + sum(adaptive_max_pool2d(x, 3));
   y.backward();
@@ -76,41 +77,50 @@ TEST_CASE("no samples give no results and no gradients", "[pool]") {
   CHECK(x.grad().shape() == x.shape());
 }
 
-TEST_CASE("positions are there whether or not a gradient is wanted", "[pool]") {
+TEST_CASE("indices are returned whether or not a gradient is required", "[pool]") {
   const Tensor x = plane({1, 5, 2, 3}, 2, 2).requires_grad_();
   const NoGrad no_grad;
   CHECK(max_pool2d(x, 2).to_vector<double>() == Values{5});
   CHECK(max_pool2d_with_indices(x, 2).indices.to_vector<double>() == Values{1});
 }
 
-TEST_CASE("pooling refuses what cannot be", "[pool]") {
+TEST_CASE("pooling rejects invalid arguments", "[pool]") {
   const Tensor x = ones({2, 3, 5, 5});
   CHECK_THROWS_WITH_AS_TEXT(
       max_pool2d(ones({5, 5}), 2), ShapeError,
       "max_pool2d: wrong number of dimensions; got f32[5,5]@cpu, expected [N,C,H,W] or");
   CHECK_THROWS_WITH_AS_TEXT(avg_pool1d(x, 2), ShapeError, "expected [N,C,L] or [C,L]");
-  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(ones({1, 1, 0, 4}), 2), ShapeError, "a pooled dimension is empty");
-  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, {2, 6}), ShapeError,
-                            "the window is larger than the padded input; got f32[2,3,5,5]@cpu, kernel 6 at "
-                            "dilation 1, expected a window of at most 5 in dimension 3");
+  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(ones({1, 1, 0, 4}), 2), ShapeError,
+                            "a pooled dimension is empty");
+  CHECK_THROWS_WITH_AS_TEXT(
+      max_pool2d(x, {2, 6}), ShapeError,
+      "the window is larger than the padded input; got f32[2,3,5,5]@cpu, kernel 6 at "
+      "dilation 1, expected a window of at most 5 in dimension 3");
   CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, {2, 2, 2}), ValueError,
                             "wrong number of values for kernel; got 3, expected 1 or 2");
-  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, WindowSizes{}), ValueError, "wrong number of values for kernel");
-  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 0), ValueError, "kernel is out of range; got 0, expected 1..");
+  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, WindowSizes{}), ValueError,
+                            "wrong number of values for kernel");
+  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 0), ValueError,
+                            "kernel is out of range; got 0, expected 1..");
   CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 2, {.stride = -1}), ValueError, "stride is out of range");
-  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 2, {.dilation = 0}), ValueError, "dilation is out of range");
-  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 3, {.padding = 2}), ValueError,
-                            "padding is out of range; got 2, expected 0..1, half of the kernel's 3");
-  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(x, 3, {.padding = -1}), ValueError, "padding is out of range");
-  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(x, 3, {.divisor_override = 0}), ValueError, "divisor_override");
-  CHECK_THROWS_WITH_AS_TEXT(adaptive_max_pool2d(x, {1, 0}), ValueError, "output size is out of range");
+  CHECK_THROWS_WITH_AS_TEXT(max_pool2d(x, 2, {.dilation = 0}), ValueError,
+                            "dilation is out of range");
+  CHECK_THROWS_WITH_AS_TEXT(
+      max_pool2d(x, 3, {.padding = 2}), ValueError,
+      "padding is out of range; got 2, expected 0..1, half of the kernel's 3");
+  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(x, 3, {.padding = -1}), ValueError,
+                            "padding is out of range");
+  CHECK_THROWS_WITH_AS_TEXT(avg_pool2d(x, 3, {.divisor_override = 0}), ValueError,
+                            "divisor_override");
+  CHECK_THROWS_WITH_AS_TEXT(adaptive_max_pool2d(x, {1, 0}), ValueError,
+                            "output size is out of range");
   CHECK_THROWS_WITH_AS_TEXT(max_pool1d(ones({1, 3}), 2, {.padding = 1, .dilation = 4}), ShapeError,
-                            "window 0 meets nothing but padding");
+                            "window 0 covers only padding");
   CHECK_THROWS_WITH_AS_TEXT(max_pool2d(ones({1, 4, 4}, {.dtype = i64}), 2), DtypeError,
                             "not defined for i64");
 }
 
-TEST_CASE("pooling gives the same bits on any number of threads", "[pool]") {
+TEST_CASE("pooling gives the same bits for any number of threads", "[pool]") {
   const int before = num_threads();
   for (const DType dtype : {f32, f16, bf16, f64}) {
     std::vector<Values> results;
@@ -130,19 +140,20 @@ TEST_CASE("pooling gives the same bits on any number of threads", "[pool]") {
   set_num_threads(before);
 }
 
-TEST_CASE("both kernels of the maximum agree on planes of real size", "[pool]") {
+TEST_CASE("both max pooling kernels agree on realistic image sizes", "[pool]") {
   manual_seed(6);
   for (const DType dtype : {f16, f32, f64}) {
-    // Few different values, so that most windows hold their greatest element more than once; some nan.
+    // Few distinct values, so that most windows hold their maximum more than once, and some nan.
     const Tensor x = randint(-3, 4, {3, 2, 28, 40}).to(dtype);
     x.slice(3, 5, 40, 11).fill_(kNan);
     for (const std::int64_t kernel : {1, 2, 4}) {
-      // The same windows said in another way are taken one by one.
+      // The same windows in another form, which the window-by-window kernel computes.
       const ValuesAndIndices rows = max_pool2d_with_indices(x, kernel);
-      const ValuesAndIndices windows = adaptive_max_pool2d_with_indices(x, {28 / kernel, 40 / kernel});
+      const ValuesAndIndices windows =
+          adaptive_max_pool2d_with_indices(x, {28 / kernel, 40 / kernel});
       CHECK(rows.indices.to_vector<double>() == windows.indices.to_vector<double>());
       CHECK(equal_nan(rows.values.to_vector<double>(), windows.values.to_vector<double>()));
-      // Rows that are copied between their padding first.
+      // Padding between the rows makes the kernel copy them first.
       const ValuesAndIndices copied =
           max_pool2d_with_indices(x.narrow(3, 0, 39), kernel, {.ceil_mode = true});
       const std::int64_t whole = 39 / kernel;

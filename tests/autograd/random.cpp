@@ -45,7 +45,7 @@ TEST_CASE("moments of the distributions, in every dtype", "[random]") {
   CHECK(std::abs(dice.variance - 35.0 / 12) < 0.05);
 }
 
-TEST_CASE("the numbers depend on seed and draw alone", "[random]") {
+TEST_CASE("random numbers depend only on seed and draw", "[random]") {
   const auto draw = [](int threads) {
     set_num_threads(threads);
     manual_seed(11);
@@ -68,12 +68,14 @@ TEST_CASE("the numbers depend on seed and draw alone", "[random]") {
   CHECK(randn({4}).to_vector<double>() != std::vector<double>(one.begin(), one.begin() + 4));
 }
 
-TEST_CASE("uniform numbers stay below the upper end in every dtype that can tell", "[random]") {
+TEST_CASE("uniform numbers stay below the upper bound in every dtype that can represent the gap",
+          "[random]") {
   manual_seed(1);
   for (const DType dtype : {f32, f64}) {
     const std::vector<double> v =
         uniform_(empty({100000}, {.dtype = dtype}), 5, 5.000001).to_vector<double>();
-    CHECK(*std::max_element(v.begin(), v.end()) < static_cast<double>(dtype == f32 ? 5.000001f : 5.000001));
+    CHECK(*std::max_element(v.begin(), v.end()) <
+          static_cast<double>(dtype == f32 ? 5.000001f : 5.000001));
     CHECK(*std::min_element(v.begin(), v.end()) >= 5);
   }
 }
@@ -102,14 +104,15 @@ TEST_CASE("dropout", "[random]") {
                             "dropout: not defined for integers");
 }
 
-TEST_CASE("arguments out of range change nothing", "[random]") {
+TEST_CASE("arguments out of range do not change the generator", "[random]") {
   const Tensor x = ones({3});
   CHECK_THROWS_WITH_AS_TEXT(uniform_(x, 2, 1), ValueError, "uniform_: bounds out of order");
   CHECK_THROWS_WITH_AS_TEXT(normal_(x, 0, -1), ValueError, "normal_: bad standard deviation");
   CHECK_THROWS_WITH_AS_TEXT(bernoulli_(x, 1.1), ValueError, "bad probability");
   CHECK_THROWS_WITH_AS_TEXT(randint(3, 3, {2}), ValueError, "empty range");
   CHECK_THROWS_WITH_AS_TEXT(randperm(-1), ValueError, "negative length");
-  CHECK_THROWS_WITH_AS_TEXT(uniform_(ones({2}, {.dtype = i32})), DtypeError, "not defined for integers");
+  CHECK_THROWS_WITH_AS_TEXT(uniform_(ones({2}, {.dtype = i32})), DtypeError,
+                            "not defined for integers");
   CHECK(x.to_vector<double>() == std::vector<double>{1, 1, 1});
 }
 
@@ -117,7 +120,8 @@ TEST_CASE("arange, linspace, eye", "[create]") {
   CHECK(arange(3).to_vector<double>() == std::vector<double>{0, 1, 2});
   CHECK(arange(5, 0, -2).to_vector<double>() == std::vector<double>{5, 3, 1});
   CHECK_THROWS_WITH_AS_TEXT(arange(0, 1, -1), ValueError, "does not lead to the end");
-  CHECK(linspace(0, 1, 5, {.dtype = f64}).to_vector<double>() == std::vector<double>{0, 0.25, 0.5, 0.75, 1});
+  CHECK(linspace(0, 1, 5, {.dtype = f64}).to_vector<double>() ==
+        std::vector<double>{0, 0.25, 0.5, 0.75, 1});
   CHECK(eye(2, 3).to_vector<int>() == std::vector<int>{1, 0, 0, 0, 1, 0});
   CHECK(eye(0).numel() == 0);
 }

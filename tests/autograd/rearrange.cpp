@@ -1,4 +1,5 @@
-// What the generated tests of shape ops do not reach: errors, integers and bool, f32 accumulation of 16-bit gradients, views that are written.
+// Shape ops where the generated tests do not reach: errors, integers and bool, f32 accumulation of
+// 16-bit gradients, writes to views.
 #include <mezzo.h>
 
 #include <limits>
@@ -20,8 +21,9 @@ using List = std::vector<double>;
 
 }  // namespace
 
-TEST_CASE("pad starts at the last dimension and takes any dtype") {
-  CHECK(values(pad(tensor({1, 2, 3}, {.dtype = i64}), {1, 2}, {.value = 7})) == List{7, 1, 2, 3, 7, 7});
+TEST_CASE("pad starts at the last dimension and accepts any dtype") {
+  CHECK(values(pad(tensor({1, 2, 3}, {.dtype = i64}), {1, 2}, {.value = 7})) ==
+        List{7, 1, 2, 3, 7, 7});
   const Tensor mask = pad(ones({2}, {.dtype = boolean}), {0, 1}, {.value = 1});
   CHECK(mask.dtype() == boolean);
   CHECK(values(mask) == List{1, 1, 1});
@@ -32,25 +34,28 @@ TEST_CASE("pad starts at the last dimension and takes any dtype") {
   CHECK(std::signbit(pad(tensor({-0.0, 1.0}), {0, 1}).to_vector<float>()[0]));
 }
 
-TEST_CASE("pad refuses what a mode cannot fill") {
+TEST_CASE("pad rejects padding that the mode cannot fill") {
   const Tensor x = counting({2, 3});
-  CHECK_THROWS_WITH_AS_TEXT(pad(x, {3, 0}, {.mode = PadMode::reflect}), ShapeError,
-                            "pad: a reflection reaches beyond the other end; got 3 around dimension 1 of "
-                            "f32[2,3]@cpu, expected less than 3");
-  CHECK_THROWS_WITH_AS_TEXT(pad(x, {0, 4}, {.mode = PadMode::circular}), ShapeError,
-                            "pad: a circle is longer than the dimension; got 4 around dimension 1");
+  CHECK_THROWS_WITH_AS_TEXT(
+      pad(x, {3, 0}, {.mode = PadMode::reflect}), ShapeError,
+      "pad: reflect padding is too large for the dimension; got 3 around dimension 1 of "
+      "f32[2,3]@cpu, expected less than 3");
+  CHECK_THROWS_WITH_AS_TEXT(
+      pad(x, {0, 4}, {.mode = PadMode::circular}), ShapeError,
+      "pad: circular padding is too large for the dimension; got 4 around dimension 1");
   CHECK(pad(x, {3, 3}, {.mode = PadMode::circular}).shape() == Shape{2, 9});
   CHECK_THROWS_AS(pad(zeros({2, 0}), {1, 0}, {.mode = PadMode::replicate}), ShapeError);
   CHECK(pad(zeros({2, 0}), {1, 0}, {.value = 3}).to_vector<double>() == List{3, 3});
-  CHECK_THROWS_WITH_AS_TEXT(pad(x, {-2, -2}), ShapeError, "pad: more elements are removed than there are");
+  CHECK_THROWS_WITH_AS_TEXT(pad(x, {-2, -2}), ShapeError,
+                            "pad: more elements are removed than there are");
   CHECK_THROWS_WITH_AS_TEXT(pad(x, {1}), ShapeError, "pad: paddings come in pairs");
   CHECK_THROWS_AS(pad(x, {1, 1, 1, 1, 1, 1}), ShapeError);
   CHECK_THROWS_AS(pad(x, {std::numeric_limits<std::int64_t>::max(), 0}), SizeError);
   CHECK_THROWS_AS(pad(Tensor{}, {1, 1}), ValueError);
 }
 
-TEST_CASE("the gradient of padding and repeating is summed in f32 and rounded once") {
-  // 2048 + 1 is not an f16: sixteen-bit sums would stay at 2048.
+TEST_CASE("gradients of padding and repeating accumulate in f32 and round once") {
+  // 2048 + 1 is not representable in f16: a sum in f16 would stay at 2048.
   const Tensor x = ones({1}, {.dtype = f16}).requires_grad_();
   Tensor g = ones({3000}, {.dtype = f16});
   pad(x, {1000, 1999}, {.mode = PadMode::replicate}).backward(g);
@@ -63,7 +68,7 @@ TEST_CASE("the gradient of padding and repeating is summed in f32 and rounded on
   CHECK(x.grad().item<float>() == 3000);
 }
 
-TEST_CASE("flip, roll and repeat take integers and check their arguments") {
+TEST_CASE("flip, roll and repeat accept integers and check their arguments") {
   const Tensor x = counting({2, 3}, i64);
   CHECK(values(flip(x, 1)) == List{2, 1, 0, 5, 4, 3});
   CHECK(values(flip(x, {})) == values(x));
@@ -79,12 +84,13 @@ TEST_CASE("flip, roll and repeat take integers and check their arguments") {
   CHECK_THROWS_AS(roll(x, 1, {0, 1}), ValueError);
   CHECK_THROWS_AS(roll(x, 1, 2), IndexError);
   CHECK(repeat(x, {2, 1, 2}).shape() == Shape{2, 2, 6});
-  CHECK_THROWS_WITH_AS_TEXT(repeat(x, {2}), ShapeError, "repeat: every dimension needs a number of repeats");
+  CHECK_THROWS_WITH_AS_TEXT(repeat(x, {2}), ShapeError,
+                            "repeat: every dimension needs a number of repeats");
   CHECK_THROWS_AS(repeat(x, {1, -1}), ValueError);
   CHECK_THROWS_AS(repeat(x, {1, std::numeric_limits<std::int64_t>::max()}), SizeError);
 }
 
-TEST_CASE("unfold and fold refuse what does not fit") {
+TEST_CASE("unfold and fold reject mismatched arguments") {
   const Tensor image = counting({1, 2, 4, 4});
   CHECK_THROWS_WITH_AS_TEXT(unfold(image, 5), ShapeError, "unfold: no block fits the padded image");
   CHECK_THROWS_AS(unfold(counting({4, 4}), 2), ShapeError);
@@ -98,11 +104,13 @@ TEST_CASE("unfold and fold refuse what does not fit") {
   CHECK_THROWS_AS(fold(counting({1, 6, 9}), 4, 2), ShapeError);
   CHECK_THROWS_AS(fold(counting({1, 4, 9}), 0, 2), ValueError);
   // Fold counts how many blocks hold each element.
-  CHECK(values(fold(unfold(ones({1, 1, 3, 3}, {.dtype = i64}), 2), 3, 2)) == List{1, 2, 1, 2, 4, 2, 1, 2, 1});
+  CHECK(values(fold(unfold(ones({1, 1, 3, 3}, {.dtype = i64}), 2), 3, 2)) ==
+        List{1, 2, 1, 2, 4, 2, 1, 2, 1});
 }
 
-TEST_CASE("pixels need channels, height and width that divide") {
-  CHECK_THROWS_WITH_AS_TEXT(pixel_shuffle(zeros({1, 6, 2, 2}), 2), ShapeError, "channels divisible by 4");
+TEST_CASE("pixel_shuffle and pixel_unshuffle need divisible channels, height and width") {
+  CHECK_THROWS_WITH_AS_TEXT(pixel_shuffle(zeros({1, 6, 2, 2}), 2), ShapeError,
+                            "channels divisible by 4");
   CHECK_THROWS_AS(pixel_shuffle(zeros({4, 2}), 2), ShapeError);
   CHECK_THROWS_AS(pixel_shuffle(zeros({4, 2, 2}), 0), ValueError);
   CHECK_THROWS_AS(pixel_unshuffle(zeros({1, 3, 4}), 2), ShapeError);
@@ -110,7 +118,7 @@ TEST_CASE("pixels need channels, height and width that divide") {
   CHECK(values(pixel_unshuffle(pixel_shuffle(x, 3), 3)) == values(x));
 }
 
-TEST_CASE("a diagonal is a view: writing it writes the matrix, and gradients follow") {
+TEST_CASE("a diagonal is a view: writes reach the matrix, and gradients pass through") {
   const Tensor m = zeros({3, 3});
   m.diagonal(1).fill_(5);
   CHECK(values(m) == List{0, 5, 0, 0, 0, 5, 0, 0, 0});
@@ -125,7 +133,7 @@ TEST_CASE("a diagonal is a view: writing it writes the matrix, and gradients fol
   CHECK_THROWS_AS(m.diagonal(0, 0, 2), IndexError);
 }
 
-TEST_CASE("sliding windows share memory, so they are not written in place") {
+TEST_CASE("in-place writes to overlapping sliding windows are rejected") {
   const Tensor x = counting({5});
   const Tensor windows = x.unfold(0, 3, 1);
   CHECK(windows.raw_data() == x.raw_data());
@@ -140,7 +148,7 @@ TEST_CASE("sliding windows share memory, so they are not written in place") {
   CHECK_THROWS_AS(x.unfold(1, 2, 1), IndexError);
 }
 
-TEST_CASE("movedim takes one dimension or several") {
+TEST_CASE("movedim accepts one dimension or several") {
   const Tensor x = zeros({2, 3, 4, 5});
   CHECK(x.movedim(0, -1).shape() == Shape{3, 4, 5, 2});
   CHECK(x.movedim({0, 1}, {3, 0}).shape() == Shape{3, 4, 5, 2});
@@ -151,7 +159,7 @@ TEST_CASE("movedim takes one dimension or several") {
   CHECK_THROWS_AS(x.movedim(4, 0), IndexError);
 }
 
-TEST_CASE("triangles, diagonals of vectors and one_hot at their edges") {
+TEST_CASE("triangles, diagonals of vectors and one_hot in edge cases") {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = full({2, 2}, inf).requires_grad_();
   const Tensor y = tril(x);

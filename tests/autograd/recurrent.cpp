@@ -1,9 +1,10 @@
-// What the generated tests do not ask of the recurrent layers: sizes beyond one panel, threads, padding, casts, bad operands.
+// Recurrent layers where the generated tests do not reach: sizes beyond one panel, threads,
+// padding, casts, invalid operands.
 #include <mezzo.h>
 
 #include <cmath>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -11,7 +12,8 @@ using namespace mezzo;
 
 namespace {
 
-RecurrentWeights lstm_weights(std::int64_t in, std::int64_t hidden, std::int64_t projection, DType dtype) {
+RecurrentWeights lstm_weights(std::int64_t in, std::int64_t hidden, std::int64_t projection,
+                              DType dtype) {
   const std::int64_t size = projection > 0 ? projection : hidden;
   const auto make = [&](const Shape& shape) {
     return (randn(shape, {.dtype = dtype}) * 0.2).detach().requires_grad_();
@@ -34,7 +36,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("large recurrent layers: fused and composite gradients agree, whatever the number of threads",
+TEST_CASE("large recurrent layers: fused and composite gradients agree for any number of threads",
           "[recurrent]") {
   manual_seed(4);
   const int before = num_threads();
@@ -50,7 +52,8 @@ TEST_CASE("large recurrent layers: fused and composite gradients agree, whatever
       return grad(std::span(&loss, 1), wanted, {.create_graph = graph});
     };
     const std::vector<Tensor> fused = run(false), composite = run(true);
-    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(largest_difference(fused[i], composite[i]) < 1e-11);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      CHECK(largest_difference(fused[i], composite[i]) < 1e-11);
     for (const int threads : {1, 3}) {
       set_num_threads(threads);
       const std::vector<Tensor> again = run(false);
@@ -61,7 +64,8 @@ TEST_CASE("large recurrent layers: fused and composite gradients agree, whatever
   }
 }
 
-TEST_CASE("padding is neither read nor written, and states are those of the true end", "[recurrent]") {
+TEST_CASE("padding is neither read nor written, and last states are those of each sequence's end",
+          "[recurrent]") {
   manual_seed(5);
   const std::vector<RecurrentWeights> w = {lstm_weights(3, 4, 0, f32), lstm_weights(3, 4, 0, f32)};
   const Tensor x = randn({5, 2, 3});
@@ -71,8 +75,10 @@ TEST_CASE("padding is neither read nor written, and states are those of the true
   const LstmResult alone = lstm(x.slice(0, 0, 2).slice(1, 1, 2), {}, w, {.bidirectional = true});
   CHECK(both.h.slice(1, 1, 2).to_vector<float>() == alone.h.to_vector<float>());
   CHECK(both.c.slice(1, 1, 2).to_vector<float>() == alone.c.to_vector<float>());
-  CHECK(both.output.slice(0, 0, 2).slice(1, 1, 2).to_vector<float>() == alone.output.to_vector<float>());
-  CHECK(both.output.slice(0, 2, 5).slice(1, 1, 2).to_vector<float>() == std::vector<float>(24, 0.0f));
+  CHECK(both.output.slice(0, 0, 2).slice(1, 1, 2).to_vector<float>() ==
+        alone.output.to_vector<float>());
+  CHECK(both.output.slice(0, 2, 5).slice(1, 1, 2).to_vector<float>() ==
+        std::vector<float>(24, 0.0f));
   for (const bool graph : {false, true}) {
     const Tensor loss = sum(both.output);
     std::vector<Tensor> wanted = list(w[0]);
@@ -84,7 +90,8 @@ TEST_CASE("padding is neither read nor written, and states are those of the true
   }
 }
 
-TEST_CASE("under autocast any mixture of dtypes gives low results, c included", "[recurrent]") {
+TEST_CASE("under autocast any mixture of dtypes gives low-precision results, c included",
+          "[recurrent]") {
   manual_seed(6);
   RecurrentWeights w = lstm_weights(3, 4, 0, f32);
   w.bias_hh = w.bias_hh.detach().to(bf16);
@@ -115,7 +122,7 @@ TEST_CASE("the last states may be overwritten before the backward pass", "[recur
   CHECK(gradient(true) == gradient(false));
 }
 
-TEST_CASE("dropout acts between layers alone", "[recurrent]") {
+TEST_CASE("dropout is applied between layers only", "[recurrent]") {
   manual_seed(7);
   const std::vector<RecurrentWeights> one = {lstm_weights(3, 4, 0, f32)},
                                       two = {one[0], lstm_weights(4, 4, 0, f32)};
@@ -126,17 +133,19 @@ TEST_CASE("dropout acts between layers alone", "[recurrent]") {
   CHECK(output(one, 0.9) == output(one, 0));
   CHECK(output(two, 0.9) != output(two, 0));
   const LstmResult cut = lstm(x, {}, two, {.dropout = 1});
-  CHECK(cut.h.select(0, 0).to_vector<float>() == lstm(x, {}, one).h.select(0, 0).to_vector<float>());
+  CHECK(cut.h.select(0, 0).to_vector<float>() ==
+        lstm(x, {}, one).h.select(0, 0).to_vector<float>());
 }
 
-TEST_CASE("operands of recurrent ops that do not fit are refused", "[recurrent]") {
+TEST_CASE("recurrent ops reject mismatched operands", "[recurrent]") {
   const auto weights = [](std::int64_t rows, std::int64_t in, std::int64_t hidden) {
     return RecurrentWeights{zeros({rows, in}), zeros({rows, hidden}), zeros({rows}), zeros({rows})};
   };
   const Tensor x = zeros({5, 2, 3});
   const RecurrentWeights w = weights(4, 3, 4), l = weights(16, 3, 4);
-  CHECK_THROWS_WITH_AS_TEXT(rnn_tanh(x, zeros({1, 3, 4}), {w}), ShapeError,
-                            "rnn_tanh: the initial h does not fit; got f32[3,4]@cpu, expected [2,4]");
+  CHECK_THROWS_WITH_AS_TEXT(
+      rnn_tanh(x, zeros({1, 3, 4}), {w}), ShapeError,
+      "rnn_tanh: the initial h does not fit; got f32[3,4]@cpu, expected [2,4]");
   CHECK_THROWS_AS(rnn_tanh(zeros({5, 3}), {}, {w}), ShapeError);
   CHECK_THROWS_AS(rnn_tanh(zeros({5, 2, 4}), {}, {w}), ShapeError);
   CHECK_THROWS_AS(rnn_tanh(x, zeros({2, 2, 4}), {w}), ShapeError);

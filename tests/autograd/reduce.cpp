@@ -1,11 +1,12 @@
-// What the generated op tests cannot ask of reductions: ties, nan, empties, exactness, threads, bad arguments.
+// Reductions where the generated op tests do not reach: ties, nan, empty tensors, exactness,
+// threads, invalid arguments.
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include <mezzo.h>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
@@ -15,7 +16,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/** Small integers in an order without pattern: exact in every dtype, sums included. */
+/** Returns small integers without an obvious pattern: they and their sums are exact in every
+ *  dtype. */
 Tensor integers(const Shape& shape, DType dtype, std::int64_t range = 7) {
   std::int64_t n = 1;
   for (const std::int64_t size : shape) n *= size;
@@ -25,7 +27,7 @@ Tensor integers(const Shape& shape, DType dtype, std::int64_t range = 7) {
   return tensor(values, shape, {.dtype = dtype});
 }
 
-/** Values that round at every step. */
+/** Returns values whose partial sums round at every step. */
 Tensor fractions(const Shape& shape, DType dtype) {
   std::int64_t n = 1;
   for (const std::int64_t size : shape) n *= size;
@@ -58,7 +60,7 @@ TEST_CASE("sums of integers are exact along every dimension of every size", "[re
   for (const DType dtype : {u8, i32, i64, f16, bf16, f32, f64})
     for (const Shape& shape : shapes) {
       INFO(name(dtype) << " " << str(shape));
-      // Sums stay below 256, where every integer is a bf16.
+      // Sums stay below 256, so that bf16 holds each of them.
       Tensor x = integers(shape, i64, 2);
       x = (x - amin(x)).to(dtype);
       const std::vector<double> values = x.to_vector<double>();
@@ -75,9 +77,10 @@ TEST_CASE("sums of integers are exact along every dimension of every size", "[re
     }
 }
 
-TEST_CASE("results are the same bits for any number of threads", "[reduce]") {
+TEST_CASE("results have the same bits for any number of threads", "[reduce]") {
   const int before = num_threads();
-  const std::vector<Shape> shapes{{1, 100000}, {100000, 1}, {300, 700}, {40000, 3}, {3, 40000}, {70, 4100}};
+  const std::vector<Shape> shapes{{1, 100000}, {100000, 1}, {300, 700},
+                                  {40000, 3},  {3, 40000},  {70, 4100}};
   for (const DType dtype : {f32, f16, f64})
     for (const Shape& shape : shapes) {
       const Tensor x = fractions(shape, dtype);
@@ -93,7 +96,8 @@ TEST_CASE("results are the same bits for any number of threads", "[reduce]") {
       for (const int threads : {2, 4, 8}) {
         const std::vector<Tensor> many = run(threads);
         for (std::size_t k = 0; k < one.size(); ++k) {
-          INFO(name(dtype) << " " << str(shape) << " result " << k << " on " << threads << " threads");
+          INFO(name(dtype) << " " << str(shape) << " result " << k << " on " << threads
+                           << " threads");
           CHECK(same_bits(one[k], many[k]));
         }
       }
@@ -101,23 +105,25 @@ TEST_CASE("results are the same bits for any number of threads", "[reduce]") {
   set_num_threads(before);
 }
 
-TEST_CASE("long f32 sums keep their digits", "[reduce]") {
+TEST_CASE("long f32 sums stay accurate", "[reduce]") {
   const Tensor x = full({3, 1000003}, 0.1f);
   const double exact = static_cast<double>(0.1f) * 1000003;
   for (const double y : sum(x, 1).to_vector<double>()) CHECK(std::abs(y / exact - 1) < 1e-6);
-  for (const double y : sum(x.t().contiguous(), 0).to_vector<double>()) CHECK(std::abs(y / exact - 1) < 1e-6);
-  CHECK(std::abs(mean(x.to(f16)).item<double>() / static_cast<double>(static_cast<float>(Half(0.1f))) - 1) <
-        1e-3);
+  for (const double y : sum(x.t().contiguous(), 0).to_vector<double>())
+    CHECK(std::abs(y / exact - 1) < 1e-6);
+  CHECK(std::abs(mean(x.to(f16)).item<double>() /
+                     static_cast<double>(static_cast<float>(Half(0.1f))) -
+                 1) < 1e-3);
 }
 
-TEST_CASE("sums of 16-bit values do not overflow on the way", "[reduce]") {
+TEST_CASE("partial sums of 16-bit values do not overflow", "[reduce]") {
   const Tensor x = full({4096}, 60000, {.dtype = f16});
   CHECK(sum(x, {}, {.dtype = f32}).item<double>() == 4096.0 * 60000 - 4096.0 * 0);
   CHECK(mean(x).item<double>() == static_cast<double>(static_cast<float>(Half(60000.0f))));
   CHECK(std::isinf(sum(x).item<double>()));
 }
 
-TEST_CASE("extremes: the first among equals, nan above everything", "[reduce]") {
+TEST_CASE("extremes: the first of equal elements; nan is the largest", "[reduce]") {
   const Tensor x = tensor({1, 3, 3, 0, 0, 2}, {6});
   CHECK(argmax(x).item<std::int64_t>() == 1);
   CHECK(argmin(x).item<std::int64_t>() == 3);
@@ -129,7 +135,7 @@ TEST_CASE("extremes: the first among equals, nan above everything", "[reduce]") 
   const auto [values, indices] = max(tensor({-kInf, -kInf, 4, 4}, {2, 2}), 1);
   CHECK(values.to_vector<double>() == std::vector<double>{-kInf, 4});
   CHECK(indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 0});
-  // Across rows of a wide matrix, where the search runs over columns.
+  // Along the columns of a wide matrix, where the kernel searches many columns at once.
   Tensor wide = zeros({200, 300});
   wide.select(0, 150).fill_(2);
   wide.select(0, 70).fill_(2);
@@ -138,7 +144,7 @@ TEST_CASE("extremes: the first among equals, nan above everything", "[reduce]") 
   for (std::size_t j = 0; j < 300; ++j) CHECK(rows[j] == (j == 5 ? 190 : 70));
 }
 
-TEST_CASE("gradients of extremes: shared among ties, to the chosen one, to the nans", "[reduce]") {
+TEST_CASE("gradients of extremes: shared at ties, to the chosen element, to nans", "[reduce]") {
   const Tensor x = tensor({2, 5, 5, 1, 7, 7, 7, 7}, {2, 4}, {.dtype = f64}).requires_grad_();
   amax(x, 1).backward(tensor({1, 2}, {2}, {.dtype = f64}));
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0.5, 0.5, 0, 0.5, 0.5, 0.5, 0.5});
@@ -150,7 +156,7 @@ TEST_CASE("gradients of extremes: shared among ties, to the chosen one, to the n
   CHECK(n.grad().to_vector<double>() == std::vector<double>{0, 0.5, 0.5, 0});
 }
 
-TEST_CASE("reductions of nothing", "[reduce]") {
+TEST_CASE("reductions of empty tensors", "[reduce]") {
   const Tensor none = zeros({3, 0});
   CHECK(sum(none, 1).to_vector<double>() == std::vector<double>{0, 0, 0});
   CHECK(sum(none, 0).shape() == Shape{0});
@@ -191,10 +197,11 @@ TEST_CASE("result dtypes of reductions", "[reduce]") {
     CHECK_THROWS_AS(softmax(x, 0), DtypeError);
     CHECK(softmax(x, 0, {.dtype = f64}).dtype() == f64);
   }
-  for (const DType dtype : {f16, bf16, f32, f64}) CHECK(sum(ones({3}, {.dtype = dtype})).dtype() == dtype);
+  for (const DType dtype : {f16, bf16, f32, f64})
+    CHECK(sum(ones({3}, {.dtype = dtype})).dtype() == dtype);
 }
 
-TEST_CASE("bad dimensions are named", "[reduce]") {
+TEST_CASE("bad dimensions are reported", "[reduce]") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_AS(sum(x, 2), IndexError);
   CHECK_THROWS_AS(sum(x, {0, -2}), IndexError);
@@ -202,12 +209,14 @@ TEST_CASE("bad dimensions are named", "[reduce]") {
   CHECK_THROWS_AS(softmax(x, 5), IndexError);
   CHECK_THROWS_AS(cumsum(x, 2), IndexError);
   CHECK(message_of([&] { mean(zeros({2}, {.dtype = i64})); }) ==
-        "mean: the mean of integers is not an integer; got i64[2]@cpu, expected a floating dtype; pass "
+        "mean: the mean of integers is not an integer; got i64[2]@cpu, expected a floating dtype; "
+        "pass "
         "{.dtype = f32}");
   CHECK(message_of([&] {
           amax(zeros({2, 0}), 1);
         }) ==
-        "amax: the extreme of no elements is undefined; got f32[2,0]@cpu, expected at least one element "
+        "amax: the extreme of no elements is undefined; got f32[2,0]@cpu, expected at least one "
+        "element "
         "along the "
         "reduced dimensions");
 }
@@ -231,11 +240,12 @@ TEST_CASE("softmax at infinities", "[softmax]") {
   const auto first = [](const Tensor& x) { return x.to_vector<double>()[0]; };
   CHECK(std::isnan(first(softmax(full({3}, -kInf), 0))));
   CHECK(std::isnan(first(softmax(tensor({kInf, 0}, {2}), 0))));
-  CHECK(softmax(tensor({0, -kInf, 0}, {3}), 0).to_vector<double>() == std::vector<double>{0.5, 0, 0.5});
+  CHECK(softmax(tensor({0, -kInf, 0}, {3}), 0).to_vector<double>() ==
+        std::vector<double>{0.5, 0, 0.5});
   CHECK(logsumexp(tensor({kInf, 0}, {2}), 0).item<double>() == kInf);
   CHECK(logsumexp(tensor({-kInf, -kInf}, {2}), 0).item<double>() == -kInf);
   CHECK(std::isnan(logsumexp(tensor({0, kNan}, {2}), 0).item<double>()));
-  // No overflow, no loss of small probabilities' logarithms.
+  // Neither overflow nor loss of small log-probabilities.
   CHECK(softmax(tensor({1000, 1000}, {2}), 0).to_vector<double>() == std::vector<double>{0.5, 0.5});
   CHECK(log_softmax(tensor({0, -200}, {2}), 0).to_vector<double>()[1] == -200);
 }

@@ -1,4 +1,5 @@
-// What the generated tests of resizing and grid sampling do not reach: errors, exactness, places that are not finite, order of derivatives.
+// Resizing and grid sampling where the generated tests do not reach: errors, exactness, non-finite
+// positions, order of derivatives.
 #include <mezzo.h>
 
 #include <cmath>
@@ -22,33 +23,35 @@ Tensor counting(const Shape& shape, DType dtype = f32) {
 
 }  // namespace
 
-TEST_CASE("resizing to the same size gives the values themselves, beside infinite ones too") {
+TEST_CASE("resizing to the same size returns the same values, next to infinities too") {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = tensor({0.1, inf, -0.3, 1e-30, 7.0, 0.7}, {1, 1, 2, 3});
   for (const Mode mode : {Mode::nearest, Mode::nearest_exact, Mode::bilinear, Mode::bicubic}) {
     CHECK(values(interpolate(x, {.scale_factor = 1, .mode = mode})) == values(x));
     CHECK(values(interpolate(x, {.size = {2, 3}, .mode = mode})) == values(x));
   }
-  CHECK(values(interpolate(x, {.size = {2, 3}, .mode = Mode::bilinear, .align_corners = true})) == values(x));
+  CHECK(values(interpolate(x, {.size = {2, 3}, .mode = Mode::bilinear, .align_corners = true})) ==
+        values(x));
 }
 
-TEST_CASE("a resized size is the floor of size times factor") {
+TEST_CASE("the resized size is floor(size * factor)") {
   const Tensor x = counting({1, 1, 10});
   CHECK(interpolate(x, {.scale_factor = 1.15}).size(2) == 11);
   CHECK(interpolate(x, {.scale_factor = 0.19}).size(2) == 1);
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = 0.05}), ShapeError);
 }
 
-TEST_CASE("interpolate refuses options that contradict each other") {
+TEST_CASE("interpolate rejects contradictory options") {
   const Tensor x = counting({1, 1, 4, 4});
-  CHECK_THROWS_WITH_AS_TEXT(interpolate(x, {}), ValueError,
-                            "interpolate: neither size nor scale_factor is given; expected one of them");
+  CHECK_THROWS_WITH_AS_TEXT(
+      interpolate(x, {}), ValueError,
+      "interpolate: neither size nor scale_factor is given; expected one of them");
   CHECK_THROWS_WITH_AS_TEXT(interpolate(x, {.size = 2, .scale_factor = 2}), ValueError,
                             "interpolate: both size and scale_factor are given");
   CHECK_THROWS_WITH_AS_TEXT(interpolate(x, {.size = 2, .align_corners = true}), ValueError,
                             "interpolate: align_corners has no meaning in a nearest mode");
-  CHECK_THROWS_WITH_AS_TEXT(upsample_nearest_exact(x, {.size = 2, .align_corners = true}), ValueError,
-                            "upsample_nearest_exact: align_corners");
+  CHECK_THROWS_WITH_AS_TEXT(upsample_nearest_exact(x, {.size = 2, .align_corners = true}),
+                            ValueError, "upsample_nearest_exact: align_corners");
   CHECK_THROWS_AS(interpolate(x, {.size = 2, .antialias = true}), ValueError);
   CHECK_THROWS_AS(interpolate(x, {.size = 2, .recompute_scale_factor = true}), ValueError);
   CHECK_THROWS_AS(interpolate(x, {.size = {2, 2, 2}}), ValueError);
@@ -56,8 +59,9 @@ TEST_CASE("interpolate refuses options that contradict each other") {
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = std::nan("")}), ValueError);
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = {1, 2, 3}}), ValueError);
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = 1e300}), SizeError);
-  CHECK_THROWS_WITH_AS_TEXT(interpolate(x, {.size = 2, .mode = Mode::linear}), ShapeError,
-                            "interpolate: wrong number of dimensions; got f32[1,1,4,4]@cpu, expected 3");
+  CHECK_THROWS_WITH_AS_TEXT(
+      interpolate(x, {.size = 2, .mode = Mode::linear}), ShapeError,
+      "interpolate: wrong number of dimensions; got f32[1,1,4,4]@cpu, expected 3");
   CHECK_THROWS_AS(interpolate(counting({4, 4}), {.size = 2}), ShapeError);
   CHECK_THROWS_AS(interpolate(zeros({1, 1, 0}), {.size = 2}), ShapeError);
   CHECK_THROWS_AS(interpolate(x, {.size = 0}), ShapeError);
@@ -65,7 +69,7 @@ TEST_CASE("interpolate refuses options that contradict each other") {
   CHECK_THROWS_AS(interpolate(Tensor{}, {.size = 2}), ValueError);
 }
 
-TEST_CASE("gradients of resizing are summed in f32 and do not depend on threads") {
+TEST_CASE("gradients of resizing accumulate in f32 and do not depend on threads") {
   const Tensor x = ones({1, 1, 1}, {.dtype = f16}).requires_grad_();
   interpolate(x, {.size = 3000}).backward(ones({1, 1, 3000}, {.dtype = f16}));
   CHECK(x.grad().item<float>() == 3000);
@@ -81,10 +85,11 @@ TEST_CASE("gradients of resizing are summed in f32 and do not depend on threads"
   set_num_threads(before);
 }
 
-TEST_CASE("a grid's places that are not finite are outside") {
+TEST_CASE("non-finite grid positions are outside the image") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const Tensor x = full({1, 1, 2, 2}, 3.0);
-  const Tensor grid = tensor({nan, 0, inf, 0, 0, -inf, 0, 0, 1e30, 0}, {1, 1, 5, 2}).requires_grad_();
+  const Tensor grid =
+      tensor({nan, 0, inf, 0, 0, -inf, 0, 0, 1e30, 0}, {1, 1, 5, 2}).requires_grad_();
   for (const GridSampleMode mode :
        {GridSampleMode::bilinear, GridSampleMode::nearest, GridSampleMode::bicubic}) {
     const Tensor y = grid_sample(x, grid, {.mode = mode});
@@ -93,7 +98,8 @@ TEST_CASE("a grid's places that are not finite are outside") {
     CHECK(y[0][0][0][2].item<float>() == 0);
     CHECK(y[0][0][0][3].item<float>() != 0);
     CHECK(y[0][0][0][4].item<float>() == 0);
-    for (const GridSamplePadding padding : {GridSamplePadding::border, GridSamplePadding::reflection}) {
+    for (const GridSamplePadding padding :
+         {GridSamplePadding::border, GridSamplePadding::reflection}) {
       grid.set_grad({});
       const Tensor z = grid_sample(x, grid, {.mode = mode, .padding_mode = padding});
       sum(z).backward();
@@ -103,7 +109,7 @@ TEST_CASE("a grid's places that are not finite are outside") {
   }
 }
 
-TEST_CASE("grid_sample promotes, returns gradients in each operand's dtype, and is first order") {
+TEST_CASE("grid_sample promotes, keeps each operand's dtype in gradients, and is first-order") {
   const Tensor x = ones({1, 1, 2, 2}, {.dtype = f16}).requires_grad_();
   const Tensor grid = zeros({1, 1, 1, 2}).requires_grad_();
   const Tensor y = grid_sample(x, grid);
@@ -115,7 +121,7 @@ TEST_CASE("grid_sample promotes, returns gradients in each operand's dtype, and 
   CHECK_THROWS_AS(grid_sample(x, grid).backward(ones({1, 1, 1, 1}), false, true), Unsupported);
 }
 
-TEST_CASE("grids refuse what does not fit") {
+TEST_CASE("grid ops reject mismatched operands") {
   const Tensor x = ones({1, 1, 2, 2});
   CHECK_THROWS_WITH_AS_TEXT(
       grid_sample(x, ones({1, 2, 2, 3})), ShapeError,

@@ -1,4 +1,4 @@
-"""Rows of the bench: written as soon as they are there; a run that fails is a row too.
+"""Checks the bench's rows: they are written at once, and a run that fails is a row too.
 
 Usage: bench_rows.py BENCH
 """
@@ -23,7 +23,7 @@ def lines_of(path):
 
 
 def little_memory():
-    """mlp fits, the images of resnet50 do not. AddressSanitizer needs address space and has a limit of its own."""
+    """Limits memory so that mlp fits and resnet50 does not. AddressSanitizer has its own limit."""
     if b'__asan_init' not in bench.read_bytes():
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
@@ -35,8 +35,13 @@ def failed_run(folder):
                json_file, '--json-lines', rows, '--html', page]
     asan = ':max_allocation_size_mb=1500:allocator_may_return_null=1'
     environment = {**os.environ, 'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + asan}
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
-                          timeout=900, preexec_fn=little_memory, env=environment)
+    done = subprocess.run([str(word) for word in command],
+                          capture_output=True,
+                          text=True,
+                          check=False,
+                          timeout=900,
+                          preexec_fn=little_memory,
+                          env=environment)
     everything = done.stdout + done.stderr
     expect(done.returncode == 1, f'status {done.returncode}, expected 1', everything)
     expect(done.stderr == 'bench: 2 of 4 runs failed\n', 'one line on stderr', done.stderr)
@@ -45,14 +50,16 @@ def failed_run(folder):
             expect(re.search(row, done.stdout, re.M), f'the row {row}', done.stdout)
         expect(f'resnet50 {level} failed: ' in done.stdout, f'error of {level}', done.stdout)
     runs = json.loads(json_file.read_text(encoding='utf-8'))['runs']
-    wanted = [(net, level, net == 'resnet50') for net in ('resnet50', 'mlp') for level in ('O0', 'O2')]
+    wanted = [(net, level, net == 'resnet50') for net in ('resnet50', 'mlp')
+              for level in ('O0', 'O2')]
     expect([(r['net'], r['level'], 'error' in r) for r in runs] == wanted, 'runs of --json', runs)
     expect('memory' in runs[0].get('error', ''), 'the error names its cause', runs[0])
     facts, *written = lines_of(rows)
     expect(facts['size'] == 'full' and facts['steps'] == 2, 'first of the JSON lines', facts)
     expect(written == runs, 'JSON lines are the runs of --json', written)
     text = page.read_text(encoding='utf-8')
-    expect('<td>failed</td>' in text and '<p>resnet50 O0 failed: ' in text, 'failed rows, page', text)
+    expect('<td>failed</td>' in text and '<p>resnet50 O0 failed: ' in text, 'failed rows, page',
+           text)
 
 
 def rows_as_they_come(folder):
@@ -61,14 +68,14 @@ def rows_as_they_come(folder):
     os.mkfifo(rows)
     command = [bench, '--nets', 'mlp,resnet50', '--levels', 'O0,O1', '--size', 'small', '--steps',
                '4', '--quiet', '--json-lines', rows]
-    signal.alarm(600)  # Ends this check where the bench ends without opening the pipe.
+    signal.alarm(600)  # ends this check if the bench ends without opening the pipe
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL) as running:
         try:
             with open(rows, encoding='utf-8') as file:
                 read = [json.loads(file.readline() or '{}') for _ in range(3)]
                 still_running = running.poll() is None
         finally:
-            running.kill()  # A bench that waits for a reader would not end by itself.
+            running.kill()  # a bench that waits for a reader would not end
     signal.alarm(0)
     expect([r.get('level') for r in read] == [None, 'O0', 'O1'], 'rows as they come', read)
     expect(still_running, 'rows are written before the end', read)

@@ -1,4 +1,4 @@
-"""What the checks share: where the sources are, running commands, and the verdict that tally.py reads."""
+"""Helpers of the checks: paths of sources, running commands, and the tally that tally.py reads."""
 import os
 import subprocess
 import sys
@@ -11,39 +11,47 @@ WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror
 
 
 def sources(*folders, suffixes=('.h', '.cpp', '.cu')):
-    """The source files of the folders, as paths relative to ROOT."""
-    return sorted(path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob('*')
-                  if path.suffix in suffixes)
+    """Returns the source files of the folders, as paths relative to ROOT."""
+    return sorted(
+        path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob('*')
+        if path.suffix in suffixes)
 
 
 def run(command, **options):
-    """Runs a command with its output captured as text, stderr in stdout."""
-    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors='replace', check=False, **options)
+    """Runs a command and captures stdout and stderr together as text."""
+    return subprocess.run([str(word) for word in command],
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
+                          text=True,
+                          errors='replace',
+                          check=False,
+                          **options)
 
 
 def must(command, **options):
-    """Runs a command that must succeed; returns its output."""
+    """Runs a command that must succeed. Returns its output."""
     done = run(command, **options)
     if done.returncode != 0:
-        verdict(0, [f'{" ".join(map(str, command))}\nended with status {done.returncode}\n{done.stdout}'])
+        verdict(
+            0,
+            [f'{" ".join(map(str, command))}\nended with status {done.returncode}\n{done.stdout}'])
     return done.stdout
 
 
 def in_parallel(function, items):
-    """[function(item) for item in items] on all cores."""
+    """Returns [function(item) for item in items], computed on all cores."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, items))
 
 
 def skip(reason):
-    """Ends the check as not possible here; where CI=true that is a failure."""
+    """Ends the check as skipped; with CI=true as failed."""
     print(reason)
     sys.exit(1 if os.environ.get('CI') == 'true' else 77)
 
 
 def verdict(passed, failures):
-    """Prints the failures and the tally and ends the check."""
+    """Prints the failures and the tally, and ends the check."""
     for failure in failures:
         print(failure)
     print(f'{passed} passed, {len(failures)} failed')
@@ -51,7 +59,7 @@ def verdict(passed, failures):
 
 
 class Expectations:
-    """Counts what holds and keeps what does not: expect(holds, what, output)."""
+    """Counts expectations that hold and keeps those that fail: expect(holds, what, output)."""
 
     def __init__(self):
         self.passed = 0

@@ -1,4 +1,4 @@
-"""tests/gpu.sh: its stages, statuses, report and archive, on stand-ins for the programs; and on the emulated device.
+"""Checks tests/gpu.sh (stages, statuses, report, archive) with stubs and with an emulated GPU.
 
 Usage: gpu_script.py BUILD_DIR     (of a build with the emulated device)
 """
@@ -17,16 +17,20 @@ from check import ROOT, Expectations
 SCRIPT = ROOT / 'tests/gpu.sh'
 expect = Expectations()
 
-SMOKE_ROWS = '\n'.join(f'{f"row {i}":38} CPU 1e-7  own -  {i}.0 us  {100 - i}.5 GB/s' for i in range(8))
+SMOKE_ROWS = '\n'.join(f'{f"row {i}":38} CPU 1e-7  own -  {i}.0 us  {100 - i}.5 GB/s'
+                       for i in range(8))
 PROGRAMS = {
     'bin/nvidia-smi': 'echo "A GPU, 1.0, 1 MiB"',
-    'bin/python3': 'case $* in *torch_steps*) echo "torch_steps.py: skipped, no torch"; exit 77 ;; esac',
+    'bin/python3':
+    'case $* in *torch_steps*) echo "torch_steps.py: skipped, no torch"; exit 77 ;; esac',
     'bin/ncu': 'echo "ncu $*"',
     'bin/compute-sanitizer': 'echo "sanitizer $*"; [ "$2" = memcheck ]',
-    'build/tests/gpu_smoke': f'echo run >>"$FOLDER/smoke_runs"; echo "{SMOKE_ROWS}"; echo "8 passed, 0 failed"',
+    'build/tests/gpu_smoke':
+    f'echo run >>"$FOLDER/smoke_runs"; echo "{SMOKE_ROWS}"; echo "8 passed, 0 failed"',
     'build/tests/gpu_steps': 'echo "{}"',
     'build/tests/test_amp': 'echo "device $MEZZO_TEST_DEVICE"; echo "3 passed, 1 failed"; exit 1',
-    'build/tests/test_gpu': "[ \"${1:-}\" = '[graph]' ] && { trap '' TERM; sleep 1000; }; echo '4 passed, 0 failed'",
+    'build/tests/test_gpu':
+    "[ \"${1:-}\" = '[graph]' ] && { trap '' TERM; sleep 1000; }; echo '4 passed, 0 failed'",
     'build/tests/test_ops': 'echo "shard $MEZZO_TEST_SHARD of $1"; echo "5 passed, 0 failed"',
     'build/tests/test_samples': 'echo "no CUDA device"; exit 77',
     'build/samples/bench': 'case $* in *--micro*) kill -SEGV $$ ;; esac; echo "a table"',
@@ -34,7 +38,7 @@ PROGRAMS = {
 
 
 class Stand:
-    """A folder with stand-ins, and the script's runs on them."""
+    """A folder with stub programs, and the script's runs on them."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -49,19 +53,33 @@ class Stand:
         path.chmod(0o755)
 
     def command(self, *words):
-        return ['bash', str(SCRIPT), '--build', str(self.folder / 'build'), '--results', str(self.results),
-                '--limit', '5', *words]
+        return [
+            'bash',
+            str(SCRIPT), '--build',
+            str(self.folder / 'build'), '--results',
+            str(self.results), '--limit', '5', *words
+        ]
 
     def environment(self):
-        return {**os.environ, 'PATH': f'{self.folder / "bin"}:{os.environ["PATH"]}', 'FOLDER': str(self.folder)}
+        return {
+            **os.environ, 'PATH': f'{self.folder / "bin"}:{os.environ["PATH"]}',
+            'FOLDER': str(self.folder)
+        }
 
     def run(self, *words):
-        return subprocess.run(self.command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=self.environment(), check=False, timeout=120)
+        return subprocess.run(self.command(*words),
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
+                              text=True,
+                              env=self.environment(),
+                              check=False,
+                              timeout=120)
 
     def statuses(self, output):
-        """{part: status} of a run's output."""
-        return dict(re.findall(r'^(\w+): (passed|failed|crashed|timed out|skipped|not run)\b', output, re.M))
+        """Returns {part: status} of a run's output."""
+        return dict(
+            re.findall(r'^(\w+): (passed|failed|crashed|timed out|skipped|not run)\b', output,
+                       re.M))
 
     def logs(self):
         with tarfile.open(self.results / 'logs.tar.gz') as archive:
@@ -74,11 +92,17 @@ def first_stage(stand):
     wanted = {'smoke': 'passed', 'micro': 'crashed', 'bench': 'passed', 'graph': 'timed out'}
     expect(stand.statuses(done.stdout) == wanted, f'stage 1: expected {wanted}', done.stdout)
     expect('micro: crashed, signal 11' in done.stdout, 'the signal of a crash', done.stdout)
-    expect('graph: timed out, limit 5 s' in done.stdout, 'the limit of what hangs', done.stdout)
-    expect('smoke: passed, 8 passed, 0 failed' in done.stdout and '    row 3' in done.stdout, 'rows and tally', done.stdout)
-    expect('parts: 2 passed, 0 failed, 1 crashed, 1 timed out' in done.stdout, 'the summary', done.stdout)
-    expect(stand.logs() == ['bench.log', 'graph.log', 'micro.log', 'smoke.log'], 'logs of the archive', stand.logs())
-    expect(sorted(p.name for p in stand.results.iterdir()) == ['logs.tar.gz', 'report.txt'], 'two result files')
+    expect('graph: timed out, limit 5 s' in done.stdout, 'the limit of a part that hangs',
+           done.stdout)
+    expect('smoke: passed, 8 passed, 0 failed' in done.stdout and '    row 3' in done.stdout,
+           'rows and tally', done.stdout)
+    expect('parts: 2 passed, 0 failed, 1 crashed, 1 timed out' in done.stdout, 'the summary',
+           done.stdout)
+    expect(stand.logs() == ['bench.log', 'graph.log', 'micro.log', 'smoke.log'],
+           'logs of the archive', stand.logs())
+    expect(
+        sorted(p.name for p in stand.results.iterdir()) == ['logs.tar.gz', 'report.txt'],
+        'two result files')
     report = (stand.results / 'report.txt').read_text(encoding='utf-8')
     expect(report == done.stdout, 'the report is what was printed', report)
 
@@ -87,57 +111,93 @@ def resumption(stand):
     stand.program('build/tests/test_gpu', 'echo "4 passed, 0 failed"')
     before = (stand.results / 'report.txt').read_text(encoding='utf-8')
     done = stand.run('--stage', '1', '--resume')
-    expect(stand.statuses(done.stdout) == {'micro': 'crashed', 'graph': 'passed'}, 'what --resume runs', done.stdout)
-    expect((stand.results / 'report.txt').read_text(encoding='utf-8') == before + done.stdout, 'the report is added to')
-    expect(stand.logs() == ['bench.log', 'graph.log', 'micro.log', 'smoke.log'], 'earlier logs stay', stand.logs())
-    expect((stand.folder / 'smoke_runs').read_text(encoding='utf-8') == 'run\n', 'the smoke test ran once')
+    expect(
+        stand.statuses(done.stdout) == {
+            'micro': 'crashed',
+            'graph': 'passed'
+        }, 'what --resume runs', done.stdout)
+    expect((stand.results / 'report.txt').read_text(encoding='utf-8') == before + done.stdout,
+           'the report is appended to')
+    expect(stand.logs() == ['bench.log', 'graph.log', 'micro.log', 'smoke.log'],
+           'earlier logs stay', stand.logs())
+    expect((stand.folder / 'smoke_runs').read_text(encoding='utf-8') == 'run\n',
+           'the smoke test ran once')
 
 
 def other_stages(stand):
     done = stand.run('--stage', '2')
-    wanted = {'gpu': 'passed', 'amp': 'failed', 'samples': 'skipped', **{f'ops_{i}': 'passed' for i in (1, 2, 3, 4)}}
-    expect(done.returncode == 1 and stand.statuses(done.stdout) == wanted, f'stage 2: expected {wanted}', done.stdout)
-    expect('amp: failed, status 1, 3 passed, 1 failed' in done.stdout and '    device cuda' in done.stdout,
-           'the end of what failed', done.stdout)
+    wanted = {
+        'gpu': 'passed',
+        'amp': 'failed',
+        'samples': 'skipped',
+        **{
+            f'ops_{i}': 'passed'
+            for i in (1, 2, 3, 4)
+        }
+    }
+    expect(done.returncode == 1 and stand.statuses(done.stdout) == wanted,
+           f'stage 2: expected {wanted}', done.stdout)
+    expect(
+        'amp: failed, status 1, 3 passed, 1 failed' in done.stdout and
+        '    device cuda' in done.stdout, 'the end of a failed part', done.stdout)
     done = stand.run('--stage', '3')
     statuses = stand.statuses(done.stdout)
     torch = [status for name, status in statuses.items() if name.startswith('torch')]
-    expect(done.returncode == 0 and len(statuses) == 6 and torch == ['skipped'] * 3, 'stage 3', done.stdout)
+    expect(done.returncode == 0 and len(statuses) == 6 and torch == ['skipped'] * 3, 'stage 3',
+           done.stdout)
     done = stand.run('--stage', '4')
-    wanted = {'ncu': 'passed', 'memcheck': 'passed', 'racecheck': 'failed', 'micro': 'crashed', 'amp': 'failed'}
-    expect(stand.statuses(done.stdout) == wanted, 'stage 4: tools, then what failed before', done.stdout)
+    wanted = {
+        'ncu': 'passed',
+        'memcheck': 'passed',
+        'racecheck': 'failed',
+        'micro': 'crashed',
+        'amp': 'failed'
+    }
+    expect(
+        stand.statuses(done.stdout) == wanted, 'stage 4: tools, then earlier failures', done.stdout)
     expect(list(stand.statuses(done.stdout))[0] == 'ncu', 'tools come first', done.stdout)
     with tarfile.open(stand.results / 'logs.tar.gz') as archive:
         text = archive.extractfile('./ncu.log').read().decode()
     rows = re.findall(r'^==== (.*)$', text, re.M)
-    expect(rows == [f'row {i}' for i in (7, 6, 5, 4, 3)], 'ncu looks at the five slowest rows', text)
+    expect(rows == [f'row {i}' for i in (7, 6, 5, 4, 3)], 'ncu profiles the five slowest rows',
+           text)
 
 
 def selection(stand):
     done = stand.run('--part', 'samples')
-    expect(done.returncode == 77 and stand.statuses(done.stdout) == {'samples': 'skipped'}, '--part, all skipped', done.stdout)
+    expect(done.returncode == 77 and stand.statuses(done.stdout) == {'samples': 'skipped'},
+           '--part, all skipped', done.stdout)
     done = stand.run('--part', 'bench', '--part', 'gpu')
-    expect(done.returncode == 0 and stand.statuses(done.stdout) == {'bench': 'passed', 'gpu': 'passed'}, '--part', done.stdout)
+    expect(
+        done.returncode == 0 and stand.statuses(done.stdout) == {
+            'bench': 'passed',
+            'gpu': 'passed'
+        }, '--part', done.stdout)
     (stand.folder / 'build/tests/test_ops').unlink()
     done = stand.run('--part', 'ops_2', '--part', 'gpu')
-    expect(done.returncode == 0 and 'ops_2: skipped' in done.stdout and 'test_ops is not there' in done.stdout,
-           'a program that was not carried', done.stdout)
+    expect(
+        done.returncode == 0 and 'ops_2: skipped' in done.stdout and
+        'test_ops is not there' in done.stdout, 'a missing program', done.stdout)
 
 
 def interruption(stand):
     stand.program('build/samples/bench', 'echo "half a table"; touch "$FOLDER/started"; sleep 1000')
-    with subprocess.Popen(stand.command('--part', 'bench', '--limit', '100'), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, env=stand.environment()) as running:
+    with subprocess.Popen(stand.command('--part', 'bench', '--limit', '100'),
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
+                          text=True,
+                          env=stand.environment()) as running:
         for _ in range(600):
             if (stand.folder / 'started').exists():
                 break
             time.sleep(0.1)
         running.send_signal(signal.SIGTERM)
         output = running.stdout.read()
-    expect(running.returncode == 130 and 'interrupted' in output, f'status {running.returncode} of SIGTERM', output)
+    expect(running.returncode == 130 and 'interrupted' in output,
+           f'status {running.returncode} of SIGTERM', output)
     with tarfile.open(stand.results / 'logs.tar.gz') as archive:
         text = archive.extractfile('./bench.log').read().decode()
-    expect(text == 'half a table\n', 'the archive has what was printed till then', text)
+    expect(text == 'half a table\n', 'the archive has the output so far', text)
 
 
 def bad_input(stand):
@@ -150,21 +210,31 @@ def bad_input(stand):
                         (['--results', str(file / 'sub')], 'cannot be written'),
                         (['--results', '/proc/no'], 'cannot be written')):
         done = stand.run(*words)
-        expect(done.returncode == 2 and done.stdout.count('\n') == 1 and part in done.stdout, f'{words}', done.stdout)
+        expect(done.returncode == 2 and done.stdout.count('\n') == 1 and part in done.stdout,
+               f'{words}', done.stdout)
     stand.program('bin/nvidia-smi', 'exit 9')
     done = stand.run('--stage', '1')
     expect(done.returncode == 77 and 'no NVIDIA GPU' in done.stdout, 'without a GPU', done.stdout)
 
 
 def emulated(build, folder):
-    """The real programs on the emulated device."""
-    done = subprocess.run(['bash', str(SCRIPT), '--emulated', '--build', build, '--results', str(folder / 'emulated'),
-                           '--part', 'smoke', '--part', 'graph', '--part', 'gpt2_b2', '--part', 'memcheck'],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    """Checks the real programs on the emulated device."""
+    done = subprocess.run([
+        'bash',
+        str(SCRIPT), '--emulated', '--build', build, '--results',
+        str(folder / 'emulated'), '--part', 'smoke', '--part', 'graph', '--part', 'gpt2_b2',
+        '--part', 'memcheck'
+    ],
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
+                          text=True,
+                          check=False)
     found = Stand.statuses(None, done.stdout)
     wanted = {'smoke': 'passed', 'graph': 'passed', 'gpt2_b2': 'passed', 'memcheck': 'skipped'}
-    expect(done.returncode == 0 and found == wanted, f'the emulated device: expected {wanted}', done.stdout)
-    expect('GPU: emulated on the host' in done.stdout, 'the report says that the device is emulated', done.stdout)
+    expect(done.returncode == 0 and found == wanted, f'the emulated device: expected {wanted}',
+           done.stdout)
+    expect('GPU: emulated on the host' in done.stdout,
+           'the report says that the device is emulated', done.stdout)
 
 
 with tempfile.TemporaryDirectory() as name:

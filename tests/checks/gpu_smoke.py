@@ -1,4 +1,4 @@
-"""The smoke test of GPUs, on the emulated device: every row, its limits, rows that hang or crash.
+"""Checks the GPU smoke test on the emulated device: every row, its limits, rows that hang or crash.
 
 Usage: gpu_smoke.py PROGRAM
 """
@@ -17,7 +17,7 @@ expect = Expectations()
 
 
 def rows_of(output):
-    """{name: rest of its line}"""
+    """Returns {name: rest of its line}."""
     lines = output.splitlines()[1:-1]
     return {line[:38].strip(): line[39:] for line in lines if not line.startswith('  log: ')}
 
@@ -47,16 +47,17 @@ def limits(names):
     chosen = [name for name in names if 'attention' in name]
     rows = rows_of('\n' + done.stdout.replace('device: ', '  log: '))
     late = sum(row == 'FAILED did not end within 1e-06 s' for row in rows.values())
-    expect(done.returncode == 1 and late > 0, 'hardly a row ends in a microsecond', done.stdout)
-    expect(tally_of(done.stdout) == (len(chosen) - late, late), 'late rows have failed', done.stdout)
+    expect(done.returncode == 1 and late > 0, 'few rows end within a microsecond', done.stdout)
+    expect(
+        tally_of(done.stdout) == (len(chosen) - late, late), 'late rows have failed', done.stdout)
     expect(list(rows) == chosen, 'each row that is late is a line', done.stdout)
     done = run([program, '--small', '--limit', '0.000001'])
     expect(sum(tally_of(done.stdout)) == len(names), 'rows without time have failed', done.stdout)
-    expect('not done: 1e-06 s were over' in done.stdout, 'and say so', done.stdout)
+    expect('not done: 1e-06 s were over' in done.stdout, 'and are reported', done.stdout)
 
 
 def crash(names):
-    """The rows' process is killed after the third row."""
+    """Kills the rows' process after the third row."""
     command = [str(program), '--small', '--only', 'f32']
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         output = ''.join(running.stdout.readline() for _ in range(4))
@@ -65,9 +66,9 @@ def crash(names):
         output += running.stdout.read()
     chosen = [name for name in names if 'f32' in name]
     expect(running.returncode == 1 and tally_of(output) == (len(chosen) - 1, 1),
-           'one row of a crash fails', output)
-    expect(output.count('FAILED crashed with signal 9') == 1, 'and says so', output)
-    expect(list(rows_of(output)) == chosen, 'the others go on', output)
+           'a crash is one failed row', output)
+    expect(output.count('FAILED crashed with signal 9') == 1, 'and is reported', output)
+    expect(list(rows_of(output)) == chosen, 'the other rows run', output)
 
 
 def usage():

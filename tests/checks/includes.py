@@ -1,6 +1,9 @@
-"""Checks every #include of the library: rooms look down only, third parties stay where they belong, headers say what they are.
+"""Checks every #include of the library, and that headers open with a comment.
 
-Usage: includes.py      (ARCHITECTURE: tensor <- autograd <- nn, optim; amp sees those; cuda sees tensor and optim's kernels)
+Folders include only lower ones: tensor <- autograd <- nn, optim <- amp; cuda includes tensor and
+optim. Third-party headers are confined to a few files.
+
+Usage: includes.py
 """
 import re
 
@@ -14,18 +17,18 @@ SEES = {
     'amp': {'tensor', 'autograd', 'nn', 'optim', 'amp'},
     'cuda': {'tensor', 'optim', 'cuda'},
 }
-# The one call that leads into the GPU room.
+# The only header of cuda/ that other folders may include.
 ENTRY = 'cuda/register.h'
 # Third-party header -> where it may be included.
 THIRD_PARTY = {
-    r'Eigen/': r'tensor/cpu/|samples/.*eigen.*\.cpp',  # the second: to measure against it
+    r'Eigen/': r'tensor/cpu/|samples/.*eigen.*\.cpp',  # samples measure against Eigen
     r'nlohmann/': r'(tensor/io|amp|samples)/.*\.cpp',
     r'zlib\.h': r'tensor/io/.*\.cpp',
     r'CLI/': r'samples/.*\.cpp',
     r'catch2/': r'tests/support/catch\.h',
     r'cuda|cublas|cudnn|nvtx': r'cuda/',
 }
-# Costly in every program, and absent from g++ 12 in the last case.
+# Slow to compile in every program; g++ 12 lacks <format>.
 TOO_COSTLY = {'format', 'iostream', 'random', 'ranges', 'regex'}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 
@@ -42,24 +45,23 @@ def complaints_about(path, text):
             if target.suffix == '.cpp':
                 yield f'"{name}" is not a header'
             if room in ROOMS and seen.parts[0] not in SEES[room] and str(seen) != ENTRY:
-                yield f'"{name}": {room}/ may only look into {", ".join(sorted(SEES[room]))}'
+                yield f'"{name}": {room}/ may only include {", ".join(sorted(SEES[room]))}'
             continue
         for pattern, allowed in THIRD_PARTY.items():
             if re.match(pattern, name) and not re.match(allowed, str(path)):
-                yield f'<{name}> belongs into {allowed} only'
+                yield f'<{name}> may only be included in {allowed}'
         if room in ROOMS and path.suffix == '.h' and name in TOO_COSTLY:
-            yield f'<{name}> in a header costs every program too much'
+            yield f'<{name}> in a header is too slow to compile'
     if path.suffix == '.h':
         yield from complaints_about_opening(text)
-        # nobody includes those; and g++ warns about the line in a header that it precompiles
+        # these are never included, and g++ warns about the line in a header that it precompiles
         if 'precompiled' not in str(path) and '#pragma once' not in text:
             yield 'lacks #pragma once'
 
 
 def complaints_about_opening(text):
-    """A header opens with what it is, what it sees and what to read next, in this order; more may follow."""
-    if not re.match(r'// .*\n(//.*\n)*// Sees: .*\n(//.*\n)*// Read next: ', text):
-        yield 'must open with comment lines: what it is, "Sees: ...", "Read next: ..."'
+    if not text.startswith('// '):
+        yield 'must open with a comment line that says what the file holds'
 
 
 def main():
@@ -68,10 +70,11 @@ def main():
     for path in sources(*ROOMS, 'samples', 'tests'):
         text = (ROOT / path).read_text(encoding='utf-8')
         failures += [f'{path}: {complaint}' for complaint in complaints_about(path, text)]
-        if path.parts[0] in ROOMS and path.parts[0] != 'cuda' and re.search(rf'#\s*include ".*{ENTRY}"', text):
+        if path.parts[0] in ROOMS and path.parts[0] != 'cuda' and re.search(
+                rf'#\s*include ".*{ENTRY}"', text):
             entered.append(str(path))
     if len(entered) > 1:
-        failures.append(f'{ENTRY} is included by {", ".join(entered)}, but one call is the only way in')
+        failures.append(f'{ENTRY} is included by {", ".join(entered)}; expected a single file')
     verdict(1 if not failures else 0, failures)
 
 

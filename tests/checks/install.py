@@ -1,4 +1,6 @@
-"""Installs the build into a scratch folder and builds a user's program against it: pkg-config (shared, static) and CMake.
+"""Installs the build into a scratch folder and builds a user's program against it.
+
+Uses pkg-config (shared and static) and CMake.
 
 Usage: install.py BUILD_DIR MESON COMPILER...
 """
@@ -15,17 +17,22 @@ SAYS = 'consumer: works\n'
 
 
 def decoy(folder):
-    """An include folder of the user's with a name of ours in it: our headers must not be captured by it."""
-    (folder / 'tensor').mkdir(parents=True)
-    (folder / 'tensor' / 'macros.h').write_text('#error "this is the user\'s tensor/macros.h"\n', encoding='utf-8')
+    """Creates a user's include folder with a header of our name, which ours must not include."""
+    core = folder / 'tensor' / 'core'
+    core.mkdir(parents=True)
+    (core / 'macros.h').write_text('#error "this is the user\'s tensor/core/macros.h"\n',
+                                   encoding='utf-8')
     return folder
 
 
 def flags_by_kind(libdir, environment):
-    """{kind of linking: the words that pkg-config gives for it}, for what was installed."""
-    kinds = {'pkg-config': must(['pkg-config', '--cflags', '--libs', 'mezzo'], env=environment).split()}
+    """Returns {kind of linking: the flags that pkg-config gives for it}."""
+    kinds = {
+        'pkg-config': must(['pkg-config', '--cflags', '--libs', 'mezzo'], env=environment).split()
+    }
     if list(libdir.glob('libmezzo.a')):
-        words = must(['pkg-config', '--static', '--cflags', '--libs', 'mezzo'], env=environment).split()
+        words = must(['pkg-config', '--static', '--cflags', '--libs', 'mezzo'],
+                     env=environment).split()
         kinds['static'] = ['-l:libmezzo.a' if word == '-lmezzo' else word for word in words]
     return kinds
 
@@ -34,22 +41,35 @@ def main(build, meson, *compilers):
     said = {}  # way of building -> what the program printed
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
-        must([meson, 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', scratch / 'root'])
+        must([
+            meson, 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', scratch / 'root'
+        ])
         pc_file = next((scratch / 'root').rglob('mezzo.pc'))
         libdir = pc_file.parent.parent
-        environment = os.environ | {'PKG_CONFIG_LIBDIR': str(pc_file.parent), 'LD_LIBRARY_PATH': str(libdir),
-                                    'PKG_CONFIG_SYSROOT_DIR': str(scratch / 'root')}
+        environment = os.environ | {
+            'PKG_CONFIG_LIBDIR': str(pc_file.parent),
+            'LD_LIBRARY_PATH': str(libdir),
+            'PKG_CONFIG_SYSROOT_DIR': str(scratch / 'root')
+        }
         program = scratch / 'program'
         users = decoy(scratch / 'user')
         for compiler in filter(shutil.which, compilers):
             for kind, flags in flags_by_kind(libdir, environment).items():
-                must([compiler, *WARNINGS, f'-I{users}', CONSUMER / 'main.cpp', '-o', program, *flags])
+                must([
+                    compiler, *WARNINGS, f'-I{users}', CONSUMER / 'main.cpp', '-o', program, *flags
+                ])
                 said[f'{compiler}, {kind}'] = must([program], env=environment)
         if shutil.which('cmake'):
-            must(['cmake', '-S', CONSUMER, '-B', scratch / 'cmake', f'-DMezzo_DIR={libdir}/cmake/Mezzo'])
+            must([
+                'cmake', '-S', CONSUMER, '-B', scratch / 'cmake',
+                f'-DMezzo_DIR={libdir}/cmake/Mezzo'
+            ])
             must(['cmake', '--build', scratch / 'cmake'])
             said['CMake'] = must([scratch / 'cmake' / 'consumer'], env=environment)
-    failures = [f'{way}: the program printed {text!r}, expected {SAYS!r}' for way, text in said.items() if text != SAYS]
+    failures = [
+        f'{way}: the program printed {text!r}, expected {SAYS!r}' for way, text in said.items()
+        if text != SAYS
+    ]
     verdict(len(said) - len(failures), failures)
 
 

@@ -1,6 +1,8 @@
-"""Builds a user's program with Mezzo as its Meson subproject. What is tested is how it is put together: that it configures, that the program
-compiles with the include folders it is given, that every source is in the list, and that the static library links. The sources themselves were
-compiled by the build, so their objects are taken from there.
+"""Builds a user's program with Mezzo as its Meson subproject.
+
+Checks that it configures, compiles with the given include folders and links with the static
+library, which must have every source. The build has already compiled the sources, so their objects
+are taken from there.
 
 Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR COMPILER...      (the compiler that the build uses)
 """
@@ -13,7 +15,7 @@ from pathlib import Path
 from check import ROOMS, ROOT, must, verdict
 
 PARTS = (*ROOMS, '.package', 'mezzo.h', 'meson.build', 'meson_options.txt')
-# A compiler that takes the object of one of our sources from the build. A source that the build has no object of is compiled.
+# A compiler that copies the objects of our sources from the build, and compiles other sources.
 REUSING_COMPILER = '''#!/bin/sh
 for word; do
   case $previous in -o) object=$word ;; esac
@@ -38,18 +40,26 @@ def main(scratch, meson, build, *compiler):
     scratch = Path(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
     project = scratch / 'project'
-    shutil.copytree(ROOT / 'tests' / 'consumer', project, ignore=shutil.ignore_patterns('CMakeLists.txt'))
+    shutil.copytree(ROOT / 'tests' / 'consumer',
+                    project,
+                    ignore=shutil.ignore_patterns('CMakeLists.txt'))
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
         (project / 'subprojects' / 'mezzo').mkdir(parents=True, exist_ok=True)
         copy(ROOT / part, project / 'subprojects' / 'mezzo' / part)
-    reusing = program(scratch / 'compiler', REUSING_COMPILER.format(build=build, compiler=' '.join(compiler)))
+    reusing = program(scratch / 'compiler',
+                      REUSING_COMPILER.format(build=build, compiler=' '.join(compiler)))
     environment = os.environ | {'CXX': str(reusing), 'CCACHE_DISABLE': '1'}
-    must([meson, 'setup', scratch / 'build', project, '--wrap-mode=nodownload', '-Ddefault_library=static',
-          '-Dmezzo:default_library=static', '-Dmezzo:cuda=disabled', '-Db_pch=false'], env=environment)
+    must([
+        meson, 'setup', scratch / 'build', project, '--wrap-mode=nodownload',
+        '-Ddefault_library=static', '-Dmezzo:default_library=static', '-Dmezzo:cuda=disabled',
+        '-Db_pch=false'
+    ],
+         env=environment)
     must(['ninja', '-C', scratch / 'build', 'consumer'], env=environment)
     said = must([scratch / 'build' / 'consumer'])
-    verdict(1 if 'works' in said else 0, [] if 'works' in said else [f'the program printed {said!r}'])
+    verdict(1 if 'works' in said else 0,
+            [] if 'works' in said else [f'the program printed {said!r}'])
 
 
 main(*sys.argv[1:])

@@ -1,4 +1,7 @@
-"""Wrong usage and failures of the sample programs: one line on stderr, status 2 or 1. usage.py FOLDER (of the programs)"""
+"""Checks wrong usage and failures of the sample programs: one line on stderr, status 2 or 1.
+
+Usage: usage.py FOLDER (of the programs)
+"""
 import subprocess
 import sys
 import tempfile
@@ -12,10 +15,11 @@ bench, char_gpt, char_lstm, custom_op, dcgan, mnist, ops, resnet = (
 
 
 def cases(folder):
-    """(status, part of the line, command)"""
+    """Returns [(status, part of the line, command)]."""
     damaged = folder / 'damaged'
     damaged.mkdir()
-    (damaged / 't10k-images-idx3-ubyte').write_bytes(b'\0\0\x08\x03\0\0\0\x02\0\0\0\x1c\0\0\0\x1c' + bytes(100))
+    (damaged / 't10k-images-idx3-ubyte').write_bytes(b'\0\0\x08\x03\0\0\0\x02\0\0\0\x1c\0\0\0\x1c' +
+                                                     bytes(100))
     (damaged / 't10k-labels-idx1-ubyte').write_bytes(b'\0\0\x08\x01\0\0\0\x02\x01\x02')
     other = folder / 'file'
     other.write_bytes(b'no directory')
@@ -35,30 +39,31 @@ def cases(folder):
         (2, 'tiny, small or full', [bench, '--size', 'huge']),
         (1, 'cannot be read', [bench, '--peer', folder / 'missing']),
         (1, 'parse error', [bench, '--peer', short]),
-        # What can be refused is refused before the training, not after it: these would train for hours.
+        # Errors are reported before the training, which would take hours.
         (2, 'could not be written', [bench, *hours, '--json', folder / 'no/such']),
         (2, 'could not be written', [bench, *hours, '--json-lines', folder / 'no/such']),
         (2, 'could not be written', [bench, *hours, '--html', folder / 'no/such']),
         (2, 'could not be written', [bench, '--micro', '--json-lines', folder / 'no/such']),
         (2, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
         (2, 'write no rows', [bench, '--ops', '--json-lines', folder / 'rows']),
-        # A disk that is full in the middle of the run.
-        (1, 'could not be written', [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet', '--json-lines', '/dev/full']),
+        # The disk is full in the middle of the run.
+        (1, 'could not be written',
+         [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet', '--json-lines', '/dev/full']),
         (1, 'cannot create', [resnet, '--depth', '50', '--save', other / 'checkpoints']),
         (1, 'cannot open', [dcgan, '--judge', folder / 'missing']),
         (1, '"\\n"; choose another --prompt', [char_gpt, *smallest, '--data', no_newline]),
         (1, '"\\n"; choose another --prompt', [char_lstm, *narrow, '--data', no_newline]),
         (2, '--prompt', [char_gpt, *smallest, '--prompt', '']),
         (2, '--prompt', [char_lstm, *narrow, '--prompt', '']),
-        # What never ends is no file.
-        (1, 'no regular file', [char_gpt, '--data', '/dev/zero']),
-        (1, 'no regular file', [bench, '--peer', '/dev/zero']),
+        # A device without an end is rejected.
+        (1, 'not a regular file', [char_gpt, '--data', '/dev/zero']),
+        (1, 'not a regular file', [bench, '--peer', '/dev/zero']),
         # An error is one line, whatever it quotes.
         (2, 'O\\n1\\x1b[2J', [mnist, '--opt-level', 'O\n1\x1b[2J']),
         (2, '--a\\nb', [mnist, '--a\nb']),
         (1, 'no\\r\\n\\u009bwhere', [char_gpt, '--data', 'no\r\n\u009bwhere']),
         (2, 'nothing to time', [bench, '--nets', 'mlp', '--steps', '3']),
-        (2, 'on the CPU alone', [bench, '--ops', '--device', 'cuda']),
+        (2, 'on the CPU only', [bench, '--ops', '--device', 'cuda']),
         (1, 'cuda:63', [bench, '--device', 'cuda:63']),
         (2, 'the letter O', [bench, '--levels', '01']),
         (2, 'unknown level', [mnist, '--opt-level', 'O9']),
@@ -74,7 +79,7 @@ def cases(folder):
         (2, 'nonsense', [custom_op, 'nonsense']),
         (2, '--nonsense', [mnist, '--nonsense']),
         (2, 'unknown device', [mnist, '--device', 'tpu']),
-        (1, 'MNIST is not here', [mnist, '--data', folder / 'nowhere']),
+        (1, 'no MNIST files', [mnist, '--data', folder / 'nowhere']),
         (1, 't10k-images', [mnist, '--data', damaged]),
         (1, 'cannot read the directory', [mnist, '--resume', folder / 'missing', '--train', '64']),
         (1, 'Not a directory', [mnist, '--resume', other, '--train', '64']),
@@ -82,9 +87,11 @@ def cases(folder):
         (1, 'cannot be read', [char_gpt, '--data', folder / 'missing']),
         (1, 'is a directory', [char_lstm, '--data', folder]),
         (1, 'too short', [char_gpt, '--config', 'tiny', '--data', short]),
-        (2, 'need a longer text', [char_lstm, '--width', '4', '--stretch', '2', '--batch', '30', '--data', short]),
+        (2, 'need a longer text',
+         [char_lstm, '--width', '4', '--stretch', '2', '--batch', '30', '--data', short]),
         (2, '--config', [char_gpt, '--config', 'enormous']),
-        (1, 'opt_level', [char_gpt, '--config', 'tiny', '--resume', saved, '--opt-level', 'O2', *tiny]),
+        (1, 'opt_level',
+         [char_gpt, '--config', 'tiny', '--resume', saved, '--opt-level', 'O2', *tiny]),
         (1, 'the values do not fit', [char_gpt, '--config', 'small', '--resume', saved, *tiny]),
         (1, 'does not fit this training', [char_lstm, '--width', '4', '--resume', saved, *tiny]),
         (1, 'data_batch_1.bin', [resnet, '--data', folder]),
@@ -100,7 +107,7 @@ def cases(folder):
 
 
 def without_place_for_results(folder):
-    """Commands for a standard output that refuses their results: (part of the line, command)"""
+    """Returns [(part of the line, command)] for a full standard output."""
     run = ['--epochs', '0', '--train', '64', '--test', '8', '--quiet']
     return [(part, command) for part, command in (
         ('mnist: the results', [mnist, '--help']),
@@ -114,7 +121,7 @@ def without_place_for_results(folder):
 
 
 def failure(command, status, part, output=subprocess.PIPE):
-    """None where the command ends with the status and, unless that is 0, one line with the part."""
+    """Returns None if the command ends with the status and, unless 0, one line with the part."""
     command = [str(word) for word in command]
     try:
         done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True,

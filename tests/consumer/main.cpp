@@ -1,4 +1,4 @@
-// A user's program: the tests of installation and of use as a subproject build and run it.
+// A user's program, built and run by the tests of installation and of use as a subproject.
 #include <mezzo.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ int main() {
   if (x.grad().to_vector<double>() != std::vector<double>{1.0, 2.0, 4.0}) return 1;
   try {
     add(x, ones({2}));
-  } catch (const ShapeError&) {  // an exception thrown across the border keeps its type
+  } catch (const ShapeError&) {  // exceptions keep their type across the library boundary
     std::puts("consumer: works");
   }
 }

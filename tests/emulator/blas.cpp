@@ -1,13 +1,13 @@
-// cuBLASLt of the emulated build: computes on the host, and refuses what the library would refuse.
-#include "../../cuda/blas_calls.h"
+// The emulated cuBLASLt. It computes on the host and rejects what the library would reject.
+#include "../../cuda/blas/calls.h"
 
 #include <algorithm>
 #include <vector>
 
+#include "../../tensor/core/error.h"
+#include "../../tensor/core/half.h"
 #include "../../tensor/cpu/gemm.h"
 #include "../../tensor/elementwise/activation.h"
-#include "../../tensor/error.h"
-#include "../../tensor/half.h"
 #include "cuda.h"
 #include "faults.h"
 #include "memory.h"
@@ -16,12 +16,12 @@ namespace mezzo::gpu::blas {
 
 namespace {
 
-/** A bad call is a fault of ours, which no fallback may hide. */
+/** Throws Fault for an invalid call, so that no fallback hides it. */
 void require(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cublasLtMatmul: bad call: ") + what);
 }
 
-/** As the library's descriptors demand: rows that do not overlap, memory of the device. */
+/** Checks what the library's descriptors require: rows that do not overlap, in device memory. */
 void check(const Matrix& x, std::int64_t rows, std::int64_t columns) {
   require(x.data && emulator::is_device_memory(x.data), "an operand is not device memory");
   require(x.stride >= (x.transposed ? rows : columns), "rows overlap");
@@ -39,7 +39,7 @@ cpu_kernels::Matrix matrix(const Matrix& x, DType dtype, std::int64_t entry) {
 
 std::int64_t mask_bytes(const Gemm& g) { return (g.m - 1) * g.epilogue.stride / 8 + (g.n + 7) / 8; }
 
-/** The bit of an element in a mask: 1 where relu left it as it was. */
+/** The bit of an element in a mask: 1 where relu's argument is positive. */
 struct MaskBit {
   std::uint8_t* byte;
   std::uint8_t bit;
@@ -64,10 +64,11 @@ template <class T> void gate(const Gemm& g) {
   T* c = static_cast<T*>(const_cast<void*>(g.c.data));
   for (std::int64_t i = 0; i < g.m; ++i)
     for (std::int64_t j = 0; j < g.n; ++j)
-      if (const MaskBit at(g, i, j); !(*at.byte & at.bit)) c[i * g.c.stride + j] = static_cast<T>(0.0f);
+      if (const MaskBit at(g, i, j); !(*at.byte & at.bit))
+        c[i * g.c.stride + j] = static_cast<T>(0.0f);
 }
 
-/** Sums as the library has them, not yet rounded, go through gelu or its gradient and are rounded once. */
+/** Applies gelu or its gradient to unrounded sums, as the library does, and rounds once. */
 template <class T> void round_through_gelu(const Gemm& g, const std::vector<float>& sums) {
   const op::Gelu::Attrs form{op::Gelu::Form::tanh};
   T *c = static_cast<T*>(const_cast<void*>(g.c.data)), *kept = static_cast<T*>(g.epilogue.memory);
@@ -109,27 +110,30 @@ void check_epilogue(const Gemm& g) {
   if (e.kind == Epilogue::Kind::none) return;
   require(g.batch == 1, "an epilogue of a batch");
   if (e.kind == Epilogue::Kind::gelu && !e.memory) return;
-  require(emulator::is_device_memory(e.memory), "what the epilogue needs is not device memory");
+  require(emulator::is_device_memory(e.memory), "the epilogue's memory is not device memory");
   if (e.kind == Epilogue::Kind::row_sums) return require(!g.bias, "a bias beside sums of rows");
   if (e.kind == Epilogue::Kind::gelu || e.kind == Epilogue::Kind::through_gelu) {
-    require(e.stride % 8 == 0 && e.stride >= g.n && reinterpret_cast<std::uintptr_t>(e.memory) % 16 == 0,
-            "rows behind gelu are not whole pieces of 16 bytes");
-    return require(emulator::is_device_memory(
-                       static_cast<char*>(e.memory) +
-                       ((g.m - 1) * e.stride + g.n) * static_cast<std::int64_t>(item_size(g.dtype)) - 1),
-                   "what lies behind gelu ends behind its memory");
+    require(e.stride % 8 == 0 && e.stride >= g.n &&
+                reinterpret_cast<std::uintptr_t>(e.memory) % 16 == 0,
+            "rows of gelu's argument are not multiples of 16 bytes");
+    return require(
+        emulator::is_device_memory(
+            static_cast<char*>(e.memory) +
+            ((g.m - 1) * e.stride + g.n) * static_cast<std::int64_t>(item_size(g.dtype)) - 1),
+        "gelu's argument exceeds its memory");
   }
-  require(e.stride % 128 == 0 && e.stride >= g.n, "rows of the mask are not whole words");
+  require(e.stride % 128 == 0 && e.stride >= g.n, "rows of the mask are not multiples of 128 bits");
   require(emulator::is_device_memory(static_cast<char*>(e.memory) + mask_bytes(g) - 1),
-          "the mask ends behind its memory");
+          "the mask exceeds its memory");
 }
 
-/** One product of the batch, into memory of its own where that is given. */
+/** Computes one product of the batch into `c`. */
 void multiply(const Gemm& g, std::int64_t entry, const cpu_kernels::MatrixOut& c) {
   cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
   if (g.beta != 0) epilogue.addend = matrix(g.addend, g.result, entry);
   if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.result, 0, 1}};
-  cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c, epilogue);
+  cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c,
+                    epilogue);
 }
 
 template <class T> void compute(const Gemm& g) {
@@ -157,7 +161,7 @@ void compute(const Gemm& g) {
 
 }  // namespace
 
-// The library has no epilogue of f64.
+// The library has no epilogues for f64.
 bool takes(const Gemm& g) {
   return g.dtype != DType::f64 || !(g.bias || g.epilogue.kind != Epilogue::Kind::none);
 }
@@ -165,16 +169,19 @@ bool takes(const Gemm& g) {
 std::vector<Algorithm> algorithms(const Gemm&, Device, int most) {
   if (emulator::fails_in(emulator::LibraryStage::support)) return {};
   emulator::reach_stage(emulator::LibraryStage::heuristics, "cublasLtMatmulAlgoGetHeuristic");
-  return std::vector<Algorithm>(static_cast<std::size_t>(std::min(most, emulator::kLibraryAlgorithms)));
+  return std::vector<Algorithm>(
+      static_cast<std::size_t>(std::min(most, emulator::kLibraryAlgorithms)));
 }
 
-void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::Stream stream, int times) {
+void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::Stream stream,
+              int times) {
   check(g.a, g.m, g.k);
   check(g.b, g.k, g.n);
   check(g.c, g.m, g.n);
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
-  require(g.result == g.dtype || (is_low(g.dtype) && g.result == DType::f32), "a result of another dtype");
+  require(g.result == g.dtype || (is_low(g.dtype) && g.result == DType::f32),
+          "a result of another dtype");
   require(g.result == g.dtype || g.epilogue.kind == Epilogue::Kind::none,
           "an epilogue of a result of another dtype");
   check_epilogue(g);

@@ -1,13 +1,11 @@
-// Which device the emulated one passes for: kernels for newer ones give way to others on an older one.
-// Sees: ../../tensor/macros.h.
-// Read next: runtime.cpp.
+// The compute capability of the emulated device, for tests of kernels that depend on it.
 #pragma once
 
-#include "../../tensor/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::emulator {
 
-/** 10 times the major number and the minor of the compute capability; 90 until then. */
+/** Sets the compute capability, as 10 * major + minor. The default is 90. */
 MZ_API void set_compute_capability(int capability);
 
 }  // namespace mezzo::emulator

@@ -1,28 +1,28 @@
-// Counters: what the program has asked of the emulated device so far; tests count launches, copies, allocations and synchronisations per step.
-// Sees: the standard library, ../../tensor/macros.h.
-// Read next: runtime.cpp.
+// Counters of launches, copies, allocations and synchronisations on the emulated device, for tests
+// of costs per step.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "../../tensor/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::emulator {
 
 struct Counters {
   std::int64_t launches = 0, copies = 0, allocations = 0,
-               synchronisations = 0;  // those of replayed graphs too
+               synchronisations = 0;  // includes replayed graphs
   std::int64_t graph_launches = 0;
 };
 
 MZ_API Counters& counters();
 
-/** The ranges that this thread has opened ("name") and closed (""), in their order. */
+/** Returns the ranges that this thread has opened ("name") and closed (""), in order. */
 MZ_API std::vector<std::string>& ranges();
 
-/** While it lives, the launches of the device in their order: libraries by name, kernels by the place that launches them. */
+/** Scope that logs the device's launches in order: libraries by name, kernels by the place of their
+ *  launch. */
 class MZ_API LaunchLog {
  public:
   LaunchLog();

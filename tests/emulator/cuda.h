@@ -1,6 +1,5 @@
-// The CUDA language for a C++ compiler: put before each kernel file by the build (-include), which then compiles as C++.
-// Sees: executor.h, memory.h; gives wmma.h too, which is made of it.
-// Read next: ../../cuda/kernel.h (what our kernels are written with; the same names under nvcc), executor.h.
+// The CUDA language for a C++ compiler. The build includes it before each kernel file (-include),
+// which then compiles as C++.
 #pragma once
 
 #include <bit>
@@ -32,11 +31,11 @@
 #define MZ_SHARED(T, name, count)         \
   static const char name##_key[] = #name; \
   T(&name)                                \
-  [count] =                               \
-      *static_cast<T(*)[count]>(::mezzo::emulator::shared_slot(name##_key, sizeof(T) * (count), alignof(T)))
+  [count] = *static_cast<T(*)[count]>(    \
+      ::mezzo::emulator::shared_slot(name##_key, sizeof(T) * (count), alignof(T)))
 #define MZ_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::mezzo::emulator::dynamic_shared())
 
-// ---- barriers, shuffles and votes ---------------------------------------------------------------------------------------
+// ---- barriers, shuffles and votes ---------------------------------------------------------------
 
 namespace mezzo::emulator {
 
@@ -54,7 +53,7 @@ template <class T> T unpacked(std::uint64_t bits) {
 
 inline unsigned lane() { return here.thread.x % kWarp; }
 
-/** The value of lane `from`, or the own one where there is no such lane in the meeting. */
+/** Returns the value of lane `from`, or the caller's own if that lane does not take part. */
 template <class T> T shuffled(unsigned mask, T value, unsigned from, CallPlace place) {
   const Exchange& all = meet_warp(mask, packed(value), place);
   return from < kWarp && (all.present >> from & 1) ? unpacked<T>(all.value[from]) : value;
@@ -77,7 +76,8 @@ inline int __syncthreads_count(int predicate,
                                mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::sum_over_block(predicate != 0, place);
 }
-inline int __syncthreads_or(int predicate, mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
+inline int __syncthreads_or(int predicate,
+                            mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
   return mezzo::emulator::sum_over_block(predicate != 0, place) != 0;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
@@ -87,13 +87,14 @@ inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from,
               mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
-  return mezzo::emulator::shuffled(mask, value, static_cast<unsigned>(from) % mezzo::emulator::kWarp, place);
+  return mezzo::emulator::shuffled(mask, value,
+                                   static_cast<unsigned>(from) % mezzo::emulator::kWarp, place);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance,
                   mezzo::gpu::CallPlace place = mezzo::gpu::CallPlace::current()) {
-  return mezzo::emulator::shuffled(mask, value, mezzo::emulator::lane() ^ static_cast<unsigned>(distance),
-                                   place);
+  return mezzo::emulator::shuffled(
+      mask, value, mezzo::emulator::lane() ^ static_cast<unsigned>(distance), place);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance,
@@ -118,11 +119,11 @@ inline int __all_sync(unsigned mask, int predicate,
   return mezzo::emulator::ballot(mask, predicate, place) == mask;
 }
 
-// ---- atomics: one host thread runs all threads of the device --------------------------------------------------------------
+// ---- atomics: one host thread runs all threads of the device ------------------------------------
 
 namespace mezzo::emulator {
 
-/** Accesses of shared memory are atomic while it lives. */
+/** Scope in which accesses of shared memory count as atomic. */
 struct AtomicScope {
   AtomicScope() { here.atomic = true; }
   ~AtomicScope() { here.atomic = false; }
@@ -130,7 +131,7 @@ struct AtomicScope {
   AtomicScope& operator=(const AtomicScope&) = delete;
 };
 
-/** Replaces *at by f of it; returns what was there. */
+/** Replaces *at by f(*at) and returns the old value. */
 template <class T, class F> T exchange(T* at, F&& f) {
   const AtomicScope scope;
   const T old = *at;
@@ -155,38 +156,43 @@ template <class T> T atomicOr(T* at, std::type_identity_t<T> value) {
 template <class T> T atomicExch(T* at, std::type_identity_t<T> value) {
   return mezzo::emulator::exchange(at, [&](T) { return value; });
 }
-template <class T> T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+template <class T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   return mezzo::emulator::exchange(at, [&](T old) { return old == expected ? value : old; });
 }
 
-// ---- launching ---------------------------------------------------------------------------------------------------------------
+// ---- launching ----------------------------------------------------------------------------------
 
 namespace mezzo::emulator {
 
-/** What a piece of work is called in the log: a library, or the place in the code that launched the kernel; and its stream. */
+/** Name of a piece of work in the log: a library, or the place of a kernel's launch. Also its
+ *  stream. */
 struct WorkName {
   const char* what = "";
   int line = 0;
   void* stream = nullptr;
 };
 
-/** Does a piece of the device's work, counts and logs it, unless its stream holds it back; while a stream is captured, keeps it instead. */
+/** Runs a piece of the device's work, counts and logs it. Enqueues it if the stream defers its work
+ *  (LateWork), and records it while the stream is captured. */
 MZ_API void submit(WorkName name, std::function<void()> work);
 
-/** Refuses a launch that the driver would refuse. Errors: CudaError. */
-MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared);
+/** Rejects a launch that the driver would reject. Errors: CudaError. */
+MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block,
+                               std::size_t dynamic_shared);
 
-/** kernel<<<grid, block, dynamic_shared>>>(arguments...), finished when it returns. Errors:
- *  Fault, CudaError. */
+/** Runs kernel<<<grid, block, dynamic_shared>>>(arguments...) to its end. Errors: Fault,
+ *  CudaError. */
 template <class... Ps, class... As>
-void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block, std::size_t dynamic_shared,
-            As&&... arguments) {
+void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block,
+            std::size_t dynamic_shared, As&&... arguments) {
   struct Call {
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
   require_launchable(name, grid, block, dynamic_shared);
-  submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block, dynamic_shared]() mutable {
+  submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block,
+                dynamic_shared]() mutable {
     const MemoryScope scope;
     run_grid(
         grid, block, dynamic_shared,

@@ -1,4 +1,4 @@
-// cuDNN of the emulated build: computes on the host, and refuses what the library would refuse.
+// The emulated cuDNN. It computes on the host and rejects what the library would reject.
 #include "dnn.h"
 
 #include <cstring>
@@ -14,29 +14,31 @@ namespace {
 
 using op::Volume;
 
-/** A bad call is a fault of ours, which no fallback may hide. */
+/** Throws Fault for an invalid call, so that no fallback hides it. */
 void require(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
-/** A device array's twin on the host. */
-struct Twin {
+/** A host copy of a device array. */
+struct HostCopy {
   const void* data;
   Tensor tensor;
 
-  Twin(const void* on_device, DType dtype, const Shape& shape, MemoryFormat format)
+  HostCopy(const void* on_device, DType dtype, const Shape& shape, MemoryFormat format)
       : data(on_device), tensor(empty_tensor(shape, dtype, cpu, false, format)) {
     require(data && emulator::is_device_memory(data), "an operand is not device memory");
   }
-  Twin(const Volume& v, MemoryFormat format)
-      : Twin(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}, format) {}
+  HostCopy(const Volume& v, MemoryFormat format)
+      : HostCopy(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}, format) {}
 
-  std::size_t bytes() const { return static_cast<std::size_t>(tensor.numel()) * item_size(tensor.dtype()); }
-  const Tensor& fetched() {
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(tensor.numel()) * item_size(tensor.dtype());
+  }
+  const Tensor& fetch() {
     std::memcpy(tensor.raw_data(), data, bytes());
     return tensor;
   }
-  void give_back() const { std::memcpy(const_cast<void*>(data), tensor.raw_data(), bytes()); }
+  void write_back() const { std::memcpy(const_cast<void*>(data), tensor.raw_data(), bytes()); }
 };
 
 op::ConvAttrs attrs_of(const Convolution& c) {
@@ -53,22 +55,24 @@ void compute(const Convolution& c) {
   using Wanted = Convolution::Wanted;
   const emulator::MemoryScope scope;
   const op::Extent& k = c.geometry.kernel;
-  Twin x(c.x, c.format), y(c.y, c.format);
-  Twin w(c.weight, c.x.dtype, {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]}, c.format);
+  HostCopy x(c.x, c.format), y(c.y, c.format);
+  HostCopy w(c.weight, c.x.dtype,
+             {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]}, c.format);
   const op::ConvAttrs attrs = attrs_of(c);
   if (c.wanted == Wanted::y) {
-    Tensor in[] = {x.fetched(), w.fetched(), {}};
-    if (c.bias) in[2] = Twin(c.bias, c.x.dtype, {c.y.channels}, MemoryFormat::contiguous).fetched();
+    Tensor in[] = {x.fetch(), w.fetch(), {}};
+    if (c.bias)
+      in[2] = HostCopy(c.bias, c.x.dtype, {c.y.channels}, MemoryFormat::contiguous).fetch();
     op::Conv3d::cpu(in, {&y.tensor, 1}, attrs);
-    y.give_back();
+    y.write_back();
   } else if (c.wanted == Wanted::x) {
-    const Tensor in[] = {y.fetched(), w.fetched(), {}};
+    const Tensor in[] = {y.fetch(), w.fetch(), {}};
     op::ConvTranspose3d::cpu(in, {&x.tensor, 1}, attrs);
-    x.give_back();
+    x.write_back();
   } else {
-    const Tensor in[] = {x.fetched(), y.fetched()};
+    const Tensor in[] = {x.fetch(), y.fetch()};
     op::ConvWeight::cpu(in, {&w.tensor, 1}, attrs);
-    w.give_back();
+    w.write_back();
   }
 }
 
@@ -82,11 +86,13 @@ std::optional<Choice> emulated_plan(int first) {
   return Choice{std::make_shared<const Plan>(), first};
 }
 
-// The library could do f64 as well; left to our own kernels, both are tested wherever all dtypes
-// are.
+// The library supports f64 too. Leaving it to Mezzo's own kernels tests both wherever all dtypes
+// are tested.
 bool takes(const Convolution& c) { return emulator::has_dnn() && c.x.dtype != DType::f64; }
 
-std::optional<Choice> find_plan(const Convolution&, Device, int first) { return emulated_plan(first); }
+std::optional<Choice> find_plan(const Convolution&, Device, int first) {
+  return emulated_plan(first);
+}
 
 void execute(const Plan&, const Convolution& c, Device, runtime::Stream stream) {
   require(c.x.dtype == c.y.dtype, "operands of two dtypes");

@@ -1,9 +1,10 @@
-// cuDNN's attention of the emulated build: computes on the host with probabilities rounded as the library's are, and refuses what it would refuse.
+// The emulated cuDNN's attention. It computes on the host, with probabilities rounded as the
+// library rounds them, and rejects what the library would reject.
 #include <cmath>
 #include <vector>
 
-#include "../../tensor/error.h"
-#include "../../tensor/half.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/core/half.h"
 #include "cuda.h"
 #include "dnn.h"
 #include "dnn_plan.h"
@@ -21,7 +22,7 @@ using Numbers = std::vector<float>;
 AttentionFault fault = AttentionFault::none;
 std::int64_t most_bytes = std::int64_t{256} << 20;
 
-/** A bad call is a fault of ours, which no fallback may hide. */
+/** Throws Fault for an invalid call, so that no fallback hides it. */
 void require(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
@@ -29,36 +30,40 @@ void require(bool holds, const char* what) {
 bool whole_pieces(std::int64_t elements) { return elements > 0 && elements % 8 == 0; }
 
 void require_on_device(const void* data, const char* what) {
-  require(emulator::is_device_memory(data) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0, what);
+  require(emulator::is_device_memory(data) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0,
+          what);
 }
 
 void check(const Attention::Rows& x) {
-  require_on_device(x.data, "an operand is not in pieces of device memory");
-  require(whole_pieces(x.entry) && whole_pieces(x.head) && whole_pieces(x.row), "rows are not in pieces");
+  require_on_device(x.data, "an operand is not 16-byte aligned device memory");
+  require(whole_pieces(x.entry) && whole_pieces(x.head) && whole_pieces(x.row),
+          "strides are not multiples of 16 bytes");
 }
 
 void check(const Attention& a) {
-  require(is_low(a.dtype), "not of 16 bits");
-  require(whole_pieces(a.features) && a.features <= 128 && whole_pieces(a.values) && a.values <= 128,
-          "odd rows");
-  require(a.heads % a.key_heads == 0, "heads cannot share keys");
-  require(a.entries * a.heads * a.queries * a.keys > 0, "there is nothing to do");
+  require(is_low(a.dtype), "the dtype is not 16-bit");
+  require(
+      whole_pieces(a.features) && a.features <= 128 && whole_pieces(a.values) && a.values <= 128,
+      "rows are not multiples of 8 elements, or longer than 128");
+  require(a.heads % a.key_heads == 0, "heads is not a multiple of key_heads");
+  require(a.entries * a.heads * a.queries * a.keys > 0, "the problem is empty");
   check(a.q);
   check(a.k);
   check(a.v);
-  require_on_device(a.y, "no place for y");
-  require(emulator::is_device_memory(a.log_sums), "no place for the logarithms");
+  require_on_device(a.y, "y is not 16-byte aligned device memory");
+  require(emulator::is_device_memory(a.log_sums), "the logarithms are not in device memory");
   if (a.wanted == Wanted::y) return;
-  require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single one");
+  require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single key");
   check(a.g);
-  for (const void* to : {a.dq, a.dk, a.dv}) require_on_device(to, "no place for a gradient");
+  for (const void* to : {a.dq, a.dk, a.dv})
+    require_on_device(to, "a gradient is not 16-byte aligned device memory");
 }
 
 float rounded(DType dtype, float x) {
   return dtype == DType::f16 ? static_cast<float>(Half(x)) : static_cast<float>(BFloat16(x));
 }
 
-/** Elements [first, first + count) of 16 bits. */
+/** Loads 16-bit elements [first, first + count). */
 Numbers load(DType dtype, const void* data, std::int64_t first, std::int64_t count) {
   Numbers x;
   for (std::int64_t i = first; i < first + count; ++i)
@@ -90,10 +95,11 @@ Matrix zeros(std::int64_t rows, std::int64_t columns) {
   return Matrix(static_cast<std::size_t>(rows), Numbers(static_cast<std::size_t>(columns), 0.0f));
 }
 
-/** One head of one entry. */
+/** One head of one batch entry. */
 class Head {
  public:
-  Head(const Attention& a, std::int64_t entry, std::int64_t head) : a_(a), place_(entry * a.heads + head) {
+  Head(const Attention& a, std::int64_t entry, std::int64_t head)
+      : a_(a), place_(entry * a.heads + head) {
     const std::int64_t key_head = head / (a.heads / a.key_heads);
     q_ = rows(a.q, entry, head, a.queries, a.features);
     k_ = rows(a.k, entry, key_head, a.keys, a.features);
@@ -112,7 +118,8 @@ class Head {
         add(y, rounded(a_.dtype, std::exp(s[j] - greatest) / sum), v_[j]);
       spoil(y);
       store(a_.dtype, a_.y, (place_ * a_.queries + i) * a_.values, y);
-      static_cast<float*>(const_cast<void*>(a_.log_sums))[place_ * a_.queries + i] = greatest + std::log(sum);
+      static_cast<float*>(const_cast<void*>(a_.log_sums))[place_ * a_.queries + i] =
+          greatest + std::log(sum);
     }
   }
 
@@ -120,12 +127,14 @@ class Head {
     Matrix dk = zeros(a_.keys, a_.features), dv = zeros(a_.keys, a_.values);
     for (std::int64_t i = 0; i < a_.queries; ++i) {
       const std::int64_t row = place_ * a_.queries + i;
-      const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)], &q = q_[static_cast<std::size_t>(i)];
+      const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)],
+                    &q = q_[static_cast<std::size_t>(i)];
       const float offset = dot(g, load(a_.dtype, a_.y, row * a_.values, a_.values));
       Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
       for (std::size_t j = 0; j < s.size(); ++j) {
         const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
-        const float slope = rounded(a_.dtype, p * (dot(g, v_[j]) - offset) * static_cast<float>(a_.scale));
+        const float slope =
+            rounded(a_.dtype, p * (dot(g, v_[j]) - offset) * static_cast<float>(a_.scale));
         add(dv[j], rounded(a_.dtype, p), g);
         add(dk[j], slope, q);
         add(dq, slope, k_[j]);
@@ -197,7 +206,8 @@ std::optional<Choice> find_plan(const Attention& a, Device, int first) {
 void execute(const Plan&, const Attention& a, Device, runtime::Stream stream) {
   check(a);
   if (fault == AttentionFault::fails)
-    fail<CudaError>("cudnnBackendExecute", {.what = "the library failed", .got = "an internal error"});
+    fail<CudaError>("cudnnBackendExecute",
+                    {.what = "the library failed", .got = "an internal error"});
   emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
   emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
 }

@@ -1,16 +1,15 @@
 // Plans of the emulated cuDNN.
-// Sees: ../../cuda/dnn_calls.h.
-// Read next: dnn.cpp, dnn_attention.cpp.
 #pragma once
 
-#include "../../cuda/dnn_calls.h"
+#include "../../cuda/dnn/calls.h"
 
 namespace mezzo::gpu::dnn {
 
-/** All plans compute the same. */
+/** A plan; all are equal. */
 struct Plan {};
 
-/** The first plan from a place on. Errors: CudaError where a test wants the library to fail. */
+/** Returns the first plan at index `first` or later. Errors: CudaError for a LibraryFault of a
+ *  test. */
 std::optional<Choice> emulated_plan(int first);
 
 }  // namespace mezzo::gpu::dnn

@@ -1,5 +1,6 @@
-// Recurrent layers by cuDNN in the emulated build: the CPU's kernels, on arguments that must be as the library wants them.
-#include "../../cuda/dnn_recurrent.h"
+// The emulated cuDNN's recurrent layers: the CPU's kernels, with checks of the arguments that the
+// library requires.
+#include "../../cuda/dnn/recurrent.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,12 +18,13 @@ namespace {
 using Backward = op::RecurrentLayerBackward;
 using Parameter = Backward::Parameter;
 
-/** A bad call is a fault of ours, which no fallback may hide. */
+/** Throws Fault for an invalid call, so that no fallback hides it. */
 void require(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnRNN: bad call: ") + what);
 }
 
-/** Bytes between the parameters, and these in an order of their own: so nobody can take the library's places for granted. */
+/** Gap between the parameters in bytes. They are also stored in an unusual order, so that code
+ *  which assumes offsets fails. */
 constexpr std::int64_t kGap = 64;
 
 std::int64_t gates(const Recurrent& r) { return op::gates_of(r.kind); }
@@ -42,7 +44,7 @@ op::RecurrentAttrs attrs_of(const Recurrent& r) {
   return {.kind = r.kind, .keep = true, .lengths = {r.lengths.begin(), r.lengths.end()}};
 }
 
-/** A copy on the host of an array of the device's; undefined for null. */
+/** Copies a device array to the host; undefined for null. */
 Tensor fetched(const void* data, const Shape& shape, DType dtype) {
   if (!data) return {};
   require(emulator::is_device_memory(data), "an operand is not device memory");
@@ -50,7 +52,7 @@ Tensor fetched(const void* data, const Shape& shape, DType dtype) {
   std::memcpy(x.raw_data(), data, static_cast<std::size_t>(bytes_of(shape, dtype)));
   return x;
 }
-void give_back(const Tensor& x, void* data) {
+void write_back(const Tensor& x, void* data) {
   if (data && x.numel() > 0)
     std::memcpy(data, x.raw_data(), static_cast<std::size_t>(bytes_of(x.shape(), x.dtype())));
 }
@@ -59,8 +61,9 @@ const void* place(const void* weights, const RecurrentSpaces& s, std::size_t par
   return s.places[parameter] ? static_cast<const char*>(weights) + *s.places[parameter] : nullptr;
 }
 
-/** The operands of the forward op. */
-std::array<Tensor, 8> operands(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a) {
+/** Returns the operands of the forward op. */
+std::array<Tensor, 8> operands(const Recurrent& r, const RecurrentSpaces& s,
+                               const RecurrentArrays& a) {
   std::array<Tensor, 5> p;
   for (std::size_t i = 0; i < p.size(); ++i)
     p[i] = fetched(place(a.weights, s, i), parameter_shapes(r)[i], r.dtype);
@@ -74,7 +77,7 @@ std::array<Tensor, 8> operands(const Recurrent& r, const RecurrentSpaces& s, con
           p[4]};
 }
 
-/** Makes results wrong in the way that a test wants to see found out. */
+/** Corrupts results as the fault demands. */
 void spoil(const Tensor& x, emulator::DnnFault fault) {
   if (emulator::dnn_fault() != fault) return;
   visit_dtype(x.dtype(), [&]<class T>(std::type_identity<T>) {
@@ -90,7 +93,8 @@ void spoil(const Tensor& x, emulator::DnnFault fault) {
 
 template <std::size_t N> std::array<Tensor, N> results(const OutSpecs& specs) {
   std::array<Tensor, N> all;
-  for (std::size_t i = 0; i < N; ++i) all[i] = empty_tensor(specs.items[i].shape, specs.items[i].dtype, cpu);
+  for (std::size_t i = 0; i < N; ++i)
+    all[i] = empty_tensor(specs.items[i].shape, specs.items[i].dtype, cpu);
   return all;
 }
 
@@ -102,10 +106,10 @@ void compute(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays
   op::RecurrentLayer::cpu(in, out, attrs);
   spoil(out[0], emulator::DnnFault::wrong_results);
   spoil(out[0], emulator::DnnFault::hidden_nan);
-  give_back(out[0], a.y);
-  give_back(out[1], a.h);
-  give_back(out[2], a.c);
-  if (r.training) give_back(out[3], a.reserve);
+  write_back(out[0], a.y);
+  write_back(out[1], a.h);
+  write_back(out[2], a.c);
+  if (r.training) write_back(out[3], a.reserve);
 }
 
 void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a,
@@ -132,10 +136,11 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
   std::array<Tensor, 4> out = results<4>(Backward::infer(in, back));
   Backward::cpu(in, out, back);
   spoil(out[3], emulator::DnnFault::wrong_gradients);
-  give_back(out[0], g.x);
-  give_back(out[1], g.h0);
-  give_back(out[2], g.c0);
-  std::memset(a.reserve, 0xFF, static_cast<std::size_t>(s.reserve));  // the library's to write
+  write_back(out[0], g.x);
+  write_back(out[1], g.h0);
+  write_back(out[2], g.c0);
+  // the library may overwrite it
+  std::memset(a.reserve, 0xFF, static_cast<std::size_t>(s.reserve));
   if (!weights) return;
   const auto places = op::parameter_places(in, back.wanted);
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -143,7 +148,7 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
     char* const to = static_cast<char*>(g.weights) + *s.places[i];
     const auto bytes = static_cast<std::size_t>(bytes_of(places[i].shape, r.dtype));
     require(std::count(to, to + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
-            "gradients of weights are added to what is there, which is not 0");
+            "the weight gradients are not 0 before accumulation");
     std::memcpy(to,
                 static_cast<const char*>(out[3].raw_data()) +
                     places[i].offset * static_cast<std::int64_t>(item_size(r.dtype)),
@@ -154,7 +159,7 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
 }  // namespace
 
 std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
-  // Weights on chip: too few sequences, and the library is not interested.
+  // The library does not keep weights on chip for few sequences.
   if (!emulator::has_dnn() || (r.persistent && r.batch < 4)) return std::nullopt;
   if (emulator::fails_in(emulator::LibraryStage::support)) return std::nullopt;
   emulator::reach_stage(emulator::LibraryStage::planning, "cudnnGetRNNWeightSpaceSize");
@@ -170,7 +175,8 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
   std::int64_t rows = r.lengths.empty() ? r.steps * r.batch : 0;
   for (const std::int32_t length : r.lengths) rows += length;
   if (r.training)
-    spaces.reserve = bytes_of({rows * r.hidden * (gates(r) == 1 ? 1 : gates(r) + 1)}, compute_dtype(r.dtype));
+    spaces.reserve =
+        bytes_of({rows * r.hidden * (gates(r) == 1 ? 1 : gates(r) + 1)}, compute_dtype(r.dtype));
   return spaces;
 }
 

@@ -24,10 +24,10 @@ struct Worker;
 struct Lane {
   enum class State : std::uint8_t { fresh, ready, waiting, done };
   State state = State::fresh;
-  Worker* worker = nullptr;  // whose stack it is on, once it had to wait
+  Worker* worker = nullptr;  // worker whose stack it uses, once it had to wait
 };
 
-/** A fiber and the lane it begins with. */
+/** A fiber and its first lane. */
 struct Worker {
   Fiber fiber;
   unsigned first = 0;
@@ -42,21 +42,23 @@ struct Meeting {
 
 struct Slot {
   const void* key;
-  unsigned char*
-      memory;  // apart from all others, so that the sanitizer sees an index that runs over; never freed
+  unsigned char* memory;  // allocated separately, so that the sanitizer detects overruns; never
+                          // freed
   std::size_t bytes;
   std::uint64_t block = 0;  // serial number of the block that used it last
 };
 
-/** New memory at a multiple of `alignment` which is none of its double. */
+/** Allocates memory at a multiple of `alignment` that is not a multiple of twice that. */
 unsigned char* aligned_memory(std::size_t bytes, std::size_t alignment) {
   if (alignment <= kSharedAlignment) return new unsigned char[bytes];
-  auto* room =
-      static_cast<unsigned char*>(::operator new(bytes + alignment, std::align_val_t(2 * alignment)));
+  auto* room = static_cast<unsigned char*>(
+      ::operator new(bytes + alignment, std::align_val_t(2 * alignment)));
   return room + alignment;
 }
 
-std::string where(CallPlace place) { return std::string(place.file) + ":" + std::to_string(place.line); }
+std::string where(CallPlace place) {
+  return std::string(place.file) + ":" + std::to_string(place.line);
+}
 
 class Executor {
  public:
@@ -73,9 +75,11 @@ class Executor {
     here.grid_size = grid_size;
     here.block_size = block_size;
     count_ = block_size.x * block_size.y * block_size.z;
-    if (count_ == 0 || count_ > 1024) throw Fault("a block of " + std::to_string(count_) + " threads");
+    if (count_ == 0 || count_ > 1024)
+      throw Fault("a block of " + std::to_string(count_) + " threads");
     if (dynamic_bytes > kSharedLimit)
-      throw Fault("a block with " + std::to_string(dynamic_bytes) + " bytes of dynamic shared memory");
+      throw Fault("a block with " + std::to_string(dynamic_bytes) +
+                  " bytes of dynamic shared memory");
     dynamic_bytes_ = dynamic_bytes;
     arrange();
     for (unsigned z = 0; z < grid_size.z; ++z)
@@ -119,7 +123,8 @@ class Executor {
       barrier_ = place;
       barrier_sum_ = 0;
     } else if (!(place == barrier_)) {
-      fault_ = "threads of one block wait at different barriers: " + where(barrier_) + " and " + where(place);
+      fault_ = "threads of one block wait at different barriers: " + where(barrier_) + " and " +
+               where(place);
       leave();
     }
     barrier_sum_ += value;
@@ -152,7 +157,8 @@ class Executor {
       meeting.place = place;
       meeting.current ^= 1;
     } else if (mask != meeting.mask || !(place == meeting.place)) {
-      fault_ = "lanes of one warp meet in different places: " + where(meeting.place) + " and " + where(place);
+      fault_ = "lanes of one warp wait at different places: " + where(meeting.place) + " and " +
+               where(place);
       leave();
     }
     Exchange& exchange = meeting.exchange[meeting.current];
@@ -183,7 +189,7 @@ class Executor {
   }
 
   void fail(std::string&& what) {
-    std::string().swap(fault_);  // else the move would leave its old memory with `what`
+    std::string().swap(fault_);  // else the move would leave the old memory in `what`
     fault_ = std::move(what);
     leave();
   }
@@ -191,7 +197,7 @@ class Executor {
  private:
   static void work(void* worker) { executor().work(*static_cast<Worker*>(worker)); }
 
-  /** The order of the lanes under the schedule. */
+  /** Sets the order of the lanes for the schedule. */
   void arrange() {
     constexpr Schedule kTurns[] = {Schedule::forward, Schedule::greedy, Schedule::reverse,
                                    Schedule::scrambled};
@@ -202,7 +208,7 @@ class Executor {
     order_.resize(count_);
     for (unsigned i = 0; i < count_; ++i) {
       order_[i] = now == Schedule::reverse ? count_ - 1 - i : i;
-      // 389 is prime and divides no block size, so this visits every lane once.
+      // 389 is prime and divides no block size, so every lane occurs once.
       if (now == Schedule::scrambled) order_[i] = (i * 389 + 5) % count_;
     }
   }
@@ -229,18 +235,19 @@ class Executor {
       }
       resume(pick());
     }
-    if (fault_.empty()) return;  // and every worker is idle again
+    if (fault_.empty()) return;  // all workers are idle
     idle_.clear();
-    workers_.clear();  // some were left in the middle of the kernel
+    workers_.clear();  // some are suspended within the kernel
     throw Fault("kernel: " + fault_);
   }
 
   std::string deadlock() const {
     const unsigned live = count_ - done_;
-    std::string text = "threads wait in vain: " + std::to_string(live) + " of " + std::to_string(count_) +
+    std::string text = "deadlock: " + std::to_string(live) + " of " + std::to_string(count_) +
                        " are still in the kernel";
     if (at_barrier_ > 0)
-      text += ", " + std::to_string(at_barrier_) + " of them in __syncthreads at " + where(barrier_);
+      text +=
+          ", " + std::to_string(at_barrier_) + " of them in __syncthreads at " + where(barrier_);
     for (const Meeting& m : meetings_)
       if (m.arrived) {
         text += ", some for lanes of their warp at " + where(m.place);
@@ -249,7 +256,7 @@ class Executor {
     return text;
   }
 
-  /** The next lane that can go on; there is one. */
+  /** Returns the next runnable lane. There must be one. */
   unsigned pick() {
     if (greedy_) cursor_ = 0;
     for (;; cursor_ = cursor_ + 1 == count_ ? 0 : cursor_ + 1) {
@@ -261,9 +268,11 @@ class Executor {
     }
   }
 
-  unsigned last_of_warp(unsigned lane) const { return std::min(count_, (lane / kWarp + 1) * kWarp) - 1; }
+  unsigned last_of_warp(unsigned lane) const {
+    return std::min(count_, (lane / kWarp + 1) * kWarp) - 1;
+  }
 
-  /** Counts a lane that can go on, or (-1) no longer can. */
+  /** Adds `change`, 1 or -1, to the counts of runnable lanes. */
   void count_runnable(unsigned lane, int change) {
     runnable_ += static_cast<unsigned>(change);
     warp_runnable_[lane / kWarp] += static_cast<unsigned>(change);
@@ -273,13 +282,14 @@ class Executor {
     current_ = lane;
     races::lane = lane;
     const Index3 size = here.block_size;
-    if (size.x == count_)  // most blocks are a line, and divisions took a tenth of the time
+    if (size.x == count_)  // most blocks are one-dimensional, and divisions took a tenth of the
+                           // time
       here.thread = {lane, 0, 0};
     else
       here.thread = {lane % size.x, lane / size.x % size.y, lane / (size.x * size.y)};
   }
 
-  /** From the host's stack: a lane runs until it waits or its fiber finds nothing fresh to do. */
+  /** Runs a lane, from the host's stack, until it waits or its fiber has no fresh lane to run. */
   void resume(unsigned lane) {
     Worker* worker = lanes_[lane].worker;
     if (!worker) {
@@ -298,7 +308,8 @@ class Executor {
     host_.switch_to(worker->fiber);
   }
 
-  /** On a fiber: lane after lane, as long as the schedule wants one that has no stack yet. */
+  /** Runs one lane after another on a fiber, as long as the schedule chooses lanes without a
+   *  stack. */
   void work(Worker& worker) {
     for (unsigned lane = worker.first;;) {
       enter(lane);
@@ -316,7 +327,7 @@ class Executor {
     __builtin_unreachable();
   }
 
-  /** Puts the current lane to rest until wake(). */
+  /** Suspends the current lane until wake(). */
   void block_current() {
     lanes_[current_].state = Lane::State::waiting;
     lanes_[current_].worker = running_;
@@ -329,7 +340,8 @@ class Executor {
     count_runnable(lane, 1);
   }
 
-  /** Ends the block, whose fault_ is told, from one of its fibers. What still lives on the fiber's stack is never destroyed. */
+  /** Ends the block with fault_, from one of its fibers. Objects on the fiber's stack are not
+   *  destroyed. */
   void leave() { running_->fiber.switch_to(host_); }
 
   std::mutex mutex_;
@@ -362,9 +374,9 @@ class Executor {
 
 void set_schedule(Schedule schedule) { Executor::executor().set_schedule(schedule); }
 
-void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_bytes, void (*body)(void*),
-              void* argument) {
-  const void* kernel = *static_cast<void* const*>(argument);  // what launch() calls begins with it
+void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_bytes,
+              void (*body)(void*), void* argument) {
+  const void* kernel = *static_cast<void* const*>(argument);  // first member of launch()'s Call
   log_fill(kernel, std::int64_t{grid_size.x} * grid_size.y * grid_size.z,
            std::int64_t{block_size.x} * block_size.y * block_size.z);
   if (DryRun::is_on()) return;
@@ -379,7 +391,9 @@ void* dynamic_shared() { return Executor::executor().dynamic_shared(); }
 
 void wait_for_block(CallPlace place) { Executor::executor().wait_for_block(0, place); }
 
-int sum_over_block(int value, CallPlace place) { return Executor::executor().wait_for_block(value, place); }
+int sum_over_block(int value, CallPlace place) {
+  return Executor::executor().wait_for_block(value, place);
+}
 
 const Exchange& meet_warp(std::uint32_t mask, std::uint64_t value, CallPlace place) {
   return Executor::executor().meet(mask, value, place, nullptr);

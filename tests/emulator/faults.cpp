@@ -1,6 +1,6 @@
 #include "faults.h"
 
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
 
 namespace mezzo::emulator {
 
@@ -24,7 +24,8 @@ bool fails_in(LibraryStage stage) {
 }
 
 void reach_stage(LibraryStage stage, const char* call) {
-  if (fails_in(stage)) fail<CudaError>(call, {.what = "the library failed", .got = "an internal error"});
+  if (fails_in(stage))
+    fail<CudaError>(call, {.what = "the library failed", .got = "an internal error"});
 }
 
 }  // namespace mezzo::emulator

@@ -1,31 +1,29 @@
-// Faults of the emulated machine: libraries whose calls fail, and devices that fail for good.
-// Sees: ../../tensor/macros.h.
-// Read next: faults.cpp, blas.cpp and dnn.cpp (the libraries), runtime.cpp (the devices).
+// Faults of the emulated machine: failing library calls and broken devices.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "../../tensor/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::emulator {
 
-/** What a library does for a problem that it is asked for, in this order. One that fails in
- *  `support` says that it has nothing for the problem. */
+/** The stages of a library call, in order. A failure in `support` reports the problem as not
+ *  supported. */
 enum class LibraryStage : std::uint8_t { support, heuristics, planning, execution };
 
-/** While it lives, calls of cuBLASLt and cuDNN fail in one stage: those from number `first` on,
- *  `count` of them, where each stage counts its own from 1. Execution may break the devices
- *  too. One at a time. */
+/** Scope in which calls of cuBLASLt and cuDNN fail in one stage: `count` calls from number `first`
+ *  on, counted per stage from 1. Failing executions may also break the devices. One at a time. */
 class MZ_API LibraryFault {
  public:
   static constexpr int kAll = 1 << 30;
-  explicit LibraryFault(LibraryStage stage, int first = 1, int count = kAll, bool breaks_devices = false);
+  explicit LibraryFault(LibraryStage stage, int first = 1, int count = kAll,
+                        bool breaks_devices = false);
   ~LibraryFault();
   LibraryFault(const LibraryFault&) = delete;
   LibraryFault& operator=(const LibraryFault&) = delete;
 
-  /** Calls of the stage that failed so far. */
+  /** Returns the number of calls that have failed. */
   int failed() const { return failed_; }
 
  private:
@@ -35,17 +33,17 @@ class MZ_API LibraryFault {
   bool breaks_devices_;
 };
 
-/** For the libraries: whether the call of a stage that begins is to fail. */
+/** For the emulated libraries: returns true if the call that begins must fail. */
 bool fails_in(LibraryStage stage);
-/** Errors: CudaError where it is to fail. */
+/** Throws CudaError if the call that begins must fail. */
 void reach_stage(LibraryStage stage, const char* call);
 
-/** How many algorithms a library has for each problem. */
+/** Number of algorithms of a library for each problem. */
 inline constexpr int kLibraryAlgorithms = 3;
 
-/** All devices fail with these words from now on. */
+/** Makes all later calls on all devices fail with this text. */
 MZ_API void break_devices(const std::string& what);
-/** They work again, which no real one would. */
+/** Makes the devices work again. */
 MZ_API void mend_devices();
 
 }  // namespace mezzo::emulator

@@ -6,14 +6,15 @@
 #include <cstdint>
 #include <new>
 
-#include "../../tensor/address_sanitizer.h"
+#include "../../tensor/memory/address_sanitizer.h"
 #ifdef MZ_ADDRESS_SANITIZER
 #  include <sanitizer/common_interface_defs.h>
 #endif
 
 #if MZ_OWN_SWITCH
-// void mezzo_fiber_switch(void** from, void* to): keeps the registers that a call keeps on the old stack and takes them from the new one. The
-// system's swapcontext makes a system call besides and takes twenty times as long.
+// void mezzo_fiber_switch(void** from, void* to): saves the callee-saved registers on the old stack
+// and restores them from the new one. swapcontext also makes a system call and takes twenty times
+// as long.
 asm(R"(
 .text
 .globl mezzo_fiber_switch
@@ -45,7 +46,7 @@ namespace mezzo::emulator {
 namespace {
 
 #ifdef MZ_ADDRESS_SANITIZER
-constexpr std::size_t kStack = 512 << 10;  // its frames are several times as large
+constexpr std::size_t kStack = 512 << 10;  // sanitized frames are several times as large
 constexpr std::size_t kFirstFrames = 16 << 10;
 #else
 constexpr std::size_t kStack = 128 << 10;
@@ -53,7 +54,7 @@ constexpr std::size_t kStack = 128 << 10;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// The two ends of the switch under way. Launches hold a lock, so there is one at a time.
+// The two contexts of the current switch. Launches hold a lock, so there is one at a time.
 Context* left = nullptr;
 Context* entered = nullptr;
 
@@ -89,7 +90,7 @@ void Context::switch_to(Context& other) {
 }
 
 Fiber::Fiber() {
-  // One page below the stack stays closed: running over its end is a fault, not damage.
+  // A guard page below the stack turns an overflow into a segmentation fault.
   void* memory = mmap(nullptr, kStack + page(), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -99,7 +100,7 @@ Fiber::Fiber() {
 }
 
 Fiber::~Fiber() {
-  ASAN_UNPOISON_MEMORY_REGION(bottom_, size_);  // what is mapped there next is not its stack
+  ASAN_UNPOISON_MEMORY_REGION(bottom_, size_);  // the addresses may be reused
   munmap(const_cast<char*>(static_cast<const char*>(bottom_)) - page(), kStack + page());
 }
 
@@ -109,11 +110,13 @@ void Fiber::start(void (*body)(void*), void* argument) {
   fake_stack_ = nullptr;
   char* base = const_cast<char*>(static_cast<const char*>(bottom_));
 #ifdef MZ_ADDRESS_SANITIZER
-  // The frames that were left for good are those around a body that has returned. (All of the stack would take longer than most kernels.)
+  // Only the frames around a body that has returned were left. (Unpoisoning the whole stack would
+  // take longer than most kernels.)
   ASAN_UNPOISON_MEMORY_REGION(base + size_ - kFirstFrames, kFirstFrames);
 #endif
 #if MZ_OWN_SWITCH
-  // As a call would leave it: a return address on top, 8 bytes short of a multiple of 16 once it is gone.
+  // The stack as after a call: a return address on top, and 8 bytes short of a multiple of 16 once
+  // it is popped.
   auto* top = reinterpret_cast<void**>(base + size_) - 2;
   *top = reinterpret_cast<void*>(&FiberEntry::enter);
   for (int registers = 0; registers < 6; ++registers) *--top = nullptr;

@@ -1,11 +1,11 @@
-// Fiber: a stack of its own that runs until it switches away; the threads of an emulated block are fibers of one host thread.
-// Sees: the standard library only.
-// Read next: executor.h (who switches between them).
+// Fiber: a separate stack that runs until it switches away. The threads of an emulated block are
+// fibers of one host thread.
 #pragma once
 
 #include <cstddef>
 
-// The switch is a dozen instructions where we have them; ucontext, which works everywhere, makes a system call each time.
+// The switch is a dozen instructions of assembly on x86-64. Elsewhere it is ucontext, which makes a
+// system call each time.
 #if defined(__x86_64__) && !defined(MZ_EMULATOR_UCONTEXT)
 #  define MZ_OWN_SWITCH 1
 #else
@@ -15,18 +15,19 @@
 
 namespace mezzo::emulator {
 
-/** Where an execution is while it does not run: the host's own stack, or a fiber's. */
+/** A suspended execution, on the host's own stack or on a fiber's. */
 class Context {
  public:
   Context() = default;
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /** Leaves the running context, which is this one, and goes on where `other` left; returns when someone switches back. */
+  /** Suspends this context, which is the running one, and resumes `other`. Returns when another
+   *  context switches back. */
   void switch_to(Context& other);
 
  protected:
-  /** Tells AddressSanitizer that this context runs again. */
+  /** Notifies AddressSanitizer that this context runs again. */
   void arrived();
 
 #if MZ_OWN_SWITCH
@@ -34,19 +35,20 @@ class Context {
 #else
   ucontext_t machine_{};
 #endif
-  void* fake_stack_ = nullptr;  // AddressSanitizer's
+  void* fake_stack_ = nullptr;  // for AddressSanitizer
   const void* bottom_ = nullptr;
   std::size_t size_ = 0;
 };
 
-/** A context with its own stack. `body(argument)` must not return: it switches away for good. */
+/** A context with its own stack. `body(argument)` must not return; it must switch away for good. */
 class Fiber : public Context {
  public:
   Fiber();
   ~Fiber();
 
-  /** Makes the next switch to this fiber call body(argument) on an empty stack. What was on it is forgotten without unwinding; deeper in calls than
-   *  the body itself it may not have been left. */
+  /** Makes the next switch to this fiber call body(argument) on an empty stack. The stack's earlier
+   *  content is discarded without unwinding; it must not have been left from calls deeper than the
+   *  body itself. */
   void start(void (*body)(void*), void* argument);
 
  private:

@@ -21,8 +21,8 @@ namespace {
 FillLog* open_log = nullptr;
 int dry_runs = 0;
 
-/** Functions by their offset in a program file. Kernels are local to their files, so that the
- *  dynamic loader's own table does not have them. */
+/** Returns the functions of a program file by their offset. Kernels have internal linkage and so
+ *  are not in the dynamic symbol table. */
 std::map<std::uint64_t, std::string> functions_of(const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -48,7 +48,8 @@ std::map<std::uint64_t, std::string> functions_of(const char* path) {
   return functions;
 }
 
-/** "softmax_kernel" of the mangled mezzo::gpu::(anonymous namespace)::softmax_kernel<float>. */
+/** Returns "softmax_kernel" for the mangled mezzo::gpu::(anonymous
+ *  namespace)::softmax_kernel<float>. */
 std::string plain_name(const std::string& mangled) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> full(
@@ -72,7 +73,8 @@ std::string name_of(const void* kernel) {
   static auto& functions = *new std::map<std::uint64_t, std::string>(functions_of(place.dli_fname));
   const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(kernel) -
                                                  static_cast<const char*>(place.dli_fbase));
-  if (const auto at = functions.find(offset); at != functions.end()) entry->second = plain_name(at->second);
+  if (const auto at = functions.find(offset); at != functions.end())
+    entry->second = plain_name(at->second);
   return entry->second;
 }
 

@@ -1,7 +1,5 @@
-// How launches fill a GPU: the kernels that ran and the size of each grid; and dry runs, for nets
-// that are too large for the host.
-// Sees: the standard library, ../../tensor/macros.h.
-// Read next: fill.cpp, ../gpu/fill.cpp (the test).
+// Logs of kernel launches with their grid sizes, to estimate how they fill a GPU; and dry runs, for
+// nets that are too large for the host.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +7,28 @@
 #include <string>
 #include <vector>
 
-#include "../../tensor/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::emulator {
 
-/** The multiprocessors of the GPU that launches are to fill, an H100 or H200. */
+/** Multiprocessors of the reference GPU, an H100 or H200. */
 inline constexpr std::int64_t kMultiprocessors = 132;
 
 /** One launch of a kernel. */
 struct MZ_API Launch {
-  std::string kernel;        // its function's name: "softmax_kernel"
-  std::int64_t blocks = 0;   // of the grid
-  std::int64_t threads = 0;  // of a block
+  std::string kernel;        // function name, for example "softmax_kernel"
+  std::int64_t blocks = 0;   // in the grid
+  std::int64_t threads = 0;  // per block
 
-  /** Threads on each multiprocessor at once, unless registers or shared memory allow fewer. */
+  /** Returns the resident threads per multiprocessor, unless registers or shared memory allow
+   *  fewer. */
   std::int64_t resident_threads() const;
-  /** Bytes under way to each multiprocessor where every thread waits for `bytes`. How many a thread
-   *  waits for, the emulator does not see: it follows from the machine code. */
+  /** Returns the bytes in flight per multiprocessor if every thread waits for `bytes`. The number
+   *  per thread follows from the machine code, which the emulator does not have. */
   std::int64_t bytes_in_flight(std::int64_t bytes) const { return resident_threads() * bytes; }
 };
 
-/** While it lives, the launches of kernels in their order, those of replayed graphs too. */
+/** Scope that logs kernel launches in order, including those of replayed graphs. */
 class MZ_API FillLog {
  public:
   FillLog();
@@ -42,10 +41,10 @@ class MZ_API FillLog {
   FillLog* outer_;
 };
 
-/** While it lives, work is counted and logged but not done: kernels and library calls compute
- *  nothing, and of copies only small ones are made, as of flags and scales; larger ones to the host
- *  give zeros. Other device memory is not touched, so tensors may be larger than the host's memory.
- *  For one thread. */
+/** Scope in which work is counted and logged but not run: kernels and library calls compute
+ *  nothing. Only small copies, as of flags and scales, are made; larger ones to the host give
+ *  zeros. Other device memory is not touched, so tensors may exceed the host's memory. For one
+ *  thread. */
 class MZ_API DryRun {
  public:
   DryRun();

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <new>
 
-#include "../../tensor/address_sanitizer.h"
+#include "../../tensor/memory/address_sanitizer.h"
 #include "fill.h"
 
 namespace mezzo::emulator {
@@ -18,11 +18,11 @@ namespace mezzo::emulator {
 namespace {
 
 constexpr std::size_t kRange = std::size_t{64} << 30;  // of addresses
-constexpr std::size_t kGap = 256;                      // between blocks, which keeps their alignment too
-constexpr std::uint64_t kClosings =
-    509;  // the memory is really closed after one scope in so many, fewer where there is
-constexpr std::size_t kCheapBytes = std::size_t{1} << 20;  // more of it than this many bytes
-constexpr unsigned char kGuard = 0xA7;                     // what lies behind the used part of a block
+constexpr std::size_t kGap = 256;                      // between blocks; preserves their alignment
+// The memory is closed after one scope in kClosings; less often if it exceeds kCheapBytes.
+constexpr std::uint64_t kClosings = 509;
+constexpr std::size_t kCheapBytes = std::size_t{1} << 20;
+constexpr unsigned char kGuard = 0xA7;  // fills the unused part of a block
 
 class Memory {
  public:
@@ -39,7 +39,8 @@ class Memory {
   }
   void close() {
     const std::lock_guard lock(mutex_);
-    if (--depth_ > 0 || ++closings_ * kCheapBytes < kClosings * std::max(reach_, kCheapBytes)) return;
+    if (--depth_ > 0 || ++closings_ * kCheapBytes < kClosings * std::max(reach_, kCheapBytes))
+      return;
     closings_ = 0;
     close_now();
   }
@@ -119,12 +120,14 @@ class Memory {
   };
 
   Memory() {
-    void* range = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range =
+        mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) throw std::bad_alloc();
     base_ = static_cast<char*>(range);
   }
 
-  /** No kernel of a dry run writes flags and scales, which are read all the same. */
+  /** Clears the start of a block, because a dry run's kernels do not write the flags and scales
+   *  that the host reads. */
   void clear_start(void* address, std::size_t bytes) {
     open();
     ASAN_UNPOISON_MEMORY_REGION(address, bytes);
@@ -132,7 +135,7 @@ class Memory {
     close();
   }
 
-  /** The smallest free place that is large enough, else fresh addresses. */
+  /** Returns the smallest free range that is large enough, else new addresses. */
   char* find(std::size_t room) {
     if (const auto at = free_.lower_bound(room); at != free_.end() && at->first < 2 * room) {
       char* block = at->second;
@@ -148,12 +151,12 @@ class Memory {
     return block;
   }
 
-  /** Opening and closing reach as far as blocks do, a megabyte at a time. */
+  /** Extends the range that is opened and closed, a megabyte at a time. */
   void grow() {
     constexpr std::size_t kStep = std::size_t{1} << 20;
     const std::size_t wanted = std::min(kRange, (next_ + kStep - 1) / kStep * kStep);
     if (wanted <= reach_) return;
-    // A dry run's memory may be more than the sanitizer could note down, a byte for every eight.
+    // A dry run's memory may exceed what the sanitizer can track with one byte for every eight.
     if (!DryRun::is_on()) ASAN_POISON_MEMORY_REGION(base_ + reach_, wanted - reach_);
     if (!is_closed_) mprotect(base_ + reach_, wanted - reach_, PROT_READ | PROT_WRITE);
     reach_ = wanted;
@@ -223,8 +226,12 @@ void set_memory_size(std::size_t bytes) { Memory::memory().size_ = bytes; }
 void mark_used(void* block, std::size_t block_bytes, std::size_t bytes) {
   Memory::memory().use(block, block_bytes, bytes);
 }
-void mark_used_as_is(void* block, std::size_t block_bytes) { Memory::memory().use_as_is(block, block_bytes); }
-void mark_unused(void* block, std::size_t block_bytes) { Memory::memory().rest(block, block_bytes); }
+void mark_used_as_is(void* block, std::size_t block_bytes) {
+  Memory::memory().use_as_is(block, block_bytes);
+}
+void mark_unused(void* block, std::size_t block_bytes) {
+  Memory::memory().rest(block, block_bytes);
+}
 std::int64_t overrun_blocks() { return Memory::memory().overruns_; }
 
 }  // namespace mezzo::emulator

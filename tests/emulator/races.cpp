@@ -13,13 +13,13 @@ unsigned lane = 0;
 
 namespace {
 
-/** An access: by whom, and since which barriers. */
+/** An access: its lane, and the barriers before it. */
 struct Access {
-  std::uint64_t epoch = 0;  // of the block: one more with each barrier, and with each block
-  std::uint32_t turn = 0;   // of the lane: more with each barrier of its warp
+  std::uint64_t epoch = 0;  // of the block: incremented by each barrier and each block
+  std::uint32_t turn = 0;   // of the lane: incremented by each barrier of its warp
   std::uint16_t lane = 0;
   bool atomic = false;
-  bool several = false, several_warps = false;  // readers
+  bool several = false, several_warps = false;  // by several lanes, by lanes of several warps
 };
 
 /** The last accesses of one byte. */
@@ -31,16 +31,16 @@ struct Memory {
   const char* name = "";
   std::uintptr_t begin = 0;
   std::size_t bytes = 0;
-  Byte* shadow = nullptr;  // made where it is first touched by code that is watched
+  Byte* shadow = nullptr;  // created at the first access from instrumented code
 };
 
 std::uint64_t epoch = 1;
 std::uint32_t turns[1024];
 std::vector<Memory> memories;  // of the running block
-std::uintptr_t low = 0;        // of all of them
+std::uintptr_t low = 0;        // range that contains all of them
 std::size_t span = 0;
 
-/** Kept for good, as the memory itself is. */
+/** Returns the shadow of a piece of memory. It is never freed, as the memory itself. */
 Byte* shadow_of(std::uintptr_t memory, std::size_t bytes) {
   static auto& all = *new std::unordered_map<std::uintptr_t, std::vector<Byte>>;
   std::vector<Byte>& shadow = all[memory];
@@ -48,13 +48,13 @@ Byte* shadow_of(std::uintptr_t memory, std::size_t bytes) {
   return shadow.data();
 }
 
-/** Whether no barrier is between an access and one that the running lane does now. */
+/** Returns true if no barrier separates an earlier access from one of the running lane. */
 bool is_unordered(const Access& before) {
   return before.epoch == epoch && before.lane != lane &&
          (before.lane / kWarp != lane / kWarp || before.turn >= turns[lane]);
 }
 
-/** The same for all that have read a byte. */
+/** Returns true if no barrier separates any of a byte's readers from the running lane. */
 bool any_unordered(const Access& readers) {
   if (readers.epoch != epoch) return false;
   if (readers.several_warps) return true;
@@ -87,7 +87,9 @@ void touch_byte(const Memory& memory, std::size_t at, bool writes) {
   if (is_unordered(byte.written) && !(atomic && byte.written.atomic))
     report(memory, at, byte.written, writes ? "both write" : "the first writes");
   if (!writes) {
-    if (!atomic) note_reader(byte.read);  // an atomic one is followed by a write, which tells more
+    if (!atomic)
+      note_reader(byte.read);  // an atomic read is followed by a write, which is
+                               // recorded
     return;
   }
   if (any_unordered(byte.read)) report(memory, at, byte.read, "the second writes");
@@ -99,7 +101,8 @@ void touch_shared(std::uintptr_t address, std::size_t bytes, bool writes) {
     const std::size_t at = address - memory.begin;
     if (at >= memory.bytes) continue;
     if (!memory.shadow) memory.shadow = shadow_of(memory.begin, memory.bytes);
-    for (std::size_t i = at; i < std::min(at + bytes, memory.bytes); ++i) touch_byte(memory, i, writes);
+    for (std::size_t i = at; i < std::min(at + bytes, memory.bytes); ++i)
+      touch_byte(memory, i, writes);
   }
 }
 
@@ -136,9 +139,10 @@ void order_warp(unsigned first, std::uint32_t mask) {
 
 }  // namespace mezzo::emulator::races
 
-// ---- what the compiler calls before each access
-// ---------------------------------------------------------------------------- The same code cannot
-// have AddressSanitizer's own checks, so they are made here where its library is.
+// ---- hooks that the compiler calls before each access -------------------------------------------
+//
+// Instrumented code cannot also have AddressSanitizer's checks, so the hooks make them where its
+// library is linked.
 
 #define MZ_HOOK extern "C" __attribute__((visibility("default")))
 #define MZ_WEAK extern "C" __attribute__((weak))
@@ -177,29 +181,31 @@ MZ_HOOK void __tsan_write_range(void* address, std::size_t bytes) {
   mezzo::emulator::races::touch(address, bytes, true);
 }
 
-// Host code beside the kernels: its atomic operations are done here.
+// Atomic operations of host code in kernel files.
 #define MZ_ATOMIC(bits, name, builtin)                                                       \
   MZ_HOOK std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t* at, \
                                                            std::uint##bits##_t value, int) { \
     return builtin(at, value, __ATOMIC_SEQ_CST);                                             \
   }
-#define MZ_ATOMICS(bits)                                                                                \
-  MZ_ATOMIC(bits, exchange, __atomic_exchange_n)                                                        \
-  MZ_ATOMIC(bits, fetch_add, __atomic_fetch_add)                                                        \
-  MZ_ATOMIC(bits, fetch_sub, __atomic_fetch_sub)                                                        \
-  MZ_ATOMIC(bits, fetch_and, __atomic_fetch_and)                                                        \
-  MZ_ATOMIC(bits, fetch_or, __atomic_fetch_or)                                                          \
-  MZ_HOOK std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* at, int) { \
-    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                       \
-  }                                                                                                     \
-  MZ_HOOK void __tsan_atomic##bits##_store(volatile std::uint##bits##_t* at, std::uint##bits##_t value, \
-                                           int) {                                                       \
-    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                      \
-  }                                                                                                     \
-  MZ_HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile std::uint##bits##_t* at,           \
-                                                            std::uint##bits##_t* expected,              \
-                                                            std::uint##bits##_t value, int, int) {      \
-    return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+#define MZ_ATOMICS(bits)                                                                           \
+  MZ_ATOMIC(bits, exchange, __atomic_exchange_n)                                                   \
+  MZ_ATOMIC(bits, fetch_add, __atomic_fetch_add)                                                   \
+  MZ_ATOMIC(bits, fetch_sub, __atomic_fetch_sub)                                                   \
+  MZ_ATOMIC(bits, fetch_and, __atomic_fetch_and)                                                   \
+  MZ_ATOMIC(bits, fetch_or, __atomic_fetch_or)                                                     \
+  MZ_HOOK std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* at,   \
+                                                         int) {                                    \
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                  \
+  }                                                                                                \
+  MZ_HOOK void __tsan_atomic##bits##_store(volatile std::uint##bits##_t* at,                       \
+                                           std::uint##bits##_t value, int) {                       \
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                 \
+  }                                                                                                \
+  MZ_HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile std::uint##bits##_t* at,      \
+                                                            std::uint##bits##_t* expected,         \
+                                                            std::uint##bits##_t value, int, int) { \
+    return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST,               \
+                                       __ATOMIC_SEQ_CST);                                          \
   }
 
 MZ_ATOMICS(8)

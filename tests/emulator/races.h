@@ -1,11 +1,9 @@
-// Races on shared memory: two threads of a block that touch the same byte, one of them writing,
-// without a barrier between.
-// Sees: the standard library.
-// Read next: races.cpp, executor.cpp (who tells of blocks and barriers).
+// Detection of races on shared memory: two threads of a block access the same byte, at least one
+// writes, and there is no barrier between.
 //
 // Each byte has a shadow: its last writer, its last reader, and whether several threads have read
-// it. Only code that was compiled with -fsanitize=thread is watched: the compiler puts a call
-// before each access of memory, and the functions that it calls are ours.
+// it. Only code compiled with -fsanitize=thread is checked: the compiler calls a hook before each
+// memory access, and races.cpp implements these hooks.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +11,18 @@
 
 namespace mezzo::emulator::races {
 
-/** Another block runs, which shares nothing yet. */
+/** Begins another block, which shares no memory yet. */
 void begin_block();
-/** The block uses these bytes; the name must last. */
+/** Adds memory of the block. `name` must outlive the block. */
 void add_memory(const char* name, const void* data, std::size_t bytes);
-/** The running lane reads or writes these bytes. Ends the launch with a Fault where that is a
+/** Records that the running lane reads or writes these bytes. Ends the launch with a Fault on a
  *  race. */
 void touch(const void* address, std::size_t bytes, bool writes);
-/** The lane that runs from now on. */
+/** The running lane. */
 extern unsigned lane;
-/** All threads of the block have met: what each did before comes before what any does from now
- *  on. */
+/** Records a barrier of the block: it orders all earlier accesses before all later ones. */
 void order_block();
-/** The same for some lanes of a warp, which begins at lane `first`. */
+/** Records a barrier of some lanes of the warp that begins at lane `first`. */
 void order_warp(unsigned first, std::uint32_t mask);
 
 }  // namespace mezzo::emulator::races

@@ -1,5 +1,6 @@
-// The CUDA runtime of the emulated build: two devices, whose work is done when the call that asks for it returns, but while a test wants it late.
-#include "../../cuda/runtime.h"
+// The CUDA runtime of the emulated build: two devices whose work is done when a call returns, or
+// later within a LateWork scope.
+#include "../../cuda/runtime/runtime.h"
 
 #include <cstring>
 #include <memory>
@@ -7,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "../../cuda/failed_call.h"
-#include "../../tensor/error.h"
-#include "../../tensor/text.h"
+#include "../../cuda/runtime/failed_call.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/text/text.h"
 #include "capability.h"
 #include "counters.h"
 #include "cuda.h"
@@ -27,7 +28,7 @@ int capability = 90;
 void set_compute_capability(int value) { capability = value; }
 
 namespace {
-std::string broken_by;  // empty: the devices work
+std::string broken_by;  // empty while the devices work
 }
 
 void break_devices(const std::string& what) { broken_by = what; }
@@ -56,7 +57,7 @@ namespace {
 
 LaunchLog* open_log = nullptr;
 
-/** As "softmax.cu:40". */
+/** Returns a name such as "softmax.cu:40". */
 std::string text_of(WorkName name) {
   const std::string_view path = name.what;
   const std::string_view file = path.substr(path.rfind('/') + 1);
@@ -70,17 +71,17 @@ LaunchLog::~LaunchLog() { open_log = outer_; }
 
 namespace {
 
-/** Work in order, and the capture that makes it. */
+/** Captured work in order, and the state of its capture. */
 struct Recording {
   const Stream* stream = nullptr;
   std::thread::id thread;
-  bool is_broken = false;  // by a call that a capture forbids
+  bool is_broken = false;  // by a call that is not permitted during a capture
   std::vector<std::function<void()>> work;
 };
 
 thread_local int in_use = 0;
 
-/** Kernels and events go to streams of the device in use, and to no others. */
+/** Checks that the stream belongs to the current device, as kernels and events require. */
 void require_in_use(const char* call, const Stream* stream) {
   if (stream && device_of(stream) != in_use)
     fail<CudaError>(call, {.what = "invalid resource handle",
@@ -93,11 +94,11 @@ std::unique_ptr<Recording>& recording() {
   return only;
 }
 
-/** Whether what is put into the stream is kept instead of done. */
+/** Returns true if work of the stream is being captured. */
 bool records(const void* stream) { return recording() && recording()->stream == stream; }
 
-/** Ends the capture and fails, where a call would do that: the driver then refuses all that the
- *  capture still does. */
+/** Throws if `breaks`, and marks the capture as broken, as the driver does: it then rejects all
+ *  further captured work. */
 void refuse_in_capture(const char* call, bool breaks, CallPlace place,
                        const char* why = "operation not permitted when stream is capturing") {
   if (!breaks) return;
@@ -105,29 +106,34 @@ void refuse_in_capture(const char* call, bool breaks, CallPlace place,
   fail<CudaError>(call, {.what = why, .hint = str("called at ", place.file, ":", place.line)});
 }
 
-/** No stream of ours waits for the legacy one, so its work would be missing from the replays. */
+/** Throws for work in the legacy stream during a capture. No stream of Mezzo waits for the legacy
+ *  stream, so its work would be missing from the replays. */
 void refuse_legacy_in_capture(const char* call, const void* stream, CallPlace place) {
-  refuse_in_capture(call, !stream && recording() && recording()->thread == std::this_thread::get_id(), place,
-                    "work for the legacy stream while another stream is capturing");
+  refuse_in_capture(call,
+                    !stream && recording() && recording()->thread == std::this_thread::get_id(),
+                    place, "work for the legacy stream while another stream is capturing");
 }
 
 void do_or_keep(void* stream, std::function<void()> work) {
   if (!records(stream)) return put(static_cast<Stream*>(stream), std::move(work));
   if (recording()->is_broken)
-    fail<CudaError>("kernel launch", {.what = "operation failed due to a previous error during capture"});
+    fail<CudaError>("kernel launch",
+                    {.what = "operation failed due to a previous error during capture"});
   recording()->work.push_back(std::move(work));
 }
 
 }  // namespace
 
 void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared) {
-  constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024, kMostThreadsZ = 64;
+  constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024,
+                     kMostThreadsZ = 64;
   const auto refuse = [&](const char* what) {
-    fail<CudaError>("kernel launch",
-                    {.what = what,
-                     .got = str("blocks ", grid.x, " x ", grid.y, " x ", grid.z, ", threads ", block.x, " x ",
-                                block.y, " x ", block.z, ", ", dynamic_shared, " bytes of shared memory"),
-                     .hint = str("called at ", name.what, ":", name.line)});
+    fail<CudaError>(
+        "kernel launch",
+        {.what = what,
+         .got = str("blocks ", grid.x, " x ", grid.y, " x ", grid.z, ", threads ", block.x, " x ",
+                    block.y, " x ", block.z, ", ", dynamic_shared, " bytes of shared memory"),
+         .hint = str("called at ", name.what, ":", name.line)});
   };
   const auto in = [](unsigned count, unsigned most) { return count > 0 && count <= most; };
   if (!in(grid.x, kMostBlocks) || !in(grid.y, kMostRows) || !in(grid.z, kMostRows) ||
@@ -144,7 +150,7 @@ void submit(WorkName name, std::function<void()> work) {
   do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
     if (open_log) open_log->names.push_back(text_of(name));
-    if (name.line == 0 && DryRun::is_on()) return;  // a kernel's launch logs it
+    if (name.line == 0 && DryRun::is_on()) return;  // run_grid() skips kernels after logging them
     try {
       work();
     } catch (const Fault& fault) {
@@ -168,7 +174,9 @@ emulator::Event* event_of(Event handle) { return static_cast<emulator::Event*>(h
 
 Discovery discover() { return {2, ""}; }
 
-std::string description(int) { return str("a device emulated on the host, ", memory_size() >> 30, " GiB"); }
+std::string description(int) {
+  return str("a device emulated on the host, ", memory_size() >> 30, " GiB");
+}
 
 int compute_capability(int) { return emulator::capability; }
 
@@ -192,7 +200,7 @@ void* allocate_pinned(std::size_t bytes, Place) {
 }
 void deallocate_pinned(void* block) noexcept { give_pinned(block); }
 
-// Work that is late still needs what is in its blocks, and a dry run touches none.
+// Deferred work still uses its blocks, and a dry run touches none.
 void block_cached(void* block, std::size_t block_bytes) noexcept {
   if (!LateWork::is_wanted() && !DryRun::is_on()) mark_unused(block, block_bytes);
 }
@@ -209,17 +217,18 @@ void synchronize(Stream stream, Place place) {
   require_unbroken("cudaStreamSynchronize", place);
   refuse_in_capture("cudaStreamSynchronize", records(stream), place);
   ++counters().synchronisations;
-  run_dry(stream_of(stream));
+  drain(stream_of(stream));
 }
 void synchronize_device(int device, Place place) {
   require_unbroken("cudaDeviceSynchronize", place);
-  refuse_in_capture("cudaDeviceSynchronize", recording() && device_of(recording()->stream) == device, place);
+  refuse_in_capture("cudaDeviceSynchronize",
+                    recording() && device_of(recording()->stream) == device, place);
   ++counters().synchronisations;
-  run_device_dry(device);
+  drain_device(device);
 }
 bool is_idle(Stream stream, Place place) {
   refuse_in_capture("cudaStreamQuery", records(stream), place);
-  return is_dry(stream_of(stream));
+  return is_drained(stream_of(stream));
 }
 
 namespace {
@@ -233,24 +242,25 @@ void copy_now(void* to, const void* from, std::size_t bytes) {
     std::memset(to, 0, bytes);
 }
 
-bool is_pageable(const void* address) { return !is_device_memory(address) && !is_pinned_memory(address); }
+bool is_pageable(const void* address) {
+  return !is_device_memory(address) && !is_pinned_memory(address);
+}
 
 }  // namespace
 
-// A device may read pageable memory as late as pinned memory: one that shares page tables with the
-// host does.
+// A device that shares page tables with the host may read pageable memory as late as pinned memory.
 void copy(void* to, const void* from, std::size_t bytes, Stream stream, Place place) {
   require_unbroken("cudaMemcpyAsync", place);
   refuse_legacy_in_capture("cudaMemcpyAsync", stream, place);
-  refuse_in_capture("cudaMemcpyAsync", records(stream) && (is_pageable(from) || is_pageable(to)), place,
-                    "copies of pageable memory are not captured");
+  refuse_in_capture("cudaMemcpyAsync", records(stream) && (is_pageable(from) || is_pageable(to)),
+                    place, "copies of pageable memory are not captured");
   if (records(stream) || !LateWork::is_wanted() || is_device_memory(from))
     return do_or_keep(stream, [=] { copy_now(to, from, bytes); });
   const char* first = static_cast<const char*>(from);
   put(stream_of(stream), [=, then = std::vector<char>(first, first + bytes)] {
     if (std::memcmp(from, then.data(), bytes) != 0)
-      throw Fault(str("cudaMemcpyAsync: host memory changed before its copy was done; called at ", place.file,
-                      ":", place.line));
+      throw Fault(str("cudaMemcpyAsync: host memory changed before its copy was done; called at ",
+                      place.file, ":", place.line));
     copy_now(to, from, bytes);
   });
 }
@@ -260,8 +270,9 @@ namespace {
 void refuse_captured(const char* call, Event event, Place place) {
   if (!is_captured(event_of(event))) return;
   refuse_in_capture(call, recording() != nullptr, place);
-  fail<CudaError>(call, {.what = "operation not permitted on an event last recorded in a capturing stream",
-                         .hint = str("called at ", place.file, ":", place.line)});
+  fail<CudaError>(
+      call, {.what = "operation not permitted on an event last recorded in a capturing stream",
+             .hint = str("called at ", place.file, ":", place.line)});
 }
 
 }  // namespace
@@ -273,7 +284,7 @@ void record(Event event, Stream stream, Place) {
   if (records(stream)) return place_captured(event_of(event));
   place(event_of(event), stream_of(stream));
 }
-// A stream that waits for captured work would join the capture, which nothing here wants.
+// A stream that waits for captured work would join the capture, which Mezzo never intends.
 void wait(Stream stream, Event event, Place place) {
   const bool captured = is_captured(event_of(event));
   refuse_in_capture("cudaStreamWaitEvent", recording() && records(stream) != captured, place,
@@ -293,16 +304,18 @@ float elapsed(Event begin, Event end, Place place) {
   for (const Event event : {begin, end}) refuse_captured("cudaEventElapsedTime", event, place);
   for (const Event event : {begin, end})
     if (!is_timed(event_of(event)))
-      fail<CudaError>("cudaEventElapsedTime", {.what = "invalid resource handle",
-                                               .got = "an event that was created without timing",
-                                               .hint = str("called at ", place.file, ":", place.line)});
+      fail<CudaError>("cudaEventElapsedTime",
+                      {.what = "invalid resource handle",
+                       .got = "an event that was created without timing",
+                       .hint = str("called at ", place.file, ":", place.line)});
   return between(event_of(begin), event_of(end));
 }
 
 void begin_capture(Stream stream, Place place) {
   if (recording())
-    fail<CudaError>("cudaStreamBeginCapture", {.what = "the emulated devices capture one stream at a time",
-                                               .hint = str("called at ", place.file, ":", place.line)});
+    fail<CudaError>("cudaStreamBeginCapture",
+                    {.what = "the emulated devices capture one stream at a time",
+                     .hint = str("called at ", place.file, ":", place.line)});
   recording() = std::make_unique<Recording>();
   recording()->stream = stream_of(stream);
   recording()->thread = std::this_thread::get_id();
@@ -324,7 +337,7 @@ void launch_graph(Graph graph, Stream stream, Place place) {
   });
 }
 void destroy_graph(Graph graph) noexcept {
-  run_all_dry();  // as the driver does, it lets the graph finish
+  drain_all();  // as in the driver, the graph finishes first
   delete static_cast<Recording*>(graph);
 }
 
@@ -333,7 +346,8 @@ void pop_range() noexcept { ranges().emplace_back(); }
 
 // Exported for programs with kernels of their own.
 MZ_API void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
-  fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false, place);
+  fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false,
+            place);
 }
 
 void recover(const char* call, Place place) { require_unbroken(call, place); }

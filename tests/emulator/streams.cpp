@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/** One placing of an event. */
+/** One recording of an event. */
 struct Point {
   Stream* stream = nullptr;
   bool is_reached = false;
@@ -60,7 +60,7 @@ LateWork::LateWork() { ++late; }
 LateWork::~LateWork() noexcept(false) {
   if (--late > 0) return;
   try {
-    run_all_dry();
+    drain_all();
   } catch (...) {
     if (std::uncaught_exceptions() == 0) throw;
   }
@@ -77,7 +77,7 @@ int device_of(const Stream* stream) { return stream->device; }
 
 void drop_stream(Stream* stream) {
   const std::lock_guard lock(mutex);
-  run_dry(stream);
+  drain(stream);
   std::erase(streams(), stream);
   delete stream;
 }
@@ -88,23 +88,23 @@ void put(Stream* stream, std::function<void()> work) {
   stream->work.push_back(std::move(work));
 }
 
-void run_dry(Stream* stream) {
+void drain(Stream* stream) {
   const std::lock_guard lock(mutex);
   while (stream && !stream->work.empty()) run_next(stream);
 }
 
-void run_device_dry(int device) {
+void drain_device(int device) {
   const std::lock_guard lock(mutex);
   for (Stream* stream : streams())
-    if (stream->device == device) run_dry(stream);
+    if (stream->device == device) drain(stream);
 }
 
-void run_all_dry() {
+void drain_all() {
   const std::lock_guard lock(mutex);
-  for (Stream* stream : streams()) run_dry(stream);
+  for (Stream* stream : streams()) drain(stream);
 }
 
-bool is_dry(const Stream* stream) { return !stream || stream->work.empty(); }
+bool is_drained(const Stream* stream) { return !stream || stream->work.empty(); }
 
 Event* make_event(bool timed) { return new Event{.timed = timed, .point = {}}; }
 void drop_event(Event* event) { delete event; }

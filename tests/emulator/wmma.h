@@ -1,14 +1,15 @@
-// nvcuda::wmma, the matrix operations of a warp that Tensor Cores do, for a C++ compiler: 16 x 16 x 16 with 16-bit factors and f32 sums.
-// Sees: cuda.h, ../../tensor/half.h.
-// Read next: ../../cuda/kernels/tensor_core.h (its user, which has <mma.h> under nvcc).
+// nvcuda::wmma, the matrix operations of a warp on Tensor Cores, for a C++ compiler: 16 x 16 x 16
+// with 16-bit factors and f32 sums.
 //
-// Stricter than a device where a device says nothing: which element of a fragment holds which number is a pattern no device has; a lane reads
-// its numbers before the others have come, and writes them after, so that memory which another lane writes or reads needs a barrier of its own;
-// what no one has set is nan. The terms of a sum are added in order to the accumulator in f32; on a device the order and the roundings between
-// are not stated, and a test must not ask for them.
+// It is stricter than a device where the device's behaviour is unspecified. The mapping of fragment
+// elements to matrix elements differs from every device's. A lane reads its elements before the
+// other lanes arrive and writes them after, so that memory which another lane accesses needs a
+// separate barrier. Uninitialised elements are NaN. The terms of a sum are added in order to the
+// accumulator in f32; on a device the order and intermediate roundings are unspecified, and tests
+// must not depend on them.
 #pragma once
 
-#include "../../tensor/half.h"
+#include "../../tensor/core/half.h"
 #include "cuda.h"
 
 namespace nvcuda::wmma {
@@ -22,7 +23,7 @@ enum layout_t { mem_row_major, mem_col_major };
 
 inline constexpr unsigned kEdge = 16, kNumbers = kEdge * kEdge;
 
-/** The calling lane's share of a matrix. */
+/** The calling lane's part of a matrix. */
 template <class Use, int m, int n, int k, class T, class Layout = void> struct fragment {
   static_assert(m == kEdge && n == kEdge && k == kEdge);
   static constexpr int num_elements = kNumbers / mezzo::emulator::kWarp;
@@ -30,11 +31,13 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
   fragment() { std::memset(static_cast<void*>(x), 0xFF, sizeof x); }
 };
 
-template <class Use, class T, class Layout = void> using Fragment = fragment<Use, 16, 16, 16, T, Layout>;
+template <class Use, class T, class Layout = void>
+using Fragment = fragment<Use, 16, 16, 16, T, Layout>;
 
 namespace detail {
 
-/** Where a fragment's element lies in the matrix, in row-major order: neither a lane's numbers nor those of neighbours are together. */
+/** Returns the row-major position of a fragment's element in the matrix. Neither a lane's elements
+ *  nor those of neighbouring lanes are adjacent. */
 template <class Use> unsigned position(unsigned lane, unsigned element) {
   constexpr unsigned kShift = std::is_same_v<Use, accumulator> ? 37
                               : std::is_same_v<Use, matrix_a>  ? 91
@@ -48,7 +51,7 @@ inline const char* all_alike(const mezzo::emulator::Exchange& all) {
   return nullptr;
 }
 
-/** What a device asks of a matrix in memory. */
+/** Checks the alignment that a device requires of a matrix in memory. */
 template <class T> void check(const T* at, unsigned pitch, mezzo::gpu::CallPlace place) {
   constexpr unsigned kStep = 16 / sizeof(T);  // elements
   if (reinterpret_cast<std::uintptr_t>(at) % 32 != 0)
@@ -57,10 +60,12 @@ template <class T> void check(const T* at, unsigned pitch, mezzo::gpu::CallPlace
     mezzo::emulator::forbid("a matrix whose lines are no multiple of 16 bytes apart", place);
 }
 
-/** Waits for the warp, all of which must have named the same place. An address and the distance of lines fit in 64 bits. */
-template <class T> void agree(const T* at, unsigned pitch, bool by_rows, mezzo::gpu::CallPlace place) {
-  const std::uint64_t value =
-      reinterpret_cast<std::uintptr_t>(at) | std::uint64_t{pitch} << 48 | std::uint64_t{by_rows} << 63;
+/** Waits for the warp and checks that all lanes name the same matrix. An address and a pitch fit in
+ *  64 bits. */
+template <class T>
+void agree(const T* at, unsigned pitch, bool by_rows, mezzo::gpu::CallPlace place) {
+  const std::uint64_t value = reinterpret_cast<std::uintptr_t>(at) | std::uint64_t{pitch} << 48 |
+                              std::uint64_t{by_rows} << 63;
   mezzo::emulator::meet_warp(0xFFFFFFFFu, value, place, all_alike);
 }
 
@@ -78,7 +83,7 @@ void load(Fragment<Use, T, Layout>& to, const T* from, unsigned pitch, bool by_r
   agree(from, pitch, by_rows, place);
 }
 
-/** What a lane brings to a product. */
+/** A lane's operands of a product. */
 template <class T, class Left, class Right> struct Factors {
   Fragment<accumulator, float>* sums;
   const Fragment<matrix_a, T, Left>* left;
@@ -86,10 +91,12 @@ template <class T, class Left, class Right> struct Factors {
   const Fragment<accumulator, float>* addend;
 };
 
-template <class T, class Left, class Right> const char* multiply(const mezzo::emulator::Exchange& all) {
+template <class T, class Left, class Right>
+const char* multiply(const mezzo::emulator::Exchange& all) {
   float left[kNumbers], right[kNumbers];
   const auto brought = [&](unsigned lane) {
-    return reinterpret_cast<const Factors<T, Left, Right>*>(static_cast<std::uintptr_t>(all.value[lane]));
+    return reinterpret_cast<const Factors<T, Left, Right>*>(
+        static_cast<std::uintptr_t>(all.value[lane]));
   };
   constexpr unsigned kElements = kNumbers / mezzo::emulator::kWarp;
   for (unsigned lane = 0; lane < mezzo::emulator::kWarp; ++lane)
@@ -110,7 +117,8 @@ template <class T, class Left, class Right> const char* multiply(const mezzo::em
 
 }  // namespace detail
 
-template <class Use, class T, class Layout> void fill_fragment(Fragment<Use, T, Layout>& x, T value) {
+template <class Use, class T, class Layout>
+void fill_fragment(Fragment<Use, T, Layout>& x, T value) {
   for (T& element : x.x) element = value;
 }
 
@@ -132,11 +140,11 @@ inline void store_matrix_sync(float* to, const Fragment<accumulator, float>& fro
   detail::check(to, pitch, place);
   detail::agree(to, pitch, by_rows, place);
   for (unsigned i = 0; i < from.num_elements; ++i)
-    to[detail::offset_of(detail::position<accumulator>(mezzo::emulator::lane(), i), pitch, by_rows)] =
-        from.x[i];
+    to[detail::offset_of(detail::position<accumulator>(mezzo::emulator::lane(), i), pitch,
+                         by_rows)] = from.x[i];
 }
 
-/** sums = left right + addend, which may be sums. */
+/** Computes sums = left right + addend, which may be sums. */
 template <class T, class Left, class Right>
 void mma_sync(Fragment<accumulator, float>& sums, const Fragment<matrix_a, T, Left>& left,
               const Fragment<matrix_b, T, Right>& right, const Fragment<accumulator, float>& addend,

@@ -1,4 +1,4 @@
-// Replaces the global operator new of this program, that of the libraries it uses included.
+// Replaces the global operator new of this program and of the libraries it uses.
 #include "failing_new.h"
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace {
 
-std::atomic<std::int64_t> left{0};  // calls until the one that fails; 0: none fails
+std::atomic<std::int64_t> left{0};  // calls until the failing one; 0: none fails
 std::atomic<bool> failed{false};
 
 bool fails_now() {
@@ -19,7 +19,8 @@ bool fails_now() {
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   void* block = nullptr;
-  if (fails_now() || ::posix_memalign(&block, alignment, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
+  if (fails_now() || ::posix_memalign(&block, alignment, bytes == 0 ? 1 : bytes) != 0)
+    throw std::bad_alloc();
   return block;
 }
 
@@ -32,7 +33,7 @@ void faults::fail_new(std::int64_t n) {
 
 bool faults::has_failed() { return failed.load(std::memory_order_relaxed); }
 
-// The forms for arrays and those that return null call these.
+// The array and nothrow forms call these.
 void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));

@@ -1,5 +1,5 @@
-// Memory that ends at every single place of every call that changes something: nothing has changed
-// then, and the call can be made again.
+// Out of memory at every allocation of every mutating call: the call changes nothing and can be
+// repeated.
 #include "../support/catch.h"
 #include "rows.h"
 
@@ -21,40 +21,40 @@ void check(const std::vector<Row>& rows, Source source) {
 
 }  // namespace
 
-TEST_CASE("tensors: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("tensors: any failing allocation changes nothing", "[tensors]") {
   check(tensor_rows(), Source::tensors);
 }
-TEST_CASE("models: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("models: any failing allocation changes nothing", "[tensors]") {
   check(model_rows(), Source::tensors);
 }
-TEST_CASE("optimizers: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("optimizers: any failing allocation changes nothing", "[tensors]") {
   check(optimizer_rows(), Source::tensors);
 }
-TEST_CASE("sessions: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("sessions: any failing allocation changes nothing", "[tensors]") {
   check(session_rows(), Source::tensors);
 }
-TEST_CASE("scalers: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("scalers: any failing allocation changes nothing", "[tensors]") {
   check(scaler_rows(), Source::tensors);
 }
-TEST_CASE("checkpoints: any failing allocation leaves all as it was", "[tensors]") {
+TEST_CASE("checkpoints: any failing allocation changes nothing", "[tensors]") {
   check(checkpoint_rows(), Source::tensors);
 }
 
-TEST_CASE("tensors: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("tensors: any failing operator new changes nothing", "[new]") {
   check(tensor_rows(), Source::new_calls);
 }
-TEST_CASE("models: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("models: any failing operator new changes nothing", "[new]") {
   check(model_rows(), Source::new_calls);
 }
-TEST_CASE("optimizers: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("optimizers: any failing operator new changes nothing", "[new]") {
   check(optimizer_rows(), Source::new_calls);
 }
-TEST_CASE("sessions: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("sessions: any failing operator new changes nothing", "[new]") {
   check(session_rows(), Source::new_calls);
 }
-TEST_CASE("scalers: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("scalers: any failing operator new changes nothing", "[new]") {
   check(scaler_rows(), Source::new_calls);
 }
-TEST_CASE("checkpoints: any failing operator new leaves all as it was", "[new]") {
+TEST_CASE("checkpoints: any failing operator new changes nothing", "[new]") {
   check(checkpoint_rows(), Source::new_calls);
 }

@@ -13,20 +13,22 @@ void look(State& state, const std::string& name, double x) { state[name] = state
 
 void look_at_leaf(State& state, const std::string& name, const Tensor& x) {
   look(state, name, x);
-  // What stays behind in a parameter with a master is scaled and used up: scopes drop it.
+  // The gradient of a parameter with a master is scaled and already consumed; scopes discard it.
   if (x.defined() && x.impl()->twin != Twin::low) look(state, name + ".grad", x.grad());
 }
 
 namespace {
 
-/** Without the culprits: those are left out where memory is too short to find them. */
+/** Omits the location of the first non-finite element, which is not searched for when memory is
+ *  short. */
 void look(State& state, const std::vector<amp::ScaleEvent>& events) {
   for (const amp::ScaleEvent& event : events)
     state["events"] +=
         str(event.step, " ", event.old_scale, " ", event.new_scale, " ", name(event.reason), "; ");
 }
 
-/** What the next step makes of a master: where its parameter was written to since, it follows. */
+/** Returns the master as the next step uses it: elements whose parameter was written to since the
+ *  last step take the parameter's value. */
 Tensor effective(const optim::Slot& slot) {
   const NoGrad no_grad;
   const Tensor low = slot.param.detach(), master = slot.master.detach();
@@ -36,19 +38,21 @@ Tensor effective(const optim::Slot& slot) {
 }  // namespace
 
 void look(State& state, const nn::Module& model) {
-  for (const nn::NamedTensor& entry : model.named_parameters()) look_at_leaf(state, entry.name, entry.tensor);
+  for (const nn::NamedTensor& entry : model.named_parameters())
+    look_at_leaf(state, entry.name, entry.tensor);
   for (const nn::NamedTensor& entry : model.named_buffers()) look(state, entry.name, entry.tensor);
   for (const nn::NamedModule& entry : model.named_modules()) {
     const nn::Module& m = entry.module;
     state["module " + entry.name] =
-        str(m.name(), " ", m.training(), " ", m.attached_to() != nullptr, " ", m.call_wrapper() != nullptr,
-            " ", m.state_rule() != nullptr, " ", m.children().size());
+        str(m.name(), " ", m.training(), " ", m.attached_to() != nullptr, " ",
+            m.call_wrapper() != nullptr, " ", m.state_rule() != nullptr, " ", m.children().size());
   }
 }
 
 void look(State& state, const optim::Optimizer& optimizer) {
-  state["optimizer"] = str(optimizer.num_groups(), " ", optimizer.attachment() != nullptr, " ",
-                           optimizer.consecutive_skips(), " ", optim::name(optimizer.last_result()));
+  state["optimizer"] =
+      str(optimizer.num_groups(), " ", optimizer.hooks() != nullptr, " ",
+          optimizer.consecutive_skips(), " ", optim::name(optimizer.last_result()));
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
     std::size_t index = 0;
     for (const optim::Slot& slot : optimizer.slots(group)) {
@@ -56,14 +60,16 @@ void look(State& state, const optim::Optimizer& optimizer) {
       look_at_leaf(state, name + "param", slot.param);
       if (slot.master.defined()) look(state, name + "master", effective(slot));
       if (slot.master.defined()) look(state, name + "master.grad", slot.master.grad());
-      for (std::size_t i = 0; i < slot.state.size(); ++i) look(state, str(name, "state ", i), slot.state[i]);
+      for (std::size_t i = 0; i < slot.state.size(); ++i)
+        look(state, str(name, "state ", i), slot.state[i]);
       look(state, name + "steps", static_cast<double>(slot.steps));
     }
     state[str("size ", group)] = str(index);
-    const_cast<optim::Optimizer&>(optimizer).change_options(group, [&](std::string_view name, double value) {
-      look(state, str(group, " ", name), value);
-      return value;
-    });
+    const_cast<optim::Optimizer&>(optimizer).change_options(
+        group, [&](std::string_view name, double value) {
+          look(state, str(group, " ", name), value);
+          return value;
+        });
   }
 }
 
@@ -80,7 +86,8 @@ void look(State& state, const amp::GradScaler& scaler) {
 }
 
 void look(State& state, const optim::Scheduler& schedule) {
-  for (const auto& [name, number] : schedule.state_dict().scalars) look(state, "schedule " + name, number);
+  for (const auto& [name, number] : schedule.state_dict().scalars)
+    look(state, "schedule " + name, number);
 }
 
 const std::string& scratch() {

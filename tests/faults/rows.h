@@ -1,6 +1,4 @@
-// The calls that are swept, family by family: a new call that changes something is one new row.
-// Sees: sweep.h.
-// Read next: look.h (what may not change), rows_*.cpp.
+// The calls that are swept, one list per family.
 #pragma once
 
 #include <vector>

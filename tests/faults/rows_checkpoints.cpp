@@ -1,4 +1,4 @@
-// Checkpoints of whole trainings, and data loaders.
+// Rows: checkpoints of whole trainings, and data loaders.
 #include "../amp/trainings.h"
 #include "look.h"
 #include "rows.h"
@@ -7,7 +7,7 @@ namespace faults {
 
 namespace {
 
-/** A training that stands elsewhere than the checkpoint in its directory. */
+/** A training whose state differs from the checkpoint in its directory. */
 struct Stopped {
   files::Directory directory{scratch()};
   std::optional<trainings::Run> run;
@@ -30,10 +30,11 @@ struct Stopped {
     look(out, *run->schedule);
     if (run->session) look(out, *run->session);
     if (run->scaler) look(out, *run->scaler);
-    // The new step may be there already when a save fails: it appears whole or not at all.
-    // Leftovers go with the next save.
+    // When a save fails, the new step may already exist: it appears whole or not at all. The next
+    // save removes leftovers.
     for (const std::string& name : trainings::names_in(directory.path()))
-      if (name != "step-000002" && name.find(".tmp-") == std::string::npos) out["files"] += " " + name;
+      if (name != "step-000002" && name.find(".tmp-") == std::string::npos)
+        out["files"] += " " + name;
     for (const char* file : {"model.safetensors", "optim.safetensors", "state.json"})
       out[file] = files::read(directory / (std::string("step-000003/") + file));
     return out;
@@ -61,20 +62,21 @@ void add_checkpoints(std::vector<Row>& rows) {
   add(rows, "load_checkpoint of a word net", {.net = "word", .surface = "O2"}, load);
 }
 
-/** Batches, read so far as `prepare` reads. */
+/** Adds rows on data loaders; `prepare` reads the batches that come before the call. */
 void add_loader(std::vector<Row>& rows, const char* name, std::int64_t prefetch,
                 const std::function<void(data::Batches&)>& prepare,
                 const std::function<void(data::Batches&)>& call) {
-  rows.push_back({name, [=] {
-                    const auto loader = std::make_shared<data::Batches>(trainings::samples().batches(
-                        {.size = 4, .seed = 3, .prefetch = static_cast<int>(prefetch)}));
-                    prepare(*loader);
-                    return Subject{[=] { call(*loader); },
-                                   [=] {
-                                     const data::Position at = loader->position();
-                                     return State{{"loader", str(at.seed, " ", at.epoch, " ", at.sample)}};
-                                   }};
-                  }});
+  rows.push_back(
+      {name, [=] {
+         const auto loader = std::make_shared<data::Batches>(trainings::samples().batches(
+             {.size = 4, .seed = 3, .prefetch = static_cast<int>(prefetch)}));
+         prepare(*loader);
+         return Subject{[=] { call(*loader); },
+                        [=] {
+                          const data::Position at = loader->position();
+                          return State{{"loader", str(at.seed, " ", at.epoch, " ", at.sample)}};
+                        }};
+       }});
 }
 
 void add_loaders(std::vector<Row>& rows) {
@@ -93,20 +95,21 @@ void add_loaders(std::vector<Row>& rows) {
                     const auto loader = std::make_shared<data::Batches>(
                         trainings::samples().batches({.size = 4, .seed = 3, .prefetch = 0}));
                     const auto at = std::make_shared<data::Batches::Iterator>(loader->begin());
-                    return Subject{[=] { ++*at; },
-                                   [=] {
-                                     const data::Position position = loader->position();
-                                     State out{{"loader", str(position.epoch, " ", position.sample)}};
-                                     look(out, "batch", (*at)->x);
-                                     return out;
-                                   }};
+                    return Subject{
+                        [=] { ++*at; },
+                        [=] {
+                          const data::Position position = loader->position();
+                          State out{{"loader", str(position.epoch, " ", position.sample)}};
+                          look(out, "batch", (*at)->x);
+                          return out;
+                        }};
                   }});
 }
 
 }  // namespace
 
 std::vector<Row> checkpoint_rows() {
-  (void)scratch();  // made here, so that it goes with this process
+  (void)scratch();  // created here, so that this process removes it
   std::vector<Row> rows;
   add_checkpoints(rows);
   add_loaders(rows);

@@ -1,4 +1,4 @@
-// Modules, their states, weights files, averages of weights.
+// Rows: modules, their state dicts, weights files, averaged weights.
 #include "../amp/conv_net.h"
 #include "../io/files.h"
 #include "look.h"
@@ -32,7 +32,7 @@ void add(std::vector<Row>& rows, const std::string& name, const std::function<vo
                   }});
 }
 
-/** The values of another net, in another dtype and order. */
+/** Returns the values of another net in another dtype and order. */
 nn::StateDict other_values(DType dtype) {
   const ConvNet net;
   net(nets::wave({4, 2, 6, 6}, 2));
@@ -51,11 +51,15 @@ void add_conversions(std::vector<Row>& rows) {
   add(rows, "Module.zero_grad", [](Model& m) { m.net.zero_grad(); });
   add(rows, "Module.zero_grad to zeros", [](Model& m) { m.net.zero_grad(false); });
   add(rows, "Module.state_dict", [](Model& m) { (void)m.net.state_dict(); });
-  add(rows, "a batch norm in training", [](Model& m) { (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1)); });
+  add(rows, "a batch norm in training", [](Model& m) {
+    (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1));
+  });
   add(rows, "add_parameter", [](Model& m) { m.net.add_parameter("more", nets::wave({2}, 1)); });
   add(rows, "add_buffer", [](Model& m) { m.net.add_buffer("more", nets::wave({2}, 1)); });
   add(rows, "add", [](Model& m) { m.net.add("more", nn::BatchNorm1d{2}); });
-  add(rows, "Sequential", [](Model&) { nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}}; });
+  add(rows, "Sequential", [](Model&) {
+    nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}};
+  });
 }
 
 void add_loads(std::vector<Row>& rows) {
@@ -67,22 +71,23 @@ void add_loads(std::vector<Row>& rows) {
            return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
          }});
   }
-  rows.push_back({"load_state_dict into channels_last", [] {
-                    const nn::StateDict saved = other_values(f64);
-                    const auto made = std::make_shared<Model>();
-                    made->net.to(MemoryFormat::channels_last);
-                    return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-                  }});
   rows.push_back(
-      {"load from a file", [] {
-         const auto directory = std::make_shared<files::Directory>(scratch());
-         const std::string path = *directory / "weights.safetensors";
-         const ConvNet other;
-         other.load_state_dict(other_values(f32));
-         save(path, other);
+      {"load_state_dict into channels_last", [] {
+         const nn::StateDict saved = other_values(f64);
          const auto made = std::make_shared<Model>();
-         return Subject{[=] { (void)directory, load(path, made->net); }, [=] { return made->state(); }};
+         made->net.to(MemoryFormat::channels_last);
+         return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
        }});
+  rows.push_back({"load from a file", [] {
+                    const auto directory = std::make_shared<files::Directory>(scratch());
+                    const std::string path = *directory / "weights.safetensors";
+                    const ConvNet other;
+                    other.load_state_dict(other_values(f32));
+                    save(path, other);
+                    const auto made = std::make_shared<Model>();
+                    return Subject{[=] { (void)directory, load(path, made->net); },
+                                   [=] { return made->state(); }};
+                  }});
   rows.push_back({"save over a file", [] {
                     const auto directory = std::make_shared<files::Directory>(scratch());
                     const std::string path = *directory / "weights.safetensors";
@@ -99,7 +104,7 @@ void add_loads(std::vector<Row>& rows) {
                   }});
 }
 
-/** A model and its averages, which differ. */
+/** A model and its averaged weights, which differ. */
 struct Averaged : Model {
   nn::ExponentialMovingAverage ema{net, {.decay = 0.75}};
   void move() const {
@@ -116,7 +121,8 @@ struct Averaged : Model {
 };
 
 void add_averages(std::vector<Row>& rows) {
-  const auto averaged = [&](const char* name, bool swapped, const std::function<void(Averaged&)>& call) {
+  const auto averaged = [&](const char* name, bool swapped,
+                            const std::function<void(Averaged&)>& call) {
     rows.push_back({name, [=] {
                       const auto made = std::make_shared<Averaged>();
                       made->ema.update();
@@ -144,8 +150,8 @@ void add_averages(std::vector<Row>& rows) {
          }});
 }
 
-/** Calls that are refused: their errors are made from many texts, each of which may find
- *  no memory. */
+/** Adds calls that throw: building their error texts allocates many strings, each of which may
+ *  fail. */
 void add_refusals(std::vector<Row>& rows) {
   const auto refused = [&](const char* name, const std::function<void(Model&)>& call) {
     add(rows, str("refused: ", name), [=](Model& m) {
@@ -154,7 +160,8 @@ void add_refusals(std::vector<Row>& rows) {
       } catch (const Error&) {}
     });
   };
-  refused("shapes", [](Model& m) { (void)(m.net.fc.weight() + ones({7}, {.device = nets::test_device()})); });
+  refused("shapes",
+          [](Model& m) { (void)(m.net.fc.weight() + ones({7}, {.device = nets::test_device()})); });
   refused("an input", [](Model& m) { (void)m.net(nets::wave({4, 3, 6, 6}, 1)); });
   refused("Module.load_state_dict", [](Model& m) {
     m.net.load_state_dict({{"conv.weigth", nets::wave({2}, 1)}, {"fc.bias", nets::wave({2}, 1)}});
@@ -167,14 +174,15 @@ void add_refusals(std::vector<Row>& rows) {
     saved.scalars.erase("param_groups.0.lr");
     optim::Adam(m.net.parameters()).load_state_dict(saved);
   });
-  refused("initialize", [](Model& m) { (void)amp::initialize(m.net, amp::Options{.opt_level = "O7"}); });
+  refused("initialize",
+          [](Model& m) { (void)amp::initialize(m.net, amp::Options{.opt_level = "O7"}); });
   refused("memory", [](Model&) { (void)empty({std::int64_t{1} << 50}, {.dtype = u8}); });
 }
 
 }  // namespace
 
 std::vector<Row> model_rows() {
-  (void)scratch();  // made here, so that it goes with this process
+  (void)scratch();  // created here, so that this process removes it
   std::vector<Row> rows;
   add_conversions(rows);
   add_loads(rows);

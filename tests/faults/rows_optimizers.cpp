@@ -1,4 +1,4 @@
-// Optimizers, gradient clipping and learning-rate schedules.
+// Rows: optimizers, gradient clipping and learning-rate schedules.
 #include "../amp/nets.h"
 #include "../support/optimizers.h"
 #include "look.h"
@@ -8,12 +8,14 @@ namespace faults {
 
 namespace {
 
-/** A net with gradients, and an optimizer over it. */
+/** A net with gradients and its optimizer. */
 struct Trained {
   nets::Net net;
   optimizers::Made optimizer;
 
-  explicit Trained(const optimizers::Kind& kind) : optimizer(kind.make(net.parameters())) { fill(); }
+  explicit Trained(const optimizers::Kind& kind) : optimizer(kind.make(net.parameters())) {
+    fill();
+  }
   void fill() const {
     optimizer->zero_grad();
     nets::loss_of(net).backward();
@@ -28,7 +30,8 @@ struct Trained {
 
 using Made = std::shared_ptr<Trained>;
 
-/** A row on a net under an optimizer; `prepare` runs before, and may return what the call needs. */
+/** Returns a row on a net with an optimizer. `prepare` runs first and may return what the call
+ *  needs. */
 Row row(const std::string& name, const optimizers::Kind& kind, int steps_before,
         const std::function<void(Trained&)>& call) {
   return {name + " of " + kind.name, [=] {
@@ -47,15 +50,16 @@ void add_steps(std::vector<Row>& rows) {
   for (const optimizers::Kind& kind : optimizers::kinds()) {
     rows.push_back(row("the first step", kind, 0, [](Trained& t) { t.optimizer->step(); }));
     rows.push_back(row("a later step", kind, 2, [](Trained& t) { t.optimizer->step(); }));
-    rows.push_back(row("a clipped step", kind, 1, [](Trained& t) { t.optimizer->step({.max_norm = 0.01}); }));
     rows.push_back(
-        {str("load_state_dict of ", kind.name), [&kind] {
-           Trained other(kind);
-           other.optimizer->step();
-           const optim::StateDict saved = other.optimizer->state_dict();
-           const Made made = std::make_shared<Trained>(kind);
-           return Subject{[=] { made->optimizer->load_state_dict(saved); }, [=] { return made->state(); }};
-         }});
+        row("a clipped step", kind, 1, [](Trained& t) { t.optimizer->step({.max_norm = 0.01}); }));
+    rows.push_back({str("load_state_dict of ", kind.name), [&kind] {
+                      Trained other(kind);
+                      other.optimizer->step();
+                      const optim::StateDict saved = other.optimizer->state_dict();
+                      const Made made = std::make_shared<Trained>(kind);
+                      return Subject{[=] { made->optimizer->load_state_dict(saved); },
+                                     [=] { return made->state(); }};
+                    }});
     rows.push_back(
         {str("load_state_dict over a state of ", kind.name), [&kind] {
            Trained other(kind);
@@ -64,16 +68,19 @@ void add_steps(std::vector<Row>& rows) {
            const optim::StateDict saved = other.optimizer->state_dict(other.net.named_parameters());
            const Made made = std::make_shared<Trained>(kind);
            made->optimizer->step();
-           return Subject{[=] { made->optimizer->load_state_dict(saved, made->net.named_parameters()); },
-                          [=] { return made->state(); }};
+           return Subject{
+               [=] { made->optimizer->load_state_dict(saved, made->net.named_parameters()); },
+               [=] { return made->state(); }};
          }});
   }
 }
 
 void add_calls(std::vector<Row>& rows) {
-  rows.push_back(row("a step of a moved model", adam(), 1, [](Trained& t) { t.optimizer->step(); }));
+  rows.push_back(
+      row("a step of a moved model", adam(), 1, [](Trained& t) { t.optimizer->step(); }));
   rows.push_back(row("zero_grad", adam(), 1, [](Trained& t) { t.optimizer->zero_grad(); }));
-  rows.push_back(row("zero_grad to zeros", adam(), 1, [](Trained& t) { t.optimizer->zero_grad(false); }));
+  rows.push_back(
+      row("zero_grad to zeros", adam(), 1, [](Trained& t) { t.optimizer->zero_grad(false); }));
   rows.push_back(row("state_dict", adam(), 1, [](Trained& t) { (void)t.optimizer->state_dict(); }));
   rows.push_back(row("set_lr", adam(), 1, [](Trained& t) { t.optimizer->set_lr(0.25); }));
   rows.push_back(row("change_options", adam(), 1, [](Trained& t) {
@@ -83,8 +90,9 @@ void add_calls(std::vector<Row>& rows) {
                     const Made made = std::make_shared<Trained>(adam());
                     const Tensor more = nets::wave({3, 4}, 2);
                     auto& optimizer = dynamic_cast<optim::Adam&>(*made->optimizer);
-                    return Subject{[=, &optimizer] { optimizer.add_param_group({more}, {.lr = 0.5}); },
-                                   [=] { return made->state(); }};
+                    return Subject{
+                        [=, &optimizer] { optimizer.add_param_group({more}, {.lr = 0.5}); },
+                        [=] { return made->state(); }};
                   }});
   rows.push_back({"making an optimizer", [] {
                     const auto net = std::make_shared<nets::Net>();
@@ -95,11 +103,12 @@ void add_calls(std::vector<Row>& rows) {
                                      return out;
                                    }};
                   }});
-  rows.push_back(
-      row("clip_grad_norm", adam(), 1, [](Trained& t) { optim::clip_grad_norm(t.net.parameters(), 0.001); }));
+  rows.push_back(row("clip_grad_norm", adam(), 1,
+                     [](Trained& t) { optim::clip_grad_norm(t.net.parameters(), 0.001); }));
   rows.push_back(row("clip_grad_value", adam(), 1,
                      [](Trained& t) { optim::clip_grad_value(t.net.parameters(), 1e-5); }));
-  rows.push_back(row("LARC made and ended", adam(), 1, [](Trained& t) { optim::LARC larc(*t.optimizer); }));
+  rows.push_back(
+      row("LARC made and ended", adam(), 1, [](Trained& t) { optim::LARC larc(*t.optimizer); }));
 }
 
 struct Scheduled : Trained {

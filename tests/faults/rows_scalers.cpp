@@ -1,4 +1,4 @@
-// GradScaler.
+// Rows: GradScaler.
 #include "../amp/nets.h"
 #include "look.h"
 #include "rows.h"
@@ -31,8 +31,8 @@ struct Trained {
 
 using Call = std::function<void(Trained&)>;
 
-/** A step whose gradients stay unscaled where it throws, as GradScaler.step says: what counts is
- *  the next try. */
+/** Returns the state without gradients: as GradScaler.step documents, a throwing step leaves them
+ *  unscaled. The repeated call is still compared. */
 State state_of_step(const Trained& made) {
   State out = made.state();
   std::erase_if(out, [](const auto& entry) {
@@ -45,7 +45,8 @@ Row row(const std::string& name, const Call& prepare, const Call& call) {
   return trained_row<Trained>(name, prepare, call);
 }
 
-Row step_row(const std::string& name, const optimizers::Kind& kind, const Call& prepare, const Call& call) {
+Row step_row(const std::string& name, const optimizers::Kind& kind, const Call& prepare,
+             const Call& call) {
   return trained_row<Trained>(name, prepare, call, kind, state_of_step);
 }
 
@@ -53,7 +54,8 @@ Row step_row(const std::string& name, const optimizers::Kind& kind, const Call& 
 
 std::vector<Row> scaler_rows() {
   std::vector<Row> rows;
-  const Call backward = [](Trained&t) { t.backward(); }, overflow = [](Trained&t) { t.backward(HUGE_VAL); };
+  const Call backward = [](Trained&t) { t.backward(); },
+             overflow = [](Trained&t) { t.backward(HUGE_VAL); };
   const auto stepped = [](const Call& first) {
     return [=](Trained& t) {
       first(t);
@@ -84,13 +86,18 @@ std::vector<Row> scaler_rows() {
         },
         [](Trained& t) { t.scaler.step_deferred(*t.optimizer); }));
   }
-  rows.push_back(row("GradScaler.scale", backward, [](Trained& t) { (void)t.scaler.scale(ones({2})); }));
-  rows.push_back(row("GradScaler.unscale_", backward, [](Trained& t) { t.scaler.unscale_(*t.optimizer); }));
   rows.push_back(
-      row("unscale_ of an overflow", overflow, [](Trained& t) { t.scaler.unscale_(*t.optimizer); }));
-  rows.push_back(row("GradScaler.update", stepped(backward), [](Trained& t) { t.scaler.update(); }));
-  rows.push_back(row("update after an overflow", stepped(overflow), [](Trained& t) { t.scaler.update(); }));
-  rows.push_back(row("update to a scale", stepped(backward), [](Trained& t) { t.scaler.update(8); }));
+      row("GradScaler.scale", backward, [](Trained& t) { (void)t.scaler.scale(ones({2})); }));
+  rows.push_back(
+      row("GradScaler.unscale_", backward, [](Trained& t) { t.scaler.unscale_(*t.optimizer); }));
+  rows.push_back(row("unscale_ of an overflow", overflow,
+                     [](Trained& t) { t.scaler.unscale_(*t.optimizer); }));
+  rows.push_back(
+      row("GradScaler.update", stepped(backward), [](Trained& t) { t.scaler.update(); }));
+  rows.push_back(
+      row("update after an overflow", stepped(overflow), [](Trained& t) { t.scaler.update(); }));
+  rows.push_back(
+      row("update to a scale", stepped(backward), [](Trained& t) { t.scaler.update(8); }));
   rows.push_back(row("GradScaler.load_state_dict", stepped(backward), [](Trained& t) {
     auto saved = t.scaler.state_dict();
     saved["scale"] = 4;

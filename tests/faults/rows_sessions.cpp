@@ -1,5 +1,6 @@
-// Sessions: initialize, close, scopes of scaled losses, steps under a level.
+// Rows: sessions (initialize, close, scale_loss scopes, steps at a level).
 #include "../amp/conv_net.h"
+#include "../support/levels.h"
 #include "look.h"
 #include "rows.h"
 #include "trained_row.h"
@@ -8,7 +9,7 @@ namespace faults {
 
 namespace {
 
-/** A net and its optimizer, with gradients from before; a session where a level is given. */
+/** A net and its optimizer with gradients, and a session where a level is given. */
 struct Trained {
   conv_net::ConvNet net;
   optimizers::Made optimizer;
@@ -16,7 +17,7 @@ struct Trained {
   Tensor loss;
 
   explicit Trained(const optimizers::Kind& kind) : optimizer(kind.make(net.parameters())) {
-    net.bn.eval();  // a forward pass changes nothing
+    net.bn.eval();  // so that a forward pass changes no statistics
   }
 
   void initialize(const char* level, bool check_static = false) {
@@ -26,10 +27,12 @@ struct Trained {
   }
   Tensor new_loss() const {
     const Tensor x = nets::wave({4, 2, 6, 6}, 0.3);
-    return cross_entropy(net(x), tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = nets::test_device()}));
+    return cross_entropy(net(x),
+                         tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = nets::test_device()}));
   }
   void backward(double factor = 1) const {
-    amp::scale_loss(new_loss() * factor, *optimizer, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(new_loss() * factor, *optimizer,
+                    [](const Tensor& scaled) { scaled.backward(); });
   }
   State state() const {
     State out;
@@ -47,13 +50,13 @@ Row row(const std::string& name, const Call& prepare, const Call& call,
   return trained_row<Trained>(name, prepare, call, kind);
 }
 
-// ---- how rows are prepared ---------------------------------------------------------------------
+// ---- how rows are prepared ----------------------------------------------------------------------
 
 Call begun(const char* level) {
   return [=](Trained& t) { t.initialize(level); };
 }
 
-/** A session after one step, with gradients for the next. */
+/** Prepares a session after one step, with gradients for the next. */
 Call trained(const char* level) {
   return [=](Trained& t) {
     t.initialize(level);
@@ -63,7 +66,7 @@ Call trained(const char* level) {
   };
 }
 
-/** The same, with parameters that were written to since. */
+/** The same, with parameters written to after the step. */
 Call written(const char* level) {
   return [=](Trained& t) {
     trained(level)(t);
@@ -78,7 +81,7 @@ std::shared_ptr<Trained> make_trained(const char* level) {
   return made;
 }
 
-// ---- the rows of a level -----------------------------------------------------------------------
+// ---- the rows of a level ------------------------------------------------------------------------
 
 void add_initialize(std::vector<Row>& rows, const char* level) {
   const Call nothing = [](Trained&) {};
@@ -93,8 +96,9 @@ void add_initialize(std::vector<Row>& rows, const char* level) {
         t.optimizer->step();
       },
       begun(level)));
-  rows.push_back(row(str("initialize without an optimizer at ", level), nothing,
-                     [=](Trained& t) { t.session.emplace(amp::initialize(t.net, nets::quiet(level))); }));
+  rows.push_back(row(str("initialize without an optimizer at ", level), nothing, [=](Trained& t) {
+    t.session.emplace(amp::initialize(t.net, nets::quiet(level)));
+  }));
 }
 
 void add_close(std::vector<Row>& rows, const char* level) {
@@ -107,8 +111,8 @@ void add_close(std::vector<Row>& rows, const char* level) {
 void add_scopes(std::vector<Row>& rows, const char* level) {
   const Call scope = [](Trained& t) { t.backward(); };
   rows.push_back(row(str("a scope at ", level), trained(level), scope));
-  rows.push_back(
-      row(str("a scope that overflows at ", level), trained(level), [](Trained& t) { t.backward(1e30); }));
+  rows.push_back(row(str("a scope that overflows at ", level), trained(level),
+                     [](Trained& t) { t.backward(1e30); }));
   rows.push_back(row(str("a first scope at ", level), begun(level), scope));
 }
 
@@ -152,23 +156,24 @@ void add_loads(std::vector<Row>& rows, const char* level) {
   rows.push_back(row(str("Session.load_state_dict at ", level), trained(level), [](Trained& t) {
     t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
   }));
-  rows.push_back({str("Module.load_state_dict at ", level), [=] {
-                    const conv_net::ConvNet other;
-                    other(nets::wave({4, 2, 6, 6}, 2));
-                    nn::StateDict saved;
-                    for (const auto& [name, tensor] : other.state_dict())
-                      saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
-                    const auto made = make_trained(level);
-                    return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-                  }});
   rows.push_back(
-      {str("Optimizer.load_state_dict at ", level), [=] {
-         const auto other = make_trained(level);
-         other->optimizer->step();
-         const optim::StateDict saved = other->optimizer->state_dict();
+      {str("Module.load_state_dict at ", level), [=] {
+         const conv_net::ConvNet other;
+         other(nets::wave({4, 2, 6, 6}, 2));
+         nn::StateDict saved;
+         for (const auto& [name, tensor] : other.state_dict())
+           saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
          const auto made = make_trained(level);
-         return Subject{[=] { made->optimizer->load_state_dict(saved); }, [=] { return made->state(); }};
+         return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
        }});
+  rows.push_back({str("Optimizer.load_state_dict at ", level), [=] {
+                    const auto other = make_trained(level);
+                    other->optimizer->step();
+                    const optim::StateDict saved = other->optimizer->state_dict();
+                    const auto made = make_trained(level);
+                    return Subject{[=] { made->optimizer->load_state_dict(saved); },
+                                   [=] { return made->state(); }};
+                  }});
 }
 
 void add_averages(std::vector<Row>& rows, const char* level) {
@@ -199,7 +204,7 @@ void add_averages(std::vector<Row>& rows, const char* level) {
                   }});
 }
 
-// ---- the rows of an optimizer ------------------------------------------------------------------
+// ---- the rows of an optimizer -------------------------------------------------------------------
 
 void add_optimizers(std::vector<Row>& rows) {
   for (const optimizers::Kind& kind : optimizers::kinds()) {
@@ -208,11 +213,13 @@ void add_optimizers(std::vector<Row>& rows) {
       t.backward();
     };
     rows.push_back(row(
-        str("initialize ", kind.name), [](Trained&) {}, [](Trained& t) { t.initialize("O2"); }, kind));
+        str("initialize ", kind.name), [](Trained&) {}, [](Trained& t) { t.initialize("O2"); },
+        kind));
     rows.push_back(row(
         str("a step at O2 of ", kind.name), scoped, [](Trained& t) { t.optimizer->step(); }, kind));
     rows.push_back(row(
-        str("a second scope at O2 of ", kind.name), scoped, [](Trained& t) { t.backward(); }, kind));
+        str("a second scope at O2 of ", kind.name), scoped, [](Trained& t) { t.backward(); },
+        kind));
     rows.push_back(row(
         str("a deferred step at O2 of ", kind.name),
         [](Trained& t) {
@@ -231,7 +238,7 @@ void add_optimizers(std::vector<Row>& rows) {
 
 std::vector<Row> session_rows() {
   std::vector<Row> rows;
-  for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+  for (const char* level : levels::names()) {
     add_initialize(rows, level);
     add_close(rows, level);
     add_scopes(rows, level);

@@ -1,6 +1,6 @@
-// In-place ops, gradients, random numbers.
-#include "../../tensor/dispatch.h"
-#include "../../tensor/registry.h"
+// Rows: in-place ops, gradients, random numbers.
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/registry.h"
 #include "../amp/nets.h"
 #include "look.h"
 #include "rows.h"
@@ -9,10 +9,10 @@ namespace faults {
 
 namespace {
 
-/** What an in-place op is called on. */
+/** The kind of tensor that an in-place op is called on. */
 enum class Self { plain, strided, recorded, recorded_view };
 
-/** `self`, what it is a view of, and what its gradient goes to. */
+/** `self`, the tensor that it is a view of, and the leaf that its gradient goes to. */
 struct Place {
   Tensor self, base, leaf;
 
@@ -43,17 +43,20 @@ struct Place {
   }
 
  private:
-  /** Of the sum of the base's sines: whether the graph is whole. */
-  Tensor gradient() const { return grad(sum(sin(base)), leaf, {.retain_graph = true, .allow_unused = true}); }
+  /** Returns the gradient of sum(sin(base)), which shows whether the graph is intact. */
+  Tensor gradient() const {
+    return grad(sum(sin(base)), leaf, {.retain_graph = true, .allow_unused = true});
+  }
 };
 
 using InPlace = std::function<void(const Tensor& self)>;
 
-void add_in_place(std::vector<Row>& rows, const std::string& name, const Tensor& value, const InPlace& call,
-                  bool recorded = true) {
+void add_in_place(std::vector<Row>& rows, const std::string& name, const Tensor& value,
+                  const InPlace& call, bool recorded = true) {
   for (const auto& [label, kind] :
        {std::pair{"", Self::plain}, std::pair{" on a view", Self::strided},
-        std::pair{" recorded", Self::recorded}, std::pair{" recorded on a view", Self::recorded_view}}) {
+        std::pair{" recorded", Self::recorded},
+        std::pair{" recorded on a view", Self::recorded_view}}) {
     if (!recorded && (kind == Self::recorded || kind == Self::recorded_view)) continue;
     rows.push_back({name + label, [=, kind = kind] {
                       const auto place = std::make_shared<Place>(kind, value);
@@ -62,14 +65,14 @@ void add_in_place(std::vector<Row>& rows, const std::string& name, const Tensor&
   }
 }
 
-/** Values in (0.1, 0.9), where every function is defined. */
+/** Returns values in (0.1, 0.9), where every function is defined. */
 Tensor values(const Shape& shape, double phase, DType dtype) {
   return (nets::wave(shape, phase) * 0.4 + 0.5).to(dtype);
 }
 
-/** Every elementwise op that has an in-place form and no options. */
+/** Adds every elementwise op that has an in-place form and no options. */
 void add_registered(std::vector<Row>& rows) {
-  for (OpRow* const op : all_ops()) {
+  for (OpInfo* const op : all_ops()) {
     const OpTraits& traits = op->traits;
     const bool is_plain = op->attrs.bytes == sizeof(NoAttrs) && traits.mask == MaskOperand::none;
     if (!op->elementwise || !traits.in_place || traits.internal || !is_plain) continue;
@@ -87,11 +90,13 @@ void add_registered(std::vector<Row>& rows) {
 }
 
 void add_listed(std::vector<Row>& rows) {
-  const Tensor x = values({6, 4}, 0.3, f32), m = values({6, 6}, 0.9, f16), n = values({6, 4}, 1.9, f16);
+  const Tensor x = values({6, 4}, 0.3, f32), m = values({6, 6}, 0.9, f16),
+               n = values({6, 4}, 1.9, f16);
   const Tensor places = tensor({4, 0, 4}, {3}, {.dtype = i64, .device = nets::test_device()});
-  const Tensor wide = places.unsqueeze(1).expand({3, 4}).contiguous(), three = values({3, 4}, 2, f16);
-  const Tensor rank1 = values({6}, 1, f32), rank1b = values({4}, 1, f32), batches = values({2, 6, 3}, 1, f32),
-               others = values({2, 3, 4}, 1, f32);
+  const Tensor wide = places.unsqueeze(1).expand({3, 4}).contiguous(),
+               three = values({3, 4}, 2, f16);
+  const Tensor rank1 = values({6}, 1, f32), rank1b = values({4}, 1, f32),
+               batches = values({2, 6, 3}, 1, f32), others = values({2, 3, 4}, 1, f32);
   const std::vector<std::pair<const char*, InPlace>> calls{
       {"add_", [=](const Tensor& t) { add_(t, n, {.alpha = 2}); }},
       {"sub_ of a transposed", [=](const Tensor& t) { sub_(t, n.t().contiguous().t()); }},
@@ -146,9 +151,9 @@ void add_listed(std::vector<Row>& rows) {
       rows, "set_grad", x, [](const Tensor& t) { t.set_grad(t.detach().clone()); }, false);
 }
 
-// ---- gradients -----------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
-/** A net whose parameters have gradients already, or none; its loss is made anew for every call. */
+/** A net whose parameters may already have gradients. Every call computes a new loss. */
 struct Differentiated {
   nets::Net net;
   Tensor shared = nets::wave({3}, 1);
@@ -166,7 +171,8 @@ struct Differentiated {
 void add_gradients(std::vector<Row>& rows) {
   for (const bool again : {false, true}) {
     const std::string what = again ? " into gradients" : "";
-    const auto add = [&](const std::string& name, const std::function<void(Differentiated&)>& call) {
+    const auto add = [&](const std::string& name,
+                         const std::function<void(Differentiated&)>& call) {
       rows.push_back({name + what, [=] {
                         const auto made = std::make_shared<Differentiated>(again);
                         return Subject{[=] { call(*made); }, [=] { return made->state(); }};
@@ -187,7 +193,7 @@ void add_gradients(std::vector<Row>& rows) {
   }
 }
 
-/** Takes `draws` numbers of the thread's generator. */
+/** Adds calls that draw from the thread's generator. */
 void add_random(std::vector<Row>& rows) {
   const auto add = [&](const char* name, const std::function<void()>& call) {
     rows.push_back({name, [=] {

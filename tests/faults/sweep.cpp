@@ -17,7 +17,7 @@ namespace {
 
 using testing::test_device;
 
-/** Makes the n-th allocation of a kind fail while it lives. */
+/** Makes the n-th allocation of a kind fail while in scope. */
 class Failure {
  public:
   Failure(Source source, std::int64_t n) : source_(source), n_(n) {
@@ -26,7 +26,7 @@ class Failure {
     else
       fail_new(n);
   }
-  /** Whether it has happened; calls it off. */
+  /** Returns whether the allocation has failed, and cancels the failure. */
   bool end() {
     if (source_ == Source::new_calls) {
       const bool happened = has_failed();
@@ -37,12 +37,13 @@ class Failure {
   }
 
  private:
-  /** An allocator does not say so: it is asked for memory until it fails. */
+  /** An allocator does not report this, so allocates until the failure occurs. */
   bool still_armed() const {
     Allocator& allocator = allocator_for(test_device());
     bool armed = false;
     for (std::int64_t i = 0; i < n_ && !armed; ++i) try {
-        allocator.deallocate(allocator.allocate(1, MemoryCategory::other), 1, MemoryCategory::other);
+        allocator.deallocate(allocator.allocate(1, MemoryCategory::other), 1,
+                             MemoryCategory::other);
       } catch (const OutOfMemory&) {
         armed = true;
       }
@@ -54,27 +55,29 @@ class Failure {
   std::int64_t n_;
 };
 
-/** What the child tells of one case. */
-struct Told {
+/** The child's report on one case. */
+struct CaseReport {
   std::int64_t n = 0;
   bool injected = false, changed = false;
   std::array<char, 200> text{};
 };
 
-void tell(int pipe, const Told& told) {
-  if (::write(pipe, &told, sizeof told) != sizeof told) ::_exit(3);
+void send(int pipe, const CaseReport& report) {
+  if (::write(pipe, &report, sizeof report) != sizeof report) ::_exit(3);
 }
 
-/** A new subject in place of the old one, which ends first: sessions count while they live. */
+/** Replaces the subject by a new one. The old one is destroyed first, because a live session
+ *  affects the next. */
 void renew(const Row& row, Subject& subject) {
   subject = {};
   manual_seed(1);
   subject = row.make();
 }
 
-/** One case. `subject` is as it was afterwards, or a new one. */
-Told attempt(const Row& row, Source source, std::int64_t n, const State& after, Subject& subject) {
-  Told told{.n = n};
+/** Runs one case. `subject` is left unchanged, or replaced by a new one. */
+CaseReport attempt(const Row& row, Source source, std::int64_t n, const State& after,
+                   Subject& subject) {
+  CaseReport report{.n = n};
   std::string text;
   bool threw = false;
   const State before = subject.state();
@@ -84,7 +87,7 @@ Told attempt(const Row& row, Source source, std::int64_t n, const State& after, 
   } catch (const std::exception&) {
     threw = true;
   }
-  told.injected = failure.end();
+  report.injected = failure.end();
   std::string differs;
   try {
     differs = states::difference(threw ? before : after, subject.state());
@@ -92,13 +95,13 @@ Told attempt(const Row& row, Source source, std::int64_t n, const State& after, 
     differs = str("looking at it fails: ", error.what());
   }
   if (!threw || !differs.empty()) renew(row, subject);
-  told.changed = !differs.empty();
+  report.changed = !differs.empty();
   text = str(threw ? "threw, " : "did not throw, ", differs);
-  std::strncpy(told.text.data(), text.c_str(), told.text.size() - 1);
-  return told;
+  std::strncpy(report.text.data(), text.c_str(), report.text.size() - 1);
+  return report;
 }
 
-/** The child: cases from n on, until nothing fails any more. */
+/** Runs in the child: the cases from n on, until no allocation fails. */
 void run_cases(const Row& row, Source source, std::int64_t n, int pipe) {
   try {
     set_log_sink([](Severity, std::string_view) {});
@@ -109,31 +112,32 @@ void run_cases(const Row& row, Source source, std::int64_t n, int pipe) {
     const State after = subject.state();
     renew(row, subject);
     for (bool injected = true; injected; ++n) {
-      const Told told = attempt(row, source, n, after, subject);
-      tell(pipe, told);
-      injected = told.injected;
+      const CaseReport report = attempt(row, source, n, after, subject);
+      send(pipe, report);
+      injected = report.injected;
     }
   } catch (const std::exception& error) {
-    Told told{.n = -1};
-    std::strncpy(told.text.data(), error.what(), told.text.size() - 1);
-    tell(pipe, told);
+    CaseReport report{.n = -1};
+    std::strncpy(report.text.data(), error.what(), report.text.size() - 1);
+    send(pipe, report);
   }
 }
 
-/** Takes note of what a child tells; the last case that it told of. */
-std::int64_t listen(int pipe, std::int64_t n, Result& result) {
-  Told told;
+/** Adds the child's reports to `result`. Returns the number of the last reported case. */
+std::int64_t read_reports(int pipe, std::int64_t n, Result& result) {
+  CaseReport report;
   for (std::size_t have = 0;;) {
-    const ssize_t got = ::read(pipe, reinterpret_cast<char*>(&told) + have, sizeof told - have);
+    const ssize_t got = ::read(pipe, reinterpret_cast<char*>(&report) + have, sizeof report - have);
     if (got <= 0) return n;
     have += static_cast<std::size_t>(got);
-    if (have < sizeof told) continue;
+    if (have < sizeof report) continue;
     have = 0;
-    if (told.n < 0) throw std::runtime_error(told.text.data());
-    n = told.n;
-    result.cases += told.injected;
-    result.changed += told.changed;
-    if (told.changed && result.first.empty()) result.first = str("n = ", n, ": ", told.text.data());
+    if (report.n < 0) throw std::runtime_error(report.text.data());
+    n = report.n;
+    result.cases += report.injected;
+    result.changed += report.changed;
+    if (report.changed && result.first.empty())
+      result.first = str("n = ", n, ": ", report.text.data());
   }
 }
 
@@ -152,7 +156,7 @@ Result sweep(const Row& row, Source source) {
       ::_exit(0);
     }
     ::close(ends[1]);
-    done = listen(ends[0], done, result);
+    done = read_reports(ends[0], done, result);
     ::close(ends[0]);
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -160,7 +164,8 @@ Result sweep(const Row& row, Source source) {
     ++done;
     ++result.cases;
     ++result.aborts;
-    if (result.aborts == 1) result.first = str("n = ", done, ": the process ended, status ", status);
+    if (result.aborts == 1)
+      result.first = str("n = ", done, ": the process ended, status ", status);
     if (result.aborts > 100) return result;
   }
 }

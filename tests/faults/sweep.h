@@ -1,7 +1,6 @@
-// Sweeps of failing allocations: a call is made again and again while the n-th allocation fails,
-// for every n, and each time nothing may change.
-// Sees: mezzo.h.
-// Read next: sweep.cpp, rows.h (the calls), faults.cpp (the tests).
+// Sweeps of failing allocations: a call is repeated while its n-th allocation fails, for every n,
+// and must change nothing each time.
+// See also: rows.h (the calls), faults.cpp (the tests).
 #pragma once
 
 #include <mezzo.h>
@@ -16,32 +15,32 @@ namespace faults {
 
 using namespace mezzo;
 
-using states::State;  // everything that a call may change
+using states::State;  // all state that a call may change
 
-/** A call and what it works on. */
+/** A call and the state it works on. */
 struct Subject {
   std::function<void()> call;
   std::function<State()> state;
 };
 
-/** Makes a subject, the same each time. */
+/** A factory of equal subjects. */
 struct Row {
   std::string name;
   std::function<Subject()> make;
 };
 
-/** Which allocations fail: tensors' on the test device, or the program's own. */
+/** The allocations that fail: tensor memory on the test device, or operator new. */
 enum class Source { tensors, new_calls };
 
-/** What became of a row. */
+/** The result of sweeping a row. */
 struct Result {
   int cases = 0;           // failures that were injected
-  int changed = 0;         // those that left something changed, or changed what the next good call gives
-  int aborts = 0;          // those that ended the process
-  std::string first = {};  // of both: what the first was
+  int changed = 0;         // failures that changed the state or the result of the next call
+  int aborts = 0;          // failures that ended the process
+  std::string first = {};  // a description of the first change or abort
 };
 
-/** Runs all cases of a row, in a process of its own. */
+/** Runs all cases of a row in a child process. */
 Result sweep(const Row& row, Source source);
 
 }  // namespace faults

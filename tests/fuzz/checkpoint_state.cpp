@@ -1,5 +1,5 @@
-// State files whose checksum is right: what is read is written so that it reads back as the same.
-#include "../../amp/checkpoint_state.h"
+// Fuzzes state files with a valid checksum: what is read and written again reads back the same.
+#include "../../amp/checkpoint/checkpoint_state.h"
 
 #include "../../tensor/io/crc32c.h"
 #include "fuzz.h"

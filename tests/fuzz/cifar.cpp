@@ -1,16 +1,16 @@
-// CIFAR-10's binary files: read, or refused as a FormatError.
+// Fuzzes CIFAR-10's binary files: they are read or rejected with a FormatError.
 #include "../../nn/data/cifar.h"
 
 #include <filesystem>
 
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
 #include "fuzz.h"
 
-/** In place of the library's, which runs ops. */
+/** Replaces the library's constructor, which runs ops. */
 mezzo::data::Dataset::Dataset(const Tensor& x, const Tensor& y, std::string notice)
     : x_(x), y_(y), notice_(std::move(notice)) {}
 
-/** A folder whose files are all the input. */
+/** Returns a folder in which every file is the input. */
 static std::string folder(const std::string& file) {
   std::string name = std::filesystem::temp_directory_path() / "fuzz-cifar-XXXXXX";
   fuzz::require(::mkdtemp(name.data()) != nullptr);

@@ -1,6 +1,5 @@
-// What the fuzz targets share: the input as bytes, as text, and as a file that lies in memory.
-// Sees: the standard library.
-// Read next: safetensors.cpp, ../fuzz.sh (which builds and runs the targets).
+// Helpers of the fuzz targets: the input as bytes, as text, and as a file in memory.
+// See also: ../fuzz.sh (builds and runs the targets).
 #pragma once
 
 #include <sys/mman.h>
@@ -20,7 +19,7 @@ inline std::string_view text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/** Path of a file that holds the text; the same file in each call. */
+/** Returns the path of a file that holds the text. Every call reuses the same file. */
 inline const std::string& path_of(std::string_view text) {
   static const int file = ::memfd_create("fuzz", 0);
   static const std::string path = "/proc/self/fd/" + std::to_string(file);
@@ -30,7 +29,7 @@ inline const std::string& path_of(std::string_view text) {
   return path;
 }
 
-/** For what must hold. */
+/** Aborts if the condition does not hold. */
 inline void require(bool holds) {
   if (!holds) __builtin_trap();
 }

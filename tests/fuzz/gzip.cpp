@@ -1,7 +1,7 @@
-// Gzip data: the same content in one piece and in many, or refused as a FormatError.
+// Fuzzes gzip data: whole and chunked reads give the same content, or a FormatError is thrown.
 #include "../../tensor/io/gzip.h"
 
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

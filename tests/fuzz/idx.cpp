@@ -1,7 +1,7 @@
-// MNIST's IDX files, packed or not: read, or refused as a FormatError.
+// Fuzzes MNIST's IDX files, gzipped or not: they are read or rejected with a FormatError.
 #include "../../tensor/io/idx.h"
 
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
-// Safetensors files: read, or refused as a FormatError.
-#include "../../tensor/error.h"
+// Fuzzes safetensors files: they are read or rejected with a FormatError.
+#include "../../tensor/core/error.h"
 #include "../../tensor/io/safetensors_stream.h"
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
-// The JSON of state files: what is read is written so that it reads back as the same.
-#include "../../tensor/error.h"
+// Fuzzes the JSON of state files: what is read and written again reads back the same.
+#include "../../tensor/core/error.h"
 #include "../../tensor/io/json_value.h"
 #include "fuzz.h"
 

@@ -11,19 +11,27 @@ case('take_along_dim/flat', torch.take_along_dim, real(3, 4), whole(5, high=11))
 PLACES = given([[0, 2, 1, 3], [3, 1, 0, 2], [1, 0, 3, 2]])
 case('scatter', lambda x, i, s: torch.scatter(x, 1, i, s), real(3, 5), PLACES, real(3, 4))
 case('scatter/number', lambda x, i: torch.scatter(x, 1, i, 2.5), real(3, 5), PLACES)
-case('scatter_add', lambda x, i, s: torch.scatter_add(x, 1, i, s), real(3, 5), whole(3, 7, high=4), real(3, 7))
-case('scatter_add/in place', lambda x, i, s: (x * 1).scatter_add_(0, i, s), real(3, 5), whole(4, 2, high=2), real(4, 2))
-case('index_add', lambda x, i, s: torch.index_add(x, 1, i, s, alpha=0.5), real(3, 4), whole(6, high=3), real(3, 6))
+case('scatter_add', lambda x, i, s: torch.scatter_add(x, 1, i, s), real(3, 5), whole(3, 7, high=4),
+     real(3, 7))
+case('scatter_add/in place', lambda x, i, s: (x * 1).scatter_add_(0, i, s), real(3, 5),
+     whole(4, 2, high=2), real(4, 2))
+case('index_add', lambda x, i, s: torch.index_add(x, 1, i, s, alpha=0.5), real(3, 4),
+     whole(6, high=3), real(3, 6))
 case('index_select', lambda x, i: torch.index_select(x, 1, i), real(3, 4), whole(6, high=3))
-case('index', lambda x, i, j: x[i, j], real(3, 4, 2), whole(5, low=-3, high=2), whole(5, low=-4, high=3))
+case('index', lambda x, i, j: x[i, j], real(3, 4, 2), whole(5, low=-3, high=2),
+     whole(5, low=-4, high=3))
 case('index/hole', lambda x, i: x[:, i], real(3, 4, 2), whole(2, 2, high=3))
 case('index/mask', lambda x, m: x[m], real(3, 4), mask(3))
-case('index_put', lambda x, v: torch.index_put(x, (torch.tensor([0, 2]), torch.tensor([1, 3])), v), real(3, 4), real(2))
-case('index_put/accumulate', lambda x, i, v: torch.index_put(x, (i,), v, accumulate=True), real(3, 4), whole(5, high=2), real(5, 4))
+case('index_put', lambda x, v: torch.index_put(x, (torch.tensor([0, 2]), torch.tensor([1, 3])), v),
+     real(3, 4), real(2))
+case('index_put/accumulate', lambda x, i, v: torch.index_put(x, (i, ), v, accumulate=True),
+     real(3, 4), whole(5, high=2), real(5, 4))
 case('masked_select', torch.masked_select, real(3, 4), mask(3, 4))
 case('nonzero', torch.nonzero, whole(3, 4, high=1))
 case('embedding', F.embedding, whole(2, 3, high=4), real(5, 3))
-case('embedding/padding, by frequency', lambda i, w: F.embedding(i, w, padding_idx=1, scale_grad_by_freq=True), whole(9, high=4), real(5, 2))
+case('embedding/padding, by frequency',
+     lambda i, w: F.embedding(i, w, padding_idx=1, scale_grad_by_freq=True), whole(9, high=4),
+     real(5, 2))
 case('cat', lambda *x: torch.cat(x, 1), real(2, 3), real(2, 1), real(2, 2))
 case('stack', lambda *x: torch.stack(x, 1), real(2, 3), real(2, 3))
 case('view', lambda x: x.view(4, -1), real(2, 2, 3))

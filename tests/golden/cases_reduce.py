@@ -21,7 +21,9 @@ for name in ('var', 'std'):
     f = getattr(torch, name)
     case(name, f, real(3, 4))
     case(f'{name}/one dimension', lambda x, f=f: f(x, 1), real(2, 5, 3))
-    case(f'{name}/biased, keepdim', lambda x, f=f: f(x, (0, 1), unbiased=False, keepdim=True), real(2, 5, 3))
+    case(f'{name}/biased, keepdim',
+         lambda x, f=f: f(x, (0, 1), unbiased=False, keepdim=True),
+         real(2, 5, 3))
 for name in ('amax', 'amin'):
     f = getattr(torch, name)
     case(name, lambda x, f=f: f(x, (0, 1)), distinct(3, 4))
@@ -31,10 +33,14 @@ for name in ('max', 'min'):
     f = getattr(torch, name)
     case(name, f, distinct(3, 4))
     case(f'{name}/one dimension', lambda x, f=f: f(x, 1), distinct(2, 5, 3))
-    case(f'{name}/nan', lambda x, f=f: f(x, 0), given([[1., 5., float('nan')], [4., float('nan'), 0.]]))
+    case(f'{name}/nan',
+         lambda x, f=f: f(x, 0),
+         given([[1., 5., float('nan')], [4., float('nan'), 0.]]))
 for name in ('argmax', 'argmin'):
     case(name, getattr(torch, name), distinct(3, 4))
-    case(f'{name}/one dimension', lambda x, f=getattr(torch, name): f(x, 1, keepdim=True), distinct(2, 5, 3))
+    case(f'{name}/one dimension',
+         lambda x, f=getattr(torch, name): f(x, 1, keepdim=True),
+         distinct(2, 5, 3))
 case('all', lambda x: x.all(), mask(3, 4))
 case('all/one dimension', lambda x: x.all(1), mask(6, 2))
 case('any', lambda x: x.any(), mask(3, 4))
@@ -45,7 +51,8 @@ case('cumsum', lambda x: torch.cumsum(x, 1), real(3, 5))
 case('cumsum/first dimension', lambda x: torch.cumsum(x, 0), real(4, 2, 2))
 case('cumsum/integers', lambda x: torch.cumsum(x, 0), whole(6))
 case('cumprod', lambda x: torch.cumprod(x, 1), real(3, 5))
-case('cumprod/zeros', lambda x: torch.cumprod(x, 1), given([[1., 2., 0., 3., 4.], [0., 2., 0., 1., 5.]], True))
+case('cumprod/zeros', lambda x: torch.cumprod(x, 1),
+     given([[1., 2., 0., 3., 4.], [0., 2., 0., 1., 5.]], True))
 for name in ('softmax', 'log_softmax', 'softmin'):
     f = getattr(F, name)
     case(name, lambda x, f=f: f(x, dim=1), real(3, 5))
@@ -53,25 +60,31 @@ for name in ('softmax', 'log_softmax', 'softmin'):
     case(f'{name}/large', lambda x, f=f: f(x, dim=0), given([1000., 1001., -1000.], True))
 case('logsumexp', lambda x: torch.logsumexp(x, 1), real(3, 5))
 case('logsumexp/two dimensions', lambda x: torch.logsumexp(x, (0, 2), keepdim=True), real(2, 3, 4))
-case('logsumexp/infinities', lambda x: torch.logsumexp(x, 1), given([[float('-inf')] * 2, [float('inf'), 1.], [2., float('-inf')]]))
+case('logsumexp/infinities', lambda x: torch.logsumexp(x, 1),
+     given([[float('-inf')] * 2, [float('inf'), 1.], [2., float('-inf')]]))
 
 for p in (0, 0.5, 1, 2, 3.5, float('inf'), float('-inf')):
     case(f'vector_norm/p {p}', lambda x, p=p: torch.linalg.vector_norm(x, p, 1), distinct(3, 5))
 case('vector_norm', torch.linalg.vector_norm, real(3, 4))
-case('vector_norm/of zeros', lambda x: torch.linalg.vector_norm(x, 2, 1), given([[0., 0.], [3., 4.]], True))
+case('vector_norm/of zeros', lambda x: torch.linalg.vector_norm(x, 2, 1),
+     given([[0., 0.], [3., 4.]], True))
 case('norm', torch.norm, real(3, 4))
 case('norm/p 3', lambda x: torch.norm(x, 3, 1, keepdim=True), real(3, 4))
 for order in ('fro', 1, -1, float('inf'), float('-inf')):
-    case(f'matrix_norm/{order}', lambda x, order=order: torch.linalg.matrix_norm(x, order), distinct(2, 3, 4))
+    case(f'matrix_norm/{order}',
+         lambda x, order=order: torch.linalg.matrix_norm(x, order),
+         distinct(2, 3, 4))
 case('normalize', F.normalize, real(3, 4))
 case('normalize/p 1', lambda x: F.normalize(x, 1, 0), real(3, 4))
 case('normalize/small', lambda x: F.normalize(x, eps=10.), real(3, 4))
 case('dist', torch.dist, real(3, 4), real(3, 4))
 case('dist/p 1', lambda a, b: torch.dist(a, b, 1), real(3, 4), real(4))
 case('pairwise_distance', F.pairwise_distance, real(3, 4), real(3, 4))
-case('pairwise_distance/p 1', lambda a, b: F.pairwise_distance(a, b, 1., keepdim=True), real(3, 4), real(3, 4))
+case('pairwise_distance/p 1', lambda a, b: F.pairwise_distance(a, b, 1., keepdim=True), real(3, 4),
+     real(3, 4))
 case('cosine_similarity', F.cosine_similarity, real(3, 4), real(3, 4))
-case('cosine_similarity/first dimension', lambda a, b: F.cosine_similarity(a, b, 0, 1e-3), real(3, 4), real(3, 1))
+case('cosine_similarity/first dimension', lambda a, b: F.cosine_similarity(a, b, 0, 1e-3),
+     real(3, 4), real(3, 1))
 for p in (0, 1, 2, 3, float('inf')):
     case(f'cdist/p {p}', lambda a, b, p=p: torch.cdist(a, b, p), real(2, 4, 3), real(2, 5, 3))
     case(f'pdist/p {p}', lambda x, p=p: F.pdist(x, p), real(5, 3))

@@ -1,4 +1,4 @@
-"""What moves elements about in space: padding, blocks, resizing, sampling; diagonals, overwriting; and what is left of sequences."""
+"""Padding, blocks, resizing, sampling, diagonals, overwriting; and sequence losses."""
 import torch
 import torch.nn.functional as F
 
@@ -7,7 +7,8 @@ from golden import case, constant, distinct, given, mask, real, whole
 case('pad', lambda x: F.pad(x, (1, 2)), real(2, 3))
 case('pad/value, several dimensions', lambda x: F.pad(x, (1, 0, 2, 1), value=1.5), real(2, 3, 4))
 case('pad/crop', lambda x: F.pad(x, (-1, 2, 1, -1)), real(3, 4))
-for how, padding in (('reflect', (2, 1, 1, 3)), ('replicate', (2, 1, 0, 6)), ('circular', (3, 1, 4, 2))):
+for how, padding in (('reflect', (2, 1, 1, 3)), ('replicate', (2, 1, 0, 6)), ('circular', (3, 1, 4,
+                                                                                           2))):
     case(f'pad/{how}', lambda x, h=how, p=padding: F.pad(x, p, mode=h), real(2, 3, 4, 5))
 case('flip', lambda x: torch.flip(x, (0, -1)), real(2, 3, 4))
 case('roll', lambda x: torch.roll(x, (2, -1), (0, 1)), real(3, 4))
@@ -33,44 +34,64 @@ SPACE = {1: (2, 2, 5), 2: (2, 2, 4, 5), 3: (1, 2, 3, 4, 5)}
 SIZES = {1: (8,), 2: (6, 3), 3: (5, 2, 7)}
 for n, shape in SPACE.items():
     case(f'interpolate/nearest {n}', lambda x, s=SIZES[n]: F.interpolate(x, s), real(*shape))
-    case(f'interpolate/nearest_exact {n}', lambda x, s=SIZES[n]: F.interpolate(x, s, mode='nearest-exact'), real(*shape))
+    case(f'interpolate/nearest_exact {n}',
+         lambda x, s=SIZES[n]: F.interpolate(x, s, mode='nearest-exact'),
+         real(*shape))
     for corners in (False, True):
         mode = {1: 'linear', 2: 'bilinear', 3: 'trilinear'}[n]
         case(f'interpolate/{mode}{", corners" if corners else ""}',
-             lambda x, s=SIZES[n], m=mode, c=corners: F.interpolate(x, s, mode=m, align_corners=c), real(*shape))
+             lambda x, s=SIZES[n], m=mode, c=corners: F.interpolate(x, s, mode=m, align_corners=c),
+             real(*shape))
 case('interpolate/bicubic', lambda x: F.interpolate(x, (6, 3), mode='bicubic'), real(2, 2, 4, 5))
-case('interpolate/bicubic, corners', lambda x: F.interpolate(x, (6, 3), mode='bicubic', align_corners=True), real(2, 2, 4, 5))
-case('interpolate/bilinear, antialias', lambda x: F.interpolate(x, (3, 8), mode='bilinear', antialias=True), real(1, 2, 7, 5))
-case('interpolate/bicubic, antialias', lambda x: F.interpolate(x, (3, 8), mode='bicubic', antialias=True), real(1, 2, 8, 5))
-case('interpolate/factor', lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode='bilinear'), real(1, 2, 3, 5))
-case('interpolate/factor of nearest', lambda x: F.interpolate(x, scale_factor=(1.7, 0.6)), real(1, 2, 3, 5))
-case('interpolate/factor, recomputed',
-     lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode='bicubic', recompute_scale_factor=True), real(1, 2, 3, 5))
+case('interpolate/bicubic, corners',
+     lambda x: F.interpolate(x, (6, 3), mode='bicubic', align_corners=True), real(2, 2, 4, 5))
+case('interpolate/bilinear, antialias',
+     lambda x: F.interpolate(x, (3, 8), mode='bilinear', antialias=True), real(1, 2, 7, 5))
+case('interpolate/bicubic, antialias',
+     lambda x: F.interpolate(x, (3, 8), mode='bicubic', antialias=True), real(1, 2, 8, 5))
+case('interpolate/factor', lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode='bilinear'),
+     real(1, 2, 3, 5))
+case('interpolate/factor of nearest', lambda x: F.interpolate(x, scale_factor=(1.7, 0.6)),
+     real(1, 2, 3, 5))
+case(
+    'interpolate/factor, recomputed', lambda x: F.interpolate(
+        x, scale_factor=(1.7, 0.6), mode='bicubic', recompute_scale_factor=True), real(1, 2, 3, 5))
 case('upsample_nearest', lambda x: F.interpolate(x, scale_factor=2), real(1, 2, 3))
-case('upsample_nearest_exact', lambda x: F.interpolate(x, scale_factor=2, mode='nearest-exact'), real(1, 2, 3, 2))
+case('upsample_nearest_exact', lambda x: F.interpolate(x, scale_factor=2, mode='nearest-exact'),
+     real(1, 2, 3, 2))
 case('upsample_linear', lambda x: F.interpolate(x, scale_factor=2, mode='linear'), real(1, 2, 3))
-case('upsample_bilinear', lambda x: F.interpolate(x, scale_factor=2, mode='bilinear'), real(1, 2, 3, 2))
-case('upsample_trilinear', lambda x: F.interpolate(x, scale_factor=2, mode='trilinear'), real(1, 1, 2, 3, 2))
-case('upsample_bicubic', lambda x: F.interpolate(x, scale_factor=2, mode='bicubic'), real(1, 2, 3, 2))
+case('upsample_bilinear', lambda x: F.interpolate(x, scale_factor=2, mode='bilinear'),
+     real(1, 2, 3, 2))
+case('upsample_trilinear', lambda x: F.interpolate(x, scale_factor=2, mode='trilinear'),
+     real(1, 1, 2, 3, 2))
+case('upsample_bicubic', lambda x: F.interpolate(x, scale_factor=2, mode='bicubic'),
+     real(1, 2, 3, 2))
 
 for around in ('zeros', 'border', 'reflection'):
     for corners in (False, True):
         ends = ', corners' if corners else ''
         for how in ('bilinear', 'nearest', 'bicubic'):
             case(f'grid_sample/{how}, {around}{ends}',
-                 lambda x, g, h=how, a=around, c=corners: F.grid_sample(x, g, h, a, c), real(2, 2, 3, 4), real(2, 4, 5, 2, low=-1.6, high=1.6))
+                 lambda x, g, h=how, a=around, c=corners: F.grid_sample(x, g, h, a, c),
+                 real(2, 2, 3, 4),
+                 real(2, 4, 5, 2, low=-1.6, high=1.6))
         case(f'grid_sample/trilinear, {around}{ends}',
-             lambda x, g, a=around, c=corners: F.grid_sample(x, g, 'bilinear', a, c), real(1, 2, 2, 3, 4), real(1, 2, 3, 2, 3, low=-1.6, high=1.6))
+             lambda x, g, a=around, c=corners: F.grid_sample(x, g, 'bilinear', a, c),
+             real(1, 2, 2, 3, 4),
+             real(1, 2, 3, 2, 3, low=-1.6, high=1.6))
 case('affine_grid', lambda x: F.affine_grid(x, (2, 1, 3, 4), align_corners=False), real(2, 2, 3))
-case('affine_grid/corners', lambda x: F.affine_grid(x, (1, 1, 2, 3, 4), align_corners=True), real(1, 3, 4))
+case('affine_grid/corners', lambda x: F.affine_grid(x, (1, 1, 2, 3, 4), align_corners=True),
+     real(1, 3, 4))
 
 ROWS = given([2, 0])
 case('index_copy', lambda x, i, s: torch.index_copy(x, 1, i, s), real(3, 4), ROWS, real(3, 2))
-case('index_copy/in place', lambda x, i, s: (x * 1).index_copy_(0, i, s), real(3, 4), ROWS, real(2, 4))
+case('index_copy/in place', lambda x, i, s: (x * 1).index_copy_(0, i, s), real(3, 4), ROWS,
+     real(2, 4))
 case('index_fill', lambda x, i, v: torch.index_fill(x, 1, i, v), real(3, 4), ROWS, real())
 case('index_fill/number', lambda x, i: torch.index_fill(x, 0, i, 2.5), real(3, 4), ROWS)
 case('masked_scatter', torch.masked_scatter, real(3, 4), mask(3, 4), real(12))
-case('unique', lambda x: torch.unique(x, return_inverse=True, return_counts=True), whole(3, 5, high=4))
+case('unique', lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+     whole(3, 5, high=4))
 case('cummax', lambda x: torch.cummax(x, 1), distinct(3, 6))
 case('cummax/ties', lambda x: torch.cummax(x, 0), whole(9, 2, high=2))
 case('cummin', lambda x: torch.cummin(x, 0), distinct(6, 3))
@@ -82,21 +103,27 @@ case('median/nan', torch.median, given([1.0, float('nan'), 3.0]))
 CTC = (real(5, 3, 4), given([[1, 2, 2], [3, 1, 1], [2, 1, 1]]), given([5, 4, 5]), given([3, 1, 2]))
 for reduction in ('none', 'sum', 'mean'):
     case(f'ctc_loss/{reduction}',
-         lambda x, t, i, l, r=reduction: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, reduction=r), *CTC)
+         lambda x, t, i, l, r=reduction: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, reduction=r),
+         *CTC)
 case('ctc_loss/in a row, another blank',
-     lambda x, t, i, l: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, blank=3), real(5, 2, 4), given([1, 0, 2]), given([5, 4]), given([2, 1]))
+     lambda x, t, i, l: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, blank=3), real(5, 2, 4),
+     given([1, 0, 2]), given([5, 4]), given([2, 1]))
 case('ctc_loss/impossible, free',
-     lambda x, t, i, l: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, zero_infinity=True), real(2, 2, 3), given([[1, 1], [1, 2]]), given([2, 2]),
-     given([2, 2]))
+     lambda x, t, i, l: F.ctc_loss(torch.log_softmax(x, -1), t, i, l, zero_infinity=True),
+     real(2, 2, 3), given([[1, 1], [1, 2]]), given([2, 2]), given([2, 2]))
 
 case('local_response_norm', lambda x: F.local_response_norm(x, 3, 0.5, 0.6, 2.0), real(2, 5, 3))
 case('local_response_norm/even', lambda x: F.local_response_norm(x, 4), real(1, 5, 2, 2))
 case('lp_pool1d', lambda x: F.lp_pool1d(x, 3, 2), real(2, 2, 5, low=0.1))
 case('lp_pool2d', lambda x: F.lp_pool2d(x, 2, (2, 3), 1), real(1, 2, 4, 5))
 case('lp_pool2d/ceil', lambda x: F.lp_pool2d(x, 2, 2, ceil_mode=True), real(1, 2, 3, 5))
-# Written out: the version that made these files has none over three dimensions.
+# Written out: the PyTorch version that made these files has no lp_pool3d.
 case('lp_pool3d', lambda x: (F.avg_pool3d(x * x, 2) * 8).sqrt(), real(1, 2, 2, 4, 5))
-case('max_unpool1d', lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), distinct(2, 2, 6))
-case('max_unpool2d',
-     lambda x: F.max_unpool2d(*F.max_pool2d(x, 3, 2, 1, return_indices=True), 3, 2, 1, output_size=x.shape[-2:]), distinct(1, 2, 6, 5))
-case('max_unpool3d', lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), distinct(1, 2, 2, 4, 2))
+case('max_unpool1d', lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
+     distinct(2, 2, 6))
+case(
+    'max_unpool2d', lambda x: F.max_unpool2d(
+        *F.max_pool2d(x, 3, 2, 1, return_indices=True), 3, 2, 1, output_size=x.shape[-2:]),
+    distinct(1, 2, 6, 5))
+case('max_unpool3d', lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2),
+     distinct(1, 2, 2, 4, 2))

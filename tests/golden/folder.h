@@ -1,13 +1,11 @@
-// Where the golden files are.
-// Sees: ../support/test_data.h.
-// Read next: golden.cpp.
+// The folder of the golden files.
 #pragma once
 
 #include "../support/test_data.h"
 
 namespace golden {
 
-/** This folder, by its absolute path; defined in a file that the build writes. */
+/** This folder's absolute path; defined in a file that the build writes. */
 extern const char* const kFolder;
 
 inline std::string folder() { return mezzo::testing::test_data(kFolder, "golden"); }

@@ -1,4 +1,4 @@
-// Compares the library with stored results of PyTorch: values, gradients and dtypes, in f64 and f32.
+// Compares values, gradients and dtypes with stored results of PyTorch, in f64 and f32.
 #include "golden.h"
 
 #include <cmath>
@@ -19,10 +19,11 @@ std::vector<Case>& all_cases() {
 
 namespace {
 
-// Differentiable ops without a case: what they do depends on a generator that PyTorch does not share.
+// Differentiable ops without a case: their results depend on the random generator, which differs
+// from PyTorch's.
 const std::set<std::string_view> kWithoutCase{"bernoulli", "normal", "randint", "uniform"};
 
-/** What a file holds of one case: "x0", "y0", "y0:f32", ... */
+/** The tensors that a file holds of one case: "x0", "y0", "y0:f32", ... */
 using Stored = std::map<std::string, Tensor>;
 
 const std::map<std::string, Stored>& stored_cases() {
@@ -30,7 +31,8 @@ const std::map<std::string, Stored>& stored_cases() {
     std::map<std::string, Stored> all;
     for (const char* family :
          {"index", "linear", "loss", "pointwise", "reduce", "sequence", "space", "window"})
-      for (const auto& [name, x] : load_tensors(str(folder(), "/", family, ".safetensors")).tensors) {
+      for (const auto& [name, x] :
+           load_tensors(str(folder(), "/", family, ".safetensors")).tensors) {
         const std::size_t colon = name.find(':');
         all[name.substr(0, colon)][name.substr(colon + 1)] = x;
       }
@@ -49,7 +51,8 @@ const Tensor* find(const Stored& stored, const std::string& key) {
   return at == stored.end() ? nullptr : &at->second;
 }
 
-/** A result computed in `dtype`: under a name of its own where it depends on the dtype. */
+/** Returns the stored result for `dtype`. Results that depend on the dtype have a name of their
+ *  own. */
 const Tensor* expected(const Stored& stored, const std::string& key, DType dtype) {
   const Tensor* own = dtype == f32 ? find(stored, key + ":f32") : nullptr;
   return own ? own : find(stored, key);
@@ -57,11 +60,12 @@ const Tensor* expected(const Stored& stored, const std::string& key, DType dtype
 
 Tensor incoming(const Tensor& y) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
   return tensor(values, y.shape(), {.dtype = y.dtype()});
 }
 
-/** Empty where the tensors agree. */
+/** Describes the first difference; empty where the tensors agree. */
 std::string difference(const Tensor& got, const Tensor& wanted, double factor) {
   if (got.dtype() != wanted.dtype() || !(got.shape() == wanted.shape()))
     return str("is ", got, ", PyTorch has ", wanted);
@@ -76,7 +80,8 @@ std::string difference(const Tensor& got, const Tensor& wanted, double factor) {
   return "";
 }
 
-void compare_gradients(const Case& c, const Stored& stored, const Tensors& x, const Tensors& y, DType dtype) {
+void compare_gradients(const Case& c, const Stored& stored, const Tensors& x, const Tensors& y,
+                       DType dtype) {
   Tensors recorded, seeds, leaves;
   for (const Tensor& t : y)
     if (t.requires_grad()) {
@@ -125,14 +130,14 @@ void compare(const Case& c, const Stored& stored, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("values and gradients are PyTorch's", "[golden]") {
+TEST_CASE("values and gradients match PyTorch", "[golden]") {
   for (const Case& c : all_cases())
     for (const DType dtype : {f64, f32})
       if (const auto stored = stored_cases().find(c.name); stored != stored_cases().end())
         compare(c, stored->second, dtype);
 }
 
-TEST_CASE("each golden case is written in both languages", "[golden]") {
+TEST_CASE("each golden case exists in C++ and in Python", "[golden]") {
   std::set<std::string> called;
   for (const Case& c : all_cases()) {
     INFO(c.name);
@@ -148,8 +153,9 @@ TEST_CASE("each golden case is written in both languages", "[golden]") {
 TEST_CASE("every differentiable op has a golden case", "[golden]") {
   std::set<std::string> covered;
   for (const Case& c : all_cases()) covered.insert(c.name.substr(0, c.name.find('/')));
-  for (const OpRow* row : all_ops()) {
-    if (!row->traits.differentiable || row->traits.internal || kWithoutCase.count(row->traits.name)) continue;
+  for (const OpInfo* row : all_ops()) {
+    if (!row->traits.differentiable || row->traits.internal || kWithoutCase.count(row->traits.name))
+      continue;
     INFO(row->traits.name);
     CHECK(covered.count(std::string(row->traits.name)) == 1);
   }

@@ -1,9 +1,9 @@
-// The C++ side of the golden cases: the call of each name that make.py has written results for.
-// Sees: mezzo.h.
-// Read next: golden.cpp (the comparison), make.py (where the files come from).
+// The C++ side of the golden cases: a call for each name that make.py has written results for.
+// See also: make.py (writes the reference files).
 //
-// To add one, write it twice: case('op/variant', call, operands...) in cases_FAMILY.py and GOLDEN("op/variant", call) in FAMILY.cpp, then
-// run make.py. What is before the slash is the row's name; every differentiable op has a case.
+// To add one, write it twice: case('op/variant', call, operands...) in a Python file of the family
+// such as cases_loss.py, and GOLDEN("op/variant", call) in its C++ file such as loss.cpp. Then run
+// make.py. The part before the slash is the op's name; every differentiable op has a case.
 #pragma once
 
 #include <mezzo.h>
@@ -17,7 +17,8 @@ using mezzo::Reduction;
 using mezzo::Tensor;
 using Tensors = std::vector<Tensor>;
 
-/** The public function on the operands. Losses take their reduction from the last word of the case's name. */
+/** Calls the public function on the operands. Losses take their reduction from the last part of
+ *  the case's name. */
 using Call = Tensors (*)(const Tensors& x, Reduction reduction);
 
 struct Case {
@@ -32,7 +33,7 @@ inline Tensors results(const Tensor& y) { return {y}; }
 inline Tensors results(const mezzo::ValuesAndIndices& y) { return {y.values, y.indices}; }
 inline Tensors results(const Tensors& y) { return y; }
 
-/** Runs the additions of a file before the tests. */
+/** Registers a file's cases before the tests run. */
 struct Registrar {
   explicit Registrar(void (*add)()) { add(); }
 };
@@ -46,13 +47,13 @@ struct Registrar {
                                  factor})
 #define GOLDEN(name, ...) GOLDEN_WITHIN(name, 1, __VA_ARGS__)
 
-/** A case for each reduction. */
+/** Adds a case for each reduction. */
 #define GOLDEN_REDUCTIONS(name, ...) \
   GOLDEN(name "/none", __VA_ARGS__); \
   GOLDEN(name "/sum", __VA_ARGS__);  \
   GOLDEN(name "/mean", __VA_ARGS__)
 
-/** An in-place function on a copy of the first operand. */
+/** Adds a case that calls an in-place function on a copy of the first operand. */
 #define GOLDEN_IN_PLACE(name, ...) \
   GOLDEN(name, [&] {               \
     const Tensor self = x[0] * 1;  \

@@ -1,4 +1,4 @@
-"""What the case lists are written with: `case(name, call, operand...)` and the kinds of operands."""
+"""The helpers of the case lists: `case(name, call, operand...)` and the kinds of operands."""
 import inspect
 import zlib
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ CASES = []
 
 @dataclass
 class Spec:
-    """How the values of an operand are drawn: draw(generator) -> tensor."""
+    """How to draw the values of an operand: draw(generator) -> tensor."""
     draw: Callable
     gradient: bool = False
 
 
 @dataclass
 class Case:
-    family: str  # the file it goes to
-    name: str    # "op" or "op/variant"; the op is the name of its row in the registry
+    family: str  # the file it is stored in
+    name: str    # "op" or "op/variant"; op is the registered name
     call: Callable
     specs: tuple
 
@@ -32,7 +32,7 @@ def case(name, call, *specs):
 
 
 def operands_of(one):
-    """Operands of a case, drawn from its name alone: a case added later changes no other."""
+    """Draws a case's operands with a seed from its name, so that new cases do not change others."""
     generator = torch.Generator().manual_seed(zlib.crc32(one.name.encode()))
     return [spec.draw(generator) for spec in one.specs]
 
@@ -56,16 +56,17 @@ def constant(*shape, low=-2.0, high=2.0):
 
 
 def distinct(*shape):
-    """Values no two of which are near: for what orders them."""
+    """Well-separated values, for ops that order them."""
     def draw(generator):
         n = max(1, torch.Size(shape).numel())
         places = torch.randperm(n, generator=generator).float()
-        return ((places + 0.25 + 0.5 * torch.rand(n, generator=generator)) * (4 / n) - 2)[:torch.Size(shape).numel()].reshape(shape)
+        return ((places + 0.25 + 0.5 * torch.rand(n, generator=generator)) * (4 / n) -
+                2)[:torch.Size(shape).numel()].reshape(shape)
     return Spec(draw, True)
 
 
 def whole(*shape, low=0, high=9):
-    """Integers, both ends included."""
+    """Integers in [low, high]."""
     return Spec(lambda generator: torch.randint(low, high + 1, shape, generator=generator))
 
 
@@ -74,5 +75,5 @@ def mask(*shape):
 
 
 def given(values, gradient=False):
-    """These values."""
+    """The given values."""
     return Spec(lambda generator: torch.tensor(values), gradient)

@@ -1,4 +1,5 @@
-// The layers against stored results of PyTorch: names and shapes, values, gradients of inputs and parameters, buffers.
+// Compares layers with stored results of PyTorch: names and shapes, values, gradients of inputs
+// and parameters, buffers.
 #include <cmath>
 #include <map>
 #include <set>
@@ -13,7 +14,7 @@ namespace {
 
 using namespace mezzo;
 
-/** What layers.py stored. */
+/** The contents of the file that layers.py wrote. */
 struct Stored {
   std::map<std::string, Tensor> tensors;
   TensorMetadata keys;
@@ -35,7 +36,7 @@ const Stored& stored() {
   return all;
 }
 
-/** The numbers that stand for inputs and parameters: drawn() of layers.py. */
+/** Returns the values of the k-th input or parameter, as drawn() of layers.py does. */
 Tensor drawn(std::size_t k, const Shape& shape, DType dtype) {
   std::vector<double> values;
   const std::int64_t start = (static_cast<std::int64_t>(k) + 1) * 104729;
@@ -45,7 +46,7 @@ Tensor drawn(std::size_t k, const Shape& shape, DType dtype) {
   return tensor(values, shape, {.dtype = dtype});
 }
 
-/** Empty where the tensors agree, but for f32's rounding where `got` was computed in f32. */
+/** Describes the first difference; empty where the tensors agree within the tolerance. */
 std::string difference(const Tensor& got, const Tensor& wanted, bool in_f64) {
   if (!(got.shape() == wanted.shape())) return str("is ", str(got), ", PyTorch has ", str(wanted));
   const std::vector<double> a = values(got.detach()), b = values(wanted);
@@ -68,7 +69,7 @@ std::set<std::string>& compared_layers() {
   return names;
 }
 
-/** Runs `call` on a module and compares all that is stored of it. */
+/** Runs `call` on a module and compares everything stored for it. */
 template <class M, class F>
 void compare_layer(const std::string& name, const M& module, DType dtype, F call) {
   INFO(name << " in " << mezzo::name(dtype));
@@ -92,17 +93,21 @@ void compare_layer(const std::string& name, const M& module, DType dtype, F call
     CHECK(y[i].dtype() == dtype);
     if (!y[i].requires_grad()) continue;
     std::vector<double> seed;
-    for (std::int64_t j = 0; j < y[i].numel(); ++j) seed.push_back(static_cast<double>(j % 7) * 0.25 - 0.5);
+    for (std::int64_t j = 0; j < y[i].numel(); ++j)
+      seed.push_back(static_cast<double>(j % 7) * 0.25 - 0.5);
     recorded.push_back(y[i]);
     seeds.push_back(tensor(seed, y[i].shape(), {.dtype = dtype}));
   }
   CHECK_FALSE(stored().find(str(name, ":y", y.size())));
   backward(recorded, seeds);
-  const auto gradient = [](const Tensor& t) { return t.grad().defined() ? t.grad() : zeros_like(t); };
+  const auto gradient = [](const Tensor& t) {
+    return t.grad().defined() ? t.grad() : zeros_like(t);
+  };
   for (std::size_t i = 0; i < x.size(); ++i) compare(str(name, ":g", i), gradient(x[i]), in_f64);
   for (const nn::NamedTensor& p : module.named_parameters())
     compare(str(name, ":d.", p.name), gradient(p.tensor), in_f64);
-  for (const nn::NamedTensor& b : module.named_buffers()) compare(str(name, ":b.", b.name), b.tensor, in_f64);
+  for (const nn::NamedTensor& b : module.named_buffers())
+    compare(str(name, ":b.", b.name), b.tensor, in_f64);
 }
 
 Tensors list(const Tensor& y) { return {y}; }
@@ -116,7 +121,7 @@ Tensors list(const nn::AttentionResult& r) {
   return r.weights.defined() ? Tensors{r.output, r.weights} : Tensors{r.output};
 }
 
-/** A layer and its call, in both dtypes. */
+/** Compares a layer and its call in both dtypes. */
 #define LAYER(name, layer, ...)                                                                  \
   for (const DType dtype : {f64, f32}) {                                                         \
     const auto made = layer;                                                                     \
@@ -143,7 +148,8 @@ Tensor triangle(DType dtype) { return nn::generate_square_subsequent_mask(3, {.d
 
 nn::PackedSequence packed(const Tensor& x, const std::vector<std::int64_t>& lengths,
                           bool batch_first = false) {
-  return nn::pack_padded_sequence(x, lengths, {.batch_first = batch_first, .enforce_sorted = false});
+  return nn::pack_padded_sequence(x, lengths,
+                                  {.batch_first = batch_first, .enforce_sorted = false});
 }
 
 void compare_recurrent_layers() {
@@ -155,20 +161,23 @@ void compare_recurrent_layers() {
                  .batch_first = true,
                  .bidirectional = true}),
         m(x[0]));
-  LAYER("RNN/unbatched", nn::RNN(3, 4, {.batch_first = true, .bidirectional = true}), m(x[0], x[1]));
+  LAYER("RNN/unbatched", nn::RNN(3, 4, {.batch_first = true, .bidirectional = true}),
+        m(x[0], x[1]));
   LAYER("GRU", evaluating(nn::GRU(3, 4, {.num_layers = 2, .dropout = 0.3, .bidirectional = true})),
         m(x[0], x[1]));
   LAYER("GRU/packed", nn::GRU(3, 4, {.num_layers = 2, .bidirectional = true}),
         m(packed(x[0], {2, 4, 1}), x[1]));
   LAYER("LSTM", nn::LSTM(3, 4, {.num_layers = 2}), m(x[0], LstmState{x[1], x[2]}));
-  LAYER("LSTM/projection",
-        nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .bidirectional = true, .proj_size = 2}),
-        m(x[0], LstmState{x[1], x[2]}));
+  LAYER(
+      "LSTM/projection",
+      nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .bidirectional = true, .proj_size = 2}),
+      m(x[0], LstmState{x[1], x[2]}));
   LAYER("LSTM/unbatched", nn::LSTM(3, 4, {.bias = false}), m(x[0], LstmState{x[1], x[2]}));
   LAYER("LSTM/packed", nn::LSTM(3, 4, {.batch_first = true, .bidirectional = true}),
         m(packed(x[0], {3, 5, 5}, true), LstmState{x[1], x[2]}));
   LAYER("RNNCell", nn::RNNCell(3, 4), m(x[0], x[1]));
-  LAYER("RNNCell/relu", nn::RNNCell(3, 4, {.bias = false, .nonlinearity = nn::RnnNonlinearity::relu}),
+  LAYER("RNNCell/relu",
+        nn::RNNCell(3, 4, {.bias = false, .nonlinearity = nn::RnnNonlinearity::relu}),
         m(x[0], x[1]));
   LAYER("GRUCell", nn::GRUCell(3, 4), m(x[0], x[1]));
   LAYER("GRUCell/unbatched", nn::GRUCell(3, 4), m(x[0], x[1]));
@@ -179,31 +188,36 @@ void compare_attention() {
   using nn::AttentionCall;
   using nn::MultiheadAttention;
   LAYER("MultiheadAttention", MultiheadAttention(8, 2), m(x[0], x[0], x[0]));
-  LAYER("MultiheadAttention/no weights", MultiheadAttention(8, 2, {.bias = false, .batch_first = true}),
+  LAYER("MultiheadAttention/no weights",
+        MultiheadAttention(8, 2, {.bias = false, .batch_first = true}),
         m(x[0], x[0], x[0], AttentionCall{.need_weights = false}));
-  LAYER(
-      "MultiheadAttention/cross", evaluating(MultiheadAttention(8, 4, {.dropout = 0.5})),
-      m(x[0], x[1], x[1],
-        AttentionCall{
-            .key_padding_mask = padding_mask(), .attn_mask = hidden_mask(), .average_attn_weights = false}));
+  LAYER("MultiheadAttention/cross", evaluating(MultiheadAttention(8, 4, {.dropout = 0.5})),
+        m(x[0], x[1], x[1],
+          AttentionCall{.key_padding_mask = padding_mask(),
+                        .attn_mask = hidden_mask(),
+                        .average_attn_weights = false}));
   LAYER("MultiheadAttention/kdim", MultiheadAttention(8, 2, {.kdim = 3, .vdim = 5}),
-        m(x[0], x[1], x[2], AttentionCall{.key_padding_mask = padding_mask(), .need_weights = false}));
+        m(x[0], x[1], x[2],
+          AttentionCall{.key_padding_mask = padding_mask(), .need_weights = false}));
   LAYER("MultiheadAttention/extra keys",
         MultiheadAttention(8, 2, {.add_bias_kv = true, .add_zero_attn = true, .batch_first = true}),
-        m(x[0], x[1], x[1], AttentionCall{.key_padding_mask = padding_mask(), .attn_mask = hidden_mask()}));
+        m(x[0], x[1], x[1],
+          AttentionCall{.key_padding_mask = padding_mask(), .attn_mask = hidden_mask()}));
   LAYER("MultiheadAttention/added mask", MultiheadAttention(8, 2),
         m(x[0], x[1], x[2],
-          AttentionCall{.key_padding_mask = padding_mask(), .need_weights = false, .attn_mask = x[3]}));
+          AttentionCall{
+              .key_padding_mask = padding_mask(), .need_weights = false, .attn_mask = x[3]}));
   LAYER("MultiheadAttention/unbatched", MultiheadAttention(8, 2, {.add_bias_kv = true}),
-        m(x[0], x[1], x[1], AttentionCall{.attn_mask = hidden_mask(), .average_attn_weights = false}));
+        m(x[0], x[1], x[1],
+          AttentionCall{.attn_mask = hidden_mask(), .average_attn_weights = false}));
 }
 
 void compare_transformer_layers() {
   using nn::TransformerActivation;
   const nn::TransformerEncoderLayer encoder(8, 2, {.dim_feedforward = 6, .dropout = 0});
   const nn::TransformerDecoderLayer decoder(8, 2, {.dim_feedforward = 6, .dropout = 0});
-  LAYER("TransformerEncoderLayer", nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 6, .dropout = 0}),
-        m(x[0]));
+  LAYER("TransformerEncoderLayer",
+        nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 6, .dropout = 0}), m(x[0]));
   LAYER("TransformerEncoderLayer/norm first",
         evaluating(nn::TransformerEncoderLayer(8, 2,
                                                {.dim_feedforward = 6,
@@ -213,13 +227,14 @@ void compare_transformer_layers() {
                                                 .batch_first = true,
                                                 .norm_first = true})),
         m(x[0], nn::EncoderCall{.src_key_padding_mask = padding_mask()}));
-  LAYER("TransformerDecoderLayer",
-        evaluating(nn::TransformerDecoderLayer(
-            8, 2, {.dim_feedforward = 6, .dropout = 0.2, .activation = TransformerActivation::gelu})),
-        m(x[0], x[1],
-          nn::DecoderCall{.tgt_mask = triangle(x[0].dtype()),
-                          .memory_mask = hidden_mask(),
-                          .memory_key_padding_mask = padding_mask()}));
+  LAYER(
+      "TransformerDecoderLayer",
+      evaluating(nn::TransformerDecoderLayer(
+          8, 2, {.dim_feedforward = 6, .dropout = 0.2, .activation = TransformerActivation::gelu})),
+      m(x[0], x[1],
+        nn::DecoderCall{.tgt_mask = triangle(x[0].dtype()),
+                        .memory_mask = hidden_mask(),
+                        .memory_key_padding_mask = padding_mask()}));
   LAYER("TransformerDecoderLayer/norm first",
         nn::TransformerDecoderLayer(
             8, 2, {.dim_feedforward = 6, .dropout = 0, .batch_first = true, .norm_first = true}),
@@ -237,14 +252,15 @@ void compare_transformer_layers() {
         m(x[0], x[1], nn::TransformerCall{.tgt_mask = triangle(x[0].dtype())}));
 }
 
-#define NORM_LAYERS(dims)                                                                                 \
-  LAYER("BatchNorm" #dims "d", nn::BatchNorm##dims##d(3), m(x[0]));                                       \
-  LAYER("BatchNorm" #dims "d/eval", nn::BatchNorm##dims##d(3), then_eval(m, x[0]));                       \
-  LAYER("InstanceNorm" #dims "d", nn::InstanceNorm##dims##d(3), m(x[0]));                                 \
-  LAYER("InstanceNorm" #dims "d/affine",                                                                  \
-        nn::InstanceNorm##dims##d(3, {.affine = true, .track_running_stats = true}), m(x[0]));            \
-  LAYER("InstanceNorm" #dims "d/eval",                                                                    \
-        nn::InstanceNorm##dims##d(3, {.affine = true, .track_running_stats = true}), then_eval(m, x[0])); \
+#define NORM_LAYERS(dims)                                                                      \
+  LAYER("BatchNorm" #dims "d", nn::BatchNorm##dims##d(3), m(x[0]));                            \
+  LAYER("BatchNorm" #dims "d/eval", nn::BatchNorm##dims##d(3), then_eval(m, x[0]));            \
+  LAYER("InstanceNorm" #dims "d", nn::InstanceNorm##dims##d(3), m(x[0]));                      \
+  LAYER("InstanceNorm" #dims "d/affine",                                                       \
+        nn::InstanceNorm##dims##d(3, {.affine = true, .track_running_stats = true}), m(x[0])); \
+  LAYER("InstanceNorm" #dims "d/eval",                                                         \
+        nn::InstanceNorm##dims##d(3, {.affine = true, .track_running_stats = true}),           \
+        then_eval(m, x[0]));                                                                   \
   LAYER("InstanceNorm" #dims "d/unbatched", nn::InstanceNorm##dims##d(3, {.affine = true}), m(x[0]))
 
 void compare_norms() {
@@ -252,12 +268,14 @@ void compare_norms() {
   NORM_LAYERS(2);
   NORM_LAYERS(3);
   LAYER("BatchNorm1d/plain",
-        nn::BatchNorm1d(3, {.eps = 1e-3, .momentum = 0.2, .affine = false, .track_running_stats = false}),
+        nn::BatchNorm1d(
+            3, {.eps = 1e-3, .momentum = 0.2, .affine = false, .track_running_stats = false}),
         m(x[0]));
   LAYER("BatchNorm2d/averaged", nn::BatchNorm2d(3, {.momentum = {}}), then_eval(m, x[0]));
   LAYER("LayerNorm", nn::LayerNorm(Shape{3, 4}), m(x[0]));
   LAYER("GroupNorm", nn::GroupNorm(2, 4), m(x[0]));
-  LAYER("LocalResponseNorm", nn::LocalResponseNorm(3, {.alpha = 0.1, .beta = 0.7, .k = 2}), m(x[0]));
+  LAYER("LocalResponseNorm", nn::LocalResponseNorm(3, {.alpha = 0.1, .beta = 0.7, .k = 2}),
+        m(x[0]));
 }
 
 #define PAD_LAYERS(dims, ...)                                                             \
@@ -302,8 +320,10 @@ void compare_losses() {
   };
   static const Tensor signs = integers({1, -1, -1, 1}, {4}), classes = integers({2, 0, 1, 2}, {4});
   static const Tensor words = integers({2, 0, 0, 1}, {2, 2}), word_lengths = integers({2, 1}, {2});
-  static const Tensor steps = integers({5, 4}, {2}), labels = integers({3, 0, -1, 1, 1, -1, 0, 0}, {2, 4});
-  LAYER("CTCLoss", nn::CTCLoss({.blank = 3}), Tensors{m(log_softmax(x[0], 2), words, steps, word_lengths)});
+  static const Tensor steps = integers({5, 4}, {2}),
+                      labels = integers({3, 0, -1, 1, 1, -1, 0, 0}, {2, 4});
+  LAYER("CTCLoss", nn::CTCLoss({.blank = 3}),
+        Tensors{m(log_softmax(x[0], 2), words, steps, word_lengths)});
   LAYER("CosineEmbeddingLoss", nn::CosineEmbeddingLoss({.margin = 0.1}),
         m(x[0], x[1], signs.to(x[0].dtype())));
   LAYER("GaussianNLLLoss", nn::GaussianNLLLoss({.full = true}), m(x[0], x[1], abs(x[2]) + 0.1));
@@ -314,17 +334,19 @@ void compare_losses() {
   LAYER("MarginRankingLoss", nn::MarginRankingLoss({.margin = 0.2, .reduction = Reduction::sum}),
         m(x[0], x[1], signs.to(x[0].dtype())));
   LAYER("MultiLabelMarginLoss", nn::MultiLabelMarginLoss(), m(x[0], labels));
-  LAYER("MultiLabelSoftMarginLoss", nn::MultiLabelSoftMarginLoss(), m(x[0], gt(x[1], 0.0).to(x[1].dtype())));
+  LAYER("MultiLabelSoftMarginLoss", nn::MultiLabelSoftMarginLoss(),
+        m(x[0], gt(x[1], 0.0).to(x[1].dtype())));
   LAYER("MultiMarginLoss", nn::MultiMarginLoss({.p = 2, .margin = 0.7}), m(x[0], classes));
   LAYER("PoissonNLLLoss", nn::PoissonNLLLoss({.full = true, .reduction = Reduction::none}),
         m(x[0], abs(x[1].detach()) * 3));
   LAYER("SoftMarginLoss", nn::SoftMarginLoss(), m(x[0], signs.to(x[0].dtype())));
-  LAYER("TripletMarginLoss", nn::TripletMarginLoss({.margin = 0.8, .swap = true}), m(x[0], x[1], x[2]));
+  LAYER("TripletMarginLoss", nn::TripletMarginLoss({.margin = 0.8, .swap = true}),
+        m(x[0], x[1], x[2]));
 }
 
 }  // namespace
 
-TEST_CASE("names, values and gradients of layers are PyTorch's", "[golden]") {
+TEST_CASE("names, values and gradients of layers match PyTorch", "[golden]") {
   compare_recurrent_layers();
   compare_attention();
   compare_transformer_layers();
@@ -333,7 +355,8 @@ TEST_CASE("names, values and gradients of layers are PyTorch's", "[golden]") {
   compare_losses();
   for (const auto& entry : stored().keys) {
     INFO(entry.first);
-    CHECK((entry.first == "format" || entry.first == "torch" || compared_layers().count(entry.first) == 1));
+    CHECK((entry.first == "format" || entry.first == "torch" ||
+           compared_layers().count(entry.first) == 1));
   }
 }
 

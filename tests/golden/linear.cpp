@@ -1,4 +1,4 @@
-// Golden calls: products of matrices and tensors, and what is normalised.
+// Golden calls: matrix and tensor products, normalisation.
 #include "golden.h"
 
 namespace {
@@ -38,9 +38,10 @@ void add_products() {
 void add_contractions() {
   GOLDEN("mlp", mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]}));
   GOLDEN("mlp/gelu", mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = MlpActivation::gelu}));
-  GOLDEN("mlp/gelu_tanh", mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = MlpActivation::gelu_tanh}));
-  GOLDEN("mlp/sigmoid",
-         mlp(x[0], {x[1], x[2]}, {}, {.activation = MlpActivation::sigmoid, .activates_last = true}));
+  GOLDEN("mlp/gelu_tanh",
+         mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = MlpActivation::gelu_tanh}));
+  GOLDEN("mlp/sigmoid", mlp(x[0], {x[1], x[2]}, {},
+                            {.activation = MlpActivation::sigmoid, .activates_last = true}));
   GOLDEN("bilinear", bilinear(x[0], x[1], x[2], x[3]));
   GOLDEN("bilinear/without bias", bilinear(x[0], x[1], x[2]));
   GOLDEN("chain_matmul", chain_matmul(x));
@@ -63,7 +64,7 @@ void add_contractions() {
   GOLDEN_EINSUM("bhqd,bhkd->bhqk");
 }
 
-/** A norm that updates running statistics: they are results too. */
+/** Calls a norm and returns its result and the running statistics that it updated. */
 template <class F> Tensors training(const Tensors& x, F&& norm) {
   const Tensor mean = x[1].clone(), var = x[2].clone();
   return {norm(mean, var), mean, var};
@@ -90,13 +91,14 @@ Tensors in_training(const Tensors& x, BatchNormFunction norm) {
 Tensors batch_norm_in_training(const Tensors& x) { return in_training(x, batch_norm); }
 
 Tensors batch_norm_relu_in_training(const Tensors& x) {
-  return in_training(
-      x, [](const Tensor& in, const BatchNormOptions& options) { return batch_norm_relu(in, options); });
+  return in_training(x, [](const Tensor& in, const BatchNormOptions& options) {
+    return batch_norm_relu(in, options);
+  });
 }
 
 Tensor with_residual(const Tensors& x) {
-  return batch_norm_relu(x[0], {.running_mean = x[2], .running_var = x[3], .weight = x[4], .bias = x[5]},
-                         x[1]);
+  return batch_norm_relu(
+      x[0], {.running_mean = x[2], .running_var = x[3], .weight = x[4], .bias = x[5]}, x[1]);
 }
 
 void add_norms() {
@@ -111,17 +113,21 @@ void add_norms() {
   GOLDEN_WITHIN("batch_norm_relu/training 4-D", 4, batch_norm_relu_in_training(x));
   GOLDEN("batch_norm_relu/residual", with_residual(x));
   GOLDEN("batch_norm_relu/residual 4-D", with_residual(x));
-  GOLDEN_WITHIN("batch_norm_relu/residual, training", 4, batch_norm_relu(x[0], {.training = true}, x[1]));
+  GOLDEN_WITHIN("batch_norm_relu/residual, training", 4,
+                batch_norm_relu(x[0], {.training = true}, x[1]));
   GOLDEN_WITHIN("instance_norm", 4, instance_norm(x[0], {.weight = x[1], .bias = x[2]}));
-  GOLDEN("instance_norm/statistics",
-         instance_norm(x[0], {.running_mean = x[1], .running_var = x[2], .use_input_stats = false}));
+  GOLDEN(
+      "instance_norm/statistics",
+      instance_norm(x[0], {.running_mean = x[1], .running_var = x[2], .use_input_stats = false}));
   GOLDEN_WITHIN("instance_norm/updates", 4, training(x, [&](const Tensor& mean, const Tensor& var) {
-                  return instance_norm(x[0], {.running_mean = mean, .running_var = var, .momentum = 0.2});
+                  return instance_norm(x[0],
+                                       {.running_mean = mean, .running_var = var, .momentum = 0.2});
                 }));
   GOLDEN_WITHIN("group_norm", 4, group_norm(x[0], 2, {.weight = x[1], .bias = x[2]}));
   GOLDEN_WITHIN("group_norm/plain", 4, group_norm(x[0], 3, {.eps = 0.1}));
   GOLDEN_WITHIN("layer_norm", 4, layer_norm(x[0], {4}, {.weight = x[1], .bias = x[2]}));
-  GOLDEN_WITHIN("layer_norm/two dimensions", 4, layer_norm(x[0], {3, 4}, {.weight = x[1], .eps = 0.1}));
+  GOLDEN_WITHIN("layer_norm/two dimensions", 4,
+                layer_norm(x[0], {3, 4}, {.weight = x[1], .eps = 0.1}));
   GOLDEN_WITHIN("rms_norm", 4, rms_norm(x[0], {4}, {.weight = x[1], .eps = 1e-3}));
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: what PyTorch computes for the cases in cases_*.py and layers.py, for this library to be compared with.
+"""Writes the golden files beside it: PyTorch's results for the cases in cases_*.py and layers.py.
 
-    python3 make.py            (needs torch; any version, it is noted in the files)
+    python3 make.py            (needs torch; any version; the files record it)
 
-For each case "op/variant" a file holds the operands as "name:x0", "name:x1", ..., the results in f64 as "name:y0", ..., the gradients of the
-operands that have one as "name:g0", ..., and results and gradients computed in f32 under the same names with ":f32" behind.
-Floating operands are stored in f32: f64 runs on the same values. The incoming gradient of a result is (i mod 7) / 4 - 1/2 at element i.
+For each case "op/variant" a file holds the operands as "name:x0", "name:x1", ..., the f64 results
+as "name:y0", ..., the gradients of the operands that have one as "name:g0", ..., and the results
+and gradients computed in f32 under the same names with the suffix ":f32".
+Floating operands are stored in f32, and f64 runs on the same values. The incoming gradient of a
+result is (i mod 7) / 4 - 1/2 at element i.
 """
 import importlib
 import json
@@ -18,7 +20,13 @@ from golden import CASES, operands_of
 from layers import tensors_of_layers
 
 FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
-CODES = {torch.float64: 'F64', torch.float32: 'F32', torch.float16: 'F16', torch.int64: 'I64', torch.bool: 'BOOL'}
+CODES = {
+    torch.float64: 'F64',
+    torch.float32: 'F32',
+    torch.float16: 'F16',
+    torch.int64: 'I64',
+    torch.bool: 'BOOL'
+}
 
 
 def incoming(y):
@@ -27,7 +35,7 @@ def incoming(y):
 
 
 def evaluate(case, operands, dtype):
-    """(results, {operand number: gradient}) of a case computed in dtype."""
+    """Returns (results, {operand number: gradient}) of a case computed in dtype."""
     inputs = []
     for spec, value in zip(case.specs, operands):
         x = value.to(dtype, copy=True) if value.is_floating_point() else value.clone()
@@ -50,7 +58,7 @@ def tensors_of(family):
         for dtype, mark in ((torch.float64, ''), (torch.float32, ':f32')):
             results, gradients = evaluate(case, operands, dtype)
             for k, y in enumerate(results):
-                if y.is_floating_point() or not mark:  # integers do not depend on it
+                if y.is_floating_point() or not mark:  # integer results do not depend on dtype
                     tensors[f'{case.name}:y{k}{mark}'] = y
             for k, g in gradients.items():
                 tensors[f'{case.name}:g{k}{mark}'] = g
@@ -58,12 +66,16 @@ def tensors_of(family):
 
 
 def write(path, tensors, notes={}):
-    """The safetensors format: size of the header, header, elements; here the widest elements first, so that all are aligned."""
+    """Writes a safetensors file, with the widest elements first so that all are aligned."""
     header = {'__metadata__': {'format': 'pt', 'torch': torch.__version__, **notes}}
     body = b''
     for name, x in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
         content = x.contiguous().numpy().tobytes()
-        header[name] = {'dtype': CODES[x.dtype], 'shape': list(x.shape), 'data_offsets': [len(body), len(body) + len(content)]}
+        header[name] = {
+            'dtype': CODES[x.dtype],
+            'shape': list(x.shape),
+            'data_offsets': [len(body), len(body) + len(content)]
+        }
         body += content
     text = json.dumps(header, separators=(',', ':')).encode()
     text += b' ' * (-len(text) % 8)
@@ -76,7 +88,8 @@ def main():
         tensors = tensors_of(family)
         path = Path(__file__).with_name(f'{family}.safetensors')
         write(path, tensors)
-        print(f'{path.name}: {sum(case.family == family for case in CASES)} cases, {path.stat().st_size} bytes')
+        count = sum(case.family == family for case in CASES)
+        print(f'{path.name}: {count} cases, {path.stat().st_size} bytes')
     tensors, names = tensors_of_layers(incoming)
     path = Path(__file__).with_name('layers.safetensors')
     write(path, tensors, names)

@@ -88,7 +88,7 @@ void add_activations() {
   GOLDEN("glu/first dimension", glu(x[0], {.dim = 0}));
   GOLDEN("hardshrink", hardshrink(x[0]));
   GOLDEN("hardshrink/lambda", hardshrink(x[0], {.lambda = 1}));
-  GOLDEN_WITHIN("hardsigmoid", 1e4, hardsigmoid(x[0]));  // PyTorch rounds 1/6 to f32 in f64 too
+  GOLDEN_WITHIN("hardsigmoid", 1e4, hardsigmoid(x[0]));  // PyTorch rounds 1/6 to f32 even in f64
   GOLDEN("hardswish", hardswish(x[0]));
   GOLDEN("hardtanh", hardtanh(x[0]));
   GOLDEN("hardtanh/bounds", hardtanh(x[0], {.min = -0.5, .max = 1.5}));

@@ -40,7 +40,7 @@ void add_reductions() {
   GOLDEN("prod/two zeros", prod(x[0]));
   GOLDEN("prod/integers", prod(x[0]));
   GOLDEN_VARIANCE(var, "var");
-  GOLDEN_VARIANCE(mezzo::std, "std");  // alone it could be the namespace
+  GOLDEN_VARIANCE(mezzo::std, "std");  // `std` alone could be the namespace
   GOLDEN_EXTREME(amax, max, argmax);
   GOLDEN_EXTREME(amin, min, argmin);
   GOLDEN("all", all(x[0]));
@@ -102,7 +102,8 @@ void add_distances() {
   GOLDEN("pairwise_distance", pairwise_distance(x[0], x[1]));
   GOLDEN("pairwise_distance/p 1", pairwise_distance(x[0], x[1], {.p = 1, .keepdim = true}));
   GOLDEN("cosine_similarity", cosine_similarity(x[0], x[1]));
-  GOLDEN("cosine_similarity/first dimension", cosine_similarity(x[0], x[1], {.dim = 0, .eps = 1e-3}));
+  GOLDEN("cosine_similarity/first dimension",
+         cosine_similarity(x[0], x[1], {.dim = 0, .eps = 1e-3}));
   GOLDEN_PAIRS("0", 0);
   GOLDEN_PAIRS("1", 1);
   GOLDEN_PAIRS("2", 2);

@@ -10,13 +10,15 @@ void add_attention() {
   GOLDEN("scaled_dot_product_attention", scaled_dot_product_attention(x[0], x[1], x[2]));
   GOLDEN("scaled_dot_product_attention/scale",
          scaled_dot_product_attention(x[0], x[1], x[2], {.scale = 0.3}));
-  GOLDEN("scaled_dot_product_attention/mask", scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]}));
-  GOLDEN("scaled_dot_product_attention/bias", scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]}));
+  GOLDEN("scaled_dot_product_attention/mask",
+         scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]}));
+  GOLDEN("scaled_dot_product_attention/bias",
+         scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]}));
   GOLDEN("scaled_dot_product_attention/causal",
          scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true}));
 }
 
-/** The weights of layers and directions, `count` tensors each, from operand `first` on. */
+/** Returns the weights of layers and directions, `count` tensors each, from operand `first` on. */
 std::vector<RecurrentWeights> weights(const Tensors& x, std::size_t first, std::size_t count = 4) {
   std::vector<RecurrentWeights> all;
   for (std::size_t at = first; at < x.size(); at += count) {
@@ -46,7 +48,8 @@ void add_recurrent() {
   GOLDEN_RECURRENT(gru);
   GOLDEN("lstm_cell", list(lstm_cell(x[0], {x[1], x[2]}, weights(x, 3)[0])));
   GOLDEN("lstm", list(lstm(x[0], {x[1], x[2]}, weights(x, 3))));
-  GOLDEN("lstm/two layers, both directions", list(lstm(x[0], {x[1], x[2]}, weights(x, 3), kBothDirections)));
+  GOLDEN("lstm/two layers, both directions",
+         list(lstm(x[0], {x[1], x[2]}, weights(x, 3), kBothDirections)));
   GOLDEN("lstm/projection", list(lstm(x[0], {x[1], x[2]}, weights(x, 3, 5))));
 }
 

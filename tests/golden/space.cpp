@@ -1,4 +1,5 @@
-// Golden calls: what moves elements about in space, resizes and samples; diagonals, overwriting; ctc_loss and its neighbours.
+// Golden calls: padding, blocks, resizing, sampling, diagonals, overwriting; ctc_loss and related
+// ops.
 #include "golden.h"
 
 namespace {
@@ -55,11 +56,12 @@ void add_resizing() {
          interpolate(x[0], {.size = {3, 8}, .mode = Mode::bilinear, .antialias = true}));
   GOLDEN("interpolate/bicubic, antialias",
          interpolate(x[0], {.size = {3, 8}, .mode = Mode::bicubic, .antialias = true}));
-  GOLDEN("interpolate/factor", interpolate(x[0], {.scale_factor = {1.7, 0.6}, .mode = Mode::bilinear}));
+  GOLDEN("interpolate/factor",
+         interpolate(x[0], {.scale_factor = {1.7, 0.6}, .mode = Mode::bilinear}));
   GOLDEN("interpolate/factor of nearest", interpolate(x[0], {.scale_factor = {1.7, 0.6}}));
-  GOLDEN(
-      "interpolate/factor, recomputed",
-      interpolate(x[0], {.scale_factor = {1.7, 0.6}, .mode = Mode::bicubic, .recompute_scale_factor = true}));
+  GOLDEN("interpolate/factor, recomputed", interpolate(x[0], {.scale_factor = {1.7, 0.6},
+                                                              .mode = Mode::bicubic,
+                                                              .recompute_scale_factor = true}));
   GOLDEN("upsample_nearest", upsample_nearest(x[0], {.scale_factor = 2}));
   GOLDEN("upsample_nearest_exact", upsample_nearest_exact(x[0], {.scale_factor = 2}));
   GOLDEN("upsample_linear", upsample_linear(x[0], {.scale_factor = 2}));

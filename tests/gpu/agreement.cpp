@@ -1,4 +1,5 @@
-// What the device computes beside what the CPU computes, where the generated op tests do not reach: sizes of many blocks, random numbers.
+// Device results against CPU results where the generated op tests do not reach: sizes of many
+// blocks, random numbers.
 #include <mezzo.h>
 
 #include <string>
@@ -13,7 +14,7 @@ namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-/** Whole numbers between -8 and 8, whose sums are exact in f32. */
+/** Returns integers between -8 and 8, whose sums are exact in f32. */
 Tensor scattered(const Shape& shape) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
@@ -23,12 +24,13 @@ Tensor scattered(const Shape& shape) {
 
 bool same(const Tensor& on_device, const Tensor& on_cpu) {
   return on_device.device() == kDevice && on_device.dtype() == on_cpu.dtype() &&
-         on_device.shape() == on_cpu.shape() && on_device.to_vector<double>() == on_cpu.to_vector<double>();
+         on_device.shape() == on_cpu.shape() &&
+         on_device.to_vector<double>() == on_cpu.to_vector<double>();
 }
 
 }  // namespace
 
-TEST_CASE("reductions of any length and direction are exact for integers", "[gpu]") {
+TEST_CASE("reductions of any length and dimension are exact for integers", "[gpu]") {
   NEED_DEVICE();
   for (const Shape& shape :
        {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{2, 8300, 33}}) {
@@ -59,7 +61,7 @@ TEST_CASE("elementwise kernels cover every element of large and ragged tensors",
   CHECK(same(a.to(kDevice) * row.to(kDevice) - column.to(kDevice), a * row - column));
 }
 
-TEST_CASE("random numbers are the CPU's, bit for bit", "[gpu]") {
+TEST_CASE("random numbers have the CPU's bits", "[gpu]") {
   NEED_DEVICE();
   const auto drawn = [](Device device, DType dtype) {
     manual_seed(11);
@@ -69,7 +71,7 @@ TEST_CASE("random numbers are the CPU's, bit for bit", "[gpu]") {
                             bernoulli_(empty({1001}, options), 0.3),
                             dropout(ones({7, 143}, options), {.p = 0.4})};
     uniform_(empty({9, 50}, options).t(), -3, 5);
-    all.push_back(randn({33}, options));  // as many draws were taken
+    all.push_back(randn({33}, options));  // the same number of draws was used
     return all;
   };
   for (const DType dtype : {f64, f32, f16, bf16}) {
@@ -81,7 +83,8 @@ TEST_CASE("random numbers are the CPU's, bit for bit", "[gpu]") {
 
 TEST_CASE("inner products and distances of many blocks are exact for integers", "[gpu]") {
   NEED_DEVICE();
-  const Tensor x = scattered({20001}), rows = scattered({3, 1, 9001}), others = scattered({5, 9001}) + 1;
+  const Tensor x = scattered({20001}), rows = scattered({3, 1, 9001}),
+               others = scattered({5, 9001}) + 1;
   CHECK(same(dot(x.to(kDevice), x.to(kDevice)), dot(x, x)));
   CHECK(same(vecdot(rows.to(kDevice), others.to(kDevice)), vecdot(rows, others)));
   const Tensor a = scattered({2, 70, 130}), b = scattered({2, 45, 130}) * 2;
@@ -101,7 +104,7 @@ TEST_CASE("inner products and distances of many blocks are exact for integers", 
   CHECK(same(there.grad(), here.grad()));
 }
 
-TEST_CASE("label sequences of many states and classes give the CPU's loss and gradient", "[gpu]") {
+TEST_CASE("ctc_loss of many states and classes has the CPU's loss and gradient", "[gpu]") {
   NEED_DEVICE();
   std::vector<double> labels;
   for (int i = 0; i < 160; ++i) labels.push_back(1 + i * 7 % 299);
@@ -110,8 +113,9 @@ TEST_CASE("label sequences of many states and classes give the CPU's loss and gr
   const auto run = [&](Device device) {
     const TensorOptions integers{.dtype = i64, .device = device};
     const Tensor x = (scattered({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
-    const Tensor loss = ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
-                                 tensor({200, 150}, {2}, integers), tensor({80, 71}, {2}, integers));
+    const Tensor loss =
+        ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
+                 tensor({200, 150}, {2}, integers), tensor({80, 71}, {2}, integers));
     loss.backward();
     return std::vector{loss.detach().to(cpu), x.grad().to(cpu)};
   };
@@ -119,20 +123,27 @@ TEST_CASE("label sequences of many states and classes give the CPU's loss and gr
   for (std::size_t i = 0; i < 2; ++i) CHECK(amax(abs(there[i] - here[i])).item<double>() < 1e-9);
 }
 
-TEST_CASE("attention of 16 bits is as near to the CPU's as its numbers are, and cuDNN's is found to be right",
-          "[gpu]") {
+TEST_CASE(
+    "16-bit attention agrees with the CPU's within rounding, and cuDNN's passes its accuracy "
+    "right",
+    "[gpu]") {
   NEED_DEVICE();
   std::vector<std::string> told;
-  const LogSink outer = set_log_sink([&](Severity, std::string_view line) { told.emplace_back(line); });
+  const LogSink outer =
+      set_log_sink([&](Severity, std::string_view line) { told.emplace_back(line); });
   const auto run = [](DType dtype, Device device, bool is_causal) {
     manual_seed(21);
-    // Heads beside each other, in thirds of one projection.
-    const Tensor x = randn({2, 130, 3 * 2 * 64}).to(bf16).to(f16).to(dtype).to(device).requires_grad_();
+    // Adjacent heads, in thirds of one projection.
+    const Tensor x =
+        randn({2, 130, 3 * 2 * 64}).to(bf16).to(f16).to(dtype).to(device).requires_grad_();
     const auto heads = [&](int third) {
-      return x.slice(2, third * 2 * 64, (third + 1) * 2 * 64).reshape({2, 130, 2, 64}).transpose(1, 2);
+      return x.slice(2, third * 2 * 64, (third + 1) * 2 * 64)
+          .reshape({2, 130, 2, 64})
+          .transpose(1, 2);
     };
     const Tensor y =
-        scaled_dot_product_attention(heads(0), heads(1), heads(2), {.is_causal = is_causal}).transpose(1, 2);
+        scaled_dot_product_attention(heads(0), heads(1), heads(2), {.is_causal = is_causal})
+            .transpose(1, 2);
     const Tensor g = randn(y.shape()).to(bf16).to(f16).to(dtype).to(device);
     y.backward(g);
     return std::vector{y.detach().to(cpu).to(f64), x.grad().to(cpu).to(f64)};
@@ -153,7 +164,7 @@ TEST_CASE("attention of 16 bits is as near to the CPU's as its numbers are, and 
   CHECK(told.empty());
 }
 
-TEST_CASE("numbers in a row are the same bits on both sides, at both ends and between", "[gpu]") {
+TEST_CASE("arange and linspace have the CPU's bits", "[gpu]") {
   NEED_DEVICE();
   for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8}) {
     INFO(name(dtype));

@@ -1,6 +1,5 @@
-// Kernels that load several elements at once, on views that begin anywhere: the bits are those of
-// aligned memory. Where the device is sanitized, a load at an address that it is not aligned to
-// ends the program.
+// Vectorised kernels on views with any offset: the bits are those of aligned memory. On a sanitized
+// device a misaligned load ends the program.
 #include <mezzo.h>
 
 #include <functional>
@@ -17,10 +16,11 @@ namespace {
 const Device kDevice{DeviceKind::cuda, 0};
 constexpr std::int64_t kRows = 3, kColumns = 37, kSize = kRows * kColumns;
 
-/** Elements [offset, offset + kSize) of longer memory, as rows. */
+/** Returns elements [offset, offset + kSize) of longer memory as rows. */
 Tensor view_at(std::int64_t offset, DType dtype, int seed) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < kSize; ++i) values.push_back(static_cast<double>((i * 7919 + seed) % 17) / 4);
+  for (std::int64_t i = 0; i < kSize; ++i)
+    values.push_back(static_cast<double>((i * 7919 + seed) % 17) / 4);
   const Tensor all = zeros({kSize + 32}, {.dtype = dtype, .device = kDevice});
   const Tensor view = all.slice(0, offset, offset + kSize).view({kRows, kColumns});
   view.copy_(tensor(values, {kRows, kColumns}).to(dtype));
@@ -29,10 +29,11 @@ Tensor view_at(std::int64_t offset, DType dtype, int seed) {
 
 using Kernel = std::function<Tensor(const Tensor& x, const Tensor& y)>;
 
-/** Whether a call gives the same bits for operands at two offsets as for aligned ones; x may be
- *  written. */
+/** Checks that a call gives the same bits for operands at two offsets as for aligned ones. The call
+ *  may write to x. */
 void check_bits(const char* what, DType dtype, const Kernel& kernel) {
-  const std::vector<double> expected = kernel(view_at(0, dtype, 1), view_at(0, dtype, 5)).to_vector<double>();
+  const std::vector<double> expected =
+      kernel(view_at(0, dtype, 1), view_at(0, dtype, 5)).to_vector<double>();
   for (std::int64_t i = 0; i <= 16; ++i)
     for (const std::int64_t j : {std::int64_t{0}, i, (i * 5 + 3) % 17}) {
       INFO(what << " of " << name(dtype) << " at " << i << " and " << j);
@@ -44,7 +45,7 @@ Tensor both(const Tensor& a, const Tensor& b) { return cat({a.reshape({-1}), b.r
 
 }  // namespace
 
-TEST_CASE("elementwise kernels take views at any offset", "[gpu][alignment]") {
+TEST_CASE("elementwise kernels accept views at any offset", "[gpu][alignment]") {
   NEED_DEVICE();
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     check_bits("where", dtype, [](const Tensor& x, const Tensor& y) { return where(x > y, x, y); });
@@ -59,7 +60,8 @@ TEST_CASE("elementwise kernels take views at any offset", "[gpu][alignment]") {
   for (const DType dtype : {i32, i64, f16, bf16, f32, f64}) {
     check_bits("sum of two", dtype, [](const Tensor& x, const Tensor& y) { return x + y; });
     check_bits("add_", dtype, [](const Tensor& x, const Tensor& y) { return add_(x, y); });
-    check_bits("rows and a row", dtype, [](const Tensor& x, const Tensor& y) { return x * y.select(0, 1); });
+    check_bits("rows and a row", dtype,
+               [](const Tensor& x, const Tensor& y) { return x * y.select(0, 1); });
   }
   for (const DType dtype : {f16, bf16, f32, f64}) {
     check_bits("relu", dtype, [](const Tensor& x, const Tensor&) { return relu(x - 1); });
@@ -74,7 +76,7 @@ TEST_CASE("elementwise kernels take views at any offset", "[gpu][alignment]") {
   }
 }
 
-TEST_CASE("reductions, norms and losses take views at any offset", "[gpu][alignment]") {
+TEST_CASE("reductions, norms and losses accept views at any offset", "[gpu][alignment]") {
   NEED_DEVICE();
   for (const DType dtype : {f16, bf16, f32, f64}) {
     check_bits("sums", dtype, [](const Tensor& x, const Tensor&) {
@@ -105,11 +107,12 @@ TEST_CASE("reductions, norms and losses take views at any offset", "[gpu][alignm
       const Tensor places = tensor({2, 0, 2}, {.dtype = i64}).to(kDevice);
       return both(index_select(x, 0, places), index_add(y, 0, places, x));
     });
-    check_bits("a product", dtype, [](const Tensor& x, const Tensor& y) { return matmul(x, y.t()); });
+    check_bits("a product", dtype,
+               [](const Tensor& x, const Tensor& y) { return matmul(x, y.t()); });
   }
 }
 
-TEST_CASE("lists of tensors and updates take views at any offset", "[gpu][alignment]") {
+TEST_CASE("lists of tensors and updates accept views at any offset", "[gpu][alignment]") {
   NEED_DEVICE();
   for (const DType dtype : {f16, bf16, f32})
     for (const bool momentum : {false, true})
@@ -118,8 +121,8 @@ TEST_CASE("lists of tensors and updates take views at any offset", "[gpu][alignm
         p.set_grad(y);
         std::unique_ptr<optim::Optimizer> optimizer;
         if (momentum)
-          optimizer = std::make_unique<optim::FusedSGD>(std::vector{p},
-                                                        optim::FusedSgdOptions{.lr = 0.1, .momentum = 0.9});
+          optimizer = std::make_unique<optim::FusedSGD>(
+              std::vector{p}, optim::FusedSgdOptions{.lr = 0.1, .momentum = 0.9});
         else
           optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
         for (int i = 0; i < 2; ++i) optimizer->step();

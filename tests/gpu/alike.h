@@ -1,6 +1,4 @@
-// The device beside the CPU: values and gradients of a function of tensors.
-// Sees: mezzo.h, need_device.h.
-// Read next: large.cpp, recurrent.cpp.
+// Helpers that compare values and gradients of a function on the device and on the CPU.
 #pragma once
 
 #include <mezzo.h>
@@ -16,7 +14,7 @@ using namespace mezzo;
 
 inline const Device kDevice{DeviceKind::cuda, 0};
 
-/** The greatest difference, in units of 1 + |expected|. */
+/** Returns the largest difference, relative to 1 + |expected|. */
 inline double distance(const Tensor& got, const Tensor& expected) {
   if (!(got.shape() == expected.shape()) || got.dtype() != expected.dtype())
     return std::numeric_limits<double>::infinity();
@@ -29,7 +27,7 @@ inline double distance(const Tensor& got, const Tensor& expected) {
   return greatest;
 }
 
-/** What f gives on a device and its gradients for floating operands. */
+/** Returns what f computes on a device, and its gradients for floating operands. */
 template <class F>
 std::vector<Tensor> results_on(Device device, const std::vector<Tensor>& operands, const F& f) {
   std::vector<Tensor> x, wanted;
@@ -40,17 +38,20 @@ std::vector<Tensor> results_on(Device device, const std::vector<Tensor>& operand
   manual_seed(5);
   const Tensor y = f(x);
   std::vector<double> values;
-  for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
   const Tensor seed = tensor(values, y.shape(), {.dtype = y.dtype(), .device = device});
-  std::vector<Tensor> all = grad(std::span(&y, 1), wanted, {.allow_unused = true}, std::span(&seed, 1));
+  std::vector<Tensor> all =
+      grad(std::span(&y, 1), wanted, {.allow_unused = true}, std::span(&seed, 1));
   all.push_back(y);
   return all;
 }
 
-/** Both sides sum in orders of their own, so that the tolerance is one of f32. */
+/** The sides sum in different orders, so the tolerance is one of f32. */
 template <class F>
 void check_alike(const std::vector<Tensor>& operands, const F& f, double tolerance = 2e-4) {
-  const std::vector<Tensor> there = results_on(kDevice, operands, f), here = results_on(cpu, operands, f);
+  const std::vector<Tensor> there = results_on(kDevice, operands, f),
+                            here = results_on(cpu, operands, f);
   for (std::size_t i = 0; i < here.size(); ++i) {
     INFO("result " << i);
     CHECK(distance(there[i].to(cpu), here[i]) < tolerance);

@@ -1,5 +1,5 @@
-// Attention on any device, by cuDNN where it serves it and by our own kernels: its numbers are near
-// to those of f64.
+// Attention on any device, by cuDNN where it supports the call and by our own kernels: results
+// agree with f64.
 #include "attention.h"
 
 #include "../support/catch.h"
@@ -9,7 +9,7 @@ using namespace attention;
 
 namespace {
 
-/** Results and gradients are as near to f64 as numbers of 16 bits on the way allow. */
+/** Checks that results and gradients agree with f64 within 16-bit precision. */
 void check_numbers(const Call& call) {
   const std::vector<Tensor> exact = results(call, f64, cpu);
   for (const DType dtype : {f16, bf16}) {
@@ -21,7 +21,7 @@ void check_numbers(const Call& call) {
   }
 }
 
-/** As if sliced from one projection to q, k and v. */
+/** Returns q, k or v as a slice of one projection. */
 Tensor third_of_rows(const Tensor& x) {
   const Tensor rows = x.transpose(-3, -2).contiguous();
   return cat({rows, rows, rows}, -2).slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
@@ -29,7 +29,7 @@ Tensor third_of_rows(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("attention is near to f64, with cuDNN and without", "[gpu][attention]") {
+TEST_CASE("attention agrees with f64, with and without cuDNN", "[gpu][attention]") {
   NEED_DEVICE();
   manual_seed(31);
   for (const bool by_library : {true, false})
@@ -47,7 +47,7 @@ TEST_CASE("attention is near to f64, with cuDNN and without", "[gpu][attention]"
   enable_cudnn_sdp(true);
 }
 
-TEST_CASE("attention takes masks, dropout, shared keys and nothing at all", "[gpu][attention]") {
+TEST_CASE("attention accepts masks, dropout, shared keys and empty operands", "[gpu][attention]") {
   NEED_DEVICE();
   manual_seed(32);
   Call call = drawn_call({2, 3}, {37, 41, 24, 16});
@@ -62,7 +62,7 @@ TEST_CASE("attention takes masks, dropout, shared keys and nothing at all", "[gp
     check_numbers(drawn_call({2}, s));
 }
 
-TEST_CASE("what is not finite shows as it does on the CPU", "[gpu][attention]") {
+TEST_CASE("non-finite values propagate as on the CPU", "[gpu][attention]") {
   NEED_DEVICE();
   const OwnKernels own;
   manual_seed(6);
@@ -77,7 +77,8 @@ TEST_CASE("what is not finite shows as it does on the CPU", "[gpu][attention]") 
       CHECK(alike(results(call, bf16, kDevice), results(call, bf16, cpu)));
     }
   Call call = drawn_call({}, s);
-  call.g = call.g * 8192, call.v = call.v * 8192;  // gradients beyond f16, which loss scaling looks for
+  call.g = call.g * 8192,
+  call.v = call.v * 8192;  // gradients that overflow f16, which loss scaling must detect
   const std::vector<Tensor> there = results(call, f16, kDevice), here = results(call, f16, cpu);
   CHECK(!all(isfinite(here[1])).item<bool>());
   CHECK(alike(there, here));

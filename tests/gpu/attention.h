@@ -1,6 +1,5 @@
-// Calls of attention, and how near their numbers are to those of f64 on the CPU.
-// Sees: mezzo.h.
-// Read next: attention.cpp (on any device), attention_kernels.cpp (our own kernels),
+// Calls of attention and their error against f64 on the CPU.
+// See also: attention.cpp (any device), attention_kernels.cpp (own kernels),
 // attention_library.cpp (cuDNN).
 #pragma once
 
@@ -16,7 +15,7 @@ using namespace mezzo;
 
 inline const Device kDevice{DeviceKind::cuda, 0};
 
-/** cuDNN serves no attention until the end of the scope. */
+/** Disables cuDNN attention until the end of the scope. */
 struct OwnKernels {
   OwnKernels() { enable_cudnn_sdp(false); }
   ~OwnKernels() { enable_cudnn_sdp(true); }
@@ -24,14 +23,15 @@ struct OwnKernels {
   OwnKernels& operator=(const OwnKernels&) = delete;
 };
 
-/** A call: operands in f64 with values that 16 bits hold, the gradient of its result, and what makes the result. */
+/** A call: f64 operands with values that 16-bit dtypes represent, the gradient of its result, and
+ *  the options. */
 struct Call {
   Tensor q, k, v, mask, g;
   AttentionOptions options = {};
   std::function<Tensor(const Tensor&)> layout = [](const Tensor& x) { return x; };
 };
 
-/** The result, and the gradients of q, k, v and of a floating mask, all in f64 on the CPU. */
+/** Returns the result and the gradients of q, k, v and a floating mask, all in f64 on the CPU. */
 inline std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
   const auto placed = [&](const Tensor& x) {
     return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
@@ -40,22 +40,26 @@ inline std::vector<Tensor> results(const Call& call, DType dtype, Device device)
   AttentionOptions options = call.options;
   if (call.mask.defined()) {
     const bool floating = is_floating(call.mask.dtype());
-    options.mask = floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
+    options.mask =
+        floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
     if (floating) operands.push_back(options.mask);
   }
   manual_seed(5);
   const Tensor y = scaled_dot_product_attention(operands[0], operands[1], operands[2], options);
   const Tensor g = call.layout(call.g.to(dtype).to(device));
   std::vector<Tensor> all{y};
-  for (const Tensor& gradient : grad(TensorList(y), operands, {}, TensorList(g))) all.push_back(gradient);
+  for (const Tensor& gradient : grad(TensorList(y), operands, {}, TensorList(g)))
+    all.push_back(gradient);
   for (Tensor& x : all) x = x.detach().to(cpu).to(f64);
   return all;
 }
 
-/** The greatest difference, in units of the dtype's precision at the greatest number expected. */
+/** Returns the largest difference in units of the dtype's precision at the largest expected
+ *  number. */
 inline double error(const Tensor& got, const Tensor& expected, DType dtype) {
   if (expected.numel() == 0) return got.shape() == expected.shape() ? 0 : INFINITY;
-  const double size = amax(abs(expected)).item<double>(), apart = amax(abs(got - expected)).item<double>();
+  const double size = amax(abs(expected)).item<double>(),
+               apart = amax(abs(got - expected)).item<double>();
   const double precision = dtype == f16 ? 0x1p-11 : 0x1p-8;
   return apart == 0 ? 0 : apart / (size * precision);
 }
@@ -64,7 +68,7 @@ struct Sizes {
   std::int64_t queries, keys, features, values;
 };
 
-/** Numbers that f16 and bf16 both hold. */
+/** Draws numbers that both f16 and bf16 represent. */
 inline Tensor drawn(const Shape& shape, double size = 1) {
   return (randn(shape) * size).to(bf16).to(f16).to(f64);
 }
@@ -83,7 +87,7 @@ inline Call drawn_call(const Shape& batch, const Sizes& s, double size = 1) {
           .g = drawn(shape(s.queries, s.values))};
 }
 
-/** Whether numbers are finite in the same places. */
+/** Returns whether the same elements are finite. */
 inline bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (isfinite(a[i]).to_vector<double>() != isfinite(b[i]).to_vector<double>()) return false;

@@ -1,5 +1,5 @@
-// Our own kernels of attention: those on Tensor Cores beside the kernels that serve where there are
-// none, and beside f64.
+// Our own attention kernels: those on Tensor Cores against those for devices without Tensor Cores,
+// and against f64.
 #include <mezzo.h>
 
 #include <iostream>
@@ -14,9 +14,9 @@ using namespace emulation;
 
 namespace {
 
-double worst_before[2] = {}, worst_now[2] = {};  // of results and of gradients
+double worst_before[2] = {}, worst_now[2] = {};  // errors of results and of gradients
 
-/** What Tensor Cores give is as near to f64 as what the other kernels give, which round once. */
+/** Checks that the Tensor Core kernels are as accurate as the others, which round once. */
 void check_accuracy(const Call& call) {
   const std::vector<Tensor> exact = results(call, f64, cpu);
   for (const DType dtype : {f16, bf16}) {
@@ -37,7 +37,7 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 70, 8, 8},   {17, 33, 17, 5},
                             {64, 64, 64, 64},  {65, 31, 8, 17}, {130, 75, 40, 33},
                             {5, 300, 128, 96}, {40, 35, 65, 1}, {33, 97, 16, 128}};
 
-/** The kernels that a call and its gradient launch, by file. */
+/** Returns the kernels that a call and its gradient launch, by file. */
 std::string kernels_of(DType dtype, std::int64_t features) {
   const emulator::LaunchLog log;
   results(drawn_call({}, {3, 5, features, 4}), dtype, kDevice);
@@ -49,7 +49,7 @@ std::string kernels_of(DType dtype, std::int64_t features) {
 
 }  // namespace
 
-TEST_CASE("attention runs on Tensor Cores where they can do it", "[gpu][attention]") {
+TEST_CASE("attention runs on Tensor Cores where they support it", "[gpu][attention]") {
   const OwnKernels own;
   const std::string tensor = "attention_tensor attention_tensor_backward ",
                     plain = "attention attention_backward ";
@@ -63,7 +63,7 @@ TEST_CASE("attention runs on Tensor Cores where they can do it", "[gpu][attentio
   CHECK(kernels_of(bf16, 8) == plain);
 }
 
-TEST_CASE("attention on Tensor Cores is as exact as without", "[gpu][attention]") {
+TEST_CASE("attention on Tensor Cores is as accurate as without", "[gpu][attention]") {
   const OwnKernels own;
   manual_seed(1);
   for (const Sizes& s : kSizes) {
@@ -85,16 +85,17 @@ TEST_CASE("attention on Tensor Cores is as exact as without", "[gpu][attention]"
               << worst_before[i] << " without\n";
 }
 
-TEST_CASE("attention on Tensor Cores takes any strides and broadcast operands", "[gpu][attention]") {
+TEST_CASE("attention on Tensor Cores accepts any strides and broadcast operands",
+          "[gpu][attention]") {
   const OwnKernels own;
   manual_seed(2);
   Call call = drawn_call({2, 3}, {37, 41, 24, 16});
   call.layout = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
-  check_accuracy(call);  // heads beside each other
+  check_accuracy(call);  // adjacent heads
   call.layout = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
   check_accuracy(call);
   call.layout = [](const Tensor& x) { return cat({x, x}, 3).slice(3, 1, x.size(3) + 1); };
-  check_accuracy(call);  // rows that begin between pieces of 16 bytes
+  check_accuracy(call);  // rows that are not aligned to 16 bytes
   call = drawn_call({2, 3}, {37, 41, 24, 16});
   call.k = drawn({2, 1, 41, 24});
   call.v = drawn({41, 16});
@@ -102,9 +103,10 @@ TEST_CASE("attention on Tensor Cores takes any strides and broadcast operands", 
   check_accuracy(call);  // one key for all heads
 }
 
-TEST_CASE("attention on Tensor Cores of nothing", "[gpu][attention]") {
+TEST_CASE("attention on Tensor Cores of empty operands", "[gpu][attention]") {
   const OwnKernels own;
-  for (const Sizes& s : {Sizes{3, 0, 4, 4}, Sizes{0, 3, 4, 4}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}}) {
+  for (const Sizes& s :
+       {Sizes{3, 0, 4, 4}, Sizes{0, 3, 4, 4}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}}) {
     INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
     Call call = drawn_call({2}, s);
     call.options.scale = 1;
@@ -112,7 +114,7 @@ TEST_CASE("attention on Tensor Cores of nothing", "[gpu][attention]") {
   }
   check_accuracy(drawn_call({0}, {3, 4, 4, 4}));
   Call blind = drawn_call({}, {20, 19, 4, 4});
-  blind.mask = rand({20, 1}) > 0.5;  // rows without keys
+  blind.mask = rand({20, 1}) > 0.5;  // fully masked rows
   check_accuracy(blind);
 }
 
@@ -123,18 +125,20 @@ TEST_CASE("attention on Tensor Cores over scores of wide range and long rows", "
     INFO(size);
     Call call = drawn_call({}, {40, 300, 64, 64}, size);
     check_accuracy(call);
-    call.v = drawn({300, 64}, 1000);  // what has little weight is not small
+    call.v = drawn({300, 64}, 1000);  // elements of small weight have large values
     check_accuracy(call);
   }
 }
 
-TEST_CASE("gradients of f16 attention overflow and vanish only at the end", "[gpu][attention]") {
+TEST_CASE("gradients of f16 attention overflow and underflow only in the final rounding",
+          "[gpu][attention]") {
   const OwnKernels own;
   manual_seed(4);
   const Sizes s{35, 50, 40, 24};
   Call call = drawn_call({}, s);
   call.v = call.v * 1024, call.g = call.g * 1024, call.k = call.k * 0x1p-10;
-  CHECK(amax(abs(results(call, f64, cpu)[1])).item<double>() < 60000);  // though its terms are far above
+  CHECK(amax(abs(results(call, f64, cpu)[1])).item<double>() <
+        60000);  // though its terms are far larger
   check_accuracy(call);
   call = drawn_call({}, s);
   call.g = call.g * 0x1p-20, call.k = call.k * 64, call.q = call.q * 0x1p-6;

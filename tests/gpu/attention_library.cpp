@@ -1,10 +1,11 @@
-// Attention by cuDNN: which calls it serves, that its numbers are those of the CPU, and that an answer that is not is found out.
+// Attention by cuDNN: which calls it supports, that its results agree with the CPU, and that wrong
+// results are detected.
 #include <mezzo.h>
 
 #include <algorithm>
 #include <string>
 
-#include "../../tensor/capture.h"
+#include "../../tensor/device/capture.h"
 #include "../emulator/counters.h"
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
@@ -18,7 +19,8 @@ namespace {
 
 using emulator::AttentionFault;
 
-/** What a call and its gradients run: "library", and "own" for our kernels. What is run to prove the library comes before. */
+/** Returns what a call and its gradients run: "library", or "own" for our kernels. Runs that verify
+ *  the library happen before and are not included. */
 std::string served_by(const Call& call, DType dtype = f16) {
   results(call, dtype, kDevice);
   const emulator::LaunchLog log;
@@ -33,12 +35,12 @@ std::string served_by(const Call& call, DType dtype = f16) {
   return all;
 }
 const std::string kBoth = "library library ", kForward = "library own ";
-/** Offsets are a kernel of their own. */
+/** Our kernels include one that computes offsets. */
 bool is_own(const std::string& served) {
   return served.find("library") == std::string::npos && !served.empty();
 }
 
-/** Results and gradients are as near to f64 as numbers of 16 bits on the way allow. */
+/** Checks that results and gradients agree with f64 within 16-bit precision. */
 void check_numbers(const Call& call, DType dtype) {
   const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, dtype, kDevice);
   for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -47,24 +49,27 @@ void check_numbers(const Call& call, DType dtype) {
   }
 }
 
-Tensor heads_beside_each_other(const Tensor& x) { return x.transpose(-3, -2).contiguous().transpose(-3, -2); }
-/** As if sliced from one projection to q, k and v. */
+Tensor heads_beside_each_other(const Tensor& x) {
+  return x.transpose(-3, -2).contiguous().transpose(-3, -2);
+}
+/** Returns q, k or v as a slice of one projection. */
 Tensor third_of_rows(const Tensor& x) {
   const Tensor rows = x.transpose(-3, -2).contiguous();  // ..., l, h, e
   const Tensor wide = cat({rows, rows, rows}, -2);
   return wide.slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
 }
 
-/** Lines of the log until the end of the scope. */
+/** Records the log lines until the end of the scope. */
 struct Log {
   std::vector<std::string> lines;
-  LogSink outer = set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
+  LogSink outer =
+      set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
   ~Log() { set_log_sink(outer); }
 };
 
 }  // namespace
 
-TEST_CASE("cuDNN serves attention and its gradients in any layout of rows it can load",
+TEST_CASE("cuDNN computes attention and its gradients in any row layout that it supports",
           "[gpu][attention][dnn]") {
   manual_seed(11);
   for (const DType dtype : {f16, bf16})
@@ -90,7 +95,7 @@ TEST_CASE("cuDNN serves attention and its gradients in any layout of rows it can
   }
 }
 
-TEST_CASE("heads that share keys are served by cuDNN, their gradients by our own kernels",
+TEST_CASE("cuDNN computes attention with shared keys; our own kernels compute its gradients",
           "[gpu][attention][dnn]") {
   manual_seed(12);
   const auto sharing = [](const Shape& keys, const Shape& batch) {
@@ -99,29 +104,30 @@ TEST_CASE("heads that share keys are served by cuDNN, their gradients by our own
     call.k = shared.k, call.v = shared.v;
     return call;
   };
-  for (const auto& [keys, batch] : {std::pair{Shape{2, 1}, Shape{2, 3}}, std::pair{Shape{}, Shape{3}},
-                                    std::pair{Shape{2, 2, 1}, Shape{2, 2, 3}}}) {
+  for (const auto& [keys, batch] :
+       {std::pair{Shape{2, 1}, Shape{2, 3}}, std::pair{Shape{}, Shape{3}},
+        std::pair{Shape{2, 2, 1}, Shape{2, 2, 3}}}) {
     INFO(str(keys));
     const Call call = sharing(keys, batch);
     CHECK(served_by(call).rfind(kForward, 0) == 0);
     check_numbers(call, f16);
     check_numbers(call, bf16);
   }
-  // Heads of their own, but one batch for all; and keys that are shared otherwise than values.
+  // Separate heads but one batch for all; and keys shared differently from values.
   CHECK(is_own(served_by(sharing({1, 3}, {2, 3}))));
   Call uneven = sharing({2, 1}, {2, 3});
   uneven.v = drawn({2, 3, 11, 8});
   CHECK(is_own(served_by(uneven)));
 }
 
-TEST_CASE("gradients for which cuDNN lacks memory are computed in parts of the batch",
+TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the batch",
           "[gpu][attention][dnn]") {
   struct Memory {
     explicit Memory(std::int64_t bytes) { emulator::set_most_score_gradients(bytes); }
     ~Memory() { emulator::set_most_score_gradients(std::int64_t{256} << 20); }
   };
   manual_seed(18);
-  constexpr std::int64_t kEntry = 2 * 3 * 12 * 12;  // bytes of the gradients of an entry's scores
+  constexpr std::int64_t kEntry = 2 * 3 * 12 * 12;  // bytes of the score gradients of a batch entry
   const Call call = drawn_call({5, 3}, {12, 12, 16, 8});
   Call across = call;
   across.layout = heads_beside_each_other;
@@ -131,9 +137,10 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in parts of the b
     CHECK(served_by(call) == kBoth);
     whole = results(call, f16, kDevice);
   }
-  for (const auto& [entries, served] : {std::pair{4, kBoth + "library "},             // of 3 and 2
-                                        std::pair{3, kBoth + "library "},             // of 3 and 2
-                                        std::pair{2, kBoth + "library library "}}) {  // of 2, 2 and 1
+  for (const auto& [entries, served] :
+       {std::pair{4, kBoth + "library "},             // chunks of 3 and 2
+        std::pair{3, kBoth + "library "},             // chunks of 3 and 2
+        std::pair{2, kBoth + "library library "}}) {  // chunks of 2, 2 and 1
     INFO(entries);
     const Memory memory(entries * kEntry);
     CHECK(served_by(call) == served);
@@ -144,19 +151,20 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in parts of the b
       CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
   }
   {
-    const Memory memory(kEntry - 1);  // not even one; of a call that has no plan yet
+    const Memory memory(kEntry - 1);  // less than one entry; for a call without a plan
     const Call other = drawn_call({5, 3}, {12, 12, 24, 8});
     CHECK(served_by(other).rfind(kForward, 0) == 0);
     check_numbers(other, f16);
   }
-  // A second part whose logarithms would begin between pieces of 16 bytes.
+  // A second chunk whose logarithms would not be aligned to 16 bytes.
   const Memory memory(2 * 3 * 5 * 12);
   const Call odd = drawn_call({3, 3}, {5, 12, 16, 8});
   CHECK(served_by(odd).rfind(kForward, 0) == 0);
   check_numbers(odd, f16);
 }
 
-TEST_CASE("what cuDNN cannot do, or not as we do it, is left to our own kernels", "[gpu][attention][dnn]") {
+TEST_CASE("calls that cuDNN does not support, or computes differently, run on our own kernels",
+          "[gpu][attention][dnn]") {
   manual_seed(13);
   const Sizes s{10, 12, 16, 8};
   const auto changed = [&](const std::function<void(Call&)>& change) {
@@ -178,7 +186,7 @@ TEST_CASE("what cuDNN cannot do, or not as we do it, is left to our own kernels"
   for (const Sizes& nothing : {Sizes{0, 12, 16, 8}, Sizes{10, 0, 16, 8}, Sizes{10, 12, 16, 0}})
     CHECK(served_by(drawn_call({2}, nothing)).find("library") == std::string::npos);
   CHECK(served_by(drawn_call({0}, s)).empty());
-  // Rows that begin between pieces of 16 bytes, and elements that do not lie side by side.
+  // Rows that are not aligned to 16 bytes, and rows with non-adjacent elements.
   CHECK(is_own(changed([](Call& c) {
     c.layout = [](const Tensor& x) { return cat({x, x}, 3).slice(3, 1, x.size(3) + 1); };
   })));
@@ -203,10 +211,10 @@ TEST_CASE("what cuDNN cannot do, or not as we do it, is left to our own kernels"
   CHECK(changed([](Call&) {}) == kBoth);
 }
 
-TEST_CASE("a library whose attention is wrong is found out, told of and not asked again",
+TEST_CASE("a library with wrong attention is detected, reported once and not used again",
           "[gpu][attention][dnn]") {
   manual_seed(14);
-  std::int64_t queries = 21;  // a kind that nobody has asked for
+  std::int64_t queries = 21;  // a size without a verified plan
   for (const AttentionFault fault : {AttentionFault::sees_one_more, AttentionFault::loses_nan,
                                      AttentionFault::varies, AttentionFault::fails}) {
     INFO(static_cast<int>(fault));
@@ -226,7 +234,8 @@ TEST_CASE("a library whose attention is wrong is found out, told of and not aske
     REQUIRE(log.lines.size() == 2);
     const bool fails = fault == AttentionFault::fails;
     const std::string what = fails ? "failed (cudnnBackendExecute: " : "differ from those of";
-    const char *results_of = fails ? "cuDNN: attention of bf16 [1,2," : "cuDNN's results for bf16 [1, 2, ",
+    const char *results_of =
+                   fails ? "cuDNN: attention of bf16 [1,2," : "cuDNN's results for bf16 [1, 2, ",
                *gradients_of = fails ? "cuDNN: gradients of attention of bf16 [1,2,"
                                      : "cuDNN's gradients for bf16 [1, 2, ";
     CHECK(log.lines[0].find(results_of) != std::string::npos);
@@ -237,7 +246,7 @@ TEST_CASE("a library whose attention is wrong is found out, told of and not aske
   }
 }
 
-TEST_CASE("what is not a number shows in attention by cuDNN", "[gpu][attention][dnn]") {
+TEST_CASE("attention by cuDNN propagates nan", "[gpu][attention][dnn]") {
   manual_seed(15);
   for (const double value : {double{INFINITY}, double{NAN}})
     for (const int operand : {0, 1, 2, 3}) {
@@ -253,11 +262,13 @@ TEST_CASE("what is not a number shows in attention by cuDNN", "[gpu][attention][
 
 namespace {
 
-/** A step whose only work is attention of 16-bit halves; of other sizes while it is captured, where wanted. */
+/** Returns a step whose only work is attention of 16-bit halves, optionally of other sizes while it
+ *  is captured. */
 gpu::CapturedStep::Function attention_step(std::int64_t captured_queries) {
   return [captured_queries](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     const bool shorter = captured_queries > 0 && Capture::current();
-    const Tensor q = (shorter ? in[0].slice(1, 0, captured_queries) : in[0]).detach().requires_grad_();
+    const Tensor q =
+        (shorter ? in[0].slice(1, 0, captured_queries) : in[0]).detach().requires_grad_();
     const Tensor y = scaled_dot_product_attention(q, in[1], in[1], {.is_causal = true});
     return {y.detach(), grad(TensorList(sum(y)), TensorList(q))[0]};
   };
@@ -265,7 +276,7 @@ gpu::CapturedStep::Function attention_step(std::int64_t captured_queries) {
 
 }  // namespace
 
-TEST_CASE("a captured step has the bits of one that is not, with what was proved before",
+TEST_CASE("a captured step has the bits of an eager one, using plans verified before",
           "[gpu][attention][dnn][graph]") {
   manual_seed(16);
   const std::vector<Tensor> in{drawn({2, 18, 16}).to(f16).to(kDevice),
@@ -289,7 +300,7 @@ TEST_CASE("a captured step has the bits of one that is not, with what was proved
   }
 }
 
-TEST_CASE("lengths that keep changing do not each get a plan", "[gpu][attention][dnn]") {
+TEST_CASE("changing lengths do not each get a plan", "[gpu][attention][dnn]") {
   manual_seed(17);
   int served = 0;
   for (std::int64_t keys = 2; keys < 30; ++keys)

@@ -1,5 +1,5 @@
-// Channels-last nets on any device: their numbers are those of row-major ones, and copies and
-// captures keep the layout.
+// Channels-last nets on any device: values equal those of row-major nets; copies and captures keep
+// the layout.
 #include "channels_last.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 using namespace channels_last;
 
-TEST_CASE("a channels-last net with batch norms gives the values of a row-major one", "[gpu][format]") {
+TEST_CASE("a channels-last net with batch norms gives the values of a row-major one",
+          "[gpu][format]") {
   NEED_DEVICE();
   for (const bool training : {true, false})
     for (const DType dtype : {f32, f64}) {

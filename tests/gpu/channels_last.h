@@ -1,6 +1,4 @@
 // Small nets of convolutions and norms in either memory format.
-// Sees: mezzo.h.
-// Read next: channels_last.cpp (on any device), channels_last_kernels.cpp (what they launch).
 #pragma once
 
 #include <mezzo.h>
@@ -14,7 +12,7 @@ using namespace mezzo;
 inline const Device kDevice{DeviceKind::cuda, 0};
 inline constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
-/** Numbers of a few bits. */
+/** Returns numbers with few significant bits. */
 inline Tensor scattered(const Shape& shape, DType dtype) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
@@ -30,13 +28,14 @@ struct Net {
   std::vector<Tensor> leaves(const Tensor& x) const { return {x, first, bias, second}; }
 };
 
-/** Of channels that fill vectors, so that every copy would show as one. */
+/** Returns a net whose channels fill vectors, so that every layout copy shows in the launches. */
 inline Net net_in(MemoryFormat format, DType dtype) {
-  return {scattered({8, 4, 3, 3}, dtype).to(format).requires_grad_(), scattered({8}, dtype).requires_grad_(),
+  return {scattered({8, 4, 3, 3}, dtype).to(format).requires_grad_(),
+          scattered({8}, dtype).requires_grad_(),
           scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_()};
 }
 
-/** Half a residual net. */
+/** A residual block with norms. */
 struct NormNet {
   Net convolutions;
   Tensor weight;  // of the norms
@@ -46,8 +45,10 @@ struct NormNet {
     const Tensor mean = zeros({8}, {.device = kDevice}), var = mean + 1.5;
     const BatchNormOptions options{
         .running_mean = mean, .running_var = var, .weight = weight, .training = training};
-    const Tensor first = batch_norm_relu(conv2d(x, convolutions.first, {}, {.padding = 1}), options);
-    const Tensor second = batch_norm(conv2d(first, convolutions.second, {}, {.padding = 1}), options);
+    const Tensor first =
+        batch_norm_relu(conv2d(x, convolutions.first, {}, {.padding = 1}), options);
+    const Tensor second =
+        batch_norm(conv2d(first, convolutions.second, {}, {.padding = 1}), options);
     return max_pool2d(batch_norm_relu(relu(second), options, first), 2);
   }
   std::vector<Tensor> leaves(const Tensor& x) const {

@@ -1,5 +1,5 @@
-// Channels-last nets on the emulated device: no kernel turns arrays around between a net's input
-// and its output, and the bits are those of row-major ones.
+// Channels-last nets on the emulated device: no kernel converts layouts between a net's input and
+// output, and the bits are those of row-major nets.
 #include <algorithm>
 
 #include "../emulator/dnn.h"
@@ -11,8 +11,8 @@ using namespace channels_last;
 
 namespace {
 
-/** The launches of a net's forward and of its backward pass; what comes out lies as what goes
- *  in. */
+/** The launches of a net's forward and backward pass. Checks that the output has the input's
+ *  layout. */
 struct Passes {
   std::vector<std::string> forward, backward;
 
@@ -34,7 +34,7 @@ struct Passes {
   }
 };
 
-/** Copies are elementwise kernels too, and go by the same name. */
+/** Counts elementwise launches. Copies are elementwise kernels too and have the same name. */
 std::int64_t elementwise_in(const std::vector<std::string>& launches) {
   return std::count_if(launches.begin(), launches.end(),
                        [](const std::string& name) { return name.find("map.h") == 0; });
@@ -42,13 +42,15 @@ std::int64_t elementwise_in(const std::vector<std::string>& launches) {
 
 }  // namespace
 
-TEST_CASE("a channels-last net copies nothing between its input and its output, forward and backward",
-          "[gpu][counters][format]") {
+TEST_CASE(
+    "a channels-last net copies nothing between its input and its output, forward and backward",
+    "[gpu][counters][format]") {
   for (const bool with_library : {true, false})
     for (const DType dtype : {f16, f32}) {
       INFO(with_library << " " << name(dtype));
       emulator::set_has_dnn(with_library);
-      const Passes last(net_in(kLast, dtype), kLast, dtype), rows(net_in(kRows, dtype), kRows, dtype);
+      const Passes last(net_in(kLast, dtype), kLast, dtype),
+          rows(net_in(kRows, dtype), kRows, dtype);
       if (with_library) CHECK(last.forward.size() == 4);
       CHECK(last.forward == rows.forward);
       CHECK(last.backward == rows.backward);
@@ -70,8 +72,7 @@ TEST_CASE("batch norms of a channels-last net copy nothing either, forward and b
             rows(norm_net_in(kRows, dtype, training), kRows, dtype);
         CHECK(last.forward == rows.forward);
         CHECK(last.backward == rows.backward);
-        // relu, and the statistics that the net makes; relu's gradient, and the sums of gradients
-        // that meet.
+        // relu and the net's statistics; relu's gradient and the sums of gradients.
         CHECK(elementwise_in(last.forward) == 3);
         CHECK(elementwise_in(last.backward) == 4);
       }
@@ -83,13 +84,14 @@ TEST_CASE("a channels-last net gives the bits of a row-major one", "[gpu][format
     emulator::set_has_dnn(with_library);
     for (const DType dtype : {f16, bf16, f32, f64}) {
       INFO(with_library << " " << name(dtype));
-      CHECK(results(net_in(kLast, dtype), kLast, dtype) == results(net_in(kRows, dtype), kRows, dtype));
+      CHECK(results(net_in(kLast, dtype), kLast, dtype) ==
+            results(net_in(kRows, dtype), kRows, dtype));
     }
   }
   emulator::set_has_dnn(true);
 }
 
-TEST_CASE("elementwise kernels take channels-last operands for flat arrays, and launch once",
+TEST_CASE("elementwise kernels treat channels-last operands as flat arrays and launch once",
           "[gpu][counters][format]") {
   const Tensor x = scattered({2, 8, 3, 5}, f16).to(kLast), bias = scattered({8, 1, 1}, f16);
   Tensor y;
@@ -100,7 +102,8 @@ TEST_CASE("elementwise kernels take channels-last operands for flat arrays, and 
   CHECK(y.to_vector<double>() == (x.contiguous() + bias).to_vector<double>());
 }
 
-TEST_CASE("a move between devices keeps channels-last, by one copy of bytes", "[gpu][counters][format]") {
+TEST_CASE("a move between devices keeps channels-last, with a single byte copy",
+          "[gpu][counters][format]") {
   const Tensor x = scattered({2, 3, 4, 5}, f32).to(kLast);
   Tensor host, back;
   CHECK(cost_of([&] { host = x.to(cpu); }).launches == 0);

@@ -1,4 +1,4 @@
-// Convolutions of whole numbers on any device, by whatever serves them there.
+// Convolutions of integers on any device, by cuDNN or by our own kernels.
 #include "convolution.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace convolution;
 
 namespace {
 
-/** What an engine that transforms its operands may lose, as a part of the greatest number. */
+/** Returns the error of engines that transform their operands, relative to the largest number. */
 double tolerance(DType dtype) {
   return dtype == f64 ? 1e-12 : dtype == f32 ? 1e-5 : dtype == f16 ? 0x1p-9 : 0x1p-6;
 }
@@ -27,12 +27,13 @@ double distance(const std::vector<double>& got, const std::vector<double>& expec
 
 }  // namespace
 
-TEST_CASE("convolutions and their gradients are those of the CPU", "[gpu][conv]") {
+TEST_CASE("convolutions and their gradients agree with the CPU", "[gpu][conv]") {
   NEED_DEVICE();
   for (const DType dtype : {f32, f16, bf16, f64})
     for (const Case& c : kCases) {
       INFO(name(dtype) << " " << str(c.x));
       const auto there = results(c, dtype, kDevice), here = results(c, dtype, cpu);
-      for (std::size_t i = 0; i < here.size(); ++i) CHECK(distance(there[i], here[i]) <= tolerance(dtype));
+      for (std::size_t i = 0; i < here.size(); ++i)
+        CHECK(distance(there[i], here[i]) <= tolerance(dtype));
     }
 }

@@ -1,6 +1,4 @@
-// Convolutions of whole numbers, and what they give on a device.
-// Sees: mezzo.h.
-// Read next: convolution.cpp (on any device), convolution_kernels.cpp (with cuDNN and without).
+// Convolutions of integers, and their results on a device.
 #pragma once
 
 #include <mezzo.h>
@@ -13,7 +11,7 @@ using namespace mezzo;
 
 inline const Device kDevice{DeviceKind::cuda, 0};
 
-/** Small whole numbers, whose sums of products are exact in every dtype. */
+/** Returns small integers, whose sums of products are exact in every dtype. */
 inline Tensor whole(const Shape& shape, DType dtype) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
@@ -33,9 +31,11 @@ inline const std::vector<Case> kCases{
     {{3, 4, 5, 5}, {4, 1, 5, 5}, {.padding = 2, .groups = 4}},
 };
 
-/** Result and gradients of a convolution with and without a bias, on a device. */
+/** Returns result and gradients of a convolution on a device, with and without a bias. */
 inline std::vector<std::vector<double>> results(const Case& c, DType dtype, Device device) {
-  const auto leaf = [&](const Shape& shape) { return whole(shape, dtype).to(device).requires_grad_(); };
+  const auto leaf = [&](const Shape& shape) {
+    return whole(shape, dtype).to(device).requires_grad_();
+  };
   const Tensor x = leaf(c.x), w = leaf(c.w), b = leaf({c.w[0]});
   std::vector<std::vector<double>> all;
   for (const Tensor& y : {conv2d(x, w, b, c.options), conv2d(x, w, {}, c.options)}) {

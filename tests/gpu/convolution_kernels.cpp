@@ -1,12 +1,12 @@
-// Convolutions on the emulated device with cuDNN and without it: the kernels of our own must take
-// over whatever the library leaves.
+// Convolutions on the emulated device with and without cuDNN: our own kernels must compute what the
+// library does not support.
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
 #include "convolution.h"
 
 using namespace convolution;
 
-TEST_CASE("convolutions are exact for integers, with cuDNN and without", "[gpu][conv]") {
+TEST_CASE("convolutions are exact for integers, with and without cuDNN", "[gpu][conv]") {
   for (const bool with_library : {true, false}) {
     emulator::set_has_dnn(with_library);
     for (const DType dtype : {f32, f16, bf16, f64})

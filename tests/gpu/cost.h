@@ -1,6 +1,4 @@
-// What a call costs the emulated device.
-// Sees: ../emulator/counters.h.
-// Read next: counters.cpp, launches.cpp.
+// cost_of(): the emulated device's counters for a call.
 #pragma once
 
 #include "../emulator/counters.h"

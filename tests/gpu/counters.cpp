@@ -1,4 +1,5 @@
-// What operations cost the device, in launches, copies, allocations and synchronisations: counted by the emulated runtime.
+// The cost of operations in launches, copies, allocations and synchronisations, counted by the
+// emulated runtime.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ const Device kDevice{DeviceKind::cuda, 0};
 
 }  // namespace
 
-TEST_CASE("an elementwise op is one launch, strides, broadcasting and numbers included", "[gpu][counters]") {
+TEST_CASE("an elementwise op is one launch, including strides, broadcasting and numbers",
+          "[gpu][counters]") {
   const Tensor x = ones({33, 5}, {.device = kDevice}), row = ones({5}, {.device = kDevice});
   for (int warm = 0; warm < 2; ++warm) {
     const emulator::Counters cost = cost_of([&] { x.t().to(f16) * 2.0 + row.unsqueeze(1); });
@@ -25,14 +27,15 @@ TEST_CASE("an elementwise op is one launch, strides, broadcasting and numbers in
   }
 }
 
-TEST_CASE("rows and elements are taken, and tensors joined, by one launch", "[gpu][counters]") {
+TEST_CASE("indexing and joining are one launch", "[gpu][counters]") {
   const Tensor table = ones({33, 5}, {.device = kDevice}),
                rows = zeros({7, 2}, {.dtype = i64, .device = kDevice});
   const Tensor column = rows.select(1, 0).contiguous();
   const auto cost_is_one = [](const auto& call) {
     call();
     const emulator::Counters cost = cost_of(call);
-    CHECK((cost.launches == 1 && cost.copies == 0 && cost.synchronisations == 0 && cost.allocations == 0));
+    CHECK((cost.launches == 1 && cost.copies == 0 && cost.synchronisations == 0 &&
+           cost.allocations == 0));
   };
   cost_is_one([&] { embedding(rows, table); });
   cost_is_one([&] { gather(table, 0, rows); });
@@ -51,29 +54,30 @@ TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   CHECK(cost.synchronisations == 0);
 }
 
-TEST_CASE("gradients of parts are written into one tensor", "[gpu][counters]") {
+TEST_CASE("gradients of slices are written into one tensor", "[gpu][counters]") {
   const Tensor x = ones({3, 8, 5}, {.device = kDevice, .requires_grad = true});
   const std::vector<Tensor> parts{x.select(0, 0), x.select(0, 1), x.select(0, 2)};
   const Tensor g = ones({8, 5}, {.device = kDevice});
   const std::vector<Tensor> incoming{g, g, g};
   for (int warm = 0; warm < 2; ++warm) {
-    const emulator::Counters cost = cost_of([&] { grad(parts, {x}, {.retain_graph = true}, incoming); });
-    CHECK(cost.launches == 4);  // zeros, the first part, and two parts that are added in place
+    const emulator::Counters cost =
+        cost_of([&] { grad(parts, {x}, {.retain_graph = true}, incoming); });
+    CHECK(cost.launches == 4);  // zeros, the first slice, and two slices that are added in place
     if (warm == 1) CHECK(cost.allocations == 0);
   }
 }
 
-TEST_CASE("moving is one copy, and only the way to the host waits", "[gpu][counters]") {
+TEST_CASE("moving is one copy, and only moves to the host synchronise", "[gpu][counters]") {
   const Tensor x = ones({3, 4});
   const emulator::Counters there = cost_of([&] { x.to(kDevice); });
   CHECK((there.copies == 1 && there.launches == 0 && there.synchronisations == 0));
   const Tensor y = x.to(kDevice);
-  y.to(cpu);  // what other tests' kernels may have noted is asked for once
+  y.to(cpu);  // reads error flags that other tests' kernels may have set
   const emulator::Counters back = cost_of([&] { y.to(cpu); });
   CHECK((back.copies == 1 && back.launches == 0 && back.synchronisations == 1));
 }
 
-TEST_CASE("the products of recurrent layers are the library's in every dtype", "[gpu][counters]") {
+TEST_CASE("the products of recurrent layers run in the library in every dtype", "[gpu][counters]") {
   constexpr std::int64_t kSteps = 5;
   for (const DType dtype : {f32, f16, bf16}) {
     const nn::LSTM layer(12, 16);
@@ -81,16 +85,18 @@ TEST_CASE("the products of recurrent layers are the library's in every dtype", "
     layer.to(dtype);
     const Tensor x = randn({kSteps, 3, 12}).to(dtype).to(kDevice).requires_grad_();
     const emulator::LaunchLog log;
-    const auto products = [&] { return std::count(log.names.begin(), log.names.end(), "cuBLASLt"); };
+    const auto products = [&] {
+      return std::count(log.names.begin(), log.names.end(), "cuBLASLt");
+    };
     const Tensor y = layer(x).output;
-    CHECK(products() == 1 + kSteps);  // the inputs at once, then a step each
+    CHECK(products() == 1 + kSteps);  // one for all inputs, then one per step
     const std::int64_t forward = products();
     sum(y).backward();
-    CHECK(products() - forward == kSteps + 3);  // then x and the two weights at once
+    CHECK(products() - forward == kSteps + 3);  // then one each for x and the two weights
   }
 }
 
-TEST_CASE("gelu in its tanh form rides on the products of a 16-bit mlp as relu does", "[gpu][counters]") {
+TEST_CASE("tanh gelu is fused into the products of a 16-bit mlp as relu is", "[gpu][counters]") {
   const auto launches_of = [&](DType dtype, MlpActivation activation) {
     manual_seed(2);
     const auto random = [&](const Shape& shape) {
@@ -118,7 +124,8 @@ TEST_CASE("gelu in its tanh form rides on the products of a 16-bit mlp as relu d
 }
 
 TEST_CASE(
-    "a batch norm in training, relu behind it or not, is one launch each way, two where channels are large",
+    "a batch norm in training, with or without relu, is one launch each way, or two where channels "
+    "are large",
     "[gpu][counters]") {
   struct Expected {
     Shape shape;
@@ -126,7 +133,7 @@ TEST_CASE(
     MemoryFormat format = MemoryFormat::contiguous;
   };
   constexpr MemoryFormat kLast = MemoryFormat::channels_last;
-  // Channels-last, a block has up to 32 channels.
+  // In channels-last, a block computes up to 32 channels.
   for (const bool with_relu : {false, true})
     for (const Expected& e : {Expected{{8, 3, 50, 50}, 1},
                               {{64, 3}, 1},
@@ -143,10 +150,12 @@ TEST_CASE(
       const BatchNormOptions options{
           .running_mean = mean, .weight = w, .training = true, .num_batches_tracked = count};
       Tensor y;
-      const auto forward = [&] { y = with_relu ? batch_norm_relu(x, options, x) : batch_norm(x, options); };
+      const auto forward = [&] {
+        y = with_relu ? batch_norm_relu(x, options, x) : batch_norm(x, options);
+      };
       CHECK(cost_of(forward).launches == e.launches);
       const Tensor g = ones_like(y);
-      // The residual is x itself here, whose two gradients are added.
+      // The residual is x itself, so its two gradients are added.
       const emulator::Counters back =
           cost_of([&] { grad(std::span(&y, 1), std::vector{x}, {}, std::span(&g, 1)); });
       CHECK(back.launches == e.launches + (with_relu ? 1 : 0));
@@ -154,7 +163,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a step of many tensors is few launches and no wait", "[gpu][optim]") {
+TEST_CASE("an optimizer step of many tensors is one launch without synchronisation",
+          "[gpu][optim]") {
   std::vector<Tensor> params;
   for (const std::int64_t n : {3, 4096, 70001, 0})
     params.push_back(rand({n}, {.device = kDevice}).requires_grad_());

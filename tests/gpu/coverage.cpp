@@ -1,4 +1,4 @@
-// Every op has a kernel on the device.
+// Every op with a CPU kernel has a device kernel.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -7,8 +7,8 @@ using namespace mezzo;
 
 namespace {
 
-/** Whether what a row computes on the CPU it computes on the device as well. */
-bool runs_on_device(const OpRow& row) {
+/** Returns whether the op has a device kernel wherever it has a CPU kernel. */
+bool runs_on_device(const OpInfo& row) {
   constexpr std::size_t kCpu = 0, kCuda = static_cast<std::size_t>(DeviceKind::cuda);
   return (row.kernel[kCpu] == nullptr || row.kernel[kCuda] != nullptr) &&
          (row.derivative[kCpu] == nullptr || row.derivative[kCuda] != nullptr);
@@ -16,9 +16,9 @@ bool runs_on_device(const OpRow& row) {
 
 }  // namespace
 
-TEST_CASE("every op with a kernel has one on the device", "[gpu]") {
+TEST_CASE("every op with a CPU kernel has one on the device", "[gpu]") {
   if (Device::best() == cpu) SKIP_TEST("no CUDA device");
-  for (const OpRow* row : all_ops()) {
+  for (const OpInfo* row : all_ops()) {
     INFO(row->traits.name);
     CHECK(runs_on_device(*row));
   }

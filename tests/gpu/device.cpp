@@ -1,4 +1,5 @@
-// Tensors on a CUDA device, real or emulated: moving, reading, mixing with the CPU's, running out of memory.
+// Tensors on a CUDA device, real or emulated: moves, reads, mixing with CPU tensors, running out of
+// memory.
 #include <mezzo.h>
 
 #include <sstream>
@@ -19,7 +20,7 @@ Tensor counting(const Shape& shape, DType dtype = f32) {
 
 }  // namespace
 
-TEST_CASE("the device is found, and named by its index", "[gpu]") {
+TEST_CASE("the device is found and named by its index", "[gpu]") {
   NEED_DEVICE();
   CHECK(Device::best() == kDevice);
   CHECK(Device::parse("cuda") == kDevice);
@@ -35,10 +36,11 @@ TEST_CASE("the device describes itself and its libraries", "[gpu][describe]") {
   NEED_DEVICE();
   const std::string text = description(kDevice);
   CHECK(text.find("GiB") != std::string::npos);
-  CHECK_THROWS_WITH_AS_TEXT(description({DeviceKind::cuda, 99}), DeviceError, "no such CUDA device");
+  CHECK_THROWS_WITH_AS_TEXT(description({DeviceKind::cuda, 99}), DeviceError,
+                            "no such CUDA device");
 }
 
-TEST_CASE("tensors travel there and back in every dtype and layout", "[gpu]") {
+TEST_CASE("tensors round-trip to the device in every dtype and layout", "[gpu]") {
   NEED_DEVICE();
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     INFO(name(dtype));
@@ -49,7 +51,8 @@ TEST_CASE("tensors travel there and back in every dtype and layout", "[gpu]") {
     CHECK(y.to_vector<double>() == x.to_vector<double>());
     CHECK(x.t().to(kDevice).to_vector<double>() == x.t().to_vector<double>());
     CHECK(y.t().to(cpu).to_vector<double>() == x.t().to_vector<double>());
-    CHECK(y.slice(1, 1, 4, 2).contiguous().to_vector<double>() == x.slice(1, 1, 4, 2).to_vector<double>());
+    CHECK(y.slice(1, 1, 4, 2).contiguous().to_vector<double>() ==
+          x.slice(1, 1, 4, 2).to_vector<double>());
     CHECK(y.to(kDevice).is_same(y));
   }
   CHECK(zeros({0, 3}).to(kDevice).to(cpu).numel() == 0);
@@ -73,7 +76,7 @@ TEST_CASE("copy_ crosses devices and converts", "[gpu]") {
   CHECK(y.to_vector<int>() == std::vector<int>{0, 2, 4, 1, 3, 5});
 }
 
-TEST_CASE("numbers and 0-dim CPU tensors meet any device, others do not", "[gpu]") {
+TEST_CASE("numbers and 0-dim CPU tensors mix with any device, other CPU tensors do not", "[gpu]") {
   NEED_DEVICE();
   const Tensor x = counting({3}).to(kDevice);
   CHECK((x * 2 + tensor(0.5)).to_vector<double>() == std::vector<double>{0.5, 2.5, 4.5});
@@ -97,7 +100,7 @@ TEST_CASE("gradients cross devices", "[gpu]") {
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 2, 4, 6});
 }
 
-TEST_CASE("a model that moves under its session takes optimizer states and masters along", "[gpu]") {
+TEST_CASE("moving a model with a session moves optimizer states and masters too", "[gpu]") {
   NEED_DEVICE();
   for (const std::string level : {"O0", "O1", "O2"}) {
     INFO(level);
@@ -105,8 +108,8 @@ TEST_CASE("a model that moves under its session takes optimizer states and maste
     const Tensor x = counting({4, 6}) * 0.1;
     const nn::Linear layer{6, 2};
     optim::Adam optimizer(layer.parameters(), {.lr = 0.001});
-    auto session =
-        amp::initialize(layer, optimizer, {.opt_level = level, .loss_scale = 256.0, .verbosity = 0});
+    auto session = amp::initialize(layer, optimizer,
+                                   {.opt_level = level, .loss_scale = 256.0, .verbosity = 0});
     double last = 1e9;
     for (const Device device : {cpu, kDevice, cpu}) {
       layer.to(device);
@@ -122,26 +125,28 @@ TEST_CASE("a model that moves under its session takes optimizer states and maste
   }
 }
 
-TEST_CASE("an op without a CUDA kernel says so", "[gpu]") {
+TEST_CASE("an op without a CUDA kernel is reported", "[gpu]") {
   NEED_DEVICE();
-  OpRow lonely = *find_op("abs");
+  OpInfo lonely = *find_op("abs");
   lonely.kernel[1] = nullptr;
   Tensor in[] = {ones({2, 2}, {.device = kDevice})}, out[1];
-  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported, "abs: no CUDA kernel in this build");
+  CHECK_THROWS_WITH_AS_TEXT(run(lonely, in, out, nullptr), Unsupported,
+                            "abs: no CUDA kernel in this build");
 }
 
-TEST_CASE("running out of device memory is an error of its own, and passes", "[gpu]") {
+TEST_CASE("running out of device memory throws OutOfMemory and is recoverable", "[gpu]") {
   NEED_DEVICE();
   const MemoryStats before = memory_stats(kDevice);
   CHECK_THROWS_AS(empty({std::int64_t{1} << 42}, {.device = kDevice}), OutOfMemory);
-  CHECK_THROWS_WITH_AS_TEXT(empty({std::int64_t{1} << 42}, {.device = kDevice}), OutOfMemory, "cuda:0");
+  CHECK_THROWS_WITH_AS_TEXT(empty({std::int64_t{1} << 42}, {.device = kDevice}), OutOfMemory,
+                            "cuda:0");
   allocator_for(kDevice).fail_nth(1);
   CHECK_THROWS_AS(ones({2}, {.device = kDevice}) + 1, OutOfMemory);
   CHECK(memory_stats(kDevice).total.current == before.total.current);
   CHECK((ones({2}, {.device = kDevice}) + 1).to_vector<int>() == std::vector<int>{2, 2});
 }
 
-TEST_CASE("device memory is counted by category and kept for reuse", "[gpu]") {
+TEST_CASE("device memory is counted by category and cached for reuse", "[gpu]") {
   NEED_DEVICE();
   empty_cache(kDevice);
   const MemoryStats before = memory_stats(kDevice);
@@ -159,20 +164,22 @@ TEST_CASE("device memory is counted by category and kept for reuse", "[gpu]") {
   CHECK(memory_stats(kDevice).cached == 0);
 }
 
-TEST_CASE("a class out of range is told when the device is waited for", "[gpu]") {
+TEST_CASE("a class out of range is reported at the next synchronisation", "[gpu]") {
   NEED_DEVICE();
   const Tensor scores = zeros({2, 2, 3}, {.device = kDevice, .requires_grad = true});
   const Tensor good = zeros({2, 3}, {.dtype = i64, .device = kDevice});
   const Tensor bad = tensor({0, 1, 0, 1, 7, -3}, {2, 3}, {.dtype = i64, .device = kDevice});
   const std::string text =
-      "cross_entropy: class out of range; got 7 at target[1,1], expected 0..1, or ignore_index -100";
+      "cross_entropy: class out of range; got 7 at target[1,1], expected 0..1, or ignore_index "
+      "-100";
   const Tensor loss = cross_entropy(scores, bad);
   loss.backward();
   CHECK_THROWS_WITH_AS_TEXT(loss.item<float>(), IndexError, text);
   CHECK_THROWS_WITH_AS_TEXT(cross_entropy(scores.detach().to(cpu), bad.to(cpu)), IndexError, text);
   CHECK(cross_entropy(scores, good).item<float>() > 0);
-  for (int n = 1; n < 70; ++n)  // more ranges than are watched at once
-    cross_entropy(zeros({1, n}, {.device = kDevice}), zeros({1}, {.dtype = i64, .device = kDevice}));
+  for (int n = 1; n < 70; ++n)  // more ranges than can be pending at once
+    cross_entropy(zeros({1, n}, {.device = kDevice}),
+                  zeros({1}, {.dtype = i64, .device = kDevice}));
   CHECK(cross_entropy(scores, good).item<float>() > 0);
   const Tensor named = tensor({2, -1, 0, 0, 1, 3}, {2, 3}, {.dtype = i64, .device = kDevice});
   CHECK_THROWS_WITH_AS_TEXT(

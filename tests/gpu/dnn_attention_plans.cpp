@@ -1,7 +1,8 @@
-// What cuDNN makes of our attention, without a GPU: its fused engines are asked for plans for an H200 and for an A100 that are described to it.
+// cuDNN's plans for our attention, without a GPU: its fused engines are queried for plans on
+// described H200 and A100 devices.
 #include <mezzo.h>
 
-#include "../../cuda/dnn_plan.h"
+#include "../../cuda/dnn/plan.h"
 #include "described.h"
 
 using namespace mezzo;
@@ -11,7 +12,8 @@ namespace {
 
 using Wanted = Attention::Wanted;
 
-/** Heads side by side in rows of `across` heads: 1 where each is by itself, 3 times the heads for thirds of one projection. */
+/** Heads in rows of `across` heads: 1 where each head is contiguous, 3 times the number of heads
+ *  for thirds of one projection. */
 struct Case {
   const char* name;
   std::int64_t entries, heads, key_heads, queries, keys, features, values;
@@ -54,14 +56,16 @@ Attention attention(const Case& c, DType dtype, Wanted wanted) {
 
 }  // namespace
 
-TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and on Ampere", "[dnn]") {
+TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and on Ampere",
+          "[dnn]") {
   NEED_CUDNN();
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     const Descriptor device = described::properties(gpu);
     for (const Case& c : kCases)
       for (const Wanted wanted : {Wanted::y, Wanted::gradients}) {
         INFO(gpu.name << " " << c.name << (wanted == Wanted::y ? "" : ", gradients"));
-        const auto found = plan(attention(c, &c == &kCases[3] ? bf16 : f16, wanted), {.properties = &device});
+        const auto found =
+            plan(attention(c, &c == &kCases[3] ? bf16 : f16, wanted), {.properties = &device});
         REQUIRE(found);
         CHECK(found->tensor_cores);
         if (wanted == Wanted::y) CHECK(found->workspace < 4096);
@@ -77,15 +81,15 @@ TEST_CASE("cuDNN has an engine for heads that share keys", "[dnn]") {
                {.properties = &device}));
 }
 
-TEST_CASE("the gradients of attention that cuDNN is asked for add nothing up in memory as it comes",
-          "[dnn]") {
+TEST_CASE("cuDNN's attention gradients use no atomic additions in memory", "[dnn]") {
   NEED_CUDNN();
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     INFO(gpu.name);
     const Descriptor device = described::properties(gpu);
     const auto found = plan(attention(kGpt, f16, Wanted::gradients), {.properties = &device});
     REQUIRE(found);
-    // A place for each score's gradient: that is what the sums of q's gradients are then a product of.
+    // The workspace holds a gradient for each score, from which q's gradients are computed as a
+    // product.
     CHECK(found->workspace >= kGpt.entries * kGpt.heads * kGpt.queries * kGpt.keys * 2);
     Case large = kGpt;
     large.queries = large.keys = 4096;

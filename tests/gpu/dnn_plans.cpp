@@ -1,7 +1,7 @@
-// What cuDNN makes of our convolutions, without a GPU: it plans for a device that is only described to it, here an H200.
+// cuDNN's plans for our convolutions, without a GPU: it plans for a described device, here an H200.
 #include <mezzo.h>
 
-#include "../../cuda/dnn_plan.h"
+#include "../../cuda/dnn/plan.h"
 #include "described.h"
 
 using namespace mezzo;
@@ -14,7 +14,7 @@ using Wanted = Convolution::Wanted;
 struct Case {
   const char* name;
   int dims;
-  std::int64_t batch, in, out, groups;  // channels
+  std::int64_t batch, in, out, groups;  // in and out count channels
   op::Extent size, kernel, stride, dilation, pad;
 };
 
@@ -47,8 +47,10 @@ Convolution convolution(const Case& c, DType dtype, Wanted wanted,
 
 }  // namespace
 
-TEST_CASE("cuDNN has an engine for every convolution of the sample nets, both ways and with a bias",
-          "[dnn]") {
+TEST_CASE(
+    "cuDNN has an engine for every convolution of the sample nets, in both directions and with a "
+    "bias",
+    "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   alignas(16) const char bias = 0;
@@ -81,7 +83,7 @@ TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is 
   set_allow_tf32(false);
 }
 
-TEST_CASE("operands need no more than the alignment of their elements", "[dnn]") {
+TEST_CASE("operands need only the alignment of their elements", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   alignas(16) const char memory[16] = {};
@@ -90,7 +92,7 @@ TEST_CASE("operands need no more than the alignment of their elements", "[dnn]")
   CHECK(plan(c, {.properties = &device}));
 }
 
-TEST_CASE("where an engine fails, cuDNN names another", "[dnn]") {
+TEST_CASE("where an engine fails, cuDNN offers another", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   for (const DType dtype : {f16, f32}) {
@@ -104,7 +106,7 @@ TEST_CASE("where an engine fails, cuDNN names another", "[dnn]") {
   }
 }
 
-TEST_CASE("a convolution whose result leaves out positions is left to our own kernel", "[dnn]") {
+TEST_CASE("a convolution whose result omits positions runs on our own kernel", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   Convolution c = convolution(kCases[2], f32, Wanted::y);

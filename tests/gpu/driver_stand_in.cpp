@@ -1,10 +1,10 @@
-// A driver that loads kernels for any device and runs none: engines of cuDNN that compile theirs want one even for a device that is only described to
-// them, and a machine's own would want that device.
+// A stub of the CUDA driver that loads kernels for any device and runs none. cuDNN engines that
+// compile kernels need a driver even for a described device, and a real one would need that device.
 #define MZ_EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace {
 constexpr int kStub = 34;  // CUDA_ERROR_STUB_LIBRARY
-int loaded = 0;            // something to point to
+int loaded = 0;            // the target of returned handles
 int give(void** handle) {
   *handle = &loaded;
   return 0;
@@ -14,7 +14,7 @@ int give(void** handle) {
 MZ_EXPORTED int cuLibraryLoadData(void** library) { return give(library); }
 MZ_EXPORTED int cuLibraryGetKernel(void** kernel) { return give(kernel); }
 
-// What cuDNN looks for besides.
+// Further functions that cuDNN looks up.
 #define MZ_STUB(name) \
   MZ_EXPORTED int name() { return kStub; }
 MZ_STUB(cuCtxGetCurrent)

@@ -1,6 +1,4 @@
-// What tests of the emulated device share: its schedules, its age, and the faults it reports.
-// Sees: ../emulator/capability.h, ../emulator/executor.h.
-// Read next: emulator.cpp, tensor_cores.cpp.
+// Helpers of the tests of the emulated device: schedules, compute capability, reported faults.
 #pragma once
 
 #include <string>
@@ -23,7 +21,7 @@ struct ScheduleScope {
   ScheduleScope& operator=(const ScheduleScope&) = delete;
 };
 
-/** The emulated device is as old as this until the end of the scope. */
+/** Sets the emulated device's compute capability until the end of the scope. */
 struct CapabilityScope {
   explicit CapabilityScope(int capability) { mezzo::emulator::set_compute_capability(capability); }
   ~CapabilityScope() { mezzo::emulator::set_compute_capability(90); }
@@ -32,7 +30,7 @@ struct CapabilityScope {
 };
 inline constexpr int kWithoutTensorCores = 61;
 
-/** The text of the fault that a launch ends with; empty when there is none. */
+/** Returns the text of the fault that a launch causes; empty where there is none. */
 template <class Launch> std::string fault_of(Launch&& launch) {
   try {
     launch();

@@ -1,5 +1,5 @@
-// The emulator itself: right kernels give right results in every schedule, and planted bugs show.
-#include "../emulator/cuda.h"  // first, as the build puts it before a kernel file
+// The emulator itself: correct kernels give correct results in every schedule; bugs are detected.
+#include "../emulator/cuda.h"  // first, as in a kernel file
 
 #include <mezzo.h>
 #include <sys/wait.h>
@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "../../cuda/kernel.h"
 #include "../../cuda/kernels/element.h"
-#include "../../tensor/address_sanitizer.h"
-#include "../../tensor/backend.h"
+#include "../../cuda/kernels/kernel.h"
+#include "../../tensor/device/backend.h"
+#include "../../tensor/memory/address_sanitizer.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "emulation.h"
@@ -24,14 +24,14 @@ namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-/** 0, 1, 2, ... on the device. */
+/** Returns 0, 1, 2, ... on the device. */
 Tensor counting(std::int64_t n) { return arange(static_cast<double>(n)).to(kDevice); }
 
 constexpr int kThreads = 128;
 
 enum class Bug { none, no_first_barrier, no_last_barrier };
 
-/** y[block] = sum of the block's elements, twice, through the same shared array. */
+/** Computes y[block] = sum of the block's elements, twice, through the same shared array. */
 template <Bug bug> __global__ void sum_blocks(const float* x, float* y) {
   MZ_SHARED(float, part, kThreads);
   const auto i = static_cast<int>(threadIdx.x);
@@ -101,27 +101,28 @@ __global__ void write_at(float* x, int i) { x[i] = 1; }
 
 }  // namespace
 
-TEST_CASE("a kernel with barriers gives the same in every schedule", "[emulator]") {
+TEST_CASE("a kernel with barriers gives the same result in every schedule", "[emulator]") {
   for (const Schedule schedule : kSchedules) CHECK(sums<Bug::none>(schedule) == kSums);
 }
 
-TEST_CASE("a missing barrier shows", "[emulator]") {
+TEST_CASE("a missing barrier is detected", "[emulator]") {
   CHECK(wrong_schedules<Bug::no_first_barrier>() == 4);
-  CHECK(wrong_schedules<Bug::no_last_barrier>() >= 1);  // one warp must run ahead of another
+  CHECK(wrong_schedules<Bug::no_last_barrier>() >= 1);  // requires one warp to run ahead of another
   CHECK(sums<Bug::no_last_barrier>(Schedule::greedy) != kSums);
 }
 
-TEST_CASE("barriers and shuffles that not all reach are faults", "[emulator]") {
+TEST_CASE("barriers and shuffles that not all threads reach are faults", "[emulator]") {
   const Tensor y = empty({32}, {.device = kDevice});
   CHECK(fault_of([] {
           gpu::launch(&half_reach_the_barrier, {.threads = 64}, nullptr);
-        }).find("wait in vain: 32 of 64") != std::string::npos);
-  CHECK(fault_of([] { gpu::launch(&two_barriers, {.threads = 64}, nullptr); }).find("different barriers") !=
-        std::string::npos);
+        }).find("deadlock: 32 of 64") != std::string::npos);
+  CHECK(fault_of([] {
+          gpu::launch(&two_barriers, {.threads = 64}, nullptr);
+        }).find("different barriers") != std::string::npos);
   CHECK(fault_of([&] {
           gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>());
         }).find("for lanes of their warp") != std::string::npos);
-  CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // nothing of the faults is left behind
+  CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // faults leave no state behind
 }
 
 TEST_CASE("shuffles and votes", "[emulator]") {
@@ -137,17 +138,17 @@ TEST_CASE("shuffles and votes", "[emulator]") {
 
 TEST_CASE("dynamic shared memory and atomics", "[emulator]") {
   const Tensor x = counting(64), y = empty({64}, {.device = kDevice});
-  gpu::launch(&dynamic_reversal, {.threads = 64, .shared = 64 * sizeof(float)}, nullptr, x.data<float>(),
-              y.data<float>(), 64);
+  gpu::launch(&dynamic_reversal, {.threads = 64, .shared = 64 * sizeof(float)}, nullptr,
+              x.data<float>(), y.data<float>(), 64);
   CHECK(y.to_vector<int>()[0] == 63);
   const Tensor n = zeros({}, {.dtype = i32, .device = kDevice});
   gpu::launch(&count_all, {.blocks = 3, .threads = 96}, nullptr, n.data<std::int32_t>());
   CHECK(n.item<int>() == 288);
 }
 
-TEST_CASE("device memory starts as nan and is counted where it was overrun", "[emulator]") {
+TEST_CASE("device memory is initialised to nan, and overruns are counted", "[emulator]") {
   for (const double v : empty({5}, {.device = kDevice}).to_vector<double>()) CHECK(std::isnan(v));
-#ifndef MZ_ADDRESS_SANITIZER  // which ends the program at the write
+#ifndef MZ_ADDRESS_SANITIZER  // AddressSanitizer ends the program at the write
   const std::int64_t before = emulator::overrun_blocks();
   {
     const Tensor x = empty({10}, {.device = kDevice});
@@ -179,7 +180,8 @@ __global__ void load_pack(const float* x, float* y) {
   *y = reinterpret_cast<const gpu::Pack<float, 4>*>(x)->item[0];
 }
 
-/** What a child process writes on its standard error when it does this; empty where it survives. */
+/** Returns what a child process that runs `body` writes to standard error; empty where it
+ *  survives. */
 template <class Body> std::string last_words(Body&& body) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -203,10 +205,11 @@ template <class Body> std::string last_words(Body&& body) {
 
 }  // namespace
 
-TEST_CASE("the sanitizers see what a kernel may not do", "[emulator]") {
+TEST_CASE("the sanitizers detect invalid accesses of kernels", "[emulator]") {
   const Tensor y = empty({}, {.device = kDevice}), n = zeros({}, {.dtype = i32, .device = kDevice});
   const auto words_of_read = [&](const float* x, int i) {
-    return last_words([=] { gpu::launch(&read_at, {.threads = 1}, nullptr, x, i, y.data<float>()); });
+    return last_words(
+        [=] { gpu::launch(&read_at, {.threads = 1}, nullptr, x, i, y.data<float>()); });
   };
   const auto tells = [](const std::string& words, const char* what) {
     return words.find(what) != std::string::npos;
@@ -216,13 +219,15 @@ TEST_CASE("the sanitizers see what a kernel may not do", "[emulator]") {
   CHECK(words_of_read(at, 9).empty());
   CHECK(tells(words_of_read(at, 10), "use-after-poison"));
   CHECK(tells(words_of_read(at, -1), "use-after-poison"));
-  CHECK(tells(last_words([&] { gpu::launch(&write_at, {.threads = 1}, nullptr, x.data<float>(), 10); }),
-              "use-after-poison"));
+  CHECK(tells(
+      last_words([&] { gpu::launch(&write_at, {.threads = 1}, nullptr, x.data<float>(), 10); }),
+      "use-after-poison"));
   x = Tensor();
   CHECK(tells(words_of_read(at, 9), "use-after-poison"));
 
   const auto words_of_shared = [&](int i) {
-    return last_words([=] { gpu::launch(&read_shared_at, {.threads = 1}, nullptr, i, y.data<float>()); });
+    return last_words(
+        [=] { gpu::launch(&read_shared_at, {.threads = 1}, nullptr, i, y.data<float>()); });
   };
   CHECK(words_of_shared(7).empty());
   CHECK(tells(words_of_shared(8), "out of bounds"));
@@ -236,14 +241,15 @@ TEST_CASE("the sanitizers see what a kernel may not do", "[emulator]") {
   for (const int offset : {1, 2, 3, 5}) CHECK(tells(words_of_pack(offset), "misaligned address"));
 
   const auto words_of_sum = [&](int i) {
-    return last_words([=] { gpu::launch(&add_one, {.threads = 1}, nullptr, i, n.data<std::int32_t>()); });
+    return last_words(
+        [=] { gpu::launch(&add_one, {.threads = 1}, nullptr, i, n.data<std::int32_t>()); });
   };
   CHECK(words_of_sum(0).empty());
   CHECK(tells(words_of_sum(std::numeric_limits<int>::max()), "signed integer overflow"));
 }
 #endif
 
-TEST_CASE("the host cannot touch device memory", "[emulator]") {
+TEST_CASE("the host cannot access device memory", "[emulator]") {
   const Tensor x = counting(4);
   CHECK(emulator::is_device_memory(x.raw_data()));
   CHECK(!emulator::is_device_memory(x.to(cpu).raw_data()));
@@ -262,9 +268,9 @@ TEST_CASE("the host cannot touch device memory", "[emulator]") {
 TEST_CASE("only timed events can be timed, as with the driver", "[emulator]") {
   const Queues& queues = find_backend(DeviceKind::cuda)->queues();
   const auto time_between = [&](bool first_is_timed, bool second_is_timed) {
-    const Mark begin = queues.make_mark(kDevice, first_is_timed);
-    const Mark end = queues.make_mark(kDevice, second_is_timed);
-    for (const Mark mark : {begin, end}) queues.place(mark, kDevice, queues.current(kDevice));
+    const QueueMark begin = queues.make_mark(kDevice, first_is_timed);
+    const QueueMark end = queues.make_mark(kDevice, second_is_timed);
+    for (const QueueMark mark : {begin, end}) queues.place(mark, kDevice, queues.current(kDevice));
     queues.wait_for(end);
     std::string error;
     try {

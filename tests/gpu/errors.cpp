@@ -1,5 +1,6 @@
-// What goes wrong on a device: memory that runs out anywhere in an op, devices that do not exist, operands on two of them. That bad shapes, dtypes
-// and values are refused in the CPU's words is checked for every op in ../ops/bad_calls.cpp.
+// Errors on a device: out of memory at any point of an op, devices that do not exist, operands on
+// two devices. ../ops/bad_calls.cpp checks for every op that bad shapes, dtypes and values give the
+// CPU's error texts.
 #include <mezzo.h>
 
 #include <functional>
@@ -15,10 +16,14 @@ namespace {
 const Device kDevice{DeviceKind::cuda, 0};
 
 Tensor counting(const Shape& shape, DType dtype = f32) {
-  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape).to(kDevice);
+  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype})
+      .view(shape)
+      .to(kDevice);
 }
 
-Tensor places(const Shape& shape, int bound) { return remainder(counting(shape, i64) * 7919, bound); }
+Tensor places(const Shape& shape, int bound) {
+  return remainder(counting(shape, i64) * 7919, bound);
+}
 
 Tensor leaf(const Shape& shape) { return counting(shape).requires_grad_(); }
 
@@ -27,9 +32,10 @@ struct Work {
   std::function<Tensor()> run;
 };
 
-/** Ops that take memory in several places: results, work space, copies, gradients. */
+/** Returns ops that allocate in several places: results, workspace, copies, gradients. */
 std::vector<Work> works() {
-  const Tensor x = counting({40, 50}), long_line = places({5000}, 997).to(f32), rows = places({30}, 40);
+  const Tensor x = counting({40, 50}), long_line = places({5000}, 997).to(f32),
+               rows = places({30}, 40);
   return {
       {"elementwise", [=] { return x.t() * 2 + x.t(); }},
       {"sum", [=] { return sum(counting({20000})); }},
@@ -82,7 +88,8 @@ std::vector<Work> works() {
 }  // namespace
 
 TEST_CASE(
-    "wherever an op runs out of memory, the error has its type, nothing is lost and the next call is right",
+    "wherever an op runs out of memory, it throws OutOfMemory, leaks nothing and the next call "
+    "succeeds",
     "[gpu][memory]") {
   NEED_DEVICE();
   Allocator& allocator = allocator_for(kDevice);
@@ -111,7 +118,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an op in place that runs out of memory leaves its operand as it was", "[gpu][memory]") {
+TEST_CASE("an in-place op that runs out of memory leaves its operand unchanged", "[gpu][memory]") {
   NEED_DEVICE();
   const Tensor rows = places({3000}, 40), values = counting({3000, 5});
   const std::function<void(const Tensor&)> works[] = {
@@ -146,7 +153,7 @@ TEST_CASE("an op in place that runs out of memory leaves its operand as it was",
   }
 }
 
-TEST_CASE("a device that is not there is named wherever a tensor is asked for on it", "[gpu]") {
+TEST_CASE("creating a tensor on a missing device names that device", "[gpu]") {
   NEED_DEVICE();
   const Device absent{DeviceKind::cuda, 63};
   const std::string text = "cuda:63";
@@ -161,7 +168,7 @@ TEST_CASE("a device that is not there is named wherever a tensor is asked for on
   CHECK(zeros({2}, {.device = kDevice}).to_vector<int>() == std::vector<int>{0, 0});
 }
 
-TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu]") {
+TEST_CASE("in-place ops, gradients and optimizers reject a second device", "[gpu]") {
   NEED_DEVICE();
   const Tensor here = ones({2, 3}), there = here.to(kDevice);
   const std::string both = "f32[2,3]@cuda:0 and f32[2,3]@cpu";
@@ -169,7 +176,8 @@ TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu
   CHECK_THROWS_WITH_AS_TEXT(add_(here, there), DeviceError, "f32[2,3]@cpu and f32[2,3]@cuda:0");
   CHECK_THROWS_WITH_AS_TEXT(cat({there, here}), DeviceError, both);
   CHECK_THROWS_WITH_AS_TEXT(where(there > 0, there, here), DeviceError, "f32[2,3]@cpu");
-  CHECK_THROWS_WITH_AS_TEXT(index_select(there, 0, zeros({1}, {.dtype = i64})), DeviceError, "i64[1]@cpu");
+  CHECK_THROWS_WITH_AS_TEXT(index_select(there, 0, zeros({1}, {.dtype = i64})), DeviceError,
+                            "i64[1]@cpu");
   const Tensor number = full({}, 2), far_number = number.to(kDevice);
   CHECK_THROWS_WITH_AS_TEXT(add_(number, far_number), DeviceError, "f32[]@cpu and f32[]@cuda:0");
   CHECK(number.item<int>() == 2);
@@ -183,11 +191,13 @@ TEST_CASE("in-place ops, gradients and optimizers refuse a second device", "[gpu
   CHECK(there.to_vector<int>() == std::vector<int>(6, 1));
 }
 
-TEST_CASE("an error about devices is told in the name of what was called, not of an op within", "[gpu]") {
+TEST_CASE("device errors name the function that was called, not an inner op", "[gpu]") {
   NEED_DEVICE();
-  const Tensor x = rand({4, 6}).to(kDevice), other = rand({4, 6}), classes = zeros({4}, {.dtype = i64});
+  const Tensor x = rand({4, 6}).to(kDevice), other = rand({4, 6}),
+               classes = zeros({4}, {.dtype = i64});
   const auto check = [](const char* name, const std::function<void()>& call) {
-    CHECK_THROWS_WITH_AS_TEXT((call(), 0), DeviceError, str(name, ": operands are on different devices"));
+    CHECK_THROWS_WITH_AS_TEXT((call(), 0), DeviceError,
+                              str(name, ": operands are on different devices"));
   };
   check("cross_entropy", [&] { cross_entropy(x, classes); });
   check("mse_loss", [&] { mse_loss(x, other); });

@@ -1,5 +1,5 @@
-// Whether the kernels of training steps fill a GPU: their grids at sizes that are trained in
-// practice, by dry runs. Calls of cuBLASLt and cuDNN are not part of it.
+// Whether the kernels of training steps fill a GPU: dry runs record their grids at realistic sizes.
+// Calls of cuBLASLt and cuDNN are not included.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ using emulator::Launch;
 
 namespace {
 
-/** With fewer, multiprocessors are idle or have one block alone. */
+/** With fewer blocks, multiprocessors are idle or have a single block. */
 constexpr std::int64_t kEnoughBlocks = 2 * emulator::kMultiprocessors;
 
-/** A dry run on a device that is larger than the host, until the end of the scope. */
+/** A dry run on a device with more memory than the host, until the end of the scope. */
 struct LargeDryRun {
   LargeDryRun() {
     empty_cache(kDevice);
@@ -39,7 +39,7 @@ struct LargeDryRun {
   LargeDryRun(const LargeDryRun&) = delete;
   LargeDryRun& operator=(const LargeDryRun&) = delete;
 
-  /** The 1 that gradients start from is made once in a process: not by a kernel that does nothing. */
+  /** Creates the cached unit gradients before the dry run, in which kernels do nothing. */
   static bool make_unit_gradients() {
     for (const DType dtype : {f16, bf16, f32, f64})
       (ones({}, {.dtype = dtype, .device = kDevice, .requires_grad = true}) * 1.0).backward();
@@ -47,20 +47,22 @@ struct LargeDryRun {
   }
   bool has_unit_gradients = make_unit_gradients();
   emulator::DryRun dry;
-  attention::OwnKernels own;  // a dry run proves no answer of the library's
+  attention::OwnKernels own;  // library results cannot be verified in a dry run
 };
 
 using Loss = std::function<Tensor(const Tensor& y, const Tensor& target)>;
 
-/** The second training step of a net at O2. */
+/** Returns the launches of the second training step of a net at O2. */
 template <class Net>
-std::vector<Launch> step_of(const Net& net, const Tensor& x, const Tensor& target, const Loss& loss) {
+std::vector<Launch> step_of(const Net& net, const Tensor& x, const Tensor& target,
+                            const Loss& loss) {
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
   const auto step = [&] {
     optimizer.zero_grad();
-    amp::scale_loss(loss(net(x), target), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(loss(net(x), target), optimizer,
+                    [](const Tensor& scaled) { scaled.backward(); });
     amp::step_deferred(optimizer);
   };
   step();
@@ -83,7 +85,8 @@ std::vector<Launch> gpt_step(const samples::CharGptOptions& options, std::int64_
 std::vector<Launch> resnet_step(MemoryFormat format) {
   const samples::ResNet net({.depth = 50, .small_images = false, .classes = 1000});
   net.to(format);
-  return step_of(net, zeros({256, 3, 224, 224}, {.device = kDevice}).to(format), classes({256}), entropy);
+  return step_of(net, zeros({256, 3, 224, 224}, {.device = kDevice}).to(format), classes({256}),
+                 entropy);
 }
 
 template <class Net> std::vector<Launch> digits_step(const Net& net, std::int64_t batch) {
@@ -93,49 +96,50 @@ template <class Net> std::vector<Launch> digits_step(const Net& net, std::int64_
 /** A kernel whose work in these nets is too small to fill a GPU. */
 struct Small {
   const char* kernel;
-  std::int64_t blocks;  // the most that are too few
+  std::int64_t blocks;  // the largest such grid
   const char* reason;
 };
 constexpr Small kSmall[] = {
-    {"axpby_kernel", 141, "what tensors fit a launch's arguments: 141 chunks of 4,096 elements"},
+    {"axpby_kernel", 141, "limited by a launch's argument size: 141 chunks of 4,096 elements"},
     {"backward_kernel", 256, "of cross entropy: 1,024 lines of 10 classes, 256 of 1,000"},
-    {"copy_kernel", 196, "8 elements to a thread: biases and weights of single layers"},
+    {"copy_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
-    {"forward_kernel", 256, "elementwise, 8 elements to a thread: at most 524,288"},
-    {"gradient_kernel", 256, "of relu, 524,288 elements; cuBLASLt has it, but a dry run proves nothing"},
+    {"forward_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
+    {"gradient_kernel", 256, "of relu, 524,288 elements; fused by cuBLASLt outside of dry runs"},
     {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
-    {"line_loss_kernel", 256, "1,024 lines of 10 classes, 16 to a block; 256 of 1,000"},
+    {"line_loss_kernel", 256, "1,024 lines of 10 classes, 16 per block; 256 of 1,000"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
     {"partial_loss_kernel", 32, "sums 16,384 losses"},
     {"scale_kernel", 1, "one loss scale"},
-    {"scan_kernel", 24, "places among 16,384 sorted indices"},
+    {"scan_kernel", 24, "positions among 16,384 sorted indices"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
-    {"update_kernel", 188, "what tensors fit a launch's arguments: 188 chunks of 4,096 elements"},
+    {"update_kernel", 188, "limited by a launch's argument size: 188 chunks of 4,096 elements"},
     {"whole_backward_kernel", 256, "256 channels with a block of 1,024 threads each"},
     {"whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
 };
 
-/** Kernels with too few blocks, and the most that they had. */
+/** Kernels with too few blocks, and the largest number of blocks. */
 using TooFew = std::map<std::string, std::int64_t>;
 
 TooFew too_few(const std::vector<Launch>& launches) {
   TooFew found;
   for (const Launch& launch : launches)
-    if (launch.blocks < kEnoughBlocks) found[launch.kernel] = std::max(found[launch.kernel], launch.blocks);
+    if (launch.blocks < kEnoughBlocks)
+      found[launch.kernel] = std::max(found[launch.kernel], launch.blocks);
   return found;
 }
 
 }  // namespace
 
-TEST_CASE("a dry run logs the launches of what it does not do", "[gpu][fill]") {
+TEST_CASE("a dry run logs the launches that it omits", "[gpu][fill]") {
   const Tensor x = ones({3, 1000}, {.device = kDevice});
   const emulator::FillLog log;
   {
     const emulator::DryRun dry;
     mul_(x, 2.0);
     softmax(x, 1);
-    matmul(x, x.t());  // the library's
+    matmul(x, x.t());  // runs in the library
   }
   CHECK(x.to_vector<double>() == std::vector<double>(3000, 1));
   REQUIRE(log.launches.size() == 2);
@@ -143,7 +147,7 @@ TEST_CASE("a dry run logs the launches of what it does not do", "[gpu][fill]") {
   CHECK(log.launches[1].kernel == "softmax_kernel");
   CHECK(log.launches[1].blocks == 3);
   CHECK(log.launches[1].threads == 256);
-  CHECK(log.launches[1].resident_threads() == 256);  // on three of the multiprocessors
+  CHECK(log.launches[1].resident_threads() == 256);  // on three multiprocessors
   CHECK(Launch{"", 10000, 256}.resident_threads() == 2048);
   CHECK(Launch{"", 10000, 32}.bytes_in_flight(16) == 32 * 32 * 16);
 }
@@ -165,24 +169,29 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
   check("MLP", digits_step(samples::Mlp(4096), 512));
   check("LeNet", digits_step(samples::LeNet(32), 1024));
   check("char-GPT", gpt_step({}, 64));
-  check("GPT-2", gpt_step({.vocabulary = 50304, .block = 1024, .layers = 12, .heads = 12, .width = 768}, 16));
+  check(
+      "GPT-2",
+      gpt_step({.vocabulary = 50304, .block = 1024, .layers = 12, .heads = 12, .width = 768}, 16));
   check("ResNet-50", resnet_step(MemoryFormat::channels_last));
   check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous));
-  CHECK(most == listed);  // nothing is listed that is not so
+  CHECK(most == listed);  // the list has no entries too many
 }
 
 TEST_CASE("cross entropy of few lines of many classes fills a GPU", "[gpu][fill]") {
   const LargeDryRun scope;
   for (const std::int64_t lines : {1, 16, 100}) {
     INFO(lines);
-    const Tensor x = zeros({lines, 50304}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
+    const Tensor x =
+        zeros({lines, 50304}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
     const emulator::FillLog log;
     cross_entropy(x, classes({lines})).backward();
     std::int64_t large = 0;
     for (const Launch& launch : log.launches) {
-      const bool reads_scores = launch.kernel == "piece_state_kernel" || launch.kernel == "backward_kernel";
-      // A block has at least 8 turns of 256 elements.
-      if (reads_scores) CHECK(launch.blocks >= std::min<std::int64_t>(kEnoughBlocks, lines * 50304 / 4096));
+      const bool reads_scores =
+          launch.kernel == "piece_state_kernel" || launch.kernel == "backward_kernel";
+      // A block has at least 8 iterations of 256 elements.
+      if (reads_scores)
+        CHECK(launch.blocks >= std::min<std::int64_t>(kEnoughBlocks, lines * 50304 / 4096));
       CHECK(launch.kernel != "few_lines_kernel");
       CHECK(launch.kernel != "line_loss_kernel");
       large += reads_scores ? 1 : 0;
@@ -195,7 +204,8 @@ TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") 
   const LargeDryRun scope;
   for (const std::int64_t width : {64, 768, 1024, 1025, 4096, 16384}) {
     INFO(width);
-    const Tensor x = zeros({8192, width}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
+    const Tensor x =
+        zeros({8192, width}, {.dtype = bf16, .device = kDevice, .requires_grad = true});
     const nn::LayerNorm norm{width};
     norm.to(kDevice);
     const auto launches_of = [&](const std::vector<Tensor>& wanted) {
@@ -209,6 +219,6 @@ TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") 
     };
     CHECK(launches_of({x, norm.weight(), norm.bias()}) == (width <= 1024 ? 2 : 3));
     norm.freeze();
-    CHECK(launches_of({x}) == 1);  // nobody wants the sums
+    CHECK(launches_of({x}) == 1);  // the parameter gradients are not requested
   }
 }

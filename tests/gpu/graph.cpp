@@ -1,7 +1,8 @@
-// Captured training steps: the bits of steps that are run one by one, at every level and with either scaler.
+// Captured training steps have the same bits as eager steps, at every level and with both scalers.
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "training.h"
 
 using namespace captured;
@@ -20,7 +21,7 @@ struct Habits {
 
 constexpr int kSteps = 12;
 
-/** Trains through a session; gives losses, parameters, states and scales. */
+/** Trains with a session; returns losses, parameters, states and scales. */
 std::vector<double> with_session(const Habits& habits, Way way) {
   manual_seed(3);
   Net net;
@@ -43,13 +44,15 @@ std::vector<double> with_session(const Habits& habits, Way way) {
       way == Way::captured);
   std::vector<double> numbers;
   for (int i = 0; i < kSteps; ++i) {
-    add_all(numbers, step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7 || i == 8)))[0]);
+    add_all(numbers,
+            step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7 || i == 8)))[0]);
     if (i == 5) optimizer.set_lr(0.004);
     if (i == 9) {
       CHECK(amp::last_verdict(optimizer) == optim::StepResult::stepped);
       if (session.loss_scaler().dynamic()) CHECK(session.loss_scaler().loss_scale() < 65536);
       const NoGrad no_grad;
-      net.first.weight().copy_(net.first.weight() * 0.5);  // by the program: masters have to follow
+      // A write by the user, which must reach the masters.
+      net.first.weight().copy_(net.first.weight() * 0.5);
     }
   }
   for (const Tensor& p : net.parameters()) add_all(numbers, p);
@@ -99,11 +102,12 @@ std::vector<double> with_scaler(const Habits& habits, Way way, bool unscales) {
 
 }  // namespace
 
-TEST_CASE("captured steps of a session give the bits of steps that are run", "[gpu][graph]") {
+TEST_CASE("captured steps of a session have the bits of eager steps", "[gpu][graph]") {
   NEED_DEVICE();
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
-  for (const Habits& habits : {Habits{.level = level}, Habits{.level = level, .max_norm = 0.4, .drops = 0.3},
-                               Habits{.level = level, .clips = true}}) {
+  const std::string level = GENERATE(from_range(levels::names()));
+  for (const Habits& habits :
+       {Habits{.level = level}, Habits{.level = level, .max_norm = 0.4, .drops = 0.3},
+        Habits{.level = level, .clips = true}}) {
     INFO(level);
     const std::vector<double> host = with_session(habits, Way::host);
     CHECK(same(with_session(habits, Way::deferred), host));
@@ -111,7 +115,7 @@ TEST_CASE("captured steps of a session give the bits of steps that are run", "[g
   }
 }
 
-TEST_CASE("captured steps with a GradScaler give the bits of steps that are run", "[gpu][graph]") {
+TEST_CASE("captured steps with a GradScaler have the bits of eager steps", "[gpu][graph]") {
   NEED_DEVICE();
   for (const Habits& habits :
        {Habits{}, Habits{.max_norm = 0.4, .drops = 0.3}, Habits{.clips = true, .drops = 0.5}})
@@ -124,7 +128,7 @@ TEST_CASE("captured steps with a GradScaler give the bits of steps that are run"
 
 namespace {
 
-/** Trains with gradients that stay scaled until the step, from one scope an iteration or more. */
+/** Trains with gradients that stay scaled until the step, with one or more scopes per iteration. */
 std::vector<double> with_held_gradients(const std::string& level, int scopes, Way way) {
   manual_seed(7);
   Net net;
@@ -132,7 +136,8 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
   optim::FusedSGD optimizer(
       net.parameters(),
       {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01, .materialize_master_grads = false});
-  auto session = amp::initialize(net, optimizer, {.opt_level = level, .num_losses = 2, .verbosity = 0});
+  auto session =
+      amp::initialize(net, optimizer, {.opt_level = level, .num_losses = 2, .verbosity = 0});
   session.loss_scaler(0).set_loss_scale(3000);
   session.loss_scaler(1).set_loss_scale(700);
   const auto step = as_steps(
@@ -164,7 +169,7 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
 
 }  // namespace
 
-TEST_CASE("gradients that stay scaled until the step are deferred and captured too", "[gpu][graph]") {
+TEST_CASE("steps with gradients that stay scaled can be deferred and captured", "[gpu][graph]") {
   NEED_DEVICE();
   for (const int scopes : {1, 3}) {
     INFO(scopes);
@@ -176,7 +181,7 @@ TEST_CASE("gradients that stay scaled until the step are deferred and captured t
 
 namespace {
 
-/** What is told of the scale after each step. */
+/** Returns the last loss scale event after each step. */
 std::vector<std::string> events_of(Way way) {
   manual_seed(8);
   Net net;
@@ -208,7 +213,7 @@ std::vector<std::string> events_of(Way way) {
 
 }  // namespace
 
-TEST_CASE("captured steps name the gradient that overflowed", "[gpu][graph]") {
+TEST_CASE("captured steps report the gradient that overflowed", "[gpu][graph]") {
   NEED_DEVICE();
   const std::vector<std::string> host = events_of(Way::host);
   CHECK(host.back().find(" of first.weight)") != std::string::npos);
@@ -216,7 +221,7 @@ TEST_CASE("captured steps name the gradient that overflowed", "[gpu][graph]") {
   CHECK(events_of(Way::captured) == host);
 }
 
-TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu][graph]") {
+TEST_CASE("steps are captured per shape and continue from each other's state", "[gpu][graph]") {
   NEED_DEVICE();
   const auto train = [](bool capture, std::size_t* captures) {
     manual_seed(5);
@@ -224,7 +229,8 @@ TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu]
     net.drops = 0.2;
     net.to(kDevice);
     optim::SGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9, .dampening = 0.1});
-    gpu::CapturedStep::Function function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    gpu::CapturedStep::Function function =
+        [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
       optimizer.zero_grad();
       const Tensor loss = cross_entropy(net(in[0]), in[1]);
       loss.backward();
@@ -234,7 +240,8 @@ TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu]
     gpu::CapturedStep step(function, {kDevice});
     std::vector<double> numbers;
     for (const std::int64_t n : {8, 8, 5, 8, 5, 5, 3, 8, 5}) {
-      const std::vector<Tensor> results = capture ? step(batch(n, false)) : function(batch(n, false));
+      const std::vector<Tensor> results =
+          capture ? step(batch(n, false)) : function(batch(n, false));
       for (const Tensor& x : results) add_all(numbers, x);
     }
     for (const Tensor& p : net.parameters()) add_all(numbers, p);
@@ -247,7 +254,7 @@ TEST_CASE("steps are captured for each shape, and go on from each other", "[gpu]
   CHECK(captures == 2);
 }
 
-TEST_CASE("a divergence of captured steps is told within two polls", "[gpu][graph]") {
+TEST_CASE("divergence of captured steps is reported within two polls", "[gpu][graph]") {
   NEED_DEVICE();
   Net net;
   net.to(kDevice);
@@ -262,7 +269,8 @@ TEST_CASE("a divergence of captured steps is told within two polls", "[gpu][grap
         return {};
       },
       {kDevice});
-  const std::vector<Tensor> good = batch(4, false), bad{full({4, 6}, NAN, {.device = kDevice}), good[1]};
+  const std::vector<Tensor> good = batch(4, false),
+                            bad{full({4, 6}, NAN, {.device = kDevice}), good[1]};
   step(good);
   step(good);
   const auto go_on = [&] {

@@ -1,10 +1,10 @@
-// Captures that fail: the error names what cannot be captured, and everything works as before afterwards.
+// Captures that fail: the error names what cannot be captured, and everything works afterwards.
 #include <mezzo.h>
 
 #include <stdexcept>
 #include <thread>
 
-#include "../../tensor/capture.h"
+#include "../../tensor/device/capture.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "training.h"
@@ -13,7 +13,7 @@ using namespace captured;
 
 namespace {
 
-/** A net in training, whose step does one thing more while `trouble` is set. */
+/** A net in training, whose step also calls `trouble` if set. */
 struct Training {
   Net net;
   std::optional<optim::FusedAdam> optimizer;
@@ -48,7 +48,7 @@ struct Training {
   }
 };
 
-/** Trains with a failure at the first capture, and without; the failed call changes nothing. */
+/** Trains with a failure at the first capture and without; the failed call must change nothing. */
 template <class E>
 void check_failure(const std::function<void(Training&)>& trouble, const std::string& text) {
   manual_seed(8);
@@ -77,7 +77,8 @@ void check_failure(const std::function<void(Training&)>& trouble, const std::str
 
 }  // namespace
 
-TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gpu][graph]") {
+TEST_CASE("calls that cannot be captured are reported and leave everything usable",
+          "[gpu][graph]") {
   NEED_DEVICE();
   check_failure<StateError>([](Training& t) { (void)sum(t.net.first.weight()).item<float>(); },
                             "item: the device is read");
@@ -85,10 +86,12 @@ TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gp
                             "to_vector: ");
   check_failure<StateError>([](Training& t) { (void)t.net.first.weight().to(cpu); },
                             "to: the device is read");
-  check_failure<StateError>([](Training&) { (void)ones({3}).to(kDevice); }, "to: host memory is read");
+  check_failure<StateError>([](Training&) { (void)ones({3}).to(kDevice); },
+                            "to: host memory is read");
   check_failure<StateError>([](Training& t) { (void)t.scaler.get_scale(); },
                             "GradScaler.get_scale: the scale is read");
-  check_failure<StateError>([](Training& t) { (void)t.scaler.step(*t.optimizer); }, "call step_deferred()");
+  check_failure<StateError>([](Training& t) { (void)t.scaler.step(*t.optimizer); },
+                            "call step_deferred()");
   check_failure<StateError>(
       [](Training&) {
         gpu::Graph inner;
@@ -98,14 +101,16 @@ TEST_CASE("what cannot be captured is named, and leaves everything usable", "[gp
   check_failure<ShapeError>(
       [](Training& t) { (void)(t.net.first.weight() + ones({7}, {.device = kDevice})); },
       "shapes do not broadcast");
-  check_failure<std::runtime_error>([](Training&) { throw std::runtime_error("the program's own"); },
-                                    "the program's own");
+  check_failure<std::runtime_error>(
+      [](Training&) { throw std::runtime_error("the program's own"); }, "the program's own");
 }
 
-TEST_CASE("what reads a device or the host in a capture is named as the program called it", "[gpu][graph]") {
+TEST_CASE("reads of the device or the host during a capture are reported by the public name",
+          "[gpu][graph]") {
   NEED_DEVICE();
   const Tensor x = rand({4, 3}, {.device = kDevice}), mask = x > 0.5;
-  const Tensor places = zeros({4}, {.dtype = i64, .device = kDevice}), y = zeros({1}, {.device = kDevice});
+  const Tensor places = zeros({4}, {.dtype = i64, .device = kDevice}),
+               y = zeros({1}, {.device = kDevice});
   const auto check = [&](const char* name, const std::function<void()>& call) {
     gpu::Graph graph;
     CHECK_THROWS_WITH_AS_TEXT(graph.capture(kDevice, call), StateError, str(name, ": "));
@@ -156,7 +161,7 @@ TEST_CASE("what reads a device or the host in a capture is named as the program 
   CHECK_THROWS_WITH_AS_TEXT(graph.capture({DeviceKind::cuda, 63}, [] {}), DeviceError, "cuda:63");
 }
 
-TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
+TEST_CASE("running out of memory during a capture is recoverable", "[gpu][graph]") {
   NEED_DEVICE();
   for (const int n : {1, 2, 5})
     check_failure<OutOfMemory>(
@@ -167,7 +172,7 @@ TEST_CASE("running out of memory in a capture passes", "[gpu][graph]") {
         "out of memory");
 }
 
-TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
+TEST_CASE("seeding within a captured step is rejected", "[gpu][graph]") {
   NEED_DEVICE();
   gpu::CapturedStep step(
       [](const std::vector<Tensor>&) -> std::vector<Tensor> {
@@ -180,7 +185,7 @@ TEST_CASE("seeding within a captured step is refused", "[gpu][graph]") {
   CHECK_THROWS_WITH_AS_TEXT(step({}), StateError, "manual_seed: a generator was seeded");
 }
 
-TEST_CASE("random numbers of a captured step go on from the generator, which goes on from them",
+TEST_CASE("random numbers of a captured step continue the generator's, and vice versa",
           "[gpu][graph]") {
   NEED_DEVICE();
   const auto drawn = [](bool capture) {
@@ -188,15 +193,17 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
     const auto step = as_steps(
         [](const std::vector<Tensor>&) -> std::vector<Tensor> {
           const auto attended = [](DType dtype) {
-            const Tensor x = ones({3, 40, 16}, {.dtype = dtype, .device = kDevice}).requires_grad_();
+            const Tensor x =
+                ones({3, 40, 16}, {.dtype = dtype, .device = kDevice}).requires_grad_();
             const Tensor y = scaled_dot_product_attention(x, x, x, {.dropout_p = 0.5});
             y.backward(y.detach());
             return std::vector<Tensor>{y.detach(), x.grad()};
           };
           std::vector<Tensor> results = attended(f32), low = attended(f16);
           results.insert(results.end(), low.begin(), low.end());
-          results.insert(results.end(), {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
-                                         dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
+          results.insert(results.end(),
+                         {rand({5}, {.device = kDevice}), randn({9}, {.device = kDevice}),
+                          dropout(ones({40}, {.device = kDevice}), {.p = 0.5})});
           return results;
         },
         capture);
@@ -212,9 +219,9 @@ TEST_CASE("random numbers of a captured step go on from the generator, which goe
   CHECK(same(drawn(true), drawn(false)));
 }
 
-TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph]") {
+TEST_CASE("a graph works in its own memory and releases it", "[gpu][graph]") {
   NEED_DEVICE();
-  gpu::Graph().capture(kDevice, [] {});  // what the device keeps for all captures is there from now on
+  gpu::Graph().capture(kDevice, [] {});  // allocates what the device keeps for all captures
   const Tensor x = ones({1000}, {.device = kDevice}), y = zeros({1000}, {.device = kDevice});
   empty_cache(kDevice);
   const MemoryStats before = memory_stats(kDevice);
@@ -224,7 +231,8 @@ TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph
     CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "nothing was captured");
     graph.capture(kDevice, [&] { y.copy_(y + x * 2.0); });
     CHECK(y.to_vector<double>()[3] == 0);
-    const Tensor other = full({1000}, 7, {.device = kDevice});  // of the same size: not in the graph's memory
+    const Tensor other =
+        full({1000}, 7, {.device = kDevice});  // of the same size; must not use the graph's memory
     for (int i = 0; i < 3; ++i) graph.replay();
     CHECK(y.to_vector<double>()[999] == 6);
     CHECK(other.to_vector<double>()[999] == 7);
@@ -236,11 +244,14 @@ TEST_CASE("a graph runs work in its own memory, and gives it back", "[gpu][graph
   CHECK(memory_stats(kDevice).reserved == before.reserved);
 }
 
-TEST_CASE("a class out of range in a captured step is told when the device is waited for", "[gpu][graph]") {
+TEST_CASE("a class out of range in a captured step is reported at the next synchronisation",
+          "[gpu][graph]") {
   NEED_DEVICE();
   const Tensor scores = zeros({2, 3}, {.device = kDevice});
   gpu::CapturedStep step(
-      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {cross_entropy(scores, in[0])}; },
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        return {cross_entropy(scores, in[0])};
+      },
       {kDevice});
   const Tensor good = zeros({2}, {.dtype = i64, .device = kDevice}),
                bad = full({2}, 5, {.dtype = i64, .device = kDevice});
@@ -253,21 +264,23 @@ TEST_CASE("a class out of range in a captured step is told when the device is wa
   CHECK(step({good})[0].item<float>() > 0);
 }
 
-TEST_CASE("graphs that are gone leave room for the indices that others watch", "[gpu][graph]") {
+TEST_CASE("destroyed graphs free their index checks for other graphs", "[gpu][graph]") {
   NEED_DEVICE();
   for (int n = 1; n < 80; ++n) {
-    const Tensor x = ones({n}, {.device = kDevice}), places = zeros({n}, {.dtype = i64, .device = kDevice});
+    const Tensor x = ones({n}, {.device = kDevice}),
+                 places = zeros({n}, {.dtype = i64, .device = kDevice});
     Tensor y;
     gpu::Graph graph;
     graph.capture(kDevice, [&] { y = index_select(x, 0, places); });
     graph.replay();
     CHECK(sum(y).item<int>() == n);
   }
-  CHECK(index_select(ones({90}, {.device = kDevice}), 0, zeros({90}, {.dtype = i64, .device = kDevice}))
+  CHECK(index_select(ones({90}, {.device = kDevice}), 0,
+                     zeros({90}, {.dtype = i64, .device = kDevice}))
             .numel() == 90);
 }
 
-TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
+TEST_CASE("destroying an optimizer invalidates its graph", "[gpu][graph]") {
   NEED_DEVICE();
   const Tensor p = ones({3}, {.device = kDevice}).requires_grad_();
   auto optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
@@ -279,10 +292,11 @@ TEST_CASE("an optimizer that is gone ends its graph", "[gpu][graph]") {
   optimizer->add_param_group({ones({2}, {.device = kDevice}).requires_grad_()}, {});
   CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "parameters were added");
   optimizer.reset();
-  CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError, "an optimizer of the captured step has ended");
+  CHECK_THROWS_WITH_AS_TEXT(graph.replay(), StateError,
+                            "an optimizer of the captured step was destroyed");
 }
 
-TEST_CASE("a state that is loaded reaches the replays, and a model that was moved ends them",
+TEST_CASE("loaded states reach replays, and moving the model invalidates the graph",
           "[gpu][graph]") {
   NEED_DEVICE();
   const auto train = [](bool capture) {
@@ -298,8 +312,8 @@ TEST_CASE("a state that is loaded reaches the replays, and a model that was move
       if (i == 4) saved = optimizer.state_dict();
       if (i == 6) {
         optimizer.load_state_dict(*saved);
-        const std::vector<Tensor> others(20,
-                                         ones({20, 12}, {.device = kDevice}));  // in whatever memory is free
+        const std::vector<Tensor> others(
+            20, ones({20, 12}, {.device = kDevice}));  // may reuse freed memory
       }
       add_all(numbers, step(batch(8, false))[0]);
     }
@@ -309,15 +323,17 @@ TEST_CASE("a state that is loaded reaches the replays, and a model that was move
     net.to(kDevice);
     const Tensor in_its_place = zeros({6, 20}, {.device = kDevice});
     CHECK_THROWS_WITH_AS_TEXT(step(batch(8, false)), StateError,
-                              "have other memory than when the step was captured");
+                              "states has changed since the capture");
     CHECK(sum(abs(in_its_place)).item<float>() == 0);
     return numbers;
   };
   CHECK(same(train(true), train(false)));
 }
 
-TEST_CASE("another thread's work gets into no capture: it is refused in that stream, and goes on in others",
-          "[gpu][graph]") {
+TEST_CASE(
+    "other threads' work is not captured: it is rejected in the capturing stream and runs in "
+    "others",
+    "[gpu][graph]") {
   NEED_DEVICE();
   const Tensor x = zeros({10}, {.device = kDevice});
   const auto elsewhere = [](const std::function<void()>& work) {
@@ -331,17 +347,20 @@ TEST_CASE("another thread's work gets into no capture: it is refused in that str
     }).join();
     return text;
   };
-  const auto computes = [] { CHECK((ones({10}, {.device = kDevice}) * 3).to_vector<int>()[9] == 3); };
+  const auto computes = [] {
+    CHECK((ones({10}, {.device = kDevice}) * 3).to_vector<int>()[9] == 3);
+  };
   gpu::Graph graph, other;
   other.capture(kDevice, [&] { add_(x, ones({10}, {.device = kDevice})); });
   graph.capture(kDevice, [&] {
     add_(x, ones({10}, {.device = kDevice}));
     CHECK(elsewhere([] { (void)ones({10}, {.device = kDevice}); }) ==
-          "fill: another thread is capturing a step in this stream; work in a stream of your own, by "
-          "gpu::StreamScope, or wait until it has ended");
+          "fill: another thread is capturing a step in this stream; use another stream with "
+          "gpu::StreamScope, or wait until the capture has ended");
     CHECK(elsewhere([&] { (void)x.to_vector<int>(); }).find("another thread is capturing") !=
           std::string::npos);
-    CHECK(elsewhere([&] { other.replay(); }).find("another thread is capturing") != std::string::npos);
+    CHECK(elsewhere([&] { other.replay(); }).find("another thread is capturing") !=
+          std::string::npos);
     CHECK(elsewhere([] { gpu::synchronize(kDevice); }).find("another thread is capturing") !=
           std::string::npos);
     CHECK(elsewhere([&] {
@@ -362,11 +381,13 @@ TEST_CASE("another thread's work gets into no capture: it is refused in that str
   CHECK(x.to_vector<int>() == std::vector<int>(10, 3));
 }
 
-TEST_CASE("reads and errors in a stream of one's own leave a capture of another thread alone",
+TEST_CASE("reads and errors in another stream do not affect a capture of another thread",
           "[gpu][graph][stream]") {
   NEED_DEVICE();
-  const Tensor x = ones({7}, {.device = kDevice}), places = zeros({7}, {.dtype = i64, .device = kDevice});
-  const Tensor bad = full({5}, 9, {.dtype = i64, .device = kDevice}), y = zeros({7}, {.device = kDevice});
+  const Tensor x = ones({7}, {.device = kDevice}),
+               places = zeros({7}, {.dtype = i64, .device = kDevice});
+  const Tensor bad = full({5}, 9, {.dtype = i64, .device = kDevice}),
+               y = zeros({7}, {.device = kDevice});
   const auto elsewhere = [](const std::function<void()>& work) {
     std::string text;
     std::thread([&] {
@@ -381,18 +402,20 @@ TEST_CASE("reads and errors in a stream of one's own leave a capture of another 
     return text;
   };
   gpu::synchronize(kDevice);
-  (void)index_select(x, 0, places);  // from here on the main stream may have noted a bad index
+  (void)index_select(x, 0, places);  // the main stream may now have a pending index check
   gpu::Event event;
   gpu::Graph graph;
   const gpu::Stream main = gpu::Stream::main(kDevice);
   graph.capture(kDevice, [&] {
     add_(y, x);
-    CHECK(elsewhere([] { CHECK(ones({3}, {.device = kDevice}).to_vector<int>()[2] == 1); }).empty());
+    CHECK(
+        elsewhere([] { CHECK(ones({3}, {.device = kDevice}).to_vector<int>()[2] == 1); }).empty());
     CHECK(elsewhere([&] {
             index_select(x, 0, bad).to_vector<float>();
           }).find("index_select: index out of range; got 9") == 0);
     CHECK(elsewhere([&] { CHECK(!main.query()); }).empty());
-    CHECK(elsewhere([&] { event.record(main); }).find("another thread is capturing") != std::string::npos);
+    CHECK(elsewhere([&] { event.record(main); }).find("another thread is capturing") !=
+          std::string::npos);
     CHECK(elsewhere([&] {
             main.wait_stream(gpu::Stream::current(kDevice));
           }).find("another thread is capturing") != std::string::npos);
@@ -403,7 +426,7 @@ TEST_CASE("reads and errors in a stream of one's own leave a capture of another 
   CHECK(y.to_vector<int>() == std::vector<int>(7, 2));
 }
 
-TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
+TEST_CASE("a step may discard its captures while it runs", "[gpu][graph]") {
   NEED_DEVICE();
   std::optional<gpu::CapturedStep> step;
   bool forgets = true;
@@ -420,10 +443,11 @@ TEST_CASE("a step may forget its captures from within", "[gpu][graph]") {
   CHECK(step->captures() == 1);
 }
 
-TEST_CASE("the CPU captures nothing, and a captured step runs there all the same", "[gpu][graph]") {
+TEST_CASE("on the CPU nothing is captured, and a captured step runs eagerly", "[gpu][graph]") {
   NEED_DEVICE();
   gpu::Graph graph;
-  CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported, "the CPU records no work");
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture(cpu, [] {}), Unsupported,
+                            "the CPU does not support capture");
   int calls = 0;
   gpu::CapturedStep step(
       [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
@@ -436,6 +460,6 @@ TEST_CASE("the CPU captures nothing, and a captured step runs there all the same
   CHECK(step.captures() == 0);
   const gpu::CapturedStep other = std::move(step);
   CHECK(step.captures() == 0);
-  CHECK_THROWS_WITH_AS_TEXT(step({ones({2})}), StateError, "it was moved from");
+  CHECK_THROWS_WITH_AS_TEXT(step({ones({2})}), StateError, "the step was moved from");
   CHECK_THROWS_WITH_AS_TEXT(gpu::CapturedStep(nullptr), ValueError, "no function");
 }

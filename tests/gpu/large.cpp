@@ -1,4 +1,4 @@
-// What the device computes beside what the CPU computes, values and gradients, where work is cut into many blocks: norms, windows, attention.
+// Device values and gradients against the CPU's at sizes of many blocks: norms, windows, attention.
 #include <cmath>
 #include <limits>
 
@@ -22,18 +22,20 @@ TEST_CASE("norms over many blocks agree with the CPU's", "[gpu][large]") {
   }
 }
 
-TEST_CASE("statistics survive a first value far from the others", "[gpu][large]") {
+TEST_CASE("statistics are accurate with a first value far from the others", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(2);
   const Tensor x = randn({4, 1, 2000});
   x.select(0, 0).select(0, 0).narrow(0, 0, 1).fill_(1e4);
-  check_alike({x}, [](const std::vector<Tensor>& t) { return batch_norm(t[0], {.training = true}); });
+  check_alike({x},
+              [](const std::vector<Tensor>& t) { return batch_norm(t[0], {.training = true}); });
 }
 
-TEST_CASE("norms of rows agree with the CPU's, with and without weights that learn", "[gpu][large]") {
+TEST_CASE("norms of rows agree with the CPU's, with and without trainable weights",
+          "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(6);
-  // Rows of which a block has one, several, or a part; few and many of them.
+  // Shapes in which a block handles one row, several rows or a part of a row; few and many rows.
   for (const Shape& shape : {Shape{700, 33}, Shape{9, 1000}, Shape{4500, 2}, Shape{530, 257},
                              Shape{150, 1500}, Shape{3, 1025}, Shape{2, 5, 4, 3}, Shape{1, 1}}) {
     INFO(str(shape));
@@ -52,17 +54,20 @@ TEST_CASE("norms of rows agree with the CPU's, with and without weights that lea
     check_alike({x}, [&](const std::vector<Tensor>& t) {
       return layer_norm(t[0], dims, {.weight = w.to(t[0].device())});
     });
-    check_alike({x, w}, [&](const std::vector<Tensor>& t) { return rms_norm(t[0], dims, {.weight = t[1]}); });
+    check_alike({x, w}, [&](const std::vector<Tensor>& t) {
+      return rms_norm(t[0], dims, {.weight = t[1]});
+    });
     check_alike({x}, [&](const std::vector<Tensor>& t) { return rms_norm(t[0], dims); });
   }
 }
 
-TEST_CASE("gradients of norms of rows have the same bits every time", "[gpu][large]") {
+TEST_CASE("gradients of norms of rows have the same bits in every run", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(7);
   for (const DType dtype : {f32, bf16})
     for (const Shape& shape : {Shape{1100, 96}, Shape{300, 1100}}) {
-      const std::vector<Tensor> operands{randn(shape).to(dtype), randn({shape[1]}), randn({shape[1]})};
+      const std::vector<Tensor> operands{randn(shape).to(dtype), randn({shape[1]}),
+                                         randn({shape[1]})};
       const auto norm = [&](const std::vector<Tensor>& t) {
         return layer_norm(t[0], {shape[1]}, {.weight = t[1], .bias = t[2]});
       };
@@ -77,7 +82,7 @@ TEST_CASE("gradients of norms of rows have the same bits every time", "[gpu][lar
 
 namespace {
 
-/** Classes of targets by turns, every seventh the one that is ignored. */
+/** Returns classes in turn; every seventh target is ignored. */
 Tensor targets_of(const Shape& x) {
   Shape shape{x[0]};
   for (int i = 2; i < x.rank(); ++i) shape.push_back(x[i]);
@@ -89,11 +94,12 @@ Tensor targets_of(const Shape& x) {
 
 }  // namespace
 
-TEST_CASE("cross entropy of few long lines and of many short ones agrees with the CPU's", "[gpu][large]") {
+TEST_CASE("cross entropy of few long lines and of many short ones agrees with the CPU's",
+          "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(8);
-  for (const Shape& shape :
-       {Shape{16, 5003}, Shape{1, 9000}, Shape{2, 4099, 3}, Shape{5000, 7}, Shape{40, 300}, Shape{3, 4}}) {
+  for (const Shape& shape : {Shape{16, 5003}, Shape{1, 9000}, Shape{2, 4099, 3}, Shape{5000, 7},
+                             Shape{40, 300}, Shape{3, 4}}) {
     INFO(str(shape));
     const Tensor x = randn(shape) * 3, target = targets_of(shape), weight = rand({shape[1]}) + 0.5;
     for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
@@ -109,7 +115,7 @@ TEST_CASE("cross entropy of few long lines and of many short ones agrees with th
   }
 }
 
-TEST_CASE("classes that are ruled out, infinities and nan show in cross entropy of long lines",
+TEST_CASE("cross entropy of long lines propagates -inf classes, infinities and nan",
           "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(9);
@@ -121,7 +127,7 @@ TEST_CASE("classes that are ruled out, infinities and nan show in cross entropy 
   };
   const Tensor x = randn({5, 8000});
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  x.select(0, 0).narrow(0, 2000, 6000).fill_(-kInf);  // pieces of nothing else
+  x.select(0, 0).narrow(0, 2000, 6000).fill_(-kInf);  // whole chunks of -inf
   x.select(0, 1).fill_(-kInf);
   x.select(0, 2).narrow(0, 5000, 1).fill_(kInf);
   x.select(0, 3).narrow(0, 7000, 1).fill_(std::numeric_limits<double>::quiet_NaN());
@@ -150,17 +156,22 @@ TEST_CASE("pooling with windows of any overlap agrees with the CPU's", "[gpu][la
     return max_pool2d(t[0], {13}, {.stride = {1}, .padding = {6}});
   });
   check_alike({x}, [](const std::vector<Tensor>& t) {
-    return avg_pool2d(t[0], {9, 5},
-                      {.stride = {1, 3}, .padding = {2, 2}, .ceil_mode = true, .count_include_pad = false});
+    return avg_pool2d(
+        t[0], {9, 5},
+        {.stride = {1, 3}, .padding = {2, 2}, .ceil_mode = true, .count_include_pad = false});
   });
   for (const std::int64_t n : {1, 2, 17, 37, 50}) {
     INFO(n);
-    check_alike({x}, [n](const std::vector<Tensor>& t) { return adaptive_avg_pool2d(t[0], {n, n}); });
-    check_alike({x}, [n](const std::vector<Tensor>& t) { return adaptive_max_pool2d(t[0], {n, 1}); });
+    check_alike({x}, [n](const std::vector<Tensor>& t) {
+      return adaptive_avg_pool2d(t[0], {n, n});
+    });
+    check_alike({x}, [n](const std::vector<Tensor>& t) {
+      return adaptive_max_pool2d(t[0], {n, 1});
+    });
   }
 }
 
-TEST_CASE("placed elements and blocks come back to where they were taken", "[gpu][large]") {
+TEST_CASE("gradients of placed elements and blocks return to their sources", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(4);
   const Tensor x = randn({2, 3, 29, 31});
@@ -183,22 +194,25 @@ TEST_CASE("resizing by any factor agrees with the CPU's", "[gpu][large]") {
   const Tensor x = randn({2, 3, 19, 23});
   for (const InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::nearest_exact,
                                      InterpolateMode::bilinear, InterpolateMode::bicubic})
-    for (const Shape& size : {Shape{38, 46}, Shape{7, 5}, Shape{1, 400}, Shape{19, 23}, Shape{20, 1}}) {
+    for (const Shape& size :
+         {Shape{38, 46}, Shape{7, 5}, Shape{1, 400}, Shape{19, 23}, Shape{20, 1}}) {
       const bool smooth = mode == InterpolateMode::bilinear || mode == InterpolateMode::bicubic;
       for (const bool align : {false, true})
         for (const bool antialias : {false, true}) {
           if ((align || antialias) && !smooth) continue;
           INFO(static_cast<int>(mode) << " " << str(size) << " " << align << antialias);
           check_alike({x}, [&](const std::vector<Tensor>& t) {
-            return interpolate(
-                t[0],
-                {.size = {size[0], size[1]}, .mode = mode, .align_corners = align, .antialias = antialias});
+            return interpolate(t[0], {.size = {size[0], size[1]},
+                                      .mode = mode,
+                                      .align_corners = align,
+                                      .antialias = antialias});
           });
         }
     }
 }
 
-TEST_CASE("samples at scattered places agree with the CPU's, and so do infinite gradients", "[gpu][large]") {
+TEST_CASE("grid_sample at scattered positions agrees with the CPU's, including infinite gradients",
+          "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(7);
   const Tensor x = randn({2, 5, 17, 13}), grid = rand({2, 40, 30, 2}) * 3 - 1.5;
@@ -225,7 +239,7 @@ TEST_CASE("samples at scattered places agree with the CPU's, and so do infinite 
 TEST_CASE("attention over many tiles agrees with the CPU's", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(8);
-  for (const DType dtype : {f32, f16, bf16})  // 16 bits on Tensor Cores, but for the widest
+  for (const DType dtype : {f32, f16, bf16})  // 16-bit: Tensor Cores up to width 128
     for (const std::int64_t width : {40, 120, 150}) {
       const Tensor q = randn({2, 2, 130, width}).to(dtype), k = randn({2, 1, 75, width}).to(dtype),
                    v = randn({2, 2, 75, width - 7}).to(dtype);
@@ -262,7 +276,9 @@ TEST_CASE("recurrent cells of many units agree with the CPU's", "[gpu][large]") 
                                randn({gates * 70}) * 0.2,
                                c};
   };
-  const auto weights = [](const std::vector<Tensor>& t) { return RecurrentWeights{t[2], t[3], t[4], t[5]}; };
+  const auto weights = [](const std::vector<Tensor>& t) {
+    return RecurrentWeights{t[2], t[3], t[4], t[5]};
+  };
   check_alike(operands(1), [&](const std::vector<Tensor>& t) {
     return rnn_tanh_cell(t[0], rnn_relu_cell(t[0], t[1], weights(t)), weights(t)) + t[6] * 0;
   });
@@ -275,7 +291,7 @@ TEST_CASE("recurrent cells of many units agree with the CPU's", "[gpu][large]") 
   });
 }
 
-TEST_CASE("recurrent layers agree with the CPU's, whether cuDNN may compute them or not", "[gpu][large]") {
+TEST_CASE("recurrent layers agree with the CPU's, with and without cuDNN", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(10);
   for (const bool any_bits : {false, true})

@@ -1,7 +1,5 @@
-// LateWork for tests that run on any device: an emulated one is as late as it may be, a real one as
-// late as it is.
-// Sees: ../emulator/streams.h.
-// Read next: streams.cpp, pinned.cpp.
+// LateWork for tests that run on any device: delays work on an emulated device as long as possible,
+// and does nothing on a real one.
 #pragma once
 
 #ifdef MZ_REAL_DEVICE

@@ -1,5 +1,6 @@
-// What a training step costs the device: how many kernels a captured one runs, library calls included (launch-bound nets gain from fewer of them
-// and from nothing else), and that neither it nor a deferred one takes memory or waits.
+// The cost of a training step: how many kernels a captured step launches, library calls included,
+// which bounds the speed of small nets; and that captured and deferred steps neither allocate nor
+// synchronise.
 #include <mezzo.h>
 
 #include <initializer_list>
@@ -8,6 +9,7 @@
 #include "../../samples/nets/lenet.h"
 #include "../../samples/nets/mlp.h"
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "cost.h"
 #include "training.h"
 
@@ -15,7 +17,8 @@ using namespace captured;
 
 namespace {
 
-/** Launches of one captured step of a net at a level, Adam, dynamic scaling where the level has it. */
+/** Returns the launches of one captured step of a net at a level with Adam, and dynamic scaling
+ *  where the level has it. */
 template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   manual_seed(1);
   AnyNet net;
@@ -25,7 +28,7 @@ template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
   const std::vector<Tensor> in{rand({4, 1, 28, 28}).to(kDevice),
                                zeros({4}, {.dtype = i64, .device = kDevice})};
-  for (int i = 0; i < 12; ++i) step(in);  // overflows at first may put off the capture
+  for (int i = 0; i < 12; ++i) step(in);  // initial overflows may delay the capture
   const emulator::LaunchLog log;
   const emulator::Counters cost = cost_of([&] { step(in); });
   std::cout << "a captured step at " << level << ":";
@@ -33,7 +36,8 @@ template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   std::cout << "\n";
   CHECK(cost.allocations == 0);
   CHECK(cost.synchronisations == 0);
-  return cost.launches - static_cast<std::int64_t>(in.size());  // without the copies into the input's slots
+  return cost.launches -
+         static_cast<std::int64_t>(in.size());  // without the copies into the captured inputs
 }
 
 struct Budget {
@@ -44,7 +48,8 @@ struct Budget {
 template <class AnyNet> void check_budgets(const char* net, std::initializer_list<Budget> budgets) {
   for (const Budget& budget : budgets) {
     const std::int64_t launches = launches_of<AnyNet>(budget.level);
-    std::cout << "launches of a captured " << net << " step at " << budget.level << ": " << launches << "\n";
+    std::cout << "launches of a captured " << net << " step at " << budget.level << ": " << launches
+              << "\n";
     INFO(budget.level);
     CHECK(launches <= budget.launches);
   }
@@ -52,17 +57,17 @@ template <class AnyNet> void check_budgets(const char* net, std::initializer_lis
 
 }  // namespace
 
-TEST_CASE("a captured step of the MLP is few launches", "[gpu][graph][counters]") {
+TEST_CASE("a captured step of the MLP stays within its launch budget", "[gpu][graph][counters]") {
   check_budgets<samples::Mlp>("MLP", {{"O0", 12}, {"O1", 23}, {"O2", 16}, {"O5", 15}});
 }
 
-TEST_CASE("a captured step of LeNet is few launches", "[gpu][graph][counters]") {
+TEST_CASE("a captured step of LeNet stays within its launch budget", "[gpu][graph][counters]") {
   check_budgets<samples::LeNet>("LeNet", {{"O0", 23}, {"O1", 34}, {"O2", 27}, {"O5", 26}});
 }
 
-TEST_CASE("from the third step on a captured step waits for nothing and takes no memory",
+TEST_CASE("from the third step on a captured step neither synchronises nor allocates",
           "[gpu][graph][counters]") {
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  const std::string level = GENERATE(from_range(levels::names()));
   manual_seed(6);
   Net net;
   net.to(kDevice);
@@ -80,8 +85,7 @@ TEST_CASE("from the third step on a captured step waits for nothing and takes no
   }
 }
 
-TEST_CASE("eager steps that nobody waits for take no memory after the second either",
-          "[gpu][graph][counters]") {
+TEST_CASE("deferred eager steps do not allocate after the second", "[gpu][graph][counters]") {
   Net net;
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
@@ -100,7 +104,7 @@ TEST_CASE("eager steps that nobody waits for take no memory after the second eit
   CHECK(cost.copies == 0);
 }
 
-TEST_CASE("steps with gradients that stay scaled wait for nothing", "[gpu][graph][counters]") {
+TEST_CASE("steps with gradients that stay scaled do not synchronise", "[gpu][graph][counters]") {
   Net net;
   net.to(kDevice);
   optim::FusedSGD optimizer(net.parameters(),

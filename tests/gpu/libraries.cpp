@@ -1,10 +1,10 @@
-// Libraries that are not there, or not what they are called: told once, in words, and nothing else fails.
+// Missing or unsuitable libraries: reported once, with no other effect.
 #include <mezzo.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "../../cuda/shared_library.h"
+#include "../../cuda/runtime/shared_library.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
@@ -12,10 +12,12 @@ using gpu::SharedLibrary;
 
 namespace {
 
-/** What is logged while it lives. */
+/** Records the log while in scope. */
 class Logged {
  public:
-  Logged() : outer_(set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
+  Logged()
+      : outer_(
+            set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
   ~Logged() { set_log_sink(outer_); }
 
   std::vector<std::string> lines;
@@ -24,11 +26,13 @@ class Logged {
   LogSink outer_;
 };
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
-TEST_CASE("a library that cannot be loaded says which and why, once", "[library]") {
+TEST_CASE("a library that cannot be loaded is reported once with the reason", "[library]") {
   const Logged log;
   SharedLibrary absent("libmezzo_has_no_such.so.1");
   CHECK(!absent.usable());
@@ -38,10 +42,10 @@ TEST_CASE("a library that cannot be loaded says which and why, once", "[library]
   absent.load(function, "f");
   CHECK(function == nullptr);
   REQUIRE(log.lines.size() == 1);
-  CHECK(log.lines[0] == absent.missing() + "; its work is done by slower kernels");
+  CHECK(log.lines[0] == absent.missing() + "; slower kernels are used instead");
 }
 
-TEST_CASE("a file that is no library is not called missing", "[library]") {
+TEST_CASE("a file that is not a library is not reported as missing", "[library]") {
   const Logged log;
   const auto path = std::filesystem::temp_directory_path() / "mezzo_no_library.so";
   std::ofstream(path) << "text";
@@ -51,7 +55,7 @@ TEST_CASE("a file that is no library is not called missing", "[library]") {
   CHECK(!contains(broken.missing(), "No such file"));
 }
 
-TEST_CASE("a library without a function that is wanted is not used", "[library]") {
+TEST_CASE("a library that lacks a required function is not used", "[library]") {
   const Logged log;
   SharedLibrary other("libm.so.6");
   CHECK(other.usable());

@@ -1,5 +1,5 @@
-// Libraries that fail: the next of their algorithms takes over, then our own kernels; the log tells
-// of each problem once, and only a broken device is an error.
+// Failing libraries: the next algorithm is used, then our own kernels. The log reports each problem
+// once; only a broken device is an error.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -15,7 +15,7 @@ using emulator::LibraryFault, emulator::LibraryStage;
 
 namespace {
 
-/** Small whole numbers, whose sums of products are exact in every dtype. */
+/** Returns small integers, whose sums of products are exact in every dtype. */
 Tensor whole(const Shape& shape, DType dtype = f32) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
@@ -23,10 +23,11 @@ Tensor whole(const Shape& shape, DType dtype = f32) {
   return tensor(values, shape).to(dtype);
 }
 
-/** Lines of the log until the end of the scope. */
+/** Records the log lines until the end of the scope. */
 struct Log {
   std::vector<std::string> lines;
-  LogSink outer = set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
+  LogSink outer =
+      set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
   ~Log() { set_log_sink(outer); }
 };
 
@@ -37,13 +38,14 @@ struct AnyBits {
 
 using Work = std::function<Tensor()>;
 
-/** A call of a library, whose problem no other `size` has; by what name the log knows it. */
+/** A call of a library with a problem unique to its `size`, and its name in the log. */
 struct Call {
   const char* library;
   const char* problem;
-  const char* launch;  // in the log of launches
+  const char* launch;  // name in the launch log
   double tolerance;
-  bool plans, is_layer;  // whether the library has a stage of planning; whether it is a recurrent layer
+  bool plans,
+      is_layer;  // whether the library plans first; whether the call is a recurrent layer
   std::function<Work(std::int64_t size, Device device)> prepared;
 };
 
@@ -54,10 +56,11 @@ std::vector<Call> calls() {
          const Tensor x = whole({size, 7}).to(device), w = whole({7, 5}).to(device);
          return [=] { return matmul(x, w); };
        }},
-      {"cuBLASLt", " with a bias through relu", "cuBLASLt", 0, false, false,
+      {"cuBLASLt", " with a bias, then relu", "cuBLASLt", 0, false, false,
        [](std::int64_t size, Device device) -> Work {
-         const Tensor x = whole({size, 7}).to(device), a = whole({8}).to(device), b = whole({3}).to(device),
-                      v = whole({8, 7}).to(device), w = whole({3, 8}).to(device).requires_grad_();
+         const Tensor x = whole({size, 7}).to(device), a = whole({8}).to(device),
+                      b = whole({3}).to(device), v = whole({8, 7}).to(device),
+                      w = whole({3, 8}).to(device).requires_grad_();
          return [=] { return mlp(x, {v, w}, {a, b}).detach(); };
        }},
       {"cuDNN", "the convolution of f32 ", "cuDNN", 0, true, false,
@@ -73,7 +76,8 @@ std::vector<Call> calls() {
        }},
       {"cuDNN", "attention of bf16 ", "cuDNN attention", 0.05, true, false,
        [](std::int64_t size, Device device) -> Work {
-         const Tensor q = whole({2, size, 16}, bf16).to(device), k = whole({2, 9, 16}, bf16).to(device);
+         const Tensor q = whole({2, size, 16}, bf16).to(device),
+                      k = whole({2, 9, 16}, bf16).to(device);
          return [=] { return scaled_dot_product_attention(q, k, k).to(f32); };
        }},
       {"cuDNN", "a recurrent layer of f32 ", "cuDNN", 1e-4, true, true,
@@ -89,10 +93,10 @@ std::vector<Call> calls() {
 
 std::int64_t next_size = 40;
 
-/** What became of a call. */
+/** The log and the launches of a call. */
 struct Outcome {
   std::vector<std::string> lines;
-  std::int64_t launches = 0;  // of the library
+  std::int64_t launches = 0;  // launches of the library
 };
 
 Outcome checked(const Call& call, const Work& work, const Tensor& expected) {
@@ -104,7 +108,7 @@ Outcome checked(const Call& call, const Work& work, const Tensor& expected) {
   return {log.lines, count};
 }
 
-/** Whether the log tells of the problem, once. */
+/** Returns whether the log reports the problem exactly once. */
 bool tells(const Outcome& outcome, const Call& call, const std::string& what) {
   return std::count_if(outcome.lines.begin(), outcome.lines.end(), [&](const std::string& line) {
            return line.find(call.library) == 0 && line.find(call.problem) != std::string::npos &&
@@ -114,7 +118,7 @@ bool tells(const Outcome& outcome, const Call& call, const std::string& what) {
 
 constexpr const char* kFailed = "the library failed; got an internal error";
 
-/** A call that nobody has made before, and what it gives. */
+/** A call that was not made before, and its result. */
 struct Fresh {
   const Call& call;
   std::int64_t size = ++next_size;
@@ -126,8 +130,7 @@ struct Fresh {
 
 }  // namespace
 
-TEST_CASE("a library that always fails in one stage leaves the problem to our own kernels",
-          "[gpu][fallback]") {
+TEST_CASE("where a library always fails in one stage our own kernels are used", "[gpu][fallback]") {
   const AnyBits any;
   for (const Call& call : calls())
     for (const LibraryStage stage :
@@ -149,10 +152,11 @@ TEST_CASE("a library that always fails in one stage leaves the problem to our ow
     }
 }
 
-TEST_CASE("a library that fails once goes on with its next algorithm", "[gpu][fallback]") {
+TEST_CASE("where a library fails once its next algorithm is used", "[gpu][fallback]") {
   for (const Call& call : calls())
     for (const LibraryStage stage : {LibraryStage::planning, LibraryStage::execution}) {
-      if ((stage == LibraryStage::planning && !call.plans) || call.is_layer) continue;  // a layer has one
+      if ((stage == LibraryStage::planning && !call.plans) || call.is_layer)
+        continue;  // a layer has a single algorithm
       INFO(call.problem << "in stage " << static_cast<int>(stage));
       const Fresh fresh{call};
       const LibraryFault fault(stage, 1, 1);
@@ -186,14 +190,15 @@ TEST_CASE("a library may fail at any later call too", "[gpu][fallback]") {
   }
 }
 
-TEST_CASE("what a library has nothing for is told once and left to our own kernels", "[gpu][fallback]") {
+TEST_CASE("problems without a library algorithm are reported once and run on our own kernels",
+          "[gpu][fallback]") {
   for (const Call& call : calls()) {
-    if (call.is_layer) continue;  // whose proof it fails then
+    if (call.is_layer) continue;  // its verification fails instead
     INFO(call.problem);
     const Fresh fresh{call};
     {
       const LibraryFault fault(LibraryStage::support);
-      CHECK(tells(fresh.run(), call, " has nothing for "));
+      CHECK(tells(fresh.run(), call, " does not support "));
     }
     const Outcome later = fresh.run();
     CHECK(later.lines.empty());
@@ -201,7 +206,7 @@ TEST_CASE("what a library has nothing for is told once and left to our own kerne
   }
 }
 
-TEST_CASE("a recurrent layer whose gradient the library fails to give gets it from our own kernels",
+TEST_CASE("where the library fails in a recurrent layer's gradient our own kernels are used",
           "[gpu][fallback][recurrent]") {
   const AnyBits any;
   for (const bool biases : {true, false}) {
@@ -212,16 +217,18 @@ TEST_CASE("a recurrent layer whose gradient the library fails to give gets it fr
       if (biases) t.insert(t.end(), {whole({24}) * 0.1, whole({24}) * 0.2});
       for (Tensor& x : t) x = x.to(device).requires_grad_();
       const auto bias = [&](std::size_t i) { return biases ? t[i] : Tensor{}; };
-      const Tensor y = lstm(t[0], {}, std::vector<RecurrentWeights>{{t[1], t[2], bias(3), bias(4)}}).output;
+      const Tensor y =
+          lstm(t[0], {}, std::vector<RecurrentWeights>{{t[1], t[2], bias(3), bias(4)}}).output;
       const LibraryFault fault(LibraryStage::execution, 1, fails ? 1 : 0);
       return grad(TensorList(sum(y * y)), t);
     };
     const std::vector<Tensor> expected = run(cpu, false);
-    (void)run(kDevice, false);  // asks for the proof
+    (void)run(kDevice, false);  // runs the verification
     const Log log;
     for (const bool fails : {false, true, false}) {
       const std::vector<Tensor> got = run(kDevice, fails);
-      for (std::size_t i = 0; i < got.size(); ++i) CHECK(distance(got[i].to(cpu), expected[i]) < 1e-4);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        CHECK(distance(got[i].to(cpu), expected[i]) < 1e-4);
     }
     for (const std::string& line : log.lines) UNSCOPED_INFO(line);
     REQUIRE(log.lines.size() == 1);
@@ -229,13 +236,14 @@ TEST_CASE("a recurrent layer whose gradient the library fails to give gets it fr
   }
 }
 
-TEST_CASE("a library that fails within a capture puts the capture off", "[gpu][fallback][graph]") {
+TEST_CASE("a library failure during a capture postpones the capture", "[gpu][fallback][graph]") {
   const AnyBits any;
   for (const Call& call : calls()) {
     INFO(call.problem);
     const Fresh fresh{call};
     (void)fresh.run();
-    gpu::CapturedStep step([&](const std::vector<Tensor>&) { return std::vector{fresh.work()}; }, {kDevice});
+    gpu::CapturedStep step([&](const std::vector<Tensor>&) { return std::vector{fresh.work()}; },
+                           {kDevice});
     const auto run = [&] {
       return checked(
           call, [&] { return step({})[0]; }, fresh.expected);
@@ -252,7 +260,8 @@ TEST_CASE("a library that fails within a capture puts the capture off", "[gpu][f
   }
 }
 
-TEST_CASE("only a broken device is an error, and everything after says what broke it", "[gpu][fallback]") {
+TEST_CASE("only a broken device is an error, and later errors repeat its cause",
+          "[gpu][fallback]") {
   const AnyBits any;
   const Tensor x = ones({3}, {.device = kDevice});
   for (const Call& call : calls()) {
@@ -269,7 +278,8 @@ TEST_CASE("only a broken device is an error, and everything after says what brok
         first = e.what();
       }
     }
-    const std::string cause = std::string(call.library) + ": an illegal memory access was encountered";
+    const std::string cause =
+        std::string(call.library) + ": an illegal memory access was encountered";
     INFO(first);
     CHECK(first.find(cause) == 0);
     CHECK(log.lines.empty());
@@ -284,7 +294,7 @@ TEST_CASE("only a broken device is an error, and everything after says what brok
   }
 }
 
-TEST_CASE("a search for the fastest algorithm passes over those that fail", "[gpu][fallback]") {
+TEST_CASE("a search for the fastest algorithm skips failing ones", "[gpu][fallback]") {
   const std::vector<Call> all = calls();
   const Call& product = all[0];
   set_search_products(true);

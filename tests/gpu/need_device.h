@@ -1,6 +1,4 @@
-// NEED_DEVICE(): a test that a machine without a CUDA device, real or emulated, passes over.
-// Sees: mezzo.h, ../support/catch.h.
-// Read next: device.cpp.
+// NEED_DEVICE(): skips the test on a machine without a CUDA device, real or emulated.
 #pragma once
 
 #include <mezzo.h>

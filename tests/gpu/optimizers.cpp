@@ -1,10 +1,12 @@
-// Optimizers on the device beside the same on the CPU: the formulas are the same functions, so elementwise ones give the same bits.
+// Optimizers on the device against the CPU: both use the same formulas, so elementwise ones give
+// the same bits.
 #include <mezzo.h>
 
 #include <cmath>
 #include <limits>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/optimizers.h"
 #include "need_device.h"
 
@@ -24,8 +26,9 @@ std::vector<Tensor> leaves(Device device, DType dtype) {
   return out;
 }
 
-/** Trains by random gradients; gives parameters and state. */
-std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device device, DType dtype) {
+/** Trains with random gradients; returns parameters and state. */
+std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device device,
+                                         DType dtype) {
   const std::vector<Tensor> params = leaves(device, dtype);
   const auto optimizer = make(params);
   manual_seed(7);
@@ -44,14 +47,14 @@ std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device
 
 }  // namespace
 
-TEST_CASE("optimizers on the device do what they do on the CPU", "[gpu][optim]") {
+TEST_CASE("optimizers agree on the device and on the CPU", "[gpu][optim]") {
   NEED_DEVICE();
   const DType dtype = GENERATE(f32, f16, bf16, f64);
   for (const optimizers::Kind& kind : optimizers::kinds()) {
     INFO(kind.name << " " << str(dtype, ""));
     const auto there = trained(kind.make, kDevice, dtype), here = trained(kind.make, cpu, dtype);
     REQUIRE(there.size() == here.size());
-    // Norms are added up in another order there.
+    // Norms are summed in another order on the device.
     const double tolerance = kind.measures_norms ? 1e-6 : 0;
     double worst = 0;
     for (std::size_t i = 0; i < here.size(); ++i)
@@ -61,7 +64,8 @@ TEST_CASE("optimizers on the device do what they do on the CPU", "[gpu][optim]")
   }
 }
 
-TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and all", "[gpu][optim]") {
+TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and global norms",
+          "[gpu][optim]") {
   NEED_DEVICE();
   manual_seed(3);
   const Tensor x = randn({5000}), y = randn({5000}), h = randn({9000}).to(f16),
@@ -69,7 +73,7 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and 
   const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice),
                out = zeros({5000}, {.device = kDevice});
   const optim::AxpbyTensors item{dx, dy, out};
-  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::either, {flag, {}});
+  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::x, {flag, {}});
   CHECK(values(out) == values(0.5 * x + y * -2.0));
   CHECK(flag.item<float>() == 0);
   const auto expected = optim::norms(std::vector{x, h, zeros({0})}, {.inv_scale = 0.25});
@@ -81,18 +85,21 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, norms of each and 
   CHECK(flag.item<float>() == 0);
   dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
   const Tensor first = full({}, -1, {.dtype = i64, .device = kDevice});
-  optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}}, {flag, first});
+  optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}},
+                      {flag, first});
   CHECK(flag.item<float>() == 1);
-  const auto bad = optim::BadValue::of(static_cast<optim::BadValue::Word>(first.item<std::int64_t>()));
-  CHECK((bad.number == 7 && bad.element == 4321 && bad.kind == optim::BadValue::Kind::infinity));
+  const auto bad = optim::NonfiniteLocation::of(
+      static_cast<optim::NonfiniteLocation::Word>(first.item<std::int64_t>()));
+  CHECK((bad.number == 7 && bad.element == 4321 &&
+         bad.kind == optim::NonfiniteLocation::Kind::infinity));
   flag.fill_(0);
   (void)optim::norms(std::vector{dh, dx}, {.found_inf = flag});
   CHECK(flag.item<float>() == 1);
 }
 
-TEST_CASE("sessions train on the device as on the CPU", "[gpu][amp]") {
+TEST_CASE("sessions train the same on the device and on the CPU", "[gpu][amp]") {
   NEED_DEVICE();
-  const std::string level = GENERATE("O0", "O1", "O2", "O3", "O4", "O5");
+  const std::string level = GENERATE(from_range(levels::names()));
   INFO(level);
   const auto train = [&](Device device) {
     manual_seed(1);

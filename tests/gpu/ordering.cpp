@@ -1,5 +1,5 @@
-// Sorting, scanning and adding by index on the device, where the generated op tests do not reach: lines of many tiles, many rows with one name,
-// ties and nan; and what is told of indices out of range.
+// Sorting, scans and index_add on the device where the generated op tests do not reach: lines of
+// many tiles, many rows with one index, ties and nan; and errors for indices out of range.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -12,7 +12,7 @@ namespace {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-/** Whole numbers in 0..bound-1 without order. */
+/** Returns irregular integers in 0..bound-1. */
 Tensor scattered(const Shape& shape, std::int64_t bound, DType dtype = f32) {
   std::vector<double> values;
   std::uint64_t state = 12345;
@@ -37,8 +37,9 @@ template <class Results> bool both_same(const Results& on_device, const Results&
   return same(on_device.values, on_cpu.values) && same(on_device.indices, on_cpu.indices);
 }
 
-/** Shapes whose lines fit a block, need several tiles, or end in the middle of one. */
-const std::vector<Shape> kShapes{{1}, {33, 70}, {1024}, {1025}, {9000}, {3, 4097}, {2, 1300, 5}, {0, 4}};
+/** Shapes whose lines fit a block, need several tiles or end within one. */
+const std::vector<Shape> kShapes{{1},    {33, 70},  {1024},       {1025},
+                                 {9000}, {3, 4097}, {2, 1300, 5}, {0, 4}};
 
 }  // namespace
 
@@ -46,16 +47,17 @@ TEST_CASE("lines of any length are sorted as on the CPU, ties and nan included",
   NEED_DEVICE();
   for (const DType dtype : {f32, f16, bf16, f64, i64, i32, u8, boolean})
     for (const Shape& shape : kShapes) {
-      if (dtype != f32 && shape.rank() != 2) continue;  // keys differ by dtype, lines do not
+      if (dtype != f32 && shape.rank() != 2) continue;  // only sort keys depend on dtype
       INFO(name(dtype) << str(shape));
       Tensor x = (scattered(shape, 300) - 100).to(dtype);
       if (dtype == u8 || dtype == boolean) x = scattered(shape, 3).to(dtype);
-      if (is_floating(dtype)) x = where(x == 7, full({}, NAN, {.dtype = dtype}), where(x == 3, -x * 0, x));
+      if (is_floating(dtype))
+        x = where(x == 7, full({}, NAN, {.dtype = dtype}), where(x == 3, -x * 0, x));
       const Tensor y = x.to(kDevice);
       for (int dim = 0; dim < x.dim(); ++dim) {
         CHECK(both_same(sort(y, {.dim = dim}), sort(x, {.dim = dim})));
-        CHECK(
-            both_same(sort(y, {.dim = dim, .descending = true}), sort(x, {.dim = dim, .descending = true})));
+        CHECK(both_same(sort(y, {.dim = dim, .descending = true}),
+                        sort(x, {.dim = dim, .descending = true})));
         const std::int64_t k = std::min<std::int64_t>(5, x.size(dim));
         if (k == 0) continue;
         CHECK(both_same(topk(y, k, {.dim = dim}), topk(x, k, {.dim = dim})));
@@ -66,9 +68,10 @@ TEST_CASE("lines of any length are sorted as on the CPU, ties and nan included",
     }
 }
 
-TEST_CASE("scans of any length and direction are exact for integers", "[gpu][order]") {
+TEST_CASE("scans of any length and dimension are exact for integers", "[gpu][order]") {
   NEED_DEVICE();
-  for (const Shape& shape : {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{0, 3}}) {
+  for (const Shape& shape :
+       {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{0, 3}}) {
     INFO(str(shape));
     const Tensor x = scattered(shape, 50) - 20, y = x.to(kDevice);
     const Tensor small = scattered(shape, 7, i64) - 3;
@@ -92,7 +95,8 @@ TEST_CASE("a strided tensor is scanned in place", "[gpu][order]") {
   CHECK(same(y, x));
 }
 
-TEST_CASE("many rows of one name are added up, and the last of them is put", "[gpu][order]") {
+TEST_CASE("many rows with one index are summed by index_add, and the last one wins in index_put",
+          "[gpu][order]") {
   NEED_DEVICE();
   for (const std::int64_t names : {3, 400, 100000}) {
     INFO(names);
@@ -106,11 +110,12 @@ TEST_CASE("many rows of one name are added up, and the last of them is put", "[g
     const Tensor line = table.select(1, 0), values = src.select(1, 1);
     const Tensor line_there = line.to(kDevice), values_there = values.to(kDevice);
     CHECK(same(scatter(line_there, 0, rows_there, values_there), scatter(line, 0, rows, values)));
-    CHECK(same(scatter_add(line_there, 0, rows_there, values_there), scatter_add(line, 0, rows, values)));
+    CHECK(same(scatter_add(line_there, 0, rows_there, values_there),
+               scatter_add(line, 0, rows, values)));
   }
 }
 
-TEST_CASE("an embedding's gradient counts rows and passes over padding", "[gpu][order]") {
+TEST_CASE("an embedding's gradient counts rows and skips padding", "[gpu][order]") {
   NEED_DEVICE();
   const Tensor rows = scattered({40, 50}, 12, i32), table = scattered({12, 8}, 9);
   const auto gradient = [&](Device device) {
@@ -122,12 +127,12 @@ TEST_CASE("an embedding's gradient counts rows and passes over padding", "[gpu][
   CHECK(same(gradient(kDevice), gradient(cpu)));
 }
 
-TEST_CASE("runs of every width are joined and moved", "[gpu][order]") {
+TEST_CASE("slices of every width are joined and moved", "[gpu][order]") {
   NEED_DEVICE();
   for (const DType dtype : {u8, f16, f32, f64}) {
     INFO(name(dtype));
     std::vector<Tensor> here, there;
-    for (std::int64_t i = 0; i < 70; ++i) {  // more than one launch takes
+    for (std::int64_t i = 0; i < 70; ++i) {  // more than fit one launch
       here.push_back(scattered({3, i % 5, 16}, 90, dtype));
       there.push_back(here.back().to(kDevice));
     }
@@ -138,21 +143,25 @@ TEST_CASE("runs of every width are joined and moved", "[gpu][order]") {
     for (const std::int64_t width : {1, 2, 3, 8, 16, 24}) {
       const Tensor table = scattered({30, width}, 90, dtype), rows = scattered({11}, 30, i32);
       CHECK(same(embedding(rows.to(kDevice), table.to(kDevice)), embedding(rows, table)));
-      CHECK(same(index_select(table.t().to(kDevice), 1, rows.to(kDevice)), index_select(table.t(), 1, rows)));
+      CHECK(same(index_select(table.t().to(kDevice), 1, rows.to(kDevice)),
+                 index_select(table.t(), 1, rows)));
     }
   }
 }
 
-TEST_CASE("an index out of range is told when the device is waited for, in the CPU's words", "[gpu][order]") {
+TEST_CASE("an index out of range is reported at the next synchronisation with the CPU's text",
+          "[gpu][order]") {
   NEED_DEVICE();
   const Tensor x = zeros({4, 3}), src = zeros({2, 3});
   const auto expect = [&](const auto& call, const std::string& text) {
     INFO(text);
     CHECK_THROWS_WITH_AS_TEXT(call(cpu), IndexError, text + "@cpu, expected ");
     CHECK_THROWS_WITH_AS_TEXT(call(kDevice).to(cpu), IndexError, text + "@cuda:0, expected ");
-    CHECK(zeros({2}, {.device = kDevice}).to(cpu).numel() == 2);  // told once
+    CHECK(zeros({2}, {.device = kDevice}).to(cpu).numel() == 2);  // reported only once
   };
-  const auto rows = [](Device device) { return tensor({1, 4}, {2}, {.dtype = i64, .device = device}); };
+  const auto rows = [](Device device) {
+    return tensor({1, 4}, {2}, {.dtype = i64, .device = device});
+  };
   expect([&](Device d) { return index_select(x.to(d), 0, rows(d)); },
          "index_select: index out of range; got 4 at index[1] into dimension 0 of f32[4,3]");
   expect([&](Device d) { return index_add(x.to(d), 0, rows(d), src.to(d)); },
@@ -176,12 +185,14 @@ TEST_CASE("an index out of range is told when the device is waited for, in the C
          "scatter_add: index out of range; got 3 at index[1,0] into dimension 1 of f32[4,3]");
 }
 
-TEST_CASE("of several bad indices that of the first call is told", "[gpu]") {
+TEST_CASE("of several bad indices the first call's is reported", "[gpu]") {
   NEED_DEVICE();
   const Tensor x = ones({4}).to(kDevice);
-  const auto index = [](double value) { return full({3}, value, {.dtype = i64, .device = kDevice}); };
+  const auto index = [](double value) {
+    return full({3}, value, {.dtype = i64, .device = kDevice});
+  };
   gather(x, 0, index(1))
-      .to(cpu);  // from now on the range of these indices is known, that of the classes is not
+      .to(cpu);  // the range of these indices is now checked, that of the classes is not
   const Tensor classes = one_hot(index(9), 5), elements = gather(x, 0, index(7));
   CHECK_THROWS_WITH_AS_TEXT(elements.to(cpu), IndexError, "one_hot: index out of range; got 9");
   CHECK(gather(x, 0, index(1)).to_vector<double>() == std::vector<double>(3, 1.0));

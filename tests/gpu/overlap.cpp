@@ -1,4 +1,5 @@
-// Copies that nobody waits for and work in several streams, many at once on any device: where an order is missing, numbers are wrong in some run.
+// Many asynchronous copies and streams at once, on any device: a missing dependency gives wrong
+// numbers in some runs.
 #include <mezzo.h>
 
 #include <vector>
@@ -14,7 +15,7 @@ const Device kDevice{DeviceKind::cuda, 0};
 constexpr CopyOptions kAsync{.non_blocking = true};
 constexpr std::int64_t kSize = 100003;
 
-/** The number that all elements are; -1 where they differ. */
+/** Returns the value of all elements; -1 where they differ. */
 double only(const Tensor& x) {
   const double low = amin(x).item<double>(), high = amax(x).item<double>();
   return low == high ? low : -1;
@@ -22,21 +23,21 @@ double only(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("pinned blocks that are let go at once arrive all the same", "[gpu][overlap]") {
+TEST_CASE("pinned blocks that are freed at once are still copied correctly", "[gpu][overlap]") {
   NEED_DEVICE();
   std::vector<Tensor> there, back;
   for (int i = 0; i < 40; ++i)
     there.push_back(full({kSize}, i, {.pin_memory = true}).to(kDevice, kAsync) + 1);
   for (const Tensor& x : there) {
     back.push_back(x.to(cpu, kAsync));
-    x.to(cpu, kAsync);  // dropped before it is there
+    x.to(cpu, kAsync);  // freed before the copy is done
   }
   there.clear();
   gpu::synchronize(kDevice);
   for (int i = 0; i < 40; ++i) CHECK(only(back[static_cast<std::size_t>(i)]) == i + 1);
 }
 
-TEST_CASE("streams hand memory to each other by waits and announcements alone", "[gpu][overlap]") {
+TEST_CASE("streams share memory with wait_stream and record_stream only", "[gpu][overlap]") {
   NEED_DEVICE();
   const gpu::Stream main = gpu::Stream::current(kDevice);
   std::vector<Tensor> results;
@@ -52,7 +53,7 @@ TEST_CASE("streams hand memory to each other by waits and announcements alone", 
       results.push_back(y);
     }
     x = {};
-    full({kSize}, -5, {.device = kDevice});  // in whatever memory is free
+    full({kSize}, -5, {.device = kDevice});  // may reuse freed memory
     main.wait_stream(side);
   }
   for (int i = 0; i < 40; ++i) CHECK(only(results[static_cast<std::size_t>(i)]) == 2 * i + 5);

@@ -1,10 +1,10 @@
-// Pinned memory and copies that nobody waits for, on any device; an emulated one works as late as
-// it may.
+// Pinned memory and asynchronous copies on any device; an emulated one delays work as long as
+// possible.
 #include <mezzo.h>
 
 #include <functional>
 
-#include "../../tensor/transfer.h"
+#include "../../tensor/memory/transfer.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "late.h"
@@ -22,12 +22,14 @@ std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 }  // namespace
 
-TEST_CASE("pinned memory holds every dtype and layout, and its views tell", "[gpu][pinned]") {
+TEST_CASE("pinned memory supports every dtype and layout, and its views are pinned",
+          "[gpu][pinned]") {
   NEED_DEVICE();
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     INFO(name(dtype));
     const Tensor x = (rand({5, 7}) * 9).to(dtype);
-    for (const Tensor& plain : {x, x.t(), x.slice(1, 1, 6, 2), x.expand({3, 5, 7}), x.slice(0, 0, 0)}) {
+    for (const Tensor& plain :
+         {x, x.t(), x.slice(1, 1, 6, 2), x.expand({3, 5, 7}), x.slice(0, 0, 0)}) {
       const Tensor pinned = plain.pin_memory();
       CHECK(!plain.is_pinned());
       CHECK(pinned.is_pinned());
@@ -44,31 +46,32 @@ TEST_CASE("pinned memory holds every dtype and layout, and its views tell", "[gp
   CHECK(tensor(2.5).pin_memory().item<double>() == 2.5);
 }
 
-TEST_CASE("tensors are made in pinned memory where options say so", "[gpu][pinned]") {
+TEST_CASE("tensors are created in pinned memory with pin_memory = true", "[gpu][pinned]") {
   NEED_DEVICE();
   CHECK(values(zeros({3}, kPinned)) == std::vector<double>{0, 0, 0});
   CHECK(values(full({2}, 7, kPinned)) == std::vector<double>{7, 7});
   CHECK(values(arange(3, kPinned)) == std::vector<double>{0, 1, 2});
   CHECK(values(eye(2, kPinned)) == std::vector<double>{1, 0, 0, 1});
   CHECK(values(tensor({4, 5}, kPinned)) == std::vector<double>{4, 5});
-  for (const Tensor& x : {empty({3}, kPinned), zeros({3}, kPinned), ones({3}, kPinned), arange(3, kPinned),
-                          linspace(0, 1, 3, kPinned), eye(2, kPinned), rand({3}, kPinned),
-                          tensor({1, 2}, {.dtype = i64, .pin_memory = true})})
+  for (const Tensor& x : {empty({3}, kPinned), zeros({3}, kPinned), ones({3}, kPinned),
+                          arange(3, kPinned), linspace(0, 1, 3, kPinned), eye(2, kPinned),
+                          rand({3}, kPinned), tensor({1, 2}, {.dtype = i64, .pin_memory = true})})
     CHECK(x.is_pinned());
   CHECK(tensor({1}, {.requires_grad = true, .pin_memory = true}).requires_grad());
 }
 
-TEST_CASE("what cannot be pinned is refused", "[gpu][pinned]") {
+TEST_CASE("pin_memory rejects what cannot be pinned", "[gpu][pinned]") {
   NEED_DEVICE();
   const std::string text = "pin_memory: memory of a device is not pinned";
   CHECK_THROWS_WITH_AS_TEXT(ones({2}).to(kDevice).pin_memory(), DeviceError, text);
   CHECK_THROWS_WITH_AS_TEXT(empty({2}, {.device = kDevice, .pin_memory = true}), DeviceError, text);
-  CHECK_THROWS_WITH_AS_TEXT(tensor({2}, {.device = kDevice, .pin_memory = true}), DeviceError, text);
+  CHECK_THROWS_WITH_AS_TEXT(tensor({2}, {.device = kDevice, .pin_memory = true}), DeviceError,
+                            text);
   CHECK_THROWS_WITH_AS_TEXT(Tensor().pin_memory(), ValueError, "undefined");
   CHECK_THROWS_WITH_AS_TEXT(Tensor().is_pinned(), ValueError, "undefined");
 }
 
-TEST_CASE("gradients pass through pinned memory and through copies nobody waits for", "[gpu][pinned]") {
+TEST_CASE("gradients pass through pinned memory and asynchronous copies", "[gpu][pinned]") {
   NEED_DEVICE();
   const Tensor x = rand({4, 3}).requires_grad_();
   const Tensor there = x.pin_memory().to(kDevice, kAsync);
@@ -79,7 +82,7 @@ TEST_CASE("gradients pass through pinned memory and through copies nobody waits 
   CHECK(over.version() == 2);
 }
 
-TEST_CASE("what is waited for may be overwritten at once, and so may memory that is not pinned",
+TEST_CASE("sources of synchronous copies and pageable memory may be overwritten at once",
           "[gpu][pinned]") {
   NEED_DEVICE();
   const LateWork late;
@@ -97,7 +100,7 @@ TEST_CASE("what is waited for may be overwritten at once, and so may memory that
     }
 }
 
-TEST_CASE("pageable memory of any size may be overwritten or freed once its copy has returned",
+TEST_CASE("pageable memory of any size may be overwritten or freed when the copy returns",
           "[gpu][pinned]") {
   NEED_DEVICE();
   const LateWork late;
@@ -118,13 +121,14 @@ TEST_CASE("pageable memory of any size may be overwritten or freed once its copy
   }
 }
 
-TEST_CASE("copy_ waits where it has to", "[gpu][pinned]") {
+TEST_CASE("copy_ synchronises where necessary", "[gpu][pinned]") {
   NEED_DEVICE();
   const LateWork late;
   const Tensor y = rand({20, 30}, {.device = kDevice});
   const std::vector<double> expected = values(y);
   for (const CopyOptions& options : {CopyOptions{}, kAsync}) {
-    const Tensor plain = zeros({20, 30}), wide = zeros({20, 30}, {.dtype = f64, .pin_memory = true}),
+    const Tensor plain = zeros({20, 30}),
+                 wide = zeros({20, 30}, {.dtype = f64, .pin_memory = true}),
                  turned = zeros({30, 20}, kPinned), large = zeros({2, 20, 30}, kPinned);
     plain.copy_(y, options);
     wide.copy_(y, options);
@@ -144,7 +148,7 @@ TEST_CASE("copy_ waits where it has to", "[gpu][pinned]") {
   CHECK_THROWS_WITH_AS_TEXT(zeros({3}, kPinned).copy_(y, kAsync), ShapeError, "does not broadcast");
 }
 
-TEST_CASE("wherever pinned memory runs out, nothing is lost and the next call is right",
+TEST_CASE("wherever pinned memory runs out, nothing leaks and the next call succeeds",
           "[gpu][pinned][memory]") {
   NEED_DEVICE();
   const data::Dataset set(rand({50, 6}), arange(50));
@@ -166,7 +170,7 @@ TEST_CASE("wherever pinned memory runs out, nothing is lost and the next call is
         return all;
       },
       [&] {
-        const std::unique_ptr<Readback> back = read_later(y, 4);
+        const std::unique_ptr<AsyncRead> back = read_later(y, 4);
         gpu::synchronize(kDevice);
         return std::vector<double>{*static_cast<const float*>(back->data())};
       },
@@ -192,7 +196,8 @@ TEST_CASE("wherever pinned memory runs out, nothing is lost and the next call is
     }
 }
 
-TEST_CASE("a capture neither copies from pinned memory nor marks what is let go within", "[gpu][pinned]") {
+TEST_CASE("a capture neither copies from pinned memory nor marks blocks freed within",
+          "[gpu][pinned]") {
   NEED_DEVICE();
   Tensor x = rand({300}).pin_memory();
   const void* block = x.raw_data();
@@ -207,7 +212,7 @@ TEST_CASE("a capture neither copies from pinned memory nor marks what is let go 
   graph.capture(kDevice, [&] {
     z.fill_(4);
     x = {};
-    CHECK(empty({300}, kPinned).raw_data() != block);  // nobody can tell whether the copy is done
+    CHECK(empty({300}, kPinned).raw_data() != block);  // completion of the copy is not known here
   });
   graph.replay();
   gpu::synchronize(kDevice);

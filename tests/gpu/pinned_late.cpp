@@ -1,11 +1,11 @@
-// Pinned memory and copies that nobody waits for, on a device that does its work as late as it may.
+// Pinned memory and asynchronous copies, on a device that delays its work as long as possible.
 #include <mezzo.h>
 
 #include <chrono>
 #include <functional>
 #include <thread>
 
-#include "../../tensor/transfer.h"
+#include "../../tensor/memory/transfer.h"
 #include "../emulator/memory.h"
 #include "../emulator/streams.h"
 #include "../support/catch.h"
@@ -23,7 +23,7 @@ constexpr TensorOptions kPinned{.pin_memory = true};
 
 std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** Nothing is under way, and freed blocks are all in the cache. */
+/** Completes all work, so that freed blocks are all in the cache. */
 void settle() {
   gpu::synchronize(kDevice);
   empty({1}, kPinned);
@@ -31,8 +31,9 @@ void settle() {
 
 }  // namespace
 
-TEST_CASE("the host does not wait for pinned memory, and its block serves nobody before it was read",
-          "[gpu][pinned]") {
+TEST_CASE(
+    "copies from pinned memory do not synchronise, and the block is reused only after the copy",
+    "[gpu][pinned]") {
   Tensor x = rand({300}).pin_memory(), y;
   const std::vector<double> expected = values(x);
   const void* block = x.raw_data();
@@ -42,11 +43,12 @@ TEST_CASE("the host does not wait for pinned memory, and its block serves nobody
   x = {};
   const Tensor other = full({300}, -1, kPinned);
   CHECK(other.raw_data() != block);
-  CHECK(values(y) == expected);  // waits
+  CHECK(values(y) == expected);  // synchronises
   CHECK(full({300}, -1, kPinned).raw_data() == block);
 }
 
-TEST_CASE("a view's copy keeps the whole block, in each stream that reads it", "[gpu][pinned]") {
+TEST_CASE("a view's copy keeps the whole block in use, in each stream that reads it",
+          "[gpu][pinned]") {
   Tensor x = rand({300}).pin_memory();
   const void* block = x.raw_data();
   const std::vector<double> expected = values(x.slice(0, 100, 200));
@@ -67,7 +69,7 @@ TEST_CASE("a view's copy keeps the whole block, in each stream that reads it", "
   CHECK(values(second) == expected);
 }
 
-TEST_CASE("on the way to the host nothing is waited for in pinned memory", "[gpu][pinned]") {
+TEST_CASE("copies to pinned memory do not synchronise", "[gpu][pinned]") {
   const Tensor y = rand({300}, {.device = kDevice});
   const std::vector<double> expected = values(y);
   const Tensor kept = full({300}, -1, kPinned);
@@ -80,7 +82,7 @@ TEST_CASE("on the way to the host nothing is waited for in pinned memory", "[gpu
   });
   CHECK((cost.copies == 0 && cost.synchronisations == 0 && cost.launches == 0));
   CHECK(x.is_pinned());
-  CHECK(values(kept) == std::vector<double>(300, -1));  // not there yet
+  CHECK(values(kept) == std::vector<double>(300, -1));  // the copy is still pending
   gpu::synchronize(kDevice);
   CHECK(values(x) == expected);
   CHECK(values(kept) == expected);
@@ -88,17 +90,17 @@ TEST_CASE("on the way to the host nothing is waited for in pinned memory", "[gpu
   x = y.to(cpu, kAsync);
   const void* block = x.raw_data();
   x = {};
-  const Tensor other = full({300}, -2, kPinned);  // not where the copy still goes to
+  const Tensor other = full({300}, -2, kPinned);  // must not reuse the pending block
   CHECK(other.raw_data() != block);
   gpu::synchronize(kDevice);
   CHECK(values(other) == std::vector<double>(300, -2));
 }
 
-TEST_CASE("pinned blocks are kept: steps after the first ask the driver for none",
+TEST_CASE("pinned blocks are cached: steps after the first allocate none",
           "[gpu][pinned][counters]") {
   const auto step = [] {
     const Tensor there = full({1000}, 3, kPinned).to(kDevice, kAsync);
-    const std::unique_ptr<Readback> back = read_later(there, 4000);
+    const std::unique_ptr<AsyncRead> back = read_later(there, 4000);
     gpu::synchronize(kDevice);
     CHECK(back->arrived());
     CHECK(static_cast<const float*>(back->data())[999] == 3);
@@ -108,8 +110,9 @@ TEST_CASE("pinned blocks are kept: steps after the first ask the driver for none
   CHECK(cost_of([] { full({1000}, 3, kPinned).to(kDevice, kAsync); }).synchronisations == 0);
 }
 
-TEST_CASE("a small copy from pageable memory waits for nothing, nor does one without pinned memory fail",
-          "[gpu][pinned][counters]") {
+TEST_CASE(
+    "a small copy from pageable memory does not synchronise; without pinned memory it still works",
+    "[gpu][pinned][counters]") {
   const Tensor x = rand({300}), large = rand({600000});
   settle();
   {
@@ -123,12 +126,12 @@ TEST_CASE("a small copy from pageable memory waits for nothing, nor does one wit
   CHECK(values(x.to(kDevice)) == values(x));
 }
 
-TEST_CASE("a readback that nobody waits for may be dropped", "[gpu][pinned]") {
+TEST_CASE("the destination of an asynchronous read may be freed early", "[gpu][pinned]") {
   const Tensor y = rand({300}, {.device = kDevice});
   const LateWork late;
   const void* block = nullptr;
   {
-    const std::unique_ptr<Readback> back = read_later(y, 1200);
+    const std::unique_ptr<AsyncRead> back = read_later(y, 1200);
     CHECK(!back->arrived());
     block = back->data();
   }
@@ -138,7 +141,8 @@ TEST_CASE("a readback that nobody waits for may be dropped", "[gpu][pinned]") {
   CHECK(values(other) == std::vector<double>(300, -2));
 }
 
-TEST_CASE("out of pinned memory is an error of its own, and passes", "[gpu][pinned][memory]") {
+TEST_CASE("running out of pinned memory throws OutOfMemory and is recoverable",
+          "[gpu][pinned][memory]") {
   settle();
   Allocator& pinned = pinned_allocator();
   pinned.empty_cache();
@@ -149,9 +153,9 @@ TEST_CASE("out of pinned memory is an error of its own, and passes", "[gpu][pinn
   CHECK(pinned.stats().total.current == before.total.current);
   { const Tensor cached = empty({20000}, kPinned); }
   CHECK(pinned.stats().cached > 0);
-  CHECK(full({24000}, 2, kPinned)[23999].item<int>() == 2);  // in the room of what was cached
+  CHECK(full({24000}, 2, kPinned)[23999].item<int>() == 2);  // in released cache memory
   {
-    const LateWork late;  // or still being read: then it is waited for
+    const LateWork late;  // or of blocks still being read, after synchronising
     const Tensor y = full({20000}, 5, kPinned).to(kDevice, kAsync);
     CHECK(full({24000}, 2, kPinned)[23999].item<int>() == 2);
     CHECK(y[19999].item<int>() == 5);
@@ -192,15 +196,18 @@ TEST_CASE("batches are gathered in pinned memory", "[gpu][pinned]") {
   CHECK(moved == expected);
 }
 
-TEST_CASE("batches that a thread gathers ahead stay out of a step that is captured meanwhile",
+TEST_CASE("batches prefetched by another thread stay out of a concurrent capture",
           "[gpu][pinned][graph]") {
   const auto cost_of_replay = [](bool loads) {
-    data::Batches batches = data::Dataset(rand({64, 6}), arange(64))
-                                .batches({.size = 4, .prefetch = 3, .device = kDevice, .pin_memory = true});
+    data::Batches batches =
+        data::Dataset(rand({64, 6}), arange(64))
+            .batches({.size = 4, .prefetch = 3, .device = kDevice, .pin_memory = true});
     auto batch = batches.begin();
     gpu::CapturedStep step(
         [&](const std::vector<Tensor>& in) {
-          if (loads) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // there is room for another
+          if (loads)
+            std::this_thread::sleep_for(
+                std::chrono::milliseconds(20));  // gives the prefetching thread time
           return std::vector<Tensor>{in[0] * 2};
         },
         {.device = kDevice});
@@ -216,11 +223,13 @@ TEST_CASE("batches that a thread gathers ahead stay out of a step that is captur
   CHECK(cost_of_replay(true) == cost_of_replay(false));
 }
 
-TEST_CASE("a captured step reads pinned inputs without a wait where it may", "[gpu][pinned][graph]") {
+TEST_CASE("a captured step copies pinned inputs without synchronising where possible",
+          "[gpu][pinned][graph]") {
   for (const bool non_blocking : {false, true}) {
     INFO(non_blocking);
-    gpu::CapturedStep step([](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * 2}; },
-                           {.device = kDevice, .non_blocking = non_blocking});
+    gpu::CapturedStep step(
+        [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * 2}; },
+        {.device = kDevice, .non_blocking = non_blocking});
     const Tensor x = rand({300}).pin_memory();
     for (int i = 0; i < 3; ++i) step({x});
     const std::vector<double> expected = values(x * 2);

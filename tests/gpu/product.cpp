@@ -1,12 +1,11 @@
-// Matrix products as the kernels of the device get them: what the library is given of operands that
-// the public ops would refuse.
+// Matrix products at the level of the device kernels: operands that the public ops reject.
 #include <mezzo.h>
 
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
-#include "../../tensor/registry.h"
+#include "../../tensor/core/registry.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
 
@@ -18,10 +17,11 @@ const Device kDevice{DeviceKind::cuda, 0};
 
 }  // namespace
 
-TEST_CASE("a bias of another dtype is cast, and the product stays in the library", "[gpu][product]") {
+TEST_CASE("a bias of another dtype is cast, and the product still runs in the library",
+          "[gpu][product]") {
   manual_seed(1);
   const Tensor a = randn({5, 16}), b = randn({24, 16}), bias = randn({24});
-  const OpRow& linear = *find_op("linear");
+  const OpInfo& linear = *find_op("linear");
   for (const auto& [dtype, result, of_bias] :
        {std::tuple{bf16, bf16, f32}, std::tuple{f16, f16, bf16}, std::tuple{f32, f32, f16},
         std::tuple{f16, f32, f16}, std::tuple{bf16, bf16, f64}, std::tuple{f64, f64, f32}}) {

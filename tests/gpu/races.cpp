@@ -1,10 +1,10 @@
-// Races on shared memory: kernels that lack a barrier are found out in every schedule, those that
-// have it are not. This file is compiled as the kernels are where the emulated device is sanitized.
-#include "../emulator/cuda.h"  // first, as the build puts it before a kernel file
+// Races on shared memory: kernels that lack a barrier are detected in every schedule, correct ones
+// are not. Compiled like the kernels of a sanitized emulated device.
+#include "../emulator/cuda.h"  // first, as in a kernel file
 
 #include <mezzo.h>
 
-#include "../../cuda/kernel.h"
+#include "../../cuda/kernels/kernel.h"
 #include "../support/catch.h"
 #include "emulation.h"
 
@@ -17,8 +17,8 @@ constexpr int kThreads = 64;
 
 enum class Bug { none, missing_barrier, warp_barrier };
 
-/** The next thread's number by way of shared memory: the last of a warp reads what another warp
- *  wrote. */
+/** Computes the next thread's number through shared memory: the last thread of a warp reads what
+ *  another warp wrote. */
 template <Bug bug, class T> __global__ void rotate(T* y) {
   MZ_SHARED(T, numbers, kThreads);
   const auto i = static_cast<int>(threadIdx.x);
@@ -28,7 +28,7 @@ template <Bug bug, class T> __global__ void rotate(T* y) {
   y[i] = numbers[(i + 1) % kThreads];
 }
 
-/** Within a warp its own barrier is enough. */
+/** Within a warp, a warp barrier is enough. */
 template <bool has_barrier> __global__ void rotate_in_warps(int* y) {
   MZ_SHARED(int, numbers, kThreads);
   const auto i = static_cast<int>(threadIdx.x);
@@ -37,7 +37,7 @@ template <bool has_barrier> __global__ void rotate_in_warps(int* y) {
   y[i] = numbers[i / 32 * 32 + (i + 1) % 32];
 }
 
-/** A sum in halves. Without the barrier a thread adds to what another still reads. */
+/** Sums by halving. Without the barrier a thread adds to what another still reads. */
 template <bool has_barrier> __global__ void sum_halves(float* y) {
   MZ_DYNAMIC_SHARED(float, part);
   const auto i = static_cast<int>(threadIdx.x);
@@ -50,7 +50,7 @@ template <bool has_barrier> __global__ void sum_halves(float* y) {
   if (i == 0) *y = part[0];
 }
 
-/** Two rounds through one array: who is first in the second may write what others still read in
+/** Uses one array in two rounds: a fast thread may write in the second what others still read in
  *  the first. */
 template <bool has_barrier> __global__ void reuse(int* y) {
   MZ_SHARED(int, number, 1);
@@ -62,7 +62,7 @@ template <bool has_barrier> __global__ void reuse(int* y) {
   }
 }
 
-/** Everybody counts, atomically or not. */
+/** Every thread increments a counter, atomically or not. */
 template <bool is_atomic> __global__ void count(int* y) {
   MZ_SHARED(int, counter, 1);
   if (threadIdx.x == 0) counter[0] = 0;
@@ -75,7 +75,7 @@ template <bool is_atomic> __global__ void count(int* y) {
   if (threadIdx.x == 0) *y = counter[0];
 }
 
-/** An atomic access is none of the others' barriers. */
+/** An atomic access is not a barrier for other accesses. */
 __global__ void read_beside_atomic(int* y) {
   MZ_SHARED(int, counter, 1);
   if (threadIdx.x == 0) counter[0] = 0;
@@ -84,7 +84,7 @@ __global__ void read_beside_atomic(int* y) {
   if (threadIdx.x == 0) *y = counter[0];
 }
 
-/** Neighbouring bytes are nobody's business. */
+/** Writes to neighbouring bytes do not race. */
 __global__ void write_bytes(std::uint8_t* y) {
   MZ_SHARED(std::uint8_t, bytes, kThreads);
   bytes[threadIdx.x] = static_cast<std::uint8_t>(threadIdx.x);
@@ -97,8 +97,8 @@ template <class T> std::vector<std::string> faults_of(void (*kernel)(T*)) {
   for (const Schedule schedule : kSchedules) {
     const ScheduleScope scope(schedule);
     faults.push_back(fault_of([&] {
-      gpu::launch(kernel, {.blocks = 2, .threads = kThreads, .shared = kThreads * sizeof(float)}, nullptr,
-                  y.data<T>());
+      gpu::launch(kernel, {.blocks = 2, .threads = kThreads, .shared = kThreads * sizeof(float)},
+                  nullptr, y.data<T>());
     }));
   }
   return faults;
@@ -108,12 +108,13 @@ template <class T> bool is_clean(void (*kernel)(T*)) {
   return faults_of(kernel) == std::vector<std::string>(std::size(kSchedules));
 }
 
-/** Whether every schedule shows the race, by the kernel's place and the memory's name. */
+/** Returns whether every schedule detects the race and names the kernel's line and the memory. */
 template <class T> bool races_on(const std::string& memory, void (*kernel)(T*)) {
   for (const std::string& fault : faults_of(kernel)) {
     UNSCOPED_INFO(fault);
     if (fault.find("races.cpp:") != 0 ||
-        fault.find("of shared memory `" + memory + "` without a barrier between") == std::string::npos)
+        fault.find("of shared memory `" + memory + "` without a barrier between") ==
+            std::string::npos)
       return false;
   }
   return true;
@@ -129,19 +130,19 @@ TEST_CASE("a read of shared memory that another thread writes needs a barrier", 
   CHECK(races_on("numbers", &rotate<Bug::warp_barrier, float>));
 }
 
-TEST_CASE("a barrier of a warp orders its lanes", "[emulator]") {
+TEST_CASE("a warp barrier orders the warp's lanes", "[emulator]") {
   CHECK(is_clean(&rotate_in_warps<true>));
   CHECK(races_on("numbers", &rotate_in_warps<false>));
 }
 
-TEST_CASE("a sum in place and memory that is used again need barriers", "[emulator]") {
+TEST_CASE("in-place sums and reused memory need barriers", "[emulator]") {
   CHECK(is_clean(&sum_halves<true>));
   CHECK(races_on("dynamic", &sum_halves<false>));
   CHECK(is_clean(&reuse<true>));
   CHECK(races_on("number", &reuse<false>));
 }
 
-TEST_CASE("atomic operations race with others only", "[emulator]") {
+TEST_CASE("atomic operations race only with non-atomic ones", "[emulator]") {
   CHECK(is_clean(&count<true>));
   CHECK(races_on("counter", &count<false>));
   CHECK(races_on("counter", &read_beside_atomic));

@@ -1,10 +1,10 @@
-// Ranges for profilers: what is opened and closed, in which order, as the emulated runtime is told.
+// Profiler ranges: which are opened and closed, in which order, as the emulated runtime records.
 #include <mezzo.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "../../tensor/nested_trace.h"
+#include "../../tensor/core/nested_trace.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/** The ranges of a call: names as they open, "" as they close. */
+/** Returns the ranges of a call: names where they open, "" where they close. */
 template <class F> Names ranges_of(F&& call) {
   emulator::ranges().clear();
   call();
@@ -27,27 +27,27 @@ struct Net : nn::Model<Net> {
   Tensor forward(const Tensor& x) const { return relu(fc(x)); }
 };
 
-/** Counts what it is told. */
+/** Counts the hooks' calls. */
 struct Observer final : NestedTrace {
   int depth = 0, entered = 0, traced = 0, backward = 0;
-  void trace(const OpRow& row, Inputs in, Outputs out) override {
+  void trace(const OpInfo& row, Inputs in, Outputs out) override {
     NestedTrace::trace(row, in, out);
     ++traced;
   }
-  void enter_forward(const OpRow& row) override {
+  void enter_forward(const OpInfo& row) override {
     NestedTrace::enter_forward(row);
     ++depth;
     ++entered;
   }
-  void leave_forward(const OpRow& row) noexcept override {
+  void leave_forward(const OpInfo& row) noexcept override {
     --depth;
     NestedTrace::leave_forward(row);
   }
-  void enter_backward(const OpRow& row) override {
+  void enter_backward(const OpInfo& row) override {
     NestedTrace::enter_backward(row);
     ++depth;
   }
-  void leave_backward(const OpRow& row, Inputs gy, Inputs gradients) override {
+  void leave_backward(const OpInfo& row, Inputs gy, Inputs gradients) override {
     --depth;
     ++backward;
     NestedTrace::leave_backward(row, gy, gradients);
@@ -64,7 +64,7 @@ TEST_CASE("ranges nest as their scopes do", "[gpu][range]") {
   CHECK(names == Names{"epoch 1", "step", "", ""});
 }
 
-TEST_CASE("every op is a range while asked for, by direction and module", "[gpu][range]") {
+TEST_CASE("under emit_nvtx every op is a range, named by direction and module", "[gpu][range]") {
   const Net net;
   const Tensor x = rand({4, 3});
   CHECK(ranges_of([&] { sum(net(x)); }).empty());
@@ -90,21 +90,22 @@ TEST_CASE("every op is a range while asked for, by direction and module", "[gpu]
   CHECK(ranges_of([&] { sum(net(x)); }).empty());
 }
 
-TEST_CASE("an op that throws closes its range, and so does a composite's inside", "[gpu][range]") {
+TEST_CASE("an op that throws closes its range, and those of the ops it calls", "[gpu][range]") {
   const Names names = ranges_of([] {
     const gpu::emit_nvtx ranges;
     CHECK_THROWS_AS(matmul(ones({2, 3}), ones({2, 3})), ShapeError);
     CHECK_THROWS_AS(add_(ones({2}), ones({3})), ShapeError);
     CHECK_THROWS_AS(zeros({2}).copy_(ones({3})), ShapeError);
   });
-  CHECK(std::count(names.begin(), names.end(), "") * 2 == static_cast<std::ptrdiff_t>(names.size()));
+  CHECK(std::count(names.begin(), names.end(), "") * 2 ==
+        static_cast<std::ptrdiff_t>(names.size()));
   CHECK(names.size() >= 6);
 }
 
-TEST_CASE("observers on either side of the ranges see what they saw before", "[gpu][range]") {
+TEST_CASE("observers inside and outside of emit_nvtx are called as without it", "[gpu][range]") {
   const Tensor x = rand({4, 3});
   const auto work = [&] {
-    const Net net;  // whose gradients are not added to others
+    const Net net;  // new, so that its gradients do not accumulate
     sum(net(x)).backward();
   };
   Observer outside;
@@ -113,7 +114,7 @@ TEST_CASE("observers on either side of the ranges see what they saw before", "[g
   CHECK((outside.depth == 0 && traced > 0 && backward > 0 && outside.entered >= traced));
   {
     const gpu::emit_nvtx ranges;
-    const amp::detect_nonfinite watch;  // passes on to the ranges, and they to the observer
+    const amp::detect_nonfinite watch;  // forwards to the ranges, which forward to the observer
     const Observer inside;
     const Names names = ranges_of(work);
     CHECK(std::count(names.begin(), names.end(), "bwd/relu") == 1);

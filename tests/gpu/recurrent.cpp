@@ -1,12 +1,12 @@
-// Recurrent layers on any device, by cuDNN where it may serve them and by our own kernels: they
-// give what the CPU gives.
+// Recurrent layers on any device, by cuDNN where allowed and by our own kernels: they agree with
+// the CPU.
 #include "recurrent.h"
 
 #include <optional>
 
 using namespace recurrent;
 
-TEST_CASE("recurrent layers and their gradients are those of the CPU, whether bits may vary or not",
+TEST_CASE("recurrent layers and gradients agree with the CPU, deterministic or not",
           "[gpu][recurrent]") {
   NEED_DEVICE();
   for (const bool may_vary : {false, true}) {
@@ -20,7 +20,7 @@ TEST_CASE("recurrent layers and their gradients are those of the CPU, whether bi
   }
 }
 
-TEST_CASE("a graph through a recurrent layer can be walked twice", "[gpu][recurrent]") {
+TEST_CASE("a retained graph through a recurrent layer can be used twice", "[gpu][recurrent]") {
   NEED_DEVICE();
   for (const bool may_vary : {false, true}) {
     std::optional<AnyBits> any;
@@ -36,7 +36,8 @@ TEST_CASE("a graph through a recurrent layer can be walked twice", "[gpu][recurr
   }
 }
 
-TEST_CASE("a captured recurrent layer gives what an eager one gives", "[gpu][recurrent][graph]") {
+TEST_CASE("a captured recurrent layer gives the same results as an eager one",
+          "[gpu][recurrent][graph]") {
   NEED_DEVICE();
   for (const bool may_vary : {false, true}) {
     std::optional<AnyBits> any;

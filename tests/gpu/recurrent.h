@@ -1,6 +1,4 @@
 // Recurrent layers of every kind, on the device and on the CPU.
-// Sees: alike.h.
-// Read next: recurrent.cpp (on any device), recurrent_library.cpp (when cuDNN serves).
 #pragma once
 
 #include "alike.h"
@@ -9,7 +7,7 @@ namespace recurrent {
 
 using namespace alike;
 
-/** Lets bits vary until the end of the scope. */
+/** Allows nondeterministic algorithms until the end of the scope. */
 struct AnyBits {
   AnyBits() { set_allow_nondeterministic(true); }
   ~AnyBits() { set_allow_nondeterministic(false); }
@@ -40,10 +38,11 @@ inline const std::vector<Case> kCases{
 
 inline std::int64_t gates(Kind kind) { return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1; }
 
-/** x, states, and the weights of each direction. */
+/** Returns x, states, and the weights of each direction. */
 inline std::vector<Tensor> operands_of(const Case& c, DType dtype) {
   manual_seed(4);
-  const std::int64_t columns = gates(c.kind) * c.hidden, size = c.projected > 0 ? c.projected : c.hidden,
+  const std::int64_t columns = gates(c.kind) * c.hidden,
+                     size = c.projected > 0 ? c.projected : c.hidden,
                      directions = c.bidirectional ? 2 : 1;
   std::vector<Tensor> all{randn({c.steps, c.batch, c.features})};
   if (c.states) all.push_back(randn({directions, c.batch, size}) * 0.5);
@@ -58,7 +57,7 @@ inline std::vector<Tensor> operands_of(const Case& c, DType dtype) {
   return all;
 }
 
-/** Output and last states side by side. */
+/** Returns output and last states, concatenated. */
 inline Tensor layer(const Case& c, const std::vector<Tensor>& t) {
   std::size_t i = 1;
   const auto next = [&](bool there) { return there ? t[i++] : Tensor{}; };
@@ -90,7 +89,8 @@ inline double tolerance(DType dtype) {
 
 inline void check_against_cpu(const Case& c, DType dtype) {
   check_alike(
-      operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); }, tolerance(dtype));
+      operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); },
+      tolerance(dtype));
 }
 
 }  // namespace recurrent

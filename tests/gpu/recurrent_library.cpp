@@ -1,5 +1,5 @@
-// Recurrent layers by the emulated cuDNN: when it serves, that all it gives lands where it belongs,
-// and that a library that errs is found out.
+// Recurrent layers by the emulated cuDNN: when it is used, that all its results arrive, and that a
+// wrong library is detected.
 #include "recurrent.h"
 
 #include "../emulator/counters.h"
@@ -10,7 +10,7 @@ using emulator::DnnFault;
 
 namespace {
 
-/** Results and gradients, and how many calls of cuDNN they took. */
+/** Results and gradients, and the number of cuDNN calls. */
 struct Outcome {
   std::vector<Tensor> results;
   std::int64_t calls;
@@ -18,12 +18,12 @@ struct Outcome {
 
 Outcome on_device(const Case& c, DType dtype) {
   const emulator::LaunchLog log;
-  std::vector<Tensor> results =
-      results_on(kDevice, operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); });
+  std::vector<Tensor> results = results_on(
+      kDevice, operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); });
   return {results, std::count(log.names.begin(), log.names.end(), "cuDNN")};
 }
 
-/** Another shape for each, so that nothing is known of them yet. */
+/** Returns a case with a new shape at each call, for which nothing is verified yet. */
 Case unseen() {
   static std::int64_t features = 10;
   return {.kind = Kind::lstm, .features = ++features};
@@ -31,18 +31,20 @@ Case unseen() {
 
 }  // namespace
 
-TEST_CASE("cuDNN computes recurrent layers where bits may vary, as the CPU does", "[gpu][recurrent]") {
+TEST_CASE("where nondeterminism is allowed cuDNN computes recurrent layers and agrees with the CPU",
+          "[gpu][recurrent]") {
   const AnyBits any;
   for (const DType dtype : {f32, f16, bf16, f64})
     for (const Case& c : kCases) {
       INFO(name(dtype) << " case " << (&c - kCases.data()));
-      (void)on_device(c, dtype);  // which asks for the proof
+      (void)on_device(c, dtype);  // runs the verification
       CHECK(on_device(c, dtype).calls == (c.bidirectional ? 4 : 2));
       check_against_cpu(c, dtype);
     }
 }
 
-TEST_CASE("without leave to vary bits, or without cuDNN, recurrent layers are our own", "[gpu][recurrent]") {
+TEST_CASE("without cuDNN or without nondeterminism our own kernels compute recurrent layers",
+          "[gpu][recurrent]") {
   const Case c = unseen();
   CHECK(on_device(c, f32).calls == 0);
   const AnyBits any;
@@ -51,7 +53,7 @@ TEST_CASE("without leave to vary bits, or without cuDNN, recurrent layers are ou
   emulator::set_has_dnn(true);
 }
 
-TEST_CASE("what cuDNN is not asked for is our own: padding in reverse, a sequence of no steps, one step",
+TEST_CASE("own kernels compute reversed padding, empty sequences and single steps",
           "[gpu][recurrent]") {
   const AnyBits any;
   const auto calls = [](const Case& c) {
@@ -60,27 +62,29 @@ TEST_CASE("what cuDNN is not asked for is our own: padding in reverse, a sequenc
     return on_device(c, f32).calls;
   };
   CHECK(calls({.kind = Kind::gru, .bidirectional = true, .lengths = {4, 2, 1}}) ==
-        2);  // one direction of two
+        2);  // one of two directions
   CHECK(calls({.kind = Kind::lstm, .lengths = {1, 4, 0}}) == 0);
   CHECK(calls({.kind = Kind::lstm, .steps = 1}) == 0);
 }
 
-TEST_CASE("a cuDNN that errs is found out before it computes a recurrent layer", "[gpu][recurrent]") {
+TEST_CASE("a wrong cuDNN is detected before it computes a recurrent layer", "[gpu][recurrent]") {
   const AnyBits any;
-  for (const DnnFault fault : {DnnFault::wrong_results, DnnFault::wrong_gradients, DnnFault::hidden_nan}) {
+  for (const DnnFault fault :
+       {DnnFault::wrong_results, DnnFault::wrong_gradients, DnnFault::hidden_nan}) {
     const Case c = unseen();
     emulator::set_dnn_fault(fault);
     const Outcome first = on_device(c, f16);
-    CHECK(first.calls > 0);  // the proof's
+    CHECK(first.calls > 0);  // of the verification
     CHECK(on_device(c, f16).calls == 0);
     check_against_cpu(c, f16);
     emulator::set_dnn_fault(DnnFault::none);
-    CHECK(on_device(c, f16).calls == 0);  // once found out it is not asked again
+    CHECK(on_device(c, f16).calls == 0);  // after a failure it is not used again
     CHECK(on_device(unseen(), f16).calls > 2);
   }
 }
 
-TEST_CASE("a graph through cuDNN's recurrent layer can be walked twice", "[gpu][recurrent]") {
+TEST_CASE("a retained graph through cuDNN's recurrent layer can be used twice",
+          "[gpu][recurrent]") {
   const AnyBits any;
   const Case c{.kind = Kind::lstm};
   std::vector<Tensor> t = operands_of(c, f32);
@@ -93,7 +97,8 @@ TEST_CASE("a graph through cuDNN's recurrent layer can be walked twice", "[gpu][
 }
 
 TEST_CASE(
-    "a kind of layer first seen in a capture is our own there, and captured steps have the bits of others",
+    "a layer first called in a capture runs on our own kernels; captured steps have the bits of "
+    "others",
     "[gpu][recurrent]") {
   const AnyBits any;
   const Case unknown = unseen(), known = unseen();
@@ -113,10 +118,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("weights stay on chip where cuDNN takes the batch, else it works step by step",
+TEST_CASE("cuDNN keeps weights on chip where it supports the batch, else it works step by step",
           "[gpu][recurrent]") {
   const AnyBits any;
-  for (const std::int64_t batch : {2, 4}) {  // the emulated library wants four
+  for (const std::int64_t batch : {2, 4}) {  // the emulated library needs four
     const Case c{.kind = Kind::lstm, .batch = batch, .features = 128, .hidden = 128};
     (void)on_device(c, f16);
     CHECK(on_device(c, f16).calls == 2);

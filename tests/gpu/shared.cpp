@@ -1,5 +1,5 @@
-// What streams share without their user's doing, on a device that does its work as late as it may: nobody can order what nobody sees, so it is in
-// order by itself.
+// State that streams share implicitly, on a device that delays its work as long as possible: users
+// cannot order it, so the library must.
 #include <mezzo.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ const Device kDevice{DeviceKind::cuda, 0};
 
 std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** On a thread that has kept nothing yet. */
+/** Runs `body` on a new thread, which has no cached state. */
 void on_fresh_thread(const std::function<void()>& body) { std::thread(body).join(); }
 
 Tensor leaf(double value) {
@@ -29,7 +29,8 @@ Tensor leaf(double value) {
 
 }  // namespace
 
-TEST_CASE("a backward pass starts from a 1 that its own stream has written", "[gpu][stream][shared]") {
+TEST_CASE("the unit gradient is written in the stream of the backward pass",
+          "[gpu][stream][shared]") {
   const Stream side(kDevice);
   on_fresh_thread([&] {
     const Tensor here = leaf(2), there = leaf(3);
@@ -42,7 +43,7 @@ TEST_CASE("a backward pass starts from a 1 that its own stream has written", "[g
   });
 }
 
-TEST_CASE("a step that is captured and replayed in other streams starts from a 1 all the same",
+TEST_CASE("the unit gradient is right in a step captured and replayed in other streams",
           "[gpu][stream][shared][graph]") {
   const Stream side(kDevice), third(kDevice);
   on_fresh_thread([&] {
@@ -62,7 +63,7 @@ TEST_CASE("a step that is captured and replayed in other streams starts from a 1
   });
 }
 
-TEST_CASE("a weight's cast is found in other streams as well, once it is written", "[gpu][stream][shared]") {
+TEST_CASE("other streams use a cached weight cast once it is written", "[gpu][stream][shared]") {
   const Stream main = Stream::main(kDevice), side(kDevice);
   const Tensor weight = full({307, 3}, 0.5, {.device = kDevice, .requires_grad = true}),
                x = full({2, 307}, 2, {.device = kDevice});
@@ -75,7 +76,7 @@ TEST_CASE("a weight's cast is found in other streams as well, once it is written
     const StreamScope scope(side);
     for (int use = 0; use < 2; ++use) there = matmul(x, weight);
   }
-  // The cast is let go before the side stream has read it; what is made next must not lie there.
+  // The cast is freed before the side stream has read it. The next tensor must not reuse its block.
   here = {};
   there = there.detach();
   full({307, 3}, 7, {.dtype = f16, .device = kDevice});
@@ -84,7 +85,7 @@ TEST_CASE("a weight's cast is found in other streams as well, once it is written
   CHECK(values(there) == std::vector<double>(6, 307));
 }
 
-TEST_CASE("weights are cast together where they were used in one stream", "[gpu][stream][shared]") {
+TEST_CASE("only weights used in the same stream are cast together", "[gpu][stream][shared]") {
   const Stream side(kDevice);
   const Tensor first = leaf(1), second = leaf(1);
   amp::CastCache cache;
@@ -97,7 +98,7 @@ TEST_CASE("weights are cast together where they were used in one stream", "[gpu]
   const LateWork late;
   for (const double value : {2, 3}) {
     const NoGrad no_grad;
-    second.fill_(value);  // in the main stream, where alone it is read
+    second.fill_(value);  // in the main stream, the only one that reads it
     {
       const StreamScope scope(side);
       cast(first);
@@ -108,7 +109,7 @@ TEST_CASE("weights are cast together where they were used in one stream", "[gpu]
   }
 }
 
-TEST_CASE("a replay in another stream leaves what earlier ones read as it is until they have",
+TEST_CASE("a replay in another stream does not overwrite inputs that earlier replays still read",
           "[gpu][stream][shared][graph]") {
   const Stream main = Stream::main(kDevice), side(kDevice);
   const auto numbers = [&](const std::vector<Stream>& streams) {

@@ -1,10 +1,11 @@
-// gpu_steps: the time of training steps of a large net, run op by op and captured; beside torch_steps.py.
+// gpu_steps: times eager and captured training steps of a large net, for comparison with
+// torch_steps.py.
 //   gpu_steps resnet50 BATCH LEVEL...     224 x 224 images, channels-last, SGD
-//   gpu_steps gpt2 BATCH LEVEL...         124 million weights, stretches of 1024 tokens, AdamW
+//   gpu_steps gpt2 BATCH LEVEL...         124 million weights, 1024 tokens, AdamW
 //   --small first                         a few channels and tokens, for an emulated device
-// Each line is a JSON object: net, batch, level, way (eager or captured), the median step in ms and the last
-// loss; or an error in their place. Each step is waited for.
-// Status: 0, 1 where something failed, 2 wrong usage, 77 no device.
+// Each line is a JSON object: net, batch, level, way (eager or captured), the median step in ms and
+// the last loss; or an error in their place. Each step is synchronised. Status: 0, 1 where
+// something failed, 2 wrong usage, 77 no device.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -28,19 +29,20 @@ struct Options {
   std::vector<std::string> levels;
 };
 
-constexpr int kWarmUp = 16;  // a dynamic loss scale overflows at first, which puts off the capture
+constexpr int kWarmUp = 16;  // initial overflows of the loss scale delay the capture
 constexpr int kTimed = 20;
 
-/** One net in training. */
+/** A net in training. */
 class Training {
  public:
   virtual ~Training() = default;
-  /** The loss of a step; `deferred`: the host reads nothing. */
+  /** Runs a step and returns its loss. `deferred`: the host reads nothing. */
   virtual Tensor step(const std::vector<Tensor>& batch, bool deferred) = 0;
   std::vector<Tensor> batch;
 };
 
-template <class Net, class Optimizer, class OptimizerOptions> class TrainingOf final : public Training {
+template <class Net, class Optimizer, class OptimizerOptions>
+class TrainingOf final : public Training {
  public:
   using Loss = Tensor (*)(const Net& net, const std::vector<Tensor>& batch);
 
@@ -71,12 +73,14 @@ template <class Net, class Optimizer, class OptimizerOptions> class TrainingOf f
 std::unique_ptr<Training> resnet50(const Options& o, const std::string& level, Device device) {
   using samples::ResNet;
   const std::int64_t pixels = o.small ? 32 : 224, classes = o.small ? 10 : 1000;
-  const ResNet net({.depth = 50, .small_images = false, .width = o.small ? 4 : 64, .classes = classes});
+  const ResNet net(
+      {.depth = 50, .small_images = false, .width = o.small ? 4 : 64, .classes = classes});
   net.to(device).to(MemoryFormat::channels_last);
   const optim::SgdOptions options{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4};
   auto training = std::make_unique<TrainingOf<ResNet, optim::SGD, optim::SgdOptions>>(
-      net, options, level,
-      [](const ResNet& model, const std::vector<Tensor>& in) { return cross_entropy(model(in[0]), in[1]); });
+      net, options, level, [](const ResNet& model, const std::vector<Tensor>& in) {
+        return cross_entropy(model(in[0]), in[1]);
+      });
   const Tensor images = randn({o.batch, 3, pixels, pixels}, {.device = device});
   training->batch = {images.contiguous(MemoryFormat::channels_last),
                      randint(0, classes, {o.batch}, {.dtype = i64, .device = device})};
@@ -104,14 +108,15 @@ std::unique_ptr<Training> gpt2(const Options& o, const std::string& level, Devic
   return training;
 }
 
-/** Milliseconds of the median step. */
+/** Returns the median step time in milliseconds. */
 double median_step(const std::function<Tensor()>& step, Device device, double& loss) {
   Tensor last;
   const auto timed = [&] {
     const auto start = std::chrono::steady_clock::now();
     last = step();
     gpu::synchronize(device);
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
   };
   for (int i = 0; i < kWarmUp; ++i) timed();
   std::vector<double> times;
@@ -121,7 +126,7 @@ double median_step(const std::function<Tensor()>& step, Device device, double& l
   return times[kTimed / 2];
 }
 
-/** A line of text as a JSON string has it. */
+/** Returns a line of text as a JSON string. */
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -131,7 +136,7 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-/** One line of the output. Returns whether it worked. */
+/** Prints one line of the output. Returns whether the steps succeeded. */
 bool report(const Options& o, const std::string& level, bool captured, Device device) {
   const std::string what =
       str("{\"side\": \"mezzo\", \"net\": ", quoted(o.net), ", \"batch\": ", o.batch,
@@ -147,12 +152,14 @@ bool report(const Options& o, const std::string& level, bool captured, Device de
         {.device = device});
     double loss = 0;
     const double ms = median_step(
-        [&] { return captured ? step(training->batch)[0] : training->step(training->batch, false); }, device,
-        loss);
+        [&] {
+          return captured ? step(training->batch)[0] : training->step(training->batch, false);
+        },
+        device, loss);
     if (captured && step.captures() == 0) throw StateError("the step was not captured");
     char text[128];
-    std::snprintf(text, sizeof text, ", \"step_ms\": %.3f, \"samples_per_s\": %.1f, \"loss\": %.4f", ms,
-                  1e3 * static_cast<double>(o.batch) / ms, loss);
+    std::snprintf(text, sizeof text, ", \"step_ms\": %.3f, \"samples_per_s\": %.1f, \"loss\": %.4f",
+                  ms, 1e3 * static_cast<double>(o.batch) / ms, loss);
     figures = text;
   } catch (const std::exception& e) {
     figures = ", \"error\": " + quoted(e.what());
@@ -194,6 +201,7 @@ int main(int argc, char** argv) {
   }
   bool all_worked = true;
   for (const std::string& level : o.levels)
-    for (const bool captured : {false, true}) all_worked = report(o, level, captured, device) && all_worked;
+    for (const bool captured : {false, true})
+      all_worked = report(o, level, captured, device) && all_worked;
   return all_worked ? 0 : 1;
 }

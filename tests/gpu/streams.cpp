@@ -1,4 +1,4 @@
-// Streams, on any device; those of an emulated one work as late as they may.
+// Streams on any device; an emulated one delays work as long as possible.
 #include <mezzo.h>
 
 #include <functional>
@@ -20,13 +20,13 @@ const Device kDevice{DeviceKind::cuda, 0};
 
 std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-/** The bits of a net after some steps with matrix products, a norm and an optimizer. */
+/** Returns the weights of a net after some steps with matrix products, a norm and an optimizer. */
 std::vector<double> trained() {
   manual_seed(5);
   nn::Linear first{12, 16}, second{16, 3};
   nn::LayerNorm norm{Shape{16}};
-  for (nn::Module* m :
-       {static_cast<nn::Module*>(&first), static_cast<nn::Module*>(&second), static_cast<nn::Module*>(&norm)})
+  for (nn::Module* m : {static_cast<nn::Module*>(&first), static_cast<nn::Module*>(&second),
+                        static_cast<nn::Module*>(&norm)})
     m->to(kDevice);
   std::vector<Tensor> parameters = first.parameters();
   for (const Tensor& p : second.parameters()) parameters.push_back(p);
@@ -47,7 +47,7 @@ std::vector<double> trained() {
 
 }  // namespace
 
-TEST_CASE("streams come from a pool, are current by scope and by thread", "[gpu][stream]") {
+TEST_CASE("streams come from a pool; the current one is per scope and thread", "[gpu][stream]") {
   NEED_DEVICE();
   std::set<void*> handles;
   const Stream main = Stream::main(kDevice);
@@ -76,15 +76,16 @@ TEST_CASE("streams come from a pool, are current by scope and by thread", "[gpu]
   CHECK(Stream::current(kDevice) == main);
 }
 
-TEST_CASE("streams of what has none are refused, and so is their order within a capture", "[gpu][stream]") {
+TEST_CASE("streams of the CPU and stream order within a capture are rejected", "[gpu][stream]") {
   NEED_DEVICE();
-  const std::string text = "Stream: streams are those of a CUDA device; got ";
+  const std::string text = "Stream: streams exist on CUDA devices only; got ";
   for (const Device absent : {cpu, Device{DeviceKind::cuda, 63}, Device{DeviceKind::cuda, -1}}) {
     CHECK_THROWS_WITH_AS_TEXT(Stream(absent), DeviceError, text + str(absent));
     CHECK_THROWS_WITH_AS_TEXT(Stream::current(absent), DeviceError, text + str(absent));
     CHECK_THROWS_WITH_AS_TEXT(Stream::main(absent), DeviceError, text + str(absent));
   }
-  CHECK_THROWS_WITH_AS_TEXT((gpu::synchronize({DeviceKind::cuda, 63}), 0), DeviceError, text + "cuda:63");
+  CHECK_THROWS_WITH_AS_TEXT((gpu::synchronize({DeviceKind::cuda, 63}), 0), DeviceError,
+                            text + "cuda:63");
   gpu::synchronize(cpu);
   const Stream side(kDevice);
   CHECK_THROWS_WITH_AS_TEXT((gpu::record_stream(ones({2}), side), 0), DeviceError,
@@ -107,7 +108,7 @@ TEST_CASE("streams of what has none are refused, and so is their order within a 
     gpu::Graph graph;
     CHECK_THROWS_WITH_AS_TEXT(
         (graph.capture(kDevice, call.second), 0), StateError,
-        std::string(call.first) + ": streams are ordered while a step is being captured");
+        std::string(call.first) + ": not allowed while a step is being captured");
     CHECK(Stream::current(kDevice) == Stream::main(kDevice));
     CHECK(values(x + 1) == std::vector<double>{2, 2});
   }
@@ -140,7 +141,7 @@ TEST_CASE("a step is captured in the current stream and replayed in any", "[gpu]
         x.copy_(y);
       });
     }
-    // Each replay reads what the last one wrote, wherever that ran.
+    // Each replay reads what the previous one wrote, in any stream.
     for (const Stream& stream : {home, third, side, third, home}) {
       const StreamScope scope(stream);
       graph->replay();
@@ -152,7 +153,7 @@ TEST_CASE("a step is captured in the current stream and replayed in any", "[gpu]
     }
     graph.reset();
     const StreamScope scope(home);
-    const Tensor later = full({300}, -1, {.device = kDevice});  // may lie where the graph worked
+    const Tensor later = full({300}, -1, {.device = kDevice});  // may reuse the graph's memory
     gpu::synchronize(kDevice);
     CHECK(values(x) == std::vector<double>(300, 64));
     CHECK(values(later) == std::vector<double>(300, -1));

@@ -1,5 +1,5 @@
-// Streams and events, on a device that does its work as late as it may: only what was asked to come
-// first has come first.
+// Streams and events on a device that delays its work as long as possible: only explicit
+// dependencies are ordered.
 #include <mezzo.h>
 
 #include "../emulator/memory.h"
@@ -20,12 +20,13 @@ std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 }  // namespace
 
-TEST_CASE("events tell what was reached, and when", "[gpu][stream]") {
+TEST_CASE("events report completion and time", "[gpu][stream]") {
   Event begin({.enable_timing = true}), end({.enable_timing = true}), plain;
   const std::string op = "Event.elapsed_time: ";
   CHECK((begin.query() && plain.query()));
   plain.synchronize();
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError, op + "an event was never recorded");
+  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError,
+                            op + "an event was never recorded");
   const LateWork late;
   begin.record();
   Tensor x = ones({1000}, {.device = kDevice});
@@ -33,8 +34,10 @@ TEST_CASE("events tell what was reached, and when", "[gpu][stream]") {
   end.record(Stream::current(kDevice));
   plain.record();
   CHECK((!begin.query() && !end.query() && !Stream::main(kDevice).query()));
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError, op + "an event was not reached yet");
-  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(plain), StateError, op + "an event does not keep time");
+  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(end), StateError,
+                            op + "an event has not been reached yet");
+  CHECK_THROWS_WITH_AS_TEXT(begin.elapsed_time(plain), StateError,
+                            op + "an event was created without timing");
   begin.synchronize();
   CHECK((begin.query() && !end.query()));
   end.synchronize();
@@ -48,7 +51,7 @@ TEST_CASE("events tell what was reached, and when", "[gpu][stream]") {
   CHECK((moved.query() && plain.query() && Stream::main(kDevice).query()));
 }
 
-TEST_CASE("a stream sees another's work once it waits for it, which costs the host nothing",
+TEST_CASE("a stream sees another's work after wait_stream, without a host synchronisation",
           "[gpu][stream]") {
   const Tensor source = rand({300});
   const LateWork late;
@@ -60,7 +63,7 @@ TEST_CASE("a stream sees another's work once it waits for it, which costs the ho
     x.copy_(source);
     {
       const StreamScope scope(third);
-      early = x * 2;  // nobody told it to wait
+      early = x * 2;  // without wait_stream
     }
     side.wait_stream(Stream::main(kDevice));
     {
@@ -80,7 +83,7 @@ TEST_CASE("a stream sees another's work once it waits for it, which costs the ho
   CHECK(values(z) == values(source * 2 * 3));
 }
 
-TEST_CASE("a freed block serves the stream it was made in, others once they are done with it",
+TEST_CASE("a freed block is reused in its own stream, after other streams have finished with it",
           "[gpu][stream]") {
   const LateWork late;
   const Stream main = Stream::main(kDevice), side(kDevice);
@@ -101,11 +104,11 @@ TEST_CASE("a freed block serves the stream it was made in, others once they are 
   x.fill_(3);
   side.wait_stream(main);
   gpu::record_stream(x, side);
-  gpu::record_stream(x, main);  // says nothing new
+  gpu::record_stream(x, main);  // has no effect
   {
     const StreamScope scope(side);
     y = x + 1;
-    x = {};  // let go in another stream's scope: it is main's all the same
+    x = {};  // freed in another stream's scope; it still belongs to main
   }
   Tensor other = make();
   CHECK(other.raw_data() != of_main);
@@ -117,7 +120,7 @@ TEST_CASE("a freed block serves the stream it was made in, others once they are 
   CHECK(y.to_vector<int>() == std::vector<int>(77777, 4));
 }
 
-TEST_CASE("memory that other streams work with is waited for before the device counts as full",
+TEST_CASE("before OutOfMemory, memory that other streams use is synchronised and reused",
           "[gpu][stream][memory]") {
   gpu::synchronize(kDevice);
   empty_cache(kDevice);
@@ -147,7 +150,8 @@ TEST_CASE("memory that other streams work with is waited for before the device c
   CHECK(memory_stats(kDevice).reserved == before.reserved);
 }
 
-TEST_CASE("a bad index is told when its stream's work is waited for, and not lost before", "[gpu][stream]") {
+TEST_CASE("a bad index is reported when its stream is synchronised, and not lost before",
+          "[gpu][stream]") {
   const Tensor x = ones({4}, {.device = kDevice}), other = ones({3}, {.device = kDevice});
   const Tensor bad = full({3}, 9, {.dtype = i64, .device = kDevice});
   gpu::synchronize(kDevice);
@@ -160,11 +164,11 @@ TEST_CASE("a bad index is told when its stream's work is waited for, and not los
       const StreamScope scope(side);
       gather(x, 0, bad);
     }
-    CHECK(values(other) == std::vector<double>(3, 1));  // reads main alone
+    CHECK(values(other) == std::vector<double>(3, 1));  // synchronises with main only
     if (whole_device)
       CHECK_THROWS_WITH_AS_TEXT((gpu::synchronize(kDevice), 0), IndexError, text);
     else
       CHECK_THROWS_WITH_AS_TEXT((side.synchronize(), 0), IndexError, text);
-    gpu::synchronize(kDevice);  // told once
+    gpu::synchronize(kDevice);  // reported only once
   }
 }

@@ -1,4 +1,4 @@
-// The smoke test's processes: what a job can do wrong is one failure, and the jobs behind it run.
+// The smoke test's child processes: each fault of a job is one failure, and later jobs still run.
 #include <unistd.h>
 
 #include <csignal>
@@ -11,7 +11,7 @@ using namespace smoke;
 
 namespace {
 
-bool broken = false;  // of a child: what a job did to the device
+bool broken = false;  // in a child: whether a job broke the device
 
 const Worker kWorker{[] { return std::string("a device"); }, [] { return !broken; }};
 
@@ -25,14 +25,15 @@ struct Output {
 
 Output run(const std::vector<Job>& jobs, const Limits& limits, const Worker& worker = kWorker) {
   Output output;
-  output.tally =
-      supervise(jobs, worker, limits, [&](const std::string& line) { output.lines.push_back(line); });
+  output.tally = supervise(jobs, worker, limits,
+                           [&](const std::string& line) { output.lines.push_back(line); });
   return output;
 }
 
 }  // namespace
 
-TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failure each", "[smoke]") {
+TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failure each",
+          "[smoke]") {
   const std::vector<Job> jobs{
       job("passes", pass),
       job("is wrong",
@@ -83,13 +84,13 @@ TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failur
   CHECK(output.tally.failed == 7);
 }
 
-TEST_CASE("jobs that the time does not suffice for have failed", "[smoke]") {
+TEST_CASE("jobs that exceed the total time limit have failed", "[smoke]") {
   const auto slow = [] {
     usleep(300000);
     return pass();
   };
-  const Output output =
-      run({job("1", slow), job("2", slow), job("3", slow), job("4", slow)}, {.job = 10, .all = 0.5});
+  const Output output = run({job("1", slow), job("2", slow), job("3", slow), job("4", slow)},
+                            {.job = 10, .all = 0.5});
   CHECK(output.tally.passed == 1);
   CHECK(output.tally.failed == 3);
   CHECK(output.lines.back().substr(39) == "FAILED not done: 0.5 s were over");

@@ -1,5 +1,6 @@
-// The emulator's Tensor Cores: right products in every schedule, and what a device forbids or leaves open shows.
-#include "../emulator/cuda.h"  // first, as the build puts it before a kernel file
+// The emulator's Tensor Cores: correct products in every schedule; forbidden or unspecified use is
+// detected.
+#include "../emulator/cuda.h"  // first, as in a kernel file
 
 #include <mezzo.h>
 
@@ -27,13 +28,13 @@ enum class Bug {
   no_barrier_after,    // between storing the sums and reading them
   address,             // 16 bytes too far
   pitch,               // lines 8 bytes too far apart
-  missing_lane,        // the last does not take part
+  missing_lane,        // the last lane does not take part
   different_pointers,  // half the lanes load the other factor
-  different_places,    // half the lanes multiply elsewhere
-  trusted_layout       // numbers are read as if a lane held 8 neighbours
+  different_places,    // half the lanes multiply at another place
+  trusted_layout       // assumes that a lane holds 8 neighbours
 };
 
-/** y = a b^T + c for matrices of 16 x 16. */
+/** Computes y = a b^T + c for matrices of 16 x 16. */
 template <class T, Bug bug = Bug::none>
 __global__ void multiply(const float* a, const float* b, const float* c, float* y) {
   MZ_SHARED(Line, left_room, kPatch * kPitch * static_cast<int>(sizeof(T)) / 32);
@@ -65,7 +66,8 @@ __global__ void multiply(const float* a, const float* b, const float* c, float* 
   else
     wmma::mma_sync(sum, x, z, sum);
   if (bug == Bug::trusted_layout) {
-    for (int i = 0; i < SumPatch::num_elements; ++i) y[lane * SumPatch::num_elements + i] = sum.x[i];
+    for (int i = 0; i < SumPatch::num_elements; ++i)
+      y[lane * SumPatch::num_elements + i] = sum.x[i];
     return;
   }
   store_patch(sums, sum, kPitch);
@@ -73,7 +75,7 @@ __global__ void multiply(const float* a, const float* b, const float* c, float* 
   for (int i = lane; i < kNumbers; i += kWarpSize) y[i] = sums[i / kPatch * kPitch + i % kPatch];
 }
 
-/** Small whole numbers, whose products and sums are exact in any order. */
+/** Returns small integers, whose products and sums are exact in any order. */
 Tensor numbers(int step) {
   std::vector<double> values;
   for (int i = 0; i < kNumbers; ++i) values.push_back(static_cast<double>(i * step % 23) - 11);
@@ -95,7 +97,8 @@ std::vector<double> expected() {
 
 template <Bug bug> int wrong_schedules() {
   int wrong = 0;
-  for (const Schedule schedule : kSchedules) wrong += product<Half, bug>(schedule) != expected() ? 1 : 0;
+  for (const Schedule schedule : kSchedules)
+    wrong += product<Half, bug>(schedule) != expected() ? 1 : 0;
   return wrong;
 }
 
@@ -105,7 +108,8 @@ template <Bug bug> bool faults_with(const char* text) {
   return fault.find(text) != std::string::npos;
 }
 
-/** What a lane finds of the rows its numbers are in, of what it did not set, and of where shared memory lies. */
+/** Reports what a lane finds of its numbers' rows, of numbers it did not set, and of the address of
+ *  shared memory. */
 __global__ void look(float* wrong_rows, float* unset, float* places) {
   MZ_SHARED(Line, room, kPatch * kPitch * static_cast<int>(sizeof(float)) / 32);
   float* const sums = reinterpret_cast<float*>(room);
@@ -132,24 +136,25 @@ TEST_CASE("products on Tensor Cores are the same in every schedule", "[emulator]
   }
 }
 
-TEST_CASE("matrices that Tensor Cores cannot read are faults", "[emulator]") {
+TEST_CASE("loads with an invalid address or pitch are faults", "[emulator]") {
   CHECK(faults_with<Bug::address>("no multiple of 32 bytes"));
   CHECK(faults_with<Bug::pitch>("no multiple of 16 bytes"));
 }
 
-TEST_CASE("products in which not all lanes take part alike are faults", "[emulator]") {
-  CHECK(faults_with<Bug::missing_lane>("31 of 32 are still in the kernel, some for lanes of their warp"));
+TEST_CASE("products in which lanes diverge are faults", "[emulator]") {
+  CHECK(faults_with<Bug::missing_lane>(
+      "31 of 32 are still in the kernel, some for lanes of their warp"));
   CHECK(faults_with<Bug::different_pointers>("different matrices"));
   CHECK(faults_with<Bug::different_places>("different places"));
-  CHECK(product<Half, Bug::none>(Schedule::forward) == expected());  // nothing of the faults is left behind
+  CHECK(product<Half, Bug::none>(Schedule::forward) == expected());  // faults leave no state behind
 }
 
-TEST_CASE("memory of Tensor Cores needs barriers", "[emulator]") {
+TEST_CASE("memory accesses of Tensor Cores need barriers", "[emulator]") {
   CHECK(wrong_schedules<Bug::no_barrier_before>() == 4);
   CHECK(wrong_schedules<Bug::no_barrier_after>() == 4);
 }
 
-TEST_CASE("the layout of sums cannot be relied on, but it can be found", "[emulator]") {
+TEST_CASE("the layout of sums is unspecified but can be determined", "[emulator]") {
   CHECK(wrong_schedules<Bug::trusted_layout>() == 4);
   const Tensor wrong = empty({32}, {.device = kDevice}), unset = empty({32}, {.device = kDevice}),
                places = empty({32}, {.device = kDevice});
@@ -157,5 +162,5 @@ TEST_CASE("the layout of sums cannot be relied on, but it can be found", "[emula
          places.data<float>());
   CHECK(amax(wrong).item<double>() == 0);
   CHECK(!any(isfinite(unset)).item<bool>());
-  CHECK(amin(places).item<double>() == 32);  // aligned as its type asks, and no better by luck
+  CHECK(amin(places).item<double>() == 32);  // aligned as its type requires, and not more
 }

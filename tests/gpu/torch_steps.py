@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The time of training steps in PyTorch: the nets, batches, levels and way of timing of gpu_steps.
+"""Times training steps in PyTorch: the nets, batches, levels and way of timing of gpu_steps.
 
     torch_steps.py resnet50 BATCH LEVEL...     224 x 224 images, channels-last, SGD
-    torch_steps.py gpt2 BATCH LEVEL...         124 million weights, stretches of 1024 tokens, AdamW
+    torch_steps.py gpt2 BATCH LEVEL...         124 million weights, 1024 tokens, AdamW
     --small                                    a few channels and tokens
     --cpu                                      on the CPU, to try the script out
 
 Levels: O0 is f32 without TF32; O1 autocast to f16 with a GradScaler; O4 autocast to bf16. Each runs
-eagerly and through torch.compile, which needs a C compiler. Each line is a JSON object, as gpu_steps
-writes it. Status: 0, 1 where an eager step failed, 77 without torch or a GPU.
+eagerly and with torch.compile, which needs a C compiler. Each line is a JSON object as in
+gpu_steps. Status: 0, 1 where an eager step failed, 77 without torch or a GPU.
 """
 import argparse
 import contextlib
@@ -40,7 +40,11 @@ def resnet50(batch, small, device):
     images = images.contiguous(memory_format=torch.channels_last)
     classes = torch.randint(classes, (batch,), device=device)
     kind = torch.optim.SGD
-    optimizer = kind(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, **fused(kind, device))
+    optimizer = kind(net.parameters(),
+                     lr=0.01,
+                     momentum=0.9,
+                     weight_decay=1e-4,
+                     **fused(kind, device))
     return net, optimizer, images, classes
 
 
@@ -61,7 +65,7 @@ def gpt2(batch, small, device):
 
 
 def fused(kind, device):
-    """One kernel for all parameters, where this PyTorch has it."""
+    """Returns options for one kernel over all parameters, where this PyTorch has it."""
     if device != 'cuda':
         return {}
     try:
@@ -72,7 +76,7 @@ def fused(kind, device):
 
 
 def step_of(net, optimizer, x, y, level, device):
-    """A function that makes one training step and returns its loss, which stays on the device."""
+    """Returns a function that makes a training step and returns its loss, left on the device."""
     scales = level == 'O1' and device == 'cuda'
     scaler = torch.cuda.amp.GradScaler(enabled=scales)
     casts = torch.autocast(device, dtype=LOW[level]) if level in LOW else contextlib.nullcontext()
@@ -91,7 +95,7 @@ def step_of(net, optimizer, x, y, level, device):
 
 
 def median_step(step, device):
-    """(milliseconds of the median step, its loss); each step is waited for."""
+    """Returns (median step in milliseconds, its loss). Each step is synchronised."""
     def timed():
         start = time.perf_counter()
         loss = step()
@@ -129,7 +133,7 @@ def main():
     if device == 'cuda' and not torch.cuda.is_available():
         print('torch_steps.py: skipped, torch finds no GPU')
         return 77
-    # As Mezzo's O0 has it; and the fastest convolutions, which PyTorch looks for once.
+    # As in Mezzo's O0; and the fastest convolution algorithms, searched for once.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     failed = False
@@ -140,7 +144,7 @@ def main():
             make = {'resnet50': resnet50, 'gpt2': gpt2}[args.net]
             try:
                 line.update(run(make, level, way, args, device))
-            except Exception as failure:  # whatever the compiler lacks, the other lines are wanted
+            except Exception as failure:  # without a compiler the other lines are still printed
                 lines = str(failure).splitlines() or ['']
                 line['error'] = f'{type(failure).__name__}: {lines[0]}'
                 failed = failed or way == 'eager'

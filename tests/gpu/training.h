@@ -1,6 +1,4 @@
-// A small training on a device, whose steps can be run one by one or captured: what the tests of graphs compare.
-// Sees: mezzo.h, need_device.h.
-// Read next: graph.cpp, graph_faults.cpp.
+// A small training on a device, with eager or captured steps, for the tests of graphs.
 #pragma once
 
 #include <mezzo.h>
@@ -28,7 +26,7 @@ inline void add_all(std::vector<double>& numbers, const optim::StateDict& state)
   for (const auto& [name, x] : state.tensors) add_all(numbers, x);
 }
 
-/** NaNs are equal here. */
+/** Returns whether the numbers are equal; NaNs are equal here. */
 inline bool same(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -47,7 +45,7 @@ struct Net : nn::Model<Net> {
   }
 };
 
-/** A batch; one that overflows has an infinity in it. */
+/** Returns a batch; one that overflows contains an infinity. */
 inline std::vector<Tensor> batch(std::int64_t n, bool overflows) {
   const Tensor x = rand({n, 6});
   if (overflows) x.select(0, 0).select(0, 2).fill_(1e30);
@@ -56,7 +54,8 @@ inline std::vector<Tensor> batch(std::int64_t n, bool overflows) {
   return {x.to(kDevice), tensor(classes, {n}, {.dtype = i64}).to(kDevice)};
 }
 
-/** A training step of a net under its session, which waits for nothing: it takes images and classes and gives the loss. */
+/** Returns a training step of a net under its session that does not synchronise. It takes images
+ *  and classes and returns the loss. */
 template <class AnyNet>
 gpu::CapturedStep::Function deferred_step(const AnyNet& net, optim::Optimizer& optimizer) {
   return [net, &optimizer](const std::vector<Tensor>& in) -> std::vector<Tensor> {
@@ -68,7 +67,7 @@ gpu::CapturedStep::Function deferred_step(const AnyNet& net, optim::Optimizer& o
   };
 }
 
-/** The steps of a training: run one by one, or captured. */
+/** Returns the steps of a training, eager or captured. */
 inline gpu::CapturedStep::Function as_steps(gpu::CapturedStep::Function step, bool capture) {
   if (!capture) return step;
   const auto captured =

@@ -1,4 +1,5 @@
-// Copies between two devices, which do their work as late as they may: both sides' streams see them in their place, and the host waits for none.
+// Copies between two devices that delay their work as long as possible: the streams of both order
+// them, and the host does not synchronise.
 #include <mezzo.h>
 
 #include "../emulator/streams.h"
@@ -20,8 +21,9 @@ Tensor filled(double value, Device device) { return full({5}, value, {.device = 
 
 }  // namespace
 
-TEST_CASE("a copy to another device comes behind what its memory served before", "[gpu][stream][devices]") {
-  filled(0, kSecond);  // a block to be had again
+TEST_CASE("a copy to another device is ordered after earlier uses of its memory",
+          "[gpu][stream][devices]") {
+  filled(0, kSecond);  // leaves a block in the cache
   gpu::synchronize(kSecond);
   const Tensor x = filled(3, kFirst);
   const LateWork late;
@@ -31,7 +33,7 @@ TEST_CASE("a copy to another device comes behind what its memory served before",
   CHECK(values(y) == all(3));
 }
 
-TEST_CASE("a copy over a tensor of another device comes between its older and its newer work",
+TEST_CASE("a copy into another device's tensor is ordered between earlier and later work",
           "[gpu][stream][devices]") {
   const Tensor x = filled(3, kFirst), y = filled(0, kSecond);
   const LateWork late;
@@ -46,7 +48,7 @@ TEST_CASE("a copy over a tensor of another device comes between its older and it
   CHECK(values(x) == all(7));
 }
 
-TEST_CASE("what is copied to another device may end at once, on both sides", "[gpu][stream][devices]") {
+TEST_CASE("source and copy may be freed at once on both devices", "[gpu][stream][devices]") {
   filled(0, kFirst);
   gpu::synchronize(kFirst);
   const LateWork late;
@@ -63,7 +65,7 @@ TEST_CASE("what is copied to another device may end at once, on both sides", "[g
   CHECK(values(there_instead) == all(-2));
 }
 
-TEST_CASE("a copy between devices costs the host no wait, and goes by the streams that are current",
+TEST_CASE("a copy between devices does not synchronise and uses the current streams",
           "[gpu][stream][devices]") {
   const Stream from(kFirst), to(kSecond);
   const LateWork late;
@@ -78,7 +80,7 @@ TEST_CASE("a copy between devices costs the host no wait, and goes by the stream
   CHECK(values(y) == all(4));
 }
 
-TEST_CASE("a net whose halves are on two devices learns as on one", "[gpu][stream][devices]") {
+TEST_CASE("a net split over two devices trains as on one", "[gpu][stream][devices]") {
   const auto trained = [](Device half, Device other) {
     manual_seed(4);
     nn::Linear first{6, 8}, second{8, 3};

@@ -1,4 +1,4 @@
-// Directories of files that appear whole: what is made durable when, what is replaced, what is left alone.
+// Directories of files that appear atomically: order of durability, replacement, foreign files.
 #include "../../tensor/io/atomic_directory.h"
 
 #include <mezzo.h>
@@ -24,7 +24,7 @@ int record(std::string_view call) {
   return call == failing && failures_left-- > 0 ? fail_with : 0;
 }
 
-/** Records the calls, and lets the next `count` of a name fail, until the end of the scope. */
+/** Records the calls and makes the next `count` calls of a name fail while in scope. */
 struct Recording {
   explicit Recording(const char* call = "", int error = 0, int count = 1) {
     calls.clear();
@@ -54,18 +54,20 @@ std::size_t nth(std::string_view call, int n) {
 
 }  // namespace
 
-TEST_CASE("files are durable before their directory, the directory before its name, the name before the end",
-          "[atomic]") {
+TEST_CASE(
+    "files are synced before their directory, the directory before the rename, the rename before "
+    "the end",
+    "[atomic]") {
   const files::Directory directory;
   const Recording recording;
   make(directory / "new", "first");
-  CHECK(calls == std::vector<std::string>{"mkdir", "open", "write", "fsync", "close", "open", "write",
-                                          "fsync", "close", "open directory", "fsync directory", "rename",
-                                          "open directory", "fsync directory"});
+  CHECK(calls == std::vector<std::string>{"mkdir", "open", "write", "fsync", "close", "open",
+                                          "write", "fsync", "close", "open directory",
+                                          "fsync directory", "rename", "open directory",
+                                          "fsync directory"});
 }
 
-TEST_CASE("a directory takes the place of one in a single call, and what was replaced goes last",
-          "[atomic]") {
+TEST_CASE("a directory is replaced in a single call, and the old one is removed last", "[atomic]") {
   const files::Directory directory;
   make(directory / "new", "first");
   const Recording recording;
@@ -77,7 +79,7 @@ TEST_CASE("a directory takes the place of one in a single call, and what was rep
   CHECK(nth("fsync directory", 1) < nth("unlink", 0));
 }
 
-TEST_CASE("where a file system cannot exchange names, the old directory steps aside", "[atomic]") {
+TEST_CASE("without RENAME_EXCHANGE the old directory is renamed first", "[atomic]") {
   const files::Directory directory;
   make(directory / "new", "first");
   {
@@ -95,7 +97,7 @@ TEST_CASE("where a file system cannot exchange names, the old directory steps as
   CHECK(directory.count() == 1);
 }
 
-TEST_CASE("facts of a file are its length and CRC-32C, written and read", "[atomic]") {
+TEST_CASE("file facts are length and CRC-32C, when written and when read", "[atomic]") {
   const files::Directory directory;
   const io::FileFacts facts = make(directory / "new", "123456789");
   CHECK(facts == io::FileFacts{9, 0xE3069283});
@@ -106,7 +108,8 @@ TEST_CASE("facts of a file are its length and CRC-32C, written and read", "[atom
         make(directory / "large", large));
 }
 
-TEST_CASE("a directory without commit leaves nothing, one of others is left alone", "[atomic]") {
+TEST_CASE("an uncommitted directory leaves nothing; foreign directories are left alone",
+          "[atomic]") {
   const files::Directory directory;
   {
     io::AtomicDirectory abandoned("make", directory / "new", kNames);
@@ -116,8 +119,9 @@ TEST_CASE("a directory without commit leaves nothing, one of others is left alon
   CHECK(directory.count() == 0);
   std::filesystem::create_directories(directory / "theirs");
   files::write(directory / "theirs/c", "c");
-  CHECK_THROWS_WITH_AS_TEXT(make(directory / "theirs", "x"), IoError,
-                            "make(" + (directory / "theirs") + "): something else is in the place");
+  CHECK_THROWS_WITH_AS_TEXT(
+      make(directory / "theirs", "x"), IoError,
+      "make(" + (directory / "theirs") + "): the path exists and will not be replaced");
   CHECK_FALSE(io::remove_directory(directory / "theirs", kNames));
   std::filesystem::create_directory_symlink("theirs", directory / "link");
   CHECK_FALSE(io::remove_directory(directory / "link", {"c"}));
@@ -132,17 +136,17 @@ TEST_CASE("names of steps", "[atomic]") {
   CHECK(io::step_name(12345678) == "step-12345678");
   CHECK(io::step_number("step-000123") == 123);
   CHECK(io::step_number("step-9223372036854775807") == INT64_MAX);
-  for (const char* name :
-       {"", "step-", "step-1", "step-0000001", "step-000123x", "step-00012 ", "step--00001", "step-+00001",
-        "Step-000001", "step-9223372036854775808", "step-000123.tmp-0123456789abc", "latest"})
+  for (const char* name : {"", "step-", "step-1", "step-0000001", "step-000123x", "step-00012 ",
+                           "step--00001", "step-+00001", "Step-000001", "step-9223372036854775808",
+                           "step-000123.tmp-0123456789abc", "latest"})
     CHECK_FALSE(io::step_number(name).has_value());
   CHECK(io::is_temporary("x" + io::temporary_suffix()));
-  for (const char* name : {"", "x.tmp-", "x.tmp-0123456789ab", "x.tmp-0123456789abz", "x-tmp-0123456789abc",
-                           "tmp-0123456789abc"})
+  for (const char* name : {"", "x.tmp-", "x.tmp-0123456789ab", "x.tmp-0123456789abz",
+                           "x-tmp-0123456789abc", "tmp-0123456789abc"})
     CHECK_FALSE(io::is_temporary(name));
 }
 
-TEST_CASE("leftovers of killed writers go, and what others named alike stays", "[atomic]") {
+TEST_CASE("leftovers of killed writers are removed; similarly named files stay", "[atomic]") {
   const files::Directory directory;
   const std::string random = ".tmp-0123456789abc";
   for (const std::string& name : {"step-000001" + random, "step-000002" + random, "mine" + random})
@@ -163,21 +167,24 @@ TEST_CASE("one writer at a time", "[atomic]") {
   {
     const io::DirectoryLock lock("save", directory.path());
     CHECK(lock.held());
-    CHECK_THROWS_WITH_AS_TEXT(io::DirectoryLock("save", directory.path()), IoError,
-                              "save(" + directory.path() + "): another checkpoint is being written here");
+    CHECK_THROWS_WITH_AS_TEXT(
+        io::DirectoryLock("save", directory.path()), IoError,
+        "save(" + directory.path() + "): another checkpoint is being written here");
   }
   CHECK_NOTHROW(io::DirectoryLock("save", directory.path()));
   const Recording recording("flock", ENOTSUP);
   CHECK_FALSE(io::DirectoryLock("save", directory.path()).held());
 }
 
-TEST_CASE("an old step that cannot be removed is reported, and the others go", "[atomic]") {
+TEST_CASE("an old step that cannot be removed is reported, and the others are removed",
+          "[atomic]") {
   const files::Directory directory;
   for (const std::int64_t step : {1, 2, 3})
     std::filesystem::create_directory(directory / io::step_name(step));
   io::set_latest("save", directory.path(), io::step_name(3));
   std::vector<std::string> lines;
-  const LogSink former = set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
+  const LogSink former =
+      set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
   {
     const Recording recording("rename", EACCES);
     io::prune_steps("save", directory.path(), 1);

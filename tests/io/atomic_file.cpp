@@ -1,4 +1,4 @@
-// A write that fails, at whatever system call or moment, leaves the old file and nothing else.
+// A write that fails at any system call leaves the old file and no other.
 #include "../../tensor/io/atomic_file.h"
 
 #include <mezzo.h>
@@ -19,7 +19,9 @@ using namespace mezzo;
 
 namespace {
 
-NamedTensors weights(double value) { return {{"w", full({64, 1024}, value)}, {"b", full({10}, value)}}; }
+NamedTensors weights(double value) {
+  return {{"w", full({64, 1024}, value)}, {"b", full({10}, value)}};
+}
 
 bool holds(const std::string& path, double value) {
   const LoadedTensors loaded = load_tensors(path);
@@ -30,12 +32,12 @@ bool holds(const std::string& path, double value) {
   return true;
 }
 
-/** Which system call is to fail, counted from 0; calls made so far. */
+/** Index of the system call that fails, from 0; number of calls so far. */
 int fail_at = -1, calls = 0;
 
 int fail_chosen(std::string_view) { return calls++ == fail_at ? ENOSPC : 0; }
 
-/** Sets the fault until the end of the scope. */
+/** Injects the fault until the end of the scope. */
 struct FaultScope {
   explicit FaultScope(int at) {
     fail_at = at;
@@ -53,7 +55,8 @@ mode_t mode_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a fault at each system call leaves the old file loadable and no other behind", "[atomic]") {
+TEST_CASE("a fault at each system call leaves the old file loadable and no other file",
+          "[atomic]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   save_tensors(path, weights(1));
@@ -74,7 +77,8 @@ TEST_CASE("a fault at each system call leaves the old file loadable and no other
     CHECK(text.find("save_tensors(" + path + "): ") == 0);
     CHECK(text.find("No space left on device") != std::string::npos);
     CHECK(directory.count() == 1);
-    // The last two calls make the directory durable: by then the new file is in its place, and the error says so.
+    // The last two calls make the directory durable. The new file is already in place by then, and
+    // the error says so.
     const bool in_place = at >= total - 2;
     CHECK((text.find("the file is in its place") != std::string::npos) == in_place);
     CHECK(holds(path, in_place ? 2 : 1));
@@ -82,18 +86,18 @@ TEST_CASE("a fault at each system call leaves the old file loadable and no other
   }
 }
 
-TEST_CASE("a fault while a first file is written leaves nothing", "[atomic]") {
+TEST_CASE("a fault while a new file is written leaves nothing", "[atomic]") {
   const files::Directory directory;
   const FaultScope fault(3);
   CHECK_THROWS_AS(save_tensors(directory / "m", weights(1)), IoError);
   CHECK(directory.count() == 0);
 }
 
-TEST_CASE("a file size limit is an error with its cause", "[atomic]") {
+TEST_CASE("exceeding the file size limit is an error with its cause", "[atomic]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   save_tensors(path, weights(1));
-  // In a child: the limit is the process's.
+  // In a child process, because the limit is per process.
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -109,7 +113,7 @@ TEST_CASE("a file size limit is an error with its cause", "[atomic]") {
   CHECK(holds(path, 1));
 }
 
-TEST_CASE("kill -9 at any moment leaves a whole file", "[atomic]") {
+TEST_CASE("kill -9 at any moment leaves a complete file", "[atomic]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   save_tensors(path, weights(0));
@@ -137,7 +141,7 @@ TEST_CASE("kill -9 at any moment leaves a whole file", "[atomic]") {
   CHECK(kills == 40);
 }
 
-TEST_CASE("permissions: those of the file replaced, else what the umask leaves", "[atomic]") {
+TEST_CASE("permissions are those of the replaced file, else those the umask allows", "[atomic]") {
   const files::Directory directory;
   const mode_t before = ::umask(027);
   save_tensors(directory / "new", {});
@@ -148,7 +152,7 @@ TEST_CASE("permissions: those of the file replaced, else what the umask leaves",
   ::umask(before);
 }
 
-TEST_CASE("a symbolic link stays, and what it names is replaced", "[atomic]") {
+TEST_CASE("a symbolic link stays, and its target is replaced", "[atomic]") {
   const files::Directory directory;
   std::filesystem::create_directory(directory / "real");
   save_tensors(directory / "real/m", weights(1));
@@ -171,7 +175,7 @@ TEST_CASE("paths that cannot be written are IoErrors", "[atomic]") {
   CHECK(refused("/dev/null").find("no regular file") != std::string::npos);
   CHECK(refused("").find("no regular file") != std::string::npos);
   CHECK(directory.count() == 0);
-  // The longest name a directory takes leaves no room for a suffix, yet is written.
+  // The longest file name leaves no room for a temporary suffix, yet the file is written.
   const std::string longest(255, 'm');
   save_tensors(directory / longest, weights(1));
   CHECK(holds(directory / longest, 1));

@@ -1,4 +1,4 @@
-// The checksum against known answers, and in pieces against itself.
+// CRC-32C against known answers, and incremental against whole.
 #include "../../tensor/io/crc32c.h"
 
 #include <string>
@@ -28,7 +28,7 @@ TEST_CASE("CRC-32C gives the known answers", "[crc32c]") {
   CHECK(of(down) == 0x113FDB5C);
 }
 
-TEST_CASE("CRC-32C of pieces is that of the whole", "[crc32c]") {
+TEST_CASE("incremental CRC-32C equals that of the whole", "[crc32c]") {
   std::string text;
   for (int i = 0; i < 200; ++i) text += static_cast<char>(i * 37);
   for (std::size_t cut = 0; cut <= text.size(); ++cut)

@@ -1,6 +1,5 @@
-// Files for tests of readers and writers: a directory that goes away, whole files as strings, bytes made by hand.
-// Sees: the standard library.
-// Read next: safetensors_malformed.cpp, idx.cpp.
+// Files for tests of readers and writers: temporary directories, whole files as strings,
+// handmade file contents.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +14,11 @@
 
 namespace files {
 
-/** A fresh directory, removed with all it holds at the end of the scope. */
+/** A fresh directory, removed with its contents at the end of the scope. */
 class Directory {
  public:
   Directory() : Directory(std::filesystem::temp_directory_path().string()) {}
-  /** One in memory, where the system has that: making files durable costs nothing there. */
+  /** Returns a directory in memory where the system has one: fsync is free there. */
   static Directory fast() {
     const bool here = ::access("/dev/shm", W_OK | X_OK) == 0;
     return Directory(here ? "/dev/shm" : std::filesystem::temp_directory_path().string());
@@ -38,7 +37,7 @@ class Directory {
 
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
   const std::string& path() const { return path_; }
-  /** Number of entries, hidden ones too. */
+  /** Returns the number of entries, hidden ones included. */
   std::size_t count() const {
     std::size_t n = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++n;
@@ -50,7 +49,8 @@ class Directory {
 };
 
 inline void write(const std::string& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 inline std::string read(const std::string& path) {
@@ -71,12 +71,12 @@ inline std::string big_u32(std::uint32_t value) {
   return bytes;
 }
 
-/** A safetensors file of this header and this buffer. */
+/** Returns a safetensors file with this header and buffer. */
 inline std::string safetensors(std::string_view header, std::string_view buffer = {}) {
   return little_u64(header.size()) + std::string(header) + std::string(buffer);
 }
 
-/** What a call throws: "TYPE: text", or "nothing". */
+/** Returns the text of the Error that a call throws, or "nothing". */
 template <class Error, class F> std::string thrown(F&& call) {
   try {
     call();

@@ -1,4 +1,4 @@
-// IDX files, plain and gzipped: what is read, and what is refused as a FormatError that says why.
+// IDX files, plain and gzipped: what is read, and what is rejected with a FormatError.
 #include <mezzo.h>
 
 #include "../../tensor/io/gzip.h"
@@ -11,8 +11,10 @@ using namespace std::string_literals;
 
 namespace {
 
-/** gzip with one stored block: nothing is compressed, so no compressor is needed. `crc` and `length` end it. */
-std::string gzip(const std::string& content, std::uint32_t crc_change = 0, std::uint32_t length_change = 0) {
+/** Returns gzip data with one stored (uncompressed) block; no compressor is needed. `crc_change`
+ *  and `length_change` corrupt the trailer. */
+std::string gzip(const std::string& content, std::uint32_t crc_change = 0,
+                 std::uint32_t length_change = 0) {
   std::uint32_t crc = ~0u;
   for (const char c : content) {
     crc ^= static_cast<unsigned char>(c);
@@ -52,7 +54,7 @@ struct Malformed {
 TEST_CASE("IDX images and labels are read, gzipped or not", "[idx]") {
   const files::Directory directory;
   for (const bool zipped : {false, true}) {
-    // The name says nothing: gzip is seen by its first bytes.
+    // gzip is detected by its first bytes, not by the file name.
     files::write(directory / "images", zipped ? gzip(images()) : images());
     files::write(directory / "labels", zipped ? gzip(labels(2, 2)) : labels(2, 2));
     const ImagesAndLabels data = load_idx(directory / "images", directory / "labels");
@@ -62,12 +64,12 @@ TEST_CASE("IDX images and labels are read, gzipped or not", "[idx]") {
     CHECK(data.labels.shape() == Shape{2});
     CHECK(data.labels.to_vector<int>() == std::vector<int>{0, 7});
   }
-  // Several members in a row are one content.
+  // Several gzip members are concatenated.
   files::write(directory / "parts", gzip(images().substr(0, 10)) + gzip(images().substr(10)));
   CHECK(load_idx_images(directory / "parts").numel() == 24);
 }
 
-TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
+TEST_CASE("malformed images are rejected with the reason", "[idx]") {
   const files::Directory directory;
   const std::string path = directory / "images", zipped = gzip(images());
   const std::string flipped = [&] {
@@ -76,14 +78,16 @@ TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
     return bad;
   }();
   const std::vector<Malformed> list = {
-      {"an empty file", "", "the file ends too early; got its end at byte 0, expected 4 bytes more"},
+      {"an empty file", "",
+       "the file ends too early; got its end at byte 0, expected 4 bytes more"},
       {"two bytes", "\0\0"s, "ends too early"},
       {"a magic number alone", big_u32(0x803), "its end at byte 4"},
       {"no rows", big_u32(0x803) + big_u32(2), "its end at byte 8"},
       {"no columns", big_u32(0x803) + big_u32(2) + big_u32(3), "its end at byte 12"},
       {"half a size", big_u32(0x803) + "\0\0"s, "its end at byte 6"},
       {"labels", labels(),
-       "wrong magic number at byte 0; got 00 00 08 01, expected 00 00 08 03 (images); this is a file of "
+       "wrong magic number at byte 0; got 00 00 08 01, expected 00 00 08 03 (images); this is a "
+       "file of "
        "labels"},
       {"little-endian magic", "\3\x08\0\0"s + images().substr(4), "got 03 08 00 00"},
       {"signed bytes", big_u32(0x903) + images().substr(4), "got 00 00 09 03"},
@@ -96,17 +100,19 @@ TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
       {"no rows in them", images(2, 0, 4, 0), "size 1 at byte 8 is zero"},
       {"no columns in them", images(2, 3, 0, 0), "size 2 at byte 12 is zero"},
       {"a byte too few", images(2, 3, 4, 23),
-       "the file is shorter than its sizes say; got 39 bytes for u8[2,3,4] behind byte 16, expected 40 "
+       "the file is shorter than its sizes say; got 39 bytes for u8[2,3,4] after byte 16, "
+       "expected 40 "
        "bytes"},
       {"no pixels", images(2, 3, 4, 0), "shorter than its sizes say"},
       {"a byte too many", images(2, 3, 4, 25),
-       "goes on behind the last element; got more than 40 bytes, expected 40"},
-      {"an image too many", images(2, 3, 4, 36), "goes on behind the last element"},
+       "continues after the last element; got more than 40 bytes, expected 40"},
+      {"an image too many", images(2, 3, 4, 36), "continues after the last element"},
       {"an absurd count", images(0xFFFFFFFF, 28, 28, 24), "shorter than its sizes say"},
       {"absurd sizes", images(0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 24), "expected possible sizes"},
       {"sizes that overflow to 24", images(0x80000000, 0x80000000, 0x80000000, 24),
        "expected possible sizes"},
-      {"an absurd count in gzip", gzip(images(0xFFFFFFFF, 28, 28, 24)), "shorter than its sizes say"},
+      {"an absurd count in gzip", gzip(images(0xFFFFFFFF, 28, 28, 24)),
+       "shorter than its sizes say"},
       {"absurd sizes in gzip", gzip(images(0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 24)),
        "expected possible sizes"},
       {"gzip of nothing", gzip(""), "ends too early; got its end at byte of content 0"},
@@ -115,7 +121,8 @@ TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
       {"gzip of a byte too few", gzip(images(2, 3, 4, 23)),
        "got its end at byte of content 39, expected 1 bytes more"},
       {"gzip of a byte too many", gzip(images(2, 3, 4, 25)), "more than 40 bytes of content"},
-      {"a gzip header alone", zipped.substr(0, 10), "the gzip data ends too early; got its end at byte 10"},
+      {"a gzip header alone", zipped.substr(0, 10),
+       "the gzip data ends too early; got its end at byte 10"},
       {"two bytes of gzip", zipped.substr(0, 2), "the gzip data ends too early"},
       {"gzip cut in its content", zipped.substr(0, 40), "ends too early"},
       {"gzip without its checksum", zipped.substr(0, zipped.size() - 8), "ends too early"},
@@ -124,13 +131,14 @@ TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
        "the gzip data is damaged; got incorrect data check near byte "},
       {"a wrong length", gzip(images(), 0, 1), "incorrect length check"},
       {"a block that does not exist", flipped, "invalid block type"},
-      {"another compression method", "\x1F\x8B\x07"s + zipped.substr(3), "unknown compression method"},
+      {"another compression method", "\x1F\x8B\x07"s + zipped.substr(3),
+       "unknown compression method"},
       {"reserved flags", "\x1F\x8B\x08\xE0"s + zipped.substr(4), "unknown header flags"},
       {"text behind the gzip data", zipped + "junk",
-       "something follows the gzip data; got 4 bytes from byte "},
-      {"zero bytes behind the gzip data", zipped + "\0\0"s, "something follows the gzip data"},
+       "extra bytes after the gzip data; got 4 bytes from byte "},
+      {"zero bytes behind the gzip data", zipped + "\0\0"s, "extra bytes after the gzip data"},
       {"a second member cut short", zipped + zipped.substr(0, 12), "ends too early"},
-      {"a second member with more images", zipped + zipped, "goes on behind the last element"},
+      {"a second member with more images", zipped + zipped, "continues after the last element"},
       {"a pixel changed under gzip",
        [&] {
          std::string bad = zipped;
@@ -149,16 +157,17 @@ TEST_CASE("malformed images are refused, and the reason given", "[idx]") {
   CHECK(list.size() >= 40);
 }
 
-TEST_CASE("malformed labels, and counts that differ", "[idx]") {
+TEST_CASE("malformed labels and mismatched counts are rejected", "[idx]") {
   const files::Directory directory;
   const std::string path = directory / "labels";
   const std::vector<Malformed> list = {
       {"images", images(),
-       "wrong magic number at byte 0; got 00 00 08 03, expected 00 00 08 01 (labels); this is a file of "
+       "wrong magic number at byte 0; got 00 00 08 03, expected 00 00 08 01 (labels); this is a "
+       "file of "
        "images"},
       {"none", labels(0, 0), "size 0 at byte 4 is zero"},
       {"one too few", labels(5, 4), "expected 13 bytes"},
-      {"one too many", labels(5, 6), "goes on behind the last element"},
+      {"one too many", labels(5, 6), "continues after the last element"},
       {"an absurd count", labels(0xFFFFFFFF, 5), "expected 4294967303 bytes"},
       {"cut", labels().substr(0, 7), "ends too early"},
       {"gzip, one too few", gzip(labels(5, 4)), "ends too early"},
@@ -172,14 +181,17 @@ TEST_CASE("malformed labels, and counts that differ", "[idx]") {
   }
   files::write(directory / "images", images());
   files::write(path, labels(3, 3));
-  const std::string text = files::thrown<FormatError>([&] { load_idx(directory / "images", path); });
-  CHECK(text == "load_idx(" + path +
-                    "): the count at byte 4 differs from that of the images; got 3 labels for 2 images in " +
-                    (directory / "images") + ", expected equal counts");
+  const std::string text =
+      files::thrown<FormatError>([&] { load_idx(directory / "images", path); });
+  CHECK(
+      text ==
+      "load_idx(" + path +
+          "): the count at byte 4 differs from that of the images; got 3 labels for 2 images in " +
+          (directory / "images") + ", expected equal counts");
   CHECK_THROWS_AS(load_idx_labels(directory / "absent"), IoError);
 }
 
-TEST_CASE("every truncation of a gzipped file is refused", "[idx]") {
+TEST_CASE("every truncation of a gzipped file is rejected", "[idx]") {
   const files::Directory directory;
   const std::string path = directory / "images", good = gzip(images());
   for (std::size_t n = 0; n < good.size(); ++n) {
@@ -188,16 +200,16 @@ TEST_CASE("every truncation of a gzipped file is refused", "[idx]") {
   }
 }
 
-TEST_CASE("a gzip file is read in pieces, however long it is", "[idx]") {
+TEST_CASE("a gzip file of any length is read in pieces", "[idx]") {
   const files::Directory directory;
   const std::string path = directory / "images";
   files::write(path, gzip(images()));
-  // Sparse: no memory holds it all, and its zeros are no gzip data.
+  // The file is sparse: it does not fit in memory, and its zeros are not gzip data.
   std::filesystem::resize_file(path, std::uintmax_t{1} << 42);
   CHECK_THROWS_AS(load_idx_images(path), FormatError);
 }
 
-TEST_CASE("gunzip caps what it unpacks", "[idx]") {
+TEST_CASE("gunzip limits the unpacked size", "[idx]") {
   const std::string zipped = gzip(pixels(1000));
   const auto unpack = [&](std::uint64_t most) {
     return io::gunzip("test", std::as_bytes(std::span(zipped)), most);
@@ -205,6 +217,6 @@ TEST_CASE("gunzip caps what it unpacks", "[idx]") {
   CHECK(unpack(1000).size() == 1000);
   CHECK(files::thrown<FormatError>([&] { unpack(999); }) ==
         "test: the content is too large; got more than 999 bytes, expected at most 999");
-  CHECK(files::thrown<FormatError>([&] { io::gunzip("test", {}, 10); }).find("no gzip data") !=
+  CHECK(files::thrown<FormatError>([&] { io::gunzip("test", {}, 10); }).find("not gzip data") !=
         std::string::npos);
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes golden_safetensors.h: a file made by the Python package `safetensors`, against which the writer is compared byte for byte.
+"""Writes golden_safetensors.h: a file made by the Python package `safetensors`.
+
+The tests compare the writer's output with it byte for byte.
 
     python3 make_golden.py > golden_safetensors.h        (needs: pip install safetensors==0.5.3)
 """
@@ -33,16 +35,22 @@ TENSORS = {
 }
 
 content = safetensors.serialize(
-    {name: {"dtype": dtype, "shape": shape, "data": data} for name, (dtype, shape, data) in TENSORS.items()},
+    {
+        name: {
+            "dtype": dtype,
+            "shape": shape,
+            "data": data
+        }
+        for name, (dtype, shape, data) in TENSORS.items()
+    },
     metadata={"format": "pt"})
 
-print(f"""// The bytes of a file made by make_golden.py with safetensors {safetensors.__version__} for Python.
-// Sees: the standard library.
-// Read next: safetensors.cpp, which says what is in it.
+version = safetensors.__version__
+print(f"""// The bytes of a file made by make_golden.py with safetensors {version} for Python.
 #pragma once
 
 // clang-format off
 inline constexpr unsigned char kGoldenSafetensors[] = {{""")
-for at in range(0, len(content), 20):
-    print("  " + ",".join(f"0x{b:02x}" for b in content[at:at + 20]) + ",")
+for at in range(0, len(content), 19):
+    print("  " + ",".join(f"0x{b:02x}" for b in content[at:at + 19]) + ",")
 print("};\n// clang-format on")

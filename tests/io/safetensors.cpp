@@ -1,4 +1,4 @@
-// What is saved comes back: every dtype, shape and name; the bytes are those of the Python package.
+// Safetensors round trips of every dtype, shape and name; the bytes match the Python package's.
 #include <mezzo.h>
 
 #include <cmath>
@@ -17,8 +17,9 @@ namespace {
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
   return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         (x.numel() == 0 || std::memcmp(x.raw_data(), y.raw_data(),
-                                        static_cast<std::size_t>(x.numel()) * item_size(x.dtype())) == 0);
+         (x.numel() == 0 ||
+          std::memcmp(x.raw_data(), y.raw_data(),
+                      static_cast<std::size_t>(x.numel()) * item_size(x.dtype())) == 0);
 }
 
 const Tensor& find(const LoadedTensors& loaded, const std::string& name) {
@@ -39,7 +40,7 @@ void check_round_trip(const std::string& path, const NamedTensors& tensors,
   }
 }
 
-/** The content of golden_safetensors.h: what make_golden.py put there. */
+/** Returns the tensors that make_golden.py wrote to golden_safetensors.h. */
 NamedTensors golden_tensors() {
   const auto range = [](int n, DType dtype, const Shape& shape) {
     std::vector<double> values;
@@ -63,7 +64,7 @@ NamedTensors golden_tensors() {
 
 }  // namespace
 
-TEST_CASE("every dtype and shape makes the round trip bit for bit", "[safetensors]") {
+TEST_CASE("every dtype and shape round-trips bit for bit", "[safetensors]") {
   const files::Directory directory;
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64})
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{7}, Shape{3, 5}, Shape{2, 0, 3},
@@ -71,11 +72,12 @@ TEST_CASE("every dtype and shape makes the round trip bit for bit", "[safetensor
       std::vector<double> values;
       for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
         values.push_back(dtype == boolean ? i % 2 : static_cast<double>(i) * 1.25);
-      check_round_trip(directory / "m.safetensors", {{"x", tensor(values, shape, {.dtype = dtype})}});
+      check_round_trip(directory / "m.safetensors",
+                       {{"x", tensor(values, shape, {.dtype = dtype})}});
     }
 }
 
-TEST_CASE("special values make the round trip", "[safetensors]") {
+TEST_CASE("special values round-trip", "[safetensors]") {
   const files::Directory directory;
   Tensor x = empty_tensor({65536}, f16, cpu), y = empty_tensor({4}, f32, cpu);
   for (int i = 0; i < 65536; ++i) x.data<Half>()[i].bits = static_cast<std::uint16_t>(i);
@@ -98,11 +100,12 @@ TEST_CASE("names and metadata may be any text", "[safetensors]") {
        {""s, " "s, "a.b.c"s, "\""s, "\\"s, "{}"s, "dtype"s, "\0"s, "a\0b"s, "\x7F"s, "\xC3\xA4"s,
         "\xF4\x8F\xBF\xBF"s, all, std::string(100000, 'x'), "__metadata"s, "../../etc/passwd"s})
     tensors.emplace_back(name, tensor({1.0 * ++n, 2}));
-  check_round_trip(directory / "m.safetensors", tensors,
-                   {{"format", "pt"}, {"", ""}, {all, all}, {"\xE2\x82\xAC", "\n\"\\"}, {"step", "123"}});
+  check_round_trip(
+      directory / "m.safetensors", tensors,
+      {{"format", "pt"}, {"", ""}, {all, all}, {"\xE2\x82\xAC", "\n\"\\"}, {"step", "123"}});
 }
 
-TEST_CASE("strided and recorded tensors are saved as their values", "[safetensors]") {
+TEST_CASE("strided tensors and tensors with a graph are saved by value", "[safetensors]") {
   const files::Directory directory;
   const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}), leaf = ones({2}).requires_grad_();
   check_round_trip(directory / "m.safetensors", {{"transposed", x.t()},
@@ -113,7 +116,7 @@ TEST_CASE("strided and recorded tensors are saved as their values", "[safetensor
   CHECK_FALSE(find(load_tensors(directory / "m.safetensors"), "leaf").requires_grad());
 }
 
-TEST_CASE("the bytes are those of the Python package", "[safetensors]") {
+TEST_CASE("the bytes match the Python package's", "[safetensors]") {
   const files::Directory directory;
   const std::string golden(std::begin(kGoldenSafetensors), std::end(kGoldenSafetensors));
   save_tensors(directory / "m.safetensors", golden_tensors(), {{"format", "pt"}});
@@ -124,10 +127,11 @@ TEST_CASE("the bytes are those of the Python package", "[safetensors]") {
   for (const auto& [name, x] : golden_tensors()) CHECK(same_bits(find(loaded, name), x));
 }
 
-TEST_CASE("the layout: dtypes from wide to narrow, then names, padded to 8", "[safetensors]") {
+TEST_CASE("the file layout: dtypes from wide to narrow, then names, padded to 8", "[safetensors]") {
   const files::Directory directory;
-  save_tensors(directory / "m",
-               {{"b", zeros({1}, {.dtype = u8})}, {"c", zeros({1})}, {"a", ones({1}, {.dtype = u8})}});
+  save_tensors(
+      directory / "m",
+      {{"b", zeros({1}, {.dtype = u8})}, {"c", zeros({1})}, {"a", ones({1}, {.dtype = u8})}});
   const std::string header =
       "{\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
       "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[4,5]},"
@@ -140,11 +144,12 @@ TEST_CASE("the layout: dtypes from wide to narrow, then names, padded to 8", "[s
   CHECK(loaded.tensors.empty());
 }
 
-TEST_CASE("saving refuses what a reader would refuse, and writes nothing", "[safetensors]") {
+TEST_CASE("saving rejects what a reader would reject, and writes nothing", "[safetensors]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   const auto refused = [&](const NamedTensors& tensors, const TensorMetadata& metadata = {}) {
-    const std::string text = files::thrown<ValueError>([&] { save_tensors(path, tensors, metadata); });
+    const std::string text =
+        files::thrown<ValueError>([&] { save_tensors(path, tensors, metadata); });
     CHECK(directory.count() == 0);
     return text;
   };
@@ -154,11 +159,13 @@ TEST_CASE("saving refuses what a reader would refuse, and writes nothing", "[saf
   CHECK(refused({{"__metadata__", x}}).find("no tensor may have this name") != std::string::npos);
   CHECK(refused({{"a", Tensor{}}}).find("a tensor is undefined; got \"a\"") != std::string::npos);
   CHECK(refused({{"\xFF", x}}).find("a name is not UTF-8") != std::string::npos);
-  CHECK(refused({{"a", x}}, {{"\xC0", ""}}).find("a metadata key is not UTF-8") != std::string::npos);
-  CHECK(refused({{"a", x}}, {{"k", "ab\x80"}})
-            .find("a metadata value is not UTF-8; got a bad byte at position 2") != std::string::npos);
-  CHECK(refused({{"a", x}}, {{"k", std::string((1 << 20) + 1, 'x')}}).find("the metadata is too large") !=
+  CHECK(refused({{"a", x}}, {{"\xC0", ""}}).find("a metadata key is not UTF-8") !=
         std::string::npos);
+  CHECK(refused({{"a", x}}, {{"k", "ab\x80"}})
+            .find("a metadata value is not UTF-8; got a bad byte at position 2") !=
+        std::string::npos);
+  CHECK(refused({{"a", x}}, {{"k", std::string((1 << 20) + 1, 'x')}})
+            .find("the metadata is too large") != std::string::npos);
   CHECK(refused(NamedTensors((1 << 17) + 1, {"a", x})).find("there are too many tensors") !=
         std::string::npos);
   const std::string long_name((1 << 25) + 1, 'a');

@@ -1,4 +1,5 @@
-// Files that are not what they should be: each is refused as a FormatError whose text says why, and those beside them that look odd are read.
+// Malformed safetensors files are rejected with a FormatError that gives the reason; unusual but
+// valid ones are read.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -14,11 +15,11 @@ struct Malformed {
   std::string what, bytes, part;
 };
 
-/** An entry for 4 bytes of U8, with its parts replaceable. */
+/** Returns a header entry for 4 bytes of U8, with replaceable parts. */
 std::string entry(const std::string& name, const std::string& dtype = "\"U8\"",
                   const std::string& shape = "[4]", const std::string& offsets = "[0,4]") {
-  return "\"" + name + "\":{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets +
-         "}";
+  return "\"" + name + "\":{\"dtype\":" + dtype + ",\"shape\":" + shape +
+         ",\"data_offsets\":" + offsets + "}";
 }
 
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets,
@@ -26,7 +27,7 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
   return safetensors("{" + entry("a", dtype, shape, offsets) + "}", std::string(buffer, '\1'));
 }
 
-/** A header of empty tensors whose names begin with `name`. */
+/** Returns a header of empty tensors whose names begin with `name`. */
 std::string empty_tensors(int count, const std::string& name) {
   std::string text = "{";
   for (int i = 0; i < count; ++i)
@@ -50,8 +51,8 @@ std::vector<Malformed> framing() {
       {"a text file", "{\"a\": 1}\n", "is impossible"},
       {"a buffer that ends early", safetensors(kGood, "\1\0\1"s), "shorter than its tensors"},
       {"no buffer", safetensors(kGood), "shorter than its tensors"},
-      {"a byte too many", safetensors(kGood, "\1\0\1\0\0"s), "goes on behind its tensors"},
-      {"bytes but no tensors", safetensors("{}", "\0"s), "goes on behind its tensors"},
+      {"a byte too many", safetensors(kGood, "\1\0\1\0\0"s), "continues after its tensors"},
+      {"bytes but no tensors", safetensors("{}", "\0"s), "continues after its tensors"},
       {"a truncated header", files::little_u64(20) + kGood.substr(0, 20), "not strict JSON"},
   };
 }
@@ -85,7 +86,7 @@ std::vector<Malformed> json() {
       {"a raw newline in a name", text("{" + entry("a\nb") + "}"), "not strict JSON"},
       {"deep nesting", text(std::string(200000, '[')), "no JSON object"},
       {"deep nesting of objects", text("{\"a\":{\"shape\":" + std::string(200000, '[')),
-       "holds what it may not"},
+       "holds an invalid value"},
       {"a leading zero", one("\"U8\"", "[04]", "[0,4]"), "not strict JSON"},
       {"a hexadecimal number", one("\"U8\"", "[0x4]", "[0,4]"), "not strict JSON"},
   };
@@ -93,10 +94,12 @@ std::vector<Malformed> json() {
 
 std::vector<Malformed> structure() {
   const auto text = [](const std::string& header) { return safetensors(header, kFour); };
-  const std::string u8 = "\"dtype\":\"U8\"", shape = "\"shape\":[4]", offsets = "\"data_offsets\":[0,4]";
+  const std::string u8 = "\"dtype\":\"U8\"", shape = "\"shape\":[4]",
+                    offsets = "\"data_offsets\":[0,4]";
   const auto fields = [&](const std::string& list) { return text("{\"a\":{" + list + "}}"); };
   return {
-      {"an entry that is a number", text("{\"a\":1}"), "the entry of \"a\" is no object; got a number"},
+      {"an entry that is a number", text("{\"a\":1}"),
+       "the entry of \"a\" is no object; got a number"},
       {"an entry that is null", text("{\"a\":null}"), "is no object; got null"},
       {"an entry that is an array", text("{\"a\":[]}"), "is no object; got an array"},
       {"an entry that is a string", text("{\"a\":\"F32\"}"), "is no object; got a string"},
@@ -107,8 +110,10 @@ std::vector<Malformed> structure() {
       {"an unknown key", fields(u8 + "," + shape + "," + offsets + ",\"strides\":[1]"),
        "unknown key; got \"strides\""},
       {"a key in capitals", fields("\"DType\":\"U8\""), "unknown key; got \"DType\""},
-      {"dtype twice", fields(u8 + "," + u8 + "," + shape + "," + offsets), "a key twice; got \"dtype\""},
-      {"shape twice", fields(u8 + "," + shape + "," + shape + "," + offsets), "a key twice; got \"shape\""},
+      {"dtype twice", fields(u8 + "," + u8 + "," + shape + "," + offsets),
+       "a key twice; got \"dtype\""},
+      {"shape twice", fields(u8 + "," + shape + "," + shape + "," + offsets),
+       "a key twice; got \"shape\""},
       {"offsets twice", fields(u8 + "," + offsets + "," + offsets + "," + shape),
        "a key twice; got \"data_offsets\""},
       {"a name twice",
@@ -116,17 +121,17 @@ std::vector<Malformed> structure() {
        "a name occurs twice"},
       {"a name twice, once escaped", text("{" + entry("a") + "," + entry("\\u0061") + "}"),
        "a name occurs twice"},
-      {"an object in an entry", fields("\"dtype\":{}"), "holds what it may not; got an object"},
+      {"an object in an entry", fields("\"dtype\":{}"), "holds an invalid value; got an object"},
       {"a dtype that is a number", one("4", "[4]", "[0,4]"),
-       "dtype of \"a\" holds what it may not; got a number"},
+       "dtype of \"a\" holds an invalid value; got a number"},
       {"a dtype that is an array", one("[\"U8\"]", "[4]", "[0,4]"), "got an array"},
       {"a dtype unknown to anyone", one("\"F33\"", "[4]", "[0,4]"),
-       "is not one this library has; got \"F33\""},
+       "is not supported; got \"F33\""},
       {"a dtype in small letters", one("\"u8\"", "[4]", "[0,4]"), "got \"u8\""},
       {"an 8-bit float", one("\"F8_E4M3\"", "[4]", "[0,4]"), "got \"F8_E4M3\""},
       {"an unsigned 16-bit integer", one("\"U16\"", "[2]", "[0,4]"), "got \"U16\""},
       {"a shape that is a number", one("\"U8\"", "4", "[0,4]"),
-       "shape of \"a\" holds what it may not; got a number"},
+       "shape of \"a\" holds an invalid value; got a number"},
       {"a shape that is a string", one("\"U8\"", "\"4\"", "[0,4]"), "got a string"},
       {"a shape of arrays", one("\"U8\"", "[[4]]", "[0,4]"), "got an array"},
       {"a negative size", one("\"U8\"", "[-4]", "[0,4]"), "the negative number -4"},
@@ -135,12 +140,15 @@ std::vector<Malformed> structure() {
       {"a size with an exponent", one("\"U8\"", "[4e0]", "[0,4]"), "the number 4e0"},
       {"a size that is null", one("\"U8\"", "[null]", "[0,4]"), "got null"},
       {"a size that is true", one("\"U8\"", "[true]", "[0,4]"), "got a bool"},
-      {"a size of 2^64", one("\"U8\"", "[18446744073709551616]", "[0,4]"), "the number 18446744073709551616"},
+      {"a size of 2^64", one("\"U8\"", "[18446744073709551616]", "[0,4]"),
+       "the number 18446744073709551616"},
       {"a size of 2^63", one("\"U8\"", "[9223372036854775808]", "[0,4]"), "an impossible size"},
-      {"sizes whose product overflows", one("\"U8\"", "[4294967296,4294967296]", "[0,0]", 0), "is too large"},
+      {"sizes whose product overflows", one("\"U8\"", "[4294967296,4294967296]", "[0,0]", 0),
+       "is too large"},
       {"sizes whose product overflows to 4", one("\"U8\"", "[4611686018427387905,4]", "[0,4]"),
        "an impossible size"},
-      {"an overflow behind a zero", one("\"U8\"", "[0,4294967296,4294967296]", "[0,0]", 0), "is too large"},
+      {"an overflow behind a zero", one("\"U8\"", "[0,4294967296,4294967296]", "[0,0]", 0),
+       "is too large"},
       {"nine dimensions", one("\"U8\"", "[1,1,1,1,1,1,1,1,4]", "[0,4]"), "too many dimensions"},
       {"one offset", one("\"U8\"", "[4]", "[0]"), "wrong length; got 1 numbers"},
       {"no offsets in the list", one("\"U8\"", "[4]", "[]"), "wrong length; got 0 numbers"},
@@ -152,19 +160,22 @@ std::vector<Malformed> structure() {
 
 std::vector<Malformed> layout() {
   const auto two = [](const std::string& a, const std::string& b) {
-    return safetensors("{" + entry("a", "\"U8\"", "[4]", a) + "," + entry("b", "\"U8\"", "[4]", b) + "}",
-                       std::string(8, '\1'));
+    return safetensors(
+        "{" + entry("a", "\"U8\"", "[4]", a) + "," + entry("b", "\"U8\"", "[4]", b) + "}",
+        std::string(8, '\1'));
   };
   const auto metadata = [](const std::string& value) {
     return safetensors("{\"__metadata__\":" + value + "," + entry("a") + "}", kFour);
   };
   return {
       {"too few bytes for the shape", one("\"F32\"", "[2]", "[0,4]"),
-       "size of \"a\" is wrong; got data_offsets [0,4] for F32[2], expected 8 bytes; the file is damaged"},
+       "size of \"a\" is wrong; got data_offsets [0,4] for F32[2], expected 8 bytes; the file is "
+       "damaged"},
       {"too many bytes for the shape", one("\"F32\"", "[]", "[0,8]", 8), "expected 4 bytes"},
       {"bytes for an empty shape", one("\"F32\"", "[0]", "[0,4]"), "expected 0 bytes"},
       {"offsets in the wrong order", one("\"U8\"", "[4]", "[4,0]"), "size of \"a\" is wrong"},
-      {"offsets that wrap", one("\"U8\"", "[4]", "[18446744073709551614,2]"), "size of \"a\" is wrong"},
+      {"offsets that wrap", one("\"U8\"", "[4]", "[18446744073709551614,2]"),
+       "size of \"a\" is wrong"},
       {"a hole at the start", one("\"U8\"", "[4]", "[1,5]", 5), "leaves a hole before it"},
       {"a hole", two("[0,4]", "[5,9]"), "\"b\" leaves a hole before it"},
       {"an overlap", two("[0,4]", "[3,7]"), "\"b\" overlaps another tensor"},
@@ -175,8 +186,8 @@ std::vector<Malformed> layout() {
       {"an empty tensor behind the buffer",
        safetensors("{" + entry("a") + "," + entry("b", "\"U8\"", "[0]", "[9,9]") + "}", kFour),
        "leaves a hole"},
-      {"offsets far behind the file", one("\"U8\"", "[0]", "[18446744073709551615,18446744073709551615]", 0),
-       "leaves a hole"},
+      {"offsets far behind the file",
+       one("\"U8\"", "[0]", "[18446744073709551615,18446744073709551615]", 0), "leaves a hole"},
       {"a claim of a terabyte", one("\"U8\"", "[1099511627776]", "[0,1099511627776]"),
        "shorter than its tensors"},
       {"a bool of 2", safetensors("{" + entry("a", "\"BOOL\"") + "}", "\1\0\2\1"s),
@@ -186,12 +197,14 @@ std::vector<Malformed> layout() {
       {"metadata that is an array", metadata("[]"), "__metadata__ is no object; got an array"},
       {"a metadata value that is a number", metadata("{\"step\":1}"),
        "the metadata of \"step\" is no string; got a number"},
-      {"a metadata value that is an object", metadata("{\"step\":{}}"), "is no string; got an object"},
+      {"a metadata value that is an object", metadata("{\"step\":{}}"),
+       "is no string; got an object"},
       {"a metadata value that is null", metadata("{\"step\":null}"), "is no string; got null"},
-      {"a metadata key twice", metadata("{\"a\":\"\",\"a\":\"\"}"), "a metadata key occurs twice; got \"a\""},
+      {"a metadata key twice", metadata("{\"a\":\"\",\"a\":\"\"}"),
+       "a metadata key occurs twice; got \"a\""},
       {"metadata twice", metadata("{},\"__metadata__\":{}"), "__metadata__ occurs twice"},
-      {"metadata like an entry", metadata("{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}"),
-       "is no string"},
+      {"metadata like an entry",
+       metadata("{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}"), "is no string"},
       {"too long a blank", safetensors(std::string((1 << 23) + 1, ' ') + kGood, kFour),
        "a string, number or blank is too long; got one at byte 8"},
       {"too long a string", safetensors("{\"" + std::string(1 << 23, 'a') + "\":1}"),
@@ -207,7 +220,7 @@ std::vector<Malformed> layout() {
 
 }  // namespace
 
-TEST_CASE("malformed safetensors files are refused, and the reason given", "[safetensors]") {
+TEST_CASE("malformed safetensors files are rejected with the reason", "[safetensors]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   std::size_t count = 0;
@@ -224,11 +237,12 @@ TEST_CASE("malformed safetensors files are refused, and the reason given", "[saf
   CHECK(count >= 100);
 }
 
-TEST_CASE("every truncation and every changed byte of the header is refused or read, never more",
+TEST_CASE("every truncated or corrupted header is rejected or read without a crash",
           "[safetensors]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
-  save_tensors(path, {{"weight", ones({2, 3})}, {"bias", ones({3}, {.dtype = f16})}}, {{"format", "pt"}});
+  save_tensors(path, {{"weight", ones({2, 3})}, {"bias", ones({3}, {.dtype = f16})}},
+               {{"format", "pt"}});
   const std::string good = files::read(path);
   for (std::size_t n = 0; n < good.size(); ++n) {
     files::write(path, good.substr(0, n));
@@ -242,7 +256,7 @@ TEST_CASE("every truncation and every changed byte of the header is refused or r
       files::write(path, bad);
       try {
         load_tensors(path);
-        ++read;  // a letter of a name, of the metadata, an innocent space
+        ++read;  // the byte was part of a name, of the metadata or a space
       } catch (const FormatError&) {}
     }
   CHECK(read < good.size());
@@ -258,13 +272,13 @@ TEST_CASE("unusual but valid safetensors files are read", "[safetensors]") {
   CHECK(load(safetensors("{}")).tensors.empty());
   CHECK(load(safetensors(" \t\r\n" + kGood + "\n\n  ", kFour)).tensors.size() == 1);
   CHECK(load(safetensors("{\"__metadata__\":{}}")).metadata.empty());
-  CHECK(load(safetensors("{" + entry("a") + ",\"__metadata__\":{\"k\":\"v\"}}", kFour)).metadata.at("k") ==
-        "v");
+  CHECK(load(safetensors("{" + entry("a") + ",\"__metadata__\":{\"k\":\"v\"}}", kFour))
+            .metadata.at("k") == "v");
 
-  // keys in any order, entries in any order, no padding, empty tensors, 0-dim, the empty name
+  // Keys and entries in any order, no padding, empty tensors, 0-dim, the empty name.
   const LoadedTensors odd =
-      load(safetensors("{\"z\":{\"data_offsets\":[4,8],\"shape\":[],\"dtype\":\"F32\"}," + entry("") + "," +
-                           entry("none", "\"F64\"", "[3,0]", "[8,8]") + "," +
+      load(safetensors("{\"z\":{\"data_offsets\":[4,8],\"shape\":[],\"dtype\":\"F32\"}," +
+                           entry("") + "," + entry("none", "\"F64\"", "[3,0]", "[8,8]") + "," +
                            entry("nothing", "\"BF16\"", "[0]", "[0,0]") + "}",
                        "\1\2\3\4" + "\0\0\x80\x3F"s));
   REQUIRE(odd.tensors.size() == 4);
@@ -275,15 +289,15 @@ TEST_CASE("unusual but valid safetensors files are read", "[safetensors]") {
   CHECK(odd.tensors[2].second.shape() == Shape{3, 0});
   CHECK(odd.tensors[3].second.dtype() == bf16);
 
-  const LoadedTensors narrow = load(safetensors(
-      "{" + entry("a", "\"I8\"", "[2]", "[0,2]") + "," + entry("b", "\"I16\"", "[1]", "[2,4]") + "}",
-      "\x80\x7F\x00\x80"s));
+  const LoadedTensors narrow = load(safetensors("{" + entry("a", "\"I8\"", "[2]", "[0,2]") + "," +
+                                                    entry("b", "\"I16\"", "[1]", "[2,4]") + "}",
+                                                "\x80\x7F\x00\x80"s));
   CHECK(narrow.tensors[0].second.dtype() == i32);
   CHECK(narrow.tensors[0].second.to_vector<int>() == std::vector<int>{-128, 127});
   CHECK(narrow.tensors[1].second.to_vector<int>() == std::vector<int>{-32768});
 }
 
-TEST_CASE("values that are not finite are refused where that is asked for", "[safetensors]") {
+TEST_CASE("check_finite rejects non-finite values", "[safetensors]") {
   const files::Directory directory;
   const std::string path = directory / "m.safetensors";
   for (const DType dtype : {f16, bf16, f32, f64})
@@ -301,8 +315,8 @@ TEST_CASE("values that are not finite are refused where that is asked for", "[sa
 TEST_CASE("files that cannot be opened are IoErrors with path and cause", "[safetensors]") {
   const files::Directory directory;
   const std::string text = files::thrown<IoError>([&] { load_tensors(directory / "absent"); });
-  CHECK(text ==
-        "load_tensors(" + (directory / "absent") + "): cannot open the file; got No such file or directory");
+  CHECK(text == "load_tensors(" + (directory / "absent") +
+                    "): cannot open the file; got No such file or directory");
   CHECK(files::thrown<IoError>([&] { load_tensors(directory.path()); }).find("no regular file") !=
         std::string::npos);
   CHECK(files::thrown<IoError>([&] { load_tensors("/dev/zero"); }).find("no regular file") !=

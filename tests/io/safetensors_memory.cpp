@@ -1,4 +1,4 @@
-// What a hostile header costs: a process that reads one of 76 MB takes less than twice that.
+// Memory use for a hostile header: reading one of 76 MB takes less than twice its size.
 #include <mezzo.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "../../tensor/address_sanitizer.h"
+#include "../../tensor/memory/address_sanitizer.h"
 #include "../support/catch.h"
 #include "files.h"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kSize = 76'000'000;
 const std::string kEntry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
 
-/** An object of as many members as fit. */
+/** Returns an object with as many members as fit. */
 std::string members(const std::function<std::string(std::size_t)>& member) {
   std::string text = "{";
   for (std::size_t i = 0; text.size() < kSize; ++i) text += (i == 0 ? "" : ",") + member(i);
@@ -29,7 +29,7 @@ std::string tensors_named(const std::string& name) {
   return members([&](std::size_t i) { return "\"" + name + std::to_string(i) + "\":" + kEntry; });
 }
 
-/** kSize times the character between two texts. */
+/** Returns kSize times the character between two texts. */
 std::string filled(const char* before, char c, const char* after) {
   std::string text = before;
   text.append(kSize, c);
@@ -37,7 +37,7 @@ std::string filled(const char* before, char c, const char* after) {
   return text;
 }
 
-/** Bytes that a process grows by in reading the file, whether it is refused or not. */
+/** Returns the number of bytes that a process grows by while it reads the file, valid or not. */
 std::int64_t growth(const std::string& path) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::runtime_error("no pipe");

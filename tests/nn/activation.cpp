@@ -25,7 +25,8 @@ TEST_CASE("activation layers call their functions") {
   CHECK(values(nn::GLU{{.dim = 0}}(x)) == values(glu(x, {.dim = 0})));
   CHECK(values(nn::Hardshrink{{.lambda = 1}}(x)) == values(hardshrink(x, {.lambda = 1})));
   CHECK(values(nn::Hardtanh{{.min = 0, .max = 2}}(x)) == values(hardtanh(x, {.min = 0, .max = 2})));
-  CHECK(values(nn::LeakyReLU{{.negative_slope = 0.2}}(x)) == values(leaky_relu(x, {.negative_slope = 0.2})));
+  CHECK(values(nn::LeakyReLU{{.negative_slope = 0.2}}(x)) ==
+        values(leaky_relu(x, {.negative_slope = 0.2})));
   CHECK(values(nn::Softplus{{.beta = 2}}(x)) == values(softplus(x, {.beta = 2})));
   CHECK(values(nn::Softshrink{{.lambda = 1}}(x)) == values(softshrink(x, {.lambda = 1})));
   const Tensor m = x.view({4, 8});
@@ -35,7 +36,7 @@ TEST_CASE("activation layers call their functions") {
   CHECK(str(nn::LeakyReLU{}).find("LeakyReLU(slope 0.01)") == 0);
 }
 
-TEST_CASE("Dropout acts while training alone") {
+TEST_CASE("Dropout is active in training mode only") {
   const nn::Dropout layer{0.25};
   const Tensor x = ones({10000}, {.requires_grad = true});
   manual_seed(4);

@@ -1,4 +1,5 @@
-// Attention, the transformer and positions: what the comparison with PyTorch (tests/golden/layers.cpp) leaves open.
+// Attention, the transformer and positional encodings, beyond the comparison with PyTorch in
+// tests/golden/layers.cpp.
 #include <cmath>
 #include <limits>
 
@@ -16,13 +17,14 @@ void check_near(const Tensor& a, const Tensor& b, double margin = 1e-6) {
 
 }  // namespace
 
-TEST_CASE("attention with and without weights finds the same") {
+TEST_CASE("attention gives the same result with and without returned weights") {
   manual_seed(1);
   const nn::MultiheadAttention layer(8, 2, {.add_bias_kv = true, .add_zero_attn = true});
   const nn::MultiheadAttention plain(8, 2, {.batch_first = true});
   CHECK(str(plain).find("MultiheadAttention(8, 2, batch_first)") == 0);
   const Tensor x = randn({5, 3, 8}), y = randn({3, 5, 8});
-  const Tensor padding = tensor({0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0}, {3, 5}, {.dtype = boolean});
+  const Tensor padding =
+      tensor({0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0}, {3, 5}, {.dtype = boolean});
   const Tensor bias = randn({6, 5, 5});
   for (const bool causal : {false, true})
     for (const Tensor& mask : {Tensor{}, bias, gt(bias, 1.0)})
@@ -36,13 +38,14 @@ TEST_CASE("attention with and without weights finds the same") {
       }
 }
 
-TEST_CASE("a causal mask is the triangle") {
+TEST_CASE("a causal mask equals a triangular mask") {
   manual_seed(2);
   const nn::MultiheadAttention layer(4, 2);
   const Tensor x = randn({3, 2, 4});
   const Tensor triangle = nn::generate_square_subsequent_mask(3);
-  CHECK(values(triangle.select(1, 2)) == std::vector<double>{-std::numeric_limits<double>::infinity(),
-                                                             -std::numeric_limits<double>::infinity(), 0});
+  CHECK(values(triangle.select(1, 2)) ==
+        std::vector<double>{-std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity(), 0});
   const nn::AttentionResult a = layer(x, x, x, AttentionCall{.is_causal = true}),
                             b = layer(x, x, x, AttentionCall{.attn_mask = triangle});
   check_near(a.output, b.output);
@@ -52,7 +55,7 @@ TEST_CASE("a causal mask is the triangle") {
   check_near(sum(a.weights, 2), ones({2, 3}));
 }
 
-TEST_CASE("queries that may see nothing get weights and gradients of zero, not nan") {
+TEST_CASE("fully masked queries get zero weights and gradients, not NaN") {
   manual_seed(3);
   const nn::MultiheadAttention layer(4, 2, {.batch_first = true});
   const Tensor x = randn({1, 3, 4}, {.requires_grad = true});
@@ -70,7 +73,7 @@ TEST_CASE("queries that may see nothing get weights and gradients of zero, not n
     }
 }
 
-TEST_CASE("dropout of attention weights is for training alone") {
+TEST_CASE("attention weights have dropout in training mode only") {
   manual_seed(4);
   const nn::MultiheadAttention layer(4, 2, {.dropout = 0.5});
   const Tensor x = randn({4, 2, 4});
@@ -83,7 +86,7 @@ TEST_CASE("dropout of attention weights is for training alone") {
   }
 }
 
-TEST_CASE("attention refuses what does not fit") {
+TEST_CASE("attention refuses mismatched operands") {
   CHECK_THROWS_AS(nn::MultiheadAttention(0, 1), ValueError);
   CHECK_THROWS_AS(nn::MultiheadAttention(4, 0), ValueError);
   CHECK_THROWS_AS(nn::MultiheadAttention(4, 3), ValueError);
@@ -98,10 +101,11 @@ TEST_CASE("attention refuses what does not fit") {
   CHECK_THROWS_AS(layer(x, x, y), ShapeError);
   CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.attn_mask = ones({5, 3})}), ShapeError);
   CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.key_padding_mask = ones({5, 2})}), ShapeError);
-  CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.attn_mask = ones({3, 5}, {.dtype = i64})}), DtypeError);
+  CHECK_THROWS_AS(layer(x, y, y, AttentionCall{.attn_mask = ones({3, 5}, {.dtype = i64})}),
+                  DtypeError);
 }
 
-TEST_CASE("derivatives of attention, first and second") {
+TEST_CASE("first and second derivatives of attention") {
   manual_seed(5);
   const nn::MultiheadAttention layer(4, 2, {.add_bias_kv = true});
   layer.to(f64);
@@ -109,7 +113,8 @@ TEST_CASE("derivatives of attention, first and second") {
   const std::vector<Tensor> x{randn({2, 1, 4}, wanted), randn({3, 1, 4}, wanted)};
   for (const bool need_weights : {true, false}) {
     const auto run = [&](const std::vector<Tensor>& v) {
-      return std::vector<Tensor>{layer(v[0], v[1], v[1], AttentionCall{.need_weights = need_weights}).output};
+      return std::vector<Tensor>{
+          layer(v[0], v[1], v[1], AttentionCall{.need_weights = need_weights}).output};
     };
     const GradcheckResult first = gradcheck(run, x), second = gradgradcheck(run, x);
     INFO(first.report << second.report);
@@ -118,13 +123,15 @@ TEST_CASE("derivatives of attention, first and second") {
   }
 }
 
-TEST_CASE("a stack starts from its layer's values, and each layer is its own") {
+TEST_CASE("a stack copies its layer's values into independent layers") {
   manual_seed(6);
   const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 4, .dropout = 0});
   const nn::TransformerEncoder stack(layer, 2, nn::LayerNorm{8});
   CHECK(stack.layers().size() == 2);
-  CHECK(values(stack.parameter("layers.1.linear1.weight")) == values(layer.parameter("linear1.weight")));
-  CHECK_FALSE(stack.parameter("layers.0.linear1.weight").is_same(stack.parameter("layers.1.linear1.weight")));
+  CHECK(values(stack.parameter("layers.1.linear1.weight")) ==
+        values(layer.parameter("linear1.weight")));
+  CHECK_FALSE(stack.parameter("layers.0.linear1.weight")
+                  .is_same(stack.parameter("layers.1.linear1.weight")));
   const Tensor x = randn({3, 2, 8});
   const nn::LayerNorm norm{8};
   check_near(stack(x), norm(stack.layers()[1](layer(x))), 1e-5);
@@ -132,21 +139,26 @@ TEST_CASE("a stack starts from its layer's values, and each layer is its own") {
   CHECK_THROWS_AS(nn::TransformerEncoder(layer, -1), ValueError);
 }
 
-TEST_CASE("a causal encoder does not see what comes") {
+TEST_CASE("a causal encoder does not depend on later positions") {
   manual_seed(7);
-  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 4, .dropout = 0.2, .batch_first = true});
+  const nn::TransformerEncoderLayer layer(
+      8, 2, {.dim_feedforward = 4, .dropout = 0.2, .batch_first = true});
   layer.eval();
   const Tensor x = randn({2, 5, 8});
   const nn::EncoderCall causal{.is_causal = true};
   check_near(layer(x, causal).narrow(1, 0, 3), layer(x.narrow(1, 0, 3), causal));
-  check_near(layer(x, causal), layer(x, nn::EncoderCall{.src_mask = nn::generate_square_subsequent_mask(5)}));
+  check_near(layer(x, causal),
+             layer(x, nn::EncoderCall{.src_mask = nn::generate_square_subsequent_mask(5)}));
   check_near(layer(x, causal)[0], layer(x[0], causal));
 }
 
-TEST_CASE("the transformer starts from Glorot's matrices") {
+TEST_CASE("the transformer starts from Glorot initialisation") {
   manual_seed(8);
-  const nn::Transformer net(
-      {.d_model = 16, .nhead = 4, .num_encoder_layers = 1, .num_decoder_layers = 1, .dim_feedforward = 32});
+  const nn::Transformer net({.d_model = 16,
+                             .nhead = 4,
+                             .num_encoder_layers = 1,
+                             .num_decoder_layers = 1,
+                             .dim_feedforward = 32});
   const double bound = std::sqrt(6.0 / (16 + 32));
   const double most = amax(abs(net.parameter("encoder.layers.0.linear1.weight"))).item<double>();
   CHECK(most <= bound);
@@ -156,7 +168,7 @@ TEST_CASE("the transformer starts from Glorot's matrices") {
   CHECK_THROWS_AS(nn::generate_square_subsequent_mask(2, {.dtype = i64}), DtypeError);
 }
 
-TEST_CASE("positions are added to every step") {
+TEST_CASE("positional encodings are added to every step") {
   manual_seed(9);
   const nn::LearnedPositionalEmbedding learned(6, 4, {.batch_first = true});
   CHECK(keys(learned) == "weight [6,4]");

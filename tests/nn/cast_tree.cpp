@@ -30,7 +30,7 @@ struct Tree {
 };
 auto fields(Tree& t) { return std::tie(t.value, t.below); }
 
-/** Converts itself. */
+/** A type with its own map_tensors. */
 struct Packed {
   Tensor data;
   Packed to(DType dtype) const { return {data.to(dtype)}; }
@@ -41,7 +41,8 @@ struct Opaque {
 };
 
 struct ByName {
-  bool operator()(const std::pair<std::string, Tensor>& a, const std::pair<std::string, Tensor>& b) const {
+  bool operator()(const std::pair<std::string, Tensor>& a,
+                  const std::pair<std::string, Tensor>& b) const {
     return a.first < b.first;
   }
 };
@@ -59,7 +60,7 @@ struct ToHalf {
   template <nn::SelfConverting T> T operator()(const T& v) const { return v.to(f16); }
 };
 
-/** Casts to f16 on the way in, f32 on the way out, and notes what happens. */
+/** Casts inputs to f16 and outputs to f32, and records the calls. */
 struct Recorder final : nn::CallWrapper {
   std::vector<std::string> log;
   void begin() override { log.push_back("begin"); }
@@ -71,7 +72,7 @@ struct Recorder final : nn::CallWrapper {
 
 }  // namespace
 
-TEST_CASE("tensors inside containers are mapped, the type stays") {
+TEST_CASE("tensors inside containers are mapped and the container type is kept") {
   CHECK(nn::map_tensors(one(), kHalf).dtype() == f16);
   const std::vector<Tensor> list{one(), ones({1}, {.dtype = i64})};
   const std::vector<Tensor> halves = nn::map_tensors(list, kHalf);
@@ -99,7 +100,7 @@ TEST_CASE("tensors inside containers are mapped, the type stays") {
   CHECK(nn::map_tensors(keyed, kHalf).begin()->first.second.dtype() == f16);
 }
 
-TEST_CASE("structs whose members are listed are mapped, others stay") {
+TEST_CASE("structs with listed members are mapped, others are not") {
   const user::Output out = nn::map_tensors(user::Output{one(), 5, {one()}}, kHalf);
   CHECK(out.logits.dtype() == f16);
   CHECK(out.count == 5);
@@ -111,7 +112,7 @@ TEST_CASE("structs whose members are listed are mapped, others stay") {
   CHECK(nn::map_tensors(user::Packed{one()}, kHalf).data.dtype() == f32);
 }
 
-TEST_CASE("what refers to others' tensors comes back as values") {
+TEST_CASE("references to tensors are returned as values") {
   const std::vector<Tensor> list{one(), one()};
   const std::vector<Tensor> mapped = nn::map_tensors(std::span(list), kHalf);
   CHECK(mapped[0].dtype() == f16);
@@ -122,7 +123,7 @@ TEST_CASE("what refers to others' tensors comes back as values") {
   CHECK(a.dtype() == f32);
 }
 
-TEST_CASE("types that cannot hold tensors are known as such") {
+TEST_CASE("types that cannot hold tensors are detected") {
   using Half = decltype(kHalf);
   STATIC_REQUIRE(nn::kMayHoldTensors<std::vector<std::vector<Tensor>>, Half>);
   STATIC_REQUIRE(nn::kMayHoldTensors<user::Output, Half>);
@@ -130,15 +131,16 @@ TEST_CASE("types that cannot hold tensors are known as such") {
   STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<std::string, Half>);
   STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<std::vector<bool>, Half>);
   STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<std::unique_ptr<Tensor>, Half>);
-  STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<nn::Module, ToHalf>);  // its to() converts in place: not this
+  STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<nn::Module, ToHalf>);  // its to() converts in place
   STATIC_REQUIRE_FALSE(nn::kMayHoldTensors<Shape, Half>);
 }
 
-TEST_CASE("a wrapper surrounds the call and casts what goes in and out") {
+TEST_CASE("a wrapper encloses the call and casts inputs and outputs") {
   struct Net : nn::Model<Net> {
     DType seen = f64;
-    std::pair<Tensor, std::string> forward(const std::vector<Tensor>& in, const user::Packed& packed,
-                                           double factor, std::vector<Tensor>& log) {
+    std::pair<Tensor, std::string> forward(const std::vector<Tensor>& in,
+                                           const user::Packed& packed, double factor,
+                                           std::vector<Tensor>& log) {
       log.push_back(in[0]);
       log.push_back(packed.data);
       return {in[0] * factor, "done"};

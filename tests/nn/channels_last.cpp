@@ -1,4 +1,5 @@
-// Modules in channels-last: parameters keep identity and values, results keep the layout, states fit both ways.
+// Modules in channels-last: parameters keep identity and values, results keep the layout, and
+// states load from either layout into the other.
 #include "support.h"
 
 using namespace mezzo;
@@ -13,7 +14,7 @@ struct Net : nn::Model<Net> {
   nn::ConvTranspose2d up = add("up", nn::ConvTranspose2d{5, 2, 2, {.stride = 2}});
   nn::Conv3d volume = add("volume", nn::Conv3d{1, 2, 2});
   nn::Linear fc = add("fc", nn::Linear{2, 3});
-  /** Up to where channels go. */
+  /** Returns the activations before the mean over the pixels. */
   Tensor images(const Tensor& x) const { return up(relu(point(max_pool2d(relu(first(x)), 2)))); }
   Tensor forward(const Tensor& x) const { return fc(mean(images(x), {2, 3})); }
 };
@@ -24,7 +25,7 @@ std::vector<std::vector<double>> all_values(const nn::Module& module) {
   return out;
 }
 
-/** Trains a net for some steps, in channels-last from the step of that number on; what came of it. */
+/** Trains a net for some steps, in channels-last from the given step on, and returns its values. */
 std::vector<std::vector<double>> trained(int channels_last_from) {
   manual_seed(4);
   const Net net;
@@ -41,7 +42,7 @@ std::vector<std::vector<double>> trained(int channels_last_from) {
 
 }  // namespace
 
-TEST_CASE("a module goes to channels-last and back: the same tensors with the same values") {
+TEST_CASE("a module converts to channels-last and back and keeps its tensors and values") {
   const Net net;
   const std::vector<Tensor> before = net.parameters();
   const auto numbers = all_values(net);
@@ -61,14 +62,15 @@ TEST_CASE("a module goes to channels-last and back: the same tensors with the sa
   }
   CHECK(all_values(net) == numbers);
   CHECK(values(net.first.weight().grad()) == gradient);
-  CHECK(lie_alike(net.first.weight().grad(), net.first.weight()));
-  for (const auto& [name, value] : net.state_dict()) CHECK(values(value) == values(state.find(name)));
+  CHECK(same_dense_layout(net.first.weight().grad(), net.first.weight()));
+  for (const auto& [name, value] : net.state_dict())
+    CHECK(values(value) == values(state.find(name)));
   net.to(MemoryFormat::contiguous);
   for (const Tensor& p : net.parameters()) CHECK(p.strides() == contiguous_strides(p.shape()));
   CHECK(all_values(net) == numbers);
 }
 
-TEST_CASE("the images of a channels-last net are channels-last, also from row-major ones") {
+TEST_CASE("the images of a channels-last net are channels-last, also for row-major inputs") {
   manual_seed(3);
   const Net net;
   const Tensor x = randn({2, 3, 6, 6});
@@ -86,7 +88,7 @@ TEST_CASE("the images of a channels-last net are channels-last, also from row-ma
 TEST_CASE("training gives the same bits in every memory format") {
   const auto expected = trained(100);
   CHECK(trained(0) == expected);
-  CHECK(trained(2) == expected);  // moments that were made before the change follow it
+  CHECK(trained(2) == expected);  // moments created before the conversion follow the new layout
 }
 
 TEST_CASE("states load into channels-last parameters and keep their layout") {

@@ -1,5 +1,5 @@
-// nn::checkpoint: the same bits as without, in less memory.
-#include "../../nn/checkpoint.h"
+// nn::checkpoint: recomputation gives the same bits in less memory.
+#include "../../nn/recompute.h"
 
 #include "support.h"
 
@@ -14,7 +14,8 @@ struct Block : nn::Model<Block> {
   Tensor forward(const Tensor& x) const { return x + out(drop(gelu(in(x)))); }
 };
 
-/** Everything a training step leaves: the result, the gradients of x and of all parameters, the next random number. */
+/** Returns all results of a training step: the output, the gradients of x and of all parameters,
+ *  and the next random number. */
 template <class Forward>
 std::vector<std::vector<double>> step(const nn::Module& net, const Forward& forward) {
   manual_seed(11);
@@ -30,7 +31,7 @@ std::vector<std::vector<double>> step(const nn::Module& net, const Forward& forw
 
 }  // namespace
 
-TEST_CASE("checkpoint: bitwise the results and gradients of a plain call, dropout included") {
+TEST_CASE("checkpoint: bitwise equal results and gradients to a plain call, dropout included") {
   manual_seed(1);
   const nn::Sequential net{Block{}, Block{}};
   const Block a, b;
@@ -49,7 +50,7 @@ TEST_CASE("checkpoint: bitwise the results and gradients of a plain call, dropou
   }
 }
 
-TEST_CASE("checkpoint: runs again under the casting state of the call") {
+TEST_CASE("checkpoint: recomputes under the casting state of the call") {
   manual_seed(2);
   const Block net;
   const auto cast = [&](bool checkpointed) {
@@ -64,15 +65,17 @@ TEST_CASE("checkpoint: runs again under the casting state of the call") {
     const amp::autocast guard({.dtype = bf16});
     return net(x);
   };
-  CHECK(step(net, [&](const Tensor& x) { return nn::checkpoint(guarded_inside, x); }) == cast(false));
+  CHECK(step(net, [&](const Tensor& x) { return nn::checkpoint(guarded_inside, x); }) ==
+        cast(false));
   for (const char* level : {"O1", "O2", "O5"}) {
     INFO(level);
     const Block other;
     const auto session = amp::initialize(other, {.opt_level = level, .verbosity = 0});
-    const auto probabilities = [&](const Tensor& x) {  // f32 in a session may use what a guard would refuse
-      return binary_cross_entropy(sigmoid(other(x).to(f32)), full({3, 4}, 0.5),
-                                  {.reduction = Reduction::none});
-    };
+    const auto probabilities =
+        [&](const Tensor& x) {  // a session allows it in f32, a guard does not
+          return binary_cross_entropy(sigmoid(other(x).to(f32)), full({3, 4}, 0.5),
+                                      {.reduction = Reduction::none});
+        };
     CHECK(step(other, [&](const Tensor& x) { return nn::checkpoint(probabilities, x); }) ==
           step(other, probabilities));
   }
@@ -88,20 +91,23 @@ TEST_CASE("checkpoint: several arguments, results of any type, captured tensors"
   const std::vector<Tensor> plain = f(a, b), lean = nn::checkpoint(f, a, b);
   const auto gradients = [&](const std::vector<Tensor>& y) {
     std::vector<std::vector<double>> out;
-    for (const Tensor& g : grad({y[0], y[1]}, {a, b, c}, {.retain_graph = true}, {ones({4}), ones({4})}))
+    for (const Tensor& g :
+         grad({y[0], y[1]}, {a, b, c}, {.retain_graph = true}, {ones({4}), ones({4})}))
       out.push_back(values(g));
     return out;
   };
   CHECK(gradients(lean) == gradients(plain));
-  CHECK(gradients(lean) == gradients(plain));  // again, from the graph that was kept
+  CHECK(gradients(lean) == gradients(plain));  // a second backward through the retained graph
   CHECK_FALSE(a.grad().defined());
 }
 
-TEST_CASE("checkpoint: derivatives of derivatives") {
+TEST_CASE("checkpoint: second derivatives") {
   manual_seed(4);
   const Tensor w = randn({3, 3}, {.dtype = f64, .requires_grad = true});
   const auto f = [&](const Tensor& x) { return tanh(matmul(x, w)) * exp(x); };
-  const auto run = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{nn::checkpoint(f, x[0])}; };
+  const auto run = [&](const std::vector<Tensor>& x) {
+    return std::vector<Tensor>{nn::checkpoint(f, x[0])};
+  };
   const std::vector<Tensor> x{randn({2, 3}, {.dtype = f64, .requires_grad = true})};
   const GradcheckResult first = gradcheck(run, x), second = gradgradcheck(run, x);
   INFO(first.report << second.report);
@@ -118,7 +124,7 @@ TEST_CASE("checkpoint: derivatives of derivatives") {
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(lean[i] == Approx(plain[i]).epsilon(1e-12));
 }
 
-TEST_CASE("checkpoint: the memory of one block instead of all") {
+TEST_CASE("checkpoint: peak memory is that of one block") {
   constexpr int kBlocks = 8;
   constexpr std::int64_t kBytes = 64 * 64 * 4;
   const auto deep = [](Tensor x) {
@@ -140,7 +146,7 @@ TEST_CASE("checkpoint: the memory of one block instead of all") {
   CHECK(plain.first >= 6 * kBlocks * kBytes);
   CHECK(lean.first <= (kBlocks + 1) * kBytes);
   CHECK(lean.second <= (kBlocks + 12) * kBytes);
-  // Nested: the blocks' own arguments are computed again too.
+  // Nested: the arguments of the blocks are recomputed too.
   const auto four = [&](const Tensor& x) {
     Tensor y = x;
     for (int i = 0; i < kBlocks; ++i) y = nn::checkpoint(deep, y);
@@ -154,13 +160,14 @@ TEST_CASE("checkpoint: the memory of one block instead of all") {
   CHECK(x.grad().defined());
 }
 
-TEST_CASE("checkpoint: says what went wrong between the two runs") {
+TEST_CASE("checkpoint: reports differences between the two runs") {
   const auto f = [](const Tensor& x) { return exp(x * 2.0); };
   const Tensor leaf = ones({3}, {.requires_grad = true});
   Tensor x = leaf * 1.0;
   Tensor y = nn::checkpoint(f, x);
   x.fill_(2);
-  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("modified in place") != std::string::npos);
+  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("modified in place") !=
+        std::string::npos);
   bool again = false;
   const auto fickle = [&](const Tensor& v) {
     const Tensor r = again ? exp(v.view({1, 3})).view({3}) : exp(v);
@@ -168,11 +175,13 @@ TEST_CASE("checkpoint: says what went wrong between the two runs") {
     return r;
   };
   y = nn::checkpoint(fickle, leaf);
-  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("saves other tensors") != std::string::npos);
+  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("saves other tensors") !=
+        std::string::npos);
   int runs = 0;
   const auto shorter = [&](const Tensor& v) { return ++runs == 1 ? exp(exp(v)) : v + v; };
   y = nn::checkpoint(shorter, leaf);
-  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("saves fewer tensors") != std::string::npos);
+  CHECK(error_of<StateError>([&] { sum(y).backward(); }).find("saves fewer tensors") !=
+        std::string::npos);
   const auto failing = [&](const Tensor& v) {
     if (++runs > 10) fail<ValueError>("failing", {.what = "no more"});
     return exp(v);
@@ -180,6 +189,6 @@ TEST_CASE("checkpoint: says what went wrong between the two runs") {
   runs = 9;
   y = nn::checkpoint(failing, leaf);
   CHECK_THROWS_AS(sum(y).backward(), ValueError);
-  CHECK(exp(leaf).requires_grad());  // the thread's state is as it was
+  CHECK(exp(leaf).requires_grad());  // the thread's state is restored
   CHECK_THROWS_AS(nn::checkpoint(failing, leaf), ValueError);
 }

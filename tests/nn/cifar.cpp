@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** A record of this label whose red, green and blue planes are all of one value each. */
+/** Returns a record of this label with constant red, green and blue planes. */
 std::string record(int label, int red, int green, int blue) {
   std::string bytes(1, static_cast<char>(label));
   for (const int value : {red, green, blue}) bytes += std::string(1024, static_cast<char>(value));
@@ -35,33 +35,35 @@ TEST_CASE("cifar10 reads records of labels and planes") {
   CHECK(normalised.train.x()[0][2][5][5].item<float>() == (1.0f - 0.4465f) / 0.2616f);
 }
 
-TEST_CASE("cifar10 holds no copy of the files, and says when memory does not suffice") {
+TEST_CASE("cifar10 holds no copy of the files, and reports insufficient memory") {
   const files::Directory folder;
   const std::string one = record(1, 2, 3, 4);
   files::write(folder / "test_batch.bin", one);
   files::write(folder / "data_batch_1.bin", one);
-  // Sparse: as many records as make more memory than there is.
+  // A sparse file with more records than fit in memory.
   const std::uintmax_t records = std::uintmax_t{1} << 31;
   std::filesystem::resize_file(folder / "data_batch_1.bin", records * one.size());
   CHECK_THROWS_AS(data::cifar10(folder.path()), OutOfMemory);
 }
 
-TEST_CASE("cifar10 refuses what is not its files") {
+TEST_CASE("cifar10 refuses malformed files") {
   const files::Directory folder;
   CHECK(error_of<IoError>([&] { data::cifar10(folder.path()); }).find("data_batch_1.bin") !=
         std::string::npos);
   CHECK_THROWS_AS(data::cifar10(folder / "nowhere"), IoError);
   files::write(folder / "data_batch_1.bin", record(3, 1, 2, 3));
-  CHECK_THROWS_AS(data::cifar10(folder.path()), IoError);  // nothing to test on
+  CHECK_THROWS_AS(data::cifar10(folder.path()), IoError);  // no test files
   const std::string good = record(1, 1, 1, 1);
-  for (const std::string& bad : {std::string(), good.substr(1), good + "x", good + good.substr(0, 3072)}) {
+  for (const std::string& bad :
+       {std::string(), good.substr(1), good + "x", good + good.substr(0, 3072)}) {
     files::write(folder / "test_batch.bin", bad);
     CHECK(error_of<FormatError>([&] { data::cifar10(folder.path()); }).find("test_batch.bin") !=
           std::string::npos);
   }
   files::write(folder / "test_batch.bin", good + record(10, 0, 0, 0));
-  CHECK(error_of<FormatError>([&] { data::cifar10(folder.path()); }).find("offset 3073: no label; got 10") !=
-        std::string::npos);
+  CHECK(error_of<FormatError>([&] {
+          data::cifar10(folder.path());
+        }).find("offset 3073: invalid label; got 10") != std::string::npos);
   files::write(folder / "test_batch.bin", good + record(255, 0, 0, 0));
   CHECK_THROWS_AS(data::cifar10(folder.path()), FormatError);
   std::filesystem::remove(folder / "test_batch.bin");

@@ -9,12 +9,15 @@ TEST_CASE("Conv2d") {
       grouped(4, 6, {3, 2}, {.stride = {2, 1}, .groups = 2, .bias = false});
   CHECK(keys(layer) == "weight [6,4,5,5], bias [6]");
   CHECK(keys(grouped) == "weight [6,2,3,2]");
-  CHECK(str(layer) == "Conv2d(4, 6, kernel 5, padding 2)  weight [6,4,5,5], bias [6]  606 parameters\n");
-  CHECK(str(grouped) == "Conv2d(4, 6, kernel 3x2, stride 2x1, groups 2)  weight [6,2,3,2]  72 parameters\n");
+  CHECK(str(layer) ==
+        "Conv2d(4, 6, kernel 5, padding 2)  weight [6,4,5,5], bias [6]  606 parameters\n");
+  CHECK(str(grouped) ==
+        "Conv2d(4, 6, kernel 3x2, stride 2x1, groups 2)  weight [6,2,3,2]  72 parameters\n");
   const Tensor x = randn({2, 4, 9, 8});
   CHECK(layer(x).shape() == Shape{2, 6, 9, 8});
   CHECK(values(layer(x)) == values(conv2d(x, layer.weight(), layer.bias(), {.padding = 2})));
-  CHECK(values(grouped(x)) == values(conv2d(x, grouped.weight(), {}, {.stride = {2, 1}, .groups = 2})));
+  CHECK(values(grouped(x)) ==
+        values(conv2d(x, grouped.weight(), {}, {.stride = {2, 1}, .groups = 2})));
   const nn::Conv2d same(4, 4, 3, {.padding = "same"});
   CHECK(same(x).shape() == x.shape());
   CHECK(str(same).find("padding same") != std::string::npos);
@@ -29,7 +32,7 @@ TEST_CASE("Conv2d") {
   CHECK(squares / 600 == Approx(0.01 / 3).epsilon(0.15));
 }
 
-TEST_CASE("convolutions of other dimensions, and adjoints") {
+TEST_CASE("Conv1d, Conv3d and transposed convolutions") {
   manual_seed(2);
   CHECK(keys(nn::Conv1d(4, 6, 3)) == "weight [6,4,3], bias [6]");
   CHECK(keys(nn::Conv3d(2, 3, {1, 2, 3})) == "weight [3,2,1,2,3], bias [3]");
@@ -42,13 +45,15 @@ TEST_CASE("convolutions of other dimensions, and adjoints") {
   CHECK(nn::ConvTranspose3d(2, 3, 2)(randn({1, 2, 2, 2, 2})).shape() == Shape{1, 3, 3, 3, 3});
   double most = 0;
   for (double w : values(up.weight())) most = std::max(most, std::abs(w));
-  CHECK(most <= 1 / std::sqrt(2.0 * 16));  // PyTorch takes out/groups times the kernel as fan-in here
+  CHECK(most <=
+        1 / std::sqrt(2.0 * 16));  // as in PyTorch, fan-in is out/groups times the kernel size
   CHECK(most > 0.95 / std::sqrt(2.0 * 16));
 }
 
-TEST_CASE("convolutions that cannot be are refused when made, with the layer's name") {
+TEST_CASE("invalid convolutions are refused at construction, with the layer's name") {
   CHECK(error_of<ValueError>([] { nn::Conv2d(3, 4, 3, {.groups = 2}); }) ==
-        "Conv2d: groups do not divide the channels; got 2 groups for 3 and 4 channels, expected a divisor of "
+        "Conv2d: groups do not divide the channels; got 2 groups for 3 and 4 channels, expected a "
+        "divisor of "
         "both");
   CHECK_THROWS_AS(nn::Conv2d(0, 4, 3), ValueError);
   CHECK_THROWS_AS(nn::Conv1d(1, 4, 0), ValueError);

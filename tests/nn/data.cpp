@@ -5,8 +5,8 @@
 #include <set>
 
 #include "../../autograd/ops.h"
-#include "../../tensor/generator.h"
-#include "../../tensor/philox.h"
+#include "../../tensor/random/generator.h"
+#include "../../tensor/random/philox.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
@@ -27,7 +27,7 @@ Dataset numbered(std::int64_t n) {
   return Dataset(x, y);
 }
 
-/** The targets of an epoch, each batch ended by -1; x must belong to y. */
+/** Returns the targets of an epoch, with -1 after each batch, and checks that x matches y. */
 std::vector<int> epoch(Batches& batches) {
   std::vector<int> out;
   for (const Batch& batch : batches) {
@@ -52,7 +52,8 @@ TEST_CASE("batches without shuffling come in order") {
   for (const std::int64_t prefetch : {0, 1, 3}) {
     CHECK(epoch(set.batches({.size = 3, .shuffle = false, .prefetch = prefetch})) ==
           std::vector<int>{0, 1, 2, -1, 3, 4, 5, -1, 6, -1});
-    CHECK(epoch(set.batches({.size = 3, .shuffle = false, .drop_last = true, .prefetch = prefetch})) ==
+    CHECK(epoch(set.batches(
+              {.size = 3, .shuffle = false, .drop_last = true, .prefetch = prefetch})) ==
           std::vector<int>{0, 1, 2, -1, 3, 4, 5, -1});
     CHECK(epoch(set.batches({.size = 9, .shuffle = false, .prefetch = prefetch})).size() == 8);
   }
@@ -62,7 +63,8 @@ TEST_CASE("batches without shuffling come in order") {
 
 TEST_CASE("the order of an epoch depends on seed and epoch alone") {
   const Dataset set = numbered(50);
-  Batches a = set.batches({.size = 8, .seed = 5}), b = set.batches({.size = 8, .seed = 5, .prefetch = 0});
+  Batches a = set.batches({.size = 8, .seed = 5}),
+          b = set.batches({.size = 8, .seed = 5, .prefetch = 0});
   Batches other = set.batches({.size = 8, .seed = 6});
   const std::vector<int> first = epoch(a), second = epoch(a);
   CHECK(first == epoch(b));
@@ -91,14 +93,14 @@ TEST_CASE("the shuffle is the documented one") {
   CHECK(epoch(batches) == order);
 }
 
-TEST_CASE("each place is as likely as any other") {
+TEST_CASE("each position is equally likely") {
   Batches batches = numbered(10).batches({.size = 10, .prefetch = 0});
   std::vector<int> at_first(10, 0);
   for (int i = 0; i < 5000; ++i) ++at_first[static_cast<std::size_t>(epoch(batches)[0])];
   for (int count : at_first) CHECK(std::abs(count - 500) < 110);  // five standard deviations
 }
 
-TEST_CASE("a run resumes where it stood") {
+TEST_CASE("a run resumes at its position") {
   const Dataset set = numbered(20);
   Batches original = set.batches({.size = 4, .seed = 3});
   epoch(original);
@@ -124,7 +126,7 @@ TEST_CASE("a run resumes where it stood") {
   CHECK_THROWS_AS(resumed.resume({.sample = -1}), ValueError);
 }
 
-TEST_CASE("an epoch that was left early lies behind") {
+TEST_CASE("an epoch that was left early is not continued") {
   const Dataset set = numbered(20);
   Batches a = set.batches({.size = 4}), b = set.batches({.size = 4});
   for (const Batch& batch : a) {
@@ -148,7 +150,7 @@ TEST_CASE("a loop over a temporary data set is safe, and its batches own their m
   CHECK(set.x().to_vector<int>()[2] == 1);
 }
 
-TEST_CASE("a loop that resumes its own loader ends, and the next one starts there") {
+TEST_CASE("a loop that resumes its own loader ends, and the next one starts at that position") {
   Batches batches = numbered(6).batches({.size = 2, .shuffle = false});
   int seen = 0;
   for (const Batch& batch : batches) {
@@ -165,7 +167,8 @@ TEST_CASE("slices and dtypes") {
   CHECK(epoch(part.batches({.size = 3, .shuffle = false})) == std::vector<int>{4, 5, 6, -1});
   CHECK_THROWS_AS(part.slice(2, 2), IndexError);
   CHECK_THROWS_AS(part.slice(0, -1), IndexError);
-  const Dataset halves(numbered(4).x().to(f16).t().contiguous().t(), ones({4, 1}, {.dtype = boolean}));
+  const Dataset halves(numbered(4).x().to(f16).t().contiguous().t(),
+                       ones({4, 1}, {.dtype = boolean}));
   for (const Batch& batch : halves.batches({.size = 4, .shuffle = false})) {
     CHECK(batch.x.dtype() == f16);
     CHECK(batch.x.to_vector<int>() == std::vector<int>{0, 0, 1, 10, 2, 20, 3, 30});
@@ -179,8 +182,9 @@ TEST_CASE("bad data sets and batch options are refused") {
   CHECK_THROWS_AS(Dataset(tensor(1.0), tensor(1.0)), ShapeError);
   const Dataset none = numbered(3).slice(0, 0), some = numbered(5);
   CHECK_THROWS_AS(none.batches(), ValueError);
-  CHECK_THROWS_WITH(none.batches(),
-                    "batches: the data set is empty; got f32[0,2]@cpu, expected at least one sample");
+  CHECK_THROWS_WITH(
+      none.batches(),
+      "batches: the data set is empty; got f32[0,2]@cpu, expected at least one sample");
   CHECK_THROWS_AS(some.batches({.size = 0}), ValueError);
   CHECK_THROWS_AS(some.batches({.size = 6, .drop_last = true}), ValueError);
   CHECK_THROWS_AS(some.batches({.prefetch = -1}), ValueError);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDepth = 100000;
 
-/** A layer inside `depth` containers, each with a name of one letter. */
+/** Returns a layer inside `depth` containers, each with a name of one letter. */
 nn::Sequential nest(int depth) {
   nn::Sequential net{nn::Linear{2, 2}};
   for (int i = 0; i < depth; ++i) {
@@ -24,7 +24,7 @@ nn::Sequential nest(int depth) {
   return net;
 }
 
-/** The same from outside inwards. */
+/** Like nest(), built from the outermost container inwards. */
 nn::Sequential nest_from_outside(int depth) {
   nn::Sequential net, inner = net;
   for (int i = 0; i < depth; ++i) {
@@ -63,7 +63,7 @@ TEST_CASE("a tree of modules may be of any depth") {
   CHECK_THROWS_AS(bottom.add("top", top), ValueError);
 }
 
-TEST_CASE("calling a tree that is too deep for the stack is an error") {
+TEST_CASE("calling a tree too deep for the stack is an error") {
   const nn::Sequential net = nest(200 * 1000);
   const Tensor x = ones({1, 2});
   CHECK(error_of<StateError>([&] { net(x); }).find("nested too deeply for this thread's stack") !=
@@ -73,7 +73,7 @@ TEST_CASE("calling a tree that is too deep for the stack is an error") {
   CHECK(nest(100)(x).shape() == Shape{1, 2});
 }
 
-TEST_CASE("mixed precision takes a tree of any depth") {
+TEST_CASE("mixed precision supports a tree of any depth") {
   const nn::Sequential net = nest(kDepth);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
@@ -82,8 +82,8 @@ TEST_CASE("mixed precision takes a tree of any depth") {
   CHECK(net.parameters()[0].dtype() == f32);
 }
 
-TEST_CASE("the time a name takes does not grow with the number of names") {
-  const auto now = [] {  // of this thread alone: the machine may be busy
+TEST_CASE("the time to add a name does not grow with the number of names") {
+  const auto now = [] {  // CPU time of this thread: the machine may be busy
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
@@ -104,12 +104,12 @@ TEST_CASE("the time a name takes does not grow with the number of names") {
     few = std::min(few, seconds(500));
     many = std::min(many, seconds(16000));
   }
-  // 32 times as many names. If all were searched it would be 1024 times the time.
+  // 32 times as many names. A linear search would take 1024 times the time.
   INFO(few << " s and " << many << " s");
   CHECK(many < 250 * few);
 }
 
-TEST_CASE("entries of a state dict keep their places when others go") {
+TEST_CASE("entries of a state dict keep their order when others are removed") {
   nn::StateDict values({{"a", ones({1})}, {"b", ones({2})}, {"c", ones({3})}});
   CHECK(values.erase("a"));
   CHECK_FALSE(values.erase("a"));

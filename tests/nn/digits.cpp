@@ -1,14 +1,14 @@
-// The digits the library draws.
+// The synthetic digits data set.
 #include "../../nn/data/digits.h"
 
 #include <array>
 
-#include "../../tensor/parallel.h"
+#include "../../tensor/device/parallel.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
 
-TEST_CASE("digits depend on the seed alone") {
+TEST_CASE("digits depend on the seed only") {
   const data::Dataset a = data::synthetic_digits(300, 7);
   set_num_threads(1);
   const data::Dataset b = data::synthetic_digits(200, 7);

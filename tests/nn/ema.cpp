@@ -1,4 +1,4 @@
-// Averages of weights.
+// Exponential moving averages of weights.
 #include "support.h"
 
 using namespace mezzo;
@@ -16,11 +16,12 @@ double weight_of(const Net& net) { return values(net.fc.weight())[0]; }
 
 }  // namespace
 
-TEST_CASE("averages follow the weights by their decay") {
+TEST_CASE("averages follow the weights with the given decay") {
   const Net net;
   set_weight(net, 1);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.75});
-  CHECK(ema.averages().names() == std::vector<std::string>{"fc.weight", "norm.weight", "norm.bias"});
+  CHECK(ema.averages().names() ==
+        std::vector<std::string>{"fc.weight", "norm.weight", "norm.bias"});
   set_weight(net, 5);
   ema.update();
   CHECK(values(ema.averages()["fc.weight"]) == std::vector<double>{2, 2});
@@ -35,13 +36,13 @@ TEST_CASE("warm-up averages the first weights evenly") {
   set_weight(net, 0);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.9, .warmup = true});
   set_weight(net, 1);
-  ema.update();  // keeps 1 / 10
+  ema.update();  // decay 1 / 10
   CHECK(values(ema.averages()["fc.weight"])[0] == Approx(0.9));
-  ema.update();  // keeps 2 / 11
+  ema.update();  // decay 2 / 11
   CHECK(values(ema.averages()["fc.weight"])[0] == Approx(0.9 + 0.1 * 9 / 11));
 }
 
-TEST_CASE("swapping brings the weights back bitwise, also at the end of a scope") {
+TEST_CASE("swapping restores the weights bitwise, also at the end of a scope") {
   const Net net;
   set_weight(net, 0.1);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.5});
@@ -67,13 +68,14 @@ TEST_CASE("buffers are averaged on demand") {
   const Net net;
   nn::ExponentialMovingAverage ema(net, {.decay = 0.5, .use_buffers = true});
   CHECK(ema.averages().names() == std::vector<std::string>{"fc.weight", "norm.weight", "norm.bias",
-                                                           "norm.running_mean", "norm.running_var"});
+                                                           "norm.running_mean",
+                                                           "norm.running_var"});
   net.buffer("norm.running_mean").fill_(4);
   ema.update();
   CHECK(values(ema.averages()["norm.running_mean"]) == std::vector<double>{2});
 }
 
-TEST_CASE("averages of 16-bit models are f32, of a session's models those of the masters") {
+TEST_CASE("averages of 16-bit models are f32, and those of a session's models follow the masters") {
   manual_seed(1);
   const Net low;
   low.to(f16);
@@ -81,8 +83,9 @@ TEST_CASE("averages of 16-bit models are f32, of a session's models those of the
   CHECK(ema.averages()["fc.weight"].dtype() == f32);
   const std::vector<double> own = values(low.fc.weight());
   set_weight(low, 1);
-  ema.update();  // a change that f16 could not hold
-  CHECK(values(ema.averages()["fc.weight"])[0] == Approx(own[0] + 0.001 * (1 - own[0])).epsilon(1e-6));
+  ema.update();  // a change too small for f16
+  CHECK(values(ema.averages()["fc.weight"])[0] ==
+        Approx(own[0] + 0.001 * (1 - own[0])).epsilon(1e-6));
   ema.swap();
   CHECK(low.fc.weight().dtype() == f16);
   ema.swap();
@@ -93,7 +96,8 @@ TEST_CASE("averages of 16-bit models are f32, of a session's models those of the
   auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
   nn::ExponentialMovingAverage of_masters(net, {.decay = 0.0});
   const Tensor x = randn({8, 2});
-  amp::scale_loss(sum(net(x) * randn({8, 1})), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+  amp::scale_loss(sum(net(x) * randn({8, 1})), optimizer,
+                  [](const Tensor& scaled) { scaled.backward(); });
   optimizer.step();
   of_masters.update();
   const std::vector<Tensor> masters = amp::master_params(optimizer);
@@ -126,13 +130,14 @@ TEST_CASE("averages are saved and loaded, or refused as a whole") {
   wrong.set("average.fc.weight", ones({3}));
   wrong.set("extra", ones({1}));
   CHECK(error_of<ValueError>([&] { second.load_state_dict(wrong); }) ==
-        "ExponentialMovingAverage: the saved averages do not fit the model; got missing \"num_updates\"; of "
+        "ExponentialMovingAverage: the saved averages do not fit the model; got missing "
+        "\"num_updates\"; of "
         "wrong shape or kind \"average.fc.weight\"; unexpected \"extra\"");
   CHECK(second.num_updates() == 1);
   CHECK_THROWS_AS((nn::ExponentialMovingAverage(net, {.decay = 1.5})), ValueError);
 }
 
-TEST_CASE("averages notice that the model has changed") {
+TEST_CASE("averages detect a changed model") {
   nn::Sequential net{nn::Linear{2, 2}, nn::Identity{}};
   nn::ExponentialMovingAverage ema(net);
   net.push_back(nn::Linear{2, 2});

@@ -73,15 +73,16 @@ TEST_CASE("distributions have the documented spread") {
   check_normal(init::xavier_normal_(w), std::sqrt(2.0 / 300));
   check_uniform(init::kaiming_uniform_(w), std::sqrt(2.0) * std::sqrt(3.0 / 100));
   check_uniform(init::kaiming_uniform_(w, {.slope = std::sqrt(5.0)}), 0.1);
-  check_normal(init::kaiming_normal_(w, {.fan = init::Fan::out, .nonlinearity = init::Nonlinearity::relu}),
-               std::sqrt(2.0 / 200));
+  check_normal(
+      init::kaiming_normal_(w, {.fan = init::Fan::out, .nonlinearity = init::Nonlinearity::relu}),
+      std::sqrt(2.0 / 200));
   CHECK(moments(init::constant_(w, 7)).low == 7);
   CHECK(moments(w).high == 7);
   CHECK(init::ones_(w).to_vector<double>()[5] == 1);
   CHECK(init::zeros_(w).to_vector<double>()[5] == 0);
 }
 
-TEST_CASE("truncated normal values stay inside and keep their spread") {
+TEST_CASE("truncated normal values stay within the bounds and keep their spread") {
   manual_seed(3);
   const Tensor w = empty({20000});
   const Moments m = moments(init::trunc_normal_(w, {.std = 0.02}));

@@ -1,4 +1,4 @@
-// The layers: keys, shapes, results against the functions they are made of, gradient flow.
+// The layers: keys, shapes, results against the functions they call, gradient flow.
 #include "support.h"
 
 using namespace mezzo;
@@ -53,7 +53,7 @@ TEST_CASE("Sequential calls its members in order and names them by number") {
   CHECK(error_of<ShapeError>([&] { net(randn({4, 7})); }).find("linear(1)") == 0);
 }
 
-TEST_CASE("a Sequential is a handle: what is appended through one is seen by all") {
+TEST_CASE("copies of a Sequential share the appended members") {
   nn::Sequential net;
   const nn::Sequential same = net;
   CHECK(values(net(ones({2}))) == std::vector<double>{1, 1});
@@ -78,7 +78,7 @@ TEST_CASE("members of a Sequential may be modules of the user's own") {
   CHECK(net.parameter("1.inner.0.bias").defined());
 }
 
-TEST_CASE("ModuleList names its members and leaves calling to its holder") {
+TEST_CASE("ModuleList names its members, and its owner calls them") {
   struct Stack : nn::Model<Stack> {
     nn::ModuleList<nn::Linear> layers = add("layers", nn::ModuleList<nn::Linear>{});
     Stack() {
@@ -105,7 +105,7 @@ TEST_CASE("layers that change the shape") {
   CHECK(nn::Unflatten(2, {2, -1})(x).shape() == Shape{2, 3, 2, 2});
 }
 
-TEST_CASE("the README's kind of net: printed, and gradients reach every weight") {
+TEST_CASE("a net like the README's is printed, and gradients reach every weight") {
   struct Mlp : nn::Model<Mlp> {
     nn::Linear fc1 = add("fc1", nn::Linear{784, 256});
     nn::Linear fc2 = add("fc2", nn::Linear{256, 10, {.bias = false}});

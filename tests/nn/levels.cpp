@@ -1,6 +1,8 @@
-// Every layer that came with the sample nets at every level of mixed precision: finite results of the right dtype, finite gradients.
+// The layers of the sample nets at every level of mixed precision: finite results of the right
+// dtype, finite gradients.
 #include <cmath>
 
+#include "../support/levels.h"
 #include "support.h"
 
 using namespace mezzo;
@@ -13,12 +15,12 @@ bool all_finite(const Tensor& x) {
   return true;
 }
 
-/** Whether a layer's result is what its level computes matrix products in. */
+/** The dtype of a layer's result: that of the level's matrix products, or f32. */
 enum class Result { low, f32 };
 
 template <class Make, class Call>
 void at_every_level(const char* what, Result result, const Make& make, const Call& call) {
-  for (const std::string level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+  for (const std::string level : levels::names()) {
     INFO(what << " at " << level);
     manual_seed(1);
     const auto layer = make();
@@ -26,7 +28,7 @@ void at_every_level(const char* what, Result result, const Make& make, const Cal
     const Tensor y = call(layer);
     const bool casts_ops = level == "O1" || level == "O4";
     const DType low = level == "O4" ? bf16 : f16;
-    // At the other levels the model's results are widened at its door.
+    // At the other levels the session casts the model's results to f32.
     CHECK(y.dtype() == (casts_ops && result == Result::low ? low : f32));
     CHECK(all_finite(y));
     if (!y.requires_grad()) continue;
@@ -52,7 +54,8 @@ nn::PackedSequence packed(const Tensor& x) {
 
 TEST_CASE("recurrent layers at every level") {
   const Tensor x = randn({4, 3, 5}), h = randn({1, 3, 6}), c = randn({1, 3, 6});
-  LEVELS(low, (nn::RNN{5, 6, {.num_layers = 2, .dropout = 0.2, .bidirectional = true}}), m(x).output);
+  LEVELS(low, (nn::RNN{5, 6, {.num_layers = 2, .dropout = 0.2, .bidirectional = true}}),
+         m(x).output);
   LEVELS(low, (nn::GRU{5, 6}), m(x, h).output);
   LEVELS(low, (nn::GRU{5, 6}), m(x[0]).h);
   LEVELS(low, (nn::LSTM{5, 6}), m(x, LstmState{h, c}).output);
@@ -70,11 +73,13 @@ TEST_CASE("attention and transformers at every level") {
   const Tensor hidden = gt(randn({4, 5}), 1.0), padding = zeros({3, 5}, {.dtype = boolean});
   LEVELS(low, (nn::MultiheadAttention{8, 2}), m(x, x, x).output);
   LEVELS(low, (nn::MultiheadAttention{8, 2, {.dropout = 0.1}}),
-         m(x, y, y, AttentionCall{.key_padding_mask = padding, .need_weights = false, .attn_mask = added})
+         m(x, y, y,
+           AttentionCall{.key_padding_mask = padding, .need_weights = false, .attn_mask = added})
              .output);
   LEVELS(low, (nn::MultiheadAttention{8, 2, {.add_bias_kv = true, .add_zero_attn = true}}),
          m(x, y, y, AttentionCall{.key_padding_mask = padding, .attn_mask = hidden}).output);
-  LEVELS(f32, (nn::MultiheadAttention{8, 2}), m(x, y, y, AttentionCall{.attn_mask = added}).weights.detach());
+  LEVELS(f32, (nn::MultiheadAttention{8, 2}),
+         m(x, y, y, AttentionCall{.attn_mask = added}).weights.detach());
   LEVELS(f32, (nn::TransformerEncoderLayer{8, 2, {.dim_feedforward = 16}}),
          m(x, nn::EncoderCall{.is_causal = true}));
   LEVELS(f32, (nn::TransformerDecoderLayer{8, 2, {.dim_feedforward = 16, .norm_first = true}}),
@@ -91,7 +96,8 @@ TEST_CASE("attention and transformers at every level") {
 }
 
 TEST_CASE("the small layers at every level") {
-  const Tensor x = randn({2, 4, 4, 6}, {.requires_grad = true}), v = randn({3, 5}, {.requires_grad = true});
+  const Tensor x = randn({2, 4, 4, 6}, {.requires_grad = true}),
+               v = randn({3, 5}, {.requires_grad = true});
   const Tensor w = randn({3, 5}), sequence = randn({2, 4, 6}, {.requires_grad = true});
   LEVELS(f32, (nn::Bilinear{5, 5, 2}), m(v, w));
   LEVELS(low, nn::PReLU{}, m(x));
@@ -111,15 +117,18 @@ TEST_CASE("the small layers at every level") {
   LEVELS(f32, nn::CircularPad1d{1}, m(sequence));
   LEVELS(f32, (nn::ConstantPad3d{1, 0.5}), m(x));
   LEVELS(f32, nn::Unfold{2}, m(x));
-  LEVELS(f32, (nn::Fold{4, {2, 1}}), m(nn::Unfold{{2, 1}}(randn({1, 2, 4, 4}, {.requires_grad = true}))));
+  LEVELS(f32, (nn::Fold{4, {2, 1}}),
+         m(nn::Unfold{{2, 1}}(randn({1, 2, 4, 4}, {.requires_grad = true}))));
   LEVELS(f32, (nn::LPPool2d{2, 2}), m(x));
   LEVELS(f32, nn::CosineSimilarity{}, m(v, w));
   LEVELS(f32, nn::PairwiseDistance{}, m(v, w));
 }
 
 TEST_CASE("losses at every level") {
-  const Tensor x = randn({3, 5}, {.requires_grad = true}), y = randn({3, 5}), signs = sign(randn({3}));
-  const Tensor classes = tensor({0, 4, 2}, {.dtype = i64}), labels = zeros({3, 5}, {.dtype = i64}) - 1;
+  const Tensor x = randn({3, 5}, {.requires_grad = true}), y = randn({3, 5}),
+               signs = sign(randn({3}));
+  const Tensor classes = tensor({0, 4, 2}, {.dtype = i64}),
+               labels = zeros({3, 5}, {.dtype = i64}) - 1;
   LEVELS(f32, nn::CosineEmbeddingLoss{}, m(x, y, signs));
   LEVELS(f32, nn::GaussianNLLLoss{}, m(x, y, abs(y) + 0.5));
   LEVELS(f32, nn::HingeEmbeddingLoss{}, m(x, sign(y)));

@@ -15,7 +15,8 @@ TEST_CASE("losses call their functions with their options") {
   CHECK(values(nn::MSELoss{}(x, t)) == values(mse_loss(x, t)));
   CHECK(values(nn::MSELoss{{.reduction = Reduction::none}}(x, t)).size() == 24);
   CHECK(values(nn::L1Loss{}(x, t)) == values(l1_loss(x, t)));
-  CHECK(values(nn::SmoothL1Loss{{.beta = 0.5}}(x, t)) == values(smooth_l1_loss(x, t, {.beta = 0.5})));
+  CHECK(values(nn::SmoothL1Loss{{.beta = 0.5}}(x, t)) ==
+        values(smooth_l1_loss(x, t, {.beta = 0.5})));
   CHECK(values(nn::HuberLoss{{.delta = 0.5}}(x, t)) == values(huber_loss(x, t, {.delta = 0.5})));
   CHECK(values(nn::KLDivLoss{}(x, p)) == values(kl_div(x, p)));
   CHECK(values(nn::BCELoss{}(p, q)) == values(binary_cross_entropy(p, q)));
@@ -23,7 +24,7 @@ TEST_CASE("losses call their functions with their options") {
         values(binary_cross_entropy_with_logits(x, q, {.pos_weight = w})));
 }
 
-TEST_CASE("a loss's weights are its own buffers") {
+TEST_CASE("a loss's weights are buffers of the loss") {
   const Tensor w = tensor({1, 2, 3});
   const nn::BCEWithLogitsLoss loss{{.weight = w, .pos_weight = w}};
   CHECK(keys(loss) == "weight [3], pos_weight [3]");

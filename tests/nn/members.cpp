@@ -21,7 +21,7 @@ struct Outer : nn::Model<Outer> {
   Tensor forward(const Tensor& x) const { return last(inner(x)); }
 };
 
-/** Registers its layers in each of the ways that the README and the samples do. */
+/** A net that registers its layers in each of the ways that the README and the samples use. */
 struct Registered : nn::Model<Registered> {
   Registered() {
     by_name.push_back(nn::ReLU{});
@@ -32,7 +32,8 @@ struct Registered : nn::Model<Registered> {
   nn::Sequential by_name;
   nn::Linear assigned{1, 1};
   std::optional<nn::Linear> optional;
-  std::array<nn::Linear, 2> array = {add("array0", nn::Linear{3, 3}), add("array1", nn::Linear{3, 3})};
+  std::array<nn::Linear, 2> array = {add("array0", nn::Linear{3, 3}),
+                                     add("array1", nn::Linear{3, 3})};
   nn::Module untyped = add("untyped", nn::Linear{3, 3});
 };
 
@@ -47,7 +48,7 @@ struct Layers : nn::Model<Layers> {
   std::vector<nn::Linear> layers;
 };
 
-/** Every parameter that a forward pass uses is among parameters(), and the other way round. */
+/** Returns whether parameters() lists exactly the parameters that a forward pass uses. */
 template <class M> bool consistent(const M& net, const Tensor& x) {
   net.zero_grad();
   sum(square(net(x))).backward();
@@ -56,13 +57,15 @@ template <class M> bool consistent(const M& net, const Tensor& x) {
   return true;
 }
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 const std::string kCure = "use replace(\"head\", ...)";
 
 }  // namespace
 
-TEST_CASE("a container calls what add appends to it") {
+TEST_CASE("a container calls members appended with add()") {
   nn::Sequential net{nn::Linear{4, 4}};
   net.add("act", nn::ReLU{});
   net.push_back(nn::Linear{4, 3});
@@ -92,7 +95,7 @@ TEST_CASE("a container calls what add appends to it") {
   CHECK(dict.size() == 1);
 }
 
-TEST_CASE("a container is not added to or replaced in through a handle that does not know its members") {
+TEST_CASE("adding to or replacing in a container needs a handle of the container's own type") {
   const nn::Sequential sequential{nn::Linear{4, 4}, nn::ReLU{}};
   const nn::ModuleList<nn::Linear> list({nn::Linear{1, 1}});
   const nn::ModuleDict<nn::Linear> dict({{"0", nn::Linear{1, 1}}});
@@ -106,7 +109,7 @@ TEST_CASE("a container is not added to or replaced in through a handle that does
   CHECK(sequential.children().size() == 2);
 }
 
-TEST_CASE("assigning over a registered member is an error that names the cure") {
+TEST_CASE("assigning over a registered member is an error with a hint") {
   Net net;
   const Tensor x = randn({3, 4});
   const Tensor before = net(x);
@@ -118,12 +121,13 @@ TEST_CASE("assigning over a registered member is an error that names the cure") 
   CHECK(says(error_of<StateError>([&] { net.head = net.body; }), kCure));
   nn::Module& untyped = net.head;
   CHECK(says(error_of<StateError>([&] { untyped = nn::Linear{16, 3}; }), kCure));
-  CHECK(equal(net(x), before));  // nothing has changed
+  CHECK(equal(net(x), before));  // unchanged
   CHECK(consistent(net, x));
 }
 
 TEST_CASE(
-    "members are known in copies of a net, in nets within nets, after moves and in containers of nets") {
+    "members are registered in copies of a net, in nested nets, after moves and in containers of "
+    "nets") {
   const Tensor x = randn({3, 4});
   const auto refuses = [&](Net& net) {
     CHECK(says(error_of<StateError>([&] { net.head = nn::Linear{16, 3}; }), kCure));
@@ -151,7 +155,7 @@ TEST_CASE(
   CHECK_THROWS_AS((outer.inner = net), StateError);
 }
 
-TEST_CASE("members are known however they were registered") {
+TEST_CASE("members are found with every way of registration") {
   Registered net;
   CHECK_THROWS_AS((net.by_name = nn::Sequential{nn::ReLU{}, nn::ReLU{}}), StateError);
   CHECK_THROWS_AS((net.assigned = nn::Linear{3, 3}), StateError);
@@ -165,11 +169,14 @@ TEST_CASE("members are known however they were registered") {
   nn::ModuleDict<nn::Linear> dict({{"a", nn::Linear{2, 2}}});
   CHECK_THROWS_AS((dict["a"] = nn::Linear{2, 2}), StateError);
 
-  Layers layers;  // in a vector: known while no other handle holds the layer
-  CHECK(says(error_of<StateError>([&] { layers.layers[1] = nn::Linear{2, 2}; }), "use replace(\"1\", ...)"));
+  Layers layers;  // in a vector: detected while no other handle holds the layer
+  CHECK(says(error_of<StateError>([&] {
+               layers.layers[1] = nn::Linear{2, 2};
+             }),
+             "use replace(\"1\", ...)"));
 }
 
-TEST_CASE("a net is assigned whole") {
+TEST_CASE("assigning a whole net works") {
   const Tensor x = randn({3, 4});
   Net net;
   const Net other;
@@ -199,7 +206,7 @@ TEST_CASE("a net is assigned whole") {
   CHECK_THROWS_AS((registered.assigned = nn::Linear{3, 3}), StateError);
 }
 
-TEST_CASE("a handle that is no member is rebound") {
+TEST_CASE("assigning to a handle that is not a member rebinds it") {
   Net net;
   nn::Linear handle = net.head;
   handle = nn::Linear{16, 3};
@@ -216,7 +223,7 @@ TEST_CASE("a handle that is no member is rebound") {
   bare.add("before", before);
   before = nn::Linear{3, 3};
   CHECK(bare.child("before").parameter("weight").size(0) == 2);
-  nn::Module nest = nn::ReLU{};  // a nest that is built from within
+  nn::Module nest = nn::ReLU{};  // nested modules, built from the innermost one
   for (int i = 0; i < 3; ++i) {
     Bare around;
     around.add("inner", nest);
@@ -240,7 +247,7 @@ TEST_CASE("elements of containers are swapped and moved") {
   CHECK(net.layers.size() == 2);
   std::vector<nn::Linear> moved = std::move(net.layers);
   net.layers = moved;
-  Layers alone;  // nobody else holds these
+  Layers alone;  // no other handles to these layers
   alone.layers.erase(alone.layers.begin());
   std::swap(alone.layers[0], alone.layers[1]);
   alone.layers.insert(alone.layers.begin(), alone.layers.back());
@@ -254,7 +261,7 @@ TEST_CASE("elements of containers are swapped and moved") {
   CHECK(registered.array[0].is_same(registered.child("array1")));
 }
 
-TEST_CASE("replace puts another layer in a member's place") {
+TEST_CASE("replace() exchanges a member for another layer") {
   const Tensor x = randn({3, 4});
   Net net;
   Net copy = net;
@@ -267,9 +274,9 @@ TEST_CASE("replace puts another layer in a member's place") {
   CHECK(consistent(net, x));
   CHECK(net.parameters().size() == 4);
   CHECK(keys(net) == "body.weight [16,4], body.bias [16], head.weight [3,16], head.bias [3]");
-  CHECK(copy.head.is_same(added));  // copies are the same net
+  CHECK(copy.head.is_same(added));  // copies share the net
   CHECK(equal(copy(x), net(x)));
-  CHECK(old(ones({1, 16})).shape() == Shape{1, 2});  // the old layer is still one
+  CHECK(old(ones({1, 16})).shape() == Shape{1, 2});  // the old layer still works
   CHECK_THROWS_AS((net.head = nn::Linear{16, 3}), StateError);
   net.head = net.replace("head", nn::Linear{16, 5});
   CHECK(net(x).shape() == Shape{3, 5});
@@ -304,12 +311,12 @@ TEST_CASE("replace in containers") {
   CHECK(consistent(layers, x));
 }
 
-TEST_CASE("a net that still calls a replaced layer says so") {
+TEST_CASE("calling a replaced layer is an error") {
   Layers net;
   const Tensor x = randn({3, 2});
   net.replace("1", nn::Linear{2, 2});
   const std::string text = error_of<StateError>([&] { net(x); });
-  CHECK(says(text, "a net calls a module that replace() took out of it"));
+  CHECK(says(text, "a net calls a module that replace() removed from it"));
   struct Joined : nn::Model<Joined> {
     Joined() {
       for (int i = 0; i < 2; ++i) layers.push_back(add(str(i), nn::Linear{2, 2}));
@@ -319,11 +326,11 @@ TEST_CASE("a net that still calls a replaced layer says so") {
   } joined;
   joined.replace("1", nn::Linear{2, 2});
   CHECK_THROWS_AS(joined(x), StateError);
-  net.add("old", net.layers[1]);  // registered again, it is a part like any other
+  net.add("old", net.layers[1]);  // registered again, it is a regular member
   CHECK(net(x).shape() == Shape{3, 2});
 }
 
-TEST_CASE("replace leaves other registrations of a module alone") {
+TEST_CASE("replace does not affect other registrations of a module") {
   struct Tied : nn::Model<Tied> {
     nn::Linear a = add("a", nn::Linear{2, 2});
     nn::Linear b = add("b", a);
@@ -337,11 +344,12 @@ TEST_CASE("replace leaves other registrations of a module alone") {
   CHECK_FALSE(net.a.is_same(old));
 }
 
-TEST_CASE("replace refuses what it cannot do, and changes nothing then") {
+TEST_CASE("replace refuses invalid calls without changes") {
   Net net;
   const nn::Linear head = net.head;
   CHECK(says(error_of<ValueError>([&] { net.replace("haed", nn::Linear{16, 3}); }), "\"head\""));
-  CHECK(says(error_of<ValueError>([&] { net.replace("head", nn::ReLU{}); }), "a handle of another type"));
+  CHECK(says(error_of<ValueError>([&] { net.replace("head", nn::ReLU{}); }),
+             "a handle of another type"));
   Outer outer;
   CHECK_THROWS_AS(outer.inner.replace("head", outer), ValueError);
   CHECK(net.head.is_same(head));
@@ -351,7 +359,10 @@ TEST_CASE("replace refuses what it cannot do, and changes nothing then") {
   CHECK(registered.untyped.is<nn::ReLU>());
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
-  CHECK(says(error_of<StateError>([&] { net.replace("head", nn::Linear{16, 3}); }), "amp::initialize"));
+  CHECK(says(error_of<StateError>([&] {
+               net.replace("head", nn::Linear{16, 3});
+             }),
+             "amp::initialize"));
   session.close();
   net.replace("head", nn::Linear{16, 3});
 }

@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/** A directory that vanishes with the object. */
+/** A directory that the destructor removes. */
 struct TemporaryDirectory {
   fs::path path = fs::temp_directory_path() / "mezzo-nn-mnist";
   TemporaryDirectory() {
@@ -18,7 +18,7 @@ struct TemporaryDirectory {
   }
   ~TemporaryDirectory() { fs::remove_all(path); }
 
-  /** n images of 2 x 3 pixels, the p-th of image i of value 10 i + p, with label i % 10. */
+  /** Writes n images of 2 x 3 pixels; pixel p of image i is 10 i + p, its label i % 10. */
   void write_pair(const std::string& part, int n) const {
     std::string images{'\0', '\0', '\x08', '\x03', '\0', '\0', '\0', static_cast<char>(n),
                        '\0', '\0', '\0',   '\x02', '\0', '\0', '\0', '\x03'};
@@ -57,17 +57,18 @@ TEST_CASE("mnist reads both pairs") {
   CHECK(seen == 7);
 }
 
-TEST_CASE("mnist splits a lone t10k pair in file order, and says so") {
+TEST_CASE("mnist splits a single t10k pair in file order, and logs that") {
   const TemporaryDirectory dir;
   dir.write_pair("t10k", 10);
   const data::Split mnist = data::mnist(dir.path.string());
   CHECK(values(mnist.train.y()) == std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(values(mnist.test.y()) == std::vector<double>{8, 9});
-  CHECK(mnist.train.notice() == "MNIST from " + dir.path.string() +
-                                    ": only its t10k images are there; the first 8 train, the last 2 test");
+  CHECK(mnist.train.notice() ==
+        "MNIST from " + dir.path.string() +
+            ": found only the t10k images; the first 8 train, the last 2 test");
 }
 
-TEST_CASE("mnist names what it looked for, and what is wrong with what it found") {
+TEST_CASE("mnist errors name missing files and the defects of malformed ones") {
   const TemporaryDirectory dir;
   CHECK(error_of<IoError>([&] { data::mnist(dir.path.string()); }).find("t10k-images-idx3-ubyte") !=
         std::string::npos);

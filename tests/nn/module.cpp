@@ -59,7 +59,7 @@ TEST_CASE("a net registers its members by name, in order") {
   CHECK(paths == std::vector<std::string>{"", "first", "first.scale", "first.shift", "last"});
 }
 
-TEST_CASE("parameters are marked as such and want gradients") {
+TEST_CASE("parameters are marked as such and require gradients") {
   const Net net;
   for (const Tensor& p : net.parameters()) {
     CHECK(p.requires_grad());
@@ -107,7 +107,7 @@ TEST_CASE("copies and moves of a model are the same module and outlive the origi
   CHECK(braces.num_parameters() == 9);
 }
 
-TEST_CASE("training mode reaches everything below") {
+TEST_CASE("training mode applies to all submodules") {
   const Net net;
   CHECK(net.first.scale.training());
   net.eval();
@@ -133,7 +133,7 @@ TEST_CASE("conversion keeps the identity of parameters and converts their gradie
   CHECK(factor.impl()->is_parameter);
   CHECK(factor.impl()->storage->category() == MemoryCategory::weights);
   CHECK(net.last.calls.dtype() == i64);
-  CHECK(view.dtype() == f32);  // an old view keeps the old memory
+  CHECK(view.dtype() == f32);  // a view made before keeps the old memory
   CHECK(net(tensor({1, 1, 1}, {.dtype = f16})).dtype() == f16);
   net.to(f64).to(cpu);
   CHECK(factor.dtype() == f64);
@@ -141,7 +141,7 @@ TEST_CASE("conversion keeps the identity of parameters and converts their gradie
   CHECK(factor.dtype() == f64);
 }
 
-TEST_CASE("a graph notices that a parameter it saved was converted") {
+TEST_CASE("a graph detects the conversion of a saved parameter") {
   const Scale scale;
   const Tensor y = sum(scale(tensor({1, 1, 1}, {.requires_grad = true})));
   scale.to(f64);
@@ -149,7 +149,7 @@ TEST_CASE("a graph notices that a parameter it saved was converted") {
   CHECK_THROWS_AS(y.backward(), StateError);
 }
 
-TEST_CASE("freezing, and applying a function everywhere") {
+TEST_CASE("freezing, and applying a function to all submodules") {
   const Net net;
   net.first.freeze();
   CHECK_FALSE(net.first.scale.factor.requires_grad());
@@ -174,15 +174,16 @@ TEST_CASE("a shared module or parameter counts once") {
   CHECK(net.num_parameters() == 3);
 }
 
-TEST_CASE("errors name the module that executes") {
+TEST_CASE("errors name the executing module") {
   const Net net;
   CHECK(error_of<ShapeError>([&] { net(ones({2})); }).find("(first.scale)") != std::string::npos);
-  CHECK(error_of<ShapeError>([&] { net.first(ones({2})); }).find("(first.scale)") != std::string::npos);
+  CHECK(error_of<ShapeError>([&] { net.first(ones({2})); }).find("(first.scale)") !=
+        std::string::npos);
   CHECK(error_of<ShapeError>([&] { net.last(ones({2})); }).find("(last)") != std::string::npos);
   CHECK(current_module_path().empty());
 }
 
-TEST_CASE("wrong names and tensors are refused") {
+TEST_CASE("invalid names and tensors are refused") {
   Net net;
   CHECK_THROWS_AS(net.add("first", Scale{}), ValueError);
   CHECK_THROWS_AS(net.add("", Scale{}), ValueError);
@@ -196,7 +197,7 @@ TEST_CASE("wrong names and tensors are refused") {
   CHECK(net.num_parameters() == 9);
   const std::string text = error_of<ValueError>([&] { net.parameter("first.shift.offest"); });
   CHECK(text ==
-        "parameter: Net has nothing of this name; got \"first.shift.offest\"; did you mean "
+        "parameter: Net has no tensor of this name; got \"first.shift.offest\"; did you mean "
         "\"first.shift.offset\"?");
   CHECK(error_of<ValueError>([&] { net.child("frist"); }).find("\"first\"") != std::string::npos);
 }
@@ -237,7 +238,7 @@ TEST_CASE("a printed model shows its tree with shapes and counts") {
   CHECK(str(net) == out.str());
 }
 
-TEST_CASE("types are named without namespaces and arguments") {
+TEST_CASE("type names omit namespaces and template arguments") {
   using nn::detail::short_name;
   CHECK(short_name("mezzo::nn::Linear") == "Linear");
   CHECK(short_name("Net") == "Net");

@@ -28,14 +28,16 @@ Statistics statistics_of(const Tensor& x) {
   return out;
 }
 
-void check_close(const std::vector<double>& got, const std::vector<double>& expected, double margin = 1e-5) {
+void check_close(const std::vector<double>& got, const std::vector<double>& expected,
+                 double margin = 1e-5) {
   REQUIRE(got.size() == expected.size());
   double most = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) most = std::max(most, std::abs(got[i] - expected[i]));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    most = std::max(most, std::abs(got[i] - expected[i]));
   CHECK(most < margin);
 }
 
-/** (x - mean) / sqrt(var + eps) per channel. */
+/** Returns (x - mean) / sqrt(var + eps) per channel. */
 std::vector<double> normalised(const Tensor& x, const std::vector<double>& mean,
                                const std::vector<double>& var) {
   std::vector<double> v = values(x);
@@ -50,7 +52,8 @@ std::vector<double> normalised(const Tensor& x, const std::vector<double>& mean,
 TEST_CASE("BatchNorm2d keeps running statistics as a plain loop does") {
   manual_seed(5);
   const nn::BatchNorm2d layer(3);
-  CHECK(keys(layer) == "weight [3], bias [3], running_mean [3], running_var [3], num_batches_tracked []");
+  CHECK(keys(layer) ==
+        "weight [3], bias [3], running_mean [3], running_var [3], num_batches_tracked []");
   CHECK(layer.keeps_f32_under_amp());
   std::vector<double> mean(3, 0), var(3, 1);
   for (int step = 1; step <= 4; ++step) {
@@ -71,7 +74,7 @@ TEST_CASE("BatchNorm2d keeps running statistics as a plain loop does") {
   CHECK(layer.num_batches_tracked().item<int>() == 4);
 }
 
-TEST_CASE("batch norm without momentum counts all batches the same") {
+TEST_CASE("batch norm without momentum weights all batches equally") {
   const nn::BatchNorm1d layer(2, {.momentum = {}});
   const Tensor a = randn({8, 2}), b = randn({8, 2}), c = randn({8, 2, 3});
   for (const Tensor& x : {a, b, c}) layer(x);
@@ -92,7 +95,8 @@ TEST_CASE("batch norm without affine or without tracking") {
   check_close(values(untracked(x)), normalised(x, s.mean, s.var));
 }
 
-TEST_CASE("batch norm takes low activations with f32 weights and returns their dtype") {
+TEST_CASE(
+    "batch norm takes 16-bit activations with f32 weights and returns the activations' dtype") {
   const nn::BatchNorm2d layer(2);
   const Tensor x = randn({4, 2, 3, 3}).to(f16), y = layer(x);
   CHECK(y.dtype() == f16);
@@ -101,7 +105,7 @@ TEST_CASE("batch norm takes low activations with f32 weights and returns their d
   CHECK(layer.running_mean().dtype() == f32);
 }
 
-TEST_CASE("batch norm moves its own statistics where a user's tag has its operands cast") {
+TEST_CASE("batch norm updates its own statistics if a user's tag casts its operands") {
   const Tensor x = randn({6, 3});
   const nn::BatchNorm1d plain{3}, cast{3};
   plain(x);
@@ -120,12 +124,12 @@ TEST_CASE("batch norm moves its own statistics where a user's tag has its operan
   CHECK(got != std::vector<double>{0, 0, 0, 1, 1, 1});
 }
 
-TEST_CASE("batch norm refuses wrong shapes and leaves its statistics alone") {
+TEST_CASE("batch norm refuses wrong shapes and keeps its statistics") {
   const nn::Sequential net{nn::BatchNorm2d{3}};
   CHECK(error_of<ShapeError>([&] {
           net(randn({4, 3}));
         }) ==
-        "batch_norm(0): BatchNorm2d takes another number of dimensions; got f32[4,3]@cpu, expected 4 "
+        "batch_norm(0): wrong number of dimensions for BatchNorm2d; got f32[4,3]@cpu, expected 4 "
         "dimensions");
   CHECK_THROWS_AS(net(randn({4, 2, 2, 2})), ShapeError);
   CHECK_THROWS_AS(net(randn({1, 3, 1, 1})), ShapeError);  // one value per channel
@@ -151,7 +155,7 @@ TEST_CASE("LayerNorm, RMSNorm and GroupNorm") {
   const nn::LayerNorm layer{6};
   CHECK(keys(layer) == "weight [6], bias [6]");
   CHECK_FALSE(layer.keeps_f32_under_amp());
-  const Statistics s = statistics_of(x.unsqueeze(0));  // lines as channels
+  const Statistics s = statistics_of(x.unsqueeze(0));  // rows as channels
   check_close(values(layer(x)), normalised(x.unsqueeze(0), s.mean, s.var));
   CHECK(keys(nn::LayerNorm{{2, 3}}) == "weight [2,3], bias [2,3]");
   CHECK(keys(nn::LayerNorm(6, {.bias = false})) == "weight [6]");

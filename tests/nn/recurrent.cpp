@@ -1,14 +1,18 @@
-// Recurrent layers and packed sequences: what the comparison with PyTorch (tests/golden/layers.cpp) leaves open.
+// Recurrent layers and packed sequences, beyond the comparison with PyTorch in
+// tests/golden/layers.cpp.
 #include <cmath>
 
 #include "support.h"
 
 using namespace mezzo;
 
-TEST_CASE("recurrent layers start from U(-1, 1) / sqrt(hidden) and are printed with their settings") {
+TEST_CASE(
+    "recurrent layers start from U(-1, 1) / sqrt(hidden) and are printed with their settings") {
   manual_seed(1);
-  const nn::LSTM layer(40, 64, {.num_layers = 2, .batch_first = true, .dropout = 0.5, .bidirectional = true});
-  CHECK(str(layer).find("LSTM(40, 64, num_layers 2, batch_first, dropout 0.5, bidirectional)") == 0);
+  const nn::LSTM layer(
+      40, 64, {.num_layers = 2, .batch_first = true, .dropout = 0.5, .bidirectional = true});
+  CHECK(str(layer).find("LSTM(40, 64, num_layers 2, batch_first, dropout 0.5, bidirectional)") ==
+        0);
   for (const nn::NamedTensor& p : layer.named_parameters()) {
     INFO(p.name);
     CHECK(amax(abs(p.tensor)).item<double>() <= 0.125);
@@ -28,7 +32,7 @@ TEST_CASE("a layer's states continue a sequence") {
   CHECK(values(second.c) == values(whole.c));
 }
 
-TEST_CASE("a cell called step by step is a layer of the same weights") {
+TEST_CASE("a cell called step by step equals a layer with the same weights") {
   manual_seed(3);
   const nn::GRU layer(3, 4);
   const nn::GRUCell cell(3, 4);
@@ -43,7 +47,7 @@ TEST_CASE("a cell called step by step is a layer of the same weights") {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == Approx(b[i]).margin(1e-6));
 }
 
-TEST_CASE("dropout between layers is for training alone") {
+TEST_CASE("dropout between layers is active in training mode only") {
   manual_seed(4);
   const nn::GRU layer(3, 8, {.num_layers = 2, .dropout = 0.5});
   const Tensor x = randn({4, 2, 3});
@@ -52,22 +56,24 @@ TEST_CASE("dropout between layers is for training alone") {
   CHECK(values(layer(x).output) == values(layer(x).output));
 }
 
-TEST_CASE("packing and padding are each other's inverse") {
+TEST_CASE("packing and padding are inverse operations") {
   const Tensor x = arange(1, 25).view({4, 3, 2});
-  const nn::PackedSequence packed = nn::pack_padded_sequence(x, {2, 4, 3}, {.enforce_sorted = false});
+  const nn::PackedSequence packed =
+      nn::pack_padded_sequence(x, {2, 4, 3}, {.enforce_sorted = false});
   CHECK(packed.batch_sizes == std::vector<std::int64_t>{3, 3, 2, 1});
   CHECK(packed.sorted_indices == std::vector<std::int64_t>{1, 2, 0});
   CHECK(packed.unsorted_indices() == std::vector<std::int64_t>{2, 0, 1});
   CHECK(packed.lengths() == std::vector<std::int64_t>{2, 4, 3});
   CHECK(values(packed.data.narrow(0, 0, 3)) == std::vector<double>{3, 4, 5, 6, 1, 2});
-  const nn::PaddedSequence padded =
-      nn::pad_packed_sequence(packed, {.batch_first = true, .padding_value = -1, .total_length = 5});
+  const nn::PaddedSequence padded = nn::pad_packed_sequence(
+      packed, {.batch_first = true, .padding_value = -1, .total_length = 5});
   CHECK(padded.output.shape() == Shape{3, 5, 2});
   CHECK(padded.lengths == std::vector<std::int64_t>{2, 4, 3});
   CHECK(values(padded.output[0]) == std::vector<double>{1, 2, 7, 8, -1, -1, -1, -1, -1, -1});
   CHECK(values(padded.output[1]) == std::vector<double>{3, 4, 9, 10, 15, 16, 21, 22, -1, -1});
-  const nn::PackedSequence again = nn::pack_padded_sequence(padded.output, tensor({2, 4, 3}, {.dtype = i64}),
-                                                            {.batch_first = true, .enforce_sorted = false});
+  const nn::PackedSequence again =
+      nn::pack_padded_sequence(padded.output, tensor({2, 4, 3}, {.dtype = i64}),
+                               {.batch_first = true, .enforce_sorted = false});
   CHECK(values(again.data) == values(packed.data));
   const nn::PackedSequence low = packed.to(f16);
   CHECK(low.data.dtype() == f16);
@@ -75,31 +81,33 @@ TEST_CASE("packing and padding are each other's inverse") {
   CHECK(nn::pack_padded_sequence(x, {4, 4, 1}).sorted_indices.empty());
 }
 
-TEST_CASE("gradients pass packed sequences at the steps that exist") {
+TEST_CASE("gradients of packed sequences reach existing steps only") {
   const Tensor x = ones({3, 2, 1}, {.requires_grad = true});
   const nn::PackedSequence packed = nn::pack_padded_sequence(x, {3, 1});
   sum(nn::pad_packed_sequence(packed).output * 2.0).backward();
   CHECK(values(x.grad()) == std::vector<double>{2, 2, 2, 0, 2, 0});
 }
 
-TEST_CASE("a packed sequence is as its sequences one by one") {
+TEST_CASE("a packed sequence gives the results of its sequences one by one") {
   manual_seed(5);
   const nn::LSTM layer(3, 4, {.num_layers = 2, .bidirectional = true});
   const Tensor x = randn({5, 3, 3});
   const std::vector<std::int64_t> lengths{2, 5, 4};
-  const nn::PackedLstmResult packed = layer(nn::pack_padded_sequence(x, lengths, {.enforce_sorted = false}));
+  const nn::PackedLstmResult packed =
+      layer(nn::pack_padded_sequence(x, lengths, {.enforce_sorted = false}));
   const Tensor output = nn::pad_packed_sequence(packed.output).output;
   for (std::int64_t i = 0; i < 3; ++i) {
     const std::int64_t length = lengths[static_cast<std::size_t>(i)];
     const LstmResult alone = layer(x.select(1, i).narrow(0, 0, length));
-    const std::vector<double> a = values(output.select(1, i).narrow(0, 0, length)), b = values(alone.output);
+    const std::vector<double> a = values(output.select(1, i).narrow(0, 0, length)),
+                              b = values(alone.output);
     for (std::size_t k = 0; k < a.size(); ++k) CHECK(a[k] == Approx(b[k]).margin(1e-6));
     const std::vector<double> c = values(packed.c.select(1, i)), d = values(alone.c);
     for (std::size_t k = 0; k < c.size(); ++k) CHECK(c[k] == Approx(d[k]).margin(1e-6));
   }
 }
 
-TEST_CASE("recurrent layers refuse what they cannot take") {
+TEST_CASE("recurrent layers refuse invalid inputs") {
   CHECK_THROWS_AS(nn::RNN(0, 4), ValueError);
   CHECK_THROWS_AS(nn::GRU(3, 0), ValueError);
   CHECK_THROWS_AS(nn::LSTM(3, 4, {.num_layers = 0}), ValueError);
@@ -121,13 +129,13 @@ TEST_CASE("recurrent layers refuse what they cannot take") {
   CHECK_THROWS_AS(nn::LSTMCell(3, 4)(ones({2, 5})), ShapeError);
 }
 
-TEST_CASE("packing refuses what contradicts itself") {
+TEST_CASE("packing refuses inconsistent lengths") {
   const Tensor x = ones({4, 2, 3});
   CHECK(error_of<ValueError>([&] {
           nn::pack_padded_sequence(x, {2, 3});
         }) ==
-        "pack_padded_sequence: the sequences are not sorted by length; got 3 after 2, expected lengths that "
-        "never grow; pass {.enforce_sorted = false}");
+        "pack_padded_sequence: the sequences are not sorted by length; got 3 after 2, expected "
+        "non-increasing lengths; pass {.enforce_sorted = false}");
   CHECK_THROWS_AS(nn::pack_padded_sequence(x, {4}), ValueError);
   CHECK_THROWS_AS(nn::pack_padded_sequence(x, {5, 1}), ValueError);
   CHECK_THROWS_AS(nn::pack_padded_sequence(x, {4, 0}), ValueError);
@@ -147,7 +155,7 @@ TEST_CASE("packing refuses what contradicts itself") {
   CHECK_THROWS_AS(nn::LSTM(3, 4)(good, LstmState{ones({1, 4}), {}}), ShapeError);
 }
 
-TEST_CASE("derivatives of small recurrent layers, first and second") {
+TEST_CASE("first and second derivatives of small recurrent layers") {
   manual_seed(6);
   const nn::LSTM layer(2, 2, {.bidirectional = true, .proj_size = 1});
   layer.to(f64);
@@ -156,7 +164,8 @@ TEST_CASE("derivatives of small recurrent layers, first and second") {
     return std::vector<Tensor>{r.output, r.h, r.c};
   };
   const TensorOptions wanted{.dtype = f64, .requires_grad = true};
-  const std::vector<Tensor> x{randn({3, 2, 2}, wanted), randn({2, 2, 1}, wanted), randn({2, 2, 2}, wanted)};
+  const std::vector<Tensor> x{randn({3, 2, 2}, wanted), randn({2, 2, 1}, wanted),
+                              randn({2, 2, 2}, wanted)};
   const GradcheckResult first = gradcheck(run, x), second = gradgradcheck(run, x);
   INFO(first.report << second.report);
   CHECK(first.ok);

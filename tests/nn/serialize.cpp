@@ -1,4 +1,4 @@
-// Weights to a file and back.
+// Saving and loading weights in files.
 #include <cstdio>
 #include <filesystem>
 
@@ -8,11 +8,13 @@ using namespace mezzo;
 
 namespace {
 
-/** A file name that vanishes with the object. */
+/** A file that the destructor removes. */
 struct TemporaryFile {
   std::string path;
   explicit TemporaryFile(const char* name)
-      : path((std::filesystem::temp_directory_path() / (std::string("mezzo-nn-") + name)).string()) {}
+      : path(
+            (std::filesystem::temp_directory_path() / (std::string("mezzo-nn-") + name)).string()) {
+  }
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
@@ -31,7 +33,7 @@ struct Tied : nn::Model<Tied> {
 
 }  // namespace
 
-TEST_CASE("a model survives its file") {
+TEST_CASE("a saved model loads with the same values") {
   const TemporaryFile file("model.safetensors");
   manual_seed(1);
   const Net net, other;
@@ -51,7 +53,7 @@ TEST_CASE("a model survives its file") {
   CHECK(loaded.metadata == TensorMetadata{{"format", "pt"}, {"step", "41"}});
 }
 
-TEST_CASE("files hold f32 where the model is of lower precision, and load into it") {
+TEST_CASE("files hold 16-bit models in f32 and load into them") {
   const TemporaryFile file("low.safetensors");
   const Net net, other;
   net.to(bf16);
@@ -66,7 +68,7 @@ TEST_CASE("files hold f32 where the model is of lower precision, and load into i
   CHECK(other.fc.weight().dtype() == f16);
 }
 
-TEST_CASE("a tied tensor is stored once and tied again on loading") {
+TEST_CASE("a tied tensor is stored once and tied after loading") {
   const TemporaryFile file("tied.safetensors");
   const Tied net, other;
   save(file.path, net);

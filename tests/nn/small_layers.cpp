@@ -1,4 +1,5 @@
-// The small layers: what they draw at random, what they refuse, how they are printed. Their values: tests/golden/layers.cpp.
+// The small layers: their random numbers, their errors, how they are printed.
+// tests/golden/layers.cpp checks their values.
 #include <cmath>
 
 #include "support.h"
@@ -49,7 +50,7 @@ TEST_CASE("channel dropout drops whole channels") {
   CHECK_THROWS_AS(layer(ones({3, 2})), ShapeError);
   CHECK_THROWS_AS(nn::Dropout1d{1.5}, ValueError);
   CHECK(error_of<ValueError>([] { nn::Dropout3d{-1}; }) ==
-        "Dropout3d: p is no probability; got -1, expected 0..1");
+        "Dropout3d: p is not a probability; got -1, expected 0..1");
 }
 
 TEST_CASE("AlphaDropout keeps mean and variance of standard normal values") {
@@ -70,7 +71,8 @@ TEST_CASE("AlphaDropout keeps mean and variance of standard normal values") {
 
 TEST_CASE("instance norm refuses wrong channels and is printed") {
   const nn::InstanceNorm2d layer(3, {.affine = true, .track_running_stats = true});
-  CHECK(keys(layer) == "weight [3], bias [3], running_mean [3], running_var [3], num_batches_tracked []");
+  CHECK(keys(layer) ==
+        "weight [3], bias [3], running_mean [3], running_var [3], num_batches_tracked []");
   CHECK_FALSE(layer.keeps_f32_under_amp());
   CHECK_THROWS_AS(layer(ones({2, 4, 2, 2})), ShapeError);
   CHECK_THROWS_AS(layer(ones({3, 2})), ShapeError);
@@ -89,8 +91,9 @@ TEST_CASE("Bilinear") {
   CHECK_THROWS_AS(layer(ones({2, 15}), ones({2, 5})), ShapeError);
 }
 
-TEST_CASE("layers that move pixels, channels and edges") {
-  CHECK(values(nn::ChannelShuffle{2}(arange(0, 4).view({1, 4, 1}))) == std::vector<double>{0, 2, 1, 3});
+TEST_CASE("layers that rearrange pixels and channels, and padding") {
+  CHECK(values(nn::ChannelShuffle{2}(arange(0, 4).view({1, 4, 1}))) ==
+        std::vector<double>{0, 2, 1, 3});
   CHECK_THROWS_AS(nn::ChannelShuffle{0}, ValueError);
   CHECK_THROWS_AS(nn::ChannelShuffle{3}(ones({1, 4, 1})), ShapeError);
   CHECK_THROWS_AS(nn::PixelShuffle{0}, ValueError);
@@ -107,7 +110,7 @@ TEST_CASE("layers that move pixels, channels and edges") {
   CHECK_THROWS_AS(nn::Upsample{{}}(ones({1, 1, 2})), ValueError);
 }
 
-TEST_CASE("losses of three operands, and GaussianNLLLoss's checks") {
+TEST_CASE("losses of three operands, and the checks of GaussianNLLLoss") {
   const nn::GaussianNLLLoss loss;
   const Tensor x = ones({2, 3});
   CHECK(loss(x, x, ones({2})).shape() == Shape{});
@@ -119,8 +122,10 @@ TEST_CASE("losses of three operands, and GaussianNLLLoss's checks") {
   const nn::MultiMarginLoss weighted{{.weight = ones({3})}};
   CHECK(keys(weighted) == "weight [3]");
   const Tensor scores = log_softmax(zeros({4, 1, 3}), 2), labels = ones({1, 2}, {.dtype = i64});
-  CHECK(values(nn::CTCLoss{}(scores, labels, std::vector<std::int64_t>{4}, std::vector<std::int64_t>{2})) ==
-        values(ctc_loss(scores, labels, std::vector<std::int64_t>{4}, std::vector<std::int64_t>{2})));
+  CHECK(
+      values(nn::CTCLoss{}(scores, labels, std::vector<std::int64_t>{4},
+                           std::vector<std::int64_t>{2})) ==
+      values(ctc_loss(scores, labels, std::vector<std::int64_t>{4}, std::vector<std::int64_t>{2})));
 }
 
 TEST_CASE("ModuleDict names its members") {
@@ -132,7 +137,8 @@ TEST_CASE("ModuleDict names its members") {
   };
   const Heads net;
   CHECK(keys(net) ==
-        "heads.small.weight [1,2], heads.small.bias [1], heads.large.weight [5,2], heads.large.bias [5]");
+        "heads.small.weight [1,2], heads.small.bias [1], heads.large.weight [5,2], "
+        "heads.large.bias [5]");
   CHECK(net(ones({3, 2}), "large").shape() == Shape{3, 5});
   CHECK(net.heads.size() == 2);
   CHECK(net.heads.contains("small"));
@@ -143,7 +149,7 @@ TEST_CASE("ModuleDict names its members") {
   CHECK_THROWS_AS(Heads{}.heads.insert("a.b", nn::Linear{1, 1}), ValueError);
 }
 
-TEST_CASE("a tied layer shares its weight: saved once, loaded as one") {
+TEST_CASE("a tied layer shares its weight, which is saved once and stays tied after loading") {
   struct Tied : nn::Model<Tied> {
     nn::Embedding table = add("table", nn::Embedding{5, 3});
     nn::Linear head = add("head", nn::Linear::tied(table.weight(), {.bias = false}));

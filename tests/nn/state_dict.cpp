@@ -1,5 +1,5 @@
 // Saving and loading values by name.
-#include "../../tensor/near_names.h"
+#include "../../tensor/text/did_you_mean.h"
 #include "support.h"
 
 using namespace mezzo;
@@ -29,7 +29,7 @@ std::string load_error(const nn::Module& module, const nn::StateDict& dict, bool
   return "no error";
 }
 
-/** Shows every value doubled, and halves what it loads; stands for masters. */
+/** Saves every value doubled and halves loaded values, in the role of the masters. */
 struct Doubling final : nn::StateRule {
   Tensor save(const Tensor& x) const override { return x.detach() * 2; }
   void stage(const Tensor& x, const Tensor& value, PendingWrites& writes) const override {
@@ -43,8 +43,8 @@ struct Doubling final : nn::StateRule {
 TEST_CASE("state_dict holds copies under PyTorch's names") {
   const Net net;
   const nn::StateDict dict = net.state_dict();
-  CHECK(dict.names() == std::vector<std::string>{"fc1.weight", "fc1.bias", "fc1.steps", "fc2.weight",
-                                                 "fc2.bias", "fc2.steps"});
+  CHECK(dict.names() == std::vector<std::string>{"fc1.weight", "fc1.bias", "fc1.steps",
+                                                 "fc2.weight", "fc2.bias", "fc2.steps"});
   CHECK_FALSE(dict["fc1.bias"].requires_grad());
   {
     const NoGrad no_grad;
@@ -70,7 +70,7 @@ TEST_CASE("loading converts dtypes") {
   CHECK(net.fc1.steps.item<std::int64_t>() == 9);
 }
 
-TEST_CASE("a strict load names everything that does not fit, at once, and writes nothing") {
+TEST_CASE("a strict load lists all mismatches at once and writes nothing") {
   const Net net;
   nn::StateDict dict = net.state_dict();
   dict.erase("fc1.bias");
@@ -82,13 +82,15 @@ TEST_CASE("a strict load names everything that does not fit, at once, and writes
   dict.set("fc2.bias", tensor({1, 2}, {.dtype = i64}));
   dict.set("fc1.weight", ones({3, 2}));
   const std::string text = load_error(net, dict);
-  CHECK(
-      text ==
-      "load_state_dict: the values do not fit Net; got 2 missing: \"fc1.bias\", \"fc2.steps\"; 3 unexpected: "
-      "\"fc1.baïs\" (did you mean \"fc1.bias\"?), \"fc1.bias_\" (did you mean \"fc1.bias\"?), \"elsewhere\"; "
-      "2 of "
-      "wrong shape or kind: \"fc2.weight\" f32[5,2]@cpu for f32[4,2]@cpu, \"fc2.bias\" i64[2]@cpu for "
-      "f32[2]@cpu");
+  CHECK(text ==
+        "load_state_dict: the values do not fit Net; got 2 missing: \"fc1.bias\", \"fc2.steps\"; 3 "
+        "unexpected: "
+        "\"fc1.baïs\" (did you mean \"fc1.bias\"?), \"fc1.bias_\" (did you mean \"fc1.bias\"?), "
+        "\"elsewhere\"; "
+        "2 of "
+        "wrong shape or kind: \"fc2.weight\" f32[5,2]@cpu for f32[4,2]@cpu, \"fc2.bias\" "
+        "i64[2]@cpu for "
+        "f32[2]@cpu");
   CHECK(values(net.fc1.weight) == std::vector<double>(6, 0.25));
   CHECK(load_error(net, dict, false).find("missing") == std::string::npos);
   CHECK(values(net.fc1.weight) == std::vector<double>(6, 0.25));
@@ -96,12 +98,13 @@ TEST_CASE("a strict load names everything that does not fit, at once, and writes
   dict.erase("fc2.bias");
   CHECK(load_error(net, dict).find("pass {.strict = false}") != std::string::npos);
   const nn::LoadReport report = net.load_state_dict(dict, {.strict = false});
-  CHECK(report.missing == std::vector<std::string>{"fc1.bias", "fc2.weight", "fc2.bias", "fc2.steps"});
+  CHECK(report.missing ==
+        std::vector<std::string>{"fc1.bias", "fc2.weight", "fc2.bias", "fc2.steps"});
   CHECK(report.unexpected == std::vector<std::string>{"fc1.baïs", "fc1.bias_", "elsewhere"});
   CHECK(values(net.fc1.weight) == std::vector<double>(6, 1.0));
 }
 
-TEST_CASE("long lists are cut") {
+TEST_CASE("long lists are truncated") {
   struct Many : nn::Model<Many> {
     Many() {
       for (int i = 0; i < 30; ++i) add_parameter("p" + std::to_string(i), ones({1}));
@@ -127,7 +130,7 @@ TEST_CASE("a tied tensor may be saved under one of its names") {
   CHECK(values(net.b) == std::vector<double>{4, 4});
 }
 
-TEST_CASE("a state rule decides what is saved and loaded") {
+TEST_CASE("a state rule transforms saved and loaded values") {
   const Net net;
   for (const nn::NamedModule& entry : net.named_modules())
     entry.module.set_state_rule(std::make_shared<Doubling>());
@@ -139,7 +142,7 @@ TEST_CASE("a state rule decides what is saved and loaded") {
   CHECK(net.fc1.steps.item<std::int64_t>() == 7);
 }
 
-TEST_CASE("StateDict keeps order and refuses doubles") {
+TEST_CASE("StateDict keeps order and refuses duplicates") {
   nn::StateDict dict{{"b", ones({1})}, {"a", ones({2})}};
   dict.set("c", ones({3}));
   dict.set("b", ones({4}));
@@ -152,7 +155,7 @@ TEST_CASE("StateDict keeps order and refuses doubles") {
   CHECK_THROWS_AS((nn::StateDict{{"x", ones({1})}, {"x", ones({1})}}), ValueError);
 }
 
-TEST_CASE("near names") {
+TEST_CASE("suggestions of similar names") {
   const std::vector<std::string> known{"O0", "O1", "fc1.weight", "fc2.weight", "layer_norm"};
   CHECK(did_you_mean("o1", known) == "did you mean \"O1\" or \"O0\"?");
   CHECK(did_you_mean("fc1.weigth", known) == "did you mean \"fc1.weight\" or \"fc2.weight\"?");

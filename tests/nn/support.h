@@ -1,6 +1,4 @@
-// What several tests of this room need.
-// Sees: mezzo.h.
-// Read next: layers.cpp.
+// Helpers of the nn tests.
 #pragma once
 
 #include <mezzo.h>
@@ -10,7 +8,7 @@
 
 #include "../support/catch.h"
 
-/** "weight [4,3], bias [4]" */
+/** Returns names and shapes of the parameters: "weight [4,3], bias [4]". */
 inline std::string keys(const mezzo::nn::Module& module) {
   std::string out;
   for (const auto& entry : module.state_dict())
@@ -20,7 +18,7 @@ inline std::string keys(const mezzo::nn::Module& module) {
 
 inline std::vector<double> values(const mezzo::Tensor& x) { return x.to_vector<double>(); }
 
-/** The text of the E that f throws. */
+/** Returns the text of the E that f throws. */
 template <class E, class F> std::string error_of(F&& f) {
   try {
     f();

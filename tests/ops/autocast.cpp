@@ -1,4 +1,5 @@
-// Generated tests of automatic casts: for every case, running under autocast is casting by the op's tag and running without, bit for bit.
+// Generated tests of autocast: a call under autocast has the same bits as casting by the op's tag
+// and calling without autocast.
 #include <optional>
 
 #include "../support/catch.h"
@@ -10,10 +11,10 @@ using namespace cases;
 
 namespace {
 
-/** In-place forms have a rule of their own: self is never cast (AMP.md 5.5). */
+/** In-place forms have their own rule: self is never cast. */
 bool is_in_place(const Case& c) { return c.variant.find("in place") != std::string::npos; }
 
-/** The dtype the policy gives an operand of an op with this tag. */
+/** Returns the dtype to which autocast casts an operand of an op with this tag. */
 DType cast_dtype(Precision tag, DType dtype, DType low) {
   if (!amp::eligible(dtype)) return dtype;
   switch (amp::action(tag, true)) {
@@ -27,7 +28,7 @@ struct Outcome {
   std::vector<Tensor> results, gradients;
 };
 
-/** Runs `call` on leaves and takes the gradients of its differentiable results. */
+/** Runs `call` on leaves and computes the gradients of its differentiable results. */
 Outcome outcome(const Case& c, const std::vector<Tensor>& leaves, const Call& call) {
   Outcome o;
   o.results = call(leaves);
@@ -36,7 +37,7 @@ Outcome outcome(const Case& c, const std::vector<Tensor>& leaves, const Call& ca
   for (const Tensor& y : o.results) {
     if (!y.requires_grad()) continue;
     outputs.push_back(y);
-    seeds.push_back(full_like(y, 0.3));  // no f16 or bf16 number: rounding it shows
+    seeds.push_back(full_like(y, 0.3));  // not representable in f16 or bf16, so that rounding shows
   }
   for (const Tensor& x : leaves)
     if (x.requires_grad()) wanted.push_back(x);
@@ -54,11 +55,12 @@ std::vector<Tensor> leaves_of(const Case& c, std::size_t s, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("under autocast an op is its casts and itself, bit for bit", "[ops][autocast]") {
+TEST_CASE("under autocast an op equals its casts followed by the op, bit for bit",
+          "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpRow* row = find_op(c.op);
-    if (!row || !c.half || !c.single_op || is_in_place(c) || row->traits.precision == Precision::banned ||
-        !runs_here(c, Depth::gradients))
+    const OpInfo* row = find_op(c.op);
+    if (!row || !c.half || !c.single_op || is_in_place(c) ||
+        row->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
       continue;
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       for (const DType low : {f16, bf16})
@@ -87,10 +89,10 @@ TEST_CASE("under autocast an op is its casts and itself, bit for bit", "[ops][au
 
 namespace {
 
-/** Dtypes of the operands of a call, one each. */
+/** The dtype of each operand of a call. */
 using Dtypes = std::vector<DType>;
 
-/** One operand differs from the others: each in turn. */
+/** Returns lists of dtypes in which one operand differs from the others, each in turn. */
 std::vector<Dtypes> mixtures(const Case& c) {
   std::vector<Dtypes> all;
   for (std::size_t k = 0; k < c.operands.size(); ++k)
@@ -113,13 +115,13 @@ std::vector<Tensor> mixed_leaves(const Case& c, std::size_t s, const Dtypes& dty
   return x;
 }
 
-/** `x` as an op of this tag receives it: cast, or promoted where the op promotes. A 0-dim operand
- *  that is wider than the others keeps its digits. */
+/** Returns `x` as an op of this tag receives it: cast, or promoted where the op promotes. A 0-dim
+ *  operand that is wider than the others is not converted. */
 std::vector<Tensor> received(Precision tag, std::vector<Tensor> x, DType low) {
   const DType widest = promoted_dtype(x);
   for (Tensor& t : x) {
     if (!is_floating(t.dtype())) continue;
-    if (tag != Precision::widest)
+    if (tag != Precision::promote)
       t = t.to(cast_dtype(tag, t.dtype(), low));
     else if (promote(t.dtype(), widest) == widest)
       t = t.to(widest);
@@ -127,7 +129,7 @@ std::vector<Tensor> received(Precision tag, std::vector<Tensor> x, DType low) {
   return x;
 }
 
-/** What a call gives, or the type of error it ends with. */
+/** The outcome of a call or the type of its error. */
 struct Ending {
   std::optional<Outcome> outcome;
   std::string error;
@@ -158,10 +160,10 @@ void check_same(const Ending& got, const Ending& expected) {
 
 }  // namespace
 
-TEST_CASE("operands of different dtypes are cast or promoted, their gradients too, bit for bit",
+TEST_CASE("operands of different dtypes and their gradients are cast or promoted, bit for bit",
           "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpRow* row = find_op(c.op);
+    const OpInfo* row = find_op(c.op);
     const bool one_operand = c.operands.size() < 2;
     if (!row || one_operand || !c.half || !c.single_op || is_in_place(c) ||
         row->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
@@ -172,7 +174,9 @@ TEST_CASE("operands of different dtypes are cast or promoted, their gradients to
         std::string text;
         for (const DType dtype : dtypes) text += str(" ", dtype);
         INFO(label(c, s) << " on" << text);
-        const auto plain = [&](const Call& call) { return ending(c, mixed_leaves(c, s, dtypes), call); };
+        const auto plain = [&](const Call& call) {
+          return ending(c, mixed_leaves(c, s, dtypes), call);
+        };
         const auto expected = [&](DType low) {
           return plain([&](const std::vector<Tensor>& x) { return c.call(received(tag, x, low)); });
         };
@@ -184,16 +188,17 @@ TEST_CASE("operands of different dtypes are cast or promoted, their gradients to
           }();
           check_same(got, expected(low));
         }
-        // Promotion does not ask whether casts are on.
-        if (tag == Precision::widest) check_same(plain(c.call), expected(f16));
+        // Promotion does not depend on autocast.
+        if (tag == Precision::promote) check_same(plain(c.call), expected(f16));
       }
   }
 }
 
-TEST_CASE("banned ops are refused under autocast and run without", "[ops][autocast]") {
+TEST_CASE("banned ops throw under autocast and run without", "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpRow* row = find_op(c.op);
-    if (!row || row->traits.precision != Precision::banned || !runs_here(c, Depth::values)) continue;
+    const OpInfo* row = find_op(c.op);
+    if (!row || row->traits.precision != Precision::banned || !runs_here(c, Depth::values))
+      continue;
     INFO(label(c, 0));
     const std::vector<Tensor> x = to_tensors(c, draw(c, 0, true), f32);
     CHECK_NOTHROW(c.call(x));

@@ -1,4 +1,4 @@
-// What the tables of bad calls are checked with.
+// check_refused(): runs a table of bad calls.
 #include "bad_calls.h"
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace cases {
 
 namespace {
 
-/** The type of what a call throws, and its text. */
+/** Returns the type and the text of what a call throws. */
 std::pair<std::string, std::string> thrown(const std::function<void()>& call) {
   const auto known = [](const Error& e) -> std::string {
     if (dynamic_cast<const ShapeError*>(&e)) return "ShapeError";

@@ -1,5 +1,6 @@
-// Bad calls made from the case list: one operand at a time gets a shape, dtype or values that it should not have. Each call ends well or
-// throws a mezzo::Error that names the operand, and leaves every operand as it was. On a device the text is the CPU's.
+// Bad calls generated from the case list: one operand at a time gets a wrong shape, dtype or value.
+// Each call succeeds or throws a mezzo::Error that names the operand, and leaves every operand
+// unchanged. On a device the text is the CPU's.
 #include "../support/catch.h"
 #include "samples.h"
 
@@ -36,12 +37,12 @@ constexpr std::pair<Fault, const char*> kFaults[] = {
     {Fault::undefined, "an undefined tensor"},
 };
 
-/** Ones (or true) of the given shape in the dtype of x. */
+/** Returns ones (or true) of the given shape in the dtype of x. */
 Tensor like(const Tensor& x, const Shape& shape) {
   return full(shape, 1, {.dtype = x.dtype(), .device = x.device()});
 }
 
-/** x with the fault; undefined where it cannot have it, unless that is the fault. */
+/** Returns x with the fault; undefined where x cannot have it, and for Fault::undefined. */
 Tensor with_fault(Fault fault, const Operand& operand, const Tensor& x) {
   Shape shape = x.shape();
   switch (fault) {
@@ -71,7 +72,7 @@ Tensor with_fault(Fault fault, const Operand& operand, const Tensor& x) {
   return {};
 }
 
-/** The sample whose operands are most fit to be spoilt: with elements and dimensions. */
+/** Returns the sample best suited for faults: all operands have dimensions and elements. */
 std::size_t sample_for(const Case& c) {
   const auto& samples = samples_of(c);
   for (std::size_t s = 0; s < samples.size(); ++s) {
@@ -89,11 +90,13 @@ struct Tally {
   int calls = 0, refused = 0;
 };
 
-/** Whatever waits for a device throws what its kernels have noted; a tensor without elements is no reason to wait. */
+/** Synchronises with the device, which throws the index errors that its kernels recorded. A tensor
+ *  without elements would not synchronise. */
 void wait() { static_cast<void>(zeros({1}, {.device = test_device()}).to(cpu)); }
 
-/** Bad values that a device had noted before the call was refused for another reason: what the CPU would have said first. */
-std::string noted() {
+/** Returns the index error that the device recorded before the call failed for another reason. The
+ *  CPU would have thrown it first. */
+std::string pending_index_error() {
   try {
     wait();
   } catch (const IndexError& e) {
@@ -102,13 +105,14 @@ std::string noted() {
   return "";
 }
 
-/** What came of a call: "" when it ran or was refused by type, with the text in `message`; else what is wrong. */
+/** Makes a call. Returns "" if it ran or threw a mezzo::Error, whose text goes to `message`; else
+ *  describes the fault. */
 std::string attempt(const Case& c, const std::vector<Tensor>& x, std::string& message) {
   try {
     for (const Tensor& y : c.call(x)) y.detach().to(cpu);
     wait();
   } catch (const Error& e) {
-    const std::string before = noted();
+    const std::string before = pending_index_error();
     message = before.empty() ? e.what() : before;
     return message.find(": ") == std::string::npos ? "no text of the grammar: " + message : "";
   } catch (const std::exception& e) {
@@ -117,14 +121,15 @@ std::string attempt(const Case& c, const std::vector<Tensor>& x, std::string& me
   return "";
 }
 
-/** How many operands a text shows, by their shapes. */
+/** Returns how many operands a text shows by their shapes. */
 int shapes_in(const std::string& text) {
   int count = 0;
-  for (std::size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) ++count;
+  for (std::size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1))
+    ++count;
   return count;
 }
 
-/** True where a text says that operands do not go together: then it must show two. */
+/** Returns whether a text reports a mismatch of operands; it must then show two. */
 bool about_several(const std::string& text) {
   for (const char* words : {"do not broadcast", "dtypes differ", "shapes differ"})
     if (text.find(words) != std::string::npos) return true;
@@ -138,7 +143,7 @@ bool names_both_devices(const std::string& text) {
   return true;
 }
 
-/** A text of the device as the CPU would put it. */
+/** Returns a text of the device with the CPU's device name. */
 std::string without_device(std::string text) {
   const std::string there = "@" + str(test_device());
   for (std::size_t at = text.find(there); at != std::string::npos; at = text.find(there))
@@ -146,7 +151,8 @@ std::string without_device(std::string text) {
   return text;
 }
 
-/** The CPU must refuse what the device has refused, and in the same words. Cases that make operands of their own have them on the device. */
+/** Checks that the CPU rejects what the device rejected, with the same text. Cases that create
+ *  operands themselves have them on the device and are not compared. */
 void compare_with_cpu(const Case& c, std::vector<Tensor> x, const std::string& message) {
   for (Tensor& t : x)
     if (t.defined()) t = t.to(cpu);
@@ -156,18 +162,20 @@ void compare_with_cpu(const Case& c, std::vector<Tensor> x, const std::string& m
   if (!is_mixed) CHECK(without_device(message) == here);
 }
 
-/** Operands without which the call means something else: the others no longer fit. */
+/** Returns whether the operand is optional: without it the call means something else and the others
+ *  may not fit. */
 bool may_be_left_out(const Case& c, std::size_t k) {
-  if (c.op == "index" || c.op == "index_put") return k > 0;  // a hole: the whole dimension
+  // An undefined index selects the whole dimension.
+  if (c.op == "index" || c.op == "index_put") return k > 0;
   return c.op == "lstm" && c.variant.starts_with("projected");
 }
 
-void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
+void check_fault(const Case& c, std::size_t k, Fault fault, Tally& tally) {
   const std::size_t s = sample_for(c);
   std::vector<Tensor> x = to_tensors(c, draw(c, s, false), f32);
-  const Tensor spoilt = with_fault(fault, c.operands[k], x[k]);
-  if (!spoilt.defined() && fault != Fault::undefined) return;
-  x[k] = spoilt;
+  const Tensor faulty = with_fault(fault, c.operands[k], x[k]);
+  if (!faulty.defined() && fault != Fault::undefined) return;
+  x[k] = faulty;
   std::vector<Tensor> copies;
   std::vector<std::uint32_t> versions;
   for (const Tensor& t : x) {
@@ -188,7 +196,7 @@ void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
   if (message.empty()) return;
   ++tally.refused;
   const bool names_undefined = message.find("undefined") != std::string::npos;
-  // Nothing is said of a shape or dtype that it does not have.
+  // An undefined operand has no shape or dtype, so the text must not mention one.
   if (fault == Fault::undefined && !may_be_left_out(c, k))
     CHECK(message.find(" is undefined") != std::string::npos);
   CHECK((!about_several(message) || names_undefined || shapes_in(message) >= 2));
@@ -201,13 +209,14 @@ void spoil(const Case& c, std::size_t k, Fault fault, Tally& tally) {
 
 }  // namespace
 
-TEST_CASE("calls with one bad operand run or are refused by type, and change nothing", "[ops][bad]") {
+TEST_CASE("calls with one bad operand run or throw a mezzo::Error, and change nothing",
+          "[ops][bad]") {
   Tally tally;
   for (const auto& [fault, text] : kFaults)
     for (const Case& c : all_cases())
       for (std::size_t k = 0; k < c.operands.size(); ++k) {
         INFO(c.op << " (" << c.variant << "), operand " << k << " with " << text);
-        spoil(c, k, fault, tally);
+        check_fault(c, k, fault, tally);
       }
   CHECK(tally.calls >= 2000);
   CHECK(tally.refused >= 600);

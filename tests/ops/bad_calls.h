@@ -1,6 +1,5 @@
-// Bad calls by hand: a table of calls with the type of what each must throw.
-// Sees: mezzo.h.
-// Read next: bad_shapes.cpp, bad_options.cpp (the tables).
+// Handwritten bad calls: tables of calls with the type of error that each must throw.
+// See also: bad_shapes.cpp, bad_options.cpp (the tables).
 #pragma once
 
 #include <mezzo.h>
@@ -13,7 +12,7 @@ using mezzo::boolean, mezzo::f16, mezzo::f64, mezzo::i64, mezzo::full, mezzo::ze
 using mezzo::Shape;
 using mezzo::Tensor;
 
-/** What the bad calls are made on. */
+/** The operands of the bad calls. */
 struct BadCallOperands {
   Tensor m = full({3, 4}, 1), v = full({4}, 1), s = full(Shape{}, 1), e = full({0, 4}, 1),
          t = full({2, 3, 4}, 1);
@@ -22,7 +21,7 @@ struct BadCallOperands {
          far = full({4}, 9, {.dtype = i64});
   Tensor negative = full({4}, -9, {.dtype = i64}), mask = full({3, 4}, 1, {.dtype = boolean});
   Tensor half = full({3, 4}, 1, {.dtype = f16}), wide = full({3, 4}, 1, {.dtype = f64});
-  Tensor spread = full({1, 4}, 1).expand({3, 4});  // several elements are one place in memory
+  Tensor spread = full({1, 4}, 1).expand({3, 4});  // several elements share memory
   Tensor none;                                     // undefined
 
   std::vector<Tensor> all() const {
@@ -32,20 +31,23 @@ struct BadCallOperands {
 
 struct BadCallRow {
   const char* text;
-  const char* type;  // "Error": any of them
+  const char* type;  // "Error": any mezzo::Error
   void (*call)(const BadCallOperands& o);
 };
 
-#define BAD(type, ...)                                                                                   \
-  BadCallRow {                                                                                           \
-#__VA_ARGS__, #type, [](const BadCallOperands& o) {                                                    \
-      [[maybe_unused]] const auto& [m, v, s, e, t, image, kernel, i, im, far, negative, mask, half, \
-                                    wide, spread, none] = o;                                        \
-      (void)(__VA_ARGS__);                                                                          \
-    } \
+// clang-format off
+#define BAD(type, ...)                                                                           \
+  BadCallRow {                                                                                   \
+    #__VA_ARGS__, #type, [](const BadCallOperands& o) {                                          \
+      [[maybe_unused]] const auto& [m, v, s, e, t, image, kernel, i, im, far, negative, mask,    \
+                                    half, wide, spread, none] = o;                               \
+      (void)(__VA_ARGS__);                                                                       \
+    }                                                                                            \
   }
+// clang-format on
 
-/** Makes each call: it throws the stated type, with a text of the grammar, and leaves the operands as they were. */
+/** Checks that each call throws the stated type with a text of the form "op: ...", and leaves the
+ *  operands unchanged. */
 void check_refused(const std::vector<BadCallRow>& rows);
 
 }  // namespace cases

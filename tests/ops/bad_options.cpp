@@ -1,4 +1,4 @@
-// Bad calls of reductions, windows, norms and losses.
+// Bad calls of reductions, windowed ops, norms and losses.
 #include <limits>
 
 #include "../support/catch.h"

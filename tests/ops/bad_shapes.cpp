@@ -254,7 +254,7 @@ TEST_CASE("bad operands of elementwise ops, creation and in-place writes", "[ops
   check_refused(kElementwise);
 }
 
-TEST_CASE("whatever is asked of an undefined tensor, it is an error and no crash", "[ops][bad]") {
+TEST_CASE("every method of an undefined tensor throws and does not crash", "[ops][bad]") {
   const Tensor none, x = ones({2, 3});
   CHECK_FALSE(none.defined());
   CHECK_THROWS_AS(none.shape(), ValueError);

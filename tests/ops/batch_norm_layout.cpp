@@ -1,4 +1,5 @@
-// Batch norms of channels-last images: results and gradients lie as x does, with the values of row-major images.
+// Batch norms of channels-last images: results and gradients have the format of x and the values of
+// row-major images.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -12,11 +13,12 @@ namespace {
 
 constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
-/** One of the norms, on operands that may lie in different formats. */
+/** One of the norms, on operands that may have different formats. */
 struct Norm {
   bool with_relu, residual, training;
 
-  BatchNormOptions options(const std::vector<Tensor>& x, const Tensor& mean, const Tensor& var) const {
+  BatchNormOptions options(const std::vector<Tensor>& x, const Tensor& mean,
+                           const Tensor& var) const {
     return {.running_mean = mean,
             .running_var = var,
             .weight = x[1],
@@ -45,7 +47,8 @@ std::string label(const Norm& n, DType dtype, const Shape& shape) {
              n.training ? "training, " : "evaluation, ", name(dtype), " ", shape);
 }
 
-/** x, weight, bias and residual. The residual is far from 0, so that no rounding decides what relu lets pass. */
+/** Returns x, weight, bias and residual. The residual is far from 0, so that rounding does not
+ *  decide where relu is 0. */
 std::vector<Tensor> operands(const Norm& norm, DType dtype, const Shape& shape) {
   const NoGrad no_grad;
   const auto of = [&](const Shape& s, DType t, double scale) { return leaf(s, t, scale).detach(); };
@@ -56,16 +59,18 @@ std::vector<Tensor> operands(const Norm& norm, DType dtype, const Shape& shape) 
 
 Tensor seed_like(const Tensor& y) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
   return tensor(values, y.shape(), {.dtype = y.dtype(), .device = y.device()});
 }
 
-/** In which formats x, the residual and the incoming gradient lie. */
+/** The formats of x, the residual and the incoming gradient. */
 struct Formats {
   MemoryFormat x, residual, g;
 };
 
-/** The result, moved statistics, the gradients of all operands. Checks where the elements of images lie. */
+/** Returns the result, updated statistics and the gradients of all operands. Checks the formats of
+ *  images. */
 std::vector<Tensor> results(const Norm& norm, std::vector<Tensor> x, const Formats& formats) {
   x[0] = x[0].to(formats.x);
   if (norm.residual) x[3] = x[3].to(formats.residual);
@@ -87,16 +92,18 @@ void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& expe
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("result " << i);
-    // Sums over a channel grow with it.
-    const double scale = got[i].dim() == 1 ? static_cast<double>(got[0].numel() / got[0].size(1)) : 1;
+    // Errors of sums over a channel grow with its size.
+    const double scale =
+        got[i].dim() == 1 ? static_cast<double>(got[0].numel() / got[0].size(1)) : 1;
     const cases::Tolerance t = tolerance_of(got[i].dtype());
-    CHECK(difference(to_array(got[i]), to_array(expected[i]), {8 * t.rtol, 8 * t.atol * scale}) == "");
+    CHECK(difference(to_array(got[i]), to_array(expected[i]), {8 * t.rtol, 8 * t.atol * scale}) ==
+          "");
   }
 }
 
 }  // namespace
 
-TEST_CASE("batch norms keep images channels-last in both directions, with the values of row-major ones",
+TEST_CASE("batch norms keep images channels-last forward and backward, with row-major values",
           "[ops]") {
   manual_seed(31);
   for (const Norm& norm : all_norms())
@@ -105,12 +112,14 @@ TEST_CASE("batch norms keep images channels-last in both directions, with the va
                                  Shape{9, 2, 30, 20}, Shape{3, 1, 4, 6}, Shape{6, 4, 1, 1}}) {
         INFO(label(norm, dtype, shape));
         const std::vector<Tensor> x = operands(norm, dtype, shape);
-        check_close(results(norm, x, {kLast, kLast, kLast}), results(norm, x, {kRows, kRows, kRows}));
+        check_close(results(norm, x, {kLast, kLast, kLast}),
+                    results(norm, x, {kRows, kRows, kRows}));
       }
 }
 
 TEST_CASE(
-    "batch norms of channels-last images agree with row-major ones where channels are more than a block's "
+    "batch norms of channels-last images agree with row-major ones where a channel exceeds a "
+    "block's "
     "work",
     "[ops]") {
   manual_seed(32);
@@ -125,7 +134,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("batch norms lie as x does, whatever the formats of other operands", "[ops]") {
+TEST_CASE("batch norm results have the format of x, for any formats of other operands", "[ops]") {
   manual_seed(33);
   for (const Norm& norm : all_norms())
     for (const Shape& shape : {Shape{3, 5, 4, 6}, Shape{2, 3, 3, 2, 4}})
@@ -139,7 +148,7 @@ TEST_CASE("batch norms lie as x does, whatever the formats of other operands", "
       }
 }
 
-TEST_CASE("batch norms of channels-last images with gaps have none", "[ops]") {
+TEST_CASE("batch norms of channels-last images with gaps return dense results", "[ops]") {
   manual_seed(34);
   for (const Norm& norm : all_norms()) {
     INFO(label(norm, f32, {3, 5, 4, 6}));
@@ -159,7 +168,7 @@ TEST_CASE("batch norms of channels-last images with gaps have none", "[ops]") {
   }
 }
 
-TEST_CASE("batch_norm_relu of channels-last images has the bits of its parts", "[ops]") {
+TEST_CASE("batch_norm_relu of channels-last images has the bits of the separate ops", "[ops]") {
   manual_seed(35);
   for (const bool residual : {false, true})
     for (const DType dtype : {f32, f16}) {
@@ -176,7 +185,8 @@ TEST_CASE("batch_norm_relu of channels-last images has the bits of its parts", "
     }
 }
 
-TEST_CASE("derivatives of batch norms through channels-last images agree with finite differences", "[ops]") {
+TEST_CASE("derivatives of batch norms of channels-last images agree with finite differences",
+          "[ops]") {
   manual_seed(36);
   for (const Norm& norm : all_norms())
     for (const Shape& shape : {Shape{2, 3, 2, 2}, Shape{2, 2, 1, 3, 2}}) {
@@ -186,7 +196,8 @@ TEST_CASE("derivatives of batch norms through channels-last images agree with fi
       x[0] = x[0].to(kLast);
       if (norm.residual) x[3] = x[3].to(kLast);
       for (Tensor& t : x) t = t.detach().requires_grad_();
-      const Tensor mean = full({shape[1]}, 0.25, {.dtype = f64, .device = x[0].device()}), var = mean + 1.5;
+      const Tensor mean = full({shape[1]}, 0.25, {.dtype = f64, .device = x[0].device()}),
+                   var = mean + 1.5;
       const auto call = [&](const std::vector<Tensor>& in) {
         return std::vector{norm(in, norm.options(in, mean.clone(), var.clone()))};
       };

@@ -1,4 +1,5 @@
-// batch_norm_relu against its parts: the same bits in both directions, wherever it runs; what it keeps, counts and refuses.
+// batch_norm_relu against batch_norm and relu: the same bits forward and backward; what it saves,
+// counts and rejects.
 #include <mezzo.h>
 
 #include <cmath>
@@ -17,17 +18,18 @@ struct Setting {
   bool training = true, affine = true, residual = false;
 };
 
-const std::vector<Setting> kSettings{{true, true, false},  {true, true, true},   {true, false, false},
-                                     {true, false, true},  {false, true, false}, {false, true, true},
-                                     {false, false, false}};
+const std::vector<Setting> kSettings{
+    {true, true, false},  {true, true, true},  {true, false, false}, {true, false, true},
+    {false, true, false}, {false, true, true}, {false, false, false}};
 
-/** The same operands for the op and for its parts, each with running statistics of its own. */
+/** Operands for the fused op or for the separate ops, with their own running statistics. */
 struct Operands {
   Tensor x, residual, weight, bias, mean, var, batches;
   Setting setting;
   double eps = 1e-5;
 
-  Operands(DType dtype, const Shape& shape, const Setting& its) : x(leaf(shape, dtype, 2)), setting(its) {
+  Operands(DType dtype, const Shape& shape, const Setting& its)
+      : x(leaf(shape, dtype, 2)), setting(its) {
     const Shape channels{shape[1]};
     const DType wide = dtype == f64 ? f64 : f32;
     if (its.residual) residual = leaf(shape, dtype, 1);
@@ -45,7 +47,7 @@ struct Operands {
       if (t.defined() && t.requires_grad()) all.push_back(t);
     return all;
   }
-  /** Value, gradients, and what training has moved. */
+  /** Returns the value, the gradients and the updated statistics. */
   std::vector<Tensor> results(bool joined) const {
     const Tensor m = mean.clone(), v = var.clone(), n = batches.clone();
     const BatchNormOptions options{.running_mean = m,
@@ -62,9 +64,11 @@ struct Operands {
     const Tensor y = joined ? batch_norm_relu(x, options, residual) : by_parts();
     std::vector<Tensor> out{y.detach(), m, v, n};
     std::vector<double> seed;
-    for (std::int64_t i = 0; i < y.numel(); ++i) seed.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+    for (std::int64_t i = 0; i < y.numel(); ++i)
+      seed.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
     const Tensor g = tensor(seed, y.shape(), {.dtype = y.dtype(), .device = y.device()});
-    for (const Tensor& gradient : grad(std::vector{y}, leaves(), {}, std::vector{g})) out.push_back(gradient);
+    for (const Tensor& gradient : grad(std::vector{y}, leaves(), {}, std::vector{g}))
+      out.push_back(gradient);
     return out;
   }
   bool agree() const { return same_bits(results(true), results(false)); }
@@ -72,19 +76,21 @@ struct Operands {
 
 }  // namespace
 
-TEST_CASE("batch_norm_relu has the bits of its parts", "[ops]") {
+TEST_CASE("batch_norm_relu has the bits of the separate ops", "[ops]") {
   manual_seed(15);
   for (const DType dtype : {f64, f32, f16, bf16})
-    for (const Shape& shape :
-         {Shape{4, 3}, Shape{150, 35}, Shape{2, 3, 4}, Shape{3, 2, 5, 7}, Shape{2, 1, 1200}, Shape{0, 2, 3}})
+    for (const Shape& shape : {Shape{4, 3}, Shape{150, 35}, Shape{2, 3, 4}, Shape{3, 2, 5, 7},
+                               Shape{2, 1, 1200}, Shape{0, 2, 3}})
       for (const Setting& setting : kSettings) {
         INFO(name(dtype) << ", " << str(shape) << (setting.training ? ", training" : ", evaluation")
-                         << (setting.affine ? ", affine" : "") << (setting.residual ? ", residual" : ""));
+                         << (setting.affine ? ", affine" : "")
+                         << (setting.residual ? ", residual" : ""));
         CHECK(Operands(dtype, shape, setting).agree());
       }
 }
 
-TEST_CASE("batch_norm_relu has the bits of its parts where a channel is more than a block's work", "[ops]") {
+TEST_CASE("batch_norm_relu has the bits of the separate ops where a channel exceeds a block",
+          "[ops]") {
   manual_seed(16);
   for (const DType dtype : {f32, f16})
     for (const bool residual : {false, true})
@@ -94,9 +100,9 @@ TEST_CASE("batch_norm_relu has the bits of its parts where a channel is more tha
       }
 }
 
-TEST_CASE("batch_norm_relu rounds to 0 where its parts do", "[ops]") {
+TEST_CASE("batch_norm_relu rounds to 0 where the separate ops do", "[ops]") {
   manual_seed(17);
-  // Around the smallest numbers of each dtype, half of it, which ties to 0, among them.
+  // Around the smallest numbers of each dtype, including half the smallest, which ties to 0.
   const NoGrad no_grad;
   for (const DType dtype : {f16, bf16, f32})
     for (const bool residual : {false, true}) {
@@ -118,10 +124,11 @@ TEST_CASE("batch_norm_relu rounds to 0 where its parts do", "[ops]") {
   const std::vector<Tensor> got = tie.results(true);
   CHECK(same_bits(got, tie.results(false)));
   CHECK(sum(got[0].to(f32)).item<double>() == 0);
-  CHECK(sum(abs(got[6].to(f32))).item<double>() == 0);  // of the bias: nothing has passed
+  // The bias's gradient is 0, since no element is positive.
+  CHECK(sum(abs(got[6].to(f32))).item<double>() == 0);
 }
 
-TEST_CASE("batch_norm_relu lets nan and infinity through as relu does", "[ops]") {
+TEST_CASE("batch_norm_relu propagates nan and infinity as relu does", "[ops]") {
   manual_seed(18);
   for (const DType dtype : {f32, f16}) {
     Operands o(dtype, {6, 3, 2}, {.residual = true});
@@ -139,7 +146,7 @@ TEST_CASE("batch_norm_relu lets nan and infinity through as relu does", "[ops]")
   }
 }
 
-TEST_CASE("gradients of batch_norm_relu go where they are asked for", "[ops]") {
+TEST_CASE("batch_norm_relu computes only the requested gradients", "[ops]") {
   manual_seed(19);
   for (const bool residual : {false, true})
     for (int wanted = 1; wanted < 16; ++wanted) {
@@ -153,7 +160,7 @@ TEST_CASE("gradients of batch_norm_relu go where they are asked for", "[ops]") {
     }
 }
 
-TEST_CASE("second gradients of batch_norm_relu are those of its parts", "[ops]") {
+TEST_CASE("second gradients of batch_norm_relu match the separate ops", "[ops]") {
   manual_seed(20);
   for (const Setting& setting : kSettings) {
     const Operands o(f64, {4, 3, 2}, setting);
@@ -174,14 +181,15 @@ TEST_CASE("second gradients of batch_norm_relu are those of its parts", "[ops]")
     const std::vector<Tensor> joined = second(true), parts = second(false);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       CHECK(joined[i].defined() == parts[i].defined());
-      // Contributions come in another order.
+      // Contributions are added in another order.
       if (parts[i].defined())
-        CHECK(cases::difference(cases::to_array(joined[i]), cases::to_array(parts[i]), {1e-11, 1e-11}) == "");
+        CHECK(cases::difference(cases::to_array(joined[i]), cases::to_array(parts[i]),
+                                {1e-11, 1e-11}) == "");
     }
   }
 }
 
-TEST_CASE("batch_norm_relu keeps its result and not its residual", "[ops]") {
+TEST_CASE("batch_norm_relu saves its result and not its residual", "[ops]") {
   manual_seed(21);
   const auto through = [](const Operands& o) {
     return batch_norm_relu(o.x, {.weight = o.weight, .training = true}, o.residual);
@@ -199,11 +207,12 @@ TEST_CASE("batch_norm_relu keeps its result and not its residual", "[ops]") {
   CHECK_THROWS_AS(sum(z).backward(), StateError);
 }
 
-TEST_CASE("batch norms count their batches where they move their statistics", "[ops]") {
+TEST_CASE("batch norms count batches where they update their statistics", "[ops]") {
   manual_seed(22);
   const Tensor x = leaf({4, 3}, f32, 1), n = zeros({}, {.dtype = i64, .device = x.device()});
   for (const bool with_relu : {false, true}) {
-    const Tensor mean = zeros({3}, {.device = x.device()}), spread = zeros({6}, {.device = x.device()});
+    const Tensor mean = zeros({3}, {.device = x.device()}),
+                 spread = zeros({6}, {.device = x.device()});
     const auto call = [&](const BatchNormOptions& options) {
       with_relu ? batch_norm_relu(x, options) : batch_norm(x, options);
     };
@@ -211,21 +220,23 @@ TEST_CASE("batch norms count their batches where they move their statistics", "[
     const std::uint32_t before = n.version();
     call({.running_mean = mean, .training = true, .num_batches_tracked = n});
     CHECK((n.item<int>() == 1 && n.version() == before + 1));
-    // Statistics that do not lie in one piece are moved outside the kernel, and the count with them.
+    // Statistics that are not contiguous are updated outside the kernel, and so is the count.
     const Tensor apart = spread.as_strided({3}, {2}, 0);
     call({.running_mean = apart, .training = true, .num_batches_tracked = n});
     CHECK((n.item<int>() == 2 && n.version() == before + 2));
     CHECK(same_bits({apart.clone()}, {mean}));
     call({.running_mean = mean, .running_var = mean + 1, .num_batches_tracked = n});
     CHECK(n.item<int>() == 2);
-    CHECK_THROWS_AS(
-        call({.running_mean = mean, .running_var = zeros({2}), .training = true, .num_batches_tracked = n}),
-        ShapeError);
+    CHECK_THROWS_AS(call({.running_mean = mean,
+                          .running_var = zeros({2}),
+                          .training = true,
+                          .num_batches_tracked = n}),
+                    ShapeError);
     CHECK((n.item<int>() == 2 && n.version() == before + 2));
   }
 }
 
-TEST_CASE("batch_norm_relu tells what is wrong with a residual", "[ops]") {
+TEST_CASE("batch_norm_relu rejects a residual of another dtype or device", "[ops]") {
   const Tensor x = full({4, 3}, 1);
   CHECK_THROWS_WITH_AS_TEXT(
       batch_norm_relu(x, {.training = true}, full({4, 3}, 1, {.dtype = f16})), DtypeError,
@@ -236,7 +247,7 @@ TEST_CASE("batch_norm_relu tells what is wrong with a residual", "[ops]") {
   CHECK_THROWS_AS(batch_norm_relu(x.to(there), {.training = true}, x), DeviceError);
 }
 
-TEST_CASE("a Sequential joins batch norm and relu where nobody can tell", "[ops]") {
+TEST_CASE("Sequential fuses batch norm and relu where fusing is unobservable", "[ops]") {
   manual_seed(23);
   const nn::Sequential net{nn::Linear{5, 6}, nn::BatchNorm1d{6}, nn::ReLU{},
                            nn::Linear{6, 4}, nn::BatchNorm1d{4}, nn::Tanh{}};
@@ -245,7 +256,8 @@ TEST_CASE("a Sequential joins batch norm and relu where nobody can tell", "[ops]
   const auto by_hand = [&] {
     const Tensor a = linear(x, p[0], p[1]);
     const Tensor b = relu(batch_norm(a, {.weight = p[2], .bias = p[3], .training = true}));
-    return mezzo::tanh(batch_norm(linear(b, p[4], p[5]), {.weight = p[6], .bias = p[7], .training = true}));
+    return mezzo::tanh(
+        batch_norm(linear(b, p[4], p[5]), {.weight = p[6], .bias = p[7], .training = true}));
   };
   CHECK(same_bits({net(x)}, {by_hand()}));
   CHECK(same_bits(grad({sum(net(x))}, p), grad({sum(by_hand())}, p)));

@@ -1,4 +1,5 @@
-// Every op in a captured step: replays over other operands give the bits of calls, results and gradients; and which ops cannot be captured.
+// Every op in a captured step: replays on other operands give the same bits as eager calls, for
+// results and gradients. Lists the ops that cannot be captured.
 #include <set>
 
 #include "../support/catch.h"
@@ -9,20 +10,21 @@ using namespace cases;
 
 namespace {
 
-/** Ops that read on the host what others leave on the device, the shape of their result or whether their operands are good; and those that take
- *  lengths from the host, the recurrent ones for packed sequences. */
+/** Ops that read on the host what is on the device (to find the shape of the result or to validate
+ *  operands), and ops that take lengths from the host (recurrent ops of packed sequences). */
 const std::set<std::string> kNotCaptured{
     "binary_cross_entropy", "gru",     "index",    "lstm",     "masked_scatter",
     "masked_select",        "nonzero", "rnn_relu", "rnn_tanh", "unique"};
 
-/** The op's results and, where it has any here, the gradients of its operands. */
+/** Returns the op's results and, if requested, the gradients of its operands. */
 std::vector<Tensor> results_and_gradients(const Case& c, const std::vector<Tensor>& operands,
                                           bool gradients) {
   std::vector<Tensor> x, out, outputs, seeds, wanted;
   for (std::size_t k = 0; k < operands.size(); ++k) {
     x.push_back(operands[k].detach());
     const Operand& its = c.operands[k];
-    if (gradients && !its.integers && !its.boolean && !its.constant) wanted.push_back(x[k].requires_grad_());
+    if (gradients && !its.integers && !its.boolean && !its.constant)
+      wanted.push_back(x[k].requires_grad_());
   }
   for (const Tensor& y : c.call(x)) {
     out.push_back(y.detach());
@@ -38,7 +40,7 @@ std::vector<Tensor> results_and_gradients(const Case& c, const std::vector<Tenso
 
 }  // namespace
 
-TEST_CASE("replays of a captured op give the bits of calls", "[captured]") {
+TEST_CASE("replays of a captured op give the same bits as eager calls", "[captured]") {
   if (test_device() == cpu) SKIP_TEST("the CPU captures nothing");
   std::set<std::string> refused;
   for (const Case& c : all_cases())
@@ -64,8 +66,9 @@ TEST_CASE("replays of a captured op give the bits of calls", "[captured]") {
           CHECK(step.captures() == 1);
         } catch (const StateError& e) {
           INFO(e.what());
-          const std::string first = std::string(e.what()).substr(0, std::string_view(e.what()).find(':'));
-          if (first == "manual_seed" || first == "tensor") continue;  // the case's own
+          const std::string first =
+              std::string(e.what()).substr(0, std::string_view(e.what()).find(':'));
+          if (first == "manual_seed" || first == "tensor") continue;  // thrown by the case itself
           CHECK(std::string(e.what()).find("while a step is being captured") != std::string::npos);
           refused.insert(c.op);
         }

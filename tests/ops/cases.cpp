@@ -63,7 +63,8 @@ Oracle elementwise(double (*f)(double, double, double)) {
   };
 }
 
-Array moved(const Array& x, const Shape& shape, const std::function<std::int64_t(std::int64_t)>& source) {
+Array moved(const Array& x, const Shape& shape,
+            const std::function<std::int64_t(std::int64_t)>& source) {
   Array y{shape, {}};
   for (std::int64_t i = 0; i < numel(shape); ++i) {
     const std::int64_t from = source(i);
@@ -80,8 +81,9 @@ const std::vector<std::vector<Shape>>& unary_shapes() {
 
 const std::vector<std::vector<Shape>>& binary_shapes() {
   static const std::vector<std::vector<Shape>> shapes{
-      {{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{4}, {3, 4}},      {{2, 1, 3}, {4, 1}}, {Shape{}, {5}},
-      {{5}, Shape{}},   {{0, 3}, {3}}, {Shape{}, Shape{}}, {{1}, {7}},          {{2, 3, 1}, {2, 1, 5}}};
+      {{3, 4}, {3, 4}}, {{3, 4}, {4}},         {{4}, {3, 4}}, {{2, 1, 3}, {4, 1}},
+      {Shape{}, {5}},   {{5}, Shape{}},        {{0, 3}, {3}}, {Shape{}, Shape{}},
+      {{1}, {7}},       {{2, 3, 1}, {2, 1, 5}}};
   return shapes;
 }
 

@@ -1,13 +1,17 @@
-// The case list: for each op row, how to call it, what it should give, and on which inputs. Every generated test reads it.
-// Sees: mezzo.h.
-// Read next: samples.h (cases as operands), the files cases_*.cpp.
+// The case list: for each op, how to call it, its oracle and its inputs. Every generated test
+// iterates over it.
+// See also: samples.h (cases as operands).
 //
-// To add cases for an op, append to the list in cases_FAMILY.cpp:
+// To add cases for an op, append to the list of its family (cases_arithmetic.cpp, ...):
 //
-//   add_case({.op = "mul", .call = CALL(mul(x[0], x[1])), .oracle = elementwise([](double a, double b) { return a * b; }),
-//             .operands = {{}, {}}, .shapes = {{{3, 4}, {4}}, ...}});
+//   add_case({.op = "mul",
+//             .call = CALL(mul(x[0], x[1])),
+//             .oracle = elementwise([](double a, double b) { return a * b; }),
+//             .operands = {{}, {}},
+//             .shapes = {{{3, 4}, {4}}, ...}});
 //
-// A row of the registry without a case fails the suite (rows marked `internal` are reached through the gradients of others).
+// A registered op without a case fails the suite (ops marked `internal` are tested through the
+// gradients of others).
 #pragma once
 
 #include <cmath>
@@ -24,7 +28,8 @@ using mezzo::DType;
 using mezzo::Shape;
 using mezzo::Tensor;
 
-/** A row-major array of doubles: what oracles compute with, independent of the library's kernels. */
+/** A row-major array of doubles, which oracles compute with, independent of the library's
+ *  kernels. */
 struct Array {
   Shape shape;
   std::vector<double> values;
@@ -32,66 +37,69 @@ struct Array {
   std::int64_t numel() const { return static_cast<std::int64_t>(values.size()); }
 };
 
-/** What values an operand takes. */
+/** The values that an operand takes. */
 struct Operand {
-  double low = -2, high = 2;           // uniform within
-  std::vector<double> kinks = {};      // gradient checks keep clear of these
-  bool integers = false;               // i64 values in [low, high]: indices, labels; never cast, no gradient
-  bool boolean = false;                // a mask
-  bool constant = false;               // floating, but takes part without gradient: weights of classes
-  bool parameter_like = false;         // stays f32 when the others are f16/bf16 (batch norm's weights)
-  bool positive_definite_gap = false;  // values are spread so that no two are closer than 1e-3: no ties
+  double low = -2, high = 2;       // uniform in [low, high)
+  std::vector<double> kinks = {};  // gradient checks avoid these values
+  bool integers = false;  // i64 values in [low, high]: indices, labels; never cast, no gradient
+  bool boolean = false;   // a mask
+  bool constant = false;  // floating without gradient: class weights
+  bool parameter_like = false;  // stays f32 when the others are f16/bf16 (batch norm's weights)
+  bool positive_definite_gap =
+      false;  // values are spread so that no two are closer than 1e-3: no ties
 };
 
 using Call = std::function<std::vector<Tensor>(const std::vector<Tensor>& x)>;
 using Oracle = std::function<std::vector<Array>(const std::vector<Array>& x)>;
 
 struct Case {
-  std::string op;            // the row's name
-  std::string variant = {};  // tells several cases of one op apart
+  std::string op;            // the registered name
+  std::string variant = {};  // distinguishes several cases of one op
   Call call;                 // the public function on the operands; floating results first
-  Oracle oracle;             // the same in f64 loops; as many results as are to be compared
+  Oracle oracle;             // the same in f64 loops; may give fewer results than the call
   std::vector<Operand> operands = {{}};
   std::vector<std::vector<Shape>> shapes =
-      {};                 // samples: one shape per operand; default kUnaryShapes or kBinaryShapes
+      {};                 // samples: one shape per operand; default: unary_ or binary_shapes()
   double factor = 1;      // multiplies the tolerances of value and gradient comparisons
   bool gradients = true;  // false where the function is not differentiable or random
   bool second_order = true;
-  bool half = true;  // run in f16 and bf16 too
-  bool single_op =
-      true;  // false where the call wraps the op in others, which autocast would treat by their own tags
-  bool exact_shapes_only = false;  // operands are not laid out with strides (views, in-place cases)
+  bool half = true;       // run in f16 and bf16 too
+  bool single_op = true;  // false where the call wraps the op in others, which autocast would treat
+                          // by their own tags
+  bool exact_shapes_only = false;  // operands are always contiguous (views, in-place cases)
 };
 
 std::vector<Case>& all_cases();
 inline void add_case(Case c) { all_cases().push_back(std::move(c)); }
 
-/** Runs the additions of a file before the tests: `static const Registrar additions([] { add_case(...); ... });` */
+/** Registers a file's cases before the tests run: `static const Registrar additions([] {
+ *  add_case(...); ... });` */
 struct Registrar {
   explicit Registrar(void (*add)()) { add(); }
 };
 
-/** A call on operands x that gives one tensor. */
+/** A call on operands x that returns one tensor. */
 #define CALL(expression)                    \
   [](const std::vector<Tensor>& x) {        \
     (void)x;                                \
     return std::vector<Tensor>{expression}; \
   }
 
-// ---- oracles ------------------------------------------------------------------------------------------------------
+// ---- oracles ------------------------------------------------------------------------------------
 
-/** Element of `x` that meets position `index` of the broadcast shape `out`. */
+/** Returns the element of `x` at position `index` of the broadcast shape `out`. */
 double broadcast_at(const Array& x, const Shape& out, std::int64_t index);
 
 Oracle elementwise(double (*f)(double));
 Oracle elementwise(double (*f)(double, double));
 Oracle elementwise(double (*f)(double, double, double));
 
-/** For ops that only move elements: the library's own f64 result, by a rule of index arithmetic given here. `source(i)` is the row-major position in
- *  operand 0 of result element i, or -1 for zero. */
-Array moved(const Array& x, const Shape& shape, const std::function<std::int64_t(std::int64_t)>& source);
+/** The oracle of ops that only move elements: builds the result by index arithmetic. `source(i)` is
+ *  the row-major position in operand 0 of result element i, or -1 for zero. */
+Array moved(const Array& x, const Shape& shape,
+            const std::function<std::int64_t(std::int64_t)>& source);
 
-// ---- usual shapes ----------------------------------------------------------------------------------------------------
+// ---- usual shapes -------------------------------------------------------------------------------
 
 const std::vector<std::vector<Shape>>&
 unary_shapes();  // 0-dim, empty, 1-D, 2-D, 3-D, sizes that do not divide a vector

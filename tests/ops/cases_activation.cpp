@@ -22,10 +22,11 @@ const Registrar additions([] {
             .call = CALL(elu(x[0], {.alpha = 0.7})),
             .oracle = elementwise([](double a) { return a > 0 ? a : 0.7 * std::expm1(a); }),
             .operands = {{.low = -4, .high = 4, .kinks = {0}}}});
-  add_case({.op = "gelu",
-            .call = CALL(gelu(x[0])),
-            .oracle = elementwise([](double a) { return 0.5 * a * std::erfc(-a * std::sqrt(0.5)); }),
-            .operands = {{.low = -4, .high = 4}}});
+  add_case(
+      {.op = "gelu",
+       .call = CALL(gelu(x[0])),
+       .oracle = elementwise([](double a) { return 0.5 * a * std::erfc(-a * std::sqrt(0.5)); }),
+       .operands = {{.low = -4, .high = 4}}});
   add_case({.op = "gelu",
             .variant = "tanh",
             .call = CALL(gelu(x[0], {.approximate = GeluApproximation::tanh})),
@@ -53,11 +54,11 @@ const Registrar additions([] {
             .call = CALL(leaky_relu(x[0], {.negative_slope = 0.2})),
             .oracle = elementwise([](double a) { return a > 0 ? a : 0.2 * a; }),
             .operands = {{.low = -4, .high = 4, .kinks = {0}}}});
-  add_case(
-      {.op = "logsigmoid",
-       .call = CALL(logsigmoid(x[0])),
-       .oracle = elementwise([](double a) { return std::min(a, 0.0) - std::log1p(std::exp(-std::abs(a))); }),
-       .operands = {{.low = -4, .high = 4}}});
+  add_case({.op = "logsigmoid",
+            .call = CALL(logsigmoid(x[0])),
+            .oracle = elementwise(
+                [](double a) { return std::min(a, 0.0) - std::log1p(std::exp(-std::abs(a))); }),
+            .operands = {{.low = -4, .high = 4}}});
   add_case({.op = "mish",
             .call = CALL(mish(x[0])),
             .oracle = elementwise([](double a) { return a * std::tanh(std::log1p(std::exp(a))); }),
@@ -91,13 +92,14 @@ const Registrar additions([] {
   add_case({.op = "softplus",
             .variant = "beta",
             .call = CALL(softplus(x[0], {.beta = 2, .threshold = 3})),
-            .oracle = elementwise([](double a) { return 2 * a > 3 ? a : std::log1p(std::exp(2 * a)) / 2; }),
+            .oracle = elementwise(
+                [](double a) { return 2 * a > 3 ? a : std::log1p(std::exp(2 * a)) / 2; }),
             .operands = {{.low = -4, .high = 4, .kinks = {1.5}}}});
   add_case({.op = "softshrink",
             .call = CALL(softshrink(x[0])),
-            .oracle = elementwise([](double a) { return a > 0.5    ? a - 0.5
-                                                        : a < -0.5 ? a + 0.5
-                                                                   : 0; }),
+            .oracle = elementwise([](double a) {
+              return a > 0.5 ? a - 0.5 : a < -0.5 ? a + 0.5 : 0;
+            }),
             .operands = {{.low = -4, .high = 4, .kinks = {-0.5, 0.5}}}});
   add_case({.op = "softsign",
             .call = CALL(softsign(x[0])),

@@ -13,9 +13,10 @@ const Registrar additions([] {
             .call = CALL(add(x[0], x[1], {.alpha = 0.5})),
             .oracle = elementwise([](double a, double b) { return a + 0.5 * b; }),
             .operands = {{}, {}}});
-  add_case({.op = "add", .variant = "number", .call = CALL(x[0] + 1.7), .oracle = elementwise([](double a) {
-                                                                          return a + 1.7;
-                                                                        })});
+  add_case({.op = "add",
+            .variant = "number",
+            .call = CALL(x[0] + 1.7),
+            .oracle = elementwise([](double a) { return a + 1.7; })});
   add_case({.op = "addcdiv",
             .call = CALL(addcdiv(x[0], x[1], x[2], {.value = 0.5})),
             .oracle = elementwise([](double x, double a, double b) { return x + 0.5 * a / b; }),
@@ -42,9 +43,10 @@ const Registrar additions([] {
             .call = CALL(div(x[0], x[1])),
             .oracle = elementwise([](double a, double b) { return a / b; }),
             .operands = {{}, {.low = 0.5, .high = 3}}});
-  add_case({.op = "div", .variant = "number", .call = CALL(x[0] / 0.3), .oracle = elementwise([](double a) {
-                                                                          return a / 0.3;
-                                                                        })});
+  add_case({.op = "div",
+            .variant = "number",
+            .call = CALL(x[0] / 0.3),
+            .oracle = elementwise([](double a) { return a / 0.3; })});
   add_case({.op = "floor_divide",
             .call = CALL(floor_divide(x[0], x[1])),
             .oracle = elementwise([](double a, double b) { return std::floor(a / b); }),
@@ -91,10 +93,10 @@ const Registrar additions([] {
             .call = CALL(sub(x[0], x[1], {.alpha = 2})),
             .oracle = elementwise([](double a, double b) { return a - 2 * b; }),
             .operands = {{}, {}}});
-  add_case(
-      {.op = "sub", .variant = "from a number", .call = CALL(1.7 - x[0]), .oracle = elementwise([](double a) {
-                                                                            return 1.7 - a;
-                                                                          })});
+  add_case({.op = "sub",
+            .variant = "from a number",
+            .call = CALL(1.7 - x[0]),
+            .oracle = elementwise([](double a) { return 1.7 - a; })});
   add_case({.op = "trunc_divide",
             .call = CALL(div(x[0], x[1], {.rounding = Rounding::trunc})),
             .oracle = elementwise([](double a, double b) { return std::trunc(a / b); }),

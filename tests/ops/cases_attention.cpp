@@ -1,7 +1,7 @@
 // Cases of scaled_dot_product_attention.
 #include <limits>
 
-#include "../../tensor/philox.h"
+#include "../../tensor/random/philox.h"
 
 #include "cases.h"
 
@@ -18,7 +18,7 @@ struct Setting {
   double dropout_p = 0;
 };
 
-/** Every score by itself, in f64. */
+/** Computes every score separately in f64. */
 Oracle attention_oracle(const Setting& setting) {
   return [=](const std::vector<Array>& x) {
     const Array &q = x[0], &k = x[1], &v = x[2];
@@ -27,10 +27,10 @@ Oracle attention_oracle(const Setting& setting) {
       s.erase(s.rank() - 1);
       return s;
     };
-    const Shape batch =
-        broadcast_shapes(broadcast_shapes(lead(q.shape), lead(k.shape), "oracle"), lead(v.shape), "oracle");
-    const std::int64_t l = q.shape[q.shape.rank() - 2], e = q.shape.back(), s = k.shape[k.shape.rank() - 2],
-                       f = v.shape.back();
+    const Shape batch = broadcast_shapes(broadcast_shapes(lead(q.shape), lead(k.shape), "oracle"),
+                                         lead(v.shape), "oracle");
+    const std::int64_t l = q.shape[q.shape.rank() - 2], e = q.shape.back(),
+                       s = k.shape[k.shape.rank() - 2], f = v.shape.back();
     std::int64_t entries = 1;
     for (const std::int64_t size : batch) entries *= size;
     const auto with = [&](std::int64_t rows, std::int64_t columns) {
@@ -52,8 +52,8 @@ Oracle attention_oracle(const Setting& setting) {
                      broadcast_at(k, with(s, e), (n * s + j) * e + c);
           const double m = x.size() > 3 ? broadcast_at(x[3], with(l, s), (n * l + i) * s + j) : 0;
           if (setting.mask == MaskKind::floating) score += m;
-          const bool hidden =
-              (setting.mask == MaskKind::boolean && m == 0) || (setting.mask == MaskKind::causal && j > i);
+          const bool hidden = (setting.mask == MaskKind::boolean && m == 0) ||
+                              (setting.mask == MaskKind::causal && j > i);
           sum += p[static_cast<std::size_t>(j)] = hidden ? 0 : std::exp(score);
         }
         if (sum == 0) continue;
@@ -92,7 +92,8 @@ const Registrar attention([] {
             .factor = 4});
   add_case({.op = op,
             .variant = "causal, with a scale",
-            .call = CALL(scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true, .scale = 0.7})),
+            .call = CALL(
+                scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true, .scale = 0.7})),
             .oracle = attention_oracle({.mask = MaskKind::causal, .scale = 0.7}),
             .operands = {{}, {}, {}},
             .shapes = {{{2, 5, 4}, {2, 7, 4}, {2, 7, 3}},

@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** The sum over all labels in plain loops; every label is a letter. Sizes of 1 broadcast. */
+/** Sums over all labels in plain loops. Every label is a letter; sizes of 1 broadcast. */
 Array labelled_sum(const std::vector<std::string>& terms, const std::string& output,
                    const std::vector<Array>& x) {
   std::map<char, std::int64_t> sizes;
@@ -18,7 +18,8 @@ Array labelled_sum(const std::vector<std::string>& terms, const std::string& out
       const std::int64_t here = x[k].shape[static_cast<std::int64_t>(i)];
       if (here != 1) size = here;
     }
-  const auto place = [&](const std::string& labels, const Shape& shape, std::map<char, std::int64_t>& at) {
+  const auto place = [&](const std::string& labels, const Shape& shape,
+                         std::map<char, std::int64_t>& at) {
     std::int64_t flat = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const std::int64_t size = shape[static_cast<std::int64_t>(i)];
@@ -47,25 +48,31 @@ Array labelled_sum(const std::vector<std::string>& terms, const std::string& out
 }
 
 Oracle sum_over(std::vector<std::string> terms, std::string output) {
-  return [=](const std::vector<Array>& x) { return std::vector<Array>{labelled_sum(terms, output, x)}; };
+  return [=](const std::vector<Array>& x) {
+    return std::vector<Array>{labelled_sum(terms, output, x)};
+  };
 }
 
 void add_einsum(const std::string& equation, std::vector<std::string> terms, std::string output,
                 std::vector<std::vector<Shape>> shapes) {
-  add_case({.op = "einsum",
-            .variant = equation,
-            .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{einsum(equation, x)}; },
-            .oracle = sum_over(terms, output),
-            .operands = std::vector<Operand>(terms.size(), Operand{.low = -1, .high = 1}),
-            .shapes = std::move(shapes),
-            .factor = 2});
+  add_case(
+      {.op = "einsum",
+       .variant = equation,
+       .call =
+           [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{einsum(equation, x)}; },
+       .oracle = sum_over(terms, output),
+       .operands = std::vector<Operand>(terms.size(), Operand{.low = -1, .high = 1}),
+       .shapes = std::move(shapes),
+       .factor = 2});
 }
 
 const Registrar einsums([] {
-  add_einsum("ij,jk->ik", {"ij", "jk"}, "ik", {{{3, 4}, {4, 5}}, {{2, 0}, {0, 3}}, {{3, 1}, {4, 2}}});
+  add_einsum("ij,jk->ik", {"ij", "jk"}, "ik",
+             {{{3, 4}, {4, 5}}, {{2, 0}, {0, 3}}, {{3, 1}, {4, 2}}});
   add_einsum("ij,jk", {"ij", "jk"}, "ik", {{{3, 4}, {4, 5}}});
   add_einsum("ba,ca", {"ba", "ca"}, "bc", {{{3, 4}, {5, 4}}});
-  add_einsum("bij, bjk -> bik", {"bij", "bjk"}, "bik", {{{2, 3, 4}, {2, 4, 2}}, {{1, 3, 4}, {2, 4, 2}}});
+  add_einsum("bij, bjk -> bik", {"bij", "bjk"}, "bik",
+             {{{2, 3, 4}, {2, 4, 2}}, {{1, 3, 4}, {2, 4, 2}}});
   add_einsum("bthd,bshd->bhts", {"bthd", "bshd"}, "bhts", {{{2, 3, 2, 4}, {2, 5, 2, 4}}});
   add_einsum("...ij,...jk->...ik", {"abij", "bjk"}, "abik",
              {{{2, 3, 2, 4}, {3, 4, 2}}, {{2, 1, 2, 3}, {3, 3, 2}}});
@@ -118,13 +125,14 @@ const Registrar chains([] {
                        {{3}, {3, 2}, {2}},
                        {{2, 0}, {0, 3}, {3, 2}}},
             .factor = 4});
-  add_case({.op = "multi_dot",
-            .variant = "of five",
-            .call = CALL(multi_dot(x)),
-            .oracle = chain(5),
-            .operands = std::vector<Operand>(5, small),
-            .shapes = {{{3, 2}, {2, 4}, {4, 1}, {1, 5}, {5, 2}}, {{2}, {2, 3}, {3, 3}, {3, 2}, {2}}},
-            .factor = 8});
+  add_case(
+      {.op = "multi_dot",
+       .variant = "of five",
+       .call = CALL(multi_dot(x)),
+       .oracle = chain(5),
+       .operands = std::vector<Operand>(5, small),
+       .shapes = {{{3, 2}, {2, 4}, {4, 1}, {1, 5}, {5, 2}}, {{2}, {2, 3}, {3, 3}, {3, 2}, {2}}},
+       .factor = 8});
   add_case({.op = "chain_matmul",
             .call = CALL(chain_matmul(x)),
             .oracle = chain(3),
@@ -140,8 +148,8 @@ const Registrar chains([] {
 });
 
 const Registrar tensordots([] {
-  const auto add = [](const char* variant, Call call, std::vector<std::string> terms, std::string output,
-                      std::vector<std::vector<Shape>> shapes) {
+  const auto add = [](const char* variant, Call call, std::vector<std::string> terms,
+                      std::string output, std::vector<std::vector<Shape>> shapes) {
     add_case({.op = "tensordot",
               .variant = variant,
               .call = std::move(call),
@@ -197,9 +205,11 @@ const Registrar others([] {
       Array y{shape, std::vector<double>(static_cast<std::size_t>(numel))};
       for (std::int64_t i = 0; i < numel; ++i) {
         const std::int64_t component = i / inner % 3, start = i - component * inner;
-        const std::int64_t j = start + (component + 1) % 3 * inner, k = start + (component + 2) % 3 * inner;
-        y.values[static_cast<std::size_t>(i)] = broadcast_at(x[0], shape, j) * broadcast_at(x[1], shape, k) -
-                                                broadcast_at(x[0], shape, k) * broadcast_at(x[1], shape, j);
+        const std::int64_t j = start + (component + 1) % 3 * inner,
+                           k = start + (component + 2) % 3 * inner;
+        y.values[static_cast<std::size_t>(i)] =
+            broadcast_at(x[0], shape, j) * broadcast_at(x[1], shape, k) -
+            broadcast_at(x[0], shape, k) * broadcast_at(x[1], shape, j);
       }
       return std::vector<Array>{y};
     };
@@ -215,25 +225,28 @@ const Registrar others([] {
             .oracle = cross_oracle(1),
             .operands = {{}, {}},
             .shapes = {{{2, 3, 4}, {2, 3, 4}}, {{2, 3, 1}, {3, 4}}}});
-  add_case(
-      {.op = "prelu",
-       .call = CALL(prelu(x[0], x[1])),
-       .oracle =
-           [](const std::vector<Array>& x) {
-             const Shape& shape = x[0].shape;
-             std::int64_t inner = 1;
-             for (int i = 2; i < shape.rank(); ++i) inner *= shape[i];
-             Array y = x[0];
-             for (std::int64_t i = 0; i < y.numel(); ++i) {
-               const double w = x[1][x[1].numel() == 1 ? 0 : i / inner % shape[1]];
-               if (y[i] <= 0) y.values[static_cast<std::size_t>(i)] *= w;
-             }
-             return std::vector<Array>{y};
-           },
-       .operands = {{.kinks = {0}}, {.low = 0, .high = 1}},
-       .shapes =
-           {{{2, 3, 4}, {3}}, {{2, 3}, {1}}, {{5}, Shape{}}, {Shape{}, {1}}, {{2, 3}, {3}}, {{0, 3}, {3}}},
-       .factor = 2});
+  add_case({.op = "prelu",
+            .call = CALL(prelu(x[0], x[1])),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  const Shape& shape = x[0].shape;
+                  std::int64_t inner = 1;
+                  for (int i = 2; i < shape.rank(); ++i) inner *= shape[i];
+                  Array y = x[0];
+                  for (std::int64_t i = 0; i < y.numel(); ++i) {
+                    const double w = x[1][x[1].numel() == 1 ? 0 : i / inner % shape[1]];
+                    if (y[i] <= 0) y.values[static_cast<std::size_t>(i)] *= w;
+                  }
+                  return std::vector<Array>{y};
+                },
+            .operands = {{.kinks = {0}}, {.low = 0, .high = 1}},
+            .shapes = {{{2, 3, 4}, {3}},
+                       {{2, 3}, {1}},
+                       {{5}, Shape{}},
+                       {Shape{}, {1}},
+                       {{2, 3}, {3}},
+                       {{0, 3}, {3}}},
+            .factor = 2});
 });
 
 }  // namespace

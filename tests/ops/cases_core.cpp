@@ -24,8 +24,11 @@ const Registrar additions([] {
                 },
             .factor = 1e4,
             .gradients = false});
-  add_case({.op = "fill", .call = CALL(x[0].clone().fill_(1.5)), .oracle = [](const std::vector<Array>& x) {
-              return std::vector<Array>{moved(Array{{1}, {1.5}}, x[0].shape, [](std::int64_t) { return 0; })};
+  add_case({.op = "fill",
+            .call = CALL(x[0].clone().fill_(1.5)),
+            .oracle = [](const std::vector<Array>& x) {
+              return std::vector<Array>{
+                  moved(Array{{1}, {1.5}}, x[0].shape, [](std::int64_t) { return 0; })};
             }});
   add_case({.op = "copy",
             .call = CALL(x[0].clone().copy_(x[1])),
@@ -81,8 +84,8 @@ const Registrar additions([] {
                   const std::int64_t n = x[0].numel() / x[0].shape[0];
                   Shape shape = x[0].shape;
                   shape.erase(0);
-                  return std::vector<Array>{
-                      moved(x[0], shape, [&](std::int64_t i) { return (x[0].shape[0] - 1) * n + i; })};
+                  return std::vector<Array>{moved(
+                      x[0], shape, [&](std::int64_t i) { return (x[0].shape[0] - 1) * n + i; })};
                 },
             .shapes = {{{3, 4}}, {{5}}, {{2, 2, 2}}}});
   add_case({.op = "as_strided",
@@ -103,11 +106,13 @@ const Registrar additions([] {
                   },
               .oracle =
                   [keepdim](const std::vector<Array>& x) {
-                    const std::int64_t outer = x[0].shape[0], n = x[0].shape[1], inner = x[0].shape[2];
+                    const std::int64_t outer = x[0].shape[0], n = x[0].shape[1],
+                                       inner = x[0].shape[2];
                     Array y{keepdim ? Shape{outer, 1, inner} : Shape{outer, inner},
                             std::vector<double>(static_cast<std::size_t>(outer * inner), 0.0)};
                     for (std::int64_t i = 0; i < x[0].numel(); ++i)
-                      y.values[static_cast<std::size_t>(i / (n * inner) * inner + i % inner)] += x[0][i];
+                      y.values[static_cast<std::size_t>(i / (n * inner) * inner + i % inner)] +=
+                          x[0][i];
                     return std::vector<Array>{y};
                   },
               .shapes = {{{2, 3, 4}}, {{1, 5, 1}}, {{2, 0, 3}}, {{3, 1, 2}}}});

@@ -1,4 +1,4 @@
-// Cases of norms of matrices, normalising by a norm, distances and angles.
+// Cases of matrix norms, normalisation by a norm, distances and angles.
 #include <algorithm>
 #include <limits>
 
@@ -11,9 +11,11 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-Shape common(const std::vector<Array>& x) { return broadcast_shapes(x[0].shape, x[1].shape, "oracle"); }
+Shape common(const std::vector<Array>& x) {
+  return broadcast_shapes(x[0].shape, x[1].shape, "oracle");
+}
 
-/** f(a, b) of the elements that meet. */
+/** Applies f to the elements of a and b, broadcast. */
 Array combined(const std::vector<Array>& x, const std::function<double(double, double)>& f) {
   Array y{common(x), {}};
   for (std::int64_t i = 0, n = checked_numel(y.shape, "oracle"); i < n; ++i)
@@ -40,7 +42,8 @@ Oracle cosine(int dim) {
       return sum;
     };
     Array y = reduced_by({dim}, false, total)({ab})[0];
-    const Array u = reduced_by({dim}, false, length)({a})[0], v = reduced_by({dim}, false, length)({b})[0];
+    const Array u = reduced_by({dim}, false, length)({a})[0],
+                v = reduced_by({dim}, false, length)({b})[0];
     for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] /= u.values[i] * v.values[i];
     return std::vector<Array>{y};
   };
@@ -52,7 +55,7 @@ Line normalized(const Line& x, double p) {
   return y;
 }
 
-/** Extreme over `ordered` of the sums of |x| over `summed`; with both dimensions kept or dropped. */
+/** Extreme over `ordered` of the sums of |x| over `summed`; keeps or drops both dimensions. */
 Oracle extreme_sum(int summed, int ordered, bool greatest, bool keepdim) {
   return [=](const std::vector<Array>& x) {
     const auto total = [](const Line& line) { return p_norm(line, 1); };
@@ -104,8 +107,9 @@ void add_matrix_norms() {
             .factor = 4});
 }
 
-const std::vector<std::vector<Shape>> kPairs{{{4}, {4}},       {{3, 4}, {3, 4}},    {{3, 4}, {4}},
-                                             {{1, 4}, {3, 1}}, {{2, 3, 5}, {3, 1}}, {{0, 3}, {0, 3}}};
+const std::vector<std::vector<Shape>> kPairs{{{4}, {4}},          {{3, 4}, {3, 4}},
+                                             {{3, 4}, {4}},       {{1, 4}, {3, 1}},
+                                             {{2, 3, 5}, {3, 1}}, {{0, 3}, {0, 3}}};
 
 const Registrar additions([] {
   add_matrix_norms();
@@ -115,46 +119,51 @@ const Registrar additions([] {
     const std::vector<Operand> apart{{.low = 0.5, .high = 2, .positive_definite_gap = true},
                                      {.low = -2, .high = -0.5, .positive_definite_gap = true}};
     if (p != kInf)
-      add_case(
-          {.op = "dist",
-           .variant = name,
-           .call =
-               [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{dist(x[0], x[1], {.p = p})}; },
-           .oracle = distance({}, false, p, 0),
-           .operands = apart,
-           .shapes = kPairs,
-           .factor = 16});
+      add_case({.op = "dist",
+                .variant = name,
+                .call =
+                    [=](const std::vector<Tensor>& x) {
+                      return std::vector<Tensor>{dist(x[0], x[1], {.p = p})};
+                    },
+                .oracle = distance({}, false, p, 0),
+                .operands = apart,
+                .shapes = kPairs,
+                .factor = 16});
     for (const bool keepdim : {false, true})
-      add_case(
-          {.op = "pairwise_distance",
-           .variant = name + (keepdim ? " keepdim" : ""),
-           .call =
-               [=](const std::vector<Tensor>& x) {
-                 return std::vector<Tensor>{pairwise_distance(x[0], x[1], {.p = p, .keepdim = keepdim})};
-               },
-           .oracle =
-               [=](const std::vector<Array>& x) {
-                 return distance({common(x).rank() - 1}, keepdim, p, 1e-6)(x);
-               },
-           .operands = apart,
-           .shapes = p == kInf
-                         ? std::vector<std::vector<Shape>>{{{4}, {4}}, {{3, 4}, {3, 4}}, {{0, 3}, {0, 3}}}
-                         : kPairs,
-           .factor = 16});
-    add_case(
-        {.op = "normalize",
-         .variant = name,
-         .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{normalize(x[0], {.p = p})}; },
-         .oracle = lines_by({1}, [=](const Line& x) { return normalized(x, p); }),
-         .operands = {{.low = 0.2, .high = 2, .positive_definite_gap = p == kInf}},
-         .shapes = {{{3, 4}}, {{2, 5, 3}}, {{0, 3}}, {{2, 70}}},
-         .factor = 16});
+      add_case({.op = "pairwise_distance",
+                .variant = name + (keepdim ? " keepdim" : ""),
+                .call =
+                    [=](const std::vector<Tensor>& x) {
+                      return std::vector<Tensor>{
+                          pairwise_distance(x[0], x[1], {.p = p, .keepdim = keepdim})};
+                    },
+                .oracle =
+                    [=](const std::vector<Array>& x) {
+                      return distance({common(x).rank() - 1}, keepdim, p, 1e-6)(x);
+                    },
+                .operands = apart,
+                .shapes = p == kInf ? std::vector<std::vector<Shape>>{{{4}, {4}},
+                                                                      {{3, 4}, {3, 4}},
+                                                                      {{0, 3}, {0, 3}}}
+                                    : kPairs,
+                .factor = 16});
+    add_case({.op = "normalize",
+              .variant = name,
+              .call =
+                  [=](const std::vector<Tensor>& x) {
+                    return std::vector<Tensor>{normalize(x[0], {.p = p})};
+                  },
+              .oracle = lines_by({1}, [=](const Line& x) { return normalized(x, p); }),
+              .operands = {{.low = 0.2, .high = 2, .positive_definite_gap = p == kInf}},
+              .shapes = {{{3, 4}}, {{2, 5, 3}}, {{0, 3}}, {{2, 70}}},
+              .factor = 16});
   }
   add_case({.op = "dist",
             .variant = "p inf",
             .call = CALL(dist(x[0], x[1], {.p = kInf})),
             .oracle = distance({}, false, kInf, 0),
-            .operands = {{.low = 0.5, .high = 2, .positive_definite_gap = true}, {.low = -1, .high = -0.9}},
+            .operands = {{.low = 0.5, .high = 2, .positive_definite_gap = true},
+                         {.low = -1, .high = -0.9}},
             .shapes = {{{4}, {4}}, {{3, 4}, {3, 4}}, {{3, 4}, Shape{}}}});
   add_case({.op = "normalize",
             .variant = "both dimensions, both signs",
@@ -163,17 +172,20 @@ const Registrar additions([] {
             .shapes = {{{3, 4}}, {{2, 17}}},
             .factor = 4});
   for (const int dim : {0, 1})
-    add_case(
-        {.op = "cosine_similarity",
-         .variant = "dim " + std::to_string(dim),
-         .call =
-             [=](const std::vector<Tensor>& x) {
-               return std::vector<Tensor>{cosine_similarity(x[0], x[1], {.dim = dim})};
-             },
-         .oracle = cosine(dim),
-         .operands = {{.low = 0.2}, {}},
-         .shapes = {{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{1, 4}, {3, 1}}, {{2, 3, 5}, {3, 1}}, {{2, 0}, {2, 0}}},
-         .factor = 8});
+    add_case({.op = "cosine_similarity",
+              .variant = "dim " + std::to_string(dim),
+              .call =
+                  [=](const std::vector<Tensor>& x) {
+                    return std::vector<Tensor>{cosine_similarity(x[0], x[1], {.dim = dim})};
+                  },
+              .oracle = cosine(dim),
+              .operands = {{.low = 0.2}, {}},
+              .shapes = {{{3, 4}, {3, 4}},
+                         {{3, 4}, {4}},
+                         {{1, 4}, {3, 1}},
+                         {{2, 3, 5}, {3, 1}},
+                         {{2, 0}, {2, 0}}},
+              .factor = 8});
 });
 
 }  // namespace

@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** By bisection: slow and beyond doubt. */
+/** Inverts erf by bisection. */
 double inverse_erf(double y) {
   double low = -6, high = 6;
   for (int i = 0; i < 100; ++i) {
@@ -47,10 +47,12 @@ const Registrar additions([] {
             .call = CALL(cos(x[0])),
             .oracle = elementwise([](double a) { return std::cos(a); }),
             .operands = {{.low = -4, .high = 4}}});
-  add_case(
-      {.op = "cosh", .call = CALL(cosh(x[0])), .oracle = elementwise([](double a) { return std::cosh(a); })});
-  add_case(
-      {.op = "erf", .call = CALL(erf(x[0])), .oracle = elementwise([](double a) { return std::erf(a); })});
+  add_case({.op = "cosh", .call = CALL(cosh(x[0])), .oracle = elementwise([](double a) {
+                                                      return std::cosh(a);
+                                                    })});
+  add_case({.op = "erf", .call = CALL(erf(x[0])), .oracle = elementwise([](double a) {
+                                                    return std::erf(a);
+                                                  })});
   add_case({.op = "erfc",
             .call = CALL(erfc(x[0])),
             .oracle = elementwise([](double a) { return std::erfc(a); }),
@@ -59,10 +61,12 @@ const Registrar additions([] {
             .call = CALL(erfinv(x[0])),
             .oracle = elementwise([](double a) { return inverse_erf(a); }),
             .operands = {{.low = -0.95, .high = 0.95}}});
-  add_case(
-      {.op = "exp", .call = CALL(exp(x[0])), .oracle = elementwise([](double a) { return std::exp(a); })});
-  add_case(
-      {.op = "exp2", .call = CALL(exp2(x[0])), .oracle = elementwise([](double a) { return std::exp2(a); })});
+  add_case({.op = "exp", .call = CALL(exp(x[0])), .oracle = elementwise([](double a) {
+                                                    return std::exp(a);
+                                                  })});
+  add_case({.op = "exp2", .call = CALL(exp2(x[0])), .oracle = elementwise([](double a) {
+                                                      return std::exp2(a);
+                                                    })});
   add_case({.op = "expm1", .call = CALL(expm1(x[0])), .oracle = elementwise([](double a) {
                                                         return std::expm1(a);
                                                       })});
@@ -97,8 +101,9 @@ const Registrar additions([] {
             .call = CALL(sin(x[0])),
             .oracle = elementwise([](double a) { return std::sin(a); }),
             .operands = {{.low = -4, .high = 4}}});
-  add_case(
-      {.op = "sinh", .call = CALL(sinh(x[0])), .oracle = elementwise([](double a) { return std::sinh(a); })});
+  add_case({.op = "sinh", .call = CALL(sinh(x[0])), .oracle = elementwise([](double a) {
+                                                      return std::sinh(a);
+                                                    })});
   add_case({.op = "tan",
             .call = CALL(tan(x[0])),
             .oracle = elementwise([](double a) { return std::tan(a); }),

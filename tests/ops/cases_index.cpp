@@ -1,4 +1,4 @@
-// Cases of the ops that join tensors and that index them.
+// Cases of the ops that join and index tensors.
 #include "places.h"
 #include "samples.h"
 
@@ -13,7 +13,7 @@ Tensor ints(const std::vector<double>& values, const Shape& shape) {
   return tensor(values, shape, {.dtype = i64, .device = test_device()});
 }
 
-// ---- joining ----------------------------------------------------------------------------------------------------
+// ---- joining ------------------------------------------------------------------------------------
 
 Oracle cat_along(int dim) {
   return [dim](const std::vector<Array>& x) {
@@ -47,7 +47,7 @@ Oracle stack_along(int dim) {
   };
 }
 
-// ---- one index per element -------------------------------------------------------------------------------------------
+// ---- one index per element ----------------------------------------------------------------------
 
 Oracle gather_along(int dim) {
   return [dim](const std::vector<Array>& x) {
@@ -76,7 +76,7 @@ Oracle scatter_along(int dim, bool add) {
   };
 }
 
-/** The oracle with a constant in place of operand 1. */
+/** Returns the oracle with a constant as operand 1. */
 Oracle with_index(const Oracle& oracle, const Array& index) {
   return [oracle, index](std::vector<Array> x) {
     x.insert(x.begin() + 1, index);
@@ -84,7 +84,7 @@ Oracle with_index(const Oracle& oracle, const Array& index) {
   };
 }
 
-// ---- rows ------------------------------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 /** Operands: x, 1-D index. */
 Oracle rows_along(int dim) {
@@ -116,7 +116,8 @@ Oracle add_rows_along(int dim, double alpha) {
   };
 }
 
-/** x[i, j] of a matrix for an index pair broadcast to the result, negative indices wrapping. Operands: x, i, j. */
+/** Returns the position of x[i, j] in a matrix for indices broadcast to the result. Negative
+ *  indices wrap. Operands: x, i, j. */
 std::int64_t pair_place(const std::vector<Array>& x, const Shape& out, std::int64_t at) {
   const auto wrap = [](double v, std::int64_t size) {
     return static_cast<std::int64_t>(v) + (v < 0 ? size : 0);
@@ -140,7 +141,8 @@ std::vector<Array> put_pairs(const std::vector<Array>& x) {
   return {y};
 }
 
-/** x[:, index, :, index2] of a 4-D x: the rows of the result come first. Operands: x, index, index2, both 1-D. */
+/** Computes x[:, index, :, index2] of a 4-D x: the indexed dimension comes first in the result.
+ *  Operands: x, index, index2, both 1-D. */
 std::vector<Array> apart_dimensions(const std::vector<Array>& x) {
   const Shape &s = x[0].shape, out{x[1].numel(), s[0], s[2]};
   return {moved(x[0], out, [&](std::int64_t at) {
@@ -163,7 +165,8 @@ std::vector<Array> coordinates(const std::vector<Array>& x) {
   for (std::int64_t i = 0; i < x[0].numel(); ++i)
     if (x[0][i] != 0) {
       ++y.shape[0];
-      for (const std::int64_t p : place_of(x[0].shape, i)) y.values.push_back(static_cast<double>(p));
+      for (const std::int64_t p : place_of(x[0].shape, i))
+        y.values.push_back(static_cast<double>(p));
     }
   return {y};
 }
@@ -173,7 +176,8 @@ std::vector<Array> table_rows(const std::vector<Array>& x) {
   Shape shape = x[0].shape;
   const std::int64_t dim = x[1].shape[1];
   shape.push_back(dim);
-  return {moved(x[1], shape, [&](std::int64_t i) { return integer(x[0], i / dim) * dim + i % dim; })};
+  return {
+      moved(x[1], shape, [&](std::int64_t i) { return integer(x[0], i / dim) * dim + i % dim; })};
 }
 
 Operand indices(std::int64_t low, std::int64_t high) {
@@ -186,7 +190,8 @@ const Registrar joining([] {
        .call = CALL(cat({x[0], x[1], x[2]}, 1)),
        .oracle = cat_along(1),
        .operands = {{}, {}, {}},
-       .shapes = {{{2, 3}, {2, 1}, {2, 4}}, {{2, 3, 5}, {2, 0, 5}, {2, 2, 5}}, {{0, 3}, {0, 1}, {0, 2}}}});
+       .shapes = {
+           {{2, 3}, {2, 1}, {2, 4}}, {{2, 3, 5}, {2, 0, 5}, {2, 2, 5}}, {{0, 3}, {0, 1}, {0, 2}}}});
   add_case({.op = "cat",
             .variant = "along the first dimension, wide beside narrow",
             .call = CALL(cat({x[0], x[1]}, -1)),
@@ -210,11 +215,12 @@ const Registrar joining([] {
 });
 
 const Registrar elements([] {
-  add_case({.op = "gather",
-            .call = CALL(gather(x[0], 1, x[1])),
-            .oracle = gather_along(1),
-            .operands = {{}, indices(0, 3)},
-            .shapes = {{{3, 4}, {3, 6}}, {{3, 4}, {2, 1}}, {{2, 4, 5}, {2, 3, 4}}, {{3, 4}, {0, 4}}}});
+  add_case(
+      {.op = "gather",
+       .call = CALL(gather(x[0], 1, x[1])),
+       .oracle = gather_along(1),
+       .operands = {{}, indices(0, 3)},
+       .shapes = {{{3, 4}, {3, 6}}, {{3, 4}, {2, 1}}, {{2, 4, 5}, {2, 3, 4}}, {{3, 4}, {0, 4}}}});
   add_case({.op = "gather",
             .variant = "along the first dimension",
             .call = CALL(gather(x[0], 0, x[1])),
@@ -234,7 +240,8 @@ const Registrar elements([] {
                   const Shape out{x[0].shape[0], x[1].shape[1]};
                   return std::vector<Array>{moved(x[0], out, [&](std::int64_t i) {
                     const std::int64_t row = i / out[1];
-                    return row * x[0].shape[1] + static_cast<std::int64_t>(broadcast_at(x[1], out, i));
+                    return row * x[0].shape[1] +
+                           static_cast<std::int64_t>(broadcast_at(x[1], out, i));
                   })};
                 },
             .operands = {{}, indices(0, 3)},
@@ -244,7 +251,8 @@ const Registrar elements([] {
        .call = CALL(scatter_add(x[0], 1, x[1], x[2])),
        .oracle = scatter_along(1, true),
        .operands = {{}, indices(0, 3), {}},
-       .shapes = {{{3, 4}, {3, 6}, {3, 6}}, {{3, 4}, {2, 3}, {4, 5}}, {{2, 4, 3}, {2, 9, 3}, {2, 9, 3}}}});
+       .shapes = {
+           {{3, 4}, {3, 6}, {3, 6}}, {{3, 4}, {2, 3}, {4, 5}}, {{2, 4, 3}, {2, 9, 3}, {2, 9, 3}}}});
   add_case({.op = "scatter_add",
             .variant = "0-dim and empty",
             .call = CALL(scatter_add(x[0], 0, x[1], x[2])),
@@ -263,7 +271,7 @@ const Registrar elements([] {
             .oracle = with_index(scatter_along(1, false), repeated),
             .operands = {{}, {}},
             .shapes = {{{2, 4}, {2, 3}}, {{3, 3}, {4, 3}}},
-            .gradients = false});  // those of PyTorch, which finite differences do not give
+            .gradients = false});  // PyTorch's gradients, which differ from finite differences
   add_case({.op = "scatter",
             .variant = "one value",
             .call = CALL(scatter(x[0], 1, x[1], 0.5)),
@@ -304,7 +312,8 @@ const Registrar rows([] {
        .call = CALL(index(x[0], {x[1], x[2]})),
        .oracle = pairs,
        .operands = {{}, indices(-3, 2), indices(-4, 3)},
-       .shapes = {{{3, 4}, {5}, {5}}, {{3, 4}, {2, 1}, {3}}, {{3, 4}, {0}, {1}}, {{3, 4}, Shape{}, {2}}}});
+       .shapes = {
+           {{3, 4}, {5}, {5}}, {{3, 4}, {2, 1}, {3}}, {{3, 4}, {0}, {1}}, {{3, 4}, Shape{}, {2}}}});
   add_case({.op = "index",
             .variant = "with holes",
             .call = CALL(index(x[0], {Tensor{}, x[1], Tensor{}, x[2]})),
@@ -317,12 +326,14 @@ const Registrar rows([] {
             .oracle = where_true,
             .operands = {{}, {.boolean = true}},
             .shapes = {{{3, 4}, {3, 4}}, {{20}, {20}}, {{0}, {0}}}});
-  add_case({.op = "index_put",
-            .variant = "accumulate",
-            .call = CALL(index_put(x[0], {x[1], x[2]}, x[3], {.accumulate = true})),
-            .oracle = put_pairs,
-            .operands = {{}, indices(-3, 2), indices(-4, 3), {}},
-            .shapes = {{{3, 4}, {9}, {9}, {9}}, {{3, 4}, {2, 1}, {3}, {1, 3}}, {{3, 4}, {3}, {1}, Shape{}}}});
+  add_case(
+      {.op = "index_put",
+       .variant = "accumulate",
+       .call = CALL(index_put(x[0], {x[1], x[2]}, x[3], {.accumulate = true})),
+       .oracle = put_pairs,
+       .operands = {{}, indices(-3, 2), indices(-4, 3), {}},
+       .shapes = {
+           {{3, 4}, {9}, {9}, {9}}, {{3, 4}, {2, 1}, {3}, {1, 3}}, {{3, 4}, {3}, {1}, Shape{}}}});
   add_case({.op = "index_put",
             .call = CALL(index_put(x[0], {Tensor{}, ints({2, 0}, {2})}, x[1])),
             .oracle =
@@ -338,36 +349,40 @@ const Registrar rows([] {
                 },
             .operands = {{}, {}},
             .shapes = {{{3, 4}, {3, 2}}, {{3, 3}, {2}}, {{2, 5}, {2, 1}}, {{2, 5}, Shape{}}}});
-  add_case({.op = "index_put",
-            .variant = "several rows to one place",
-            .call = CALL(index_put(x[0], {Tensor{}, ints({1, 0, -1, 1}, {2, 2})}, x[1])),
-            .oracle =
-                [](const std::vector<Array>& x) {
-                  constexpr std::int64_t places[] = {1, 0, 2, 1};
-                  Array y = x[0];  // of shape [2,3,2]
-                  for (std::int64_t i = 0; i < 16; ++i)
-                    y.values[static_cast<std::size_t>((i / 8 * 3 + places[i / 2 % 4]) * 2 + i % 2)] =
-                        broadcast_at(x[1], {2, 2, 2, 2}, i);
-                  return std::vector<Array>{y};
-                },
-            .operands = {{}, {}},
-            .shapes = {{{2, 3, 2}, {2, 2, 2, 2}}, {{2, 3, 2}, {2, 1}}}});
-  add_case({.op = "masked_select",
-            .call = CALL(masked_select(x[0], x[1])),
-            .oracle = where_true,
-            .operands = {{}, {.boolean = true}},
-            .shapes = {{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{4}, {2, 4}}, {Shape{}, Shape{}}, {{0}, {0}}}});
+  add_case(
+      {.op = "index_put",
+       .variant = "several rows to one place",
+       .call = CALL(index_put(x[0], {Tensor{}, ints({1, 0, -1, 1}, {2, 2})}, x[1])),
+       .oracle =
+           [](const std::vector<Array>& x) {
+             constexpr std::int64_t places[] = {1, 0, 2, 1};
+             Array y = x[0];  // of shape [2,3,2]
+             for (std::int64_t i = 0; i < 16; ++i)
+               y.values[static_cast<std::size_t>((i / 8 * 3 + places[i / 2 % 4]) * 2 + i % 2)] =
+                   broadcast_at(x[1], {2, 2, 2, 2}, i);
+             return std::vector<Array>{y};
+           },
+       .operands = {{}, {}},
+       .shapes = {{{2, 3, 2}, {2, 2, 2, 2}}, {{2, 3, 2}, {2, 1}}}});
+  add_case(
+      {.op = "masked_select",
+       .call = CALL(masked_select(x[0], x[1])),
+       .oracle = where_true,
+       .operands = {{}, {.boolean = true}},
+       .shapes = {{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{4}, {2, 4}}, {Shape{}, Shape{}}, {{0}, {0}}}});
   add_case({.op = "nonzero",
             .call = CALL(nonzero(x[0])),
             .oracle = coordinates,
             .operands = {indices(-1, 1)},
             .shapes = {{{3, 4}}, {{50}}, {{2, 3, 2}}, {Shape{}}, {{0, 3}}},
             .gradients = false});
-  add_case({.op = "embedding",
-            .call = CALL(embedding(x[0], x[1])),
-            .oracle = table_rows,
-            .operands = {indices(0, 4), {}},
-            .shapes = {{{7}, {5, 3}}, {{2, 3}, {5, 4}}, {Shape{}, {5, 2}}, {{0}, {5, 3}}, {{40}, {5, 600}}}});
+  add_case(
+      {.op = "embedding",
+       .call = CALL(embedding(x[0], x[1])),
+       .oracle = table_rows,
+       .operands = {indices(0, 4), {}},
+       .shapes = {
+           {{7}, {5, 3}}, {{2, 3}, {5, 4}}, {Shape{}, {5, 2}}, {{0}, {5, 3}}, {{40}, {5, 600}}}});
   add_case({.op = "embedding",
             .variant = "by frequency",
             .call = CALL(embedding(x[0], x[1], {.scale_grad_by_freq = true})),

@@ -6,7 +6,8 @@ using namespace mezzo;
 
 namespace {
 
-/** alpha * a b + beta * c in plain loops; batches broadcast, vectors are rows on the left and columns on the right. */
+/** Computes alpha * a b + beta * c in plain loops. Batches broadcast; vectors are rows on the left
+ *  and columns on the right. */
 Array matrix_product(Array a, Array b, double alpha = 1) {
   const bool row = a.shape.rank() == 1, column = b.shape.rank() == 1;
   if (row) a.shape.insert(0, 1);
@@ -20,7 +21,7 @@ Array matrix_product(Array a, Array b, double alpha = 1) {
   const Shape batch = broadcast_shapes(batch_of(a.shape), batch_of(b.shape), "oracle");
   std::int64_t count = 1;
   for (const std::int64_t size : batch) count *= size;
-  // Which matrix of an operand meets a position of the broadcast batch: broadcasting its index does it.
+  // Finds the matrix of an operand at a position of the broadcast batch by broadcasting its index.
   const auto matrix = [&](const Array& x, std::int64_t index) {
     Array numbers{batch_of(x.shape), {}};
     std::int64_t size = 1;
@@ -108,11 +109,13 @@ const Registrar products([] {
             .oracle = inner_product,
             .operands = {{}, {}},
             .shapes = {{{5}, {5}}, {{1}, {1}}, {{0}, {0}}, {{37}, {37}}}});
-  add_case({.op = "vecdot",
-            .call = CALL(vecdot(x[0], x[1])),
-            .oracle = inner_product,
-            .operands = {{}, {}},
-            .shapes = {{{5}, {5}}, {{3, 4}, {3, 4}}, {{2, 1, 4}, {3, 4}}, {{2, 3}, {3}}, {{2, 0}, {2, 0}}}});
+  add_case(
+      {.op = "vecdot",
+       .call = CALL(vecdot(x[0], x[1])),
+       .oracle = inner_product,
+       .operands = {{}, {}},
+       .shapes = {
+           {{5}, {5}}, {{3, 4}, {3, 4}}, {{2, 1, 4}, {3, 4}}, {{2, 3}, {3}}, {{2, 0}, {2, 0}}}});
   add_case({.op = "linear",
             .call = CALL(linear(x[0], x[1], x[2])),
             .oracle =
@@ -139,7 +142,7 @@ const Registrar products([] {
             .shapes = {{{3, 4}, {5, 4}}, {{2, 2, 3}, {4, 3}}}});
 });
 
-/** Layers of x[1], x[2], ..., each followed by `between`, the last by `after`. */
+/** Layers of x[1], x[2], ..., each followed by `between`, the last one by `after`. */
 Array chain_of(const std::vector<Array>& x, bool with_bias, double (*between)(double),
                double (*after)(double)) {
   Array h = x[0];
@@ -155,7 +158,8 @@ Array chain_of(const std::vector<Array>& x, bool with_bias, double (*between)(do
 double relu_of(double v) { return v > 0 ? v : 0; }
 double gelu_of(double v) { return v * std::erfc(-v / std::sqrt(2.0)) / 2; }
 double gelu_tanh_of(double v) {
-  return v / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+  return v / 2 *
+         (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
 }
 double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
 double same(double v) { return v; }
@@ -192,17 +196,17 @@ const Registrar linear_chains([] {
             .operands = {{}, {}, {}, {}, {}},
             .shapes = {{{3, 4}, {5, 4}, {5}, {2, 5}, {2}}},
             .factor = 8});
-  add_case(
-      {.op = "mlp",
-       .variant = "gelu",
-       .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]}, {.activation = MlpActivation::gelu})),
-       .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
-         return {chain_of(x, true, gelu_of, same)};
-       },
-       .operands = {{}, {}, {}, {}, {}, {}, {}},
-       .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
-                  {{0, 4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}}},
-       .factor = 8});
+  add_case({.op = "mlp",
+            .variant = "gelu",
+            .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]},
+                             {.activation = MlpActivation::gelu})),
+            .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
+              return {chain_of(x, true, gelu_of, same)};
+            },
+            .operands = {{}, {}, {}, {}, {}, {}, {}},
+            .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
+                       {{0, 4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}, {2}}},
+            .factor = 8});
   add_case({.op = "mlp",
             .variant = "gelu_tanh",
             .call = CALL(mlp(x[0], {x[1], x[3], x[5]}, {x[2], x[4], x[6]},
@@ -246,40 +250,41 @@ const Registrar added_products([] {
             .oracle = added_product,
             .operands = {{}, {}, {}},
             .shapes = {{{3}, {3, 4}, {4}}, {{1}, {3, 4}, {4}}, {Shape{}, {2, 3}, {3}}}});
-  add_case({.op = "addr",
-            .call = CALL(addr(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
-            .oracle =
-                [](const std::vector<Array>& x) {
-                  Array u = x[1], v = x[2];
-                  u.shape.push_back(1);
-                  v.shape.insert(0, 1);
-                  return std::vector<Array>{plus(matrix_product(u, v, 0.5), x[0], 2)};
-                },
-            .operands = {{}, {}, {}},
-            .shapes = {{{3, 4}, {3}, {4}}, {{4}, {3}, {4}}, {Shape{}, {1}, {1}}, {{0, 2}, {0}, {2}}}});
   add_case(
-      {.op = "baddbmm",
-       .call = CALL(baddbmm(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
-       .oracle = added_product,
-       .operands = {{}, {}, {}},
-       .shapes = {
-           {{2, 3, 2}, {2, 3, 4}, {2, 4, 2}}, {{2}, {2, 3, 4}, {2, 4, 2}}, {{3, 1}, {2, 3, 1}, {2, 1, 2}}}});
-  add_case(
-      {.op = "addbmm",
-       .call = CALL(addbmm(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
+      {.op = "addr",
+       .call = CALL(addr(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
        .oracle =
            [](const std::vector<Array>& x) {
-             const Array all = matrix_product(x[1], x[2], 0.5);
-             const std::int64_t size = all.shape[1] * all.shape[2];
-             Array sum{{all.shape[1], all.shape[2]},
-                       std::vector<double>(static_cast<std::size_t>(size), 0.0)};
-             for (std::int64_t i = 0; i < all.numel(); ++i)
-               sum.values[static_cast<std::size_t>(i % size)] += all[i];
-             return std::vector<Array>{plus(sum, x[0], 2)};
+             Array u = x[1], v = x[2];
+             u.shape.push_back(1);
+             v.shape.insert(0, 1);
+             return std::vector<Array>{plus(matrix_product(u, v, 0.5), x[0], 2)};
            },
        .operands = {{}, {}, {}},
-       .shapes = {
-           {{3, 2}, {2, 3, 4}, {2, 4, 2}}, {{2}, {3, 1, 2}, {3, 2, 2}}, {{2, 2}, {0, 2, 3}, {0, 3, 2}}}});
+       .shapes = {{{3, 4}, {3}, {4}}, {{4}, {3}, {4}}, {Shape{}, {1}, {1}}, {{0, 2}, {0}, {2}}}});
+  add_case({.op = "baddbmm",
+            .call = CALL(baddbmm(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
+            .oracle = added_product,
+            .operands = {{}, {}, {}},
+            .shapes = {{{2, 3, 2}, {2, 3, 4}, {2, 4, 2}},
+                       {{2}, {2, 3, 4}, {2, 4, 2}},
+                       {{3, 1}, {2, 3, 1}, {2, 1, 2}}}});
+  add_case({.op = "addbmm",
+            .call = CALL(addbmm(x[0], x[1], x[2], {.beta = 2, .alpha = 0.5})),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  const Array all = matrix_product(x[1], x[2], 0.5);
+                  const std::int64_t size = all.shape[1] * all.shape[2];
+                  Array sum{{all.shape[1], all.shape[2]},
+                            std::vector<double>(static_cast<std::size_t>(size), 0.0)};
+                  for (std::int64_t i = 0; i < all.numel(); ++i)
+                    sum.values[static_cast<std::size_t>(i % size)] += all[i];
+                  return std::vector<Array>{plus(sum, x[0], 2)};
+                },
+            .operands = {{}, {}, {}},
+            .shapes = {{{3, 2}, {2, 3, 4}, {2, 4, 2}},
+                       {{2}, {3, 1, 2}, {3, 2, 2}},
+                       {{2, 2}, {0, 2, 3}, {0, 3, 2}}}});
 });
 
 }  // namespace

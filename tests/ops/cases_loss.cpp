@@ -9,7 +9,7 @@ using namespace mezzo;
 
 namespace {
 
-/** Where classes lie in an array of scores: [samples][classes][places]. */
+/** The layout of an array of scores: [samples][classes][positions]. */
 struct ClassLayout {
   std::int64_t outer = 1, classes = 1, inner = 1;
   explicit ClassLayout(const Shape& x) {
@@ -35,9 +35,9 @@ Shape without_classes(Shape x) {
   return x;
 }
 
-// ---- cross entropy ----------------------------------------------------------------------------------------------------
+// ---- cross entropy ------------------------------------------------------------------------------
 
-/** x[1]: target indices, x[2]: weights of the classes, when there are any. */
+/** x[1]: target indices; x[2]: class weights, if any. */
 Oracle cross_entropy_of_indices(const CrossEntropyOptions& o) {
   return [o](const std::vector<Array>& x) {
     const ClassLayout l(x[0].shape);
@@ -51,8 +51,8 @@ Oracle cross_entropy_of_indices(const CrossEntropyOptions& o) {
       const std::vector<double> logp = log_softmax_of(x[0], l, line);
       divisor += weight(target);
       for (std::int64_t c = 0; c < l.classes; ++c) {
-        const double q =
-            (c == target ? 1 - o.label_smoothing : 0) + o.label_smoothing / static_cast<double>(l.classes);
+        const double q = (c == target ? 1 - o.label_smoothing : 0) +
+                         o.label_smoothing / static_cast<double>(l.classes);
         losses.back() -= q * weight(c) * logp[static_cast<std::size_t>(c)];
       }
     }
@@ -60,7 +60,7 @@ Oracle cross_entropy_of_indices(const CrossEntropyOptions& o) {
   };
 }
 
-/** x[1]: probabilities of the classes. */
+/** x[1]: class probabilities. */
 Oracle cross_entropy_of_probabilities(const CrossEntropyOptions& o) {
   return [o](const std::vector<Array>& x) {
     const ClassLayout l(x[0].shape);
@@ -86,7 +86,7 @@ const std::vector<std::vector<Shape>> kClassShapes = {
     {{4, 3}, {4}},  {{3}, Shape{}},        {{2, 3, 5}, {2, 5}}, {{2, 3, 2, 3}, {2, 2, 3}},
     {{7, 19}, {7}}, {{1, 3, 20}, {1, 20}}, {{0, 3}, {0}},       {{2, 3, 0}, {2, 0}}};
 
-/** The shapes with a third operand: one number per class. */
+/** Returns the shapes with a third operand: one number per class. */
 std::vector<std::vector<Shape>> with_weights(std::vector<std::vector<Shape>> shapes) {
   for (std::vector<Shape>& s : shapes) s.push_back({s[0][s[0].rank() == 1 ? 0 : 1]});
   return shapes;
@@ -108,19 +108,20 @@ void add_cross_entropy(const std::string& variant, const CrossEntropyOptions& o,
     operands.push_back(kClassWeights);
     operands.back().constant = true;
   }
-  add_case({.op = "cross_entropy",
-            .variant = variant + ", " + text(o.reduction),
-            .call =
-                [o](const std::vector<Tensor>& x) {
-                  return std::vector<Tensor>{cross_entropy(x[0], x[1], weighted(o, x))};
-                },
-            .oracle = probabilities ? cross_entropy_of_probabilities(o) : cross_entropy_of_indices(o),
-            .operands = operands,
-            .shapes = shapes,
-            .factor = 4});
+  add_case(
+      {.op = "cross_entropy",
+       .variant = variant + ", " + text(o.reduction),
+       .call =
+           [o](const std::vector<Tensor>& x) {
+             return std::vector<Tensor>{cross_entropy(x[0], x[1], weighted(o, x))};
+           },
+       .oracle = probabilities ? cross_entropy_of_probabilities(o) : cross_entropy_of_indices(o),
+       .operands = operands,
+       .shapes = shapes,
+       .factor = 4});
 }
 
-// ---- nll ----------------------------------------------------------------------------------------------------------
+// ---- nll ----------------------------------------------------------------------------------------
 
 Oracle nll_of(const NllLossOptions& o) {
   return [o](const std::vector<Array>& x) {
@@ -160,7 +161,7 @@ void add_nll(const std::string& variant, const NllLossOptions& o, bool weights) 
             .factor = 2});
 }
 
-// ---- element by element -------------------------------------------------------------------------------------------
+// ---- element by element -------------------------------------------------------------------------
 
 double square(double x) { return x * x; }
 double log_sigmoid_of(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
@@ -213,17 +214,22 @@ void add_errors() {
 }
 
 void add_entropies() {
-  add_terms({"binary_cross_entropy",
-             "",
-             [](const auto& x, Reduction r) { return binary_cross_entropy(x[0], x[1], {.reduction = r}); },
-             [](const auto& v) { return -(v[1] * std::log(v[0]) + (1 - v[1]) * std::log1p(-v[0])); },
-             {kProbabilities, kProbabilities}});
+  add_terms(
+      {"binary_cross_entropy",
+       "",
+       [](const auto& x, Reduction r) {
+         return binary_cross_entropy(x[0], x[1], {.reduction = r});
+       },
+       [](const auto& v) { return -(v[1] * std::log(v[0]) + (1 - v[1]) * std::log1p(-v[0])); },
+       {kProbabilities, kProbabilities}});
   add_terms({"binary_cross_entropy",
              "weighted",
              [](const auto& x, Reduction r) {
                return binary_cross_entropy(x[0], x[1], {.weight = x[2], .reduction = r});
              },
-             [](const auto& v) { return -v[2] * (v[1] * std::log(v[0]) + (1 - v[1]) * std::log1p(-v[0])); },
+             [](const auto& v) {
+               return -v[2] * (v[1] * std::log(v[0]) + (1 - v[1]) * std::log1p(-v[0]));
+             },
              {kProbabilities, kProbabilities, kConstant},
              {{{3, 4}, {3, 4}, {4}}, {{5}, {5}, {5}}, {{2, 3}, {2, 3}, Shape{}}}});
   add_terms({"binary_cross_entropy_with_logits",
@@ -233,24 +239,28 @@ void add_entropies() {
              },
              [](const auto& v) { return (1 - v[1]) * v[0] - log_sigmoid_of(v[0]); },
              {{.low = -6, .high = 6}, kProbabilities}});
-  add_terms(
-      {"binary_cross_entropy_with_logits",
-       "weighted",
-       [](const auto& x, Reduction r) {
-         return binary_cross_entropy_with_logits(x[0], x[1],
-                                                 {.weight = x[2], .reduction = r, .pos_weight = x[3]});
-       },
-       [](const auto& v) {
-         return v[2] * ((1 - v[1]) * v[0] - (1 + (v[3] - 1) * v[1]) * log_sigmoid_of(v[0]));
-       },
-       {{.low = -6, .high = 6}, kProbabilities, kConstant, kConstant},
-       {{{3, 4}, {3, 4}, {3, 4}, {4}}, {{5}, {5}, Shape{}, {5}}, {{2, 3, 2}, {2, 3, 2}, {3, 1}, {3, 2}}}});
+  add_terms({"binary_cross_entropy_with_logits",
+             "weighted",
+             [](const auto& x, Reduction r) {
+               return binary_cross_entropy_with_logits(
+                   x[0], x[1], {.weight = x[2], .reduction = r, .pos_weight = x[3]});
+             },
+             [](const auto& v) {
+               return v[2] * ((1 - v[1]) * v[0] - (1 + (v[3] - 1) * v[1]) * log_sigmoid_of(v[0]));
+             },
+             {{.low = -6, .high = 6}, kProbabilities, kConstant, kConstant},
+             {{{3, 4}, {3, 4}, {3, 4}, {4}},
+              {{5}, {5}, Shape{}, {5}},
+              {{2, 3, 2}, {2, 3, 2}, {3, 1}, {3, 2}}}});
   add_terms({"binary_cross_entropy_with_logits",
              "positives weighted",
              [](const auto& x, Reduction r) {
-               return binary_cross_entropy_with_logits(x[0], x[1], {.reduction = r, .pos_weight = x[2]});
+               return binary_cross_entropy_with_logits(x[0], x[1],
+                                                       {.reduction = r, .pos_weight = x[2]});
              },
-             [](const auto& v) { return (1 - v[1]) * v[0] - (1 + (v[2] - 1) * v[1]) * log_sigmoid_of(v[0]); },
+             [](const auto& v) {
+               return (1 - v[1]) * v[0] - (1 + (v[2] - 1) * v[1]) * log_sigmoid_of(v[0]);
+             },
              {{.low = -6, .high = 6}, kProbabilities, kConstant},
              {{{3, 4}, {3, 4}, {4}}, {{5}, {5}, {5}}, {{2, 3}, {2, 3}, {2, 1}}}});
   add_terms({"kl_div",
@@ -258,12 +268,13 @@ void add_entropies() {
              [](const auto& x, Reduction r) { return kl_div(x[0], x[1], {.reduction = r}); },
              [](const auto& v) { return v[1] <= 0 ? 0 : v[1] * (std::log(v[1]) - v[0]); },
              {{}, {.low = -0.5, .high = 1, .kinks = {0, 0.02, 0.04}}}});
-  add_terms(
-      {"kl_div",
-       "log target",
-       [](const auto& x, Reduction r) { return kl_div(x[0], x[1], {.reduction = r, .log_target = true}); },
-       [](const auto& v) { return std::exp(v[1]) * (v[1] - v[0]); },
-       {{}, {}}});
+  add_terms({"kl_div",
+             "log target",
+             [](const auto& x, Reduction r) {
+               return kl_div(x[0], x[1], {.reduction = r, .log_target = true});
+             },
+             [](const auto& v) { return std::exp(v[1]) * (v[1] - v[0]); },
+             {{}, {}}});
   add_case({.op = "kl_div",
             .variant = "batchmean",
             .call = CALL(kl_div(x[0], x[1], {.reduction = Reduction::batchmean})),
@@ -285,8 +296,8 @@ const Registrar additions([] {
     add_cross_entropy("probabilities", {.reduction = r}, true, false);
     add_nll("plain", {.reduction = r}, false);
     add_nll("weighted, one class ignored", {.ignore_index = 2, .reduction = r}, true);
-    add_cross_entropy("probabilities, smoothed, weighted", {.reduction = r, .label_smoothing = 0.1}, true,
-                      true);
+    add_cross_entropy("probabilities, smoothed, weighted", {.reduction = r, .label_smoothing = 0.1},
+                      true, true);
   }
   add_errors();
   add_entropies();

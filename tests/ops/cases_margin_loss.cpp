@@ -1,4 +1,4 @@
-// Cases of the losses that ask for a margin, and of poisson_nll_loss.
+// Cases of the margin losses and of poisson_nll_loss.
 #include <algorithm>
 #include <limits>
 
@@ -9,11 +9,12 @@ using namespace mezzo;
 
 namespace {
 
-/** Oracles here give one loss per line of operands; `line` has each operand's part of it. */
+/** Oracles here compute one loss per line of operands; `line` has each operand's part of it. */
 using Line = std::vector<double>;
 using LineLoss = std::function<double(const std::vector<Line>& line)>;
 
-/** An operand's part of a line: its row, the whole of it where all lines share it (weights), or its one element. */
+/** Reduces the losses of all lines. An operand's part of a line is its row, the whole operand where
+ *  all lines share it (weights), or its single element. */
 Oracle reduced_lines(LineLoss f, Reduction r) {
   return [=](const std::vector<Array>& x) {
     Shape lines = x[0].shape;
@@ -24,8 +25,8 @@ Oracle reduced_lines(LineLoss f, Reduction r) {
       std::vector<Line> parts;
       for (const Array& a : x) {
         const std::int64_t count = a.shape == x[0].shape ? length : a.numel() / n;
-        const bool shared =
-            a.numel() == length && n > 1 && !(a.shape == x[0].shape) && a.shape.rank() == 1 && a.numel() != n;
+        const bool shared = a.numel() == length && n > 1 && !(a.shape == x[0].shape) &&
+                            a.shape.rank() == 1 && a.numel() != n;
         Line part;
         for (std::int64_t c = 0; c < (shared ? length : count); ++c)
           part.push_back(a[shared ? c : i * count + c]);
@@ -56,7 +57,7 @@ double distance(const Line& u, const Line& v, double p) {
 
 double log_sigmoid_of(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
-/** 1 or -1 from whole numbers 0 and 1. */
+/** Maps the integers 0 and 1 to -1 and 1. */
 Tensor signs(const Tensor& zero_or_one, DType dtype) { return (zero_or_one * 2 - 1).to(dtype); }
 
 const Operand kZeroOrOne{.low = 0, .high = 1, .integers = true};
@@ -73,14 +74,17 @@ void add_pairs() {
                {{.low = -2, .high = 2, .kinks = {0.5}}, kZeroOrOne}});
   add_terms({"hinge_embedding_loss",
              "other targets",
-             [](const auto& x, Reduction r) { return hinge_embedding_loss(x[0], x[1], {.reduction = r}); },
+             [](const auto& x, Reduction r) {
+               return hinge_embedding_loss(x[0], x[1], {.reduction = r});
+             },
              [](const auto& v) { return v[0] + std::max(0.0, 1 - v[0]); },
              {{.low = -2, .high = 2, .kinks = {1}}, {.low = 0.1, .high = 0.6}}});
-  add_terms({"soft_margin_loss",
-             "",
-             [](const auto& x, Reduction r) { return soft_margin_loss(x[0], x[1], {.reduction = r}); },
-             [](const auto& v) { return -log_sigmoid_of(v[0] * v[1]); },
-             {{}, {}}});
+  add_terms(
+      {"soft_margin_loss",
+       "",
+       [](const auto& x, Reduction r) { return soft_margin_loss(x[0], x[1], {.reduction = r}); },
+       [](const auto& v) { return -log_sigmoid_of(v[0] * v[1]); },
+       {{}, {}}});
   add_terms({"margin_ranking_loss",
              "violated",
              [](const auto& x, Reduction r) {
@@ -89,13 +93,14 @@ void add_pairs() {
              [](const auto& v) { return std::max(0.0, 5 - v[2] * (v[0] - v[1])); },
              {{.low = -1, .high = 1}, {.low = -1, .high = 1}, {.low = -1, .high = 1}},
              {{{3, 4}, {3, 4}, {3, 4}}, {{5}, {5}, {5}}, {{2, 3}, {2, 3}, {3}}}});
-  add_terms(
-      {"margin_ranking_loss",
-       "met",
-       [](const auto& x, Reduction r) { return margin_ranking_loss(x[0], x[1], x[2], {.reduction = r}); },
-       [](const auto& v) { return std::max(0.0, -v[2] * (v[0] - v[1])); },
-       {{.low = 1, .high = 2}, {.low = -1, .high = 0.5}, {.low = 0.5, .high = 1}},
-       {{{3, 4}, {3, 4}, {3, 4}}, {{5}, {5}, {5}}, {{0, 3}, {0, 3}, {0, 3}}}});
+  add_terms({"margin_ranking_loss",
+             "met",
+             [](const auto& x, Reduction r) {
+               return margin_ranking_loss(x[0], x[1], x[2], {.reduction = r});
+             },
+             [](const auto& v) { return std::max(0.0, -v[2] * (v[0] - v[1])); },
+             {{.low = 1, .high = 2}, {.low = -1, .high = 0.5}, {.low = 0.5, .high = 1}},
+             {{{3, 4}, {3, 4}, {3, 4}}, {{5}, {5}, {5}}, {{0, 3}, {0, 3}, {0, 3}}}});
 }
 
 void add_poisson() {
@@ -113,7 +118,8 @@ void add_poisson() {
     add_terms({"poisson_nll_loss",
                full ? "rates, full" : "rates",
                [=](const auto& x, Reduction r) {
-                 return poisson_nll_loss(x[0], x[1], {.log_input = false, .full = full, .reduction = r});
+                 return poisson_nll_loss(x[0], x[1],
+                                         {.log_input = false, .full = full, .reduction = r});
                },
                [=](const auto& v) { return v[0] - v[1] * std::log(v[0] + 1e-8) + stirling(v[1]); },
                {{.low = 0.5, .high = 4}, {.low = 0, .high = 5, .kinks = {1}}}});
@@ -140,7 +146,8 @@ void add_vectors() {
       add_lines(
           "triplet_margin_loss", mezzo::str("p ", p, swap ? ", swap" : ""),
           [=](const auto& x, Reduction r) {
-            return triplet_margin_loss(x[0], x[1], x[2], {.margin = 9, .p = p, .swap = swap, .reduction = r});
+            return triplet_margin_loss(x[0], x[1], x[2],
+                                       {.margin = 9, .p = p, .swap = swap, .reduction = r});
           },
           [=](const auto& v) {
             double far = distance(v[0], v[2], p);
@@ -152,7 +159,8 @@ void add_vectors() {
   add_lines(
       "cosine_embedding_loss", "",
       [](const auto& x, Reduction r) {
-        return cosine_embedding_loss(x[0], x[1], signs(x[2], x[0].dtype()), {.margin = 0.1, .reduction = r});
+        return cosine_embedding_loss(x[0], x[1], signs(x[2], x[0].dtype()),
+                                     {.margin = 0.1, .reduction = r});
       },
       [](const auto& v) {
         const double cosine =
@@ -197,7 +205,9 @@ void add_classes() {
       {{{4, 3}, {4}, {3}}, {{5}, Shape{}, {5}}, {{2, 7}, {2}, {7}}});
   add_lines(
       "multilabel_margin_loss", "",
-      [](const auto& x, Reduction r) { return multilabel_margin_loss(x[0], x[1], {.reduction = r}); },
+      [](const auto& x, Reduction r) {
+        return multilabel_margin_loss(x[0], x[1], {.reduction = r});
+      },
       [](const auto& v) {
         const std::size_t classes = v[0].size();
         std::vector<bool> named(classes, false);
@@ -218,18 +228,20 @@ void add_classes() {
              (v[1][c] * log_sigmoid_of(v[0][c]) + (1 - v[1][c]) * log_sigmoid_of(-v[0][c]));
     return sum / static_cast<double>(v[0].size());
   };
-  add_lines(
-      "multilabel_soft_margin_loss", "",
-      [](const auto& x, Reduction r) { return multilabel_soft_margin_loss(x[0], x[1], {.reduction = r}); },
-      labels, {{.low = -4, .high = 4}, {.low = 0, .high = 1}},
-      {{{4, 3}, {4, 3}}, {{5}, {5}}, {{2, 2, 7}, {2, 2, 7}}});
-  add_lines("multilabel_soft_margin_loss", "weighted",
+  add_lines("multilabel_soft_margin_loss", "",
             [](const auto& x, Reduction r) {
-              return multilabel_soft_margin_loss(x[0], x[1], {.weight = x[2], .reduction = r});
+              return multilabel_soft_margin_loss(x[0], x[1], {.reduction = r});
             },
-            labels,
-            {{.low = -4, .high = 4}, {.low = 0, .high = 1}, {.low = 0.25, .high = 2, .constant = true}},
-            {{{4, 3}, {4, 3}, {3}}, {{5}, {5}, {5}}, {{2, 7}, {2, 7}, {7}}});
+            labels, {{.low = -4, .high = 4}, {.low = 0, .high = 1}},
+            {{{4, 3}, {4, 3}}, {{5}, {5}}, {{2, 2, 7}, {2, 2, 7}}});
+  add_lines(
+      "multilabel_soft_margin_loss", "weighted",
+      [](const auto& x, Reduction r) {
+        return multilabel_soft_margin_loss(x[0], x[1], {.weight = x[2], .reduction = r});
+      },
+      labels,
+      {{.low = -4, .high = 4}, {.low = 0, .high = 1}, {.low = 0.25, .high = 2, .constant = true}},
+      {{{4, 3}, {4, 3}, {3}}, {{5}, {5}, {5}}, {{2, 7}, {2, 7}, {7}}});
 }
 
 const Registrar additions([] {

@@ -10,7 +10,8 @@ using namespace mezzo;
 
 namespace {
 
-/** Channels of [N, C, ...] or positions in a row: which entry of weight and bias an element takes. */
+/** A function that gives the entry of weight and bias for element i: its channel in [N, C, ...] or
+ *  its position in a row. */
 using AffineIndex = std::function<std::size_t(const Shape& x, std::int64_t i)>;
 
 std::size_t channel_of(const Shape& x, std::int64_t i) {
@@ -19,9 +20,10 @@ std::size_t channel_of(const Shape& x, std::int64_t i) {
   return static_cast<std::size_t>(i / inner % x[1]);
 }
 
-/** Normalises lines of x (given as lists of positions), then applies the affine part; operands x, weight, bias (or none of the latter). */
-Array normalized(const std::vector<Array>& x, const std::vector<std::vector<std::int64_t>>& lines, double eps,
-                 bool centered, const AffineIndex& index) {
+/** Normalises lines of x (lists of positions), then applies weight and bias. Operands: x, weight,
+ *  bias (or x alone). */
+Array normalized(const std::vector<Array>& x, const std::vector<std::vector<std::int64_t>>& lines,
+                 double eps, bool centered, const AffineIndex& index) {
   Array y = x[0];
   for (const auto& line : lines) {
     const auto n = static_cast<double>(line.size());
@@ -53,7 +55,7 @@ Oracle batch_oracle(double eps) {
   };
 }
 
-/** Where batch_norm's running statistics are 0.25 and 1.75, and eps 0.5. */
+/** Options of batch_norm in evaluation, with running statistics 0.25 and 1.75 and eps 0.5. */
 BatchNormOptions in_evaluation(const std::vector<Tensor>& x) {
   const std::int64_t c = x[0].shape()[1];
   const TensorOptions there{.device = x[0].device()};
@@ -67,12 +69,13 @@ Array evaluated(const std::vector<Array>& x) {
   Array y = x[0];
   for (std::int64_t i = 0; i < y.numel(); ++i) {
     const std::size_t c = channel_of(x[0].shape, i);
-    y.values[static_cast<std::size_t>(i)] = (x[0][i] - 0.25) / 1.5 * x[1].values[c] + x[2].values[c];
+    y.values[static_cast<std::size_t>(i)] =
+        (x[0][i] - 0.25) / 1.5 * x[1].values[c] + x[2].values[c];
   }
   return y;
 }
 
-/** relu of the result of another oracle, plus an operand where a number is given. */
+/** Applies relu to the result of another oracle, plus an operand where its number is given. */
 Oracle rectified(const Oracle& oracle, std::optional<std::size_t> residual = {}) {
   return [=](const std::vector<Array>& x) {
     Array y = oracle(x)[0];
@@ -82,7 +85,7 @@ Oracle rectified(const Oracle& oracle, std::optional<std::size_t> residual = {})
   };
 }
 
-/** Lines of `groups` groups of channels of each sample. */
+/** The oracle of normalisation over `groups` groups of channels of each sample. */
 Oracle group_oracle(std::int64_t groups, double eps) {
   return [=](const std::vector<Array>& x) {
     const Shape& s = x[0].shape;
@@ -101,13 +104,16 @@ Oracle row_oracle(int rank, double eps, bool centered) {
       dims.push_back(d);
       length *= s[d];
     }
-    const auto index = [=](const Shape&, std::int64_t i) { return static_cast<std::size_t>(i % length); };
+    const auto index = [=](const Shape&, std::int64_t i) {
+      return static_cast<std::size_t>(i % length);
+    };
     return std::vector<Array>{normalized(x, lines_of(s, dims), eps, centered, index)};
   };
 }
 
-const Operand kWeight{.low = 0.5, .high = 1.5, .parameter_like = true}, kBias{.parameter_like = true};
-// Far from what it is added to: a sum near 0 may round to the other side of relu than the exact one.
+const Operand kWeight{.low = 0.5, .high = 1.5, .parameter_like = true},
+    kBias{.parameter_like = true};
+// Far from what it is added to: a sum near 0 could round to the other side of relu's kink.
 const Operand kResidual{.low = -20, .high = 20};
 
 const std::vector<std::vector<Shape>> kChannelShapes{
@@ -123,7 +129,8 @@ std::vector<std::vector<Shape>> first_operand(std::vector<std::vector<Shape>> sh
 const Registrar additions([] {
   add_case({.op = "batch_norm",
             .variant = "training",
-            .call = CALL(batch_norm(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2})),
+            .call = CALL(
+                batch_norm(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2})),
             .oracle = batch_oracle(1e-2),
             .operands = {{}, kWeight, kBias},
             .shapes = kChannelShapes,
@@ -141,18 +148,18 @@ const Registrar additions([] {
             .operands = {{}, kWeight, kBias},
             .shapes = kChannelShapes,
             .factor = 4});
-  add_case(
-      {.op = "batch_norm_relu",
-       .variant = "training",
-       .call = CALL(batch_norm_relu(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2})),
-       .oracle = rectified(batch_oracle(1e-2)),
-       .operands = {{}, kWeight, kBias},
-       .shapes = kChannelShapes,
-       .factor = 8});
+  add_case({.op = "batch_norm_relu",
+            .variant = "training",
+            .call = CALL(batch_norm_relu(
+                x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2})),
+            .oracle = rectified(batch_oracle(1e-2)),
+            .operands = {{}, kWeight, kBias},
+            .shapes = kChannelShapes,
+            .factor = 8});
   add_case({.op = "batch_norm_relu",
             .variant = "training, residual",
-            .call = CALL(
-                batch_norm_relu(x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2}, x[3])),
+            .call = CALL(batch_norm_relu(
+                x[0], {.weight = x[1], .bias = x[2], .training = true, .eps = 1e-2}, x[3])),
             .oracle = rectified(batch_oracle(1e-2), 3),
             .operands = {{}, kWeight, kBias, kResidual},
             .shapes = {{{4, 3}, {3}, {3}, {4, 3}},
@@ -164,14 +171,16 @@ const Registrar additions([] {
   add_case({.op = "batch_norm_relu",
             .variant = "training, plain, residual",
             .call = CALL(batch_norm_relu(x[0], {.training = true, .eps = 0.1}, x[1])),
-            .oracle = rectified([](const std::vector<Array>& x) { return batch_oracle(0.1)({x[0]}); }, 1),
+            .oracle =
+                rectified([](const std::vector<Array>& x) { return batch_oracle(0.1)({x[0]}); }, 1),
             .operands = {{}, kResidual},
             .shapes = {{{4, 3}, {4, 3}}, {{2, 1, 9}, {2, 1, 9}}},
             .factor = 8});
   add_case({.op = "batch_norm_relu",
             .variant = "evaluation",
             .call = CALL(batch_norm_relu(x[0], in_evaluation(x))),
-            .oracle = rectified([](const std::vector<Array>& x) { return std::vector<Array>{evaluated(x)}; }),
+            .oracle = rectified(
+                [](const std::vector<Array>& x) { return std::vector<Array>{evaluated(x)}; }),
             .operands = {{}, kWeight, kBias},
             .shapes = kChannelShapes,
             .factor = 4});
@@ -207,32 +216,36 @@ const Registrar additions([] {
   const std::vector<std::vector<Shape>> rows{{{4, 6}, {6}, {6}},       {{2, 3, 5}, {5}, {5}},
                                              {{7}, {7}, {7}},          {{40, 3}, {3}, {3}},
                                              {{2, 300}, {300}, {300}}, {{0, 4}, {4}, {4}}};
-  const std::vector<std::vector<Shape>> planes{{{2, 3, 4}, {3, 4}, {3, 4}}, {{3, 5}, {3, 5}, {3, 5}}};
-  add_case({.op = "layer_norm",
-            .call = CALL(layer_norm(x[0], x[1].shape(), {.weight = x[1], .bias = x[2], .eps = 1e-2})),
-            .oracle = row_oracle(1, 1e-2, true),
-            .operands = {{}, kWeight, kBias},
-            .shapes = rows,
-            .factor = 8});
-  add_case({.op = "layer_norm",
-            .variant = "two dimensions",
-            .call = CALL(layer_norm(x[0], x[1].shape(), {.weight = x[1], .bias = x[2], .eps = 1e-2})),
-            .oracle = row_oracle(2, 1e-2, true),
-            .operands = {{}, kWeight, kBias},
-            .shapes = planes,
-            .factor = 8});
+  const std::vector<std::vector<Shape>> planes{{{2, 3, 4}, {3, 4}, {3, 4}},
+                                               {{3, 5}, {3, 5}, {3, 5}}};
+  add_case(
+      {.op = "layer_norm",
+       .call = CALL(layer_norm(x[0], x[1].shape(), {.weight = x[1], .bias = x[2], .eps = 1e-2})),
+       .oracle = row_oracle(1, 1e-2, true),
+       .operands = {{}, kWeight, kBias},
+       .shapes = rows,
+       .factor = 8});
+  add_case(
+      {.op = "layer_norm",
+       .variant = "two dimensions",
+       .call = CALL(layer_norm(x[0], x[1].shape(), {.weight = x[1], .bias = x[2], .eps = 1e-2})),
+       .oracle = row_oracle(2, 1e-2, true),
+       .operands = {{}, kWeight, kBias},
+       .shapes = planes,
+       .factor = 8});
   add_case({.op = "layer_norm",
             .variant = "plain",
             .call = CALL(layer_norm(x[0], {x[0].size(-1)}, {.eps = 0.1})),
             .oracle = row_oracle(1, 0.1, true),
             .shapes = first_operand(rows),
             .factor = 8});
-  add_case({.op = "rms_norm",
-            .call = CALL(rms_norm(x[0], x[1].shape(), {.weight = x[1], .eps = 1e-2})),
-            .oracle = row_oracle(1, 1e-2, false),
-            .operands = {{}, kWeight},
-            .shapes = {{{4, 6}, {6}}, {{2, 3, 5}, {5}}, {{7}, {7}}, {{2, 300}, {300}}, {{0, 4}, {4}}},
-            .factor = 8});
+  add_case(
+      {.op = "rms_norm",
+       .call = CALL(rms_norm(x[0], x[1].shape(), {.weight = x[1], .eps = 1e-2})),
+       .oracle = row_oracle(1, 1e-2, false),
+       .operands = {{}, kWeight},
+       .shapes = {{{4, 6}, {6}}, {{2, 3, 5}, {5}}, {{7}, {7}}, {{2, 300}, {300}}, {{0, 4}, {4}}},
+       .factor = 8});
   add_case({.op = "rms_norm",
             .variant = "default eps",
             .call = CALL(rms_norm(x[0], {x[0].size(-1)})),

@@ -1,4 +1,5 @@
-// Cases of the ops that overwrite rows and masked places, of unique, and of running extremes and medians.
+// Cases of the ops that overwrite rows and masked elements, of unique, and of cumulative extremes
+// and medians.
 #include <algorithm>
 
 #include "samples.h"
@@ -12,8 +13,10 @@ Tensor ints(const std::vector<double>& values) {
   return tensor(values, {.dtype = i64, .device = test_device()});
 }
 
-/** x [outer,n,inner] with row r of each outer block from source(r): a row of `src` (k rows) or, at -1, its own. */
-Array overwritten(const Array& x, const Array& src, int dim, const std::vector<std::int64_t>& index) {
+/** Returns x [outer,n,inner] with row r of each outer block replaced by row source(r) of `src` (k
+ *  rows), or unchanged at -1. */
+Array overwritten(const Array& x, const Array& src, int dim,
+                  const std::vector<std::int64_t>& index) {
   std::int64_t inner = 1;
   for (int d = dim + 1; d < x.shape.rank(); ++d) inner *= x.shape[d];
   const std::int64_t n = x.shape[dim], k = static_cast<std::int64_t>(index.size());
@@ -21,12 +24,13 @@ Array overwritten(const Array& x, const Array& src, int dim, const std::vector<s
   for (std::int64_t outer = 0; outer < (x.numel() == 0 ? 0 : x.numel() / (n * inner)); ++outer)
     for (std::int64_t r = 0; r < k; ++r)
       for (std::int64_t i = 0; i < inner; ++i)
-        y.values[static_cast<std::size_t>((outer * n + index[static_cast<std::size_t>(r)]) * inner + i)] =
+        y.values[static_cast<std::size_t>((outer * n + index[static_cast<std::size_t>(r)]) * inner +
+                                          i)] =
             src.numel() == 1 ? src[0] : src[(outer * k + r) * inner + i];
   return y;
 }
 
-/** Running extreme along `dim`: values, and the last index where they were met. */
+/** Cumulative extreme along `dim`: values, and the last index at which each occurred. */
 Oracle running(int dim, bool greatest) {
   return [=](const std::vector<Array>& x) {
     Array values = x[0], indices = x[0];
@@ -122,44 +126,46 @@ const Registrar additions([] {
                 },
             .operands = {{}, {}},
             .shapes = {{{3}, Shape{}}, {{2, 3}, Shape{}}}});
-  add_case({.op = "masked_scatter",
-            .call = CALL(masked_scatter(x[0], x[1], x[2])),
-            .oracle =
-                [](const std::vector<Array>& x) {
-                  const Shape& shape = x[0].shape.rank() > x[1].shape.rank() ? x[0].shape : x[1].shape;
-                  Array y{shape, {}};
-                  std::int64_t n = 1, used = 0;
-                  for (const std::int64_t s : shape) n *= s;
-                  for (std::int64_t i = 0; i < n; ++i)
-                    y.values.push_back(broadcast_at(x[1], shape, i) != 0 ? x[2][used++]
-                                                                         : broadcast_at(x[0], shape, i));
-                  return std::vector<Array>{y};
-                },
-            .operands = {{}, {.boolean = true}, {}},
-            .shapes = {{{5}, {5}, {7}}, {{3, 4}, {4}, {4, 3}}, {{4}, {3, 4}, {12}}, {{0}, {0}, {0}}}});
-  add_case({.op = "unique",
-            .call =
-                [](const std::vector<Tensor>& x) {
-                  const UniqueResult r = unique(x[0], {.return_inverse = true, .return_counts = true});
-                  return std::vector<Tensor>{r.values, r.inverse, r.counts};
-                },
-            .oracle =
-                [](const std::vector<Array>& x) {
-                  std::vector<double> distinct = x[0].values;
-                  std::sort(distinct.begin(), distinct.end());
-                  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-                  const auto n = static_cast<std::int64_t>(distinct.size());
-                  Array inverse{x[0].shape, {}}, counts{{n}, std::vector<double>(distinct.size(), 0.0)};
-                  for (const double v : x[0].values) {
-                    const auto at = std::find(distinct.begin(), distinct.end(), v) - distinct.begin();
-                    inverse.values.push_back(static_cast<double>(at));
-                    counts.values[static_cast<std::size_t>(at)] += 1;
-                  }
-                  return std::vector<Array>{{{n}, distinct}, inverse, counts};
-                },
-            .operands = {{.low = 0, .high = 4, .integers = true}},
-            .shapes = {{{12}}, {{3, 4}}, {{1}}, {{0}}, {Shape{}}},
-            .gradients = false});
+  add_case(
+      {.op = "masked_scatter",
+       .call = CALL(masked_scatter(x[0], x[1], x[2])),
+       .oracle =
+           [](const std::vector<Array>& x) {
+             const Shape& shape = x[0].shape.rank() > x[1].shape.rank() ? x[0].shape : x[1].shape;
+             Array y{shape, {}};
+             std::int64_t n = 1, used = 0;
+             for (const std::int64_t s : shape) n *= s;
+             for (std::int64_t i = 0; i < n; ++i)
+               y.values.push_back(broadcast_at(x[1], shape, i) != 0 ? x[2][used++]
+                                                                    : broadcast_at(x[0], shape, i));
+             return std::vector<Array>{y};
+           },
+       .operands = {{}, {.boolean = true}, {}},
+       .shapes = {{{5}, {5}, {7}}, {{3, 4}, {4}, {4, 3}}, {{4}, {3, 4}, {12}}, {{0}, {0}, {0}}}});
+  add_case(
+      {.op = "unique",
+       .call =
+           [](const std::vector<Tensor>& x) {
+             const UniqueResult r = unique(x[0], {.return_inverse = true, .return_counts = true});
+             return std::vector<Tensor>{r.values, r.inverse, r.counts};
+           },
+       .oracle =
+           [](const std::vector<Array>& x) {
+             std::vector<double> distinct = x[0].values;
+             std::sort(distinct.begin(), distinct.end());
+             distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+             const auto n = static_cast<std::int64_t>(distinct.size());
+             Array inverse{x[0].shape, {}}, counts{{n}, std::vector<double>(distinct.size(), 0.0)};
+             for (const double v : x[0].values) {
+               const auto at = std::find(distinct.begin(), distinct.end(), v) - distinct.begin();
+               inverse.values.push_back(static_cast<double>(at));
+               counts.values[static_cast<std::size_t>(at)] += 1;
+             }
+             return std::vector<Array>{{{n}, distinct}, inverse, counts};
+           },
+       .operands = {{.low = 0, .high = 4, .integers = true}},
+       .shapes = {{{12}}, {{3, 4}}, {{1}}, {{0}}, {Shape{}}},
+       .gradients = false});
   for (const bool greatest : {true, false}) {
     const auto extreme = greatest ? cummax : cummin;
     const char* op = greatest ? "cummax" : "cummin";
@@ -182,12 +188,14 @@ const Registrar additions([] {
             .oracle = middle_of_columns(false),
             .operands = {apart},
             .shapes = {{{7}}, {{6}}, {{5, 3}}, {{4, 2, 2}}, {{1}}}});
-  add_case({.op = "median",
-            .variant = "keepdim",
-            .call = [](const std::vector<Tensor>& x) { return both(median(x[0], 0, {.keepdim = true})); },
-            .oracle = middle_of_columns(true),
-            .operands = {apart},
-            .shapes = {{{7}}, {{4, 3}}}});
+  add_case(
+      {.op = "median",
+       .variant = "keepdim",
+       .call =
+           [](const std::vector<Tensor>& x) { return both(median(x[0], 0, {.keepdim = true})); },
+       .oracle = middle_of_columns(true),
+       .operands = {apart},
+       .shapes = {{{7}}, {{4, 3}}}});
   add_case({.op = "median",
             .variant = "of all",
             .call = CALL(median(x[0])),

@@ -1,4 +1,4 @@
-// Cases of distances between all pairs of vectors, and of renorm.
+// Cases of pairwise distances and of renorm.
 #include <algorithm>
 #include <limits>
 
@@ -20,7 +20,8 @@ double p_norm(const Line& x, double p) {
   return std::isinf(p) ? greatest : p == 0 ? sum : std::pow(sum, 1 / p);
 }
 
-/** Distance of row i of matrix a and row j of matrix b; b0, b1 are the matrices' first rows among all. */
+/** Returns the distance of row i of matrix a and row j of matrix b, where rows are counted
+ *  over all matrices of a batch. */
 double row_distance(const Array& a, std::int64_t i, const Array& b, std::int64_t j, double p) {
   const std::int64_t length = a.shape.back();
   Line d;
@@ -28,7 +29,7 @@ double row_distance(const Array& a, std::int64_t i, const Array& b, std::int64_t
   return p_norm(d, p);
 }
 
-/** All pairs; of 3-D operands one may hold a single matrix. */
+/** Distances of all pairs; one 3-D operand may hold a single matrix. */
 Oracle all_pairs(double p) {
   return [=](const std::vector<Array>& x) {
     const auto matrices = [](const Array& a) { return a.shape.rank() == 2 ? 1 : a.shape[0]; };
@@ -40,8 +41,8 @@ Oracle all_pairs(double p) {
     for (std::int64_t b = 0; b < count; ++b)
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j)
-          y.values.push_back(
-              row_distance(x[0], b % matrices(x[0]) * rows + i, x[1], b % matrices(x[1]) * columns + j, p));
+          y.values.push_back(row_distance(x[0], b % matrices(x[0]) * rows + i, x[1],
+                                          b % matrices(x[1]) * columns + j, p));
     return std::vector<Array>{y};
   };
 }
@@ -51,7 +52,8 @@ Oracle each_pair(double p) {
     const std::int64_t n = x[0].shape[0];
     Array y{{n * (n - 1) / 2}, {}};
     for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t j = i + 1; j < n; ++j) y.values.push_back(row_distance(x[0], i, x[0], j, p));
+      for (std::int64_t j = i + 1; j < n; ++j)
+        y.values.push_back(row_distance(x[0], i, x[0], j, p));
     return std::vector<Array>{y};
   };
 }
@@ -66,27 +68,30 @@ Oracle renormed(const std::vector<int>& others, double p, double maxnorm) {
   });
 }
 
-// No coordinates of two vectors are alike: there these norms have kinks.
+// No coordinates of two vectors are equal, where these norms have kinks.
 const std::vector<Operand> kApart{{.low = 0.5, .high = 2, .positive_definite_gap = true},
                                   {.low = -2, .high = -0.5, .positive_definite_gap = true}};
 
 void add_cdist() {
-  const std::vector<std::vector<Shape>> shapes{{{3, 4}, {2, 4}}, {{2, 3, 5}, {2, 4, 5}}, {{3, 2}, {2, 1, 2}},
-                                               {{0, 3}, {2, 3}}, {{2, 0}, {3, 0}},       {{1, 70}, {2, 70}}};
+  const std::vector<std::vector<Shape>> shapes{{{3, 4}, {2, 4}},    {{2, 3, 5}, {2, 4, 5}},
+                                               {{3, 2}, {2, 1, 2}}, {{0, 3}, {2, 3}},
+                                               {{2, 0}, {3, 0}},    {{1, 70}, {2, 70}}};
   for (const double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf}) {
-    // The greatest of a row's differences is one alone.
+    // Each row's largest difference is unique.
     const std::vector<Operand> tops{{.low = 0.5, .high = 2, .positive_definite_gap = true},
                                     {.low = -0.01, .high = 0}};
-    add_case(
-        {.op = "cdist",
-         .variant = "p " + std::to_string(p),
-         .call =
-             [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{cdist(x[0], x[1], {.p = p})}; },
-         .oracle = all_pairs(p),
-         .operands = p == kInf ? tops : kApart,
-         .shapes =
-             p == kInf ? std::vector<std::vector<Shape>>{{{3, 4}, {2, 4}}, {{2, 3, 5}, {4, 5}}} : shapes,
-         .factor = 16});
+    add_case({.op = "cdist",
+              .variant = "p " + std::to_string(p),
+              .call =
+                  [=](const std::vector<Tensor>& x) {
+                    return std::vector<Tensor>{cdist(x[0], x[1], {.p = p})};
+                  },
+              .oracle = all_pairs(p),
+              .operands = p == kInf ? tops : kApart,
+              .shapes = p == kInf
+                            ? std::vector<std::vector<Shape>>{{{3, 4}, {2, 4}}, {{2, 3, 5}, {4, 5}}}
+                            : shapes,
+              .factor = 16});
   }
   add_case({.op = "cdist",
             .variant = "large",
@@ -114,14 +119,16 @@ void add_cdist() {
 const Registrar additions([] {
   add_cdist();
   for (const double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf})
-    add_case(
-        {.op = "pdist",
-         .variant = "p " + std::to_string(p),
-         .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{pdist(x[0], {.p = p})}; },
-         .oracle = each_pair(p),
-         .operands = {{.positive_definite_gap = true}},
-         .shapes = {{{4, 3}}, {{1, 3}}, {{0, 3}}, {{2, 5}}, {{9, 2}}},
-         .factor = p < 1 ? 64.0 : 16.0});
+    add_case({.op = "pdist",
+              .variant = "p " + std::to_string(p),
+              .call =
+                  [=](const std::vector<Tensor>& x) {
+                    return std::vector<Tensor>{pdist(x[0], {.p = p})};
+                  },
+              .oracle = each_pair(p),
+              .operands = {{.positive_definite_gap = true}},
+              .shapes = {{{4, 3}}, {{1, 3}}, {{0, 3}}, {{2, 5}}, {{9, 2}}},
+              .factor = p < 1 ? 64.0 : 16.0});
   add_case({.op = "pdist",
             .variant = "several tiles",
             .call = CALL(pdist(x[0])),
@@ -135,15 +142,16 @@ const Registrar additions([] {
       const std::vector<int> others = dim == 0   ? std::vector<int>{1, 2}
                                       : dim == 1 ? std::vector<int>{0, 2}
                                                  : std::vector<int>{0, 1};
-      add_case(
-          {.op = "renorm",
-           .variant = "p " + std::to_string(p) + " dim " + std::to_string(dim),
-           .call =
-               [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{renorm(x[0], p, dim, 2.5)}; },
-           .oracle = renormed(others, p, 2.5),
-           .operands = {{.low = -2, .high = 2.6, .kinks = {0}, .positive_definite_gap = true}},
-           .shapes = {{{3, 4, 2}}, {{2, 3, 5}}, {{0, 2, 3}}},
-           .factor = 16});
+      add_case({.op = "renorm",
+                .variant = "p " + std::to_string(p) + " dim " + std::to_string(dim),
+                .call =
+                    [=](const std::vector<Tensor>& x) {
+                      return std::vector<Tensor>{renorm(x[0], p, dim, 2.5)};
+                    },
+                .oracle = renormed(others, p, 2.5),
+                .operands = {{.low = -2, .high = 2.6, .kinks = {0}, .positive_definite_gap = true}},
+                .shapes = {{{3, 4, 2}}, {{2, 3, 5}}, {{0, 2, 3}}},
+                .factor = 16});
     }
   add_case({.op = "renorm",
             .variant = "in place",

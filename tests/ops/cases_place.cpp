@@ -1,4 +1,4 @@
-// Cases of the ops that take every element from elsewhere: padding, flips, rolls, repeats, blocks and pixels.
+// Cases of the ops that move elements: padding, flips, rolls, repeats, blocks and pixel shuffles.
 #include "places.h"
 
 using namespace cases;
@@ -6,7 +6,8 @@ using namespace mezzo;
 
 namespace {
 
-/** An index walked one step at a time from inside to where it is wanted: no formula in common with the library. */
+/** Returns the padded index, found by walking one step at a time from inside. It shares no formula
+ *  with the library. */
 std::int64_t walked(std::int64_t o, std::int64_t n, PadMode mode) {
   if (n == 0) return -1;
   std::int64_t i = 0, step = o < 0 ? -1 : 1, direction = step;
@@ -23,20 +24,21 @@ std::int64_t walked(std::int64_t o, std::int64_t n, PadMode mode) {
   return i;
 }
 
-/** The place that one of the padded dimension shows. Negative paddings remove elements before a circle is
- *  closed. */
+/** Returns the source position of a position in the padded dimension. Negative padding removes
+ *  elements before circular padding wraps. */
 std::int64_t source_of(std::int64_t place, std::int64_t n, std::int64_t before, std::int64_t behind,
                        PadMode mode) {
   if (mode != PadMode::circular) return walked(place - before, n, mode);
   std::vector<std::int64_t> left;
-  for (std::int64_t i = std::max<std::int64_t>(-before, 0); i < n + std::min<std::int64_t>(behind, 0); ++i)
+  for (std::int64_t i = std::max<std::int64_t>(-before, 0);
+       i < n + std::min<std::int64_t>(behind, 0); ++i)
     left.push_back(i);
   const std::int64_t first = std::max<std::int64_t>(before, 0);
   const std::int64_t at = walked(place - first, static_cast<std::int64_t>(left.size()), mode);
   return at < 0 ? at : left[static_cast<std::size_t>(at)];
 }
 
-/** The last dimension first, as in the call. */
+/** The oracle of pad; the last dimension comes first, as in the call. */
 Oracle padded(const Place& padding, PadMode mode, double value = 0) {
   return [=](const std::vector<Array>& x) {
     Shape shape = x[0].shape;
@@ -68,15 +70,17 @@ Oracle padded(const Place& padding, PadMode mode, double value = 0) {
 
 void add_pad(const char* variant, const Place& padding, const PadOptions& options,
              const std::vector<std::vector<Shape>>& shapes) {
-  add_case(
-      {.op = "pad",
-       .variant = variant,
-       .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{pad(x[0], padding, options)}; },
-       .oracle = padded(padding, options.mode, options.value),
-       .shapes = shapes});
+  add_case({.op = "pad",
+            .variant = variant,
+            .call =
+                [=](const std::vector<Tensor>& x) {
+                  return std::vector<Tensor>{pad(x[0], padding, options)};
+                },
+            .oracle = padded(padding, options.mode, options.value),
+            .shapes = shapes});
 }
 
-/** Result element i comes from the place that `source` makes of its own. */
+/** The oracle of ops where result element i comes from position source(place of i). */
 Oracle taken(const std::function<Shape(const Shape&)>& shape_of,
              const std::function<void(Place&, const Shape&)>& source) {
   return [=](const std::vector<Array>& x) {
@@ -91,12 +95,16 @@ Oracle taken(const std::function<Shape(const Shape&)>& shape_of,
 
 Shape kept(const Shape& shape) { return shape; }
 
-// ---- blocks -----------------------------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 struct Blocks {
   std::int64_t kh, kw, dilation, padding, sh, sw;
-  std::int64_t down(std::int64_t h) const { return (h + 2 * padding - dilation * (kh - 1) - 1) / sh + 1; }
-  std::int64_t across(std::int64_t w) const { return (w + 2 * padding - dilation * (kw - 1) - 1) / sw + 1; }
+  std::int64_t down(std::int64_t h) const {
+    return (h + 2 * padding - dilation * (kh - 1) - 1) / sh + 1;
+  }
+  std::int64_t across(std::int64_t w) const {
+    return (w + 2 * padding - dilation * (kw - 1) - 1) / sw + 1;
+  }
 };
 
 /** Calls visit(column element, image element or -1) for one image [c,h,w]. */
@@ -139,7 +147,8 @@ Oracle folded(const Blocks& b, std::int64_t h, std::int64_t w) {
             std::vector<double>(static_cast<std::size_t>(n * c * h * w), 0.0)};
     for (std::int64_t image = 0; image < n; ++image)
       visit_columns(b, c, h, w, [&](std::int64_t at, std::int64_t to) {
-        if (to >= 0) y.values[static_cast<std::size_t>(image * c * h * w + to)] += x[0][image * rows + at];
+        if (to >= 0)
+          y.values[static_cast<std::size_t>(image * c * h * w + to)] += x[0][image * rows + at];
       });
     return std::vector<Array>{y};
   };
@@ -150,7 +159,8 @@ const Registrar additions([] {
   add_pad("constant", {1, 2}, {}, {{{5}}, {{3, 4}}, {{2, 0}}, {{0, 2}}, {{2, 3, 2}}});
   add_pad("constant with a value, last dimension first", {1, 0, 2, 1}, {.value = 1.5},
           {{{3, 4}}, {{2, 3, 2}}});
-  add_pad("outer dimensions only", {0, 0, 0, 0, 1, 2}, {.value = -2}, {{{2, 3, 4}}, {{2, 2, 3, 2}}});
+  add_pad("outer dimensions only", {0, 0, 0, 0, 1, 2}, {.value = -2},
+          {{{2, 3, 4}}, {{2, 2, 3, 2}}});
   add_pad("crop", {-1, -2, 1, -1}, {}, {{{3, 4}}, {{2, 5, 3}}});
   add_pad("nothing", {}, {}, {{Shape{}}, {{3}}, {{2, 0}}});
   add_pad("reflect", {2, 1, 1, 3}, {.mode = PadMode::reflect}, images);

@@ -1,4 +1,5 @@
-// Cases of the pooling ops. One oracle walks over every window element by element, padding included.
+// Cases of the pooling ops. One oracle walks over every window element by element, padding
+// included.
 #include <array>
 #include <limits>
 
@@ -11,7 +12,8 @@ namespace {
 
 using Sizes = std::array<std::int64_t, 3>;
 
-/** Options of any pooling, for depth, height, width; a missing dimension is one window of size 1. */
+/** The options of any pooling over depth, height and width; a missing dimension is one window of
+ *  size 1. */
 struct Pooling {
   int rank = 2;
   bool maximum = true;
@@ -21,13 +23,13 @@ struct Pooling {
   Sizes windows{0, 0, 0};  // of adaptive pooling
 };
 
-/** The positions of one window along one dimension, those in the padding included. */
+/** The positions of one window along one dimension, including those in the padding. */
 struct Taps {
   std::vector<std::int64_t> at;
-  std::int64_t padded_end;  // positions from here on are beyond even the padding
+  std::int64_t padded_end;  // positions from here on are outside the padding
 };
 
-/** All windows along one dimension. */
+/** Returns all windows along one dimension. */
 std::vector<Taps> windows_along(const Pooling& p, std::size_t a, std::int64_t in) {
   std::vector<Taps> windows;
   const auto count = static_cast<double>(p.windows[a]);
@@ -35,7 +37,8 @@ std::vector<Taps> windows_along(const Pooling& p, std::size_t a, std::int64_t in
     Taps taps{{}, in};
     const double begin = std::floor(static_cast<double>(i * in) / count);
     const double end = std::ceil(static_cast<double>((i + 1) * in) / count);
-    for (auto k = static_cast<std::int64_t>(begin); static_cast<double>(k) < end; ++k) taps.at.push_back(k);
+    for (auto k = static_cast<std::int64_t>(begin); static_cast<double>(k) < end; ++k)
+      taps.at.push_back(k);
     windows.push_back(taps);
   }
   if (p.windows[a] > 0) return windows;
@@ -50,9 +53,9 @@ std::vector<Taps> windows_along(const Pooling& p, std::size_t a, std::int64_t in
   }
 }
 
-/** One window of one plane: its maximum and where, or its mean. */
-std::array<double, 2> pool_window(const Pooling& p, const Array& x, std::int64_t plane, const Sizes& in,
-                                  const std::array<Taps, 3>& taps) {
+/** Returns the maximum of one window of one plane and its position, or the mean. */
+std::array<double, 2> pool_window(const Pooling& p, const Array& x, std::int64_t plane,
+                                  const Sizes& in, const std::array<Taps, 3>& taps) {
   double best = -std::numeric_limits<double>::infinity(), sum = 0, inside = 0, padded = 0;
   std::int64_t place = -1;
   for (const std::int64_t d : taps[0].at)
@@ -98,14 +101,14 @@ Oracle pooled(const Pooling& p, bool with_indices) {
   };
 }
 
-/** Samples: planes in a batch, a single sample, no sample at all. */
+/** Returns shapes of a batch of planes, a single sample and an empty batch. */
 std::vector<std::vector<Shape>> samples(int rank) {
   if (rank == 1) return {{{2, 3, 9}}, {{2, 8}}, {{0, 2, 6}}, {{1, 1, 5}}};
   if (rank == 2) return {{{2, 2, 6, 7}}, {{2, 5, 8}}, {{0, 2, 5, 5}}, {{3, 1, 8, 6}}};
   return {{{1, 2, 4, 5, 6}}, {{2, 5, 4, 5}}, {{0, 1, 4, 4, 4}}};
 }
 
-/** Maxima want no ties: finite differences know no order. */
+/** Maximum pooling needs operands without ties, where finite differences are wrong. */
 Operand operand_for(bool maximum) { return {.positive_definite_gap = maximum}; }
 
 void add_pooling(const char* op, const char* variant, const Pooling& p, Call call,
@@ -130,33 +133,37 @@ Sizes last(int rank, std::int64_t value, std::int64_t before) {
   return sizes;
 }
 
-/** What all numbers of dimensions share: one number for every dimension. */
+/** Adds max pooling cases with the same options in every dimension. */
 void add_max(const char* op, int rank, Function f) {
-  add_pooling(op, "side by side", {.rank = rank, .kernel = last(rank, 2, 1), .stride = last(rank, 2, 1)},
+  add_pooling(op, "side by side",
+              {.rank = rank, .kernel = last(rank, 2, 1), .stride = last(rank, 2, 1)},
               [f](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0], 2, {})}; });
-  add_pooling(
-      op, "overlapping, padded",
-      {.rank = rank, .kernel = last(rank, 3, 1), .stride = last(rank, 2, 1), .padding = last(rank, 1, 0)},
-      [f](const std::vector<Tensor>& x) {
-        return std::vector<Tensor>{f(x[0], 3, {.stride = 2, .padding = 1})};
-      });
-  add_pooling(
-      op, "dilated, rounded up",
-      {.rank = rank,
-       .kernel = last(rank, 2, 1),
-       .stride = last(rank, 3, 1),
-       .padding = last(rank, 1, 0),
-       .dilation = last(rank, 2, 1),
-       .ceil_mode = true},
-      [f](const std::vector<Tensor>& x) {
-        return std::vector<Tensor>{f(x[0], 2, {.stride = 3, .padding = 1, .dilation = 2, .ceil_mode = true})};
-      });
+  add_pooling(op, "overlapping, padded",
+              {.rank = rank,
+               .kernel = last(rank, 3, 1),
+               .stride = last(rank, 2, 1),
+               .padding = last(rank, 1, 0)},
+              [f](const std::vector<Tensor>& x) {
+                return std::vector<Tensor>{f(x[0], 3, {.stride = 2, .padding = 1})};
+              });
+  add_pooling(op, "dilated, rounded up",
+              {.rank = rank,
+               .kernel = last(rank, 2, 1),
+               .stride = last(rank, 3, 1),
+               .padding = last(rank, 1, 0),
+               .dilation = last(rank, 2, 1),
+               .ceil_mode = true},
+              [f](const std::vector<Tensor>& x) {
+                return std::vector<Tensor>{
+                    f(x[0], 2, {.stride = 3, .padding = 1, .dilation = 2, .ceil_mode = true})};
+              });
 }
 
 void add_avg(const char* op, int rank, AvgFunction f) {
-  add_pooling(op, "side by side",
-              {.rank = rank, .maximum = false, .kernel = last(rank, 2, 1), .stride = last(rank, 2, 1)},
-              [f](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0], 2, {})}; });
+  add_pooling(
+      op, "side by side",
+      {.rank = rank, .maximum = false, .kernel = last(rank, 2, 1), .stride = last(rank, 2, 1)},
+      [f](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0], 2, {})}; });
   Pooling p{.rank = rank,
             .maximum = false,
             .kernel = last(rank, 3, 1),
@@ -185,7 +192,9 @@ void add_adaptive(const char* op, int rank, bool maximum, AdaptiveFunction f) {
                 : windows == 3 ? "some"
                                : "more than elements",
                 {.rank = rank, .maximum = maximum, .windows = last(rank, windows, 0)},
-                [f, windows](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0], windows)}; });
+                [f, windows](const std::vector<Tensor>& x) {
+                  return std::vector<Tensor>{f(x[0], windows)};
+                });
 }
 
 const Registrar additions([] {
@@ -194,7 +203,9 @@ const Registrar additions([] {
   add_max("max_pool3d", 3, max_pool3d);
   add_pooling(
       "max_pool1d", "with indices", {.rank = 1, .kernel = {1, 1, 2}, .stride = {1, 1, 1}},
-      [](const std::vector<Tensor>& x) { return both(max_pool1d_with_indices(x[0], 2, {.stride = 1})); },
+      [](const std::vector<Tensor>& x) {
+        return both(max_pool1d_with_indices(x[0], 2, {.stride = 1}));
+      },
       true);
   add_pooling(
       "max_pool2d", "with indices", {.kernel = {1, 2, 2}, .stride = {1, 2, 2}},
@@ -203,8 +214,8 @@ const Registrar additions([] {
       "max_pool2d", "unequal, with indices",
       {.kernel = {1, 2, 3}, .stride = {1, 1, 2}, .padding = {0, 0, 1}, .dilation = {1, 2, 1}},
       [](const std::vector<Tensor>& x) {
-        return both(
-            max_pool2d_with_indices(x[0], {2, 3}, {.stride = {1, 2}, .padding = {0, 1}, .dilation = {2, 1}}));
+        return both(max_pool2d_with_indices(
+            x[0], {2, 3}, {.stride = {1, 2}, .padding = {0, 1}, .dilation = {2, 1}}));
       },
       true);
   add_pooling(
@@ -216,11 +227,12 @@ const Registrar additions([] {
   add_avg("avg_pool1d", 1, avg_pool1d);
   add_avg("avg_pool2d", 2, avg_pool2d);
   add_avg("avg_pool3d", 3, avg_pool3d);
-  add_pooling("avg_pool2d", "unequal",
-              {.maximum = false, .kernel = {1, 3, 2}, .stride = {1, 1, 3}, .padding = {0, 1, 0}},
-              [](const std::vector<Tensor>& x) {
-                return std::vector<Tensor>{avg_pool2d(x[0], {3, 2}, {.stride = {1, 3}, .padding = {1, 0}})};
-              });
+  add_pooling(
+      "avg_pool2d", "unequal",
+      {.maximum = false, .kernel = {1, 3, 2}, .stride = {1, 1, 3}, .padding = {0, 1, 0}},
+      [](const std::vector<Tensor>& x) {
+        return std::vector<Tensor>{avg_pool2d(x[0], {3, 2}, {.stride = {1, 3}, .padding = {1, 0}})};
+      });
   add_adaptive("adaptive_avg_pool1d", 1, false, adaptive_avg_pool1d);
   add_adaptive("adaptive_avg_pool2d", 2, false, adaptive_avg_pool2d);
   add_adaptive("adaptive_avg_pool3d", 3, false, adaptive_avg_pool3d);

@@ -66,8 +66,9 @@ const Registrar additions([] {
             .call = CALL(sqrt(x[0])),
             .oracle = elementwise([](double a) { return std::sqrt(a); }),
             .operands = {{.low = 0.2, .high = 3}}});
-  add_case(
-      {.op = "square", .call = CALL(square(x[0])), .oracle = elementwise([](double a) { return a * a; })});
+  add_case({.op = "square", .call = CALL(square(x[0])), .oracle = elementwise([](double a) {
+                                                          return a * a;
+                                                        })});
 });
 
 }  // namespace

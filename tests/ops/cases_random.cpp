@@ -1,7 +1,8 @@
-// Cases of the random ops: what holds of every draw. Distributions are tested in tests/autograd/random.cpp.
+// Cases of the random ops: properties of every draw. tests/autograd/random.cpp tests the
+// distributions.
 #include "cases.h"
 
-#include "../../tensor/philox.h"
+#include "../../tensor/random/philox.h"
 
 using namespace cases;
 using namespace mezzo;
@@ -13,15 +14,23 @@ std::vector<Array> ones_of(const std::vector<Array>& x) {
 }
 
 const Registrar additions([] {
-  add_case(
-      {.op = "bernoulli", .call = CALL(bernoulli_(x[0].clone(), 1)), .oracle = ones_of, .gradients = false});
-  add_case(
-      {.op = "normal", .call = CALL(normal_(x[0].clone(), 1, 0)), .oracle = ones_of, .gradients = false});
-  add_case(
-      {.op = "randint", .call = CALL(randint_(x[0].clone(), 1, 2)), .oracle = ones_of, .gradients = false});
-  add_case(
-      {.op = "uniform", .call = CALL(uniform_(x[0].clone(), 1, 1)), .oracle = ones_of, .gradients = false});
-  // The seed is set anew in each call, so that finite differences meet the same mask.
+  add_case({.op = "bernoulli",
+            .call = CALL(bernoulli_(x[0].clone(), 1)),
+            .oracle = ones_of,
+            .gradients = false});
+  add_case({.op = "normal",
+            .call = CALL(normal_(x[0].clone(), 1, 0)),
+            .oracle = ones_of,
+            .gradients = false});
+  add_case({.op = "randint",
+            .call = CALL(randint_(x[0].clone(), 1, 2)),
+            .oracle = ones_of,
+            .gradients = false});
+  add_case({.op = "uniform",
+            .call = CALL(uniform_(x[0].clone(), 1, 1)),
+            .oracle = ones_of,
+            .gradients = false});
+  // The seed is set in each call, so that finite differences use the same mask.
   add_case({.op = "dropout",
             .call =
                 [](const std::vector<Tensor>& x) {

@@ -17,15 +17,16 @@ struct State {
   std::vector<double> h, c;
 };
 
-/** The parameters of one layer and direction; null where there are none. */
+/** The parameters of one layer and direction; null where absent. */
 struct Parameters {
   const Array *w_ih, *w_hh, *b_ih = nullptr, *b_hh = nullptr, *w_hr = nullptr;
 };
 
-/** w x + b for one row of gates. */
+/** Computes w x + b for one row of gates. */
 double row(const Array& w, const Array* b, std::size_t r, const std::vector<double>& x) {
   double sum = b ? (*b)[static_cast<std::int64_t>(r)] : 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += w[static_cast<std::int64_t>(r * x.size() + i)] * x[i];
+  for (std::size_t i = 0; i < x.size(); ++i)
+    sum += w[static_cast<std::int64_t>(r * x.size() + i)] * x[i];
   return sum;
 }
 
@@ -37,7 +38,9 @@ State advance(Kind kind, const Parameters& p, const std::vector<double>& x, cons
   const auto from_h = [&](std::size_t gate, std::size_t u) {
     return row(*p.w_hh, p.b_hh, gate * hidden + u, s.h);
   };
-  const auto both = [&](std::size_t gate, std::size_t u) { return from_x(gate, u) + from_h(gate, u); };
+  const auto both = [&](std::size_t gate, std::size_t u) {
+    return from_x(gate, u) + from_h(gate, u);
+  };
   State next{std::vector<double>(hidden), std::vector<double>(hidden)};
   for (std::size_t u = 0; u < hidden; ++u) {
     if (kind == Kind::tanh) next.h[u] = std::tanh(both(0, u));
@@ -53,7 +56,8 @@ State advance(Kind kind, const Parameters& p, const std::vector<double>& x, cons
   }
   if (!p.w_hr) return next;
   std::vector<double> projected(static_cast<std::size_t>(p.w_hr->shape[0]));
-  for (std::size_t u = 0; u < projected.size(); ++u) projected[u] = row(*p.w_hr, nullptr, u, next.h);
+  for (std::size_t u = 0; u < projected.size(); ++u)
+    projected[u] = row(*p.w_hr, nullptr, u, next.h);
   next.h = projected;
   return next;
 }
@@ -64,11 +68,15 @@ struct Setting {
   std::vector<std::int64_t> lengths = {};
 };
 
-std::size_t parameters_per_layer(const Setting& s) { return 2 + (s.bias ? 2 : 0) + (s.projection ? 1 : 0); }
+std::size_t parameters_per_layer(const Setting& s) {
+  return 2 + (s.bias ? 2 : 0) + (s.projection ? 1 : 0);
+}
 std::size_t num_states(const Setting& s) { return !s.states ? 0 : s.kind == Kind::lstm ? 2 : 1; }
 
-/** Calls take(w_ih, w_hh, b_ih, b_hh, w_hr) for each layer and direction of operands that begin with x and the states. */
-template <class X, class F> void for_each_layer(const Setting& s, const std::vector<X>& x, F&& take) {
+/** Calls take(w_ih, w_hh, b_ih, b_hh, w_hr) for each layer and direction. The operands begin with x
+ *  and the states. */
+template <class X, class F>
+void for_each_layer(const Setting& s, const std::vector<X>& x, F&& take) {
   const std::size_t step = parameters_per_layer(s);
   for (std::size_t i = 1 + num_states(s); i < x.size(); i += step)
     take(x[i], x[i + 1], s.bias ? &x[i + 2] : nullptr, s.bias ? &x[i + 3] : nullptr,
@@ -78,21 +86,23 @@ template <class X, class F> void for_each_layer(const Setting& s, const std::vec
 std::vector<RecurrentWeights> weights_of(const Setting& s, const std::vector<Tensor>& x) {
   std::vector<RecurrentWeights> weights;
   const auto at = [](const Tensor* t) { return t ? *t : Tensor{}; };
-  for_each_layer(s, x,
-                 [&](const Tensor& a, const Tensor& b, const Tensor* c, const Tensor* d, const Tensor* e) {
-                   weights.push_back({a, b, at(c), at(d), at(e)});
-                 });
+  for_each_layer(
+      s, x,
+      [&](const Tensor& a, const Tensor& b, const Tensor* c, const Tensor* d, const Tensor* e) {
+        weights.push_back({a, b, at(c), at(d), at(e)});
+      });
   return weights;
 }
 
 using Steps = std::vector<std::vector<std::vector<double>>>;  // [time][sequence][feature]
 
-/** All layers in plain loops, one sequence at a time. */
+/** Computes all layers in plain loops, one sequence at a time. */
 std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) {
   std::vector<Parameters> layers;
-  for_each_layer(s, x, [&](const Array& a, const Array& b, const Array* c, const Array* d, const Array* e) {
-    layers.push_back({&a, &b, c, d, e});
-  });
+  for_each_layer(
+      s, x, [&](const Array& a, const Array& b, const Array* c, const Array* d, const Array* e) {
+        layers.push_back({&a, &b, c, d, e});
+      });
   const int time_dim = s.batch_first ? 1 : 0;
   const auto steps = static_cast<std::size_t>(x[0].shape[time_dim]),
              batch = static_cast<std::size_t>(x[0].shape[1 - time_dim]);
@@ -101,8 +111,8 @@ std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) 
   for (std::size_t t = 0; t < steps; ++t)
     for (std::size_t n = 0; n < batch; ++n)
       for (std::size_t i = 0; i < features; ++i)
-        in[t][n][i] =
-            x[0][static_cast<std::int64_t>(((s.batch_first ? n * steps + t : t * batch + n)) * features + i)];
+        in[t][n][i] = x[0][static_cast<std::int64_t>(
+            ((s.batch_first ? n * steps + t : t * batch + n)) * features + i)];
   const std::size_t directions = s.bidirectional ? 2 : 1;
   std::vector<double> last_h, last_c;
   std::size_t size = 0, hidden = 0;
@@ -118,7 +128,8 @@ std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) 
           state.h[u] = x[1][static_cast<std::int64_t>(((l + d) * batch + n) * size + u)];
         for (std::size_t u = 0; u < hidden && s.states && s.kind == Kind::lstm; ++u)
           state.c[u] = x[2][static_cast<std::int64_t>(((l + d) * batch + n) * hidden + u)];
-        const std::size_t length = s.lengths.empty() ? steps : static_cast<std::size_t>(s.lengths[n]);
+        const std::size_t length =
+            s.lengths.empty() ? steps : static_cast<std::size_t>(s.lengths[n]);
         std::vector<std::vector<double>> results(steps, std::vector<double>(size));
         for (std::size_t k = 0; k < length; ++k) {
           const std::size_t t = d == 0 ? k : length - 1 - k;
@@ -148,7 +159,8 @@ std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) 
 }
 
 std::vector<Tensor> call_layers(const Setting& s, const std::vector<Tensor>& x) {
-  const Tensor h = s.states ? x[1] : Tensor{}, c = s.states && s.kind == Kind::lstm ? x[2] : Tensor{};
+  const Tensor h = s.states ? x[1] : Tensor{},
+               c = s.states && s.kind == Kind::lstm ? x[2] : Tensor{};
   const RecurrentOptions options{
       .batch_first = s.batch_first, .bidirectional = s.bidirectional, .lengths = s.lengths};
   const std::vector<RecurrentWeights> w = weights_of(s, x);
@@ -173,13 +185,16 @@ struct Sizes {
   std::int64_t steps, batch, in, hidden, projection = 0, layers = 1;
 };
 
-/** The operands' shapes for a stack of layers. */
+/** Returns the operands' shapes for a stack of layers. */
 std::vector<Shape> shapes_of(const Setting& s, const Sizes& z) {
   const auto gates = static_cast<std::int64_t>(gates_of(s.kind));
-  const std::int64_t size = s.projection ? z.projection : z.hidden, directions = s.bidirectional ? 2 : 1;
-  std::vector<Shape> shapes{s.batch_first ? Shape{z.batch, z.steps, z.in} : Shape{z.steps, z.batch, z.in}};
+  const std::int64_t size = s.projection ? z.projection : z.hidden,
+                     directions = s.bidirectional ? 2 : 1;
+  std::vector<Shape> shapes{s.batch_first ? Shape{z.batch, z.steps, z.in}
+                                          : Shape{z.steps, z.batch, z.in}};
   if (s.states) shapes.push_back({z.layers * directions, z.batch, size});
-  if (s.states && s.kind == Kind::lstm) shapes.push_back({z.layers * directions, z.batch, z.hidden});
+  if (s.states && s.kind == Kind::lstm)
+    shapes.push_back({z.layers * directions, z.batch, z.hidden});
   for (std::int64_t l = 0; l < z.layers * directions; ++l) {
     shapes.push_back({gates * z.hidden, l < directions ? z.in : size * directions});
     shapes.push_back({gates * z.hidden, size});
@@ -207,7 +222,8 @@ const Registrar layers([] {
   for (const Kind kind : kinds) {
     add_layers("", {.kind = kind}, {{3, 2, 3, 4}, {1, 1, 1, 1}, {2, 0, 2, 3}, {0, 2, 2, 3}});
     add_layers("two layers", {.kind = kind}, {{2, 3, 2, 3, 0, 2}});
-    add_layers("no states, no bias", {.kind = kind, .states = false, .bias = false}, {{3, 2, 2, 3}});
+    add_layers("no states, no bias", {.kind = kind, .states = false, .bias = false},
+               {{3, 2, 2, 3}});
     add_layers("both directions, packed, batch first",
                {.kind = kind, .bidirectional = true, .batch_first = true, .lengths = {2, 4, 1}},
                {{4, 3, 2, 2, 0, 2}});
@@ -234,7 +250,8 @@ const Registrar cells([] {
   const auto add = [](const std::string& op, Kind kind, bool bias, Call call) {
     const auto gates = static_cast<std::int64_t>(gates_of(kind));
     std::vector<std::vector<Shape>> shapes;
-    for (const Sizes& z : {Sizes{1, 3, 4, 5}, Sizes{1, 1, 1, 1}, Sizes{1, 2, 3, 35}, Sizes{1, 0, 2, 3}}) {
+    for (const Sizes& z :
+         {Sizes{1, 3, 4, 5}, Sizes{1, 1, 1, 1}, Sizes{1, 2, 3, 35}, Sizes{1, 0, 2, 3}}) {
       if (z.hidden > 5 && kind != Kind::tanh) continue;
       std::vector<Shape> s{{z.batch, z.in}, {z.batch, z.hidden}};
       if (kind == Kind::lstm) s.push_back({z.batch, z.hidden});

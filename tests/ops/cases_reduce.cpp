@@ -10,7 +10,8 @@ namespace {
 
 /** Adds the op for several choices of dimensions. */
 template <class Call>
-void add_reduction(const std::string& op, Call call, double (*f)(const Line&), const Case& rest = {}) {
+void add_reduction(const std::string& op, Call call, double (*f)(const Line&),
+                   const Case& rest = {}) {
   const std::vector<std::vector<int>> choices{{2}, {1}, {0}, {0, 2}, {0, 1}, {-1, -2}};
   for (const std::vector<int>& dims : choices)
     for (const bool keepdim : {false, true}) {
@@ -29,7 +30,9 @@ void add_reduction(const std::string& op, Call call, double (*f)(const Line&), c
   Case all = rest;
   all.op = op;
   all.variant = "all";
-  all.call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{call(x[0], Dims{}, false)}; };
+  all.call = [=](const std::vector<Tensor>& x) {
+    return std::vector<Tensor>{call(x[0], Dims{}, false)};
+  };
   all.oracle = reduced_by({}, false, f);
   all.shapes = {{Shape{}}, {{1}}, {{7}}, {{3, 4}}, {{2, 3, 5}}};
   add_case(all);
@@ -60,7 +63,8 @@ std::vector<std::vector<Shape>> without_empty(std::vector<std::vector<Shape>> sh
 /** Results [values, indices] along dimension 1. */
 Oracle extreme_and_place(double (*extreme)(const Line&), double (*place)(const Line&)) {
   return [=](const std::vector<Array>& x) {
-    return std::vector<Array>{reduced_by({1}, false, extreme)(x)[0], reduced_by({1}, false, place)(x)[0]};
+    return std::vector<Array>{reduced_by({1}, false, extreme)(x)[0],
+                              reduced_by({1}, false, place)(x)[0]};
   };
 }
 
@@ -86,7 +90,8 @@ const Registrar additions([] {
     rest.gradients = false;
     add_reduction(
         "all", REDUCTION(all),
-        [](const Line& x) { return nonzeros(x) == static_cast<double>(x.size()) ? 1.0 : 0.0; }, rest);
+        [](const Line& x) { return nonzeros(x) == static_cast<double>(x.size()) ? 1.0 : 0.0; },
+        rest);
     add_reduction(
         "any", REDUCTION(any), [](const Line& x) { return nonzeros(x) > 0 ? 1.0 : 0.0; }, rest);
     add_reduction("count_nonzero", REDUCTION(count_nonzero), nonzeros, rest);
@@ -112,7 +117,8 @@ const Registrar additions([] {
           "argmax", [](const Tensor& x, const ArgReduceOptions& o) { return argmax(x, o); },
           place_of_greatest);
       add(
-          "argmin", [](const Tensor& x, const ArgReduceOptions& o) { return argmin(x, o); }, place_of_least);
+          "argmin", [](const Tensor& x, const ArgReduceOptions& o) { return argmin(x, o); },
+          place_of_least);
     }
   add_case({.op = "argmax",
             .variant = "all",

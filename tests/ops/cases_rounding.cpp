@@ -27,7 +27,8 @@ const Registrar additions([] {
             .call = CALL(trunc(x[0])),
             .oracle = elementwise([](double a) { return std::trunc(a); }),
             .operands = {{.low = -3, .high = 3, .kinks = {-3, -2, -1, 0, 1, 2, 3}}}});
-  add_case({.op = "neg", .call = CALL(neg(x[0])), .oracle = elementwise([](double a) { return -a; })});
+  add_case(
+      {.op = "neg", .call = CALL(neg(x[0])), .oracle = elementwise([](double a) { return -a; })});
   add_case({.op = "round",
             .call = CALL(round(x[0])),
             .oracle = elementwise([](double a) { return std::nearbyint(a); }),

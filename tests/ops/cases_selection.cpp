@@ -21,7 +21,8 @@ const Registrar additions([] {
   add_case({.op = "clamp",
             .variant = "tensors",
             .call = CALL(clamp(x[0], x[1], x[2])),
-            .oracle = elementwise([](double a, double l, double h) { return std::min(std::max(a, l), h); }),
+            .oracle = elementwise(
+                [](double a, double l, double h) { return std::min(std::max(a, l), h); }),
             .operands = {{}, {.low = -1.4, .high = -0.3}, {.low = 0.4, .high = 1.2}},
             .shapes = {{{3, 4}, {3, 4}, {3, 4}},
                        {{4}, {3, 4}, Shape{}},

@@ -10,7 +10,7 @@ namespace {
 
 using Labels = std::vector<std::int64_t>;
 
-/** What a path says: repetitions count once, then blanks are left out. */
+/** Returns the labels of a path: repetitions are merged, then blanks are removed. */
 Labels said(const Labels& path, std::int64_t blank) {
   Labels labels;
   for (std::size_t t = 0; t < path.size(); ++t)
@@ -18,7 +18,8 @@ Labels said(const Labels& path, std::int64_t blank) {
   return labels;
 }
 
-/** -ln of the sum over all paths of `time` steps that say `labels`; x holds scores [t,n,c]. */
+/** Returns -ln of the sum over all paths of `time` steps with these labels; x holds scores
+ *  [t,n,c]. */
 double loss_of_all_paths(const Array& x, std::int64_t n, std::int64_t time, const Labels& labels,
                          std::int64_t blank) {
   const std::int64_t samples = x.shape[1], classes = x.shape[2];
@@ -51,15 +52,15 @@ struct Sample {
   Labels labels;
 };
 
-void add_ctc(const std::string& variant, const std::vector<Sample>& samples, const CtcLossOptions& options,
-             bool in_a_row, const Shape& shape) {
+void add_ctc(const std::string& variant, const std::vector<Sample>& samples,
+             const CtcLossOptions& options, bool in_a_row, const Shape& shape) {
   std::vector<double> targets;
   std::vector<std::int64_t> times, lengths;
   std::size_t longest = 1;
   for (const Sample& s : samples) longest = std::max(longest, s.labels.size());
   for (const Sample& s : samples) {
     for (const std::int64_t label : s.labels) targets.push_back(static_cast<double>(label));
-    // Padding is not read: a class that does not exist is as good as any.
+    // Padding is not read, so it holds a class that does not exist.
     if (!in_a_row) targets.resize(targets.size() + longest - s.labels.size(), 99);
     times.push_back(s.time);
     lengths.push_back(static_cast<std::int64_t>(s.labels.size()));
@@ -67,42 +68,45 @@ void add_ctc(const std::string& variant, const std::vector<Sample>& samples, con
   const auto count = static_cast<std::int64_t>(samples.size());
   const Shape target_shape = in_a_row ? Shape{static_cast<std::int64_t>(targets.size())}
                                       : Shape{count, static_cast<std::int64_t>(longest)};
-  add_case(
-      {.op = "ctc_loss",
-       .variant = variant,
-       .call =
-           [=](const std::vector<Tensor>& x) {
-             const Tensor labels = tensor(targets, target_shape, {.dtype = i64, .device = x[0].device()});
-             return std::vector<Tensor>{ctc_loss(log_softmax(x[0], -1), labels, times, lengths, options)};
-           },
-       .oracle =
-           [=](const std::vector<Array>& x) {
-             Array scores = x[0];
-             const bool batched = scores.shape.rank() == 3;
-             if (!batched) scores.shape.insert(1, 1);
-             Array losses{{count}, {}};
-             double total = 0;
-             for (std::size_t n = 0; n < samples.size(); ++n) {
-               double loss = loss_of_all_paths(scores, static_cast<std::int64_t>(n), samples[n].time,
-                                               samples[n].labels, options.blank);
-               if (std::isinf(loss) && options.zero_infinity) loss = 0;
-               losses.values.push_back(loss);
-               total += options.reduction == Reduction::mean
-                            ? loss / static_cast<double>(std::max<std::size_t>(1, samples[n].labels.size()) *
-                                                         samples.size())
-                            : loss;
-             }
-             if (!batched) losses.shape = Shape{};
-             if (options.reduction != Reduction::none) losses = {Shape{}, {total}};
-             return std::vector<Array>{losses};
-           },
-       .shapes = {{shape}},
-       .factor = 20,
-       .second_order = false,
-       .single_op = false});
+  add_case({.op = "ctc_loss",
+            .variant = variant,
+            .call =
+                [=](const std::vector<Tensor>& x) {
+                  const Tensor labels =
+                      tensor(targets, target_shape, {.dtype = i64, .device = x[0].device()});
+                  return std::vector<Tensor>{
+                      ctc_loss(log_softmax(x[0], -1), labels, times, lengths, options)};
+                },
+            .oracle =
+                [=](const std::vector<Array>& x) {
+                  Array scores = x[0];
+                  const bool batched = scores.shape.rank() == 3;
+                  if (!batched) scores.shape.insert(1, 1);
+                  Array losses{{count}, {}};
+                  double total = 0;
+                  for (std::size_t n = 0; n < samples.size(); ++n) {
+                    double loss =
+                        loss_of_all_paths(scores, static_cast<std::int64_t>(n), samples[n].time,
+                                          samples[n].labels, options.blank);
+                    if (std::isinf(loss) && options.zero_infinity) loss = 0;
+                    losses.values.push_back(loss);
+                    total += options.reduction == Reduction::mean
+                                 ? loss / static_cast<double>(
+                                              std::max<std::size_t>(1, samples[n].labels.size()) *
+                                              samples.size())
+                                 : loss;
+                  }
+                  if (!batched) losses.shape = Shape{};
+                  if (options.reduction != Reduction::none) losses = {Shape{}, {total}};
+                  return std::vector<Array>{losses};
+                },
+            .shapes = {{shape}},
+            .factor = 20,
+            .second_order = false,
+            .single_op = false});
 }
 
-/** What `size` channels around each hold, element by element. */
+/** The oracle of local_response_norm over `size` channels around each element. */
 Oracle normalized(std::int64_t size, double alpha, double beta, double k) {
   return [=](const std::vector<Array>& x) {
     const std::int64_t channels = x[0].shape[1];
@@ -114,7 +118,8 @@ Oracle normalized(std::int64_t size, double alpha, double beta, double k) {
       double sum = 0;
       for (std::int64_t o = -(size / 2); o <= (size - 1) / 2; ++o)
         if (c + o >= 0 && c + o < channels) sum += x[0][i + o * inner] * x[0][i + o * inner];
-      y.values[static_cast<std::size_t>(i)] /= std::pow(k + alpha * sum / static_cast<double>(size), beta);
+      y.values[static_cast<std::size_t>(i)] /=
+          std::pow(k + alpha * sum / static_cast<double>(size), beta);
     }
     return std::vector<Array>{y};
   };
@@ -124,11 +129,11 @@ const Registrar additions([] {
   const std::vector<Sample> batch{{4, {1, 2}}, {3, {2}}, {4, {}}, {4, {1, 1}}};
   add_ctc("padded targets", batch, {}, false, {4, 4, 3});
   add_ctc("targets in a row, none", batch, {.reduction = Reduction::none}, true, {4, 4, 3});
-  add_ctc("another blank, sum", {{4, {0, 1}}, {2, {1}}}, {.blank = 2, .reduction = Reduction::sum}, false,
-          {4, 2, 3});
+  add_ctc("another blank, sum", {{4, {0, 1}}, {2, {1}}}, {.blank = 2, .reduction = Reduction::sum},
+          false, {4, 2, 3});
   add_ctc("one sample", {{4, {2, 1, 2}}}, {.reduction = Reduction::none}, true, {4, 3});
-  add_ctc("impossible ones cost nothing", {{2, {1, 1}}, {3, {1}}, {1, {1, 2}}}, {.zero_infinity = true},
-          false, {3, 3, 3});
+  add_ctc("impossible ones cost nothing", {{2, {1, 1}}, {3, {1}}, {1, {1, 2}}},
+          {.zero_infinity = true}, false, {3, 3, 3});
 
   add_case({.op = "local_response_norm",
             .call = CALL(local_response_norm(x[0], 3, {.alpha = 0.5, .beta = 0.6, .k = 2})),

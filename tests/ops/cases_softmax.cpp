@@ -29,15 +29,22 @@ Line softmin_line(Line x) {
   return softmax_line(x);
 }
 
-template <class Function> void add_along(const char* op, Function function, Line (*f)(const Line&)) {
+template <class Function>
+void add_along(const char* op, Function function, Line (*f)(const Line&)) {
   for (const int dim : {0, 1, -1})
     add_case(
         {.op = op,
          .variant = std::to_string(dim),
-         .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{function(x[0], dim)}; },
+         .call =
+             [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{function(x[0], dim)}; },
          .oracle = lines_by({dim}, f),
-         .shapes =
-             {{{2, 3, 4}}, {{1, 5, 1}}, {{3, 1, 2}}, {{0, 3, 2}}, {{2, 17, 5}}, {{1, 3, 70}}, {{300, 2}}},
+         .shapes = {{{2, 3, 4}},
+                    {{1, 5, 1}},
+                    {{3, 1, 2}},
+                    {{0, 3, 2}},
+                    {{2, 17, 5}},
+                    {{1, 3, 70}},
+                    {{300, 2}}},
          .factor = 4});
 }
 
@@ -45,7 +52,8 @@ const Registrar additions([] {
   add_along(
       "softmax", [](const Tensor& x, int dim) { return softmax(x, dim); }, softmax_line);
   add_along(
-      "log_softmax", [](const Tensor& x, int dim) { return log_softmax(x, dim); }, log_softmax_line);
+      "log_softmax", [](const Tensor& x, int dim) { return log_softmax(x, dim); },
+      log_softmax_line);
   add_along(
       "softmin", [](const Tensor& x, int dim) { return softmin(x, dim); },
       [](const Line& x) { return softmin_line(x); });

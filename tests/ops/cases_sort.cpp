@@ -8,8 +8,10 @@ using namespace mezzo;
 
 namespace {
 
-/** Values and indices of the elements along `dim` from `first` on, `count` of them (-1: all), in order. */
-Oracle ordered(int dim, bool descending, std::int64_t first, std::int64_t count, bool keepdim = true) {
+/** Values and indices of the sorted elements along `dim`, `count` of them from `first` on (-1:
+ *  all). */
+Oracle ordered(int dim, bool descending, std::int64_t first, std::int64_t count,
+               bool keepdim = true) {
   return [=](const std::vector<Array>& x) {
     Shape shape = x[0].shape.rank() == 0 ? Shape{1} : x[0].shape;
     const std::int64_t length = shape[dim], kept = count < 0 ? length : count;
@@ -46,7 +48,7 @@ Oracle ordered(int dim, bool descending, std::int64_t first, std::int64_t count,
 
 std::vector<Tensor> both(const ValuesAndIndices& result) { return {result.values, result.indices}; }
 
-// No two values so close that a rounding or a difference quotient changes their order.
+// Far enough apart that no rounding or difference quotient changes the order.
 const Operand kApart{.positive_definite_gap = true};
 
 const Registrar additions([] {
@@ -58,56 +60,68 @@ const Registrar additions([] {
                 },
             .operands = {kApart},
             .shapes = {{Shape{}}, {{7}}, {{3, 5}}, {{0}}, {{2, 0}}, {{40}}}});
-  add_case(
-      {.op = "sort",
-       .variant = "descending, along the first dimension",
-       .call = [](const std::vector<Tensor>& x) { return both(sort(x[0], {.dim = 0, .descending = true})); },
-       .oracle = ordered(0, true, 0, -1),
-       .operands = {kApart},
-       .shapes = {{{7}}, {{5, 3}}, {{4, 2, 3}}}});
-  add_case(
-      {.op = "sort",
-       .variant = "with ties",
-       .call = [](const std::vector<Tensor>& x) { return both(sort(x[0], {.dim = 1, .descending = true})); },
-       .oracle = ordered(1, true, 0, -1),
-       .operands = {{.low = 0, .high = 3, .integers = true}},
-       .shapes = {{{3, 30}}, {{2, 9, 2}}},
-       .gradients = false});
-  add_case(
-      {.op = "argsort",
-       .call = CALL(argsort(x[0], {.dim = 0})),
-       .oracle =
-           [](const std::vector<Array>& x) { return std::vector<Array>{ordered(0, false, 0, -1)(x)[1]}; },
-       .operands = {kApart},
-       .shapes = {{{7}}, {{5, 3}}},
-       .gradients = false});
-  add_case(
-      {.op = "topk",
-       .call = [](const std::vector<Tensor>& x) { return both(topk(x[0], 2)); },
-       .oracle = [](const std::vector<Array>& x) { return ordered(x[0].shape.rank() - 1, true, 0, 2)(x); },
-       .operands = {kApart},
-       .shapes = {{{7}}, {{3, 5}}, {{2, 3, 2}}, {{0, 4}}}});
-  add_case(
-      {.op = "topk",
-       .variant = "smallest, along the first dimension",
-       .call = [](const std::vector<Tensor>& x) { return both(topk(x[0], 3, {.dim = 0, .largest = false})); },
-       .oracle = ordered(0, false, 0, 3),
-       .operands = {kApart},
-       .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}});
-  add_case({.op = "kthvalue",
-            .call = [](const std::vector<Tensor>& x) { return both(kthvalue(x[0], 2, {.dim = 0})); },
-            .oracle = ordered(0, false, 1, 1, false),
+  add_case({.op = "sort",
+            .variant = "descending, along the first dimension",
+            .call =
+                [](const std::vector<Tensor>& x) {
+                  return both(sort(x[0], {.dim = 0, .descending = true}));
+                },
+            .oracle = ordered(0, true, 0, -1),
             .operands = {kApart},
-            .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}});
-  add_case({.op = "kthvalue",
-            .variant = "keepdim",
-            .call = [](const std::vector<Tensor>& x) { return both(kthvalue(x[0], 1, {.keepdim = true})); },
+            .shapes = {{{7}}, {{5, 3}}, {{4, 2, 3}}}});
+  add_case({.op = "sort",
+            .variant = "with ties",
+            .call =
+                [](const std::vector<Tensor>& x) {
+                  return both(sort(x[0], {.dim = 1, .descending = true}));
+                },
+            .oracle = ordered(1, true, 0, -1),
+            .operands = {{.low = 0, .high = 3, .integers = true}},
+            .shapes = {{{3, 30}}, {{2, 9, 2}}},
+            .gradients = false});
+  add_case({.op = "argsort",
+            .call = CALL(argsort(x[0], {.dim = 0})),
             .oracle =
                 [](const std::vector<Array>& x) {
-                  return ordered(std::max(0, x[0].shape.rank() - 1), false, 0, 1)(x);
+                  return std::vector<Array>{ordered(0, false, 0, -1)(x)[1]};
                 },
             .operands = {kApart},
-            .shapes = {{Shape{}}, {{7}}, {{3, 5}}}});
+            .shapes = {{{7}}, {{5, 3}}},
+            .gradients = false});
+  add_case({.op = "topk",
+            .call = [](const std::vector<Tensor>& x) { return both(topk(x[0], 2)); },
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  return ordered(x[0].shape.rank() - 1, true, 0, 2)(x);
+                },
+            .operands = {kApart},
+            .shapes = {{{7}}, {{3, 5}}, {{2, 3, 2}}, {{0, 4}}}});
+  add_case({.op = "topk",
+            .variant = "smallest, along the first dimension",
+            .call =
+                [](const std::vector<Tensor>& x) {
+                  return both(topk(x[0], 3, {.dim = 0, .largest = false}));
+                },
+            .oracle = ordered(0, false, 0, 3),
+            .operands = {kApart},
+            .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}});
+  add_case(
+      {.op = "kthvalue",
+       .call = [](const std::vector<Tensor>& x) { return both(kthvalue(x[0], 2, {.dim = 0})); },
+       .oracle = ordered(0, false, 1, 1, false),
+       .operands = {kApart},
+       .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}});
+  add_case(
+      {.op = "kthvalue",
+       .variant = "keepdim",
+       .call =
+           [](const std::vector<Tensor>& x) { return both(kthvalue(x[0], 1, {.keepdim = true})); },
+       .oracle =
+           [](const std::vector<Array>& x) {
+             return ordered(std::max(0, x[0].shape.rank() - 1), false, 0, 1)(x);
+           },
+       .operands = {kApart},
+       .shapes = {{Shape{}}, {{7}}, {{3, 5}}}});
 });
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Cases of variance, norms, products, log-sum-exp and the running sums and products.
+// Cases of variance, norms, products, log-sum-exp and the cumulative sums and products.
 #include <algorithm>
 #include <limits>
 
@@ -14,15 +14,17 @@ using Values = std::vector<std::vector<Shape>>;
 /** Adds the op for several choices of dimensions. `call` gets operand 0 and the dimensions. */
 template <class Call>
 void add_reduction(const std::string& op, const std::string& variant, Call call,
-                   std::function<double(const Line&)> f, const Operand& operand, const Values& shapes,
-                   double factor = 4) {
+                   std::function<double(const Line&)> f, const Operand& operand,
+                   const Values& shapes, double factor = 4) {
   for (const std::vector<int>& dims : std::vector<std::vector<int>>{{2}, {1}, {0}, {0, 2}}) {
     Case c;
     c.op = op;
     c.variant = variant;
     for (const int d : dims) c.variant += " " + std::to_string(d);
     const std::vector<std::int64_t> list(dims.begin(), dims.end());
-    c.call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{call(x[0], Dims(list))}; };
+    c.call = [=](const std::vector<Tensor>& x) {
+      return std::vector<Tensor>{call(x[0], Dims(list))};
+    };
     c.oracle = reduced_by(dims, false, f);
     c.operands = {operand};
     c.shapes = shapes;
@@ -76,7 +78,9 @@ const Registrar additions([] {
             return root ? mezzo::std(x, d, {.correction = correction})
                         : var(x, d, {.correction = correction});
           },
-          [=](const Line& x) { return root ? std::sqrt(variance(x, correction)) : variance(x, correction); },
+          [=](const Line& x) {
+            return root ? std::sqrt(variance(x, correction)) : variance(x, correction);
+          },
           {}, {{{2, 3, 4}}, {{3, 5, 2}}, {{2, 17, 5}}, {{2, 3, 70}}}, 8);
 
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -100,16 +104,17 @@ const Registrar additions([] {
             .factor = 8});
 
   add_reduction(
-      "logsumexp", "", [](const Tensor& x, const Dims& d) { return logsumexp(x, d); }, log_sum_exp, {},
-      shapes);
+      "logsumexp", "", [](const Tensor& x, const Dims& d) { return logsumexp(x, d); }, log_sum_exp,
+      {}, shapes);
 
   for (const std::int64_t dim : {0, 1, -1})
-    add_case({.op = "prod",
-              .variant = std::to_string(dim),
-              .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{prod(x[0], dim)}; },
-              .oracle = reduced_by({static_cast<int>(dim)}, false, product),
-              .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{2, 0, 3}}, {{2, 9, 2}}},
-              .factor = 8});
+    add_case(
+        {.op = "prod",
+         .variant = std::to_string(dim),
+         .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{prod(x[0], dim)}; },
+         .oracle = reduced_by({static_cast<int>(dim)}, false, product),
+         .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{2, 0, 3}}, {{2, 9, 2}}},
+         .factor = 8});
   add_case({.op = "prod",
             .variant = "all",
             .call = CALL(prod(x[0])),
@@ -129,22 +134,27 @@ const Registrar additions([] {
             .factor = 8});
 
   for (const int dim : {0, 1, -1}) {
-    add_case({.op = "cumsum",
-              .variant = std::to_string(dim),
-              .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{cumsum(x[0], dim)}; },
-              .oracle = lines_by({dim}, [](const Line& x) { return running(x, false); }),
-              .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}}});
-    add_case({.op = "cumprod",
-              .variant = std::to_string(dim),
-              .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{cumprod(x[0], dim)}; },
-              .oracle = lines_by({dim}, [](const Line& x) { return running(x, true); }),
-              .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 7, 2}}},
-              .factor = 16});
+    add_case(
+        {.op = "cumsum",
+         .variant = std::to_string(dim),
+         .call =
+             [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{cumsum(x[0], dim)}; },
+         .oracle = lines_by({dim}, [](const Line& x) { return running(x, false); }),
+         .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}}});
+    add_case(
+        {.op = "cumprod",
+         .variant = std::to_string(dim),
+         .call =
+             [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{cumprod(x[0], dim)}; },
+         .oracle = lines_by({dim}, [](const Line& x) { return running(x, true); }),
+         .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 7, 2}}},
+         .factor = 16});
   }
   add_case({.op = "cumprod",
             .variant = "zeros",
-            .call = CALL(cumprod(
-                x[0] * tensor({1, 0, 2, 0, 1, 1}, {6}, {.dtype = x[0].dtype(), .device = x[0].device()}), 0)),
+            .call = CALL(cumprod(x[0] * tensor({1, 0, 2, 0, 1, 1}, {6},
+                                               {.dtype = x[0].dtype(), .device = x[0].device()}),
+                                 0)),
             .oracle =
                 [](const std::vector<Array>& x) {
                   return std::vector<Array>{{{6}, {x[0][0], 0, 0, 0, 0, 0}}};

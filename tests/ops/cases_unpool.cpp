@@ -6,7 +6,7 @@ using namespace mezzo;
 
 namespace {
 
-/** p-norms of windows of `kernel` along each of the last `rank` dimensions, `stride` apart. */
+/** p-norms of windows of `kernel` with step `stride` along each of the last `rank` dimensions. */
 Oracle power_means(int rank, double p, std::int64_t kernel, std::int64_t stride) {
   return [=](const std::vector<Array>& x) {
     const int lead = x[0].shape.rank() - rank;
@@ -37,7 +37,7 @@ Oracle power_means(int rank, double p, std::int64_t kernel, std::int64_t stride)
   };
 }
 
-/** Element j of every plane at `where`(j) of a plane of `sizes`. */
+/** Writes element j of every plane to position where(j) of a plane of `sizes`. */
 Oracle unpooled(const Shape& sizes, int lead, std::int64_t (*where)(std::int64_t)) {
   return [=](const std::vector<Array>& x) {
     Shape shape;
@@ -53,12 +53,13 @@ Oracle unpooled(const Shape& sizes, int lead, std::int64_t (*where)(std::int64_t
 
 std::int64_t scattered(std::int64_t j) { return j * 2 + 1; }
 
-/** The positions scattered(0), scattered(1), ... for every plane of x. */
+/** Returns the positions scattered(0), scattered(1), ... for every plane of x. */
 Tensor positions(const Tensor& x, int rank) {
   std::int64_t values = 1;
   for (int d = x.dim() - rank; d < x.dim(); ++d) values *= x.size(d);
   std::vector<double> list;
-  for (std::int64_t i = 0; i < x.numel(); ++i) list.push_back(static_cast<double>(scattered(i % values)));
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    list.push_back(static_cast<double>(scattered(i % values)));
   return tensor(list, x.shape(), {.dtype = i64, .device = x.device()});
 }
 
@@ -91,14 +92,15 @@ const Registrar additions([] {
                 },
             .shapes = {{{2, 2, 3}}, {{2, 4}}}});
   add_case({.op = "max_unpool2d",
-            .call = CALL(max_unpool2d(x[0], positions(x[0], 2), 2, {.stride = 3, .output_size = {5, 4}})),
+            .call = CALL(
+                max_unpool2d(x[0], positions(x[0], 2), 2, {.stride = 3, .output_size = {5, 4}})),
             .oracle = unpooled({5, 4}, 2, scattered),
             .shapes = {{{2, 2, 2, 3}}}});
-  add_case(
-      {.op = "max_unpool3d",
-       .call = CALL(max_unpool3d(x[0], positions(x[0], 3), {3, 2, 2}, {.stride = 1, .padding = {1, 0, 0}})),
-       .oracle = unpooled({2, 3, 4}, 2, scattered),
-       .shapes = {{{1, 2, 2, 2, 3}}}});
+  add_case({.op = "max_unpool3d",
+            .call = CALL(max_unpool3d(x[0], positions(x[0], 3), {3, 2, 2},
+                                      {.stride = 1, .padding = {1, 0, 0}})),
+            .oracle = unpooled({2, 3, 4}, 2, scattered),
+            .shapes = {{{1, 2, 2, 2, 3}}}});
 });
 
 }  // namespace

@@ -6,12 +6,14 @@ using namespace mezzo;
 
 namespace {
 
-/** x [rows,columns] with the elements that `keep` names, zeros elsewhere; batches in front. */
+/** Keeps the elements of x [rows,columns] that `keep` selects, zeros elsewhere; leading dimensions
+ *  are batches. */
 Oracle triangle(bool (*keep)(std::int64_t row, std::int64_t column)) {
   return [keep](const std::vector<Array>& x) {
     const std::int64_t columns = x[0].shape.back(), rows = x[0].shape[x[0].shape.rank() - 2];
-    return std::vector<Array>{moved(
-        x[0], x[0].shape, [&](std::int64_t i) { return keep(i / columns % rows, i % columns) ? i : -1; })};
+    return std::vector<Array>{moved(x[0], x[0].shape, [&](std::int64_t i) {
+      return keep(i / columns % rows, i % columns) ? i : -1;
+    })};
   };
 }
 
@@ -20,7 +22,8 @@ const Registrar additions([] {
             .call = CALL(x[0].diagonal()),
             .oracle =
                 [](const std::vector<Array>& x) {
-                  const std::int64_t n = std::min(x[0].shape[0], x[0].shape[1]), columns = x[0].shape[1];
+                  const std::int64_t n = std::min(x[0].shape[0], x[0].shape[1]),
+                                     columns = x[0].shape[1];
                   return std::vector<Array>{
                       moved(x[0], {n}, [=](std::int64_t i) { return i * columns + i; })};
                 },
@@ -30,11 +33,12 @@ const Registrar additions([] {
             .call = CALL(x[0].diagonal(-1, 2, 0)),
             .oracle =
                 [](const std::vector<Array>& x) {
-                  // Index i + 1 of dimension 2 meets index i of dimension 0.
+                  // Index i + 1 of dimension 2 pairs with index i of dimension 0.
                   const std::int64_t a = x[0].shape[0], b = x[0].shape[1], c = x[0].shape[2];
                   const std::int64_t n = std::max<std::int64_t>(0, std::min(c - 1, a));
-                  return std::vector<Array>{moved(
-                      x[0], {b, n}, [=](std::int64_t i) { return (i % n * b + i / n) * c + i % n + 1; })};
+                  return std::vector<Array>{moved(x[0], {b, n}, [=](std::int64_t i) {
+                    return (i % n * b + i / n) * c + i % n + 1;
+                  })};
                 },
             .shapes = {{{2, 3, 4}}, {{4, 2, 3}}, {{2, 2, 1}}}});
   add_case({.op = "windows",
@@ -69,11 +73,12 @@ const Registrar additions([] {
             .call = CALL(tril(x[0])),
             .oracle = triangle([](std::int64_t row, std::int64_t column) { return column <= row; }),
             .shapes = {{{3, 4}}, {{4, 3}}, {{2, 3, 3}}, {{0, 2}}, {{2, 0}}}});
-  add_case({.op = "tril",
-            .variant = "far below",
-            .call = CALL(tril(x[0], -2)),
-            .oracle = triangle([](std::int64_t row, std::int64_t column) { return column <= row - 2; }),
-            .shapes = {{{4, 4}}, {{2, 3}}}});
+  add_case(
+      {.op = "tril",
+       .variant = "far below",
+       .call = CALL(tril(x[0], -2)),
+       .oracle = triangle([](std::int64_t row, std::int64_t column) { return column <= row - 2; }),
+       .shapes = {{{4, 4}}, {{2, 3}}}});
   add_case({.op = "triu",
             .call = CALL(triu(x[0])),
             .oracle = triangle([](std::int64_t row, std::int64_t column) { return column >= row; }),
@@ -92,25 +97,28 @@ const Registrar additions([] {
             .shapes = {{{3, 4}}},
             .single_op = false});
   for (const std::int64_t offset : {0, 2, -1})
-    add_case(
-        {.op = "diag",
-         .variant = str("a vector, ", offset),
-         .call = [offset](const std::vector<Tensor>& x) { return std::vector<Tensor>{diag(x[0], offset)}; },
-         .oracle =
-             [offset](const std::vector<Array>& x) {
-               const std::int64_t n = x[0].numel() + std::abs(offset);
-               return std::vector<Array>{moved(x[0], {n, n}, [=](std::int64_t i) {
-                 const std::int64_t row = i / n, column = i % n;
-                 return column - row == offset ? std::min(row, column) : -1;
-               })};
-             },
-         .shapes = {{{3}}, {{1}}, {{0}}}});
+    add_case({.op = "diag",
+              .variant = str("a vector, ", offset),
+              .call =
+                  [offset](const std::vector<Tensor>& x) {
+                    return std::vector<Tensor>{diag(x[0], offset)};
+                  },
+              .oracle =
+                  [offset](const std::vector<Array>& x) {
+                    const std::int64_t n = x[0].numel() + std::abs(offset);
+                    return std::vector<Array>{moved(x[0], {n, n}, [=](std::int64_t i) {
+                      const std::int64_t row = i / n, column = i % n;
+                      return column - row == offset ? std::min(row, column) : -1;
+                    })};
+                  },
+              .shapes = {{{3}}, {{1}}, {{0}}}});
   add_case({.op = "diag",
             .variant = "of a matrix",
             .call = CALL(diag(x[0], 1)),
             .oracle =
                 [](const std::vector<Array>& x) {
-                  const std::int64_t columns = x[0].shape[1], n = std::min(x[0].shape[0], columns - 1);
+                  const std::int64_t columns = x[0].shape[1],
+                                     n = std::min(x[0].shape[0], columns - 1);
                   return std::vector<Array>{
                       moved(x[0], {n}, [=](std::int64_t i) { return i * columns + i + 1; })};
                 },

@@ -1,4 +1,4 @@
-// Generated test of the dtypes that rows claim: what is claimed runs, what is not is refused by type.
+// Generated test of the dtypes that ops declare: declared ones run, others throw DtypeError.
 #include <set>
 
 #include "../support/catch.h"
@@ -9,7 +9,8 @@ using namespace cases;
 
 namespace {
 
-/** Operands of a sample with the values of floating ones made small positive integers of another dtype. */
+/** Returns a sample's operands with floating values replaced by small positive integers of another
+ *  dtype. */
 std::vector<Tensor> operands_in(const Case& c, DType dtype) {
   std::vector<Array> values = draw(c, 0, false);
   for (std::size_t k = 0; k < values.size(); ++k)
@@ -29,29 +30,31 @@ bool has_values(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("rows take the dtypes they claim and refuse the others", "[ops][dtypes]") {
+TEST_CASE("ops accept the dtypes they declare and reject the others", "[ops][dtypes]") {
   std::set<std::string>
-      seen;  // the first case of each op: later ones may bring numbers that decide the dtype
+      seen;  // only the first case of each op: others may have number arguments that set the dtype
   for (const Case& c : all_cases()) {
-    const OpRow* row = find_op(c.op);
-    if (!seen.insert(c.op).second || !row || !c.single_op || !has_values(c) || !runs_here(c, Depth::values) ||
-        c.variant.find("in place") != std::string::npos)
+    const OpInfo* row = find_op(c.op);
+    if (!seen.insert(c.op).second || !row || !c.single_op || !has_values(c) ||
+        !runs_here(c, Depth::values) || c.variant.find("in place") != std::string::npos)
       continue;
     for (const DType dtype : {boolean, u8, i32, i64}) {
       std::string outcome = "ran";
       try {
         c.call(operands_in(c, dtype));
       } catch (const DtypeError& e) {
-        if (std::string(e.what()).rfind(c.op, 0) != 0) continue;  // from another op of the case's call
+        if (std::string(e.what()).rfind(c.op, 0) != 0)
+          continue;  // thrown by another op of the case's call
         outcome = str("DtypeError: ", e.what());
       } catch (const ValueError&) {
-        continue;  // an attribute that only floating operands can have
+        continue;  // an attribute valid only for floating operands
       } catch (const std::exception& e) {
         outcome = str("another exception: ", e.what());
       }
       INFO(c.op << " " << c.variant << " on " << name(dtype) << ": " << outcome);
       INFO("structured ops say which integers they take by traits.integers and traits.booleans");
-      if (dtype == boolean && outcome == "ran") continue;  // numbers beside the operands may have decided
+      if (dtype == boolean && outcome == "ran")
+        continue;  // number arguments may have set the dtype
       CHECK((outcome == "ran") == takes(*row, dtype));
       CHECK(outcome.find("another exception") == std::string::npos);
     }

@@ -1,5 +1,6 @@
-// Integer-valued operands, over shapes that do not suit any blocking: every partial sum is exact in f32, so a product, convolution or reduction must be the exact
-// result rounded once, in every dtype, whatever the order of the additions. No tolerance hides a dropped or doubled term.
+// Integer-valued operands with shapes that fit no blocking: every partial sum is exact in f32, so a
+// product, convolution or reduction must be the exact result rounded once, in every dtype and for
+// any order of additions. No tolerance hides a dropped or doubled term.
 #include <mezzo.h>
 
 #include <random>
@@ -21,7 +22,7 @@ class Draw {
   std::int64_t size(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(random_() % static_cast<unsigned long>(high - low + 1));
   }
-  /** Sizes around the widths of registers, tiles and panels. */
+  /** Returns sizes around the widths of registers, tiles and panels. */
   std::int64_t awkward() {
     static constexpr std::int64_t kSizes[] = {0,  1,  2,  3,  5,  7,  8,  9,  15, 16,
                                               17, 24, 31, 33, 47, 64, 65, 96, 97, 129};
@@ -43,13 +44,13 @@ Tensor leaf(const Array& x, DType dtype, bool transposed = false) {
   return cases::to_tensor(x, {}, dtype, layout).requires_grad_();
 }
 
-/** Exact results in the dtype's nearest values. */
+/** Returns whether `got` is the exact result rounded to its dtype. */
 bool is_rounded(const Tensor& got, const Array& exact) {
   const NoGrad no_grad;
   return cases::same_bits(got, tensor(exact.values, exact.shape, {.dtype = f64}).to(got.dtype()));
 }
 
-/** sum over r of a(i, r) b(r, j). */
+/** Returns the sums over r of a(i, r) b(r, j). */
 template <class A, class B>
 Array product(std::int64_t m, std::int64_t n, std::int64_t k, const A& a, const B& b) {
   Array out{{m, n}, {}};
@@ -62,7 +63,7 @@ Array product(std::int64_t m, std::int64_t n, std::int64_t k, const A& a, const 
   return out;
 }
 
-/** What a convolution of one spatial dimension more or less has in common: sizes per dimension. */
+/** The sizes of a convolution with one to three spatial dimensions. */
 struct ConvShape {
   std::int64_t batch, in, out, groups;
   std::vector<std::int64_t> size, kernel;
@@ -84,14 +85,16 @@ ConvShape draw_conv(Draw& draw, std::size_t dims) {
   c.dilation = draw.size(1, 2);
   for (std::size_t d = 0; d < dims; ++d) {
     c.kernel.push_back(draw.size(1, dims == 3 ? 3 : 5));
-    c.size.push_back(c.dilation * (c.kernel[d] - 1) + draw.size(1, dims == 1 ? 40 : dims == 2 ? 14 : 6));
+    c.size.push_back(c.dilation * (c.kernel[d] - 1) + draw.size(1, dims == 1   ? 40
+                                                                   : dims == 2 ? 14
+                                                                               : 6));
   }
   return c;
 }
 
-/** Calls visit(x index, weight index, y index) for every product that a convolution adds up. */
+/** Calls visit(x index, weight index, y index) for every product in a convolution's sums. */
 template <class Visit> void for_each_term(const ConvShape& c, const Visit& visit) {
-  // All are treated as three-dimensional: leading dimensions of size 1.
+  // All are treated as three-dimensional, with leading dimensions of size 1.
   std::array<std::int64_t, 3> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1}, pad{}, step{1, 1, 1};
   for (std::size_t d = 0; d < c.size.size(); ++d) {
     const std::size_t at = 3 - c.size.size() + d;
@@ -127,8 +130,10 @@ double& at(Array& x, std::int64_t i) { return x.values[static_cast<std::size_t>(
 
 Tensor convolve(const ConvShape& c, const Tensor& x, const Tensor& w) {
   const std::int64_t s = c.stride, p = c.padding, d = c.dilation, g = c.groups;
-  if (c.size.size() == 1) return conv1d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
-  if (c.size.size() == 2) return conv2d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
+  if (c.size.size() == 1)
+    return conv1d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
+  if (c.size.size() == 2)
+    return conv2d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
   return conv3d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
 }
 
@@ -138,7 +143,7 @@ Shape joined(std::initializer_list<std::int64_t> front, const std::vector<std::i
   return Shape(std::span<const std::int64_t>(sizes));
 }
 
-/** Whether the device under test has kernels for the ops. */
+/** Returns whether the device under test has kernels for the ops. */
 bool has_kernels(std::initializer_list<const char*> ops) {
   for (const char* op : ops)
     if (!find_op(op)->kernel[static_cast<std::size_t>(cases::test_device().kind)]) return false;
@@ -162,11 +167,13 @@ TEST_CASE("matrix products of integers are exact, and their gradients", "[exact]
     const Array db = product(
         k, n, m, [&](std::int64_t i, std::int64_t j) { return A(j, i); }, G);
     for (const DType dtype : kDTypes) {
-      INFO("[" << m << "," << k << "] x [" << k << "," << n << "] " << name(dtype) << " " << ta << tb);
+      INFO("[" << m << "," << k << "] x [" << k << "," << n << "] " << name(dtype) << " " << ta
+               << tb);
       const Tensor left = leaf(a, dtype, ta), right = leaf(b, dtype, tb);
       const Tensor result = matmul(left, right);
       CHECK(is_rounded(result, y));
-      const std::vector<Tensor> gradients = grad({result}, {left, right}, {}, {leaf(g, dtype).detach()});
+      const std::vector<Tensor> gradients =
+          grad({result}, {left, right}, {}, {leaf(g, dtype).detach()});
       CHECK(is_rounded(gradients[0], da));
       CHECK(is_rounded(gradients[1], db));
     }
@@ -174,7 +181,8 @@ TEST_CASE("matrix products of integers are exact, and their gradients", "[exact]
 }
 
 TEST_CASE("convolutions of integers are exact, and their gradients", "[exact]") {
-  if (!has_kernels({"conv1d", "conv2d", "conv3d"})) SKIP_TEST("no kernels for the device under test");
+  if (!has_kernels({"conv1d", "conv2d", "conv3d"}))
+    SKIP_TEST("no kernels for the device under test");
   Draw draw(2);
   for (int trial = 0; trial < 150; ++trial) {
     const ConvShape c = draw_conv(draw, static_cast<std::size_t>(trial % 3) + 1);
@@ -191,18 +199,20 @@ TEST_CASE("convolutions of integers are exact, and their gradients", "[exact]") 
     });
     for (const DType dtype : kDTypes) {
       INFO(str(x.shape) << " with " << str(w.shape) << " " << name(dtype) << " stride " << c.stride
-                        << " padding " << c.padding << " dilation " << c.dilation << " groups " << c.groups);
+                        << " padding " << c.padding << " dilation " << c.dilation << " groups "
+                        << c.groups);
       const Tensor input = leaf(x, dtype, trial % 2 == 1), weight = leaf(w, dtype);
       const Tensor result = convolve(c, input, weight);
       CHECK(is_rounded(result, y));
-      const std::vector<Tensor> gradients = grad({result}, {input, weight}, {}, {leaf(g, dtype).detach()});
+      const std::vector<Tensor> gradients =
+          grad({result}, {input, weight}, {}, {leaf(g, dtype).detach()});
       CHECK(is_rounded(gradients[0], dx));
       CHECK(is_rounded(gradients[1], dw));
     }
   }
 }
 
-TEST_CASE("sums and running sums of integers are exact along every axis", "[exact]") {
+TEST_CASE("sums and cumulative sums of integers are exact along every axis", "[exact]") {
   Draw draw(3);
   std::vector<DType> dtypes = kDTypes;
   dtypes.insert(dtypes.end(), {i32, i64});
@@ -219,7 +229,8 @@ TEST_CASE("sums and running sums of integers are exact along every axis", "[exac
         }
     for (const DType dtype : dtypes) {
       INFO(str(x.shape) << " " << name(dtype));
-      const cases::Layout layout = trial % 3 == 0 ? cases::Layout::transposed : cases::Layout::contiguous;
+      const cases::Layout layout =
+          trial % 3 == 0 ? cases::Layout::transposed : cases::Layout::contiguous;
       const Tensor operand = cases::to_tensor(x, {}, f64, layout).to(dtype);
       CHECK(is_rounded(sum(operand, 1), sums));
       if (has_kernels({"cumsum"})) CHECK(is_rounded(cumsum(operand, 1), running));

@@ -1,4 +1,4 @@
-// The driver of the argument fuzzer: how arguments are drawn, calls made and results judged.
+// The driver of the argument fuzzer: draws arguments, makes the calls and checks the results.
 #include "fuzz.h"
 
 #include <unistd.h>
@@ -24,13 +24,13 @@ std::vector<NamedRow>& all_rows() {
   return rows;
 }
 
-// ---- drawing -----------------------------------------------------------------------------------
+// ---- drawing ------------------------------------------------------------------------------------
 
 namespace {
 
 constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min(),
                        kMax = std::numeric_limits<std::int64_t>::max();
-constexpr Wide kLargest = 100000;  // a larger tensor is one element seen as many
+constexpr Wide kLargest = 100000;  // larger tensors are one element expanded
 constexpr std::int64_t pow2(int n) { return std::int64_t{1} << n; }
 
 constexpr std::int64_t kEnds[] = {kMax, kMax - 1, kMax - 2, kMax - 5, kMin, kMin + 1};
@@ -98,7 +98,7 @@ Draw::Draw(std::uint64_t seed) : state_(seed) {
   wants_grad_ = chance(0.3);
 }
 
-/** splitmix64. */
+/** The splitmix64 generator. */
 std::uint64_t Draw::next() {
   std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -121,7 +121,8 @@ double Draw::real(double low, double high) {
 }
 
 std::vector<std::int64_t> Draw::numbers(std::size_t most, std::int64_t low, std::int64_t high) {
-  std::vector<std::int64_t> items(static_cast<std::size_t>(below(static_cast<std::int64_t>(most) + 1)));
+  std::vector<std::int64_t> items(
+      static_cast<std::size_t>(below(static_cast<std::int64_t>(most) + 1)));
   for (std::int64_t& item : items) item = number(low, high);
   return items;
 }
@@ -145,7 +146,8 @@ Shape Draw::shape(int min_rank, int max_rank) {
     const std::int64_t empty = below(rank), huge = (empty + 1 + below(rank - 1)) % rank;
     for (std::int64_t& size : shape) size = std::min<std::int64_t>(size, 2);
     shape[empty] = 0;
-    shape[huge] = std::initializer_list<std::int64_t>{pow2(31), pow2(33), pow2(53)}.begin()[below(3)];
+    shape[huge] =
+        std::initializer_list<std::int64_t>{pow2(31), pow2(33), pow2(53)}.begin()[below(3)];
   }
   return note(shape);
 }
@@ -217,7 +219,8 @@ Tensor Draw::index(const Shape& shape, std::int64_t size) {
   const DType dtype = one_of({DType::i64, DType::i64, DType::i32});
   const TensorOptions options{.dtype = dtype, .device = testing::test_device()};
   text_ += str(dtype, shape, " ");
-  if (count(sizes(shape)) > kLargest) return zeros(Shape::filled(shape.rank(), 1), options).expand(shape);
+  if (count(sizes(shape)) > kLargest)
+    return zeros(Shape::filled(shape.rank(), 1), options).expand(shape);
   const Tensor x = empty(shape, options);
   if (x.numel() > 0) {
     std::vector<double> values;
@@ -234,7 +237,7 @@ Tensor Draw::optional(const Shape& shape, DType dtype) {
   return extreme() ? tensor() : tensor(shape, dtype);
 }
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas -----------------------------------------------------------------------------------
 
 Sizes sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
@@ -266,7 +269,8 @@ std::optional<Sizes> broadcast(const std::optional<Sizes>& a, const Sizes& b) {
   if (!a) return a;
   Sizes out(std::max(a->size(), b.size()));
   for (std::size_t i = 1; i <= out.size(); ++i) {
-    const Wide x = i <= a->size() ? (*a)[a->size() - i] : 1, y = i <= b.size() ? b[b.size() - i] : 1;
+    const Wide x = i <= a->size() ? (*a)[a->size() - i] : 1,
+               y = i <= b.size() ? b[b.size() - i] : 1;
     if (x != y && x != 1 && y != 1) return std::nullopt;
     out[out.size() - i] = x == 1 ? y : x;
   }
@@ -300,11 +304,11 @@ Wide window_places(Wide padded, Wide kernel, Wide stride, Wide dilation) {
   return room < 0 ? 0 : room / stride + 1;
 }
 
-// ---- the driver --------------------------------------------------------------------------------
+// ---- the driver ---------------------------------------------------------------------------------
 
 namespace {
 
-// To look at one fault: MEZZO_FUZZ_CALLS is the number of calls, MEZZO_FUZZ_OP the only op to call.
+// To reproduce one fault, set MEZZO_FUZZ_CALLS (the number of calls) and MEZZO_FUZZ_OP (the op).
 
 std::int64_t calls_wanted() {
   const char* text = std::getenv("MEZZO_FUZZ_CALLS");
@@ -319,7 +323,7 @@ std::vector<NamedRow> rows_wanted() {
   return rows;
 }
 
-/** What is wrong with a result; empty where nothing is. */
+/** Describes what is wrong with a result; empty where nothing is. */
 std::string fault_of(const Tensor& x, const Sizes& expected) {
   if (!x.defined()) return "is undefined";
   if (x.shape().size() != expected.size()) return "has another number of dimensions";
@@ -327,14 +331,14 @@ std::string fault_of(const Tensor& x, const Sizes& expected) {
     if (expected[i] != kAny && expected[i] != x.shape()[static_cast<std::int64_t>(i)])
       return str("has another size in dimension ", i, " than ", static_cast<double>(expected[i]));
   if (Wide{x.numel()} != count(sizes(x))) return str("counts ", x.numel(), " elements");
-  // Every element lies in the storage.
+  // Every element must be inside the storage.
   Wide first = x.impl()->offset, last = first;
   for (int d = 0; d < x.dim(); ++d) last += Wide{x.shape()[d] - 1} * x.strides()[d];
   const Wide room = static_cast<Wide>(x.impl()->storage->bytes() / item_size(x.dtype()));
   return x.numel() > 0 && (first < 0 || last >= room) ? "leaves its storage" : "";
 }
 
-/** The gradients of the operands have the operands' shapes. */
+/** Checks that the operands' gradients have the operands' shapes. */
 std::string fault_of_gradients(const Draw& d, const std::vector<Tensor>& results) {
   if (results.empty() || !results[0].defined() || !results[0].requires_grad()) return "";
   if (results[0].numel() > 100000) return "";
@@ -345,14 +349,14 @@ std::string fault_of_gradients(const Draw& d, const std::vector<Tensor>& results
   return "";
 }
 
-/** The same for an op's row in a round whatever other rows there are. */
+/** Returns a seed that depends only on the op and the round, not on other rows. */
 std::uint64_t seed_of(const std::string& op, std::uint64_t round) {
   std::uint64_t seed = 1469598103934665603ull + 0x9E3779B97F4A7C15ull * round;
   for (const char c : op) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   return seed;
 }
 
-/** A row's next call. */
+/** Draws a row's next call. */
 std::optional<Trial> drawn(const NamedRow& row, Draw& d) {
   try {
     return row.draw(d);
@@ -364,7 +368,7 @@ std::optional<Trial> drawn(const NamedRow& row, Draw& d) {
 
 enum class Ending { gave, refused };
 
-/** Makes one call; a fault goes to the test's log. */
+/** Makes one call and logs a fault as a test failure. */
 Ending run_trial(Draw& d, const Trial& trial) {
   constexpr std::size_t kMost = std::size_t{16} << 20;
   const MemoryLimit of_cpu(cpu, kMost), of_device(testing::test_device(), kMost);
@@ -374,7 +378,8 @@ Ending run_trial(Draw& d, const Trial& trial) {
       FAIL_CHECK("gives " << str(results) << " where it has to throw");
       return Ending::gave;
     }
-    if (results.size() != trial.expected->size()) FAIL_CHECK("gives " << results.size() << " results");
+    if (results.size() != trial.expected->size())
+      FAIL_CHECK("gives " << results.size() << " results");
     for (std::size_t i = 0; i < std::min(results.size(), trial.expected->size()); ++i)
       if (const std::string fault = fault_of(results[i], (*trial.expected)[i]); !fault.empty())
         FAIL_CHECK("result " << i << ", " << str(results[i]) << ", " << fault);
@@ -389,17 +394,17 @@ Ending run_trial(Draw& d, const Trial& trial) {
 
 }  // namespace
 
-TEST_CASE("every op of the registry has rows in the argument fuzzer", "[fuzz]") {
+TEST_CASE("every registered op has rows in the argument fuzzer", "[fuzz]") {
   std::set<std::string> rows;
   for (const NamedRow& row : all_rows()) rows.insert(row.op);
-  for (const OpRow* op : all_ops())
+  for (const OpInfo* op : all_ops())
     if (!op->traits.internal) CHECK(rows.count(std::string(op->traits.name)) == 1);
 }
 
 TEST_CASE("no argument crashes an op, hangs it or gives a wrong shape", "[fuzz][guards]") {
-  // A call that does not end is one that ends by a signal, which names it.
+  // A call that hangs is ended by a signal, and Catch2 reports the call.
   std::signal(SIGALRM, [](int) { std::abort(); });
-  const LogSink sink = set_log_sink({});  // of what is only doubtful
+  const LogSink sink = set_log_sink({});  // discards warnings
   cases::GuardAllocator& guards = cases::install_guards();
   const std::int64_t wanted = calls_wanted();
   std::map<std::string, std::int64_t> gave;

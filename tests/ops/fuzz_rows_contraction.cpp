@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** Sizes from a few letters, so that they meet: most of the time what a product asks for. */
+/** A few letters with sizes, so that the sizes that a product requires to be equal often are. */
 struct Letters {
   explicit Letters(Draw& draw) : d(draw) {
     for (std::int64_t& size : n) size = d.chance(0.05) ? 0 : 1 + d.below(5);
@@ -48,7 +48,7 @@ Expected product_of_rank(const Tensor& a, int left, const Tensor& b, int right) 
 
 AddmmOptions factors(Draw& d) { return {.beta = d.flag() ? 0 : d.real(), .alpha = d.real()}; }
 
-/** beta c + alpha product, where c broadcasts to the product. */
+/** Returns the shape of beta c + alpha product, where c broadcasts to the product. */
 Expected added(const Tensor& c, const Expected& product) {
   if (!product) return product;
   const auto whole = broadcast(sizes(c), (*product)[0]);
@@ -162,8 +162,8 @@ const Rows products([] {
   add_row("chain_matmul", [](Draw& d) {
     Letters s(d);
     const Tensor a = s({0, 1}), b = s({1, 2}), c = s({2, 3});
-    const bool fits = a.dim() == 2 && b.dim() == 2 && c.dim() == 2 && a.shape()[1] == b.shape()[0] &&
-                      b.shape()[1] == c.shape()[0];
+    const bool fits = a.dim() == 2 && b.dim() == 2 && c.dim() == 2 &&
+                      a.shape()[1] == b.shape()[0] && b.shape()[1] == c.shape()[0];
     return Trial{[=] {
                    return list(chain_matmul({a, b, c}));
                  },
@@ -172,8 +172,9 @@ const Rows products([] {
   add_row("multi_dot", [](Draw& d) {
     Letters s(d);
     const Tensor a = s({0, 1}), b = s({1, 2}), c = s({2, 3});
-    // The first and the last may be vectors: their dimension is gone.
-    const bool ranks = (a.dim() == 1 || a.dim() == 2) && b.dim() == 2 && (c.dim() == 1 || c.dim() == 2);
+    // The first and the last operand may be vectors, whose dimension the result lacks.
+    const bool ranks =
+        (a.dim() == 1 || a.dim() == 2) && b.dim() == 2 && (c.dim() == 1 || c.dim() == 2);
     const bool fits = ranks && a.size(-1) == b.shape()[0] && b.shape()[1] == c.shape()[0];
     Sizes shape;
     if (fits && a.dim() == 2) shape.push_back(a.shape()[0]);
@@ -182,7 +183,8 @@ const Rows products([] {
   });
   add_row("bilinear", [](Draw& d) {
     Letters s(d);
-    const Tensor a = s({0, 1}), b = s({0, 2}), w = s({3, 1, 2}), bias = d.optional({s.n[3]}, s.dtype);
+    const Tensor a = s({0, 1}), b = s({0, 2}), w = s({3, 1, 2}),
+                 bias = d.optional({s.n[3]}, s.dtype);
     Sizes shape = sizes(a);
     const bool fits = a.dim() > 0 && a.dim() == b.dim() && w.dim() == 3;
     if (fits) shape.back() = w.shape()[0];
@@ -203,9 +205,10 @@ const Rows products([] {
     Letters s(d);
     const Tensor a = s({0, 1, 2}), b = s({2, 3});
     const bool summed = d.flag();
-    // Sizes of 1 meet any other: the letters' sizes broadcast.
+    // Sizes of 1 broadcast, and so do the letters' sizes.
     const bool ranks = a.dim() == 3 && b.dim() == 2;
-    const bool meet = ranks && (a.shape()[2] == b.shape()[0] || a.shape()[2] == 1 || b.shape()[0] == 1);
+    const bool meet =
+        ranks && (a.shape()[2] == b.shape()[0] || a.shape()[2] == 1 || b.shape()[0] == 1);
     const Sizes whole = ranks ? Sizes{a.shape()[0], a.shape()[1], b.shape()[1]} : Sizes{};
     return Trial{[=] {
                    return list(einsum(summed ? "abc,cd->bd" : "abc,cd", {a, b}));
@@ -234,7 +237,9 @@ const Rows products([] {
       for (std::int64_t i = n; fits && i < b.dim(); ++i) shape.push_back(b.shape()[i]);
     }
     return Trial{
-        [=] { return list(tensordot(a, b, listed ? TensordotDims(first, second) : TensordotDims(n))); },
+        [=] {
+          return list(tensordot(a, b, listed ? TensordotDims(first, second) : TensordotDims(n)));
+        },
         fits ? gives(shape) : refused()};
   });
   add_row("prelu", [](Draw& d) {
@@ -246,7 +251,8 @@ const Rows products([] {
   add_row("scaled_dot_product_attention", [](Draw& d) {
     Letters s(d);
     const bool heads = d.flag();
-    const Tensor q = heads ? s({0, 5, 1, 4}) : s({0, 1, 4}), k = heads ? s({0, 5, 2, 4}) : s({2, 4}),
+    const Tensor q = heads ? s({0, 5, 1, 4}) : s({0, 1, 4}),
+                 k = heads ? s({0, 5, 2, 4}) : s({2, 4}),
                  v = heads ? s({0, 5, 2, 3}) : s({0, 2, 3});
     AttentionOptions options;
     options.is_causal = d.flag();
@@ -273,7 +279,7 @@ const Rows products([] {
   });
 });
 
-// ---- recurrent ---------------------------------------------------------------------------------
+// ---- recurrent ----------------------------------------------------------------------------------
 
 struct Recurrence {
   Tensor x, h, c;
@@ -310,14 +316,15 @@ Recurrence recurrence(Draw& d, std::int64_t gates, bool cell) {
   return r;
 }
 
-/** Output, and the last states. */
+/** Returns the shapes of the output and the last states. */
 Expected recurrent_results(const Recurrence& r, int states) {
   if (r.x.dim() != 3) return refused();
   Sizes output = sizes(r.x);
   output.back() = Wide{r.hidden} * (r.options.bidirectional ? 2 : 1);
   std::vector<Sizes> all{output};
   const Wide batch = r.x.shape()[r.options.batch_first ? 0 : 1];
-  for (int i = 0; i < states; ++i) all.push_back({static_cast<Wide>(r.weights.size()), batch, r.hidden});
+  for (int i = 0; i < states; ++i)
+    all.push_back({static_cast<Wide>(r.weights.size()), batch, r.hidden});
   return all;
 }
 
@@ -326,8 +333,8 @@ Expected cell_results(const Recurrence& r, int states) {
   return std::vector<Sizes>(static_cast<std::size_t>(states), {r.x.shape()[0], r.hidden});
 }
 
-using Layers = RecurrentResult (*)(const Tensor&, const Tensor&, const std::vector<RecurrentWeights>&,
-                                   const RecurrentOptions&);
+using Layers = RecurrentResult (*)(const Tensor&, const Tensor&,
+                                   const std::vector<RecurrentWeights>&, const RecurrentOptions&);
 using Cell = Tensor (*)(const Tensor&, const Tensor&, const RecurrentWeights&);
 
 template <Layers f, int kGates> Trial layers(Draw& d) {

@@ -11,7 +11,7 @@ using UnaryInPlace = const Tensor& (*)(const Tensor&);
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 using BinaryInPlace = const Tensor& (*)(const Tensor&, const Tensor&);
 
-/** An operand that a call may overwrite: no leaf. */
+/** Returns an operand that a call may overwrite (not a leaf). */
 Tensor target(const Tensor& x) { return x.detach(); }
 
 template <Unary f> Trial unary(Draw& d) {
@@ -25,11 +25,12 @@ template <UnaryInPlace f> Trial unary_in_place(Draw& d) {
 }
 
 template <Binary f> Trial binary(Draw& d) {
-  const Tensor a = d.maybe_huge(), b = d.tensor(d.like(a.shape()), d.flag() ? a.dtype() : d.dtype());
+  const Tensor a = d.maybe_huge(),
+               b = d.tensor(d.like(a.shape()), d.flag() ? a.dtype() : d.dtype());
   return {[=] { return list(f(a, b)); }, gives(broadcast(sizes(a), sizes(b)))};
 }
 
-/** The result has the target's shape, or there is none. */
+/** Expects a result of the target's shape, or an error. */
 Expected fits(const std::optional<Sizes>& result, const Tensor& self) {
   return result == sizes(self) ? gives(sizes(self)) : refused();
 }
@@ -48,7 +49,7 @@ template <BinaryInPlace f> Trial binary_in_place(Draw& d) {
   BINARY(name);           \
   add_row(#name, binary_in_place<mezzo::name##_>)
 
-/** Expressions of x that keep its shape, with one or two numbers r and s. */
+/** Adds rows of expressions of x that keep its shape, with one or two numbers r and s. */
 #define WITH_REALS(name, low, high, expression)                                     \
   add_row(name, [](Draw& d) {                                                       \
     const Tensor x = d.maybe_huge();                                                \
@@ -149,7 +150,8 @@ template <Tensor (*f)(const Tensor&, const Tensor&, const AddOptions&)> Trial su
   return {[=] { return list(f(a, b, {.alpha = alpha})); }, gives(broadcast(sizes(a), sizes(b)))};
 }
 
-template <Tensor (*f)(const Tensor&, const Tensor&, const Tensor&, const AddcOptions&)> Trial addc(Draw& d) {
+template <Tensor (*f)(const Tensor&, const Tensor&, const Tensor&, const AddcOptions&)>
+Trial addc(Draw& d) {
   const Tensor x = d.maybe_huge(), a = d.tensor(d.like(x.shape()), x.dtype()),
                b = d.tensor(d.like(x.shape()), x.dtype());
   const double value = d.real();
@@ -203,7 +205,8 @@ const Rows several_operands([] {
   add_row("masked_fill", [](Draw& d) {
     const Tensor x = d.maybe_huge(), m = d.mask(d.like(x.shape()));
     const double value = d.real();
-    return Trial{[=] { return list(masked_fill(x, m, value)); }, gives(broadcast(sizes(x), sizes(m)))};
+    return Trial{[=] { return list(masked_fill(x, m, value)); },
+                 gives(broadcast(sizes(x), sizes(m)))};
   });
   add_row("mul", [](Draw& d) {
     const Tensor x = d.maybe_huge();
@@ -263,7 +266,8 @@ const Rows with_numbers([] {
   add_row("randint", [](Draw& d) {
     const Tensor x = target(d.tensor());
     const std::int64_t low = d.number(-2, 2), high = d.number(-1, 9);
-    return Trial{[=] { return list(randint_(x, low, high)); }, low < high ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(randint_(x, low, high)); },
+                 low < high ? gives(sizes(x)) : refused()};
   });
   add_row("clone", [](Draw& d) {
     const Tensor x = d.maybe_huge();

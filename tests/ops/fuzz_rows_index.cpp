@@ -9,7 +9,7 @@ using namespace mezzo;
 
 namespace {
 
-/** A shape of x's rank that is no larger but along dim. */
+/** Draws a shape of x's rank that exceeds x's sizes only along dim. */
 Shape index_shape(Draw& d, const Tensor& x, std::int64_t dim) {
   if (d.chance(0.1)) return d.shape();
   Shape shape = x.shape();
@@ -40,17 +40,20 @@ constexpr auto kIndexAdd = [](const Tensor& x, std::int64_t dim, const Tensor& i
                               bool here) {
   return here ? index_add_(x, dim, i, src) : index_add(x, dim, i, src);
 };
-constexpr auto kIndexCopy = [](const Tensor& x, std::int64_t dim, const Tensor& i, const Tensor& src,
-                               bool here) {
+constexpr auto kIndexCopy = [](const Tensor& x, std::int64_t dim, const Tensor& i,
+                               const Tensor& src, bool here) {
   return here ? index_copy_(x, dim, i, src) : index_copy(x, dim, i, src);
 };
-constexpr auto kIndexFill = [](const Tensor& x, std::int64_t dim, const Tensor& i, const Tensor&, bool here) {
+constexpr auto kIndexFill = [](const Tensor& x, std::int64_t dim, const Tensor& i, const Tensor&,
+                               bool here) {
   return here ? index_fill_(x, dim, i, 2.5) : index_fill(x, dim, i, 2.5);
 };
 constexpr auto kScatter = [](const Tensor& x, std::int64_t dim, const Tensor& i, const Tensor& src,
-                             bool here) { return here ? scatter_(x, dim, i, src) : scatter(x, dim, i, src); };
-constexpr auto kScatterAdd = [](const Tensor& x, std::int64_t dim, const Tensor& i, const Tensor& src,
-                                bool here) {
+                             bool here) {
+  return here ? scatter_(x, dim, i, src) : scatter(x, dim, i, src);
+};
+constexpr auto kScatterAdd = [](const Tensor& x, std::int64_t dim, const Tensor& i,
+                                const Tensor& src, bool here) {
   return here ? scatter_add_(x, dim, i, src) : scatter_add(x, dim, i, src);
 };
 
@@ -67,14 +70,14 @@ template <class F> void add_scatter(const char* op, F) {
   });
 }
 
-/** Index tensors, masks and holes for the dimensions of x. */
+/** Draws index tensors, masks and undefined indices for the dimensions of x. */
 std::vector<Tensor> some_indices(Draw& d, const Tensor& x) {
   std::vector<Tensor> indices;
   const Shape shape = d.shape(0, 2);
   for (int i = 0; i < x.dim() && d.chance(0.7); ++i) {
     const double kind = d.real(0, 1);
-    // A device counts the elements of a mask where they are, all 2^53 of them, without a copy that
-    // memory would refuse.
+    // A device counts the elements of an expanded mask, up to 2^53 of them, without the copy that
+    // would run out of memory.
     const bool is_countable = x.shape()[i] < 100000 || testing::test_device() == cpu;
     if (kind < 0.2)
       indices.push_back({});
@@ -106,14 +109,16 @@ const Rows by_index([] {
     Expected expected = refused();
     if (resolved(dim, x.shape().size()) && x.dim() == index.dim()) {
       const auto a = resized(sizes(x), dim, 1), b = resized(sizes(index), dim, 1);
-      if (const auto both = broadcast(a, *b)) expected = gives(resized(*both, dim, length_along(index, dim)));
+      if (const auto both = broadcast(a, *b))
+        expected = gives(resized(*both, dim, length_along(index, dim)));
     }
     return Trial{[=] { return list(take_along_dim(x, index, dim)); }, expected};
   });
   add_row("index_select", [](Draw& d) {
     const Tensor x = d.tensor();
     const std::int64_t dim = d.dim(x.dim());
-    const Tensor index = d.index(d.chance(0.1) ? d.shape() : Shape{d.below(4)}, length_along(x, dim));
+    const Tensor index =
+        d.index(d.chance(0.1) ? d.shape() : Shape{d.below(4)}, length_along(x, dim));
     return Trial{[=] { return list(index_select(x, dim, index)); },
                  index.dim() <= 1 ? gives(resized(sizes(x), dim, count(sizes(index)))) : refused()};
   });
@@ -131,8 +136,7 @@ const Rows by_index([] {
   add_row("index", [](Draw& d) {
     const Tensor x = d.tensor(d.shape(1, 4), d.dtype());
     const std::vector<Tensor> indices = some_indices(d, x);
-    // Masks make sizes depend on values: the number of dimensions is a matter of the op's other
-    // tests.
+    // With masks the sizes depend on values; other tests of the op check the number of dimensions.
     return Trial{[=] {
                    index(x, indices);
                    return std::vector<Tensor>{};
@@ -152,8 +156,10 @@ const Rows by_index([] {
                  gives(sizes(x))};
   });
   add_row("masked_scatter", [](Draw& d) {
-    const Tensor x = d.tensor(), m = d.mask(d.like(x.shape())), source = d.tensor(d.shape(), x.dtype());
-    return Trial{[=] { return list(masked_scatter(x, m, source)); }, gives(broadcast(sizes(x), sizes(m)))};
+    const Tensor x = d.tensor(), m = d.mask(d.like(x.shape())),
+                 source = d.tensor(d.shape(), x.dtype());
+    return Trial{[=] { return list(masked_scatter(x, m, source)); },
+                 gives(broadcast(sizes(x), sizes(m)))};
   });
   add_row("masked_select", [](Draw& d) {
     const Tensor x = d.tensor(), m = d.mask(d.like(x.shape()));
@@ -167,7 +173,8 @@ const Rows by_index([] {
   add_row("unique", [](Draw& d) {
     const Tensor x = d.tensor();
     return Trial{[=] {
-                   const UniqueResult r = unique(x, {.return_inverse = true, .return_counts = true});
+                   const UniqueResult r =
+                       unique(x, {.return_inverse = true, .return_counts = true});
                    return std::vector<Tensor>{r.values, r.inverse, r.counts};
                  },
                  std::vector<Sizes>{{kAny}, sizes(x), {kAny}}};

@@ -1,4 +1,4 @@
-// Rows of the losses, and of the functions that make tensors.
+// Rows of the losses and of the functions that create tensors.
 #include <cmath>
 
 #include "fuzz.h"
@@ -9,16 +9,17 @@ using namespace mezzo;
 namespace {
 
 Reduction reduction(Draw& d) {
-  constexpr Reduction kAll[] = {Reduction::none, Reduction::mean, Reduction::sum, Reduction::batchmean};
+  constexpr Reduction kAll[] = {Reduction::none, Reduction::mean, Reduction::sum,
+                                Reduction::batchmean};
   return kAll[d.below(d.chance(0.1) ? 4 : 3)];
 }
 
-/** The terms as they are, or one number. */
+/** Returns the shape of unreduced terms or of one number. */
 Expected terms(const std::optional<Sizes>& shape, Reduction reduction) {
   return !shape ? refused() : reduction == Reduction::none ? gives(*shape) : gives(Sizes{});
 }
 
-/** Two operands that broadcast, mostly; options have a reduction and perhaps a number. */
+/** Draws two operands that usually broadcast; the options have a reduction and maybe a number. */
 template <class F> Trial two_operands(Draw& d, F f) {
   const Tensor x = d.floats(0, 4), y = d.tensor(d.like(x.shape()), x.dtype());
   const Reduction how = reduction(d);
@@ -26,14 +27,13 @@ template <class F> Trial two_operands(Draw& d, F f) {
   return {[=] { return list(f(x, y, how, r)); }, terms(broadcast(sizes(x), sizes(y)), how)};
 }
 
-#define LOSS(name, ...)                                                                                     \
-  add_row(#name, [](Draw& d) {                                                                              \
-    return two_operands(d, [](const Tensor& x, const Tensor& y, Reduction how, [[maybe_unused]] double r) { \
-      return name(x, y, __VA_ARGS__);                                                                       \
-    });                                                                                                     \
+#define LOSS(name, ...)                                                                        \
+  add_row(#name, [](Draw& d) {                                                                 \
+    return two_operands(d, [](const Tensor& x, const Tensor& y, Reduction how,                 \
+                              [[maybe_unused]] double r) { return name(x, y, __VA_ARGS__); }); \
   })
 
-/** Scores by class, and targets: (C), (N,C) or (N,C,...). */
+/** Class scores and targets: (C), (N,C) or (N,C,...). */
 struct Classified {
   Tensor x, target, weight;
   std::int64_t ignore_index;
@@ -71,8 +71,9 @@ const Rows losses([] {
     const Reduction how = reduction(d);
     const auto whole = broadcast(sizes(x), sizes(y));
     return Trial{[=] { return list(multilabel_soft_margin_loss(x, y, {.reduction = how})); },
-                 whole && how == Reduction::none && !whole->empty() ? gives(reduced(*whole, {-1}, false))
-                                                                    : terms(whole, how)};
+                 whole && how == Reduction::none && !whole->empty()
+                     ? gives(reduced(*whole, {-1}, false))
+                     : terms(whole, how)};
   });
   add_row("cross_entropy", [](Draw& d) {
     const Classified c = classified(d, 4);
@@ -92,17 +93,20 @@ const Rows losses([] {
   });
   add_row("multi_margin_loss", [](Draw& d) {
     const Classified c = classified(d, 2);
-    const MultiMarginLossOptions options{static_cast<int>(1 + d.below(3)), d.real(0, 2), c.weight, c.how};
+    const MultiMarginLossOptions options{static_cast<int>(1 + d.below(3)), d.real(0, 2), c.weight,
+                                         c.how};
     Sizes places = sizes(c.x);
     places.pop_back();
-    return Trial{[=] { return list(multi_margin_loss(c.x, c.target, options)); }, terms(places, c.how)};
+    return Trial{[=] { return list(multi_margin_loss(c.x, c.target, options)); },
+                 terms(places, c.how)};
   });
   add_row("multilabel_margin_loss", [](Draw& d) {
     const Tensor x = d.floats(1, 2), target = d.index(d.like(x.shape()), x.size(-1));
     const Reduction how = reduction(d);
     Sizes places = sizes(x);
     places.pop_back();
-    return Trial{[=] { return list(multilabel_margin_loss(x, target, {how})); }, terms(places, how)};
+    return Trial{[=] { return list(multilabel_margin_loss(x, target, {how})); },
+                 terms(places, how)};
   });
   add_row("cosine_embedding_loss", [](Draw& d) {
     const Tensor a = d.floats(1, 2), b = d.floats(d.like(a.shape()));
@@ -113,7 +117,10 @@ const Rows losses([] {
     const double margin = d.real();
     Sizes each = sizes(a);
     each.pop_back();
-    return Trial{[=] { return list(cosine_embedding_loss(a, b, target, {margin, how})); }, terms(each, how)};
+    return Trial{[=] {
+                   return list(cosine_embedding_loss(a, b, target, {margin, how}));
+                 },
+                 terms(each, how)};
   });
   add_row("margin_ranking_loss", [](Draw& d) {
     const Tensor a = d.floats(0, 3), b = d.tensor(d.like(a.shape()), a.dtype()),
@@ -128,7 +135,8 @@ const Rows losses([] {
   add_row("triplet_margin_loss", [](Draw& d) {
     const Tensor a = d.floats(0, 3), b = d.tensor(d.like(a.shape()), a.dtype()),
                  c = d.tensor(d.like(a.shape()), a.dtype());
-    const TripletMarginLossOptions options{d.real(0, 2), d.real(0, 3), d.real(0, 1), d.flag(), reduction(d)};
+    const TripletMarginLossOptions options{d.real(0, 2), d.real(0, 3), d.real(0, 1), d.flag(),
+                                           reduction(d)};
     auto shape = broadcast(broadcast(sizes(a), sizes(b)), sizes(c));
     if (shape && !shape->empty()) shape->pop_back();
     return Trial{[=] { return list(triplet_margin_loss(a, b, c, options)); },
@@ -150,7 +158,7 @@ const Rows losses([] {
   });
 });
 
-// ---- tensors from numbers ----------------------------------------------------------------------
+// ---- tensors from numbers -----------------------------------------------------------------------
 
 Shape raw_shape(Draw& d) {
   Shape shape;
@@ -166,8 +174,8 @@ template <class F> Trial filled(Draw& d, F make) {
   return {[=] { return list(make(shape, options)); }, fits ? gives(sizes(shape)) : refused()};
 }
 
-/** How many numbers there are from start to end by step: exact where all three are small whole
- *  numbers. */
+/** Returns the number of elements from start to end by step; exact where all three are small
+ *  integers. */
 Expected counted(double start, double end, double step) {
   const double places = (end - start) / step;
   if (!(places > -1) || !(places < 0x1p63)) return refused();
@@ -185,8 +193,9 @@ const Rows creation([] {
     return filled(d, [](const Shape& s, const TensorOptions& o) { return empty(s, o); });
   });
   add_row("full()", [](Draw& d) {
-    return filled(d,
-                  [value = d.real()](const Shape& s, const TensorOptions& o) { return full(s, value, o); });
+    return filled(d, [value = d.real()](const Shape& s, const TensorOptions& o) {
+      return full(s, value, o);
+    });
   });
   add_row("rand()", [](Draw& d) {
     return filled(d, [](const Shape& s, const TensorOptions& o) { return rand(s, o); });
@@ -217,7 +226,8 @@ const Rows creation([] {
   add_row("eye()", [](Draw& d) {
     const std::int64_t n = d.number(-1, 5), m = d.number(-1, 5);
     const TensorOptions options{.dtype = d.dtype()};
-    return Trial{[=] { return list(eye(n, m, options)); }, n >= 0 && m >= 0 ? gives({n, m}) : refused()};
+    return Trial{[=] { return list(eye(n, m, options)); },
+                 n >= 0 && m >= 0 ? gives({n, m}) : refused()};
   });
   add_row("randperm()", [](Draw& d) {
     const std::int64_t n = d.number(-1, 20);

@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** Sizes that agree but along one dimension, mostly. */
+/** Draws tensors whose sizes usually agree except along one dimension. */
 std::vector<Tensor> joinable(Draw& d, bool equal) {
   std::vector<Tensor> tensors;
   const Shape shape = d.shape(1, 4);
@@ -25,7 +25,8 @@ std::vector<Tensor> joinable(Draw& d, bool equal) {
 }
 
 PadMode pad_mode(Draw& d) {
-  constexpr PadMode kModes[] = {PadMode::constant, PadMode::reflect, PadMode::replicate, PadMode::circular};
+  constexpr PadMode kModes[] = {PadMode::constant, PadMode::reflect, PadMode::replicate,
+                                PadMode::circular};
   return kModes[d.below(4)];
 }
 
@@ -63,7 +64,8 @@ const Rows joins([] {
     if (fits)
       if (const auto at = resolved(dim, tensors[0].shape().size() + 1)) {
         Sizes shape = sizes(tensors[0]);
-        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*at), static_cast<Wide>(tensors.size()));
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*at),
+                     static_cast<Wide>(tensors.size()));
         expected = gives(shape);
       }
     return Trial{[=] { return list(stack(tensors, dim)); }, expected};
@@ -75,8 +77,9 @@ const Rows joins([] {
     Expected expected = refused();
     if (x.dim() == 1) expected = gives({x.shape()[0] + far, x.shape()[0] + far});
     if (x.dim() == 2)
-      expected = gives({std::max<Wide>(0, std::min(x.shape()[0] - std::max<Wide>(-Wide{diagonal}, 0),
-                                                   x.shape()[1] - std::max<Wide>(diagonal, 0)))});
+      expected =
+          gives({std::max<Wide>(0, std::min(x.shape()[0] - std::max<Wide>(-Wide{diagonal}, 0),
+                                            x.shape()[1] - std::max<Wide>(diagonal, 0)))});
     return Trial{[=] { return list(diag(x, diagonal)); }, expected};
   });
   add_row("flip", [](Draw& d) {
@@ -93,7 +96,8 @@ const Rows joins([] {
     Expected expected = refused();
     if (padding.size() % 2 == 0) {
       Sizes shape = sizes(x);
-      for (std::size_t i = 0; i < padding.size(); ++i) shape[shape.size() - 1 - i / 2] += padding[i];
+      for (std::size_t i = 0; i < padding.size(); ++i)
+        shape[shape.size() - 1 - i / 2] += padding[i];
       if (none_negative(shape)) expected = gives(shape);
     }
     return Trial{[=] { return list(pad(x, padding, {.mode = mode, .value = value})); }, expected};
@@ -101,7 +105,8 @@ const Rows joins([] {
   add_row("pixel_shuffle", [](Draw& d) {
     const std::int64_t r = d.number(0, 3);
     Shape shape = d.short_shape(1, 5);
-    if (d.chance(0.7) && shape.rank() >= 3 && r < 4 && r > 0) shape[shape.rank() - 3] = r * r * d.below(3);
+    if (d.chance(0.7) && shape.rank() >= 3 && r < 4 && r > 0)
+      shape[shape.rank() - 3] = r * r * d.below(3);
     const Tensor x = d.tensor(shape, d.dtype());
     Sizes out = sizes(x);
     const std::size_t c = out.size() - 3;
@@ -133,7 +138,8 @@ const Rows joins([] {
   add_row("roll", [](Draw& d) {
     const Tensor x = d.tensor();
     const std::vector<std::int64_t> shifts = d.numbers(3, -3, 3),
-                                    dims = d.flag() ? std::vector<std::int64_t>{} : d.numbers(3, -2, 2);
+                                    dims = d.flag() ? std::vector<std::int64_t>{}
+                                                    : d.numbers(3, -2, 2);
     return Trial{[=] { return list(roll(x, shifts, dims)); }, gives(sizes(x))};
   });
   add_row("trace", [](Draw& d) {
@@ -143,12 +149,14 @@ const Rows joins([] {
   add_row("tril", [](Draw& d) {
     const Tensor x = d.maybe_huge();
     const std::int64_t diagonal = d.number(-3, 3);
-    return Trial{[=] { return list(tril(x, diagonal)); }, x.dim() >= 2 ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(tril(x, diagonal)); },
+                 x.dim() >= 2 ? gives(sizes(x)) : refused()};
   });
   add_row("triu", [](Draw& d) {
     const Tensor x = d.maybe_huge();
     const std::int64_t diagonal = d.number(-3, 3);
-    return Trial{[=] { return list(triu(x, diagonal)); }, x.dim() >= 2 ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(triu(x, diagonal)); },
+                 x.dim() >= 2 ? gives(sizes(x)) : refused()};
   });
   add_row("one_hot", [](Draw& d) {
     const std::int64_t classes = d.number(-1, 5);

@@ -23,21 +23,22 @@ PoolArguments pool_arguments(Draw& d, int dims) {
   return a;
 }
 
-/** The pooled shape, or none. */
+/** Returns the pooled shape, or nothing. */
 Expected pooled(const PoolArguments& a, int dims, bool pairs) {
   const Sizes x = sizes(a.x);
   const auto spatial = static_cast<std::size_t>(dims);
   if (x.size() != spatial + 1 && x.size() != spatial + 2) return refused();
   Sizes shape = x;
   for (int i = 0; i < dims; ++i) {
-    const auto kernel = at(a.kernel, dims, i), stride = at(a.stride.empty() ? a.kernel : a.stride, dims, i),
+    const auto kernel = at(a.kernel, dims, i),
+               stride = at(a.stride.empty() ? a.kernel : a.stride, dims, i),
                padding = at(a.padding, dims, i), dilation = at(a.dilation, dims, i);
-    if (!kernel || !stride || !padding || !dilation || *kernel < 1 || *stride < 1 || *dilation < 1 ||
-        *padding < 0)
+    if (!kernel || !stride || !padding || !dilation || *kernel < 1 || *stride < 1 ||
+        *dilation < 1 || *padding < 0)
       return refused();
     const std::size_t d = x.size() - spatial + static_cast<std::size_t>(i);
     const Wide room = x[d] + 2 * *padding - *dilation * (*kernel - 1) - 1;
-    // Rounded up, the last window must start inside the input or the padding before it.
+    // Rounded up, the last window must start inside the input or the left padding.
     Wide places = room < 0 ? 0 : room / *stride + 1;
     if (a.ceil_mode && room + *stride - 1 >= 0) {
       places = (room + *stride - 1) / *stride + 1;
@@ -57,8 +58,9 @@ using LpPool = Tensor (*)(const Tensor&, double, const WindowSizes&, const LpPoo
 template <int N, MaxPool f> Trial max_pool(Draw& d) {
   const PoolArguments a = pool_arguments(d, N);
   return {[=] {
-            return list(f(a.x, as_window(a.kernel),
-                          {as_window(a.stride), as_window(a.padding), as_window(a.dilation), a.ceil_mode}));
+            return list(
+                f(a.x, as_window(a.kernel),
+                  {as_window(a.stride), as_window(a.padding), as_window(a.dilation), a.ceil_mode}));
           },
           pooled(a, N, true)};
 }
@@ -66,8 +68,9 @@ template <int N, MaxPool f> Trial max_pool(Draw& d) {
 template <int N, MaxValues f> Trial max_values(Draw& d) {
   const PoolArguments a = pool_arguments(d, N);
   return {[=] {
-            return list(f(a.x, as_window(a.kernel),
-                          {as_window(a.stride), as_window(a.padding), as_window(a.dilation), a.ceil_mode}));
+            return list(
+                f(a.x, as_window(a.kernel),
+                  {as_window(a.stride), as_window(a.padding), as_window(a.dilation), a.ceil_mode}));
           },
           pooled(a, N, false)};
 }
@@ -96,7 +99,8 @@ template <int N, LpPool f> Trial lp_pool(Draw& d) {
           pooled(a, N, false)};
 }
 
-template <int N> Expected adaptive(const Tensor& x, const std::vector<std::int64_t>& output, bool pairs) {
+template <int N>
+Expected adaptive(const Tensor& x, const std::vector<std::int64_t>& output, bool pairs) {
   if (x.dim() != N + 1 && x.dim() != N + 2) return refused();
   Sizes shape = sizes(x);
   for (int i = 0; i < N; ++i) {
@@ -113,19 +117,24 @@ template <int N, Tensor (*f)(const Tensor&, const WindowSizes&)> Trial adaptive_
   return {[=] { return list(f(x, as_window(output))); }, adaptive<N>(x, output, false)};
 }
 
-template <int N, ValuesAndIndices (*f)(const Tensor&, const WindowSizes&)> Trial adaptive_max(Draw& d) {
+template <int N, ValuesAndIndices (*f)(const Tensor&, const WindowSizes&)>
+Trial adaptive_max(Draw& d) {
   const Tensor x = image(d, N);
   const std::vector<std::int64_t> output = window(d, N, 1, 4);
   return {[=] { return list(f(x, as_window(output))); }, adaptive<N>(x, output, true)};
 }
 
-using Unpool = Tensor (*)(const Tensor&, const Tensor&, const WindowSizes&, const MaxUnpoolOptions&);
+using Unpool = Tensor (*)(const Tensor&, const Tensor&, const WindowSizes&,
+                          const MaxUnpoolOptions&);
 
 template <int N, Unpool f> Trial max_unpool(Draw& d) {
   const Tensor x = image(d, N);
-  const std::vector<std::int64_t> kernel = window(d, N, 1, 3), padding{d.flag() ? 0 : d.number(0, 1)};
-  const std::vector<std::int64_t> stride = d.flag() ? window(d, N, 1, 3) : std::vector<std::int64_t>{},
-                                  output = d.chance(0.3) ? window(d, N, 3, 9) : std::vector<std::int64_t>{};
+  const std::vector<std::int64_t> kernel = window(d, N, 1, 3),
+                                  padding{d.flag() ? 0 : d.number(0, 1)};
+  const std::vector<std::int64_t> stride =
+                                      d.flag() ? window(d, N, 1, 3) : std::vector<std::int64_t>{},
+                                  output = d.chance(0.3) ? window(d, N, 3, 9)
+                                                         : std::vector<std::int64_t>{};
   const Tensor places = d.index(x.shape(), 2);
   Expected expected = refused();
   if (x.dim() == N + 1 || x.dim() == N + 2) {
@@ -133,7 +142,8 @@ template <int N, Unpool f> Trial max_unpool(Draw& d) {
     bool fits = true;
     for (int i = 0; i < N; ++i) {
       Wide& size = shape[shape.size() - N + static_cast<std::size_t>(i)];
-      const auto k = at(kernel, N, i), s = at(stride.empty() ? kernel : stride, N, i), p = at(padding, N, i),
+      const auto k = at(kernel, N, i), s = at(stride.empty() ? kernel : stride, N, i),
+                 p = at(padding, N, i),
                  given = output.empty() ? std::optional<Wide>(0) : at(output, N, i);
       fits = fits && k && s && p && given;
       if (fits) size = output.empty() ? (size - 1) * *s - 2 * *p + *k : *given;
@@ -142,8 +152,8 @@ template <int N, Unpool f> Trial max_unpool(Draw& d) {
     if (fits) expected = gives(shape);
   }
   return {[=] {
-            return list(
-                f(x, places, as_window(kernel), {as_window(stride), as_window(padding), as_window(output)}));
+            return list(f(x, places, as_window(kernel),
+                          {as_window(stride), as_window(padding), as_window(output)}));
           },
           expected};
 }

@@ -1,4 +1,4 @@
-// Rows of the reductions, running results, softmax, norms over dimensions and distances.
+// Rows of the reductions, cumulative ops, softmax, norms over dimensions and distances.
 #include "fuzz.h"
 
 using namespace fuzz;
@@ -15,26 +15,29 @@ template <Tensor (*f)(const Tensor&, const Dims&, const KeepDimOptions&)> Trial 
   return {[=] { return list(f(x, dims, {keepdim})); }, gives(reduced(sizes(x), dims, keepdim))};
 }
 
-/** Reductions that convert first. */
+/** Calls a reduction that converts its operand first. */
 template <Tensor (*f)(const Tensor&, const Dims&, const ReduceOptions&)> Trial converted(Draw& d) {
   const Tensor x = d.tensor();
   const Numbers dims = d.numbers(2, -2, 2);
   const ReduceOptions options{d.flag(), d.flag() ? std::optional(d.dtype()) : std::nullopt};
-  return {[=] { return list(f(x, dims, options)); }, gives(reduced(sizes(x), dims, options.keepdim))};
+  return {[=] { return list(f(x, dims, options)); },
+          gives(reduced(sizes(x), dims, options.keepdim))};
 }
 
 template <Tensor (*f)(const Tensor&, const Dims&, const NormOptions&)> Trial p_norm(Draw& d) {
   const Tensor x = d.tensor();
   const Numbers dims = d.numbers(2, -2, 2);
   const NormOptions options{.p = d.real(-3, 3), .keepdim = d.flag()};
-  return {[=] { return list(f(x, dims, options)); }, gives(reduced(sizes(x), dims, options.keepdim))};
+  return {[=] { return list(f(x, dims, options)); },
+          gives(reduced(sizes(x), dims, options.keepdim))};
 }
 
 template <Tensor (*f)(const Tensor&, const Dims&, const VarianceOptions&)> Trial spread(Draw& d) {
   const Tensor x = d.tensor();
   const Numbers dims = d.numbers(2, -2, 2);
   const VarianceOptions options{.correction = d.real(-1, 2), .keepdim = d.flag()};
-  return {[=] { return list(f(x, dims, options)); }, gives(reduced(sizes(x), dims, options.keepdim))};
+  return {[=] { return list(f(x, dims, options)); },
+          gives(reduced(sizes(x), dims, options.keepdim))};
 }
 
 template <Tensor (*f)(const Tensor&, const ArgReduceOptions&)> Trial place(Draw& d) {
@@ -45,18 +48,21 @@ template <Tensor (*f)(const Tensor&, const ArgReduceOptions&)> Trial place(Draw&
   return {[=] { return list(f(x, options)); }, gives(reduced(sizes(x), dims, options.keepdim))};
 }
 
-template <ValuesAndIndices (*f)(const Tensor&, std::int64_t, const KeepDimOptions&)> Trial extreme(Draw& d) {
+template <ValuesAndIndices (*f)(const Tensor&, std::int64_t, const KeepDimOptions&)>
+Trial extreme(Draw& d) {
   const Tensor x = d.tensor();
   const std::int64_t dim = d.dim(x.dim());
   const bool keepdim = d.flag();
-  return {[=] { return list(f(x, dim, {keepdim})); }, gives_both(reduced(sizes(x), {dim}, keepdim))};
+  return {[=] { return list(f(x, dim, {keepdim})); },
+          gives_both(reduced(sizes(x), {dim}, keepdim))};
 }
 
-/** Results of x's shape along a dimension. */
+/** Calls an op along a dimension whose results have x's shape. */
 template <class F> Trial along(Draw& d, F f) {
   const Tensor x = d.tensor();
   const std::int64_t dim = d.dim(x.dim());
-  return {[=] { return list(f(x, dim)); }, resolved(dim, x.shape().size()) ? gives(sizes(x)) : refused()};
+  return {[=] { return list(f(x, dim)); },
+          resolved(dim, x.shape().size()) ? gives(sizes(x)) : refused()};
 }
 
 template <ValuesAndIndices (*f)(const Tensor&, std::int64_t)> Trial running(Draw& d) {
@@ -98,8 +104,9 @@ const Rows reductions([] {
   add_row("cumprod", [](Draw& d) {
     return along(d, [](const Tensor& x, std::int64_t dim) { return cumprod_(x.detach(), dim); });
   });
-  add_row("cumsum",
-          [](Draw& d) { return along(d, [](const Tensor& x, std::int64_t dim) { return cumsum(x, dim); }); });
+  add_row("cumsum", [](Draw& d) {
+    return along(d, [](const Tensor& x, std::int64_t dim) { return cumsum(x, dim); });
+  });
   add_row("cumsum", [](Draw& d) {
     return along(d, [](const Tensor& x, std::int64_t dim) { return cumsum_(x.detach(), dim); });
   });
@@ -128,7 +135,8 @@ const Rows distances([] {
     Shape other = d.like(a.shape());
     if (other.rank() >= 2 && a.numel() > 0 && d.flag()) other[other.rank() - 2] = 1 + d.below(30);
     const Tensor b = d.tensor(other, a.dtype());
-    const CdistOptions options{d.real(-0.5, 3), d.flag() ? CdistMode::use_mm : CdistMode::use_mm_if_large};
+    const CdistOptions options{d.real(-0.5, 3),
+                               d.flag() ? CdistMode::use_mm : CdistMode::use_mm_if_large};
     Expected expected = refused();
     if (a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-1)) {
       Sizes left = sizes(a), right = sizes(b);
@@ -147,7 +155,8 @@ const Rows distances([] {
     const Tensor x = d.floats(1, 3);
     const double p = d.real(-0.5, 3);
     const Wide n = x.dim() == 2 ? x.shape()[0] : 0;
-    return Trial{[=] { return list(pdist(x, {p})); }, x.dim() == 2 ? gives({n * (n - 1) / 2}) : refused()};
+    return Trial{[=] { return list(pdist(x, {p})); },
+                 x.dim() == 2 ? gives({n * (n - 1) / 2}) : refused()};
   });
   add_row("cosine_similarity", [](Draw& d) {
     const Tensor a = d.floats(0, 4), b = d.floats(d.like(a.shape()));
@@ -172,7 +181,9 @@ const Rows distances([] {
     const double order = d.flag() ? 1 : d.real();
     const bool frobenius = d.flag();
     return Trial{
-        [=] { return list(matrix_norm(x, frobenius ? MatrixOrder("fro") : MatrixOrder(order), options)); },
+        [=] {
+          return list(matrix_norm(x, frobenius ? MatrixOrder("fro") : MatrixOrder(order), options));
+        },
         x.dim() < 2 ? refused()
                     : gives(reduced(sizes(x), {options.dim[0], options.dim[1]}, options.keepdim))};
   });
@@ -197,16 +208,19 @@ const Rows distances([] {
     const std::int64_t dim = d.dim(x.dim());
     const double p = d.real(-0.5, 3), most = d.real(-0.5, 3);
     const bool in_place = d.flag();
-    return Trial{[=] { return list(in_place ? renorm_(x.detach(), p, dim, most) : renorm(x, p, dim, most)); },
-                 resolved(dim, x.shape().size()) ? gives(sizes(x)) : refused()};
+    return Trial{
+        [=] {
+          return list(in_place ? renorm_(x.detach(), p, dim, most) : renorm(x, p, dim, most));
+        },
+        resolved(dim, x.shape().size()) ? gives(sizes(x)) : refused()};
   });
 });
 
-// ---- normalisation -----------------------------------------------------------------------------
+// ---- normalisation ------------------------------------------------------------------------------
 
 Shape channels_of(const Tensor& x) { return {x.dim() >= 2 ? x.shape()[1] : 1}; }
 
-/** Options of batch norm, or of batch norm with relu. */
+/** Draws options of batch_norm and batch_norm_relu. */
 BatchNormOptions batch_options(Draw& d, const Tensor& x) {
   BatchNormOptions options;
   const Shape channels = channels_of(x);
@@ -227,7 +241,8 @@ const Rows norms([] {
   add_row("batch_norm", [](Draw& d) {
     const Tensor x = d.floats(1, 5);
     const BatchNormOptions options = batch_options(d, x);
-    return Trial{[=] { return list(batch_norm(x, options)); }, x.dim() >= 2 ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(batch_norm(x, options)); },
+                 x.dim() >= 2 ? gives(sizes(x)) : refused()};
   });
   add_row("batch_norm_relu", [](Draw& d) {
     const Tensor x = d.floats(1, 5);
@@ -242,21 +257,24 @@ const Rows norms([] {
     const GroupNormOptions options{d.optional(channels_of(x), x.dtype()),
                                    d.optional(channels_of(x), x.dtype()), d.real(0, 1)};
     const bool fits = x.dim() >= 2 && groups >= 1 && x.shape()[1] % groups == 0;
-    return Trial{[=] { return list(group_norm(x, groups, options)); }, fits ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(group_norm(x, groups, options)); },
+                 fits ? gives(sizes(x)) : refused()};
   });
   add_row("instance_norm", [](Draw& d) {
     const Tensor x = d.floats(1, 5);
     const BatchNormOptions o = batch_options(d, x);
     const InstanceNormOptions options{o.running_mean, o.running_var, o.weight, o.bias,
                                       o.training,     o.momentum,    o.eps};
-    return Trial{[=] { return list(instance_norm(x, options)); }, x.dim() >= 2 ? gives(sizes(x)) : refused()};
+    return Trial{[=] { return list(instance_norm(x, options)); },
+                 x.dim() >= 2 ? gives(sizes(x)) : refused()};
   });
   add_row("layer_norm", [](Draw& d) {
     const Tensor x = d.floats(0, 4);
     Shape tail;
     for (std::int64_t i = d.below(x.dim() + 1); i < x.dim(); ++i) tail.push_back(x.shape()[i]);
     if (d.chance(0.1)) tail = d.shape();
-    const LayerNormOptions options{d.optional(tail, x.dtype()), d.optional(tail, x.dtype()), d.real(0, 1)};
+    const LayerNormOptions options{d.optional(tail, x.dtype()), d.optional(tail, x.dtype()),
+                                   d.real(0, 1)};
     return Trial{[=] { return list(layer_norm(x, tail, options)); }, gives(sizes(x))};
   });
   add_row("rms_norm", [](Draw& d) {

@@ -1,4 +1,4 @@
-// Rows of the ops on blocks of images, and of resizing and sampling them.
+// Rows of the ops on blocks of images, and of resizing and grid sampling.
 #include <algorithm>
 #include <cmath>
 
@@ -17,16 +17,16 @@ Blocks blocks(Draw& d) {
   return {window(d, 2, 1, 3), window(d, 2, 1, 2), window(d, 2, 0, 1), window(d, 2, 1, 2)};
 }
 
-/** Number of blocks over an image, and of elements in each; nothing where options are out of
- *  range. */
+/** Returns the number of blocks in an image and of elements in each; nothing where options are out
+ *  of range. */
 std::optional<std::pair<Wide, Wide>> block_counts(const Blocks& b, const Sizes& image) {
   Wide blocks = 1, places = 1;
   for (int i = 0; i < 2; ++i) {
-    const auto kernel = at(b.kernel, 2, i), dilation = at(b.dilation, 2, i), padding = at(b.padding, 2, i),
-               stride = at(b.stride, 2, i);
+    const auto kernel = at(b.kernel, 2, i), dilation = at(b.dilation, 2, i),
+               padding = at(b.padding, 2, i), stride = at(b.stride, 2, i);
     if (!kernel || !dilation || !padding || !stride || *padding < 0) return std::nullopt;
-    blocks = count({blocks, window_places(image[static_cast<std::size_t>(i)] + 2 * *padding, *kernel, *stride,
-                                          *dilation)});
+    blocks = count({blocks, window_places(image[static_cast<std::size_t>(i)] + 2 * *padding,
+                                          *kernel, *stride, *dilation)});
     places = count({places, std::max<Wide>(*kernel, 0)});
   }
   if (blocks < 1) return std::nullopt;
@@ -40,7 +40,7 @@ InterpolateMode mode_of(Draw& d) {
   return kModes[d.below(6)];
 }
 
-/** Sizes or factors of a resizing, and what they make of x. */
+/** Sizes or factors of a resize, and the resulting shape. */
 struct Resizing {
   std::vector<std::int64_t> size;
   double factor = 0;
@@ -68,7 +68,8 @@ Resizing resizing(Draw& d, const Tensor& x) {
   return r;
 }
 
-template <Tensor (*f)(const Tensor&, const UpsampleOptions&), int kLow, int kHigh> Trial upsample(Draw& d) {
+template <Tensor (*f)(const Tensor&, const UpsampleOptions&), int kLow, int kHigh>
+Trial upsample(Draw& d) {
   const Tensor x = image(d, kLow + static_cast<int>(d.below(kHigh - kLow + 1)));
   const Resizing r = resizing(d, x);
   const bool align_corners = d.flag(), antialias = d.chance(0.3);
@@ -98,11 +99,12 @@ const Rows others([] {
         expected = gives(shape);
       }
     }
-    return Trial{[=] {
-                   return list(unfold(x, as_window(b.kernel),
-                                      {as_window(b.dilation), as_window(b.padding), as_window(b.stride)}));
-                 },
-                 expected};
+    return Trial{
+        [=] {
+          return list(unfold(x, as_window(b.kernel),
+                             {as_window(b.dilation), as_window(b.padding), as_window(b.stride)}));
+        },
+        expected};
   });
   add_row("fold", [](Draw& d) {
     const Blocks b = blocks(d);
@@ -126,15 +128,18 @@ const Rows others([] {
         expected = gives(out);
       }
     }
-    return Trial{[=] {
-                   return list(fold(x, as_window(output), as_window(b.kernel),
-                                    {as_window(b.dilation), as_window(b.padding), as_window(b.stride)}));
-                 },
-                 expected};
+    return Trial{
+        [=] {
+          return list(fold(x, as_window(output), as_window(b.kernel),
+                           {as_window(b.dilation), as_window(b.padding), as_window(b.stride)}));
+        },
+        expected};
   });
   add_row("interpolate", [](Draw& d) {
     const InterpolateMode mode = mode_of(d);
-    const int dims = mode == InterpolateMode::trilinear ? 3 : mode == InterpolateMode::linear ? 1 : 2;
+    const int dims = mode == InterpolateMode::trilinear ? 3
+                     : mode == InterpolateMode::linear  ? 1
+                                                        : 2;
     const Tensor x = image(d, dims);
     const Resizing r = resizing(d, x);
     const bool align_corners = d.chance(0.3), antialias = d.chance(0.2), again = d.chance(0.3);

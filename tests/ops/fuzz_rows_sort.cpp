@@ -6,7 +6,7 @@ using namespace mezzo;
 
 namespace {
 
-/** With dim reduced to `size` elements, or gone. */
+/** Returns x's shape with dim reduced to `size` elements, or removed. */
 Expected along(const Tensor& x, std::int64_t dim, bool keepdim) {
   return gives_both(reduced(sizes(x), {dim}, keepdim));
 }
@@ -39,7 +39,8 @@ const Rows order([] {
     const Tensor x = d.tensor();
     const KthvalueOptions options{.dim = d.dim(x.dim()), .keepdim = d.flag()};
     const std::int64_t k = d.number(0, 4);
-    const bool fits = resolved(options.dim, x.shape().size()) && k >= 1 && k <= length_along(x, options.dim);
+    const bool fits =
+        resolved(options.dim, x.shape().size()) && k >= 1 && k <= length_along(x, options.dim);
     return Trial{[=] { return list(kthvalue(x, k, options)); },
                  fits ? along(x, options.dim, options.keepdim) : refused()};
   });

@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-/** The shape asked for, its one -1 completed to give `total` elements. */
+/** Returns the wanted shape with its one -1 completed to give `total` elements. */
 std::optional<Sizes> completed(Sizes wanted, Wide total) {
   if (std::count(wanted.begin(), wanted.end(), Wide{-1}) > 1) return std::nullopt;
   const auto open = std::find(wanted.begin(), wanted.end(), Wide{-1});
@@ -21,7 +21,7 @@ std::optional<Sizes> completed(Sizes wanted, Wide total) {
   return none_negative(wanted) && count(wanted) == total ? std::optional(wanted) : std::nullopt;
 }
 
-/** A shape of x's elements in other dimensions, or one that does not fit. */
+/** Draws a shape with x's number of elements, or one that does not fit. */
 Shape other_shape(Draw& d, const Tensor& x) {
   if (d.chance(0.4)) return d.raw_shape(static_cast<int>(d.below(4)), -1, 6);
   Shape shape = x.shape();
@@ -30,7 +30,7 @@ Shape other_shape(Draw& d, const Tensor& x) {
   return shape;
 }
 
-/** Start or end of a range along `size` elements, as slice counts them. */
+/** Clamps a start or end of a range along `size` elements as slice does. */
 Wide clamped(Wide i, Wide size) { return std::clamp<Wide>(i < 0 ? i + size : i, 0, size); }
 
 const Rows views([] {
@@ -62,7 +62,8 @@ const Rows views([] {
     const Tensor x = d.tensor();
     Shape wanted = d.raw_shape(static_cast<int>(d.below(3)), -1, 3);
     if (d.flag())
-      for (const std::int64_t size : x.shape()) wanted.push_back(size == 1 ? d.number(-1, 5) : size);
+      for (const std::int64_t size : x.shape())
+        wanted.push_back(size == 1 ? d.number(-1, 5) : size);
     Sizes shape = sizes(wanted);
     bool fits = wanted.rank() >= x.dim();
     for (int i = 0; fits && i < x.dim(); ++i) {
@@ -78,7 +79,8 @@ const Rows views([] {
     std::vector<std::int64_t> order;
     for (int i = 0; i < x.dim(); ++i) order.push_back(i);
     for (std::size_t i = order.size(); i > 1; --i)
-      std::swap(order[i - 1], order[static_cast<std::size_t>(d.below(static_cast<std::int64_t>(i)))]);
+      std::swap(order[i - 1],
+                order[static_cast<std::size_t>(d.below(static_cast<std::int64_t>(i)))]);
     if (d.chance(0.3)) order = d.numbers(4, -3, 3);
     const auto all = reduced(sizes(x), order, false);
     Expected expected = refused();
@@ -95,7 +97,8 @@ const Rows views([] {
     const auto first = resolved(a, x.shape().size()), second = resolved(b, x.shape().size());
     Sizes shape = sizes(x);
     if (first && second && !shape.empty()) std::swap(shape[*first], shape[*second]);
-    return Trial{[=] { return list(x.transpose(a, b)); }, first && second ? gives(shape) : refused()};
+    return Trial{[=] { return list(x.transpose(a, b)); },
+                 first && second ? gives(shape) : refused()};
   });
   add_row("select", [](Draw& d) {
     const Tensor x = d.maybe_huge();
@@ -192,7 +195,8 @@ const Rows views([] {
       if (const auto inner = completed(sizes(wanted), sizes(x)[*at])) {
         Sizes shape = sizes(x);
         shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*at));
-        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*at), inner->begin(), inner->end());
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*at), inner->begin(),
+                     inner->end());
         expected = gives(shape);
       }
     return Trial{[=] { return list(x.unflatten(dim, wanted)); }, expected};

@@ -1,6 +1,4 @@
-// Arguments of the ops with windows, for the rows of the argument fuzzer.
-// Sees: fuzz.h.
-// Read next: fuzz_rows_conv.cpp, fuzz_rows_pool.cpp, fuzz_rows_resize.cpp.
+// Arguments of the ops with windows, for the argument fuzzer.
 #pragma once
 
 #include "fuzz.h"
@@ -9,7 +7,7 @@ namespace fuzz {
 
 using namespace mezzo;
 
-/** What has `dims` dimensions of space, with or without samples before its channels. */
+/** Draws an image with `dims` spatial dimensions, batched or not. */
 inline Tensor image(Draw& d, int dims) {
   if (d.chance(0.05)) return d.tensor();
   Shape shape;
@@ -18,7 +16,8 @@ inline Tensor image(Draw& d, int dims) {
   return d.floats(shape);
 }
 
-/** One number for all of `dims` dimensions, or one for each; at times a wrong number of them. */
+/** Draws one number for all of `dims` dimensions or one for each, sometimes a wrong number of
+ *  them. */
 inline std::vector<std::int64_t> window(Draw& d, int dims, std::int64_t low, std::int64_t high) {
   std::vector<std::int64_t> values;
   const std::int64_t n = d.flag() ? 1 : d.chance(0.05) ? 1 + d.below(3) : dims;
@@ -38,7 +37,7 @@ inline ConvPadding as_padding(const std::vector<std::int64_t>& v) {
                          : ConvPadding{v[0], v[1], v[2]};
 }
 
-/** The number for dimension i; nothing where there is no such number. */
+/** Returns the number for dimension i; nothing where there is none. */
 inline std::optional<Wide> at(const std::vector<std::int64_t>& v, int dims, int i) {
   if (v.size() == 1) return v[0];
   if (static_cast<int>(v.size()) != dims) return std::nullopt;

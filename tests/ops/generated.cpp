@@ -1,4 +1,4 @@
-// The tests generated from the case list and the registry. None of them names an op.
+// The tests generated from the case list and the registry, for every op.
 #include <algorithm>
 #include <set>
 
@@ -12,10 +12,11 @@ namespace {
 
 const std::vector<DType> kFloatingDTypes{f64, f32, f16, bf16};
 
-/** The least number of gradient checks. */
+/** The minimum number of gradient checks. */
 const std::size_t kGradientSamples = test_device() == cpu ? 1500 : 300;
 
-/** Calls visit(case, sample index) for every sample of every case that has the depth on the device under test. */
+/** Calls visit(case, sample index) for every sample of every case that runs at this depth on the
+ *  device under test. */
 template <class F> void for_each_sample(Depth depth, F&& visit) {
   for (const Case& c : all_cases())
     if (runs_here(c, depth))
@@ -24,10 +25,11 @@ template <class F> void for_each_sample(Depth depth, F&& visit) {
 
 void set_requires_grad(const Case& c, const std::vector<Tensor>& x) {
   for (std::size_t k = 0; k < x.size(); ++k)
-    if (!c.operands[k].integers && !c.operands[k].boolean && !c.operands[k].constant) x[k].requires_grad_();
+    if (!c.operands[k].integers && !c.operands[k].boolean && !c.operands[k].constant)
+      x[k].requires_grad_();
 }
 
-/** Gradients of the floating operands for an incoming gradient of ones-like spread values. */
+/** Returns the gradients of the floating operands for an incoming gradient in [-0.5, 1]. */
 std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
   set_requires_grad(c, x);
   std::vector<Tensor> outputs, seeds, wanted;
@@ -35,7 +37,8 @@ std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
     if (!y.requires_grad()) continue;
     outputs.push_back(y);
     std::vector<double> values;
-    for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+    for (std::int64_t i = 0; i < y.numel(); ++i)
+      values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
     seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype(), .device = y.device()}));
   }
   for (const Tensor& t : x)
@@ -43,27 +46,27 @@ std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
   return grad(outputs, wanted, {.allow_unused = true}, seeds);
 }
 
-/** Whether the op sums over the elements of images in the order in which they lie. */
+/** Returns whether the op sums over the elements of images in memory order. */
 bool sums_as_stored(const Case& c) { return c.op == "batch_norm" || c.op == "batch_norm_relu"; }
 
 }  // namespace
 
-TEST_CASE("every op of the registry has a case", "[ops]") {
+TEST_CASE("every registered op has a case", "[ops]") {
   std::set<std::string> covered;
   for (const Case& c : all_cases()) {
     covered.insert(c.op);
     INFO(c.op);
     CHECK(find_op(c.op) != nullptr);
   }
-  for (const OpRow* row : all_ops()) {
+  for (const OpInfo* row : all_ops()) {
     INFO(row->traits.name);
     CHECK((row->traits.internal || covered.count(std::string(row->traits.name)) == 1));
   }
 }
 
-TEST_CASE("every row states what it is", "[ops]") {
+TEST_CASE("every registered op has consistent traits", "[ops]") {
   std::set<std::string_view> names;
-  for (const OpRow* row : all_ops()) {
+  for (const OpInfo* row : all_ops()) {
     INFO(row->traits.name);
     CHECK(names.insert(row->traits.name).second);
     CHECK((row->view || row->composite || row->kernel[0]));
@@ -83,21 +86,25 @@ TEST_CASE("values agree with an f64 oracle in every dtype", "[ops]") {
       REQUIRE(got.size() >= expected.size());
       for (std::size_t o = 0; o < expected.size(); ++o) {
         const Tolerance t = tolerance_of(is_floating(got[o].dtype()) ? got[o].dtype() : f64);
-        CHECK(difference(to_array(got[o]), expected[o], {t.rtol * c.factor, t.atol * c.factor}) == "");
+        CHECK(difference(to_array(got[o]), expected[o], {t.rtol * c.factor, t.atol * c.factor}) ==
+              "");
       }
     });
 }
 
-TEST_CASE("values and gradients do not depend on strides, and operands stay as they were", "[ops]") {
+TEST_CASE("values and gradients do not depend on strides, and operands stay as they were",
+          "[ops]") {
   for (const DType dtype : {f32, f16})
     for_each_sample(Depth::values, [&](const Case& c, std::size_t s) {
       if (c.exact_shapes_only || (is_low(dtype) && !c.half)) return;
       const std::vector<Array> values = draw(c, s, false);
       const std::vector<Tensor> plain = to_tensors(c, values, dtype);
       const std::vector<Tensor> expected = c.call(plain);
-      const bool images = std::any_of(plain.begin(), plain.end(),
-                                      [](const Tensor& x) { return may_be_channels_last(x.dim()); });
-      for (const Layout layout : {Layout::transposed, Layout::offset_and_step, Layout::channels_last}) {
+      const bool images = std::any_of(plain.begin(), plain.end(), [](const Tensor& x) {
+        return may_be_channels_last(x.dim());
+      });
+      for (const Layout layout :
+           {Layout::transposed, Layout::offset_and_step, Layout::channels_last}) {
         if (layout == Layout::channels_last && !images) continue;
         INFO(label(c, s) << " in " << name(dtype) << ", layout " << static_cast<int>(layout));
         const std::vector<Tensor> x = to_tensors(c, values, dtype, layout);
@@ -106,14 +113,16 @@ TEST_CASE("values and gradients do not depend on strides, and operands stay as t
         const auto check_same = [&](const Tensor& a, const Tensor& b) {
           const Tolerance t = tolerance_of(a.dtype());
           if (rounds)
-            CHECK(difference(to_array(a), to_array(b), {t.rtol * c.factor, t.atol * c.factor}) == "");
+            CHECK(difference(to_array(a), to_array(b), {t.rtol * c.factor, t.atol * c.factor}) ==
+                  "");
           else
             CHECK(same_bits(a, b));
         };
         for (std::size_t o = 0; o < got.size(); ++o) check_same(got[o], expected[o]);
         for (std::size_t k = 0; k < x.size(); ++k) CHECK(same_bits(x[k], plain[k]));
         if (!c.gradients || !runs_here(c, Depth::gradients)) continue;
-        const std::vector<Tensor> g = gradients_of(c, x), h = gradients_of(c, to_tensors(c, values, dtype));
+        const std::vector<Tensor> g = gradients_of(c, x),
+                                  h = gradients_of(c, to_tensors(c, values, dtype));
         for (std::size_t k = 0; k < g.size(); ++k) {
           REQUIRE(g[k].defined() == h[k].defined());
           if (g[k].defined()) check_same(g[k], h[k]);
@@ -122,7 +131,7 @@ TEST_CASE("values and gradients do not depend on strides, and operands stay as t
     });
 }
 
-/** Calls check(operands of a gradient sample) for all of a case's. */
+/** Calls check(operands) for all gradient samples of a case. */
 template <class F> void for_each_gradient_sample(const Case& c, F&& check) {
   for (const GradientSample& g : gradient_samples(c)) {
     INFO(label(c, g.sample) << ", redraw " << g.redraw);
@@ -154,8 +163,8 @@ TEST_CASE("second derivatives agree with finite differences", "[ops]") {
   CHECK(checked * shard_count() >= kGradientSamples);
 }
 
-TEST_CASE("the fused gradient is the composite one", "[ops]") {
-  // With create_graph the rule is evaluated in public ops, without it in fused kernels: two roads to one result.
+TEST_CASE("fused and composite gradients agree", "[ops]") {
+  // With create_graph the gradient is computed with public ops, without it by fused kernels.
   for_each_sample(Depth::second_gradients, [](const Case& c, std::size_t s) {
     if (!c.gradients || !c.second_order) return;
     INFO(label(c, s));
@@ -166,7 +175,8 @@ TEST_CASE("the fused gradient is the composite one", "[ops]") {
       if (!y.requires_grad()) continue;
       outputs.push_back(y);
       std::vector<double> values;
-      for (std::int64_t i = 0; i < y.numel(); ++i) values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
+      for (std::int64_t i = 0; i < y.numel(); ++i)
+        values.push_back(static_cast<double>(i % 7) * 0.25 - 0.5);
       seeds.push_back(tensor(values, y.shape(), {.dtype = y.dtype(), .device = y.device()}));
     }
     for (const Tensor& t : x)
@@ -175,8 +185,8 @@ TEST_CASE("the fused gradient is the composite one", "[ops]") {
         grad(outputs, wanted, {.create_graph = true, .allow_unused = true}, seeds);
     for (std::size_t k = 0; k < fused.size(); ++k) {
       if (!fused[k].defined() || !composite[k].defined()) continue;
-      CHECK(difference(to_array(fused[k]), to_array(composite[k]), {1e-10 * c.factor, 1e-10 * c.factor}) ==
-            "");
+      CHECK(difference(to_array(fused[k]), to_array(composite[k]),
+                       {1e-10 * c.factor, 1e-10 * c.factor}) == "");
     }
   });
 }
@@ -199,17 +209,19 @@ TEST_CASE("gradients in f32, f16 and bf16 have the operand's dtype and agree wit
         CHECK(g.defined() == e.defined());
         if (!g.defined() || !e.defined()) continue;
         CHECK(g.dtype() == x[k].dtype());
-        // A gradient is several roundings away from the operand: the output's, the incoming one's, its own.
+        // A gradient has several roundings: of the output, of the incoming gradient and its own.
         const Tolerance t = tolerance_of(dtype);
         CHECK(difference(to_array(g), to_array(e),
-                         {8 * t.rtol * c.factor, (is_low(dtype) ? 8 * t.rtol : 8e-6) * c.factor}) == "");
+                         {8 * t.rtol * c.factor, (is_low(dtype) ? 8 * t.rtol : 8e-6) * c.factor}) ==
+              "");
       }
     });
 }
 
 TEST_CASE("the same tensor may be every operand", "[ops]") {
   for (const Case& c : all_cases()) {
-    if (c.operands.size() != 2 || !c.gradients || !c.shapes.empty() || !runs_here(c, Depth::values)) continue;
+    if (c.operands.size() != 2 || !c.gradients || !c.shapes.empty() || !runs_here(c, Depth::values))
+      continue;
     if (c.operands[0].boolean || c.operands[1].boolean) continue;
     INFO(c.op << " " << c.variant);
     const Operand both{.low = std::max(c.operands[0].low, c.operands[1].low),

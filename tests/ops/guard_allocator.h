@@ -1,6 +1,4 @@
-// GuardAllocator: stands between tensors and the CPU's memory and notices writes before or after a block.
-// Sees: mezzo.h.
-// Read next: guards.cpp.
+// GuardAllocator: detects writes before or after a block of CPU memory.
 #pragma once
 
 #include <mezzo.h>
@@ -13,13 +11,13 @@
 
 namespace cases {
 
-/** Surrounds every block it hands out with a pattern and fills the block itself with another. Blocks
- *  from before pass through. */
+/** Surrounds every allocated block with a pattern and fills the block with another. Blocks from
+ *  before its installation are passed through. */
 class GuardAllocator final : public allocators::ForwardingAllocator {
  public:
   explicit GuardAllocator(mezzo::Allocator& real) : ForwardingAllocator(real) {}
 
-  /** Blocks whose guards were found damaged so far, those still held included. */
+  /** Returns how many blocks, freed or not, had damaged guards so far. */
   std::int64_t damaged() {
     const std::lock_guard lock(mutex_);
     std::int64_t count = damaged_;
@@ -27,7 +25,7 @@ class GuardAllocator final : public allocators::ForwardingAllocator {
     return count;
   }
   std::int64_t guarded() const { return guarded_; }
-  /** What the bytes of a block are before anyone writes them. */
+  /** Sets the byte that blocks are filled with. */
   void set_unwritten(unsigned char byte) { unwritten_ = byte; }
 
   void* allocate(std::size_t bytes, mezzo::MemoryCategory category) override {
@@ -40,7 +38,8 @@ class GuardAllocator final : public allocators::ForwardingAllocator {
     return whole + kGuard;
   }
 
-  void deallocate(void* block, std::size_t bytes, mezzo::MemoryCategory category) noexcept override {
+  void deallocate(void* block, std::size_t bytes,
+                  mezzo::MemoryCategory category) noexcept override {
     if (!block) return;
     const std::lock_guard lock(mutex_);
     const auto at = held_.find(static_cast<unsigned char*>(block));
@@ -60,13 +59,14 @@ class GuardAllocator final : public allocators::ForwardingAllocator {
     return true;
   }
 
-  unsigned char unwritten_ = 0xFF;  // nan in every floating dtype
+  unsigned char unwritten_ = 0xFF;  // a nan in every floating dtype
   std::mutex mutex_;
   std::map<unsigned char*, std::size_t> held_;
   std::int64_t damaged_ = 0, guarded_ = 0;
 };
 
-/** Puts guards around all CPU memory from now on; for good, since tensors outlive any scope. */
+/** Installs guards around all CPU memory for the rest of the process, since tensors may outlive any
+ *  scope. */
 inline GuardAllocator& install_guards() {
   static GuardAllocator& guards = *new GuardAllocator(mezzo::allocator_for(mezzo::cpu));
   mezzo::set_allocator(mezzo::cpu, &guards);

@@ -1,4 +1,4 @@
-// Generated test of memory: guard words around every block of every op case, and blocks that start as nan.
+// Generated test of memory: guards around every block of every op case, and blocks filled with nan.
 #include "guard_allocator.h"
 
 #include "../support/catch.h"
@@ -9,7 +9,7 @@ using namespace cases;
 
 namespace {
 
-/** Results of a case, then the gradients of its floating operands. */
+/** Returns the results of a case and the gradients of its floating operands. */
 std::vector<Tensor> everything(const Case& c, std::size_t s, DType dtype) {
   const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), dtype);
   if (c.gradients)
@@ -31,7 +31,7 @@ std::vector<Tensor> everything(const Case& c, std::size_t s, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("no op writes beside its results or lets memory that nobody wrote into them", "[ops][guards]") {
+TEST_CASE("no op writes outside its results or reads uninitialised memory", "[ops][guards]") {
   GuardAllocator& guards = install_guards();
   for (const DType dtype : {f64, f32, f16})
     for (const Case& c : all_cases()) {
@@ -43,14 +43,15 @@ TEST_CASE("no op writes beside its results or lets memory that nobody wrote into
         guards.set_unwritten(0x3C);
         const std::vector<Tensor> with_numbers = everything(c, s, dtype);
         REQUIRE(with_nan.size() == with_numbers.size());
-        for (std::size_t i = 0; i < with_nan.size(); ++i) CHECK(same_bits(with_nan[i], with_numbers[i]));
+        for (std::size_t i = 0; i < with_nan.size(); ++i)
+          CHECK(same_bits(with_nan[i], with_numbers[i]));
         REQUIRE(guards.damaged() == 0);
       }
     }
   CHECK(guards.guarded() > 10000);
 }
 
-TEST_CASE("the guards notice a write on either side", "[ops][guards]") {
+TEST_CASE("the guards detect a write on either side", "[ops][guards]") {
   GuardAllocator& guards = install_guards();
   const Tensor x = zeros({16}, {.dtype = u8});
   auto* bytes = static_cast<unsigned char*>(x.raw_data());

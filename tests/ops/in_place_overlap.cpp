@@ -1,5 +1,6 @@
-// Generated test of in-place ops whose other operands share memory with the tensor they overwrite: values
-// and gradients are those of the same call on copies, and the gradients those of finite differences.
+// Generated test of in-place ops whose other operands share memory with the tensor they overwrite:
+// values and gradients equal those of the same call on copies, and gradients agree with finite
+// differences.
 #include <cmath>
 #include <set>
 
@@ -11,18 +12,18 @@ using cases::test_device;
 
 namespace {
 
-/** What the other operand is to the overwritten tensor. */
+/** How the other operand relates to the overwritten tensor. */
 enum class Overlap { self, whole_view, detached, shifted, repeated_row };
 
-constexpr Overlap kOverlaps[] = {Overlap::self, Overlap::whole_view, Overlap::detached, Overlap::shifted,
-                                 Overlap::repeated_row};
+constexpr Overlap kOverlaps[] = {Overlap::self, Overlap::whole_view, Overlap::detached,
+                                 Overlap::shifted, Overlap::repeated_row};
 
 /** One way to pass the overlapping operand to an in-place op. */
 struct Form {
-  const char* op;  // the row's name
+  const char* op;  // the registered name
   Shape shape;     // of self and of the overlapping operand
   std::function<void(const Tensor& self, const Tensor& x, const Tensor& constant)> write;
-  bool at_kink = false;  // equal operands lie where the op has no derivative
+  bool at_kink = false;  // the op is not differentiable at equal operands
 };
 
 Tensor rows(const std::vector<double>& places) {
@@ -109,7 +110,7 @@ std::vector<Form> forms() {
   return all;
 }
 
-/** Distinct values around 1, in [0.5, 1.5). */
+/** Returns distinct values in [0.5, 1.5). */
 Tensor values(const Shape& shape, unsigned seed) {
   std::vector<double> list;
   for (std::int64_t i = 0; i < checked_numel(shape, "values"); ++i)
@@ -117,7 +118,7 @@ Tensor values(const Shape& shape, unsigned seed) {
   return tensor(list, shape, {.dtype = f64, .device = test_device()});
 }
 
-/** The shape of the tensor that self and the other operand are views of, or are. */
+/** Returns the shape of the tensor that self and the other operand are views of. */
 Shape base_shape(const Form& form, Overlap overlap) {
   Shape shape = form.shape;
   if (overlap == Overlap::shifted) shape[0] += 1;
@@ -135,24 +136,25 @@ Tensor overlapping(const Form& form, Overlap overlap, const Tensor& base) {
   return base.narrow(0, 0, 1).expand(form.shape);
 }
 
-/** How the overwritten tensor comes from the leaves. */
+/** How the overwritten tensor is computed from the leaves. */
 struct Source {
   const char* name;
   std::function<Tensor(const std::vector<Tensor>& leaves)> base;
   std::function<std::vector<Tensor>(const Shape& shape)> leaves;
 };
 
-const Source kSources[] = {{"a product", [](const std::vector<Tensor>& x) { return x[0] * 1.0; },
-                            [](const Shape& shape) { return std::vector<Tensor>{values(shape, 1)}; }},
-                           {"a layer",
-                            [](const std::vector<Tensor>& x) {
-                              return linear(x[0], values({x[1].numel(), 2}, 2), x[1]);
-                            },
-                            [](const Shape& shape) {
-                              Shape input = shape;
-                              input[input.rank() - 1] = 2;
-                              return std::vector<Tensor>{values(input, 1), values({shape.back()}, 3)};
-                            }}};
+const Source kSources[] = {
+    {"a product", [](const std::vector<Tensor>& x) { return x[0] * 1.0; },
+     [](const Shape& shape) { return std::vector<Tensor>{values(shape, 1)}; }},
+    {"a layer",
+     [](const std::vector<Tensor>& x) {
+       return linear(x[0], values({x[1].numel(), 2}, 2), x[1]);
+     },
+     [](const Shape& shape) {
+       Shape input = shape;
+       input[input.rank() - 1] = 2;
+       return std::vector<Tensor>{values(input, 1), values({shape.back()}, 3)};
+     }}};
 
 struct Trial {
   const Form& form;
@@ -161,8 +163,8 @@ struct Trial {
 
   std::vector<Tensor> leaves() const { return source.leaves(base_shape(form, overlap)); }
 
-  /** A number computed from the base after the op wrote to it. `other` stands for the overlapping
-   *  operand; undefined: the operand itself, or a copy of it. */
+  /** Returns a number computed from the base after the op wrote to it. `other` replaces the
+   *  overlapping operand; if undefined, the operand itself or a copy of it is used. */
   Tensor result(const std::vector<Tensor>& x, bool copies, const Tensor& other = {}) const {
     const Tensor base = source.base(x);
     const Tensor self = overlap == Overlap::shifted ? base.narrow(0, 1, form.shape[0]) : base;
@@ -171,7 +173,7 @@ struct Trial {
     return sum(base * base * values(base.shape(), 5));
   }
 
-  /** The gradient of result() by central differences. What is detached stays as it is. */
+  /** Returns the gradient of result() by central differences. Detached operands stay constant. */
   std::vector<double> differences(const std::vector<Tensor>& x) const {
     const NoGrad no_grad;
     constexpr double kStep = 1e-5;
@@ -192,7 +194,7 @@ struct Trial {
     return gradient;
   }
 
-  /** Gradient and, of its weighted sum, second gradient. */
+  /** Returns the gradient and, of its weighted sum, the second gradient. */
   std::vector<double> gradients(bool copies) const {
     std::vector<Tensor> x = leaves();
     for (const Tensor& leaf : x) leaf.requires_grad_();
@@ -215,7 +217,8 @@ struct Trial {
   }
 };
 
-void check_close(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+void check_close(const std::vector<double>& got, const std::vector<double>& expected,
+                 double tolerance) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO("element " << i << " of " << expected.size());
     REQUIRE(i < got.size());
@@ -225,7 +228,8 @@ void check_close(const std::vector<double>& got, const std::vector<double>& expe
 
 }  // namespace
 
-TEST_CASE("in-place ops whose operands overlap the tensor they overwrite", "[ops][in_place]") {
+TEST_CASE("in-place ops accept operands that overlap the tensor they overwrite",
+          "[ops][in_place]") {
   for (const Form& form : forms())
     for (const Overlap overlap : kOverlaps)
       for (const Source& source : kSources) {
@@ -239,12 +243,13 @@ TEST_CASE("in-place ops whose operands overlap the tensor they overwrite", "[ops
       }
 }
 
-TEST_CASE("every in-place op of several operands is tried on overlapping ones", "[ops][in_place]") {
+TEST_CASE("every in-place op with several operands is tested on overlapping ones",
+          "[ops][in_place]") {
   std::set<std::string_view> tried;
   for (const Form& form : forms()) tried.insert(form.op);
-  for (const OpRow* row : all_ops()) {
+  for (const OpInfo* row : all_ops()) {
     const OpTraits& traits = row->traits;
-    // A mask has a dtype of its own and shares no memory; nor do operands on different devices.
+    // A mask has its own dtype and shares no memory; operands on different devices do not either.
     const bool can_overlap = traits.inputs - (traits.mask == MaskOperand::none ? 0 : 1) > 1;
     if (!traits.in_place || traits.internal || traits.crosses_devices || !can_overlap) continue;
     INFO(traits.name << " is in no form");

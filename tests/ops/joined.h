@@ -1,20 +1,18 @@
-// What the tests of joined ops share: leaves, comparing lists bit for bit, and who was called.
-// Sees: samples.h.
-// Read next: linear_chain.cpp, batch_norm_relu.cpp (the users).
+// Helpers of the tests of fused ops: leaves, comparing lists bit for bit, recording op names.
 #pragma once
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "../../tensor/nested_trace.h"
+#include "../../tensor/core/nested_trace.h"
 #include "samples.h"
 
 namespace cases::joined {
 
-using mezzo::Inputs, mezzo::OpRow, mezzo::Outputs;
+using mezzo::Inputs, mezzo::OpInfo, mezzo::Outputs;
 
-/** Normal values on the device under test. */
+/** Returns normally distributed values on the device under test. */
 inline Tensor leaf(const Shape& shape, DType dtype, double scale) {
   const mezzo::NoGrad no_grad;
   const Tensor x = (mezzo::randn(shape) * scale).to(dtype);
@@ -27,10 +25,10 @@ inline bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b
   return a.size() == b.size();
 }
 
-/** The names of the ops that are called while it lives. */
+/** Records the names of the ops that are called while in scope. */
 struct Names final : mezzo::NestedTrace {
   std::vector<std::string> names;
-  void trace(const OpRow& row, Inputs in, Outputs out) override {
+  void trace(const OpInfo& row, Inputs in, Outputs out) override {
     NestedTrace::trace(row, in, out);
     names.emplace_back(row.traits.name);
   }
@@ -40,7 +38,7 @@ inline int count(const std::vector<std::string>& names, std::string_view name) {
   return static_cast<int>(std::count(names.begin(), names.end(), name));
 }
 
-/** The name of the node that made x. */
+/** Returns the name of the node that made x. */
 inline std::string origin(const Tensor& x) { return mezzo::find_grad_state(x)->grad_fn->name(); }
 
 }  // namespace cases::joined

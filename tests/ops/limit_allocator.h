@@ -1,7 +1,5 @@
-// LimitAllocator: refuses blocks above a size, so that a call which asks for too much fails at
+// LimitAllocator: rejects blocks above a size, so that a call which needs too much memory fails at
 // once.
-// Sees: mezzo.h.
-// Read next: fuzz.cpp.
 #pragma once
 
 #include <mezzo.h>
@@ -10,13 +8,15 @@
 
 namespace fuzz {
 
-/** Passes everything on but what is larger than the limit. */
+/** Forwards requests up to the limit and rejects larger ones. */
 class LimitAllocator final : public allocators::ForwardingAllocator {
  public:
-  LimitAllocator(mezzo::Allocator& real, std::size_t most) : ForwardingAllocator(real), most_(most) {}
+  LimitAllocator(mezzo::Allocator& real, std::size_t most)
+      : ForwardingAllocator(real), most_(most) {}
 
   void* allocate(std::size_t bytes, mezzo::MemoryCategory category) override {
-    if (bytes > most_) mezzo::fail<mezzo::OutOfMemory>("allocate", {.what = "more than the test allows"});
+    if (bytes > most_)
+      mezzo::fail<mezzo::OutOfMemory>("allocate", {.what = "more than the test allows"});
     return real_.allocate(bytes, category);
   }
 
@@ -24,7 +24,7 @@ class LimitAllocator final : public allocators::ForwardingAllocator {
   std::size_t most_;
 };
 
-/** In place of a device's allocator while it lives. */
+/** Replaces a device's allocator by a LimitAllocator while in scope. */
 class MemoryLimit {
  public:
   MemoryLimit(mezzo::Device device, std::size_t most)

@@ -1,4 +1,5 @@
-// mlp against its parts: the same bits in both directions, wherever it runs, and what Sequential makes of it.
+// mlp against separate ops: the same bits forward and backward on any device; how Sequential uses
+// it.
 #include <mezzo.h>
 
 #include <cmath>
@@ -40,7 +41,7 @@ struct Layers {
     out.insert(out.end(), biases.begin(), biases.end());
     return out;
   }
-  /** The value and the gradients of all leaves. */
+  /** Returns the value and the gradients of all leaves. */
   std::vector<Tensor> results(const Tensor& y) const {
     for (const Tensor& leaf : leaves()) leaf.set_grad({});
     sum(y).backward();
@@ -50,7 +51,7 @@ struct Layers {
   }
 };
 
-/** The largest difference over the larger of 1 and the element. */
+/** Returns the largest difference relative to max(1, |element|). */
 double difference(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().to(cpu).to(f64), y = b.detach().to(cpu).to(f64);
   return amax(abs(x - y) / maximum(abs(y), ones_like(y))).item<double>();
@@ -58,7 +59,7 @@ double difference(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("an mlp has the bits of its parts", "[ops]") {
+TEST_CASE("an mlp has the bits of the separate ops", "[ops]") {
   manual_seed(5);
   for (const DType dtype : {f64, f32, f16, bf16})
     for (const std::int64_t rows : {1, 7, 33}) {
@@ -69,7 +70,8 @@ TEST_CASE("an mlp has the bits of its parts", "[ops]") {
     }
 }
 
-TEST_CASE("an mlp with gelu has the bits of its parts where gelu does not ride on a product", "[ops]") {
+TEST_CASE("an mlp with gelu has the bits of the separate ops where gelu is not fused into a GEMM",
+          "[ops]") {
   manual_seed(5);
   struct Form {
     MlpActivation activation;
@@ -82,38 +84,43 @@ TEST_CASE("an mlp with gelu has the bits of its parts where gelu does not ride o
       const Layers layers(dtype, {9, 24, 136, 5}, 7);
       const bool rides = !(layers.x.device() == cpu) && (dtype == f16 || dtype == bf16) &&
                          form.approximate == GeluApproximation::tanh;
-      const auto parts = layers.results(
-          layers.by_parts([&](const Tensor& h) { return gelu(h, {.approximate = form.approximate}); }));
-      const auto whole =
-          layers.results(mlp(layers.x, layers.weights, layers.biases, {.activation = form.activation}));
+      const auto parts = layers.results(layers.by_parts(
+          [&](const Tensor& h) { return gelu(h, {.approximate = form.approximate}); }));
+      const auto whole = layers.results(
+          mlp(layers.x, layers.weights, layers.biases, {.activation = form.activation}));
       if (!rides) CHECK(same_bits(parts, whole));
       for (std::size_t i = 0; rides && i < parts.size(); ++i)
         CHECK(difference(whole[i], parts[i]) < (dtype == f16 ? 0.02 : 0.1));
     }
 }
 
-TEST_CASE("gradients of an mlp with gelu go where they are asked for, any number of times", "[ops]") {
+TEST_CASE("an mlp with gelu computes only the requested gradients, any number of times", "[ops]") {
   manual_seed(7);
   const Layers layers(f32, {5, 8, 4}, 6);
   const auto gradients = [&](const std::vector<Tensor>& inputs, bool whole) {
-    const Tensor y = whole ? mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})
-                           : layers.by_parts([](const Tensor& h) { return gelu(h); });
+    const Tensor y =
+        whole ? mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})
+              : layers.by_parts([](const Tensor& h) { return gelu(h); });
     return grad({sum(y)}, inputs);
   };
-  for (const std::vector<Tensor>& inputs :
-       {std::vector<Tensor>{layers.x}, {layers.weights[0]}, {layers.biases[0]}, {layers.biases[1], layers.x}})
+  for (const std::vector<Tensor>& inputs : {std::vector<Tensor>{layers.x},
+                                            {layers.weights[0]},
+                                            {layers.biases[0]},
+                                            {layers.biases[1], layers.x}})
     CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
-  const Tensor y = mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu});
+  const Tensor y =
+      mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu});
   const Tensor recorded = grad({sum(y)}, {layers.x}, {.create_graph = true})[0];
   CHECK(difference(recorded, grad({sum(y)}, {layers.x}, {.retain_graph = true})[0]) < 1e-5);
   {
     const NoGrad no_grad;
-    CHECK(same_bits({mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})},
-                    {y.detach()}));
+    CHECK(same_bits(
+        {mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu})},
+        {y.detach()}));
   }
 }
 
-TEST_CASE("an mlp lets nan and infinity through its relu", "[ops]") {
+TEST_CASE("the relu of an mlp propagates nan and infinity", "[ops]") {
   manual_seed(6);
   for (const DType dtype : {f32, f16}) {
     const Layers layers(dtype, {4, 6, 3}, 3);
@@ -129,14 +136,17 @@ TEST_CASE("an mlp lets nan and infinity through its relu", "[ops]") {
   }
 }
 
-TEST_CASE("gradients of an mlp go where they are asked for", "[ops]") {
+TEST_CASE("an mlp computes only the requested gradients", "[ops]") {
   manual_seed(7);
   const Layers layers(f32, {5, 8, 4}, 6);
   const auto gradients = [&](const std::vector<Tensor>& inputs, bool whole) {
-    return grad({sum(whole ? mlp(layers.x, layers.weights, layers.biases) : layers.by_parts())}, inputs);
+    return grad({sum(whole ? mlp(layers.x, layers.weights, layers.biases) : layers.by_parts())},
+                inputs);
   };
-  for (const std::vector<Tensor>& inputs :
-       {std::vector<Tensor>{layers.x}, {layers.weights[0]}, {layers.biases[0]}, {layers.biases[1], layers.x}})
+  for (const std::vector<Tensor>& inputs : {std::vector<Tensor>{layers.x},
+                                            {layers.weights[0]},
+                                            {layers.biases[0]},
+                                            {layers.biases[1], layers.x}})
     CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
   layers.weights[0].requires_grad_(false);
   layers.biases[1].requires_grad_(false);
@@ -145,7 +155,8 @@ TEST_CASE("gradients of an mlp go where they are asked for", "[ops]") {
     CHECK(same_bits(gradients(inputs, true), gradients(inputs, false)));
 }
 
-TEST_CASE("a Sequential joins linear layers with relu between them where nobody can tell", "[ops]") {
+TEST_CASE("Sequential fuses linear layers with relu between them where fusing is unobservable",
+          "[ops]") {
   manual_seed(8);
   const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{9, 7}, nn::ReLU{},
                            nn::Linear{7, 4}, nn::Tanh{}, nn::Linear{4, 3}, nn::ReLU{}};
@@ -153,7 +164,9 @@ TEST_CASE("a Sequential joins linear layers with relu between them where nobody 
   const auto layer = [&](std::int64_t i) {
     return std::vector<Tensor>{net[i].parameters()[0], net[i].parameters()[1]};
   };
-  const auto apart = [&](std::int64_t i, const Tensor& h) { return linear(h, layer(i)[0], layer(i)[1]); };
+  const auto apart = [&](std::int64_t i, const Tensor& h) {
+    return linear(h, layer(i)[0], layer(i)[1]);
+  };
   const Tensor joined = net(x);
   const Tensor by_hand = relu(apart(6, mezzo::tanh(apart(4, relu(apart(2, relu(apart(0, x))))))));
   CHECK(same_bits(grad({sum(joined)}, net.parameters()), grad({sum(by_hand)}, net.parameters())));
@@ -171,7 +184,7 @@ TEST_CASE("a Sequential joins linear layers with relu between them where nobody 
   CHECK(count(seen.names, "mlp") == 0);
 }
 
-TEST_CASE("a Sequential under casts gives what its parts give, with tags of the user's too", "[ops]") {
+TEST_CASE("Sequential under autocast equals its layers, also with user-defined tags", "[ops]") {
   manual_seed(9);
   const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{9, 7}};
   const Tensor x = randn({6, 5});
@@ -181,12 +194,12 @@ TEST_CASE("a Sequential under casts gives what its parts give, with tags of the 
   CHECK(net(x).dtype() == f16);
   CHECK(same_bits({net(x)}, {by_hand()}));
   CHECK(origin(net(x)) == "linear_link");
-  const amp::policy_override wide{{"linear", Precision::full}};
+  const amp::policy_override wide{{"linear", Precision::f32}};
   CHECK(net(x).dtype() == f32);
   CHECK(same_bits({net(x)}, {by_hand()}));
 }
 
-TEST_CASE("a Sequential tells errors as its layers do", "[ops]") {
+TEST_CASE("Sequential reports errors as its layers do", "[ops]") {
   const nn::Sequential net{nn::Linear{5, 9}, nn::ReLU{}, nn::Linear{8, 7}};
   try {
     (void)net(randn({6, 5}));
@@ -196,7 +209,8 @@ TEST_CASE("a Sequential tells errors as its layers do", "[ops]") {
   }
 }
 
-TEST_CASE("a gradient that is only converted is rounded once, hooks and traces see it whole", "[ops]") {
+TEST_CASE("a gradient that is only converted is rounded once; hooks and traces get it in full",
+          "[ops]") {
   manual_seed(10);
   const Tensor h = leaf({4, 10}, f16, 3);
   const std::vector<double> labels{1, 5, 9, 0};
@@ -216,7 +230,7 @@ TEST_CASE("a gradient that is only converted is rounded once, hooks and traces s
   const Tensor plain = gradient(false, seen);
   CHECK(cases::same_bits(plain.to(cpu), gradient(true, seen).to(cpu)));
   CHECK(seen == f32);
-  // twice through one graph, once with a second reader of the converted tensor
+  // Twice through one graph, with a second consumer of the converted tensor.
   h.set_grad({});
   const Tensor wide = (h * 2).to(f32), loss = cross_entropy(wide, classes) + mean(mezzo::exp(wide));
   loss.backward({}, true);

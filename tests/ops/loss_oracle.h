@@ -1,6 +1,4 @@
-// What the cases of losses share: oracles that reduce terms, and cases for every reduction.
-// Sees: cases.h.
-// Read next: cases_loss.cpp.
+// Helpers of the loss cases: oracles that reduce terms, and cases for every reduction.
 #pragma once
 
 #include <string>
@@ -11,7 +9,8 @@ namespace cases {
 
 using mezzo::Reduction;
 
-inline Array reduced(std::vector<double> losses, const Shape& shape, Reduction reduction, double divisor) {
+inline Array reduced(std::vector<double> losses, const Shape& shape, Reduction reduction,
+                     double divisor) {
   if (reduction == Reduction::none) return {shape, std::move(losses)};
   double total = 0;
   for (const double v : losses) total += v;
@@ -27,7 +26,7 @@ inline constexpr Reduction kReductions[] = {Reduction::none, Reduction::sum, Red
 using Term = std::function<double(const std::vector<double>& operands)>;
 using LossCall = std::function<Tensor(const std::vector<Tensor>& x, Reduction reduction)>;
 
-/** One term for each element of the shape that prediction and target broadcast to. */
+/** The oracle of one term per element of the shape that prediction and target broadcast to. */
 inline Oracle reduced_terms(const Term& term, Reduction reduction) {
   return [=](const std::vector<Array>& x) {
     const Shape shape = mezzo::broadcast_shapes(x[0].shape, x[1].shape, "oracle");
@@ -39,7 +38,8 @@ inline Oracle reduced_terms(const Term& term, Reduction reduction) {
     }
     const auto count = static_cast<double>(losses.size());
     if (reduction == Reduction::batchmean)
-      return std::vector<Array>{reduced(losses, shape, Reduction::mean, static_cast<double>(shape[0]))};
+      return std::vector<Array>{
+          reduced(losses, shape, Reduction::mean, static_cast<double>(shape[0]))};
     return std::vector<Array>{reduced(losses, shape, reduction, count)};
   };
 }
@@ -60,13 +60,14 @@ struct TermCase {
 
 inline void add_terms(const TermCase& c) {
   for (const Reduction r : kReductions)
-    add_case({.op = c.op,
-              .variant = c.variant + (c.variant.empty() ? "" : ", ") + text(r),
-              .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{c.call(x, r)}; },
-              .oracle = reduced_terms(c.term, r),
-              .operands = c.operands,
-              .shapes = c.shapes,
-              .factor = c.factor});
+    add_case(
+        {.op = c.op,
+         .variant = c.variant + (c.variant.empty() ? "" : ", ") + text(r),
+         .call = [=](const std::vector<Tensor>& x) { return std::vector<Tensor>{c.call(x, r)}; },
+         .oracle = reduced_terms(c.term, r),
+         .operands = c.operands,
+         .shapes = c.shapes,
+         .factor = c.factor});
 }
 
 }  // namespace cases

@@ -1,5 +1,5 @@
-// C++ numbers beside tensors, into tensors and out of them: what they are rounded to, and that
-// integers keep their digits.
+// C++ numbers as operands, converted into tensors and out of them: how they are rounded, and that
+// integers stay exact.
 #include <cstdint>
 #include <limits>
 
@@ -12,7 +12,7 @@ using cases::test_device;
 
 namespace {
 
-/** Every pattern of a 16-bit dtype. */
+/** Returns every pattern of a 16-bit dtype. */
 Tensor every_pattern(DType dtype) {
   const Tensor x = empty({65536}, {.dtype = dtype});
   auto* bits = static_cast<std::uint16_t*>(x.raw_data());
@@ -20,7 +20,7 @@ Tensor every_pattern(DType dtype) {
   return x.to(test_device());
 }
 
-/** A function of a tensor and a number (or a 0-dim tensor) that has steps. */
+/** A discontinuous function of a tensor and a number (or a 0-dim tensor). */
 struct Step {
   const char* name;
   Tensor (*of)(const Tensor& x, const Tensor& number);
@@ -68,7 +68,8 @@ const Step kSteps[] = {
 
 }  // namespace
 
-TEST_CASE("functions with steps take a number in the dtype of a 16-bit tensor", "[ops][numbers]") {
+TEST_CASE("discontinuous functions convert a number to the dtype of a 16-bit tensor",
+          "[ops][numbers]") {
   for (const DType dtype : {f16, bf16}) {
     const Tensor x = every_pattern(dtype);
     for (const double number : {0.1, 1.0 / 3, 2.7, -0.7, 2049.3, 1e5}) {
@@ -83,29 +84,29 @@ TEST_CASE("functions with steps take a number in the dtype of a 16-bit tensor", 
       INFO(name(dtype) << " and " << number);
       const double taken = rounded.item<double>();
       const Tensor high = rounded + 1;
-      CHECK(
-          same_bits(gradient_of_clamp(x, operand(number), high), gradient_of_clamp(x, operand(taken), high)));
+      CHECK(same_bits(gradient_of_clamp(x, operand(number), high),
+                      gradient_of_clamp(x, operand(taken), high)));
       CHECK(same_bits(hardshrink(x, {.lambda = std::fabs(number)}),
                       hardshrink(x, {.lambda = std::fabs(taken)})));
     }
   }
 }
 
-TEST_CASE("a 16-bit tensor equals the number that it was filled with", "[ops][numbers]") {
+TEST_CASE("a 16-bit tensor equals the number it was filled with", "[ops][numbers]") {
   const Tensor x = full({2}, 0.1, {.dtype = f16, .device = test_device()});
   CHECK((x == 0.1).to_vector<bool>() == std::vector<bool>{true, true});
   CHECK((x >= 0.1).to_vector<bool>() == std::vector<bool>{true, true});
   CHECK((x < 0.1).to_vector<bool>() == std::vector<bool>{false, false});
   CHECK((0.1 == x).to_vector<bool>() == std::vector<bool>{true, true});
   CHECK(fmod(x, 0.1).to_vector<double>() == std::vector<double>{0, 0});
-  // Two tensors with dimensions promote to the wider: nothing is rounded.
+  // Two tensors with dimensions promote to the wider dtype: nothing is rounded.
   const Tensor wide = full({2}, 0.1, {.device = test_device()});
   CHECK((x == wide).to_vector<bool>() == std::vector<bool>{false, false});
-  // Smooth arithmetic takes the number as it is and rounds once.
+  // Smooth arithmetic uses the number as it is and rounds once.
   CHECK((x * 0.3).to_vector<double>() == (x.to(f32) * 0.3).to(f16).to_vector<double>());
 }
 
-TEST_CASE("integers keep their digits on the way into an i64 tensor", "[ops][numbers]") {
+TEST_CASE("integers convert to an i64 tensor exactly", "[ops][numbers]") {
   constexpr std::int64_t big = (std::int64_t{1} << 53) + 1;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = -most - 1;
   using List = std::vector<std::int64_t>;
@@ -123,7 +124,7 @@ TEST_CASE("integers keep their digits on the way into an i64 tensor", "[ops][num
   CHECK(tensor(big, wide).dim() == 0);
   CHECK(same_bits(arange(4, {.device = test_device()}),
                   tensor({0.0, 1.0, 2.0, 3.0}, {.device = test_device()})));
-  // f32 rounds once: through f64 the odd digit would be lost, and the tie go down.
+  // f32 rounds once. Through f64 the last digit would be lost and the tie round down.
   constexpr std::int64_t near_tie = (std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1;
   CHECK(tensor({near_tie}).to_vector<double>() == std::vector<double>{0x1p54 + 0x1p31});
   CHECK(tensor({300, -1}, {.dtype = u8}).to_vector<int>() == std::vector<int>{255, 0});
@@ -153,11 +154,11 @@ template <class T> void compare_reading(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("item and to_vector convert as to() does", "[ops][numbers]") {
+TEST_CASE("item and to_vector convert like to()", "[ops][numbers]") {
   const double inf = std::numeric_limits<double>::infinity();
-  const Tensor values = tensor(
-      {0.0, 0.5, -0.5, -1.5, 255.9, 300.0, -3.0, 1e10, -1e10, 9.3e18, 1e30, -1e30, inf, -inf, std::nan("")},
-      {.dtype = f64});
+  const Tensor values = tensor({0.0, 0.5, -0.5, -1.5, 255.9, 300.0, -3.0, 1e10, -1e10, 9.3e18, 1e30,
+                                -1e30, inf, -inf, std::nan("")},
+                               {.dtype = f64});
   for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8, boolean}) {
     const Tensor x = values.to(dtype);
     compare_reading<bool>(x);

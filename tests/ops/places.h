@@ -1,6 +1,4 @@
-// Row-major arithmetic of the oracles: coordinates of a position, and back.
-// Sees: cases.h.
-// Read next: cases_index.cpp, cases_place.cpp (users).
+// Index arithmetic of the oracles: coordinates of a row-major position, and the inverse.
 #pragma once
 
 #include "cases.h"
@@ -16,7 +14,7 @@ inline std::int64_t numel(const Shape& shape) {
   return n;
 }
 
-/** Coordinates of row-major position i. */
+/** Returns the coordinates of row-major position i. */
 inline Place place_of(const Shape& shape, std::int64_t i) {
   Place place(shape.size());
   for (int d = shape.rank() - 1; d >= 0; --d) {

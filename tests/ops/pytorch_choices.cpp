@@ -1,5 +1,5 @@
-// Where PyTorch 2.15 decides what mathematics leaves open: kinks, nan, bools and integers. Expected
-// values are what it gives, or differ where the function's comment says so.
+// PyTorch 2.15's behaviour where mathematics leaves it open: kinks, nan, bools and integers. The
+// expected values are PyTorch's, except where the function's comment documents a difference.
 #include <cmath>
 #include <limits>
 
@@ -36,7 +36,7 @@ void check_values(const Tensor& x, const Values& expected) {
   }
 }
 
-/** Checks the gradients of sum(f(x)), by the fused kernels and with a graph. */
+/** Checks the gradients of sum(f(x)) by the fused kernels and with a graph. */
 template <class F>
 void check_gradients(F&& f, const std::vector<Values>& at, const std::vector<Values>& expected) {
   for (const DType dtype : {f32, f16})
@@ -51,13 +51,16 @@ void check_gradients(F&& f, const std::vector<Values>& at, const std::vector<Val
 
 }  // namespace
 
-TEST_CASE("clamp's gradient is 0 at a number and shared with a tensor", "[ops][choices]") {
+TEST_CASE("the gradient of clamp is 0 at a number limit and shared with a tensor limit",
+          "[ops][choices]") {
   const Values at{-2, -1, 0, 1, 2, kNan}, low(6, -1), high(6, 1);
   using List = const std::vector<Tensor>&;
-  check_gradients([](List x) { return clamp(x[0], {.min = -1, .max = 1}); }, {at}, {{0, 0, 1, 0, 0, 0}});
+  check_gradients([](List x) { return clamp(x[0], {.min = -1, .max = 1}); }, {at},
+                  {{0, 0, 1, 0, 0, 0}});
   check_gradients([](List x) { return clamp(x[0], {.min = -1}); }, {at}, {{0, 0, 1, 1, 1, 0}});
   check_gradients([](List x) { return clamp(x[0], {.max = 1}); }, {at}, {{1, 1, 1, 0, 0, 0}});
-  check_gradients([](List x) { return clamp(x[0], {.min = 1, .max = -1}); }, {at}, {{0, 0, 0, 0, 0, 0}});
+  check_gradients([](List x) { return clamp(x[0], {.min = 1, .max = -1}); }, {at},
+                  {{0, 0, 0, 0, 0, 0}});
   check_gradients([](List x) { return clamp(x[0], {.max = 1}); }, {{-kInf, kInf}}, {{1, 0}});
   const Values finite{-2, -1, 0, 1, 2}, lows(5, -1), highs(5, 1);
   check_gradients([](List x) { return clamp(x[0], x[1], x[2]); }, {finite, lows, highs},
@@ -66,11 +69,11 @@ TEST_CASE("clamp's gradient is 0 at a number and shared with a tensor", "[ops][c
                   {{0, 0.5, 1, 1, 1}, {1, 0.5, 0, 0, 0}});
   check_gradients([](List x) { return clamp(x[0], x[1], x[2]); }, {finite, highs, lows},
                   {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}});
-  check_gradients([](List x) { return clamp(x[0], x[1], x[2]); }, {{-2, 1, 2}, {1, 1, 1}, {1, 1, 1}},
-                  {{0, 1, 0}, {1, 0, 0}, {0, 0, 1}});
+  check_gradients([](List x) { return clamp(x[0], x[1], x[2]); },
+                  {{-2, 1, 2}, {1, 1, 1}, {1, 1, 1}}, {{0, 1, 0}, {1, 0, 0}, {0, 0, 1}});
 }
 
-TEST_CASE("what only limits from below or above passes the gradient at nan", "[ops][choices]") {
+TEST_CASE("one-sided limits pass the gradient at nan", "[ops][choices]") {
   using List = const std::vector<Tensor>&;
   const Values at{kNan, -1, 0, 1, 6, 7};
   check_gradients([](List x) { return relu(x[0]); }, {at}, {{1, 0, 0, 1, 1, 1}});
@@ -79,23 +82,25 @@ TEST_CASE("what only limits from below or above passes the gradient at nan", "[o
   check_gradients([](List x) { return threshold(x[0], 0, 1); }, {at}, {{1, 0, 0, 1, 1, 1}});
 }
 
-TEST_CASE("sign keeps nan", "[ops][choices]") {
+TEST_CASE("sign propagates nan", "[ops][choices]") {
   check_values(sign(made({kNan, -3, 0, 2})), {kNan, -1, 0, 1});
 }
 
-TEST_CASE("numbers beyond an integer dtype become its ends", "[ops][choices]") {
-  check_values(made({300, -1, 256, 1e10, kNan, kInf, -kInf, 2.9}).to(u8), {255, 0, 255, 255, 0, 255, 0, 2});
+TEST_CASE("numbers out of an integer dtype's range saturate", "[ops][choices]") {
+  check_values(made({300, -1, 256, 1e10, kNan, kInf, -kInf, 2.9}).to(u8),
+               {255, 0, 255, 255, 0, 255, 0, 2});
   check_values(made({300, -1, 256}, i64).to(u8), {44, 255, 0});
 }
 
-TEST_CASE("places that are not finite lie outside of an image", "[ops][choices]") {
+TEST_CASE("non-finite positions are outside the image", "[ops][choices]") {
   const Tensor x = made({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 1, 3, 3}, f32);
   for (const GridSampleMode mode :
        {GridSampleMode::bilinear, GridSampleMode::nearest, GridSampleMode::bicubic})
     for (const GridSamplePadding padding :
          {GridSamplePadding::zeros, GridSamplePadding::border, GridSamplePadding::reflection}) {
       const Tensor image = x.clone().requires_grad_();
-      const Tensor grid = made({kNan, 0, 0, kNan, kInf, 0, -kInf, 0}, {1, 2, 2, 2}, f32).requires_grad_();
+      const Tensor grid =
+          made({kNan, 0, 0, kNan, kInf, 0, -kInf, 0}, {1, 2, 2, 2}, f32).requires_grad_();
       const Tensor y = grid_sample(image, grid, {.mode = mode, .padding_mode = padding});
       const std::vector<Tensor> g = grad({sum(y)}, {image, grid});
       for (const Tensor& t : {y, g[0], g[1]}) CHECK(all(isfinite(t)).item<bool>());
@@ -103,7 +108,7 @@ TEST_CASE("places that are not finite lie outside of an image", "[ops][choices]"
     }
 }
 
-TEST_CASE("bools multiply and add to bools", "[ops][choices]") {
+TEST_CASE("products and sums of bools are bools", "[ops][choices]") {
   const Tensor a = made({1, 1, 0, 0}, boolean), b = made({1, 0, 1, 0}, boolean);
   CHECK((a * b).dtype() == boolean);
   CHECK((a + b).dtype() == boolean);
@@ -112,7 +117,7 @@ TEST_CASE("bools multiply and add to bools", "[ops][choices]") {
   check_values(add(a, b, {.alpha = 0}), {1, 1, 0, 0});
   check_values(mul_(a.clone(), b), {1, 0, 0, 0});
   check_values(add_(a.clone(), b), {1, 1, 1, 0});
-  CHECK_THROWS_WITH_AS_TEXT(add(a, b, {.alpha = -1}), ValueError, "add: alpha is no bool");
+  CHECK_THROWS_WITH_AS_TEXT(add(a, b, {.alpha = -1}), ValueError, "add: alpha is not a bool");
   CHECK_THROWS_AS(a - b, DtypeError);
 }
 
@@ -157,13 +162,13 @@ TEST_CASE("integers have matrix products, modulo 2^bits", "[ops][choices]") {
   const Tensor a = made({1, 2, 3, 4}, {2, 2}, i64);
   CHECK_THROWS_WITH_AS_TEXT(mm(a, a.to(i32)), DtypeError, "use x.to(i64)");
   CHECK_THROWS_WITH_AS_TEXT(mm(a != 0, a != 0), DtypeError, "mm: not defined for bool");
-  // Longer than a tile and than a part of the inner dimension.
+  // Larger than a tile and than a block of the inner dimension.
   const Tensor left = randint(-9, 9, {70, 700}, {.dtype = i64}).to(test_device()),
                right = randint(-9, 9, {700, 65}, {.dtype = i64}).to(test_device());
   CHECK(equal(mm(left, right).to(cpu).to(f64), mm(left.to(cpu).to(f64), right.to(cpu).to(f64))));
 }
 
-TEST_CASE("logsumexp of integers is that of their f32 values", "[ops][choices]") {
+TEST_CASE("logsumexp of integers equals that of their f32 values", "[ops][choices]") {
   for (const DType dtype : {boolean, u8, i32, i64}) {
     const Tensor x = made({0, 1, 1, 0, 0, 1}, {2, 3}, dtype);
     CHECK(logsumexp(x, 1).dtype() == f32);
@@ -171,12 +176,12 @@ TEST_CASE("logsumexp of integers is that of their f32 values", "[ops][choices]")
   }
 }
 
-TEST_CASE("groups of queries share the heads of key and value", "[ops][choices]") {
+TEST_CASE("groups of query heads share key and value heads", "[ops][choices]") {
   manual_seed(3);
   const auto drawn = [](const Shape& shape, DType dtype) {
     return randn(shape).to(dtype).to(test_device()).requires_grad_();
   };
-  /** Each head `group` times, one after the other. */
+  /** Repeats each head `group` times in succession. */
   const auto repeated = [](const Tensor& x, std::int64_t group) {
     Shape shape = x.shape();
     shape.insert(2, group);
@@ -193,12 +198,14 @@ TEST_CASE("groups of queries share the heads of key and value", "[ops][choices]"
       if (kind == 4) options.mask = drawn({2, 1, 5, 7}, dtype);
       std::vector<Tensor> wanted{q, k, v};
       if (kind > 2) wanted.push_back(options.mask);
-      const Tensor expected = scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3), options);
+      const Tensor expected =
+          scaled_dot_product_attention(q, repeated(k, 3), repeated(v, 3), options);
       options.enable_gqa = true;
       const Tensor got = scaled_dot_product_attention(q, k, v, options);
       CHECK(equal(got, expected));
       const Tensor g = randn_like(got.detach());
-      const std::vector<Tensor> a = grad({got}, wanted, {}, {g}), b = grad({expected}, wanted, {}, {g});
+      const std::vector<Tensor> a = grad({got}, wanted, {}, {g}),
+                                b = grad({expected}, wanted, {}, {g});
       for (std::size_t i = 0; i < a.size(); ++i) {
         CHECK(a[i].shape() == wanted[i].shape());
         CHECK(amax(abs(a[i].to(f64) - b[i].to(f64))).item<double>() < (dtype == f32 ? 1e-5 : 1e-2));
@@ -207,10 +214,11 @@ TEST_CASE("groups of queries share the heads of key and value", "[ops][choices]"
   const Tensor q = drawn({1, 4, 3, 8}, f32), k = drawn({1, 3, 3, 8}, f32);
   CHECK_THROWS_WITH_AS_TEXT(scaled_dot_product_attention(q, k, k, {.enable_gqa = true}), ShapeError,
                             "the heads do not form groups");
-  // Elements of the dropout mask are counted as without groups.
+  // The dropout mask is indexed as without groups.
   const Tensor shared = drawn({1, 2, 3, 8}, f32);
   manual_seed(5);
-  const Tensor got = scaled_dot_product_attention(q, shared, shared, {.dropout_p = 0.5, .enable_gqa = true});
+  const Tensor got =
+      scaled_dot_product_attention(q, shared, shared, {.dropout_p = 0.5, .enable_gqa = true});
   manual_seed(5);
   const Tensor both = repeated(shared, 2);
   CHECK(equal(got, scaled_dot_product_attention(q, both, both, {.dropout_p = 0.5})));

@@ -56,7 +56,8 @@ std::vector<std::vector<std::int64_t>> lines_of(const Shape& shape, const std::v
   return lines;
 }
 
-Oracle reduced_by(const std::vector<int>& dims, bool keepdim, std::function<double(const Line&)> f) {
+Oracle reduced_by(const std::vector<int>& dims, bool keepdim,
+                  std::function<double(const Line&)> f) {
   return [=](const std::vector<Array>& x) {
     Array y{kept_shape(x[0].shape, dims, keepdim), {}};
     for (const auto& positions : lines_of(x[0].shape, dims)) {

@@ -1,6 +1,5 @@
-// Oracles of ops that work on lines of a tensor: the elements that share their index in all dimensions but some.
-// Sees: cases.h.
-// Read next: cases_reduce.cpp.
+// Oracles of ops that work on lines of a tensor: elements that have the same index in all but some
+// dimensions.
 #pragma once
 
 #include "cases.h"
@@ -9,19 +8,22 @@ namespace cases {
 
 using Line = std::vector<double>;
 
-/** Number of nonzeros for p = 0, the extreme magnitudes for p = +-infinity. */
+/** Returns the p-norm; for p = 0 the number of nonzeros, for p = +-infinity an extreme magnitude.
+ */
 double p_norm(const Line& x, double p);
 
-/** For each index of the kept dimensions, in row-major order: the row-major positions of the elements of its line. `dims` empty: all. */
+/** Returns the row-major positions of the elements of each line. Lines are in row-major order of
+ *  the kept dimensions; an empty `dims` means all dimensions. */
 std::vector<std::vector<std::int64_t>> lines_of(const Shape& shape, const std::vector<int>& dims);
 
-/** f of each line of operand 0. */
+/** The oracle that applies f to each line of operand 0. */
 Oracle reduced_by(const std::vector<int>& dims, bool keepdim, std::function<double(const Line&)> f);
 
-/** Operand 0 with each line replaced by f of it. */
+/** The oracle that replaces each line of operand 0 by f of it. */
 Oracle lines_by(const std::vector<int>& dims, std::function<Line(const Line&)> f);
 
-/** Operand shapes for reductions of 3-D tensors: sizes that fill no vector, sizes of 1, an empty result, long and wide ones. */
+/** Returns shapes for reductions of 3-D tensors: sizes that do not fill a vector, sizes of 1, empty
+ *  results, long and wide ones. */
 const std::vector<std::vector<Shape>>& reduce_shapes();
 
 }  // namespace cases

@@ -1,5 +1,5 @@
-// operator new that refuses what no op has any use for: a call that asks for it fails at once, not
-// after filling memory.
+// Replaces operator new so that a request larger than any op needs fails at once, not after filling
+// memory.
 #include <cstdlib>
 #include <new>
 

@@ -12,7 +12,7 @@ namespace cases {
 
 namespace {
 
-/** splitmix64: good enough for test values, and independent of the library's generator. */
+/** The splitmix64 generator, independent of the library's. */
 struct Random {
   std::uint64_t state;
   double uniform() {
@@ -39,9 +39,10 @@ bool near_kink(double value, const Operand& operand) {
 double draw_value(Random& random, const Operand& operand, std::int64_t i, std::int64_t n,
                   bool away_from_kinks) {
   if (operand.boolean) return random.uniform() < 0.5 ? 0 : 1;
-  if (operand.integers) return std::floor(operand.low + random.uniform() * (operand.high - operand.low + 1));
+  if (operand.integers)
+    return std::floor(operand.low + random.uniform() * (operand.high - operand.low + 1));
   if (operand.positive_definite_gap) {
-    // Equally spaced places visited in a scattered order: 7919 is prime and larger than any sample.
+    // Equally spaced values in a scattered order: 7919 is prime and larger than any sample.
     const std::int64_t place = i * 7919 % n;
     return operand.low + (operand.high - operand.low) *
                              (static_cast<double>(place) + 0.25 + 0.5 * random.uniform()) /
@@ -65,7 +66,8 @@ void try_case(const Case& c, Depth depth) {
   const std::vector<Tensor> x = to_tensors(c, draw(c, 0, true), DType::f64);
   std::vector<Tensor> wanted, outputs, seeds;
   for (std::size_t k = 0; k < x.size() && depth != Depth::values; ++k)
-    if (is_floating(x[k].dtype()) && !c.operands[k].constant) wanted.push_back(x[k].requires_grad_());
+    if (is_floating(x[k].dtype()) && !c.operands[k].constant)
+      wanted.push_back(x[k].requires_grad_());
   for (const Tensor& y : c.call(x))
     if (y.requires_grad()) {
       outputs.push_back(y);
@@ -73,7 +75,8 @@ void try_case(const Case& c, Depth depth) {
     }
   if (outputs.empty()) return;
   const bool twice = depth == Depth::second_gradients;
-  std::vector<Tensor> first = grad(outputs, wanted, {.create_graph = twice, .allow_unused = true}, seeds);
+  std::vector<Tensor> first =
+      grad(outputs, wanted, {.create_graph = twice, .allow_unused = true}, seeds);
   if (!twice) return;
   std::erase_if(first, [](const Tensor& g) { return !g.defined() || !g.requires_grad(); });
   std::vector<Tensor> again;
@@ -90,7 +93,8 @@ const Shard& shard() {
   static const Shard mine = [] {
     Shard s;
     const char* text = std::getenv("MEZZO_TEST_SHARD");
-    if (text && (std::sscanf(text, "%u/%u", &s.number, &s.count) != 2 || s.number < 1 || s.number > s.count))
+    if (text && (std::sscanf(text, "%u/%u", &s.number, &s.count) != 2 || s.number < 1 ||
+                 s.number > s.count))
       throw std::runtime_error(std::string("MEZZO_TEST_SHARD: got ") + text +
                                ", expected k/n with 1 <= k <= n");
     return s;
@@ -116,7 +120,7 @@ bool runs_here(const Case& c, Depth depth) {
       try_case(c, depth);
     } catch (const mezzo::Unsupported& e) {
       at->second = std::string(e.what()).find("no CUDA kernel") == std::string::npos;
-    } catch (const std::exception&) {  // the tests will show it
+    } catch (const std::exception&) {  // the tests report it
     }
   }
   return at->second;
@@ -128,14 +132,16 @@ const std::vector<std::vector<Shape>>& samples_of(const Case& c) {
 }
 
 std::vector<GradientSample> gradient_samples(const Case& c) {
-  const auto shares = std::count_if(all_cases().begin(), all_cases().end(),
-                                    [&](const Case& other) { return other.op == c.op && other.gradients; });
+  const auto shares = std::count_if(all_cases().begin(), all_cases().end(), [&](const Case& other) {
+    return other.op == c.op && other.gradients;
+  });
   const std::size_t wanted = (kGradientSamplesPerOp + static_cast<std::size_t>(shares) - 1) /
                              std::max<std::size_t>(1, static_cast<std::size_t>(shares));
   constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::offset_and_step,
                                  Layout::channels_last};
   std::vector<GradientSample> samples;
-  // An emulated device takes its time, and the formulas have been checked on the CPU: one sample in three is left.
+  // An emulated device is slow, and the CPU run has checked the formulas, so one sample in three is
+  // kept.
   if (!(test_device() == mezzo::cpu)) {
     const std::size_t count = samples_of(c).size();
     for (std::size_t s = std::min<std::size_t>(2, count - 1); s < count; s += 3)
@@ -145,11 +151,13 @@ std::vector<GradientSample> gradient_samples(const Case& c) {
   for (std::size_t redraw = 0; redraw == 0 || samples.size() < wanted; ++redraw)
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       samples.push_back(
-          {s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % std::size(kLayouts)], redraw});
+          {s, c.exact_shapes_only ? Layout::contiguous : kLayouts[redraw % std::size(kLayouts)],
+           redraw});
   return samples;
 }
 
-std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks, std::size_t redraw) {
+std::vector<Array> draw(const Case& c, std::size_t sample, bool away_from_kinks,
+                        std::size_t redraw) {
   std::vector<Array> operands;
   for (std::size_t k = 0; k < c.operands.size(); ++k) {
     Random random{seed_of(c, sample + 1000 * redraw, k)};
@@ -179,17 +187,19 @@ Tensor to_tensor(const Array& x, const Operand& operand, DType dtype, Layout lay
     Shape roomy = plain.shape();
     const int last = plain.dim() - 1;
     roomy[last] = 2 * roomy[last] + 1;
-    const Tensor view =
-        mezzo::full(roomy, 77, {.dtype = plain.dtype(), .device = device}).slice(last, 1, roomy[last], 2);
+    const Tensor view = mezzo::full(roomy, 77, {.dtype = plain.dtype(), .device = device})
+                            .slice(last, 1, roomy[last], 2);
     view.copy_(plain);
     return view.detach();
   }
   return plain;
 }
 
-std::vector<Tensor> to_tensors(const Case& c, const std::vector<Array>& x, DType dtype, Layout layout) {
+std::vector<Tensor> to_tensors(const Case& c, const std::vector<Array>& x, DType dtype,
+                               Layout layout) {
   std::vector<Tensor> tensors;
-  for (std::size_t k = 0; k < x.size(); ++k) tensors.push_back(to_tensor(x[k], c.operands[k], dtype, layout));
+  for (std::size_t k = 0; k < x.size(); ++k)
+    tensors.push_back(to_tensor(x[k], c.operands[k], dtype, layout));
   return tensors;
 }
 
@@ -224,7 +234,8 @@ std::string difference(const Array& got, const Array& expected, Tolerance tolera
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  const Tensor x = a.detach().contiguous().to(mezzo::cpu), y = b.detach().contiguous().to(mezzo::cpu);
+  const Tensor x = a.detach().contiguous().to(mezzo::cpu),
+               y = b.detach().contiguous().to(mezzo::cpu);
   return x.numel() == 0 ||
          std::memcmp(x.raw_data(), y.raw_data(),
                      static_cast<std::size_t>(x.numel()) * mezzo::item_size(x.dtype())) == 0;
@@ -233,8 +244,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 std::string label(const Case& c, std::size_t sample) {
   std::string shapes;
   for (const Shape& s : samples_of(c)[sample]) shapes += " " + mezzo::str(s);
-  return c.op + (c.variant.empty() ? "" : " (" + c.variant + ")") + ", sample " + mezzo::str(sample) + ":" +
-         shapes;
+  return c.op + (c.variant.empty() ? "" : " (" + c.variant + ")") + ", sample " +
+         mezzo::str(sample) + ":" + shapes;
 }
 
 }  // namespace cases

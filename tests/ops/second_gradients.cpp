@@ -1,11 +1,11 @@
-// Generated test of gradients with a graph: for every elementwise op, on every f16 and bf16 number.
+// Generated test of gradients with a graph, for every elementwise op on every f16 and bf16 value.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
 
-#include "../../tensor/elementwise.h"
+#include "../../tensor/core/elementwise.h"
 #include "../../tensor/elementwise/loss_terms.h"
 #include "../support/catch.h"
 #include "samples.h"
@@ -17,14 +17,15 @@ namespace {
 
 /** A differentiable elementwise op with attributes of its own type. */
 struct Subject {
-  const OpRow* row;
+  const OpInfo* row;
   std::string label;
   std::function<Tensor(std::vector<Tensor>)> call;
-  std::optional<double> last = {};  // the last operand, where the attributes are for one number
+  std::optional<double> last = {};  // the last operand, where the attributes fit one number only
 };
 
-template <class Op> void add_subject(std::vector<Subject>& list, const AttrsOf<Op>& attrs, int form) {
-  const OpRow* op = find_op(Op::traits.name);
+template <class Op>
+void add_subject(std::vector<Subject>& list, const AttrsOf<Op>& attrs, int form) {
+  const OpInfo* op = find_op(Op::traits.name);
   list.push_back({op, str(Op::traits.name, " form ", form), [op, attrs](std::vector<Tensor> x) {
                     Tensor y;
                     run(*op, x, {&y, 1}, &attrs);
@@ -63,28 +64,30 @@ const std::vector<Subject>& subjects() {
   return list;
 }
 
-/** All numbers on the CPU. An emulated device takes its time: there every 61st, and the ends. */
+/** Returns 1 on the CPU (all numbers); on a slow emulated device every 61st number is tested. */
 std::int64_t step() { return test_device() == cpu ? 1 : 61; }
 
-/** The number with these bits, exactly. */
+/** Returns the number with these bits, exactly. */
 double value_of(std::uint16_t bits, DType dtype) {
   return dtype == f16 ? static_cast<float>(Half::from_bits(bits))
                       : static_cast<float>(BFloat16::from_bits(bits));
 }
 
-/** Every number of the dtype, in an order of its own for each operand. */
+/** Returns every number of the dtype, in a different order for each operand. */
 std::vector<double> every_number(DType dtype, int operand) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < 0x10000; i += step())
-    values.push_back(value_of(static_cast<std::uint16_t>(i * (1 + 12344 * operand) + 77 * operand), dtype));
+    values.push_back(
+        value_of(static_cast<std::uint16_t>(i * (1 + 12344 * operand) + 77 * operand), dtype));
   return values;
 }
 
-/** Numbers between -2 and 2 that every dtype holds. */
+/** Returns numbers between -2 and 2 that every dtype represents. */
 std::vector<double> moderate_numbers(std::size_t n, int operand) {
   std::vector<double> values;
   for (std::size_t i = 0; i < n; ++i)
-    values.push_back(static_cast<double>((i * 7919 + static_cast<std::size_t>(operand) * 31) % 129) / 32 - 2);
+    values.push_back(
+        static_cast<double>((i * 7919 + static_cast<std::size_t>(operand) * 31) % 129) / 32 - 2);
   return values;
 }
 
@@ -92,9 +95,9 @@ Tensor made(const std::vector<double>& values, DType dtype) {
   return tensor(values, {.dtype = dtype, .device = test_device()});
 }
 
-/** Operands of which `which` runs over every number, or all of them for -1. */
+/** Returns operands of which `which` runs over every number, or all of them for -1. */
 std::vector<Tensor> operands(const Subject& op, DType dtype, int which) {
-  const OpRow& row = *op.row;
+  const OpInfo& row = *op.row;
   std::vector<Tensor> x;
   for (int k = 0; k < row.traits.inputs; ++k) {
     const bool every = which == k || which < 0;
@@ -114,8 +117,8 @@ std::vector<Tensor> operands(const Subject& op, DType dtype, int which) {
   return x;
 }
 
-/** First gradients of the operands by the fused kernel and through a graph, and from those the
- *  gradients of the operands and of what came in. */
+/** First gradients of the operands by the fused kernel and through a graph, and the gradients of
+ *  the latter by the operands and by the incoming gradient. */
 struct Gradients {
   Tensor result;
   std::vector<Tensor> fused, graphed;
@@ -125,7 +128,8 @@ struct Gradients {
 Gradients gradients_of(const Subject& op, std::vector<Tensor> x) {
   std::vector<Tensor> wanted;
   for (std::size_t k = 0; k < x.size(); ++k)
-    if (is_floating(x[k].dtype()) && !(op.last && k == x.size() - 1)) wanted.push_back(x[k].requires_grad_());
+    if (is_floating(x[k].dtype()) && !(op.last && k == x.size() - 1))
+      wanted.push_back(x[k].requires_grad_());
   const Tensor y = op.call(x);
   const auto n = static_cast<std::size_t>(y.numel());
   const Tensor seed = made(moderate_numbers(n, 5), y.dtype());
@@ -133,11 +137,12 @@ Gradients gradients_of(const Subject& op, std::vector<Tensor> x) {
   g.result = y.detach();
   g.fused = grad({y}, wanted, {.retain_graph = true, .allow_unused = true}, {seed});
   g.graphed = grad({y}, wanted, {.create_graph = true, .allow_unused = true}, {seed});
-  // 1 and -1 neither make anything overflow nor hide that it does.
+  // 1 and -1 neither cause nor hide an overflow.
   std::vector<double> signs(n);
   for (std::size_t i = 0; i < n; ++i) signs[i] = i % 2 == 0 ? 1 : -1;
   const Tensor sign = made(signs, y.dtype()).requires_grad_();
-  const std::vector<Tensor> again = grad({y}, wanted, {.create_graph = true, .allow_unused = true}, {sign});
+  const std::vector<Tensor> again =
+      grad({y}, wanted, {.create_graph = true, .allow_unused = true}, {sign});
   wanted.push_back(sign);
   for (const Tensor& first : again) {
     g.second.emplace_back();
@@ -150,7 +155,7 @@ Gradients gradients_of(const Subject& op, std::vector<Tensor> x) {
 
 std::vector<double> values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
 
-/** The distance to the next number of the dtype. */
+/** Returns the distance to the next number of the dtype. */
 double ulp(double x, DType dtype) {
   const int digits = dtype == f16 ? 11 : 8, lowest = dtype == f16 ? -24 : -133;
   int exponent = 0;
@@ -163,7 +168,7 @@ bool agree(double a, double b, DType dtype) {
   return std::abs(a - b) <= ulp(std::max(std::abs(a), std::abs(b)), dtype);
 }
 
-/** Where the first of the operands' gradients disagree; empty where none do. */
+/** Describes the first disagreement of the operands' gradients; empty where there is none. */
 std::string first_difference(const Gradients& g, const std::vector<Tensor>& x, DType dtype) {
   for (std::size_t k = 0; k < g.fused.size(); ++k) {
     if (!g.fused[k].defined()) continue;
@@ -173,24 +178,26 @@ std::string first_difference(const Gradients& g, const std::vector<Tensor>& x, D
       if (!agree(a[i], b[i], dtype) && count++ == 0) at = i;
     if (count == 0) continue;
     std::string where;
-    for (const Tensor& t : x) where += str(" ", values(t)[at % static_cast<std::size_t>(t.numel())]);
+    for (const Tensor& t : x)
+      where += str(" ", values(t)[at % static_cast<std::size_t>(t.numel())]);
     return str(count, " of gradient ", k, "; at", where, ": ", a[at], " and with a graph ", b[at]);
   }
   return "";
 }
 
-/** Whether the operands leave the formulas room. bf16 numbers are as large as f32 ones, in which the
- *  formulas run: sums and products of several such operands overflow where f64 holds them. */
-bool has_room(const std::vector<Tensor>& x, const std::vector<std::vector<double>>& at, std::size_t i,
-              DType dtype) {
+/** Returns whether the formulas do not overflow. They run in f32, and bf16 numbers are as large as
+ *  f32 ones: sums and products of several such operands overflow where f64 does not. */
+bool has_room(const std::vector<Tensor>& x, const std::vector<std::vector<double>>& at,
+              std::size_t i, DType dtype) {
   if (dtype == f16 || x.size() == 1) return true;
   return std::all_of(at.begin(), at.end(), [&](const auto& v) {
     return !(std::abs(v[i % v.size()]) > 0x1p122) || std::isinf(v[i % v.size()]);
   });
 }
 
-/** Where a second gradient is not finite although f64's, and the result, fit the dtype. */
-std::string first_lost(const Gradients& g, const Gradients& wide, const std::vector<Tensor>& x, DType dtype) {
+/** Describes where a second gradient is not finite although f64's and the result fit the dtype. */
+std::string first_lost(const Gradients& g, const Gradients& wide, const std::vector<Tensor>& x,
+                       DType dtype) {
   const double largest = value_of(dtype == f16 ? 0x7bff : 0x7f7f, dtype),
                room = largest * (dtype == f16 ? 0.99 : 1.0 / 64);
   const std::vector<double> y = values(wide.result);
@@ -208,8 +215,8 @@ std::string first_lost(const Gradients& g, const Gradients& wide, const std::vec
       if (count == 0) continue;
       std::string where;
       for (const auto& v : operand_values) where += str(" ", v[at % v.size()]);
-      return str(count, " of gradient ", j, " of gradient ", k, "; at", where, ": ", a[at], ", in f64 ",
-                 b[at]);
+      return str(count, " of gradient ", j, " of gradient ", k, "; at", where, ": ", a[at],
+                 ", in f64 ", b[at]);
     }
   return "";
 }
@@ -221,16 +228,17 @@ bool runs_here(const Subject& op) {
 
 }  // namespace
 
-TEST_CASE("the subjects are all differentiable elementwise ops", "[ops][second]") {
+TEST_CASE("the list has all differentiable elementwise ops", "[ops][second]") {
   std::set<std::string_view> names;
   for (const Subject& op : subjects()) names.insert(op.row->traits.name);
-  for (const OpRow* row : all_ops()) {
+  for (const OpInfo* row : all_ops()) {
     INFO(row->traits.name);
     if (row->elementwise && row->traits.differentiable) CHECK(names.count(row->traits.name) == 1);
   }
 }
 
-TEST_CASE("with a graph gradients are the fused ones, and second gradients are finite", "[ops][second]") {
+TEST_CASE("gradients with a graph match the fused ones, and second gradients are finite",
+          "[ops][second]") {
   for (const Subject& op : subjects()) {
     if (!runs_here(op)) continue;
     const int last = op.row->traits.inputs == 1 ? 0 : op.row->traits.inputs;
@@ -244,14 +252,15 @@ TEST_CASE("with a graph gradients are the fused ones, and second gradients are f
         const Gradients g = gradients_of(op, x);
         CHECK(first_difference(g, x, dtype) == "");
         // Products of two bf16 numbers may overflow f32.
-        if (which >= 0 || dtype == f16) CHECK(first_lost(g, gradients_of(op, wide), x, dtype) == "");
+        if (which >= 0 || dtype == f16)
+          CHECK(first_lost(g, gradients_of(op, wide), x, dtype) == "");
       }
   }
 }
 
 namespace {
 
-/** Whether every element of `got` is that of `expected`, rounded to got's dtype. */
+/** Returns whether every element of `got` is that of `expected` rounded to got's dtype. */
 bool is_rounded(const Tensor& got, const Tensor& expected) {
   if (!got.defined() || !expected.defined()) return got.defined() == expected.defined();
   const std::vector<double> a = values(got), b = values(expected.detach().to(got.dtype()));
@@ -262,7 +271,8 @@ bool is_rounded(const Tensor& got, const Tensor& expected) {
 
 }  // namespace
 
-TEST_CASE("gradients of operands of different dtypes are those of f32 ones, rounded once", "[ops][second]") {
+TEST_CASE("gradients of operands of different dtypes equal f32 ones rounded once",
+          "[ops][second]") {
   for (const Subject& op : subjects()) {
     if (!runs_here(op) || op.row->traits.precision == Precision::match) continue;
     for (int k = 0; op.row->traits.inputs > 1 && k < op.row->traits.inputs; ++k) {
@@ -284,7 +294,7 @@ TEST_CASE("gradients of operands of different dtypes are those of f32 ones, roun
   }
 }
 
-TEST_CASE("the second derivative of gelu keeps its digits in both tails", "[ops][second]") {
+TEST_CASE("the second derivative of gelu is accurate in both tails", "[ops][second]") {
   const std::int64_t n = 4001;
   for (const GeluApproximation form : {GeluApproximation::none, GeluApproximation::tanh}) {
     const auto second = [&](DType dtype) {
@@ -297,21 +307,25 @@ TEST_CASE("the second derivative of gelu keeps its digits in both tails", "[ops]
     for (std::size_t i = 0; i < got.size(); ++i) {
       INFO("form " << static_cast<int>(form) << " at " << x[i] << ": " << got[i] << ", in f64 "
                    << expected[i]);
-      const double miss = std::abs(got[i] - expected[i]), normal = 0x1p-120;  // with room for factors
+      const double miss = std::abs(got[i] - expected[i]),
+                   normal = 0x1p-120;  // leaves room for factors
       CHECK(miss <= 5e-7);
-      if (std::abs(x[i]) > 3 && std::abs(expected[i]) > normal) CHECK(miss <= 1e-4 * std::abs(expected[i]));
+      if (std::abs(x[i]) > 3 && std::abs(expected[i]) > normal)
+        CHECK(miss <= 1e-4 * std::abs(expected[i]));
     }
   }
 }
 
-TEST_CASE("second gradients of mlp in f16 are f64's, but for the roundings of its ops", "[ops][second]") {
+TEST_CASE("second gradients of mlp in f16 match f64 up to the roundings of its ops",
+          "[ops][second]") {
   manual_seed(1);
-  const std::vector<Tensor> drawn{randn({16, 8}), randn({12, 8}) * 0.5, randn({12}), randn({6, 12}) * 0.3,
-                                  randn({6})};
+  const std::vector<Tensor> drawn{randn({16, 8}), randn({12, 8}) * 0.5, randn({12}),
+                                  randn({6, 12}) * 0.3, randn({6})};
   for (const MlpActivation activation : {MlpActivation::gelu, MlpActivation::gelu_tanh}) {
     const auto second = [&](DType dtype) {
       std::vector<Tensor> x;
-      for (const Tensor& t : drawn) x.push_back(t.to(f16).to(dtype).to(test_device()).requires_grad_());
+      for (const Tensor& t : drawn)
+        x.push_back(t.to(f16).to(dtype).to(test_device()).requires_grad_());
       const Tensor y = mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = activation});
       const Tensor first = grad(sum(y), x[0], {.create_graph = true});
       return grad({sum(square(first))}, x, {.allow_unused = true});

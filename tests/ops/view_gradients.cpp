@@ -1,6 +1,5 @@
-// Gradients through views, over every view op: by finite differences, and of a view whose base is
-// overwritten after it was taken. Among them are views that show a place in memory several times, and
-// bases that are not row-major.
+// Gradients through every view op: by finite differences, and of a view whose base is overwritten
+// afterwards. Some views show an element several times, and some bases are not row-major.
 #include <set>
 
 #include "../support/catch.h"
@@ -12,11 +11,11 @@ using cases::test_device;
 namespace {
 
 struct View {
-  const char* op;  // the row's name
+  const char* op;  // the registered name
   Tensor (*of)(const Tensor& base);
 };
 
-// Of a tensor of shape [2,3,2,2].
+// Views of a tensor of shape [2,3,2,2].
 const View kViews[] = {
     {"as_strided",
      [](const Tensor& x) {
@@ -54,13 +53,13 @@ const View kViews[] = {
      }},
 };
 
-/** A tensor of shape [2,3,2,2] made from x, as a base. */
+/** Makes a base of shape [2,3,2,2] from x. */
 using Layout = Tensor (*)(const Tensor& x);
 const Layout kLayouts[] = {
     [](const Tensor& x) { return x * 1; },
     [](const Tensor& x) { return x.to(MemoryFormat::channels_last) * 1; },
 };
-/** As a base that is a view itself. */
+/** Bases that are views themselves. */
 const Layout kViewLayouts[] = {
     [](const Tensor& x) { return x.transpose(1, 3).contiguous().transpose(1, 3); },
     [](const Tensor& x) {
@@ -103,11 +102,11 @@ TEST_CASE("gradients through views agree with finite differences", "[ops][views]
       if (i < 2) CHECK(gradgradcheck(f, {leaf()}));
       tried.insert(view.op);
     }
-  for (const OpRow* row : all_ops())
+  for (const OpInfo* row : all_ops())
     if (row->traits.view) CHECK(tried.count(row->traits.name) == 1);
 }
 
-TEST_CASE("a view of a base that is overwritten shows its new elements and gradients", "[ops][views]") {
+TEST_CASE("a view of an overwritten base has the new elements and gradients", "[ops][views]") {
   for (const View& view : kViews)
     for (const Layout layout : kLayouts) {
       INFO(view.op << " " << &view - kViews << " of base " << (layout == kLayouts[0] ? 0 : 1));
@@ -119,15 +118,16 @@ TEST_CASE("a view of a base that is overwritten shows its new elements and gradi
     }
 }
 
-TEST_CASE("a view that reaches beyond its operand has no gradient there", "[ops][views]") {
+TEST_CASE("as_strided beyond its operand's view has no gradient there", "[ops][views]") {
   const Tensor x = leaf(), row = x.view({4, 6})[2];
-  row.as_strided({2, 6}, {6, 1}, -6).backward(ones({2, 6}, {.dtype = f64, .device = test_device()}));
+  row.as_strided({2, 6}, {6, 1}, -6)
+      .backward(ones({2, 6}, {.dtype = f64, .device = test_device()}));
   const Tensor expected = zeros({4, 6}, {.dtype = f64, .device = test_device()});
   expected[2].fill_(1);
   CHECK(x.grad().to_vector<double>() == expected.to_vector<double>());
 }
 
-TEST_CASE("a write through a view meets a channels-last gradient", "[ops][views]") {
+TEST_CASE("a write through a view handles a channels-last gradient", "[ops][views]") {
   const Tensor x = leaf(), base = x * 1;
   base.slice(1, 0, 1) *= 2.0;
   const Tensor y = base.to(MemoryFormat::channels_last);
@@ -137,7 +137,8 @@ TEST_CASE("a write through a view meets a channels-last gradient", "[ops][views]
   CHECK(got == gradient(x * factor, x));
 }
 
-TEST_CASE("sums over a place that a view shows often are rounded once", "[ops][views]") {
+TEST_CASE("gradients of an element that a view shows several times are rounded once",
+          "[ops][views]") {
   const TensorOptions half{.dtype = f16, .device = test_device()};
   const Tensor x = zeros({3}, half).requires_grad_();
   // 2048 + 1 + 1 for x[1], along the repeated dimension and across windows.

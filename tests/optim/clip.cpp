@@ -11,7 +11,8 @@ namespace {
 const double kInf = std::numeric_limits<double>::infinity();
 
 Tensor with_gradient(std::vector<double> gradient, DType dtype = f32) {
-  const Tensor p = zeros({static_cast<std::int64_t>(gradient.size())}, {.dtype = dtype}).requires_grad_();
+  const Tensor p =
+      zeros({static_cast<std::int64_t>(gradient.size())}, {.dtype = dtype}).requires_grad_();
   p.set_grad(tensor(gradient, {.dtype = dtype}));
   return p;
 }
@@ -19,7 +20,8 @@ Tensor with_gradient(std::vector<double> gradient, DType dtype = f32) {
 }  // namespace
 
 TEST_CASE("clip_grad_norm scales all gradients by one factor") {
-  const Tensor a = with_gradient({3, 0}), b = with_gradient({4}), none = zeros({2}).requires_grad_();
+  const Tensor a = with_gradient({3, 0}), b = with_gradient({4}),
+               none = zeros({2}).requires_grad_();
   const std::vector<Tensor> params{a, none, b};
   CHECK(optim::clip_grad_norm(params, 10).item<float>() == 5);
   CHECK(a.grad().to_vector<float>() == std::vector<float>{3, 0});
@@ -39,7 +41,7 @@ TEST_CASE("norms of other orders") {
   CHECK_THROWS_AS(optim::total_norm(list, {.p = 0}), ValueError);
 }
 
-TEST_CASE("norms do not overflow and are the same for any number of threads") {
+TEST_CASE("norms do not overflow and do not depend on the number of threads") {
   CHECK(optim::total_norm(std::vector{full({4}, 1e30)}).item<float>() == Approx(2e30));
   std::vector<double> values(300000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
@@ -53,12 +55,13 @@ TEST_CASE("norms do not overflow and are the same for any number of threads") {
   CHECK(one == Approx(std::sqrt(150001.0)).epsilon(1e-4));
 }
 
-TEST_CASE("what is not finite shows in the norm") {
+TEST_CASE("non-finite gradients give a non-finite norm") {
   const double type = GENERATE(2.0, 1.0, std::numeric_limits<double>::infinity());
   const Tensor inf = with_gradient({1, kInf}), nan = with_gradient({std::nan(""), 1});
   CHECK(std::isinf(optim::clip_grad_norm(std::vector{inf}, 1, {.norm_type = type}).item<float>()));
-  CHECK(std::isnan(
-      optim::clip_grad_norm(std::vector{nan, with_gradient({1})}, 1, {.norm_type = type}).item<float>()));
+  CHECK(
+      std::isnan(optim::clip_grad_norm(std::vector{nan, with_gradient({1})}, 1, {.norm_type = type})
+                     .item<float>()));
   CHECK(std::isnan(nan.grad().to_vector<float>()[1]));
   const Tensor kept = with_gradient({2, kInf});
   CHECK_THROWS_AS(

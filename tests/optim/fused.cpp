@@ -1,4 +1,4 @@
-// The fused optimizers against the equations of AMP.md 12.2.
+// The fused optimizers against the update equations in reference.h.
 #include <mezzo.h>
 
 #include <cmath>
@@ -19,10 +19,11 @@ using Tensors = reference::Tensors;
 /** Parameters of different sizes, one of them zero, one empty. */
 std::vector<Tensor> parameters(DType dtype, std::int64_t largest = 1037) {
   return {parameter(largest, dtype, 1), parameter(70, dtype, 2),
-          zeros({5}, {.dtype = dtype}).requires_grad_(), zeros({0}, {.dtype = dtype}).requires_grad_()};
+          zeros({5}, {.dtype = dtype}).requires_grad_(),
+          zeros({0}, {.dtype = dtype}).requires_grad_()};
 }
 
-/** Trains with both and compares: gradients shrink, so that clipping happens in some steps and not in others. */
+/** Trains with both and compares. Gradients shrink, so that some steps clip and others do not. */
 template <class Optimizer, class Reference>
 void compare_tensors(Optimizer& optimizer, const std::vector<Tensor>& params, Reference reference,
                      double tolerance, int steps = 6) {
@@ -45,7 +46,7 @@ void compare_tensors(Optimizer& optimizer, const std::vector<Tensor>& params, Re
         if (!(std::fabs(got[i] - expected[k][i]) <= tolerance * (1 + std::fabs(expected[k][i]))))
           FAIL("step " << t << " parameter " << k << " element " << i << ": " << got[i] << " for "
                        << expected[k][i]);
-      CHECK(bits(params[k].grad()) == grads[k]);  // gradients are left as they were
+      CHECK(bits(params[k].grad()) == grads[k]);  // gradients are unchanged
     }
   }
 }
@@ -58,10 +59,14 @@ TEMPLATE_TEST_CASE("FusedSGD is SGD, and its decay may join after momentum", "",
   using V = TestType;
   const bool last = GENERATE(false, true);
   const Tensor p = parameter(1037, dtype_of<V>());
-  optim::FusedSGD optimizer(
-      {p}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true, .wd_after_momentum = last});
+  optim::FusedSGD optimizer({p}, {.lr = 0.1,
+                                  .momentum = 0.9,
+                                  .weight_decay = 0.1,
+                                  .nesterov = true,
+                                  .wd_after_momentum = last});
   compare<V>(optimizer, p,
-             reference::Sgd<V>{static_cast<V>(0.1), static_cast<V>(0.9), 0, static_cast<V>(0.1), true, last},
+             reference::Sgd<V>{static_cast<V>(0.1), static_cast<V>(0.9), 0, static_cast<V>(0.1),
+                               true, last},
              20);
 }
 
@@ -69,9 +74,10 @@ TEMPLATE_TEST_CASE("FusedAdam is AdamW or Adam, with and without correction", ""
   using V = TestType;
   const bool decoupled = GENERATE(false, true), corrected = GENERATE(false, true);
   const Tensor p = parameter(1037, dtype_of<V>());
-  optim::FusedAdam optimizer({p},
-                             {.weight_decay = 0.1, .bias_correction = corrected, .adam_w_mode = decoupled});
-  compare<V>(optimizer, p, reference::Adam<V>{1e-3, 0.9, 0.999, 1e-8, 0.1, decoupled, corrected}, 20);
+  optim::FusedAdam optimizer(
+      {p}, {.weight_decay = 0.1, .bias_correction = corrected, .adam_w_mode = decoupled});
+  compare<V>(optimizer, p, reference::Adam<V>{1e-3, 0.9, 0.999, 1e-8, 0.1, decoupled, corrected},
+             20);
 }
 
 TEST_CASE("FusedAdam's defaults are apex's: AdamW without decay") {
@@ -92,10 +98,10 @@ TEMPLATE_TEST_CASE("FusedAdagrad follows its equations bit for bit", "", float, 
   const double decay = GENERATE(0.0, 0.1);
   const Tensor p = parameter(1037, dtype_of<V>());
   optim::FusedAdagrad optimizer({p}, {.weight_decay = decay, .adagrad_w_mode = decoupled});
-  compare<V>(
-      optimizer, p,
-      reference::Adagrad<V>{static_cast<V>(1e-2), static_cast<V>(1e-10), static_cast<V>(decay), decoupled},
-      20);
+  compare<V>(optimizer, p,
+             reference::Adagrad<V>{static_cast<V>(1e-2), static_cast<V>(1e-10),
+                                   static_cast<V>(decay), decoupled},
+             20);
 }
 
 TEMPLATE_TEST_CASE("FusedLAMB follows its equations in every variant", "", float, double) {
@@ -122,7 +128,7 @@ TEMPLATE_TEST_CASE("FusedLAMB follows its equations in every variant", "", float
                   tolerance_of<V>() * 10, 4);
 }
 
-TEST_CASE("norms of tensors of many chunks are right: LAMB and NovoGrad over large ones") {
+TEST_CASE("norms of tensors with many chunks are correct: LAMB and NovoGrad over large tensors") {
   const std::vector<Tensor> a = parameters(f32, 200001), b = parameters(f32, 200001);
   optim::FusedLAMB lamb(a, {.lr = 0.01});
   compare_tensors(lamb, a, reference::Lamb{.lr = 0.01}, 3e-5, 2);
@@ -218,7 +224,8 @@ TEST_CASE("the state of every fused optimizer survives saving and loading bit fo
     CHECK(first->state_dict().tensors.size() == second->state_dict().tensors.size());
   };
   check([](const auto& params) {
-    return std::make_unique<optim::FusedSGD>(params, optim::FusedSgdOptions{.lr = 0.1, .momentum = 0.9});
+    return std::make_unique<optim::FusedSGD>(params,
+                                             optim::FusedSgdOptions{.lr = 0.1, .momentum = 0.9});
   });
   check([](const auto& params) { return std::make_unique<optim::FusedAdam>(params); });
   check([](const auto& params) { return std::make_unique<optim::FusedAdagrad>(params); });
@@ -226,14 +233,15 @@ TEST_CASE("the state of every fused optimizer survives saving and loading bit fo
   check([](const auto& params) { return std::make_unique<optim::FusedNovoGrad>(params); });
 }
 
-TEST_CASE("fused optimizers refuse what makes no sense") {
+TEST_CASE("fused optimizers refuse invalid options") {
   const std::vector<Tensor> p{parameter(3)};
   CHECK_THROWS_WITH_AS_TEXT(optim::FusedSGD(p), ValueError, "FusedSGD: lr is out of range");
   CHECK_THROWS_AS(optim::FusedSGD(p, {.lr = 0.1, .momentum = -1}), ValueError);
   CHECK_THROWS_AS(optim::FusedSGD(p, {.lr = 0.1, .weight_decay = -1}), ValueError);
   CHECK_THROWS_AS(optim::FusedSGD(p, {.lr = 0.1, .nesterov = true}), ValueError);
-  CHECK_THROWS_AS(optim::FusedSGD(p, {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true}),
-                  ValueError);
+  CHECK_THROWS_AS(
+      optim::FusedSGD(p, {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+      ValueError);
   CHECK_THROWS_WITH_AS_TEXT(optim::FusedAdam(p, {.amsgrad = true}), ValueError, "amsgrad");
   CHECK_THROWS_WITH_AS_TEXT(optim::FusedLAMB(p, {.amsgrad = true}), ValueError, "amsgrad");
   CHECK_THROWS_WITH_AS_TEXT(optim::FusedNovoGrad(p, {.amsgrad = true}), ValueError, "amsgrad");
@@ -243,7 +251,7 @@ TEST_CASE("fused optimizers refuse what makes no sense") {
   CHECK_NOTHROW(optim::FusedLAMB(std::vector<Tensor>{}));  // empty groups are allowed
 }
 
-TEST_CASE("a step may clip on its way: the same bits as clipping first, gradients stay") {
+TEST_CASE("clipping within a step gives the same bits as clipping first and keeps the gradients") {
   const Tensor a = parameter(70000, f32, 3), b = parameter(70000, f32, 3);
   optim::Adam clipped_first({a}), on_the_way({b});
   const double max_norm = GENERATE(0.5, 1e6);
@@ -259,10 +267,11 @@ TEST_CASE("a step may clip on its way: the same bits as clipping first, gradient
   CHECK_THROWS_AS(on_the_way.step({.max_norm = -1}), ValueError);
 }
 
-TEST_CASE("norms of lists: of everything, of each, scaled, with a flag for what is not finite") {
+TEST_CASE("norms of lists: total, per tensor, scaled, with a flag for non-finite values") {
   const Tensor x = tensor({3.0, 4.0}), empty = zeros({0}), y = full({3}, 4.0, {.dtype = f16}),
                flag = zeros({});
-  const optim::Norms n = optim::norms(std::vector{x, empty, y}, {.inv_scale = 0.5, .found_inf = flag});
+  const optim::Norms n =
+      optim::norms(std::vector{x, empty, y}, {.inv_scale = 0.5, .found_inf = flag});
   CHECK(n.each.to_vector<double>() == std::vector<double>{2.5, 0, std::sqrt(12.0)});
   CHECK(n.total.item<double>() == Approx(std::sqrt(6.25 + 12)));
   CHECK(flag.item<float>() == 0);

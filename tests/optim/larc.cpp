@@ -9,7 +9,8 @@ using namespace mezzo;
 
 namespace {
 
-/** Steps an optimizer under LARC and, beside it, a plain one without decay on gradients that LARC's equation made. */
+/** Compares an optimizer under LARC with one without weight decay that gets the gradients of LARC's
+ *  equation. */
 template <class V> void compare_larc(const optim::LarcOptions& options, double decay) {
   const DType dtype = dtype_of<V>();
   const Tensor p = parameter(1037, dtype), q = parameter(1037, dtype);
@@ -19,8 +20,9 @@ template <class V> void compare_larc(const optim::LarcOptions& options, double d
   for (unsigned t = 0; t < 5; ++t) {
     const std::vector<double> g = numbers(1037, t);
     p.set_grad(tensor(g, {1037}, {.dtype = dtype}));
-    q.set_grad(tensor(reference::larc(bits(q), g, 0.1, decay, options.trust_coefficient, options.clip),
-                      {1037}, {.dtype = dtype}));
+    q.set_grad(
+        tensor(reference::larc(bits(q), g, 0.1, decay, options.trust_coefficient, options.clip),
+               {1037}, {.dtype = dtype}));
     larc.step();
     plain.step();
     CHECK(bits(p.grad()) == g);
@@ -39,18 +41,18 @@ TEMPLATE_TEST_CASE("LARC follows its equation", "", float, double) {
   compare_larc<TestType>({.trust_coefficient = trust, .clip = clip}, decay);
 }
 
-TEST_CASE("LARC leaves gradients alone, and nothing decays, where a norm is zero") {
+TEST_CASE("LARC keeps the gradient and applies no weight decay if a norm is zero") {
   const Tensor zero = zeros({4}).requires_grad_(), still = ones({4}).requires_grad_();
   optim::SGD inner({zero, still}, {.lr = 1, .weight_decay = 0.5});
   const optim::LARC larc(inner);
   zero.set_grad(tensor({1.0, 2.0, 3.0, 4.0}));
   still.set_grad(zeros({4}));
-  inner.step();  // the rule holds whoever steps
+  inner.step();  // LARC applies to steps of the inner optimizer
   CHECK(bits(zero) == std::vector<double>{-1, -2, -3, -4});
   CHECK(bits(still) == std::vector<double>{1, 1, 1, 1});
 }
 
-TEST_CASE("LARC gives the decay back when the step throws, and ends with its scope") {
+TEST_CASE("LARC restores the weight decay when the step throws, and ends with its scope") {
   const Tensor p = parameter(4);
   optim::SGD inner({p}, {.lr = 0.1, .weight_decay = 0.25});
   {
@@ -72,14 +74,14 @@ TEST_CASE("LARC gives the decay back when the step throws, and ends with its sco
   CHECK(bits(p) == bits(q));
 }
 
-TEST_CASE("LARC outlives its optimizer with an error, not a crash") {
+TEST_CASE("LARC whose optimizer was destroyed throws instead of crashing") {
   auto inner = std::make_unique<optim::SGD>(std::vector{parameter(4)});
   optim::LARC larc(*inner);
   inner.reset();
-  CHECK_THROWS_WITH_AS_TEXT(larc.step(), StateError, "its optimizer has ended");
+  CHECK_THROWS_WITH_AS_TEXT(larc.step(), StateError, "its optimizer was destroyed");
 }
 
-TEST_CASE("LARC stands for its optimizer in a session: it sees masters, and skips with them") {
+TEST_CASE("LARC passed to a session uses the masters and skips steps with them") {
   nn::Linear model{4, 3};
   optim::SGD inner(model.parameters(), {.lr = 0.1, .weight_decay = 0.1});
   optim::LARC larc(inner);
@@ -87,7 +89,8 @@ TEST_CASE("LARC stands for its optimizer in a session: it sees masters, and skip
   const Tensor before = amp::master_params(larc)[0].detach().clone();
   const auto step = [&](double factor) {
     larc.zero_grad();
-    amp::scale_loss(sum(model(ones({2, 4}))) * factor, larc, [](const Tensor& scaled) { scaled.backward(); });
+    amp::scale_loss(sum(model(ones({2, 4}))) * factor, larc,
+                    [](const Tensor& scaled) { scaled.backward(); });
     return larc.step();
   };
   CHECK(step(0.25) == optim::StepResult::stepped);

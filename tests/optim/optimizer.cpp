@@ -14,7 +14,7 @@ Tensor parameter(std::vector<double> values, DType dtype = f32) {
 
 std::vector<float> values(const Tensor& x) { return x.to_vector<float>(); }
 
-/** One step on the gradients given. */
+/** Sets the given gradient for all parameters and steps. */
 void step_on(optim::Optimizer& optimizer, const std::vector<Tensor>& params, double gradient) {
   for (const Tensor& p : params) p.set_grad(full(p.shape(), gradient, {.dtype = p.dtype()}));
   optimizer.step();
@@ -22,7 +22,7 @@ void step_on(optim::Optimizer& optimizer, const std::vector<Tensor>& params, dou
 
 }  // namespace
 
-TEST_CASE("a step before any backward says so") {
+TEST_CASE("a step before any backward is an error") {
   const Tensor p = parameter({1, 2});
   optim::SGD optimizer({p}, {.lr = 0.1});
   CHECK_THROWS_WITH(
@@ -35,14 +35,14 @@ TEST_CASE("a step before any backward says so") {
   CHECK(values(p) == std::vector<float>{0.8f, 1.6f});
 }
 
-TEST_CASE("a step with nothing to train does nothing") {
+TEST_CASE("a step without trainable parameters does nothing") {
   const Tensor frozen = tensor(1.0);
   optim::Adam optimizer({frozen});
   CHECK(optimizer.step() == StepResult::no_grads);
   CHECK(optim::Adam(std::vector<Tensor>{}).step() == StepResult::no_grads);
 }
 
-TEST_CASE("parameters without a gradient are passed over, and count their own steps") {
+TEST_CASE("parameters without a gradient are skipped, and each counts its own steps") {
   const Tensor a = parameter({1}), b = parameter({1}), alone = parameter({1});
   optim::Adam both({a, b}, {.lr = 0.1}), one({alone}, {.lr = 0.1});
   step_on(both, {a}, 0.5);
@@ -62,7 +62,7 @@ TEST_CASE("zero_grad removes gradients or fills them") {
   sum(p * p).backward();
   optimizer.zero_grad(false);
   CHECK(values(p.grad()) == std::vector<float>{0, 0});
-  sum(p).backward();  // a repeated element as gradient
+  sum(p).backward();  // a gradient that repeats one element
   p.set_grad(ones({1}).expand({2}));
   optimizer.zero_grad(false);
   CHECK(values(p.grad()) == std::vector<float>{0, 0});
@@ -70,7 +70,7 @@ TEST_CASE("zero_grad removes gradients or fills them") {
   CHECK(!p.grad().defined());
 }
 
-TEST_CASE("groups have options of their own") {
+TEST_CASE("each group has its own options") {
   const Tensor a = parameter({1}), b = parameter({1}), c = parameter({1});
   optim::SGD optimizer({{{a}, {.lr = 0.5}}, {{b}, {.lr = 0.25}}});
   optimizer.add_param_group({c}, {.lr = 1});
@@ -87,7 +87,7 @@ TEST_CASE("groups have options of their own") {
   CHECK_THROWS_AS(optimizer.set_lr(-1), ValueError);
 }
 
-TEST_CASE("add_param_group refuses what cannot be trained, and changes nothing") {
+TEST_CASE("add_param_group refuses tensors that cannot be trained, and changes nothing") {
   const Tensor a = parameter({1}), b = parameter({1});
   optim::Adam optimizer({a});
   CHECK_THROWS_WITH_AS_TEXT((optimizer.add_param_group({b, a}, {})), ValueError,
@@ -110,11 +110,13 @@ TEST_CASE("options out of range are refused by name") {
   CHECK_THROWS_AS(optim::AdamW(params, {.weight_decay = std::nan("")}), ValueError);
   CHECK_THROWS_AS(optim::SGD(params, {.lr = -1}), ValueError);
   CHECK_THROWS_AS(optim::SGD(params, {.momentum = -1}), ValueError);
-  CHECK_THROWS_WITH_AS_TEXT((optim::SGD(params, {.nesterov = true})), ValueError, "nesterov needs momentum");
-  CHECK_THROWS_AS(optim::SGD(params, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), ValueError);
+  CHECK_THROWS_WITH_AS_TEXT((optim::SGD(params, {.nesterov = true})), ValueError,
+                            "nesterov needs momentum");
+  CHECK_THROWS_AS(optim::SGD(params, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+                  ValueError);
 }
 
-TEST_CASE("momentum switched on later starts from that step's gradient") {
+TEST_CASE("momentum that is enabled later starts from the gradient of that step") {
   const Tensor p = parameter({0});
   optim::SGD optimizer({p}, {.lr = 1});
   step_on(optimizer, {p}, 1);
@@ -123,14 +125,15 @@ TEST_CASE("momentum switched on later starts from that step's gradient") {
   CHECK(p.item<float>() == -2);
 }
 
-TEST_CASE("state is accounted as optimizer state") {
+TEST_CASE("state memory is accounted as optimizer state") {
   const Tensor p = parameter({1, 2, 3});
   optim::Adam optimizer({p});
   step_on(optimizer, {p}, 1);
-  CHECK(optimizer.slots(0)[0].state[0].impl()->storage->category() == MemoryCategory::optimizer_state);
+  CHECK(optimizer.slots(0)[0].state[0].impl()->storage->category() ==
+        MemoryCategory::optimizer_state);
 }
 
-// ---- state_dict -------------------------------------------------------------------------------------------------------------
+// ---- state_dict ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -145,7 +148,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("training goes on with the same bits after a state was saved and loaded") {
+TEST_CASE("training continues with the same bits after saving and loading the state") {
   Pair original;
   original.train(3);
   const optim::StateDict saved = original.optimizer.state_dict();
@@ -159,13 +162,13 @@ TEST_CASE("training goes on with the same bits after a state was saved and loade
   copy.optimizer.set_lr(7);
   copy.optimizer.load_state_dict(saved);
   CHECK(copy.optimizer.lr(0) == 0.1);
-  original.train(4);  // the saved state is a copy and must not move with it
+  original.train(4);  // the saved state is a copy and must not change
   copy.train(4);
   CHECK(values(copy.a) == values(original.a));
   CHECK(values(copy.b) == values(original.b));
 }
 
-TEST_CASE("state is keyed by name where names are given") {
+TEST_CASE("state is keyed by name if names are given") {
   Pair pair;
   pair.train(1);
   const optim::Names names{{"fc.bias", pair.b}, {"fc.weight", pair.a}};
@@ -173,20 +176,20 @@ TEST_CASE("state is keyed by name where names are given") {
   CHECK(saved.tensors.count("fc.weight.exp_avg") == 1);
   CHECK(saved.scalars.count("fc.bias.step") == 1);
   Pair other;
-  CHECK_NOTHROW(
-      other.optimizer.load_state_dict(saved, optim::Names{{"fc.bias", other.b}, {"fc.weight", other.a}}));
+  CHECK_NOTHROW(other.optimizer.load_state_dict(
+      saved, optim::Names{{"fc.bias", other.b}, {"fc.weight", other.a}}));
   CHECK(other.optimizer.slots(1)[0].steps == 1);
-  CHECK_THROWS_WITH_AS_TEXT((pair.optimizer.state_dict(optim::Names{{"fc.bias", pair.b}})), ValueError,
-                            "parameter 0 of the optimizer has no name");
+  CHECK_THROWS_WITH_AS_TEXT((pair.optimizer.state_dict(optim::Names{{"fc.bias", pair.b}})),
+                            ValueError, "parameter 0 of the optimizer has no name");
 }
 
-TEST_CASE("a state that does not fit is refused as a whole") {
+TEST_CASE("a mismatched state is refused as a whole") {
   Pair pair;
   pair.train(2);
   const optim::StateDict before = pair.optimizer.state_dict();
   const auto refused = [&](auto spoil, const std::string& complaint) {
     optim::StateDict spoilt = pair.optimizer.state_dict();
-    spoilt.scalars["param_groups.0.lr"] = 99;  // valid on its own: must not be taken over
+    spoilt.scalars["param_groups.0.lr"] = 99;  // valid, but must not be applied
     spoil(spoilt);
     CHECK_THROWS_WITH_AS_TEXT((pair.optimizer.load_state_dict(spoilt)), ValueError, complaint);
     CHECK(pair.optimizer.lr(0) == 0.1);
@@ -195,18 +198,21 @@ TEST_CASE("a state that does not fit is refused as a whole") {
   refused([](optim::StateDict& d) { d.tensors.erase("0.exp_avg"); }, "missing 0.exp_avg");
   refused([](optim::StateDict& d) { d.tensors["2.exp_avg"] = zeros({1}); }, "unexpected 2.exp_avg");
   refused([](optim::StateDict& d) { d.tensors["0.exp_avg"] = zeros({3}); },
-          "unfitting 0.exp_avg is f32[3]@cpu for f32[2]@cpu");
-  refused([](optim::StateDict& d) { d.tensors["0.exp_avg"] = Tensor{}; }, "unfitting 0.exp_avg is undefined");
-  refused([](optim::StateDict& d) { d.scalars.erase("param_groups.1.eps"); }, "missing param_groups.1.eps");
+          "mismatched 0.exp_avg is f32[3]@cpu for f32[2]@cpu");
+  refused([](optim::StateDict& d) { d.tensors["0.exp_avg"] = Tensor{}; },
+          "mismatched 0.exp_avg is undefined");
+  refused([](optim::StateDict& d) { d.scalars.erase("param_groups.1.eps"); },
+          "missing param_groups.1.eps");
   refused([](optim::StateDict& d) { d.scalars["param_groups.1.size"] = 2; },
           "param_groups.1.size = 2 for 1 parameters");
-  refused([](optim::StateDict& d) { d.scalars["0.step"] = 1.5; }, "unfitting 0.step = 1.5");
-  refused([](optim::StateDict& d) { d.scalars["1.step"] = std::nan(""); }, "unfitting 1.step = nan");
+  refused([](optim::StateDict& d) { d.scalars["0.step"] = 1.5; }, "mismatched 0.step = 1.5");
+  refused([](optim::StateDict& d) { d.scalars["1.step"] = std::nan(""); },
+          "mismatched 1.step = nan");
   refused([](optim::StateDict& d) { d.scalars["what"] = 1; }, "unexpected what");
   refused([](optim::StateDict& d) { d.scalars["param_groups.1.eps"] = -1; }, "eps is out of range");
 }
 
-TEST_CASE("low state from elsewhere is raised to f32") {
+TEST_CASE("16-bit state is loaded as f32") {
   Pair pair;
   pair.train(1);
   optim::StateDict saved = pair.optimizer.state_dict();
@@ -215,9 +221,10 @@ TEST_CASE("low state from elsewhere is raised to f32") {
   CHECK(pair.optimizer.slots(0)[0].state[0].dtype() == f32);
 }
 
-TEST_CASE("a saved master is adopted when it rounds to the parameter, else reported") {
+TEST_CASE("a saved master is loaded if it rounds to the parameter, else reported") {
   std::vector<std::string> lines;
-  const LogSink former = set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
+  const LogSink former =
+      set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
   const Tensor p = parameter({1, 2}, f16);
   optim::SGD optimizer({p});
   optimizer.slots(0)[0].master = parameter({1, 2});

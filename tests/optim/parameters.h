@@ -1,6 +1,5 @@
-// Parameters and gradients for tests of optimizers, and the comparison of an optimizer with a reference.
-// Sees: mezzo.h.
-// Read next: updates.cpp, reference.h.
+// Parameters and gradients for tests of optimizers, and the comparison of an optimizer with a
+// reference.
 #pragma once
 
 #include <mezzo.h>
@@ -10,7 +9,7 @@
 
 #include "../support/catch.h"
 
-/** Deterministic numbers in about -2..2. */
+/** Returns deterministic numbers in about -2..2. */
 inline std::vector<double> numbers(std::size_t n, unsigned seed) {
   std::mt19937 generator(seed);
   std::vector<double> out(n);
@@ -22,7 +21,8 @@ template <class V> std::vector<V> as(const std::vector<double>& values) {
   return std::vector<V>(values.begin(), values.end());
 }
 
-/** Trains one parameter with both; each step's gradient is p plus noise, rounded to the dtype. */
+/** Trains one parameter with optimizer and reference and compares them. The gradient of a step is p
+ *  plus noise, rounded to the dtype. */
 template <class V, class Optimizer, class Reference>
 void compare(Optimizer& optimizer, mezzo::Tensor p, Reference reference, int steps) {
   std::vector<V> expected = as<V>(p.template to_vector<double>());
@@ -36,7 +36,8 @@ void compare(Optimizer& optimizer, mezzo::Tensor p, Reference reference, int ste
 }
 
 inline mezzo::Tensor parameter(std::int64_t n, mezzo::DType dtype = mezzo::f32, unsigned seed = 1) {
-  return mezzo::tensor(numbers(static_cast<std::size_t>(n), seed), {n}, {.dtype = dtype}).requires_grad_();
+  return mezzo::tensor(numbers(static_cast<std::size_t>(n), seed), {n}, {.dtype = dtype})
+      .requires_grad_();
 }
 
 inline std::vector<double> bits(const mezzo::Tensor& x) { return x.to_vector<double>(); }

@@ -1,6 +1,4 @@
-// The update equations of AMP.md 12.2 once more, one number at a time: what the optimizers are compared with.
-// Sees: the standard library only.
-// Read next: updates.cpp.
+// Reference implementations of the optimizers' update equations, one number at a time.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +30,7 @@ template <class V> struct Sgd {
   }
 };
 
-/** One parameter under Adam (decoupled: AdamW). The factors are rounded to V once, as they enter. */
+/** One parameter under Adam (decoupled: AdamW). The factors are rounded to V once. */
 template <class V> struct Adam {
   double lr, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false, corrected = true;
@@ -78,7 +76,8 @@ template <class V> struct Adagrad {
   }
 };
 
-// The optimizers below measure whole tensors. They are written in f64 as AMP.md states them, for any number of parameters at once.
+// The optimizers below use norms of whole tensors. They compute in f64, for any number of
+// parameters at once.
 using Tensors = std::vector<std::vector<double>>;
 
 inline double l2(const std::vector<double>& x) {
@@ -115,7 +114,8 @@ struct Lamb {
            std::vector<double>& square, double clip) const {
     mean.resize(p.size());
     square.resize(p.size());
-    const double c1 = corrected ? 1 - std::pow(beta1, t) : 1, c2 = corrected ? 1 - std::pow(beta2, t) : 1;
+    const double c1 = corrected ? 1 - std::pow(beta1, t) : 1,
+                 c2 = corrected ? 1 - std::pow(beta2, t) : 1;
     std::vector<double> u(p.size());
     for (std::size_t i = 0; i < p.size(); ++i) {
       double s = grad[i] / clip;
@@ -144,7 +144,8 @@ struct NovoGrad {
     for (std::size_t k = 0; k < params.size(); ++k) {
       const double n = max_norm ? largest(grads[k]) : l2(grads[k]);
       if (v.size() <= k) v.push_back(init_zero ? 0 : n);
-      v[k] = max_norm ? beta2 * v[k] + (1 - beta2) * n : std::sqrt(beta2 * v[k] * v[k] + (1 - beta2) * n * n);
+      v[k] = max_norm ? beta2 * v[k] + (1 - beta2) * n
+                      : std::sqrt(beta2 * v[k] * v[k] + (1 - beta2) * n * n);
       one(params[k], grads[k], m[k], v[k]);
     }
   }
@@ -168,9 +169,10 @@ struct NovoGrad {
   }
 };
 
-/** What LARC makes of a gradient. */
-inline std::vector<double> larc(const std::vector<double>& p, const std::vector<double>& grad, double lr,
-                                double weight_decay, double trust, bool clip, double eps = 1e-8) {
+/** Returns the gradient as transformed by LARC. */
+inline std::vector<double> larc(const std::vector<double>& p, const std::vector<double>& grad,
+                                double lr, double weight_decay, double trust, bool clip,
+                                double eps = 1e-8) {
   if (l2(p) == 0 || l2(grad) == 0) return grad;
   double rate = trust * l2(p) / (l2(grad) + weight_decay * l2(p) + eps);
   if (clip) rate = std::min(rate / lr, 1.0);

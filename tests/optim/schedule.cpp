@@ -9,7 +9,7 @@ using namespace mezzo;
 
 namespace {
 
-/** The rates of the first n steps, base rate 1. */
+/** Returns the rates of the first n steps with base rate 1. */
 std::vector<double> rates(const optim::LrSchedule& schedule, int n) {
   const Tensor p = zeros({1}).requires_grad_();
   optim::SGD optimizer({p}, {.lr = 1});
@@ -27,8 +27,8 @@ std::vector<double> rates(const optim::LrSchedule& schedule, int n) {
 TEST_CASE("step, lambda and linear schedules") {
   CHECK(rates(optim::StepLR{.step_size = 2, .gamma = 0.5}, 6) ==
         std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25});
-  CHECK(rates(optim::LambdaLR{[](std::int64_t t) { return 1.0 / static_cast<double>(1 + t); }}, 4) ==
-        std::vector<double>{1, 0.5, 1.0 / 3, 0.25});
+  CHECK(rates(optim::LambdaLR{[](std::int64_t t) { return 1.0 / static_cast<double>(1 + t); }},
+              4) == std::vector<double>{1, 0.5, 1.0 / 3, 0.25});
   CHECK(rates(optim::LinearLR{.start_factor = 0.5, .end_factor = 1, .total_iters = 2}, 4) ==
         std::vector<double>{0.5, 0.75, 1, 1});
   CHECK(rates([](std::int64_t t, double base) { return base + static_cast<double>(t); }, 2) ==
@@ -38,7 +38,8 @@ TEST_CASE("step, lambda and linear schedules") {
 TEST_CASE("the cosine schedule") {
   const std::vector<double> got = rates(optim::CosineAnnealingLR{.t_max = 4, .eta_min = 0.2}, 9);
   for (std::size_t t = 0; t < got.size(); ++t)
-    CHECK(got[t] == Approx(0.2 + 0.4 * (1 + std::cos(std::numbers::pi * static_cast<double>(t) / 4))));
+    CHECK(got[t] ==
+          Approx(0.2 + 0.4 * (1 + std::cos(std::numbers::pi * static_cast<double>(t) / 4))));
   CHECK(got[0] == 1);
   CHECK(got[4] == Approx(0.2));
   CHECK(got[8] == Approx(1));
@@ -46,12 +47,12 @@ TEST_CASE("the cosine schedule") {
 
 TEST_CASE("warm-up, then another schedule") {
   CHECK(rates(optim::LinearWarmup{.steps = 4}, 6) == std::vector<double>{0.25, 0.5, 0.75, 1, 1, 1});
-  CHECK(rates(optim::LinearWarmup{.steps = 2, .then = optim::StepLR{.step_size = 1, .gamma = 0.5}}, 5) ==
-        std::vector<double>{0.5, 1, 1, 0.5, 0.25});
+  CHECK(rates(optim::LinearWarmup{.steps = 2, .then = optim::StepLR{.step_size = 1, .gamma = 0.5}},
+              5) == std::vector<double>{0.5, 1, 1, 0.5, 0.25});
   CHECK(rates(optim::LinearWarmup{}, 2) == std::vector<double>{1, 1});
 }
 
-TEST_CASE("schedules in sequence count from their own start") {
+TEST_CASE("schedules in sequence count from their own first step") {
   const optim::SequentialLR sequence{
       {optim::StepLR{.step_size = 1, .gamma = 0.5}, optim::LinearWarmup{.steps = 2},
        optim::LambdaLR{[](std::int64_t) { return 3.0; }}},
@@ -92,7 +93,7 @@ TEST_CASE("a schedule is saved and resumed") {
   CHECK(resumed.steps() == 3);
 }
 
-TEST_CASE("impossible schedules are refused") {
+TEST_CASE("invalid schedules are refused") {
   const Tensor p = zeros({1}).requires_grad_();
   optim::SGD optimizer({p}, {.lr = 1});
   const auto refused = [&](auto schedule) {

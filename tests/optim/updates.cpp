@@ -13,17 +13,17 @@ using optim::StepResult;
 TEMPLATE_TEST_CASE("SGD follows its equations bit for bit", "", float, double) {
   using V = TestType;
   const DType dtype = dtype_of<V>();
-  const optim::SgdOptions options =
-      GENERATE(optim::SgdOptions{.lr = 0.125}, optim::SgdOptions{.lr = 0.1, .weight_decay = 0.01},
-               optim::SgdOptions{.lr = 0.1, .momentum = 0.9},
-               optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5},
-               optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+  const optim::SgdOptions options = GENERATE(
+      optim::SgdOptions{.lr = 0.125}, optim::SgdOptions{.lr = 0.1, .weight_decay = 0.01},
+      optim::SgdOptions{.lr = 0.1, .momentum = 0.9},
+      optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5},
+      optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
   const Tensor p = parameter(1037, dtype);
   optim::SGD optimizer({p}, options);
   compare<V>(optimizer, p,
              reference::Sgd<V>{static_cast<V>(options.lr), static_cast<V>(options.momentum),
-                               static_cast<V>(options.dampening), static_cast<V>(options.weight_decay),
-                               options.nesterov},
+                               static_cast<V>(options.dampening),
+                               static_cast<V>(options.weight_decay), options.nesterov},
              20);
 }
 
@@ -37,7 +37,7 @@ TEMPLATE_TEST_CASE("Adam and AdamW follow their equations bit for bit", "", floa
   compare<V>(adamw, q, reference::Adam<V>{0.01, 0.8, 0.99, 1e-6, decay, true}, 30);
 }
 
-TEST_CASE("the first step with dampening takes the gradient whole, as PyTorch does") {
+TEST_CASE("the first step with dampening uses the full gradient, as PyTorch does") {
   const Tensor p = tensor(1.0).requires_grad_();
   optim::SGD optimizer({p}, {.lr = 1, .momentum = 0.5, .dampening = 0.75});
   p.set_grad(tensor(1.0));
@@ -47,7 +47,7 @@ TEST_CASE("the first step with dampening takes the gradient whole, as PyTorch do
   CHECK(p.item<float>() == -0.75f);  // buffer = 0.5 * 1 + 0.25 * 1
 }
 
-TEST_CASE("16-bit parameters are updated in f32 and rounded once, their state is f32") {
+TEST_CASE("16-bit parameters are updated in f32 with f32 state and rounded once") {
   const DType dtype = GENERATE(f16, bf16);
   const Tensor p = parameter(300, dtype);
   const Tensor wide = p.detach().to(f32).requires_grad_();
@@ -65,7 +65,7 @@ TEST_CASE("16-bit parameters are updated in f32 and rounded once, their state is
   CHECK(bits(low.slots(0)[0].state[1]) == bits(full.slots(0)[0].state[1]));
 }
 
-TEST_CASE("a master is updated in the parameter's place, the parameter gets its rounded value") {
+TEST_CASE("a master is updated instead of its parameter, which gets the rounded value") {
   const Tensor low = parameter(5000, f16);
   const Tensor alone = low.detach().to(f32).clone().requires_grad_();
   optim::Adam with_master({low}, {.lr = 0.01}), plain({alone}, {.lr = 0.01});
@@ -84,15 +84,17 @@ TEST_CASE("a master is updated in the parameter's place, the parameter gets its 
   }
 }
 
-TEST_CASE("many tensors at once are updated as each alone, for any number of threads") {
+TEST_CASE("a list of tensors is updated as each tensor alone, for any number of threads") {
   const std::vector<std::int64_t> sizes{1, 0, 7, 65536, 65537, 200001};
   std::vector<std::vector<double>> results[3];
   for (int variant = 0; variant < 3; ++variant) {
     std::vector<Tensor> params;
-    for (const std::int64_t n : sizes) params.push_back(parameter(n, f32, static_cast<unsigned>(n)));
+    for (const std::int64_t n : sizes)
+      params.push_back(parameter(n, f32, static_cast<unsigned>(n)));
     std::vector<std::unique_ptr<optim::Adam>> optimizers;
     if (variant == 0)
-      for (const Tensor& p : params) optimizers.push_back(std::make_unique<optim::Adam>(std::vector{p}));
+      for (const Tensor& p : params)
+        optimizers.push_back(std::make_unique<optim::Adam>(std::vector{p}));
     else
       optimizers.push_back(std::make_unique<optim::Adam>(params));
     const int threads = num_threads();
@@ -110,7 +112,8 @@ TEST_CASE("many tensors at once are updated as each alone, for any number of thr
 }
 
 TEST_CASE("parameters and gradients may have any strides") {
-  const Tensor base = tensor(numbers(12, 1), {3, 4}), dense = base.t().contiguous().requires_grad_();
+  const Tensor base = tensor(numbers(12, 1), {3, 4}),
+               dense = base.t().contiguous().requires_grad_();
   const Tensor strided = base.t().detach().requires_grad_();
   REQUIRE(!strided.is_contiguous());
   const Tensor g = tensor(numbers(12, 2), {4, 3});
@@ -130,7 +133,7 @@ TEST_CASE("parameters and gradients may have any strides") {
   CHECK(bits(dense) == bits(strided));
 }
 
-TEST_CASE("updates scale gradients and honour an overflow flag") {
+TEST_CASE("updates scale gradients and skip if the overflow flag is set") {
   using optim::AdamUpdate;
   const AdamUpdate::Settings settings{.lr = 0.1,
                                       .beta1 = 0.9,
@@ -156,7 +159,7 @@ TEST_CASE("updates scale gradients and honour an overflow flag") {
   CHECK(run(1, 1, 1) == untouched);
 }
 
-TEST_CASE("lists of one kernel must agree") {
+TEST_CASE("the lists of a kernel must agree") {
   const Tensor a = zeros({3}), b = zeros({4});
   const optim::AxpbyTensors unequal{a, b, a};
   CHECK_THROWS_AS(optim::axpby({&unequal, 1}, 1, 1, optim::CheckFinite::x, {}), ShapeError);
@@ -164,9 +167,10 @@ TEST_CASE("lists of one kernel must agree") {
   CHECK_THROWS_AS(optim::axpby({&integers, 1}, 1, 1, optim::CheckFinite::x, {}), DtypeError);
 }
 
-TEST_CASE("axpby writes everything and reports what is not finite") {
+TEST_CASE("axpby writes all elements and reports non-finite ones") {
   const double inf = std::numeric_limits<double>::infinity();
-  const Tensor x = tensor({1, inf, 3}, {.dtype = f16}), y = tensor({1, 1, std::nan("")}), out = zeros({3});
+  const Tensor x = tensor({1, inf, 3}, {.dtype = f16}), y = tensor({1, 1, std::nan("")}),
+               out = zeros({3});
   const auto run = [&](optim::CheckFinite check) {
     const Tensor flag = zeros({});
     const optim::AxpbyTensors item{x, y, out};
@@ -178,10 +182,9 @@ TEST_CASE("axpby writes everything and reports what is not finite") {
   };
   CHECK(run(optim::CheckFinite::none) == 0);
   CHECK(run(optim::CheckFinite::x) == 1);
-  CHECK(run(optim::CheckFinite::y) == 1);
   const Tensor clean = tensor(1.0), flag = zeros({});
   const optim::AxpbyTensors item{clean, {}, clean};
-  optim::axpby({&item, 1}, 3, 0, optim::CheckFinite::either, {flag, {}});
+  optim::axpby({&item, 1}, 3, 0, optim::CheckFinite::x, {flag, {}});
   CHECK(flag.item<float>() == 0);
   CHECK(clean.item<float>() == 3);
 }

@@ -1,4 +1,4 @@
-// The first losses of every net at every level, against those kept in curves.txt, and against PyTorch's.
+// Compares the first losses of every net at every level with those in curves.txt and PyTorch's.
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -7,6 +7,7 @@
 #include "../../samples/bench/measure.h"
 #include "../support/catch.h"
 #include "../support/device.h"
+#include "../support/levels.h"
 #include "../support/test_data.h"
 #include "curves_path.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 using Curve = std::vector<double>;
 
-/** {net, level}: losses. */
+/** Returns {net, level}: losses. */
 std::map<std::pair<std::string, std::string>, Curve> kept_curves() {
   std::map<std::pair<std::string, std::string>, Curve> curves;
   std::ifstream file(mezzo::testing::test_data(kCurvesPath, "samples/curves.txt"));
@@ -37,25 +38,27 @@ double largest_difference(const Curve& a, const Curve& b) {
   return largest;
 }
 
-/** Processors and compilers differ in the order of f32 sums; where 16-bit values are rounded between, that now and then tips one. Initial weights
- *  changed by 1e-7 of themselves changed these losses by up to 1e-6 at O0 and 8e-3 at the other levels. */
+/** Processors and compilers differ in the order of f32 sums, and a difference may change how a
+ *  16-bit value rounds. Relative changes of 1e-7 in the initial weights changed these losses by up
+ *  to 1e-6 at O0 and 8e-3 at the other levels. */
 double tolerance(const std::string& level) { return level == "O0" ? 1e-4 : 2e-2; }
 
-/** An emulated device takes minutes for the other nets. */
+/** On an emulated device the other nets take minutes. */
 bool trains_here(const std::string& net) {
-  return mezzo::testing::test_device() == mezzo::cpu || net == "char_gpt" || net == "lenet" || net == "mlp";
+  return mezzo::testing::test_device() == mezzo::cpu || net == "char_gpt" || net == "lenet" ||
+         net == "mlp";
 }
 
 }  // namespace
 
-TEST_CASE("every net's losses are those that were kept, and PyTorch's", "[curves]") {
+TEST_CASE("every net's losses match the stored ones and PyTorch's", "[curves]") {
   const auto curves = kept_curves();
   for (const NetEntry& entry : all_nets()) {
     const std::string net(entry.name);
     if (!trains_here(net)) continue;
     const auto torch = curves.find({net, "torch"});
     REQUIRE(torch != curves.end());
-    for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+    for (const char* level : levels::names()) {
       INFO(net << " " << level);
       const auto kept = curves.find({net, level});
       REQUIRE(kept != curves.end());

@@ -1,6 +1,4 @@
-// Where the kept curves are.
-// Sees: the standard library.
-// Read next: curves.cpp.
+// The path of the stored loss curves.
 #pragma once
 
 /** The file's absolute path; defined in a file that the build writes. */

@@ -1,4 +1,4 @@
-// Run: what a sample's loop has around its steps.
+// Run: checkpoints, resuming, interruption and reports of a sample's training loop.
 #include "../../samples/common/run.h"
 
 #include <csignal>
@@ -13,7 +13,7 @@ using namespace samples;
 
 namespace {
 
-/** A line fitted to points, its loss after every step. */
+/** Fits a line to points; returns the loss of every step. */
 std::vector<double> fit(const RunOptions& options, std::int64_t total, int interrupt_at = -1) {
   using namespace mezzo;
   manual_seed(1);
@@ -44,7 +44,8 @@ std::vector<double> joined(std::vector<double> first, const std::vector<double>&
 
 }  // namespace
 
-TEST_CASE("a resumed run goes on bit for bit, and an interrupted one can be resumed", "[samples]") {
+TEST_CASE("a resumed run continues bit for bit, and an interrupted run can be resumed",
+          "[samples]") {
   for (const char* level : {"O0", "O1", "O2", "O5"}) {
     INFO(level);
     const files::Directory folder;
@@ -63,11 +64,11 @@ TEST_CASE("a resumed run goes on bit for bit, and an interrupted one can be resu
     CHECK(std::filesystem::exists(folder / "b/step-000008"));
     options.resume = options.save;
     CHECK(joined(cut, fit(options, 12)) == whole);
-    CHECK(fit(options, 12).empty());  // at its end already
+    CHECK(fit(options, 12).empty());  // it has already finished
   }
 }
 
-TEST_CASE("a run of another level is refused, and nothing is lost by that", "[samples]") {
+TEST_CASE("resuming at another level is rejected and changes nothing", "[samples]") {
   const files::Directory folder;
   fit({.level = "O0", .save = folder.path(), .quiet = true}, 3);
   CHECK_THROWS_WITH_AS_TEXT(fit({.level = "O2", .resume = folder.path(), .quiet = true}, 6),
@@ -75,7 +76,8 @@ TEST_CASE("a run of another level is refused, and nothing is lost by that", "[sa
   CHECK(fit({.level = "O0", .resume = folder.path(), .quiet = true}, 6).size() == 3);
 }
 
-TEST_CASE("checkpoints are made every so many steps, three of them stay", "[samples]") {
+TEST_CASE("checkpoints are written at the given interval, and the last three are kept",
+          "[samples]") {
   const files::Directory folder;
   fit({.save_every = 2, .save = folder.path(), .quiet = true}, 9);
   for (const char* kept : {"step-000006", "step-000008", "step-000009"})
@@ -93,8 +95,8 @@ TEST_CASE("a run reports its figures", "[samples]") {
     INFO(part);
     CHECK(report.find(part) != std::string::npos);
   }
-  CHECK_THROWS_WITH_AS_TEXT(fit({.json = folder / "no/report.json", .quiet = true}, 1), mezzo::IoError,
-                            "no/report.json");
+  CHECK_THROWS_WITH_AS_TEXT(fit({.json = folder / "no/report.json", .quiet = true}, 1),
+                            mezzo::IoError, "no/report.json");
 }
 
 TEST_CASE("wrong levels and devices are usage errors", "[samples]") {

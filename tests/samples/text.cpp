@@ -1,4 +1,4 @@
-// Texts as numbers, and the nets that write them.
+// Texts as character indices, and the nets that generate them.
 #include "../../samples/common/text.h"
 
 #include "../../samples/nets/char_gpt_writer.h"
@@ -8,7 +8,7 @@
 
 using namespace samples;
 
-TEST_CASE("a text becomes numbers and back", "[samples]") {
+TEST_CASE("a text is encoded and decoded", "[samples]") {
   const files::Directory folder;
   files::write(folder / "text", std::string("banana\xff\n", 8) + "bandana\nabab");
   const Text text = Text::from_file(folder / "text");
@@ -23,7 +23,7 @@ TEST_CASE("a text becomes numbers and back", "[samples]") {
   CHECK_THROWS_WITH_AS_TEXT(text.encode("nix"), mezzo::ValueError, "got \"i\"");
 }
 
-TEST_CASE("what is no text, or too short, is refused", "[samples]") {
+TEST_CASE("files that are not text or too short are rejected", "[samples]") {
   const files::Directory folder;
   files::write(folder / "empty", "");
   CHECK_THROWS_WITH_AS_TEXT(Text::from_file(folder / "empty"), mezzo::ValueError, "empty");
@@ -32,10 +32,11 @@ TEST_CASE("what is no text, or too short, is refused", "[samples]") {
   files::write(folder / "short", "twenty characters ..");
   const Text text = Text::from_file(folder / "short");
   CHECK_NOTHROW(text.require(2));
-  CHECK_THROWS_WITH_AS_TEXT(text.require(3), mezzo::ValueError, "18 characters to train on and 2 to test on");
+  CHECK_THROWS_WITH_AS_TEXT(text.require(3), mezzo::ValueError,
+                            "18 characters to train on and 2 to test on");
 }
 
-TEST_CASE("the built-in text is the same every time and leaves the generator alone", "[samples]") {
+TEST_CASE("the built-in text is always the same and does not use the generator", "[samples]") {
   mezzo::manual_seed(5);
   const Text text = Text::built_in(100);
   CHECK(mezzo::default_generator() == mezzo::Generator{5, 0});
@@ -45,21 +46,22 @@ TEST_CASE("the built-in text is the same every time and leaves the generator alo
   CHECK(text.train().numel() > 2000);
 }
 
-TEST_CASE("stretches are followed by the next character, and depend on the seed", "[samples]") {
+TEST_CASE("targets are the next characters, and batches depend on the seed", "[samples]") {
   const Text text = Text::built_in(100);
   mezzo::manual_seed(3);
   const mezzo::Batch batch = random_stretches(text.train(), 4, 16);
   CHECK(batch.x.shape() == mezzo::Shape{4, 16});
-  CHECK(batch.x.narrow(1, 1, 15).to_vector<double>() == batch.y.narrow(1, 0, 15).to_vector<double>());
+  CHECK(batch.x.narrow(1, 1, 15).to_vector<double>() ==
+        batch.y.narrow(1, 0, 15).to_vector<double>());
   mezzo::manual_seed(3);
   CHECK(random_stretches(text.train(), 4, 16).x.to_vector<double>() == batch.x.to_vector<double>());
   CHECK(random_stretches(text.train(), 4, 16).x.to_vector<double>() != batch.x.to_vector<double>());
-  // A text of exactly one stretch has one place to start from.
+  // A text as long as one sequence has a single starting position.
   const mezzo::Tensor all = mezzo::arange(17, {.dtype = mezzo::i64});
   CHECK(random_stretches(all, 2, 16).y.to_vector<double>().back() == 16);
 }
 
-TEST_CASE("characters are drawn with their probabilities", "[samples]") {
+TEST_CASE("characters are sampled with their probabilities", "[samples]") {
   const mezzo::Tensor logits = log(mezzo::tensor({0.5, 0.25, 0.25, 0}));
   CHECK(draw_character(mezzo::tensor({0, 3, 1}), 0) == 1);
   mezzo::manual_seed(1);
@@ -78,11 +80,12 @@ mezzo::Tensor some_characters(std::int64_t n) { return mezzo::randint(0, 11, {1,
 
 }  // namespace
 
-TEST_CASE("with a cache of keys and values a transformer gives what it gives without", "[samples]") {
+TEST_CASE("a transformer gives the same results with and without a key-value cache", "[samples]") {
   mezzo::manual_seed(2);
   const CharGpt net(kTiny);
   net.eval();
-  for (const mezzo::Tensor& p : net.parameters()) mul_(p.detach(), 5);  // so that attention attends
+  // Larger weights, so that attention is far from uniform.
+  for (const mezzo::Tensor& p : net.parameters()) mul_(p.detach(), 5);
   const mezzo::NoGrad no_grad;
   const mezzo::Tensor x = some_characters(12), whole = net(x);
   for (const std::int64_t first : {1, 5, 12}) {
@@ -94,13 +97,14 @@ TEST_CASE("with a cache of keys and values a transformer gives what it gives wit
   }
   KeyValueCache some;
   net(x.narrow(1, 0, 5), &some);
-  CHECK_THROWS_WITH_AS_TEXT(net(x.narrow(1, 5, 2), &some), mezzo::ShapeError, "one character at a time");
+  CHECK_THROWS_WITH_AS_TEXT(net(x.narrow(1, 5, 2), &some), mezzo::ShapeError,
+                            "one character at a time");
   KeyValueCache full;
   net(x, &full);
-  CHECK_THROWS_AS(net(some_characters(1), &full), mezzo::IndexError);  // beyond the block
+  CHECK_THROWS_AS(net(some_characters(1), &full), mezzo::IndexError);  // beyond the block size
 }
 
-TEST_CASE("writing with the cache chooses what evaluating everything anew chooses", "[samples]") {
+TEST_CASE("generating with the cache gives the same text as without", "[samples]") {
   mezzo::manual_seed(4);
   const CharGpt net(kTiny);
   for (const mezzo::Tensor& p : net.parameters()) mul_(p.detach(), 5);
@@ -110,15 +114,18 @@ TEST_CASE("writing with the cache chooses what evaluating everything anew choose
   const mezzo::NoGrad no_grad;
   net.eval();
   for (std::size_t n = 3; n < written.size(); ++n) {
-    const std::vector<double> before(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(n));
-    const mezzo::Tensor x = mezzo::tensor(before, {1, static_cast<std::int64_t>(n)}, {.dtype = mezzo::i64});
+    const std::vector<double> before(written.begin(),
+                                     written.begin() + static_cast<std::ptrdiff_t>(n));
+    const mezzo::Tensor x =
+        mezzo::tensor(before, {1, static_cast<std::int64_t>(n)}, {.dtype = mezzo::i64});
     CHECK(argmax(net(x)[0][-1]).item<std::int64_t>() == written[n]);
   }
-  CHECK(write(net, prompt, 40, 0.8).size() == 43);                      // through several blocks
-  CHECK(write(net, some_characters(30).flatten(), 2, 0).size() == 32);  // a prompt longer than the block
+  CHECK(write(net, prompt, 40, 0.8).size() == 43);  // more than one block
+  CHECK(write(net, some_characters(30).flatten(), 2, 0).size() ==
+        32);  // a prompt longer than the block
 }
 
-TEST_CASE("a transformer's characters do not see later ones", "[samples]") {
+TEST_CASE("a transformer is causal", "[samples]") {
   mezzo::manual_seed(6);
   const CharGpt net(kTiny);
   net.eval();

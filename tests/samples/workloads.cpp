@@ -1,4 +1,4 @@
-// The nets of the bench: each learns at every level, repeats bit for bit, and counts its work.
+// The nets of the bench: each learns at every level, repeats bit for bit, and reports its work.
 #include "../../samples/bench/measure.h"
 
 #include <cmath>
@@ -6,13 +6,14 @@
 
 #include "../../samples/common/program.h"
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 
 using namespace samples;
 
 namespace {
 
-constexpr const char* kLevels[] = {"O0", "O1", "O2", "O3", "O4", "O5"};
+const std::vector<const char*> kLevels = levels::names();
 constexpr Roof kRoof{1e9, 1e9};
 
 Measurement tiny(const std::string& net, const std::string& level, std::int64_t steps) {
@@ -21,7 +22,8 @@ Measurement tiny(const std::string& net, const std::string& level, std::int64_t 
 
 double mean_of(const std::vector<double>& losses, std::size_t from, std::size_t count) {
   const auto begin = losses.begin() + static_cast<std::ptrdiff_t>(from);
-  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0) / static_cast<double>(count);
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0) /
+         static_cast<double>(count);
 }
 
 }  // namespace
@@ -33,7 +35,8 @@ TEST_CASE("every net learns at every level", "[samples]") {
       const Measurement m = tiny(std::string(entry.name), level, 20);
       REQUIRE(m.losses.size() == 20);
       CHECK(std::isfinite(m.loss));
-      // Four batches take turns: the first four losses against the last four are about the same data.
+      // Steps cycle through four batches, so that the first four and the last four losses are of
+      // the same data.
       CHECK(mean_of(m.losses, 16, 4) < mean_of(m.losses, 0, 4));
       CHECK((m.casts_per_step > 0) == (std::string(level) != "O0"));
       CHECK(m.memory.total.peak > 0);
@@ -41,7 +44,7 @@ TEST_CASE("every net learns at every level", "[samples]") {
     }
 }
 
-TEST_CASE("losses are the same bits from run to run and for any number of threads", "[samples]") {
+TEST_CASE("losses have the same bits in every run and for any number of threads", "[samples]") {
   const int before = mezzo::num_threads();
   for (const NetEntry& entry : all_nets())
     for (const char* level : {"O0", "O2"}) {
@@ -57,11 +60,11 @@ TEST_CASE("losses are the same bits from run to run and for any number of thread
   mezzo::set_num_threads(before);
 }
 
-TEST_CASE("levels that take turns give the figures that each gives alone", "[samples]") {
+TEST_CASE("levels measured in turns give the same figures as each alone", "[samples]") {
   const std::vector<std::string> levels{"O0", "O1", "O2", "O3", "O5"};
   for (const char* net : {"mlp", "char_lstm", "dcgan"}) {
     std::vector<std::string> rows;
-    (void)tiny(net, "O0", 1);  // what a thread keeps from its first step on belongs to no level
+    (void)tiny(net, "O0", 1);  // allocates what a thread keeps, which belongs to no level
     const std::vector<Measurement> together =
         measure_levels(net, levels, {}, {.warm_up = 1, .steps = 7}, kRoof,
                        [&](const Measurement& row) { rows.push_back(row.level); });
@@ -83,20 +86,20 @@ TEST_CASE("levels that take turns give the figures that each gives alone", "[sam
   }
 }
 
-TEST_CASE("a level that fails becomes a row and leaves the others as they are", "[samples]") {
+TEST_CASE("a level that fails is reported and does not affect the others", "[samples]") {
   const auto run = [](const std::vector<std::string>& levels, std::vector<std::string>& rows) {
-    return measure_levels("mlp", levels, {}, {.warm_up = 1, .steps = 12}, kRoof, [&](const Measurement& row) {
-      rows.push_back(row.level + row.error.substr(0, 6));
-    });
+    return measure_levels(
+        "mlp", levels, {}, {.warm_up = 1, .steps = 12}, kRoof,
+        [&](const Measurement& row) { rows.push_back(row.level + row.error.substr(0, 6)); });
   };
   std::vector<std::string> rows;
-  SECTION("when it is made") {
+  SECTION("on construction") {
     const std::vector<Measurement> results = run({"O0", "O9", "O2"}, rows);
     CHECK(rows == std::vector<std::string>{"O9" + results[1].error.substr(0, 6), "O0", "O2"});
     CHECK_FALSE(results[1].error.empty());
     CHECK(results[2].losses == tiny("mlp", "O2", 12).losses);
   }
-  SECTION("in the middle of its steps") {
+  SECTION("during its steps") {
     const auto allocations = [] { return mezzo::memory_stats().total.allocations; };
     const std::int64_t before = allocations();
     (void)run({"O0", "O2"}, rows);
@@ -114,18 +117,20 @@ TEST_CASE("a level that fails becomes a row and leaves the others as they are", 
   }
 }
 
-TEST_CASE("the work of an mlp step is counted", "[samples]") {
+TEST_CASE("the work of an mlp step is computed", "[samples]") {
   const Measurement m = tiny("mlp", "O0", 2);
-  // Three products forward; for each the weight's gradient, and the input's but for the first layer.
+  // Three products forward. Backward, each has a product for the weight's gradient, and all but the
+  // first layer one for the input's.
   const double forward = 2.0 * 16 * (784 * 64 + 64 * 64 + 64 * 10);
   CHECK(m.work.flops == 3 * forward - 2.0 * 16 * 784 * 64);
   const double weights = 4.0 * (784 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10);
-  CHECK(m.work.bytes > 7 * weights);  // Adam alone: the gradient once, weight and both means twice
+  // Adam reads the gradient, and reads and writes the weight and both moments.
+  CHECK(m.work.bytes > 7 * weights);
   CHECK(m.work.bytes < 20 * weights);
   CHECK(m.floor.arithmetic == m.work.flops / kRoof.flops_per_s);
 }
 
-TEST_CASE("the work of convolutions, attention and recurrent layers is counted", "[samples]") {
+TEST_CASE("the work of convolutions, attention and recurrent layers is computed", "[samples]") {
   using namespace mezzo;
   const auto flops = [](const auto& f) {
     const OpCount count;
@@ -135,7 +140,8 @@ TEST_CASE("the work of convolutions, attention and recurrent layers is counted",
   const Tensor image = randn({2, 3, 8, 8}), weight = randn({4, 3, 3, 3});
   CHECK(flops([&] { conv2d(image, weight, {}, {.padding = 1}); }) == 2.0 * 2 * 4 * 64 * 27);
   const Tensor x = image.detach().requires_grad_(), w = weight.detach().requires_grad_();
-  CHECK(flops([&] { sum(conv2d(x, w, {}, {.padding = 1})).backward(); }) == 3 * 2.0 * 2 * 4 * 64 * 27);
+  CHECK(flops([&] { sum(conv2d(x, w, {}, {.padding = 1})).backward(); }) ==
+        3 * 2.0 * 2 * 4 * 64 * 27);
   CHECK(flops([&] {
           conv_transpose2d(image, randn({3, 5, 2, 2}), {}, {.stride = 2});
         }) == 2.0 * 2 * 3 * 64 * 20);
@@ -145,7 +151,8 @@ TEST_CASE("the work of convolutions, attention and recurrent layers is counted",
   CHECK(flops([&] { lstm(randn({7, 2, 3})); }) == 2.0 * 14 * (20 * 3 + 20 * 5));
 }
 
-TEST_CASE("unknown nets and sizes are refused with what there is", "[samples]") {
-  CHECK_THROWS_WITH_AS_TEXT(make_workload("transformer", {}), UsageError, "char_gpt, char_lstm, dcgan");
+TEST_CASE("unknown nets and sizes are rejected with a list of the known ones", "[samples]") {
+  CHECK_THROWS_WITH_AS_TEXT(make_workload("transformer", {}), UsageError,
+                            "char_gpt, char_lstm, dcgan");
   CHECK_THROWS_WITH_AS_TEXT(parse_size("huge"), UsageError, "tiny, small or full");
 }

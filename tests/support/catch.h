@@ -1,6 +1,4 @@
-// Catch2, version 2 or 3, under one name; every test includes this and never Catch2 itself.
-// Sees: Catch2.
-// Read next: main.cpp, which runs the tests and prints the tally.
+// Includes Catch2, version 2 or 3. Every test includes this file and never Catch2 itself.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)
@@ -12,12 +10,13 @@ using Catch::Approx;
 #endif
 
 namespace mezzo::testing {
-/** Test cases that were left so far. */
+/** Number of test cases that SKIP_TEST left so far. */
 inline int skipped_cases = 0;
 }  // namespace mezzo::testing
 
-/** Leaves the test case, saying why it cannot run here. It counts as passed, since version 2 knows no third outcome; but a program all of whose
- *  cases were left ends with status 77, which means skipped. */
+/** Leaves the test case with a warning that gives the reason. Catch2 version 2 has no result
+ *  "skipped", so the case counts as passed. A program whose cases were all skipped exits with
+ *  status 77, which means skipped. */
 #define SKIP_TEST(reason)            \
   do {                               \
     WARN(reason);                    \

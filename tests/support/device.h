@@ -1,6 +1,5 @@
-// test_device(): where the tests that can run on any device run.
-// Sees: mezzo.h.
-// Read next: ../meson.build (which tests run on a device too).
+// test_device(): the device that device-independent tests run on.
+// See also: ../meson.build (which tests run on a device too).
 #pragma once
 
 #include <mezzo.h>
@@ -9,7 +8,7 @@
 
 namespace mezzo::testing {
 
-/** The CPU, or what the environment's MEZZO_TEST_DEVICE names. */
+/** Returns the device that the environment variable MEZZO_TEST_DEVICE names, else the CPU. */
 inline Device test_device() {
   static const Device device = [] {
     const char* name = std::getenv("MEZZO_TEST_DEVICE");

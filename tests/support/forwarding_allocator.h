@@ -1,13 +1,11 @@
-// ForwardingAllocator: base of the tests' allocators, each of which changes one thing.
-// Sees: mezzo.h.
-// Read next: ../ops/guard_allocator.h, ../ops/limit_allocator.h.
+// ForwardingAllocator: the base of the tests' allocators, each of which overrides one function.
 #pragma once
 
 #include <mezzo.h>
 
 namespace allocators {
 
-/** Passes every call on to another allocator. */
+/** Forwards every call to another allocator. */
 class ForwardingAllocator : public mezzo::Allocator {
  public:
   explicit ForwardingAllocator(mezzo::Allocator& real) : real_(real) {}
@@ -15,10 +13,11 @@ class ForwardingAllocator : public mezzo::Allocator {
   void* allocate(std::size_t bytes, mezzo::MemoryCategory category) override {
     return real_.allocate(bytes, category);
   }
-  void deallocate(void* block, std::size_t bytes, mezzo::MemoryCategory category) noexcept override {
+  void deallocate(void* block, std::size_t bytes,
+                  mezzo::MemoryCategory category) noexcept override {
     real_.deallocate(block, bytes, category);
   }
-  void record_use(void* block, mezzo::Device device, mezzo::Queue queue) override {
+  void record_use(void* block, mezzo::Device device, mezzo::DeviceQueue queue) override {
     real_.record_use(block, device, queue);
   }
   void recategorise(std::size_t bytes, mezzo::MemoryCategory from,

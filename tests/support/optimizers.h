@@ -1,6 +1,4 @@
-// The optimizers that tests go through, as factories: a new kind is one new line.
-// Sees: mezzo.h.
-// Read next: ../amp/injected_overflows.cpp, ../amp/cross_product.cpp, ../gpu/optimizers.cpp.
+// The optimizers that parametrised tests iterate over, as factories.
 #pragma once
 
 #include <mezzo.h>
@@ -17,15 +15,17 @@ using Factory = std::function<Made(const std::vector<mezzo::Tensor>& params)>;
 struct Kind {
   const char* name;
   Factory make;
-  bool measures_norms = false;   // of whole tensors
+  bool measures_norms = false;   // the update uses norms of whole tensors
   bool tensor_by_tensor = true;  // no tensor's update depends on another tensor
 };
 
 template <class O, class Options> Factory factory(const Options& options) {
-  return [options](const std::vector<mezzo::Tensor>& params) { return std::make_shared<O>(params, options); };
+  return [options](const std::vector<mezzo::Tensor>& params) {
+    return std::make_shared<O>(params, options);
+  };
 }
 
-/** An optimizer under LARC. */
+/** Returns a factory of optimizers wrapped in LARC. */
 template <class O, class Options> Factory under_larc(const Options& options) {
   struct Pair {
     O inner;
@@ -42,20 +42,23 @@ inline const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
       {"SGD", factory<SGD>(SgdOptions{.lr = 0.1})},
       {"SGD with momentum",
-       factory<SGD>(SgdOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true})},
+       factory<SGD>(
+           SgdOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true})},
       {"Adam", factory<Adam>(AdamOptions{.lr = 0.02, .weight_decay = 1e-3})},
       {"AdamW", factory<AdamW>(AdamWOptions{.lr = 0.02})},
       {"FusedSGD on scaled gradients",
-       factory<FusedSGD>(FusedSgdOptions{
-           .lr = 0.02, .momentum = 0.9, .wd_after_momentum = true, .materialize_master_grads = false})},
+       factory<FusedSGD>(FusedSgdOptions{.lr = 0.02,
+                                         .momentum = 0.9,
+                                         .wd_after_momentum = true,
+                                         .materialize_master_grads = false})},
       {"FusedAdam", factory<FusedAdam>(FusedAdamOptions{.lr = 0.02})},
       {"FusedAdagrad", factory<FusedAdagrad>(FusedAdagradOptions{.lr = 0.05})},
       {"FusedLAMB", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02}), true, false},
-      {"FusedLAMB without clipping", factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0}),
-       true},
+      {"FusedLAMB without clipping",
+       factory<FusedLAMB>(FusedLambOptions{.lr = 0.02, .max_grad_norm = 0}), true},
       {"FusedNovoGrad", factory<FusedNovoGrad>(FusedNovoGradOptions{.lr = 0.02}), true},
-      {"LARC around SGD", under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3}),
-       true},
+      {"LARC around SGD",
+       under_larc<SGD>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3}), true},
   };
   return all;
 }

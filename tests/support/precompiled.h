@@ -1,6 +1,5 @@
-// Precompiled for the tests: what nearly all of them include. A test includes what it uses all the same.
-// Sees: mezzo.h, the rest of this folder.
-// Read next: ../meson.build.
+// Precompiled header of the tests: what nearly all of them include. Each test still includes what
+// it uses.
 #include <mezzo.h>
 
 #include <algorithm>

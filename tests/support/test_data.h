@@ -1,6 +1,5 @@
-// test_data(): where the files are that tests compare with.
-// Sees: the standard library.
-// Read next: ../gpu.sh (which sets MEZZO_TESTS), ../golden/folder.h, ../samples/curves_path.h.
+// test_data(): the path of the files that tests compare with.
+// See also: ../gpu.sh (sets MEZZO_TESTS).
 #pragma once
 
 #include <cstdlib>
@@ -8,8 +7,9 @@
 
 namespace mezzo::testing {
 
-/** A place in tests/: in the tree that the build was made from, `built`, or for a build that was carried elsewhere below the folder that the
- *  environment's MEZZO_TESTS names. */
+/** Returns the path of a file or folder in tests/. This is `place` below the folder that the
+ *  environment variable MEZZO_TESTS names (set where a build was copied to another machine), else
+ *  `built`, the path in the source tree. */
 inline std::string test_data(const char* built, const char* place) {
   const char* tests = std::getenv("MEZZO_TESTS");
   return tests ? std::string(tests) + "/" + place : built;

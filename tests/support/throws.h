@@ -1,6 +1,4 @@
-// CHECK_THROWS_WITH_AS_TEXT: the exception's type and a part of its text in one check.
-// Sees: catch.h.
-// Read next: catch.h.
+// CHECK_THROWS_WITH_AS_TEXT: checks an exception's type and a part of its text.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// The caching allocator: size classes, reuse, the account by category, failure and recovery, threads.
-#include "../../tensor/allocator.h"
+// The caching allocator: size classes, reuse, accounting by category, failure and recovery,
+// threads.
+#include "../../tensor/memory/allocator.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "../../tensor/caching_allocator.h"
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/memory/caching_allocator.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
@@ -21,7 +22,7 @@ namespace {
 
 using Category = MemoryCategory;
 
-/** A source that gives at most `limit` bytes and counts what is out. */
+/** A caching allocator over at most `limit` bytes that counts the bytes in use. */
 class LimitedAllocator final : public CachingAllocator {
  public:
   explicit LimitedAllocator(std::int64_t limit, const Queues* queues = nullptr)
@@ -31,10 +32,10 @@ class LimitedAllocator final : public CachingAllocator {
   static constexpr Device kDevice{DeviceKind::cuda, 0};
   std::int64_t out = 0;
   int system_calls = 0;
-  Queue home = nullptr;
+  DeviceQueue home = nullptr;
 
  private:
-  Queue home_queue() const override { return home; }
+  DeviceQueue home_queue() const override { return home; }
   void* system_allocate(std::size_t bytes) override {
     ++system_calls;
     if (out + static_cast<std::int64_t>(bytes) > limit_) return nullptr;
@@ -50,51 +51,51 @@ class LimitedAllocator final : public CachingAllocator {
   std::int64_t limit_;
 };
 
-/** Queues that come as far as a test lets them. */
-class HandQueues final : public Queues {
+/** Queues whose progress the test controls. */
+class ManualQueues final : public Queues {
  public:
   struct Point {
-    Queue queue = nullptr;
+    DeviceQueue queue = nullptr;
     int place = 0;
   };
 
-  mutable std::map<Queue, int> length, done;
+  mutable std::map<DeviceQueue, int> length, done;
   mutable std::set<Point*> points;
-  Queue recorded = this;  // none of them
+  DeviceQueue recorded = this;  // no queue
   bool is_broken = false;
 
   bool is_past(const Point& point) const { return point.place <= done[point.queue]; }
 
-  Mark make_mark(Device, bool) const override { return *points.insert(new Point).first; }
-  void drop_mark(Mark mark) const noexcept override {
+  QueueMark make_mark(Device, bool) const override { return *points.insert(new Point).first; }
+  void drop_mark(QueueMark mark) const noexcept override {
     points.erase(static_cast<Point*>(mark));
     delete static_cast<Point*>(mark);
   }
-  void place(Mark mark, Device, Queue queue) const override {
+  void place(QueueMark mark, Device, DeviceQueue queue) const override {
     if (is_broken) throw CudaError("broken");
     *static_cast<Point*>(mark) = {queue, ++length[queue]};
   }
-  bool reached(Mark mark) const override { return is_past(*static_cast<Point*>(mark)); }
-  void wait_for(Mark mark) const override {
+  bool reached(QueueMark mark) const override { return is_past(*static_cast<Point*>(mark)); }
+  void wait_for(QueueMark mark) const override {
     const Point& point = *static_cast<Point*>(mark);
     done[point.queue] = std::max(done[point.queue], point.place);
   }
-  bool is_recorded(Device, Queue queue) const override { return queue == recorded; }
+  bool is_recorded(Device, DeviceQueue queue) const override { return queue == recorded; }
 
-  // Of no concern to an allocator:
-  Queue current(Device) const override { return nullptr; }
-  void set_current(Device, Queue) const noexcept override {}
-  Queue next_side(Device, bool) const override { return nullptr; }
-  void* handle(Device, Queue) const override { return nullptr; }
-  bool is_idle(Device, Queue) const override { return true; }
-  void synchronize(Device, Queue) const override {}
+  // Not used by an allocator:
+  DeviceQueue current(Device) const override { return nullptr; }
+  void set_current(Device, DeviceQueue) const noexcept override {}
+  DeviceQueue next_side(Device, bool) const override { return nullptr; }
+  void* handle(Device, DeviceQueue) const override { return nullptr; }
+  bool is_idle(Device, DeviceQueue) const override { return true; }
+  void synchronize(Device, DeviceQueue) const override {}
   void synchronize(Device) const override {}
-  void hold(Device, Queue, Mark) const override {}
-  float between(Mark, Mark) const override { return 0; }
+  void hold(Device, DeviceQueue, QueueMark) const override {}
+  float between(QueueMark, QueueMark) const override { return 0; }
 };
 
-/** As a queue's name. */
-Queue queue(std::size_t number) {
+/** Returns the number-th queue. */
+DeviceQueue queue(std::size_t number) {
   static char names[8];
   return number == 0 ? nullptr : &names[number];
 }
@@ -109,7 +110,8 @@ TEST_CASE("size classes are tight, aligned and ordered", "[allocator]") {
     CHECK(bytes % 64 == 0);
     CHECK(detail::size_class(bytes) == i);
     CHECK(detail::size_class(previous + 1) == i);
-    CHECK((previous < 1024 || static_cast<double>(bytes) <= static_cast<double>(previous) * 1.0626));
+    CHECK(
+        (previous < 1024 || static_cast<double>(bytes) <= static_cast<double>(previous) * 1.0626));
     previous = bytes;
   }
   CHECK(previous == detail::kLargestBlock);
@@ -131,7 +133,7 @@ TEST_CASE("blocks are aligned, writable and reused within their class", "[alloca
   allocator.deallocate(nullptr, 100, Category::other);
 }
 
-TEST_CASE("memory is accounted by category, current, peak and count", "[allocator]") {
+TEST_CASE("memory is counted by category: current, peak and number of allocations", "[allocator]") {
   LimitedAllocator allocator(1 << 20);
   void* a = allocator.allocate(1000, Category::weights);
   void* b = allocator.allocate(100, Category::gradients);
@@ -167,7 +169,7 @@ TEST_CASE("memory is accounted by category, current, peak and count", "[allocato
   CHECK(allocator.out == 0);
 }
 
-TEST_CASE("category scopes nest and belong to a thread", "[allocator]") {
+TEST_CASE("category scopes nest and are per thread", "[allocator]") {
   CHECK(current_category() == Category::activations);
   {
     const CategoryScope weights(Category::weights);
@@ -184,18 +186,19 @@ TEST_CASE("category scopes nest and belong to a thread", "[allocator]") {
   CHECK(current_category() == Category::activations);
 }
 
-TEST_CASE("a full device gives its cache back and tries once more", "[allocator]") {
+TEST_CASE("on a full device the cache is released and the allocation retried", "[allocator]") {
   LimitedAllocator allocator(64 * 1024);
   void* small = allocator.allocate(40 * 1024, Category::activations);
   allocator.deallocate(small, 40 * 1024, Category::activations);
   allocator.system_calls = 0;
-  void* large = allocator.allocate(60 * 1024, Category::activations);  // fits only without the cached block
+  void* large =
+      allocator.allocate(60 * 1024, Category::activations);  // fits only without the cached block
   CHECK(allocator.system_calls == 2);
   CHECK(allocator.stats().cached == 0);
   allocator.deallocate(large, 60 * 1024, Category::activations);
 }
 
-TEST_CASE("out of memory says how much was asked for, who holds what, and leaves the allocator usable",
+TEST_CASE("OutOfMemory reports the request and the use by category; the allocator stays usable",
           "[allocator]") {
   LimitedAllocator allocator(64 * 1024);
   void* held = allocator.allocate(32 * 1024, Category::weights);
@@ -208,9 +211,11 @@ TEST_CASE("out of memory says how much was asked for, who holds what, and leaves
     text = error.what();
   }
   CHECK(text ==
-        "allocate: out of memory on cpu; got a request for 48.0 KiB (49152 bytes), expected at most the 31.5 "
+        "allocate: out of memory on cpu; got a request for 48.0 KiB (49152 bytes), expected at "
+        "most the 31.5 "
         "KiB (32256 bytes) free of "
-        "64.0 KiB (65536 bytes); in use: weights 32.0 KiB (32768 bytes), optimizer state 512 bytes; largest "
+        "64.0 KiB (65536 bytes); in use: weights 32.0 KiB (32768 bytes), optimizer state 512 "
+        "bytes; largest "
         "blocks: 32.0 KiB (32768 "
         "bytes), 512 bytes; a smaller batch needs less");
   CHECK_THROWS_AS(allocator.allocate(~std::size_t{0}, Category::activations), OutOfMemory);
@@ -244,7 +249,7 @@ TEST_CASE("the n-th allocation fails on request, once", "[allocator]") {
   CHECK(allocator.stats().total.current == 0);
 }
 
-TEST_CASE("a device that is absent has no allocator", "[allocator]") {
+TEST_CASE("an absent device has no allocator", "[allocator]") {
   CHECK_THROWS_AS(memory_stats({DeviceKind::cuda, 127}), DeviceError);
   LimitedAllocator stand_in(1 << 16);
   const Device device{DeviceKind::cuda, 126};
@@ -254,7 +259,7 @@ TEST_CASE("a device that is absent has no allocator", "[allocator]") {
   CHECK_THROWS_AS(allocator_for(device), DeviceError);
 }
 
-TEST_CASE("threads may allocate and free across each other", "[allocator]") {
+TEST_CASE("threads may free each other's blocks", "[allocator]") {
   LimitedAllocator allocator(std::int64_t{1} << 30);
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
@@ -269,12 +274,13 @@ TEST_CASE("threads may allocate and free across each other", "[allocator]") {
         if (blocks.size() > 20) {
           std::swap(blocks[random() % blocks.size()], blocks.back());
           const auto [old, size] = blocks.back();
-          if (old[0] != t || old[size - 1] != t) std::terminate();  // handed out twice
+          if (old[0] != t || old[size - 1] != t) std::terminate();  // the block was allocated twice
           allocator.deallocate(old, size, Category::workspace);
           blocks.pop_back();
         }
       }
-      for (const auto& [block, bytes] : blocks) allocator.deallocate(block, bytes, Category::workspace);
+      for (const auto& [block, bytes] : blocks)
+        allocator.deallocate(block, bytes, Category::workspace);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -289,8 +295,9 @@ TEST_CASE("malloc is tuned on request", "[allocator]") {
   SUCCEED();
 }
 
-TEST_CASE("a block serves its own queue, and waits for those that used it", "[allocator][queues]") {
-  HandQueues queues;
+TEST_CASE("a block is reused in its own queue, after the other queues that used it",
+          "[allocator][queues]") {
+  ManualQueues queues;
   LimitedAllocator memory(1 << 20, &queues);
   const Device device = LimitedAllocator::kDevice;
   const auto get = [&] { return memory.allocate(1000, Category::other); };
@@ -308,7 +315,7 @@ TEST_CASE("a block serves its own queue, and waits for those that used it", "[al
   memory.record_use(of_main, device, queue(1));
   memory.record_use(of_main, device, queue(2));
   give(of_main);
-  CHECK(queues.points.size() == 2);  // one a queue
+  CHECK(queues.points.size() == 2);  // one per queue
   void* other = get();
   CHECK(other != of_main);
   queues.done[queue(2)] = 1;
@@ -318,16 +325,16 @@ TEST_CASE("a block serves its own queue, and waits for those that used it", "[al
   CHECK(get() == of_main);
   CHECK(queues.points.empty());
   for (void* block : {other, third, of_main}) give(block);
-  CHECK(get() == of_main);  // its uses are forgotten
+  CHECK(get() == of_main);  // its recorded uses are cleared
   give(of_main);
   CHECK(memory.stats().total.current == 0);
   memory.empty_cache();
   CHECK(memory.out == 0);
 }
 
-TEST_CASE("a queue that is being recorded, or is broken, keeps its blocks until it can be asked",
+TEST_CASE("a block used by a recorded or broken queue is not reused until the queue is usable",
           "[allocator][queues]") {
-  HandQueues queues;
+  ManualQueues queues;
   LimitedAllocator memory(4096, &queues);
   const Device device = LimitedAllocator::kDevice;
   for (const bool broken : {false, true}) {
@@ -342,7 +349,8 @@ TEST_CASE("a queue that is being recorded, or is broken, keeps its blocks until 
     CHECK_THROWS_AS(memory.allocate(3000, Category::other), OutOfMemory);
     queues.recorded = &queues;
     queues.is_broken = false;
-    void* large = memory.allocate(3000, Category::other);  // waits for the mark, and gives the block back
+    void* large =
+        memory.allocate(3000, Category::other);  // waits for the mark and releases the block
     memory.deallocate(large, 3000, Category::other);
     memory.deallocate(other, 1000, Category::other);
     memory.empty_cache();
@@ -351,9 +359,9 @@ TEST_CASE("a queue that is being recorded, or is broken, keeps its blocks until 
   }
 }
 
-TEST_CASE("whatever is asked, freed, used and reached, no block is handed out too early",
+TEST_CASE("random allocations, uses and progress never reuse a block too early",
           "[allocator][queues]") {
-  struct Held {
+  struct HeldBlock {
     void* block;
     std::size_t bytes;
   };
@@ -362,12 +370,13 @@ TEST_CASE("whatever is asked, freed, used and reached, no block is handed out to
     INFO(seed);
     std::mt19937 random(seed);
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
-    HandQueues queues;
+    ManualQueues queues;
     LimitedAllocator memory(200000, &queues);
-    std::vector<Held> held;
-    std::map<void*, Queue> homes;
-    std::map<void*, std::set<Queue>> uses;
-    std::map<void*, std::vector<HandQueues::Point>> pending;  // of freed blocks: what has to be past
+    std::vector<HeldBlock> held;
+    std::map<void*, DeviceQueue> homes;
+    std::map<void*, std::set<DeviceQueue>> uses;
+    std::map<void*, std::vector<ManualQueues::Point>>
+        pending;  // of freed blocks: the points that must be passed before reuse
     int reused = 0, refused = 0;
     for (int step = 0; step < 3000; ++step) {
       memory.home = queue(below(kQueues));
@@ -387,29 +396,30 @@ TEST_CASE("whatever is asked, freed, used and reached, no block is handed out to
           REQUIRE(homes.at(block) == memory.home);
         }
         homes[block] = memory.home;
-        for (const HandQueues::Point& point : pending[block]) REQUIRE(queues.is_past(point));
+        for (const ManualQueues::Point& point : pending[block]) REQUIRE(queues.is_past(point));
         pending.erase(block);
         held.push_back({block, bytes});
       } else if (what < 7 && !held.empty()) {
         const std::size_t at = below(held.size());
-        const Held gone = held[at];
+        const HeldBlock gone = held[at];
         held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
-        for (Queue q : uses[gone.block]) pending[gone.block].push_back({q, queues.length[q] + 1});
+        for (DeviceQueue q : uses[gone.block])
+          pending[gone.block].push_back({q, queues.length[q] + 1});
         uses.erase(gone.block);
         memory.deallocate(gone.block, gone.bytes, Category::other);
       } else if (what < 9 && !held.empty()) {
-        const Held& one = held[below(held.size())];
-        const Queue q = queue(below(kQueues));
+        const HeldBlock& one = held[below(held.size())];
+        const DeviceQueue q = queue(below(kQueues));
         memory.record_use(one.block, LimitedAllocator::kDevice, q);
         if (q != homes.at(one.block)) uses[one.block].insert(q);
       } else {
-        const Queue q = queue(below(kQueues));
+        const DeviceQueue q = queue(below(kQueues));
         queues.done[q] = std::min(queues.length[q], queues.done[q] + static_cast<int>(below(3)));
       }
     }
     CHECK(reused > 50);
     CHECK(refused > 0);
-    for (const Held& one : held) memory.deallocate(one.block, one.bytes, Category::other);
+    for (const HeldBlock& one : held) memory.deallocate(one.block, one.bytes, Category::other);
     memory.empty_cache();
     CHECK(memory.out == 0);
     CHECK(queues.points.empty());

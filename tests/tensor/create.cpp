@@ -1,4 +1,4 @@
-// Memory of the functions that make tensors of numbers.
+// Memory use and rounding of arange and similar functions.
 #include <mezzo.h>
 
 #include <limits>
@@ -9,7 +9,7 @@ using namespace mezzo;
 
 namespace {
 
-/** Bytes that a call holds at most beside its result. */
+/** Returns the peak number of bytes that a call allocates besides its result. */
 template <class F> std::int64_t extra_bytes(F&& make) {
   empty_cache();
   reset_peak_memory();
@@ -23,13 +23,13 @@ constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-TEST_CASE("numbers in a row take no memory to speak of beside the tensor", "[create]") {
+TEST_CASE("arange needs little memory besides its result", "[create]") {
   CHECK(extra_bytes([] { return arange(0, 1e6, 1, {.dtype = f16}); }) <= 65536);
   CHECK(extra_bytes([] { return linspace(0, 1, 1000000); }) <= 65536);
   CHECK(extra_bytes([] { return randperm(1000000); }) <= 65536);
 }
 
-TEST_CASE("numbers in a row are rounded once, whatever block they are in", "[create]") {
+TEST_CASE("arange rounds once, in every block", "[create]") {
   for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8, boolean}) {
     std::vector<double> values;
     for (int i = 0; i < 10000; ++i) values.push_back(-3.7 + i * 0.013);
@@ -39,7 +39,7 @@ TEST_CASE("numbers in a row are rounded once, whatever block they are in", "[cre
   CHECK(linspace(-1, 1, 10001)[10000].item<double>() == 1);
 }
 
-TEST_CASE("more numbers than memory holds are an error of the library", "[create]") {
+TEST_CASE("arange beyond the memory throws OutOfMemory", "[create]") {
   CHECK_THROWS_AS(arange(0, 1e17), OutOfMemory);
   CHECK_THROWS_AS(arange(0, 1e19), SizeError);
   CHECK_THROWS_AS(arange(0, 1e300), SizeError);
@@ -49,7 +49,8 @@ TEST_CASE("more numbers than memory holds are an error of the library", "[create
   CHECK_THROWS_AS(randperm(kLongest), SizeError);
   const Tensor theta = zeros({1, 2, 3});
   CHECK_THROWS_AS(affine_grid(theta, {1, 1, 1, std::int64_t{1} << 56}), OutOfMemory);
-  CHECK_THROWS_AS(affine_grid(theta, {1, 1, std::int64_t{1} << 40, std::int64_t{1} << 40}), SizeError);
+  CHECK_THROWS_AS(affine_grid(theta, {1, 1, std::int64_t{1} << 40, std::int64_t{1} << 40}),
+                  SizeError);
   const Tensor huge = zeros({1}).expand({std::int64_t{1} << 58});
   CHECK_THROWS_AS(huge.unbind(), OutOfMemory);
   CHECK_THROWS_AS(huge.split(1), OutOfMemory);

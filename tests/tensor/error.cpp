@@ -4,7 +4,7 @@
 
 using namespace mezzo;
 
-TEST_CASE("error texts leave out what is empty") {
+TEST_CASE("error texts omit empty parts") {
   CHECK(error_text("matmul", {.what = "dtypes differ"}) == "matmul: dtypes differ");
   CHECK(error_text("matmul", {.what = "dtypes differ", .expected = "one dtype"}) ==
         "matmul: dtypes differ; expected one dtype");
@@ -29,7 +29,7 @@ TEST_CASE("error texts name the module that is executing") {
   CHECK(error_text("linear", {.what = "features differ"}) == "linear(net): features differ");
 }
 
-TEST_CASE("errors cross the library's border with their type") {
+TEST_CASE("errors keep their type across the library boundary") {
   CHECK_THROWS_AS(fail<ShapeError>("add", {.what = "shapes differ"}), ShapeError);
   CHECK_THROWS_AS(fail<IoError>("load", {.what = "no such file"}), Error);
 }

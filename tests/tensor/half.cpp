@@ -1,5 +1,6 @@
-// f16 and bf16 conversions against a reference that shares nothing with them: values by ldexp, rounding by search among all values.
-#include "../../tensor/half.h"
+// f16 and bf16 conversions against an independent reference: values by ldexp, rounding by search
+// among all values.
+#include "../../tensor/core/half.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,7 @@ template <class T> bool is_nan_pattern(std::uint32_t bits) {
   return (bits & 0x7FFF) > infinity;
 }
 
-/** Value of a non-NaN pattern, from the definition of the format. */
+/** Returns the value of a non-NaN pattern from the definition of the format. */
 template <class T> double reference_value(std::uint32_t bits) {
   const auto [m, e] = kLayout<T>;
   const int bias = (1 << (e - 1)) - 1;
@@ -44,12 +45,14 @@ template <class T> double reference_value(std::uint32_t bits) {
   return bits & 0x8000 ? -value : value;
 }
 
-/** Rounds by search: the finite values in order, plus the value that would follow the largest one in place of infinity. */
+/** Rounds by search in the sorted finite values, plus the value that would follow the largest one
+ *  in place of infinity. */
 template <class T> class Reference {
  public:
   Reference() {
     std::uint32_t bits = 0;
-    for (; std::isfinite(reference_value<T>(bits)); ++bits) values_.push_back(reference_value<T>(bits));
+    for (; std::isfinite(reference_value<T>(bits)); ++bits)
+      values_.push_back(reference_value<T>(bits));
     const std::size_t n = values_.size();
     values_.push_back(2 * values_[n - 1] - values_[n - 2]);
   }
@@ -61,7 +64,8 @@ template <class T> class Reference {
     if (above == values_.end()) --above;
     std::size_t index = static_cast<std::size_t>(above - values_.begin());
     if (index > 0 && a < values_[index]) {
-      const double midpoint = (values_[index - 1] + values_[index]) / 2;  // exact: both have few bits
+      const double midpoint =
+          (values_[index - 1] + values_[index]) / 2;  // exact: both have few bits
       if (a < midpoint || (a == midpoint && index % 2 == 1)) --index;
     }
     return static_cast<std::uint16_t>(sign | index);
@@ -113,22 +117,23 @@ TEMPLATE_TEST_CASE("NaN stays a quiet NaN with its sign and payload", "[half]", 
     wrong += ((f >> (23 - m)) & (quiet_bit - 1)) != (bits & (quiet_bit - 1));
     wrong += TestType(float_of(f)).bits != (bits | quiet_bit);
     for (const std::uint32_t low :
-         {0u, 1u, (1u << (23 - m)) - 1}) {  // dropped payload bits must not disturb the kept ones
+         {0u, 1u, (1u << (23 - m)) - 1}) {  // dropped payload bits must not change the kept ones
       const std::uint32_t pattern =
           (bits & 0x8000) << 16 | 0x7F800000 | (bits & ((1u << m) - 1)) << (23 - m) | low;
       wrong += TestType(float_of(pattern)).bits != (bits | quiet_bit);
     }
   }
   CHECK(wrong == 0);
-  // Only dropped payload bits set: must not become infinity.
+  // A NaN with only dropped payload bits set must not become infinity.
   CHECK(is_nan_pattern<TestType>(TestType(float_of(0x7F800001)).bits));
-  CHECK(is_nan_pattern<TestType>(TestType(mezzo::detail::bits_as<double>(0xFFF0000000000001ull)).bits));
+  CHECK(is_nan_pattern<TestType>(
+      TestType(mezzo::detail::bits_as<double>(0xFFF0000000000001ull)).bits));
   CHECK(TestType(std::numeric_limits<double>::quiet_NaN()).bits ==
         TestType(std::numeric_limits<float>::quiet_NaN()).bits);
 }
 
-TEMPLATE_TEST_CASE("rounding is to nearest even at every midpoint and its neighbours", "[half]", Half,
-                   BFloat16) {
+TEMPLATE_TEST_CASE("rounding is to nearest even at every midpoint and its neighbours", "[half]",
+                   Half, BFloat16) {
   const auto& values = reference<TestType>().values();
   const double infinity = std::numeric_limits<double>::infinity();
   int wrong = 0;
@@ -157,8 +162,10 @@ TEMPLATE_TEST_CASE("random bit patterns round as the reference does", "[half]", 
   int wrong = 0;
   for (int i = 0; i < 200000; ++i) {
     const float f = float_of(static_cast<std::uint32_t>(random()));
-    if (!std::isnan(f)) wrong += TestType(f).bits != reference<TestType>().round(static_cast<double>(f));
-    const double d = std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 350) - 240);
+    if (!std::isnan(f))
+      wrong += TestType(f).bits != reference<TestType>().round(static_cast<double>(f));
+    const double d =
+        std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 350) - 240);
     wrong += TestType(d).bits != reference<TestType>().round(d);
   }
   CHECK(wrong == 0);
@@ -177,7 +184,8 @@ TEST_CASE("f16 overflow starts at 65520", "[half]") {
 }
 
 TEST_CASE("double to f16 and bf16 rounds once", "[half]") {
-  // Slightly above the midpoint of 1 and the next value; a detour through float lands on the midpoint and rounds down to 1.
+  // Slightly above the midpoint of 1 and the next value. A conversion through float would land on
+  // the midpoint and round down to 1.
   CHECK(Half(1.0 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40)).bits == 0x3C01);
   CHECK(BFloat16(1.0 + std::ldexp(1.0, -8) + std::ldexp(1.0, -40)).bits == 0x3F81);
   CHECK(Half(std::ldexp(1.0, -25) + std::ldexp(1.0, -70)).bits == 1);
@@ -194,7 +202,8 @@ TEST_CASE("integers round once", "[half]") {
   CHECK(Half(2049).bits == Half(2048.0f).bits);
   CHECK(Half(65519).bits == 0x7BFF);
   CHECK(Half(65520).bits == 0x7C00);
-  // 2^62 + 2^54 is the midpoint of two bf16 values; one more unit must tip it upwards, though a double cannot hold that unit.
+  // 2^62 + 2^54 is the midpoint of two bf16 values. One more unit must round up, although a double
+  // cannot represent that unit.
   const std::int64_t midpoint = (std::int64_t{1} << 62) + (std::int64_t{1} << 54);
   CHECK(BFloat16(midpoint).bits == 0x5E80);
   CHECK(BFloat16(midpoint + 1).bits == 0x5E81);

@@ -1,6 +1,6 @@
-// The scalar functions: distance from the double oracle over all magnitudes, IEEE special cases, and bits that do not depend on where in a
-// loop an element stands.
-#include "../../tensor/math.h"
+// The scalar functions: error against the double oracle over all magnitudes, IEEE special cases,
+// and bits that do not depend on an element's position in a loop.
+#include "../../tensor/math/math.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,9 @@ struct Function {
   double max_ulp;
 };
 
-double sigmoid_oracle(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double sigmoid_oracle(double x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
 double rsqrt_oracle(double x) { return 1 / std::sqrt(x); }
 
 const Function kFunctions[] = {
@@ -47,7 +49,8 @@ const Function kFunctions[] = {
 float float_of(std::uint32_t bits) { return mezzo::detail::bits_as<float>(bits); }
 std::uint32_t bits_of(float x) { return mezzo::detail::bits_as<std::uint32_t>(x); }
 
-/** Distance of `got` from `exact` in units in the last place of a float there; infinite where NaN, infinity or the sign of zero are wrong. */
+/** Returns the distance of `got` from `exact` in float ULPs; infinite where NaN, infinity or the
+ *  sign of zero are wrong. */
 double ulp_distance(float got, double exact) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   const auto rounded = static_cast<float>(exact);
@@ -56,7 +59,8 @@ double ulp_distance(float got, double exact) {
   if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : kWrong;
   int exponent = 0;
   std::frexp(exact, &exponent);
-  return std::fabs(static_cast<double>(got) - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::fabs(static_cast<double>(got) - exact) /
+         std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
 struct Worst {
@@ -77,7 +81,7 @@ TEST_CASE("own float functions stay within their error bounds", "[math]") {
     for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 19937)
       worst.see(f, float_of(static_cast<std::uint32_t>(bits)));
     for (int i = -100000; i <= 100000; ++i)
-      worst.see(f, static_cast<float>(i) * 1.1e-4f);  // where networks live
+      worst.see(f, static_cast<float>(i) * 1.1e-4f);  // the range that networks use
     CAPTURE(f.name, worst.at);
     CHECK(worst.ulp <= f.max_ulp);
   }
@@ -111,7 +115,7 @@ TEST_CASE("functions keep relative precision near zero", "[math]") {
   CHECK(math::erfc(10.0f) > 0.0f);
 }
 
-TEST_CASE("exp2, log2 and log10 are exact where the result is", "[math]") {
+TEST_CASE("exp2, log2 and log10 are exact where the result is representable", "[math]") {
   for (int n = -149; n <= 127; ++n) {
     const float power = std::ldexp(1.0f, n);
     CHECK(math::exp2(static_cast<float>(n)) == power);
@@ -121,8 +125,9 @@ TEST_CASE("exp2, log2 and log10 are exact where the result is", "[math]") {
   for (int n = 0; n <= 10; ++n, power *= 10.0f) CHECK(math::log10(power) == static_cast<float>(n));
 }
 
-TEST_CASE("sin and cos are reduced exactly for huge arguments", "[math]") {
-  // sin(1e22) and cos(1e22) are a classic; the float next to 1e22 is 9.999999778e21. The double oracle reduces exactly as well.
+TEST_CASE("sin and cos reduce huge arguments exactly", "[math]") {
+  // sin(1e22) and cos(1e22) are classic test values; the nearest float is 9.999999778e21. The
+  // double oracle also reduces exactly.
   Worst worst;
   std::mt19937 random(7);
   for (int i = 0; i < 200000; ++i) {
@@ -174,12 +179,13 @@ TEST_CASE("atan2 follows the double oracle, zeros and infinities included", "[ma
   std::mt19937 random(5);
   for (int i = 0; i < 200000; ++i) {
     see(float_of(random()), float_of(random()));
-    see(static_cast<float>(random() >> 8) * 0x1p-22f - 2, static_cast<float>(random() >> 8) * 0x1p-22f - 2);
+    see(static_cast<float>(random() >> 8) * 0x1p-22f - 2,
+        static_cast<float>(random() >> 8) * 0x1p-22f - 2);
   }
   CHECK(worst <= 2);
 }
 
-TEST_CASE("the short forms give the bits of the full ones", "[math]") {
+TEST_CASE("the short forms give the same bits as the full ones", "[math]") {
   std::mt19937 random(13);
   int quotients = 0, wrong = 0;
   for (int i = 0; i < 400000; ++i) {
@@ -200,7 +206,7 @@ TEST_CASE("the short forms give the bits of the full ones", "[math]") {
   CHECK_FALSE(math::is_short_quotient(kInf, 1.0f));
 }
 
-TEST_CASE("the normal distribution, to its far tail", "[math]") {
+TEST_CASE("the normal distribution function, to its far tail", "[math]") {
   double miss = 0, relative = 0, bell = 0;
   for (int i = -120000; i <= 120000; ++i) {
     const float x = static_cast<float>(i) * 1e-4f;
@@ -227,20 +233,20 @@ TEST_CASE("erfinv inverts erf", "[math]") {
   CHECK(std::isnan(math::erfinv(1.5f)));
   CHECK(std::isnan(math::erfinv(kNan)));
   CHECK(math::erfinv(1e-30) == Approx(8.862269254527580e-31).epsilon(1e-15));
-  // 25 digits by mpmath: erfinv(1/2), erfinv(0.999), erfinv(1 - 2^-53).
+  // 25 digits from mpmath: erfinv(1/2), erfinv(0.999), erfinv(1 - 2^-53).
   CHECK(math::erfinv(0.5) == Approx(0.4769362762044698733814184).epsilon(1e-15));
   CHECK(math::erfinv(0.999) == Approx(2.326753765513524493866433).epsilon(2e-15));
   CHECK(math::erfinv(1 - 0x1p-53) == Approx(5.863584748755167927207662).epsilon(2e-15));
   double worst = 0;
   for (int i = -9999; i <= 9999; ++i) {
-    const double x = i * 4e-4;  // to the erf of 4, where 1 - erf is 1.5e-8
+    const double x = i * 4e-4;  // up to erf(4), where 1 - erf is 1.5e-8
     const double back = std::fabs(x) < 0.5 ? math::erfinv(std::erf(x)) : x;
     if (x != 0) worst = std::max(worst, std::fabs(back - x) / std::fabs(x));
   }
   CHECK(worst < 1e-15);
 }
 
-TEST_CASE("double forms are the oracle itself", "[math]") {
+TEST_CASE("double forms equal the oracle", "[math]") {
   for (const double x : {0.3, 0.9, -0.4}) {
     CHECK(math::exp(x) == std::exp(x));
     CHECK(math::tanh(x) == std::tanh(x));
@@ -253,15 +259,17 @@ TEST_CASE("double forms are the oracle itself", "[math]") {
   CHECK(math::atanh(0.5f) == std::atanh(0.5f));
 }
 
-TEST_CASE("a result does not depend on the place in a loop", "[math]") {
+TEST_CASE("a result does not depend on the position in a loop", "[math]") {
   std::mt19937 random(11);
   std::vector<float> x(1003), whole(x.size()), piece(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = i % 3 == 0 ? float_of(random()) : (static_cast<float>(random() >> 8) * 0x1p-24f - 0.5f) * 30.0f;
+    x[i] = i % 3 == 0 ? float_of(random())
+                      : (static_cast<float>(random() >> 8) * 0x1p-24f - 0.5f) * 30.0f;
   }
   const auto run = [&](auto own, const char* name) {
     for (std::size_t i = 0; i < x.size(); ++i) whole[i] = own(x[i]);
-    for (std::size_t begin = 0, width = 1; begin < x.size(); begin += width, width = width % 37 + 1) {
+    for (std::size_t begin = 0, width = 1; begin < x.size();
+         begin += width, width = width % 37 + 1) {
       const std::size_t end = std::min(begin + width, x.size());
       for (std::size_t i = begin; i < end; ++i) piece[i] = own(x[i]);
     }

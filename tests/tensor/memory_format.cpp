@@ -1,4 +1,5 @@
-// Memory formats: the strides are PyTorch's, ops keep the format of their operands, values and gradients know nothing of it.
+// Memory formats: strides match PyTorch's, ops keep the format of their operands, values and
+// gradients do not depend on it.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -20,11 +21,14 @@ Tensor counting(const Shape& shape) {
 Tensor last(const Shape& shape) { return counting(shape).to(kLast); }
 
 bool is_last(const Tensor& x) {
-  return x.is_contiguous(kLast) && !x.is_contiguous() && x.strides() == strides_in(kLast, x.shape());
+  return x.is_contiguous(kLast) && !x.is_contiguous() &&
+         x.strides() == strides_in(kLast, x.shape());
 }
-bool is_rows(const Tensor& x) { return x.is_contiguous() && x.strides() == contiguous_strides(x.shape()); }
+bool is_rows(const Tensor& x) {
+  return x.is_contiguous() && x.strides() == contiguous_strides(x.shape());
+}
 
-/** What the same call gives for row-major operands, to the last bit. */
+/** Returns whether shape, dtype and elements are equal, whatever the formats. */
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.contiguous().to_vector<double>() == b.contiguous().to_vector<double>();
@@ -32,11 +36,12 @@ bool same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("strides of memory formats are PyTorch's, sizes of 0 and 1 included", "[format]") {
-  struct Golden {  // as torch 1.13 prints them
+TEST_CASE("strides of memory formats match PyTorch's, sizes of 0 and 1 included", "[format]") {
+  struct Golden {  // recorded from torch 1.13
     Shape shape;
-    Strides made, contiguous;  // x.to(memory_format=channels_last), x.contiguous(memory_format=channels_last)
-    bool is_both, is_last;     // the first is row-major too; x itself is channels-last already
+    Strides made,
+        contiguous;  // x.to(memory_format=channels_last), x.contiguous(memory_format=channels_last)
+    bool is_both, is_last;  // channels_last is also row-major; x is already channels-last
   };
   const std::vector<Golden> all{
       {{2, 3, 4, 5}, {60, 1, 15, 3}, {60, 1, 15, 3}, false, false},
@@ -81,11 +86,11 @@ TEST_CASE("strides of memory formats are PyTorch's, sizes of 0 and 1 included", 
   }
 }
 
-TEST_CASE("elementwise results have the strides of PyTorch's", "[format]") {
+TEST_CASE("elementwise results have PyTorch's strides", "[format]") {
   const Tensor x = last({2, 3, 4, 5}), y = counting({2, 3, 4, 5});
   const Strides channels{60, 1, 15, 3}, rows{60, 20, 5, 1};
   const auto corner = [](const Tensor& z) { return z.narrow(2, 0, 1).narrow(3, 0, 1); };
-  // The first operand of the result's shape decides.
+  // The first operand of the result's shape decides the format.
   CHECK((x * y).strides() == channels);
   CHECK((y * x).strides() == rows);
   CHECK((x * 2).strides() == channels);
@@ -104,12 +109,12 @@ TEST_CASE("elementwise results have the strides of PyTorch's", "[format]") {
   CHECK((x * counting({5})).strides() == channels);
   CHECK((counting({3, 1, 1}) * x).strides() == channels);
   CHECK((x.narrow(1, 0, 1) * y).strides() == rows);
-  // Gaps do not hide the order; the result has none.
+  // The order is found in strided memory with gaps; the result has none.
   CHECK((x.narrow(1, 0, 2) * 2).strides() == Strides{40, 1, 10, 2});
   CHECK((x.slice(2, 0, 4, 2) + 1).strides() == Strides{30, 1, 15, 3});
   CHECK(x.narrow(1, 0, 2).clone().strides() == Strides{40, 1, 10, 2});
   CHECK(x.slice(2, 0, 4, 2).contiguous(kLast).strides() == Strides{30, 1, 15, 3});
-  // Row-major where sizes of 1 make operands both.
+  // Row-major where sizes of 1 make the operands both formats.
   const Tensor both = last({2, 3, 1, 1});
   CHECK((both * both).strides() == Strides{3, 1, 1, 1});
   CHECK(relu(both).strides() == Strides{3, 1, 1, 1});
@@ -135,10 +140,12 @@ TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[fo
   keeps([](const Tensor& z) { return adaptive_avg_pool2d(z, {3, 2}); });
   keeps([](const Tensor& z) { return adaptive_max_pool2d(z, {3, 2}); });
   keeps([](const Tensor& z) { return interpolate(z, {.scale_factor = {2}}); });
-  keeps([](const Tensor& z) { return interpolate(z, {.size = {5, 9}, .mode = InterpolateMode::bilinear}); });
+  keeps([](const Tensor& z) {
+    return interpolate(z, {.size = {5, 9}, .mode = InterpolateMode::bilinear});
+  });
   keeps([](const Tensor& z) { return pad(z, {1, 2, 0, 1}); });
   keeps([](const Tensor& z) { return pad(z, {1, 2}, {.mode = PadMode::reflect}); });
-  // A channels-last weight is enough, also where the sizes of its kernel make it both.
+  // A channels-last weight is enough, even where the sizes of its kernel make it both formats.
   CHECK(is_last(conv2d(rows, w.to(kLast))));
   CHECK(is_last(conv2d(rows, point.to(kLast))));
   CHECK(same(conv2d(rows, w.to(kLast)), conv2d(rows, w)));
@@ -146,7 +153,7 @@ TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[fo
   const Tensor volume = last({2, 3, 4, 5, 6});
   CHECK(is_last(conv3d(volume, counting({4, 3, 2, 2, 2}))));
   CHECK(is_last(max_pool3d(volume, 2)));
-  // Without a batch dimensions mean other things: four of a volume are no image's.
+  // Without a batch the dimensions differ: four dimensions of a volume are not an image batch.
   const Tensor single = last({3, 4, 5, 6});
   CHECK(is_rows(conv3d(single, counting({4, 3, 2, 2, 2}).to(kLast))));
   CHECK(is_rows(max_pool3d(single, 2)));
@@ -154,7 +161,7 @@ TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[fo
              conv3d(single.contiguous(), counting({4, 3, 2, 2, 2}))));
 }
 
-TEST_CASE("gradients of a convolution lie as its result does, and have the same values", "[format]") {
+TEST_CASE("gradients of a convolution have its result's format and the same values", "[format]") {
   const auto gradients = [](MemoryFormat of_x, MemoryFormat of_w, const Tensor& g) {
     const Tensor x = counting({2, 3, 6, 5}).to(of_x).requires_grad_(),
                  w = counting({4, 3, 3, 3}).to(of_w).requires_grad_();
@@ -188,21 +195,21 @@ TEST_CASE("gradients flow through changes of format", "[format]") {
   CHECK(gradgradcheck(there_and_back, {wide}).report == "");
 }
 
-TEST_CASE("the gradient of a leaf lies as the leaf does", "[format]") {
+TEST_CASE("the gradient of a leaf has the leaf's format", "[format]") {
   for (const MemoryFormat format : {kRows, kLast})
     for (const MemoryFormat incoming : {kRows, kLast}) {
       const Tensor w = counting({2, 3, 4, 5}).to(format).requires_grad_();
       const Tensor factor = counting({2, 3, 4, 5}).to(incoming);
       for (int times = 1; times <= 2; ++times) {
         sum(factor * w).backward();
-        CHECK(lie_alike(w.grad(), w));
+        CHECK(same_dense_layout(w.grad(), w));
         CHECK(w.grad().is_contiguous(format));
         CHECK(same(w.grad(), times * factor));
       }
     }
 }
 
-TEST_CASE("views of channels-last tensors keep their meaning", "[format]") {
+TEST_CASE("views of channels-last tensors have the right values", "[format]") {
   const Tensor x = last({2, 3, 4, 5}), rows = counting({2, 3, 4, 5});
   CHECK(same(x.flatten(1), rows.flatten(1)));
   CHECK(same(x.reshape({6, 20}), rows.reshape({6, 20})));
@@ -221,7 +228,7 @@ TEST_CASE("views of channels-last tensors keep their meaning", "[format]") {
   CHECK((is_last(written) && same(written, rows)));
 }
 
-TEST_CASE("a mask of dropout is the same in every format", "[format]") {
+TEST_CASE("a dropout mask is the same in every format", "[format]") {
   const Tensor rows = ones({2, 3, 8, 9}), x = rows.to(kLast);
   manual_seed(5);
   const Tensor expected = dropout(rows, {.p = 0.4});
@@ -233,10 +240,11 @@ TEST_CASE("a mask of dropout is the same in every format", "[format]") {
   CHECK(same(normal_(zeros({2, 3, 8, 9}).to(kLast)), noise));
 }
 
-TEST_CASE("channels-last is refused for other ranks, by shape and by what is expected", "[format]") {
+TEST_CASE("channels-last rejects other ranks; the error has shape and expectation", "[format]") {
   const Tensor x = counting({3, 4});
-  CHECK_THROWS_WITH_AS_TEXT(x.to(kLast), ShapeError,
-                            "to: channels_last is for images and volumes; got f32[3,4]@cpu, expected 4 or 5");
+  CHECK_THROWS_WITH_AS_TEXT(
+      x.to(kLast), ShapeError,
+      "to: channels_last needs an image or a volume; got f32[3,4]@cpu, expected 4 or 5");
   CHECK_THROWS_WITH_AS_TEXT(x.contiguous(kLast), ShapeError, "contiguous: channels_last");
   CHECK_THROWS_AS(counting({2, 2, 2, 2, 2, 2}).to(kLast), ShapeError);
   CHECK_THROWS_AS(Tensor().to(kLast), ValueError);

@@ -1,5 +1,6 @@
-// Philox against Random123's known answers, the distributions against their definitions and moments, generators and their split.
-#include "../../tensor/philox.h"
+// Philox against Random123's known answers, the distributions against their definitions and
+// moments, splitting of generators.
+#include "../../tensor/random/philox.h"
 
 #include <cmath>
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../tensor/generator.h"
+#include "../../tensor/random/generator.h"
 #include "../support/catch.h"
 
 using namespace mezzo;
@@ -19,7 +20,7 @@ std::vector<std::uint32_t> words(const PhiloxBlock& block) {
   return {block.word[0], block.word[1], block.word[2], block.word[3]};
 }
 
-/** Mean and the next three central moments, standardised. */
+/** Mean and the standardised next three central moments. */
 struct Moments {
   double mean = 0, variance = 0, skew = 0, kurtosis = 0;
 
@@ -45,7 +46,8 @@ TEST_CASE("Philox 4x32-10 gives Random123's known answers", "[philox]") {
   CHECK(words(detail::philox4x32_10({{f, f, f, f}}, f, f)) ==
         Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(words(detail::philox4x32_10({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822,
-                                    0x299f31d0)) == Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+                                    0x299f31d0)) ==
+        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
   // The same through seed, draw and block.
   CHECK(words(philox_block({0x299f31d0a4093822, 0x0370734413198a2e}, 0x85a308d3243f6a88)) ==
         Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
@@ -66,18 +68,18 @@ TEST_CASE("integers are the upper half of the 128-bit product", "[philox]") {
   const std::uint64_t draws[] = {
       0, 1, 0xffffffff, 0x100000000, 0x123456789abcdef0, 0x8000000000000000, 0xffffffffffffffff};
   for (const std::uint64_t draw : draws) {
-    for (const std::uint64_t n :
-         {1ull, 2ull, 10ull, 0xffffffffull, 0x100000001ull, 0xfedcba9876543210ull, 0xffffffffffffffffull}) {
+    for (const std::uint64_t n : {1ull, 2ull, 10ull, 0xffffffffull, 0x100000001ull,
+                                  0xfedcba9876543210ull, 0xffffffffffffffffull}) {
       __extension__ using Wide = unsigned __int128;
       const auto expected = static_cast<std::uint64_t>((static_cast<Wide>(draw) * n) >> 64);
       CAPTURE(draw, n);
-      CHECK(uniform_below(n, static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32)) ==
-            expected);
+      CHECK(uniform_below(n, static_cast<std::uint32_t>(draw),
+                          static_cast<std::uint32_t>(draw >> 32)) == expected);
     }
   }
 }
 
-TEST_CASE("bernoulli takes the share asked for", "[philox]") {
+TEST_CASE("bernoulli has the requested probability", "[philox]") {
   CHECK(bernoulli_threshold(0.0) == 0);
   CHECK(bernoulli_threshold(1.0) == std::uint64_t{1} << 32);
   CHECK(bernoulli_threshold(0.5) == std::uint64_t{1} << 31);
@@ -102,16 +104,19 @@ TEST_CASE("Box-Muller agrees with the library's log, sin and cos", "[philox]") {
     worst = std::max(worst, std::fabs(pair.first - radius * std::cos(kTwoPi * turn)));
     worst = std::max(worst, std::fabs(pair.second - radius * std::sin(kTwoPi * turn)));
   }
-  CHECK(worst < 1e-14);  // of which the oracle's argument 2 pi * turn is the larger part
+  CHECK(worst < 1e-14);  // mostly the error of the oracle's argument 2 pi * turn
 }
 
 TEST_CASE("Box-Muller is finite and exact at the corners", "[philox]") {
   CHECK(normal_pair(0xffffffffu, 123u).first == 0.0);  // u = 1: radius 0
   CHECK(normal_pair(0u, 0u).first == Approx(std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
   CHECK(normal_pair(0u, 0u).second == 0.0);
-  CHECK(normal_pair(0u, 0x40000000u).second == Approx(std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
-  CHECK(normal_pair(0u, 0x80000000u).first == Approx(-std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
-  CHECK(normal_pair(0u, 0xC0000000u).second == Approx(-std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
+  CHECK(normal_pair(0u, 0x40000000u).second ==
+        Approx(std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
+  CHECK(normal_pair(0u, 0x80000000u).first ==
+        Approx(-std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
+  CHECK(normal_pair(0u, 0xC0000000u).second ==
+        Approx(-std::sqrt(64 * std::log(2.0))).epsilon(1e-15));
   CHECK(std::isfinite(normal_pair(PhiloxBlock{{0, 0, 0xffffffff, 0xffffffff}}).first));
   CHECK(normal_pair(PhiloxBlock{{0, 0, 0, 0}}).first ==
         Approx(std::sqrt(106 * std::log(2.0))).epsilon(1e-15));
@@ -140,8 +145,9 @@ TEST_CASE("normal numbers have normal moments", "[philox]") {
   }
 }
 
-TEST_CASE("normal numbers keep their bits", "[philox]") {
-  // Recorded from this code; equal on every compiler, flag and device, or seeds no longer reproduce.
+TEST_CASE("normal numbers have fixed bits", "[philox]") {
+  // Recorded from this code. The bits must be equal on every compiler, flag and device; otherwise
+  // seeds do not reproduce.
   std::uint64_t hash = 14695981039346656037ull;
   for (std::uint64_t b = 0; b < 1000; ++b) {
     const PhiloxBlock block = philox_block({42, 7}, b);
@@ -154,7 +160,7 @@ TEST_CASE("normal numbers keep their bits", "[philox]") {
   CHECK(hash == 0x3595b78fbbf10e4a);
 }
 
-TEST_CASE("generators hand out draws and are split", "[philox]") {
+TEST_CASE("generators count draws and can be split", "[philox]") {
   manual_seed(11);
   CHECK(default_generator() == Generator{11, 0});
   CHECK(default_generator().next_draw() == 0);

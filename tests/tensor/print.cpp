@@ -1,4 +1,5 @@
-// Printing against NumPy: the texts are what str() of the same array gives there (version 1.24), save for dtype and shape at the end.
+// Printing against NumPy 1.24: the texts match str() of the same array, plus dtype and shape at the
+// end.
 #include <cmath>
 #include <sstream>
 
@@ -11,7 +12,7 @@ using namespace mezzo;
 
 namespace {
 
-/** Without dtype and shape. */
+/** Returns the text without dtype and shape. */
 std::string bare(const Tensor& x, PrintOptions options = {}) {
   options.type = false;
   return to_string(x, options);
@@ -19,14 +20,16 @@ std::string bare(const Tensor& x, PrintOptions options = {}) {
 
 }  // namespace
 
-TEST_CASE("printing as NumPy does: vectors of floats", "[print]") {
+TEST_CASE("printing matches NumPy: vectors of floats", "[print]") {
   CHECK(bare(tensor({1.0, 2.0, 3.0})) == "[1. 2. 3.]");
   CHECK(bare(tensor({1.0, 2.5, 3.25})) == "[1.   2.5  3.25]");
   CHECK(bare(tensor({0.1, 0.2, 0.3})) == "[0.1 0.2 0.3]");
   CHECK(bare(tensor({0.1, 0.2, 0.3}, {.dtype = f64})) == "[0.1 0.2 0.3]");
-  CHECK(bare(tensor({0.3333333333333333, 0.6666666666666666}, {.dtype = f64})) == "[0.33333333 0.66666667]");
+  CHECK(bare(tensor({0.3333333333333333, 0.6666666666666666}, {.dtype = f64})) ==
+        "[0.33333333 0.66666667]");
   CHECK(bare(tensor({0.3333333333333333, 0.6666666666666666})) == "[0.33333334 0.6666667 ]");
-  CHECK(bare(tensor({0.3333333333333333, 0.6666666666666666}, {.dtype = f16})) == "[0.3333 0.6665]");
+  CHECK(bare(tensor({0.3333333333333333, 0.6666666666666666}, {.dtype = f16})) ==
+        "[0.3333 0.6665]");
   CHECK(bare(tensor({1e-05, 1.0})) == "[1.e-05 1.e+00]");
   CHECK(bare(tensor({1.0, 1000.0})) == "[   1. 1000.]");
   CHECK(bare(tensor({1.0, 1001.0})) == "[1.000e+00 1.001e+03]");
@@ -45,7 +48,7 @@ TEST_CASE("printing as NumPy does: vectors of floats", "[print]") {
   CHECK(bare(tensor({-0.0, 1.0})) == "[-0.  1.]");
 }
 
-TEST_CASE("printing as NumPy does: integers and bools", "[print]") {
+TEST_CASE("printing matches NumPy: integers and bools", "[print]") {
   CHECK(bare(tensor({INFINITY, 1e-07})) == "[   inf 1.e-07]");
   CHECK(bare(tensor({1.0, -2.0, 30.0}, {.dtype = i64})) == "[ 1 -2 30]");
   CHECK(bare(tensor({-100.0, 5.0}, {.dtype = i32})) == "[-100    5]");
@@ -53,7 +56,7 @@ TEST_CASE("printing as NumPy does: integers and bools", "[print]") {
   CHECK(bare(tensor({1.0, 0.0, 1.0}, {.dtype = boolean})) == "[ True False  True]");
 }
 
-TEST_CASE("printing as NumPy does: matrices and more dimensions", "[print]") {
+TEST_CASE("printing matches NumPy: matrices and more dimensions", "[print]") {
   CHECK(bare(tensor({1.0, 1.0}, {.dtype = boolean})) == "[ True  True]");
   CHECK(bare(tensor({1.0, 2.0, 3.0, 4.0}, Shape{2, 2})) ==
         "[[1. 2.]\n"
@@ -70,7 +73,7 @@ TEST_CASE("printing as NumPy does: matrices and more dimensions", "[print]") {
         " [[4 5 6 7]]]");
 }
 
-TEST_CASE("printing as NumPy does: single numbers", "[print]") {
+TEST_CASE("printing matches NumPy: single numbers", "[print]") {
   CHECK(bare(tensor({0.0, 1.0, 1.0, 0.0}, Shape{2, 2}, {.dtype = boolean})) ==
         "[[False  True]\n"
         " [ True False]]");
@@ -88,7 +91,7 @@ TEST_CASE("printing as NumPy does: single numbers", "[print]") {
   CHECK(bare(tensor({0.0}, Shape{})) == "0.0");
 }
 
-TEST_CASE("printing as NumPy does: halves, wrapped lines and precision", "[print]") {
+TEST_CASE("printing matches NumPy: halves, wrapped lines and precision", "[print]") {
   CHECK(bare(tensor({16777216.0}, Shape{})) == "16777216.0");
   CHECK(bare(tensor({0.5, 65504.0}, {.dtype = f16})) == "[5.00e-01 6.55e+04]");
   CHECK(bare(tensor({6e-08, 1.0}, {.dtype = f16})) == "[6.e-08 1.e+00]");
@@ -98,22 +101,23 @@ TEST_CASE("printing as NumPy does: halves, wrapped lines and precision", "[print
                      20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, 29.0})) ==
         "[ 0.  1.  2.  3.  4.  5.  6.  7.  8.  9. 10. 11. 12. 13. 14. 15. 16. 17.\n"
         " 18. 19. 20. 21. 22. 23. 24. 25. 26. 27. 28. 29.]");
+  CHECK(bare(tensor({0.0,  0.125, 0.25, 0.375, 0.5,  0.625, 0.75, 0.875, 1.0,  1.125,
+                     1.25, 1.375, 1.5,  1.625, 1.75, 1.875, 2.0,  2.125, 2.25, 2.375,
+                     2.5,  2.625, 2.75, 2.875, 3.0,  3.125, 3.25, 3.375, 3.5,  3.625,
+                     3.75, 3.875, 4.0,  4.125, 4.25, 4.375, 4.5,  4.625, 4.75, 4.875},
+                    Shape{2, 20})) ==
+        "[[0.    0.125 0.25  0.375 0.5   0.625 0.75  0.875 1.    1.125 1.25  1.375\n"
+        "  1.5   1.625 1.75  1.875 2.    2.125 2.25  2.375]\n"
+        " [2.5   2.625 2.75  2.875 3.    3.125 3.25  3.375 3.5   3.625 3.75  3.875\n"
+        "  4.    4.125 4.25  4.375 4.5   4.625 4.75  4.875]]");
   CHECK(
-      bare(tensor({0.0,  0.125, 0.25, 0.375, 0.5,  0.625, 0.75, 0.875, 1.0,  1.125, 1.25, 1.375, 1.5,  1.625,
-                   1.75, 1.875, 2.0,  2.125, 2.25, 2.375, 2.5,  2.625, 2.75, 2.875, 3.0,  3.125, 3.25, 3.375,
-                   3.5,  3.625, 3.75, 3.875, 4.0,  4.125, 4.25, 4.375, 4.5,  4.625, 4.75, 4.875},
-                  Shape{2, 20})) ==
-      "[[0.    0.125 0.25  0.375 0.5   0.625 0.75  0.875 1.    1.125 1.25  1.375\n"
-      "  1.5   1.625 1.75  1.875 2.    2.125 2.25  2.375]\n"
-      " [2.5   2.625 2.75  2.875 3.    3.125 3.25  3.375 3.5   3.625 3.75  3.875\n"
-      "  4.    4.125 4.25  4.375 4.5   4.625 4.75  4.875]]");
-  CHECK(bare(tensor({0.0,     1000.0,  2000.0,  3000.0,  4000.0,  5000.0,  6000.0,  7000.0,  8000.0,
-                     9000.0,  10000.0, 11000.0, 12000.0, 13000.0, 14000.0, 15000.0, 16000.0, 17000.0,
-                     18000.0, 19000.0, 20000.0, 21000.0, 22000.0, 23000.0, 24000.0, 25000.0},
-                    {.dtype = i64})) ==
-        "[    0  1000  2000  3000  4000  5000  6000  7000  8000  9000 10000 11000\n"
-        " 12000 13000 14000 15000 16000 17000 18000 19000 20000 21000 22000 23000\n"
-        " 24000 25000]");
+      bare(tensor({0.0,     1000.0,  2000.0,  3000.0,  4000.0,  5000.0,  6000.0,  7000.0,  8000.0,
+                   9000.0,  10000.0, 11000.0, 12000.0, 13000.0, 14000.0, 15000.0, 16000.0, 17000.0,
+                   18000.0, 19000.0, 20000.0, 21000.0, 22000.0, 23000.0, 24000.0, 25000.0},
+                  {.dtype = i64})) ==
+      "[    0  1000  2000  3000  4000  5000  6000  7000  8000  9000 10000 11000\n"
+      " 12000 13000 14000 15000 16000 17000 18000 19000 20000 21000 22000 23000\n"
+      " 24000 25000]");
   CHECK(bare(tensor({67108872.0, 33554436.0})) == "[67108872. 33554436.]");
   CHECK(bare(tensor({0.0,
                      0.14285714285714285,
@@ -145,11 +149,13 @@ TEST_CASE("printing as NumPy does: halves, wrapped lines and precision", "[print
         " [0.857 1.    1.143 1.286 1.429 1.571]\n"
         " [1.714 1.857 2.    2.143 2.286 2.429]\n"
         " [2.571 2.714 2.857 3.    3.143 3.286]]");
-  CHECK(bare(tensor({0.3333333333333333, 1e-06}, {.dtype = f64}), {.precision = 2}) == "[3.33e-01 1.00e-06]");
+  CHECK(bare(tensor({0.3333333333333333, 1e-06}, {.dtype = f64}), {.precision = 2}) ==
+        "[3.33e-01 1.00e-06]");
   CHECK(bare(tensor({0.6666666666666666, 123.456, 0.005}, {.dtype = f64}), {.precision = 2}) ==
         "[6.67e-01 1.23e+02 5.00e-03]");
   CHECK(bare(tensor({0.5, 1.5, 2.5}, {.dtype = f64}), {.precision = 0}) == "[0. 2. 2.]");
-  CHECK(bare(arange(0, 2000)) == "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
+  CHECK(bare(arange(0, 2000)) ==
+        "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
   CHECK(bare(arange(0, 2000, 1, {.dtype = i64}).view({40, 50})) ==
         "[[   0    1    2 ...   47   48   49]\n"
         " [  50   51   52 ...   97   98   99]\n"
@@ -211,7 +217,8 @@ TEST_CASE("printing as NumPy does: halves, wrapped lines and precision", "[print
   CHECK(bare(arange(0, 1200).view({2, 600})) ==
         "[[0.000e+00 1.000e+00 2.000e+00 ... 5.970e+02 5.980e+02 5.990e+02]\n"
         " [6.000e+02 6.010e+02 6.020e+02 ... 1.197e+03 1.198e+03 1.199e+03]]");
-  CHECK(bare(arange(0, 20, 1, {.dtype = i64}), {.threshold = 10, .edge_items = 2}) == "[ 0  1 ... 18 19]");
+  CHECK(bare(arange(0, 20, 1, {.dtype = i64}), {.threshold = 10, .edge_items = 2}) ==
+        "[ 0  1 ... 18 19]");
   CHECK(bare(arange(0, 20, 1, {.dtype = i64}), {.line_width = 20}) ==
         "[ 0  1  2  3  4  5\n"
         "  6  7  8  9 10 11\n"
@@ -231,7 +238,7 @@ TEST_CASE("printing as NumPy does: halves, wrapped lines and precision", "[print
   CHECK(bare(zeros({2, 0, 3})) == "[]");
 }
 
-TEST_CASE("what NumPy has no word for", "[print]") {
+TEST_CASE("printing of what NumPy does not have", "[print]") {
   CHECK(to_string(tensor({1, 2.5})) == "[1.  2.5] f32[2]");
   CHECK(to_string(tensor({1, 2, 3, 4}, Shape{2, 2}, {.dtype = i64})) == "[[1 2]\n [3 4]] i64[2,2]");
   CHECK(to_string(tensor(2.5)) == "2.5 f32[]");
@@ -244,7 +251,7 @@ TEST_CASE("what NumPy has no word for", "[print]") {
   CHECK(out.str() == "[ True False] bool[2]");
 }
 
-TEST_CASE("printing leaves the tensor alone and refuses negative options", "[print]") {
+TEST_CASE("printing does not change the tensor and rejects negative options", "[print]") {
   const Tensor x = tensor({1, 2}).requires_grad_();
   const Tensor y = mul(x, x);
   CHECK(to_string(y) == "[1. 4.] f32[2]");

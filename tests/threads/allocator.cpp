@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../tensor/caching_allocator.h"
+#include "../../tensor/memory/caching_allocator.h"
 #include "../support/catch.h"
 #include "on_threads.h"
 
@@ -24,7 +24,7 @@ class MallocAllocator final : public CachingAllocator {
 
 }  // namespace
 
-TEST_CASE("a block that one thread frees serves another", "[threads]") {
+TEST_CASE("a block that one thread frees is reused by another", "[threads]") {
   MallocAllocator allocator;
   threads::on_threads(4, [&](int t) {
     for (int i = 0; i < 500; ++i) {

@@ -1,4 +1,4 @@
-// Several threads go backward into the same leaves.
+// Backward passes of several threads into the same leaves.
 #include <mezzo.h>
 
 #include <stdexcept>
@@ -20,7 +20,7 @@ void add_one(const Tensor& w) { sum(w * 1.0).backward(); }
 
 }  // namespace
 
-// Large leaves: most of a pass is the accumulation, and threads that do not wait there meet.
+// Large leaves: most of a pass is the accumulation, so that missing locks cause lost updates.
 TEST_CASE("backward passes of several threads into one leaf lose no gradient", "[threads]") {
   constexpr int kThreads = 4, kPasses = 100;
   const Tensor w = ones({1 << 18}, {.requires_grad = true}), v = leaf({4});
@@ -40,7 +40,8 @@ TEST_CASE("a fresh leaf may get its first gradient from several threads at once"
   }
 }
 
-TEST_CASE("a gradient may be taken and replaced while others go backward", "[threads]") {
+TEST_CASE("a gradient may be read and replaced during other threads' backward passes",
+          "[threads]") {
   const Tensor w = leaf({1, 2, 3});
   on_threads(4, [&](int t) {
     for (int i = 0; i < 4000; ++i) {
@@ -57,7 +58,7 @@ TEST_CASE("a gradient may be taken and replaced while others go backward", "[thr
   CHECK(values(w.grad()) == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("what is called after an accumulation has the leaf's gradient to itself", "[threads]") {
+TEST_CASE("post-accumulate hooks have exclusive access to the leaf's gradient", "[threads]") {
   const Tensor w = leaf({1, 2});
   int calls = 0;
   double largest = 0;
@@ -74,7 +75,7 @@ TEST_CASE("what is called after an accumulation has the leaf's gradient to itsel
   CHECK(values(w.grad()) == std::vector<double>{0, 0});
 }
 
-TEST_CASE("what is called after an accumulation may go backward into the same leaf", "[threads]") {
+TEST_CASE("post-accumulate hooks may run backward into the same leaf", "[threads]") {
   const Tensor w = leaf({1, 2});
   int calls = 0;
   register_post_accumulate_grad_hook(w, [&](const Tensor& l) {
@@ -86,11 +87,11 @@ TEST_CASE("what is called after an accumulation may go backward into the same le
   CHECK(values(w.grad()) == std::vector<double>{2, 2});
 }
 
-TEST_CASE("several threads may go backward through one retained graph", "[threads]") {
+TEST_CASE("several threads may run backward through one retained graph", "[threads]") {
   const Tensor w = leaf({1, 2, 3, 4}), x = tensor({1, 1, 1, 1}).view({2, 2});
   Tensor loss;
   {
-    const amp::autocast on;  // the engine tells nodes before a conversion which dtype to give
+    const amp::autocast on;  // nodes before a conversion get its output dtype from the engine
     loss = sum(matmul(relu(matmul(w.view({2, 2}), x)), x).to(f32));
   }
   loss.backward({}, true);
@@ -105,7 +106,7 @@ TEST_CASE("several threads may go backward through one retained graph", "[thread
   CHECK(values(w.grad()) == expected);
 }
 
-TEST_CASE("grad() of several threads leaves a shared leaf alone", "[threads]") {
+TEST_CASE("grad() on several threads does not write to a shared leaf", "[threads]") {
   const Tensor w = leaf({1, 2, 3});
   std::vector<std::vector<double>> found(4);
   on_threads(4, [&](int t) {

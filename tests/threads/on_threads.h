@@ -1,6 +1,4 @@
 // on_threads(): runs one function on several threads at once.
-// Sees: the standard library.
-// Read next: backward.cpp.
 #pragma once
 
 #include <exception>
@@ -10,8 +8,8 @@
 
 namespace threads {
 
-/** Calls body(0) to body(count - 1), each on a thread of its own, all started together, and waits
- *  for all. The first exception is thrown again. Catch2's checks are not for use in `body`. */
+/** Calls body(0) to body(count - 1), each on its own thread, all started together, and waits for
+ *  all. Rethrows the first exception. Do not use Catch2's checks in `body`. */
 template <class F> void on_threads(int count, const F& body) {
   std::latch start(count);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(count));

@@ -1,4 +1,4 @@
-// What each thread has for itself, and what the process shares behind locks.
+// Thread-local state, and process-wide state behind locks.
 #include <mezzo.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 using namespace mezzo;
 using threads::on_threads;
 
-TEST_CASE("recording, casts and random numbers are each thread's own", "[threads]") {
+TEST_CASE("grad mode, autocast and random numbers are per thread", "[threads]") {
   const Tensor w = ones({4, 4}, {.requires_grad = true});
   std::atomic<int> wrong{0};
   const auto expect = [&](bool holds) { wrong += holds ? 0 : 1; };
@@ -30,8 +30,8 @@ TEST_CASE("recording, casts and random numbers are each thread's own", "[threads
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the log, registrations and statistics take any thread", "[threads]") {
-  int lines = 0;  // the log calls its sink on one thread at a time
+TEST_CASE("the log, registrations and statistics may be used by any thread", "[threads]") {
+  int lines = 0;  // the log serialises calls of its sink
   const LogSink before = set_log_sink([&](Severity, std::string_view) { ++lines; });
   on_threads(4, [&](int) {
     for (int i = 0; i < 100; ++i) {

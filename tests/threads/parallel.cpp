@@ -1,5 +1,6 @@
-// The thread pool: every panel once, the same cut for any number of threads, exceptions, nesting, inherited float mode.
-#include "../../tensor/parallel.h"
+// The thread pool: every panel runs once, chunks do not depend on the number of threads,
+// exceptions, nesting, inherited float mode.
+#include "../../tensor/device/parallel.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "../../tensor/address_sanitizer.h"
-#include "../../tensor/error.h"
-#include "../../tensor/log.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/memory/address_sanitizer.h"
+#include "../../tensor/text/log.h"
 #include "../support/catch.h"
 #include "thread_sanitizer.h"
 
@@ -53,11 +54,12 @@ TEST_CASE("every panel runs exactly once", "[parallel]") {
   }
 }
 
-TEST_CASE("panels are given out in contiguous ranges, the first to the caller", "[parallel]") {
+TEST_CASE("panels are assigned in contiguous ranges, the first to the caller", "[parallel]") {
   const Threads scope(4);
   std::vector<std::thread::id> runner(10);
-  parallel_for(
-      10, [&](std::int64_t panel) { runner[static_cast<std::size_t>(panel)] = std::this_thread::get_id(); });
+  parallel_for(10, [&](std::int64_t panel) {
+    runner[static_cast<std::size_t>(panel)] = std::this_thread::get_id();
+  });
   CHECK(runner[0] == std::this_thread::get_id());
   CHECK(std::set(runner.begin(), runner.end()).size() == 4);
   int changes = 0;
@@ -65,7 +67,7 @@ TEST_CASE("panels are given out in contiguous ranges, the first to the caller", 
   CHECK(changes == 3);
 }
 
-TEST_CASE("the cut into chunks depends on the size alone", "[parallel]") {
+TEST_CASE("the split into chunks depends only on the size", "[parallel]") {
   for (const std::int64_t n : {0, 1, 99, 100, 101, 100000}) {
     std::vector<std::pair<std::int64_t, std::int64_t>> one_thread, many;
     for (auto* cut : {&one_thread, &many}) {
@@ -90,11 +92,12 @@ TEST_CASE("cheap work stays on the calling thread", "[parallel]") {
   parallel_for(
       100, [&](std::int64_t) { runners.insert(std::this_thread::get_id()); }, kParallelWorthNs - 1);
   parallel_chunks(
-      1000, 10, [&](std::int64_t, std::int64_t) { runners.insert(std::this_thread::get_id()); }, 1.0);
+      1000, 10, [&](std::int64_t, std::int64_t) { runners.insert(std::this_thread::get_id()); },
+      1.0);
   CHECK(runners == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("the exception of the lowest panel comes out", "[parallel]") {
+TEST_CASE("the exception of the lowest panel is rethrown", "[parallel]") {
   for (const int threads : {1, 2, 4, 8}) {
     const Threads scope(threads);
     for (int round = 0; round < 20; ++round) {
@@ -134,14 +137,15 @@ TEST_CASE("regions started from several threads at once all finish", "[parallel]
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
-      for (int round = 0; round < 200; ++round) parallel_for(5, [&](std::int64_t panel) { sum += panel; });
+      for (int round = 0; round < 200; ++round)
+        parallel_for(5, [&](std::int64_t panel) { sum += panel; });
     });
   }
   for (auto& caller : callers) caller.join();
   CHECK(sum == 4 * 200 * 10);
 }
 
-TEST_CASE("many short regions with pauses between wake every thread", "[parallel]") {
+TEST_CASE("many short regions with pauses wake every thread", "[parallel]") {
   const Threads scope(4);
   std::int64_t total = 0;
   for (int round = 0; round < 300; ++round) {
@@ -149,7 +153,8 @@ TEST_CASE("many short regions with pauses between wake every thread", "[parallel
     parallel_for(4, [&](std::int64_t panel) { part[static_cast<std::size_t>(panel)] = panel + 1; });
     for (const auto value : part) total += value;
     if (round % 50 == 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for the workers to park
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(1));  // long enough for the workers to park
     if (round % 100 == 99) set_num_threads(round % 200 == 99 ? 2 : 4);
   }
   CHECK(total == 300 * 10);
@@ -176,14 +181,15 @@ TEST_CASE("workers compute in the caller's rounding mode", "[parallel]") {
   }
 }
 
-TEST_CASE("a wrong number of threads is refused", "[parallel]") {
+TEST_CASE("an invalid number of threads is rejected", "[parallel]") {
   const int before = num_threads();
   for (const int count : {0, -1, 1025}) CHECK_THROWS_AS(set_num_threads(count), ValueError);
   CHECK(num_threads() == before);
-  CHECK_THROWS_WITH(set_num_threads(0), "set_num_threads: count is out of range; got 0, expected 1..1024");
+  CHECK_THROWS_WITH(set_num_threads(0),
+                    "set_num_threads: count is out of range; got 0, expected 1..1024");
 }
 
-TEST_CASE("a forked child has threads of its own", "[parallel]") {
+TEST_CASE("a forked child has its own threads", "[parallel]") {
 #if MZ_THREAD_SANITIZER
   SKIP_TEST("ThreadSanitizer does not allow threads in a forked child");
 #endif
@@ -204,7 +210,8 @@ TEST_CASE("a forked child has threads of its own", "[parallel]") {
 #if !defined(MZ_ADDRESS_SANITIZER) && !defined(MZ_THREAD_SANITIZER)  // they need the address space
 namespace {
 
-/** In a process without room for more stacks than are left from other tests: the warnings of two regions. */
+/** Runs two regions in a process without memory for more thread stacks than other tests left.
+ *  Returns the number of warnings. */
 int lines_without_threads() {
   int lines = 0;
   std::atomic<int> runs = 0;
@@ -220,7 +227,8 @@ int lines_without_threads() {
 
 }  // namespace
 
-TEST_CASE("without more threads the work goes on, and the log says so once", "[parallel]") {
+TEST_CASE("where threads cannot be started the work is done with fewer, and this is logged once",
+          "[parallel]") {
   const pid_t child = fork();
   if (child == 0) _exit(lines_without_threads());
   int status = 0;

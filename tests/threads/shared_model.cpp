@@ -1,4 +1,4 @@
-// Several threads use the weights of one model.
+// Several threads that use the weights of one model.
 #include <mezzo.h>
 
 #include "../support/catch.h"
@@ -15,7 +15,7 @@ struct Net : nn::Model<Net> {
   nn::Linear second = add("second", nn::Linear{8, 2});
 };
 
-/** Whole numbers, so that sums are exact in any order. */
+/** Rounds the weights to integers, so that sums are exact in any order. */
 void make_exact(const Net& net) {
   const NoGrad no_grad;
   for (const Tensor& p : net.parameters()) p.copy_(round(p * 8.0));
@@ -33,7 +33,7 @@ constexpr int kThreads = 3, kPasses = 50;
 
 }  // namespace
 
-TEST_CASE("threads that train one model add up the gradients of all", "[threads]") {
+TEST_CASE("gradients of threads that train one model add up", "[threads]") {
   const Net net;
   make_exact(net);
   const auto pass = [&](int t) { sum(net(images(t))).backward(); };
@@ -47,7 +47,7 @@ TEST_CASE("threads that train one model add up the gradients of all", "[threads]
   CHECK(gradients(net) == expected);
 }
 
-TEST_CASE("threads that switch a session's casts on share its casts of the weights", "[threads]") {
+TEST_CASE("threads share the weight casts of a session", "[threads]") {
   const Net net;
   make_exact(net);
   auto session = amp::initialize(net, {.opt_level = "O1", .verbosity = 0});
@@ -64,7 +64,7 @@ TEST_CASE("threads that switch a session's casts on share its casts of the weigh
   CHECK(gradients(net) == expected);
 }
 
-TEST_CASE("threads may ask one model for results", "[threads]") {
+TEST_CASE("threads may evaluate one model concurrently", "[threads]") {
   const Net net;
   const NoGrad no_grad;
   std::vector<std::vector<double>> alone(kThreads), together(kThreads);
@@ -77,7 +77,7 @@ TEST_CASE("threads may ask one model for results", "[threads]") {
   CHECK(together == alone);
 }
 
-TEST_CASE("threads train models of their own without a word to each other", "[threads]") {
+TEST_CASE("threads may train separate models concurrently", "[threads]") {
   std::vector<std::vector<double>> weights(kThreads);
   const auto train = [&](int t) {
     manual_seed(5);
@@ -85,7 +85,7 @@ TEST_CASE("threads train models of their own without a word to each other", "[th
     optim::Adam optimizer(net.parameters(), {.lr = 0.1});
     auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
     const data::Dataset digits{randn({32, 4}), zeros({32}, {.dtype = i64}), "made up"};
-    data::Batches batches = digits.batches({.size = 8});  // a thread gathers ahead of use
+    data::Batches batches = digits.batches({.size = 8});  // prefetched on another thread
     for (int epoch = 0; epoch < 3; ++epoch)
       for (const Batch& batch : batches) {
         const Tensor loss = cross_entropy(net(batch.x).to(f32), batch.y);

@@ -1,6 +1,4 @@
-// Whether this is a build under ThreadSanitizer: MZ_THREAD_SANITIZER is 1 or 0.
-// Sees: nothing.
-// Read next: unlocked_allocator.cpp.
+// MZ_THREAD_SANITIZER: 1 in a build under ThreadSanitizer, else 0.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)

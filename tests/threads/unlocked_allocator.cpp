@@ -1,9 +1,9 @@
-// Under ThreadSanitizer the CPU's tensors take their memory from malloc itself. The caching
-// allocator's lock orders any two threads that allocate, and would hide races between them.
+// Allocates CPU tensors with malloc under ThreadSanitizer. The caching allocator's lock orders any
+// two threads that allocate, which would hide races between them.
 #include <cstdlib>
 
-#include "../../tensor/allocator.h"
-#include "../../tensor/error.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/memory/allocator.h"
 #include "thread_sanitizer.h"
 
 #if MZ_THREAD_SANITIZER
@@ -21,7 +21,7 @@ class UnlockedAllocator final : public Allocator {
     return block;
   }
   void deallocate(void* block, std::size_t, MemoryCategory) noexcept override { std::free(block); }
-  void record_use(void*, Device, Queue) override {}
+  void record_use(void*, Device, DeviceQueue) override {}
   void recategorise(std::size_t, MemoryCategory, MemoryCategory) noexcept override {}
   MemoryStats stats() const override { return {}; }
   void reset_peak() override {}
@@ -29,8 +29,8 @@ class UnlockedAllocator final : public Allocator {
   void fail_nth(std::int64_t) override {}
 };
 
-/** Blocks of the allocator before it are malloc's too. Never destroyed: tensors with static storage
- *  give their blocks back during exit. */
+/** Blocks of the replaced allocator come from malloc too. Never destroyed: tensors with static
+ *  storage free their blocks during exit. */
 [[maybe_unused]] const bool installed = [] {
   set_allocator(cpu, new UnlockedAllocator);
   return true;

@@ -1,4 +1,4 @@
-// The transformer of char_gpt.
+// The workload of char_gpt: a transformer.
 #include "../../nets/char_gpt.h"
 
 #include "../../common/text.h"
@@ -22,7 +22,8 @@ std::unique_ptr<Workload> make_char_gpt(const Setting& s) {
       s,
       {.net = net,
        .optimizer = optimizer,
-       .loss = [net](const Batch& b) { return cross_entropy(net(b.x).flatten(0, 1), b.y.flatten()); },
+       .loss =
+           [net](const Batch& b) { return cross_entropy(net(b.x).flatten(0, 1), b.y.flatten()); },
        .batches = batches,
        .max_norm = 1},
       {{"optimizer", "adamw"},

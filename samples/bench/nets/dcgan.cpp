@@ -1,4 +1,4 @@
-// The generator and discriminator of dcgan.
+// The workload of dcgan: a generator and a discriminator.
 #include "../gan_workload.h"
 
 namespace samples {

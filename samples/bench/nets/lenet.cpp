@@ -1,4 +1,4 @@
-// The convolutional net of mnist.
+// The workload of mnist --net lenet: a convolutional net.
 #include "../../nets/lenet.h"
 
 #include "../digits_workload.h"

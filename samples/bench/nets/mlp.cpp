@@ -1,4 +1,4 @@
-// The multi-layer perceptron of mnist.
+// The workload of mnist --net mlp: a multi-layer perceptron.
 #include "../../nets/mlp.h"
 
 #include "../digits_workload.h"

@@ -1,4 +1,4 @@
-// ResNet-18 as for CIFAR: 3x3 stem, images of 32 x 32.
+// The workload of ResNet-18 with CIFAR's 3x3 stem and images of 32 x 32.
 #include "../resnet_workload.h"
 
 namespace samples {

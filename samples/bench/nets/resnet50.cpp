@@ -1,11 +1,14 @@
-// ResNet-50 as for ImageNet: 7x7 stem with stride 2 and pooling, images of 224 x 224 where they are whole.
+// The workload of ResNet-50 with ImageNet's stem (7x7 with stride 2, pooling). At size full, the
+// images are 224 x 224.
 #include "../resnet_workload.h"
 
 namespace samples {
 
 std::unique_ptr<Workload> make_resnet50(const Setting& s) {
-  const ResNetOptions options{
-      .depth = 50, .small_images = false, .width = s.pick(4, 16, 64), .classes = s.pick(10, 10, 1000)};
+  const ResNetOptions options{.depth = 50,
+                              .small_images = false,
+                              .width = s.pick(4, 16, 64),
+                              .classes = s.pick(10, 10, 1000)};
   return resnet_workload(s, options, s.pick(64, 64, 224), s.pick_batch(16, 8, 64));
 }
 

@@ -1,4 +1,4 @@
-// dcgan --gradient-penalty: double backward in every step.
+// The workload of dcgan --gradient-penalty, with double backward in every step.
 #include "../gan_workload.h"
 
 namespace samples {

@@ -1,4 +1,4 @@
-// Elementwise ops, reductions and random numbers.
+// Rows: elementwise ops, reductions and random numbers.
 #include "row.h"
 
 namespace smoke {
@@ -19,16 +19,18 @@ void add_map(std::vector<Row>& rows, const std::string& op, DType dtype, int ope
 
 /** A reduction of a matrix. */
 template <class F>
-void add_reduction(std::vector<Row>& rows, const std::string& op, DType dtype, Expected expected, F f) {
+void add_reduction(std::vector<Row>& rows, const std::string& op, DType dtype, Expected expected,
+                   F f) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t count = make.pick(30, 600, 16384), columns = make.pick(50, 500, 4096);
-    // Sums of positive numbers: those that cancel have no largest element to compare with.
+    // Positive numbers, so that sums do not cancel and have a large element to compare with.
     return forward_case({square(make.normal({count, columns}, dtype)) * 0.01}, 1, f);
   };
   rows.push_back({op + " " + std::string(name(dtype)), cases, tolerance(dtype), expected});
 }
 
-template <class F> void add_drawn(std::vector<Row>& rows, const std::string& op, double passes, F f) {
+template <class F>
+void add_drawn(std::vector<Row>& rows, const std::string& op, double passes, F f) {
   const auto cases = [=](const Maker& make) {
     return forward_case({make.normal({elements(make)})}, passes, f);
   };
@@ -48,8 +50,8 @@ void add_elementwise_rows(std::vector<Row>& rows) {
     rows.push_back({"gelu " + std::string(name(dtype)) + " backward",
                     [=](const Maker& make) {
                       const Shape shape{elements(make)};
-                      return backward_case({make.normal(shape, dtype), make.normal(shape, dtype)}, 3,
-                                           [](const Tensors& x) { return gelu(x[0]); });
+                      return backward_case({make.normal(shape, dtype), make.normal(shape, dtype)},
+                                           3, [](const Tensors& x) { return gelu(x[0]); });
                     },
                     tolerance(dtype)});
     rows.push_back({"add, broadcast " + std::string(name(dtype)),
@@ -59,8 +61,10 @@ void add_elementwise_rows(std::vector<Row>& rows) {
                                           [](const Tensors& x) { return x[0] + x[1]; });
                     },
                     tolerance(dtype)});
-    add_reduction(rows, "sum of all", dtype, Expected::close, [](const Tensors& x) { return sum(x[0]); });
-    add_reduction(rows, "sum of rows", dtype, Expected::close, [](const Tensors& x) { return sum(x[0], 1); });
+    add_reduction(rows, "sum of all", dtype, Expected::close,
+                  [](const Tensors& x) { return sum(x[0]); });
+    add_reduction(rows, "sum of rows", dtype, Expected::close,
+                  [](const Tensors& x) { return sum(x[0], 1); });
     add_reduction(rows, "sum of columns", dtype, Expected::close,
                   [](const Tensors& x) { return sum(x[0], 0); });
     add_reduction(rows, "mean of rows", dtype, Expected::close,
@@ -70,8 +74,10 @@ void add_elementwise_rows(std::vector<Row>& rows) {
     add_reduction(rows, "argmax of rows", dtype, Expected::same,
                   [](const Tensors& x) { return argmax(x[0], {.dim = 1}); });
   }
-  add_reduction(rows, "var of rows", f32, Expected::close, [](const Tensors& x) { return var(x[0], 1); });
-  add_reduction(rows, "norm of all", f32, Expected::close, [](const Tensors& x) { return norm(x[0]); });
+  add_reduction(rows, "var of rows", f32, Expected::close,
+                [](const Tensors& x) { return var(x[0], 1); });
+  add_reduction(rows, "norm of all", f32, Expected::close,
+                [](const Tensors& x) { return norm(x[0]); });
   add_reduction(rows, "logsumexp of rows", f32, Expected::close,
                 [](const Tensors& x) { return logsumexp(x[0], 1); });
   add_map(rows, "dot", f32, 2, [](const Tensors& x) { return dot(square(x[0]), square(x[1])); });

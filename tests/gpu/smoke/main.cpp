@@ -1,13 +1,14 @@
-// gpu_smoke: one line for each library call and family of kernels: its error, its time, its rate.
+// gpu_smoke: prints one line with error, time and rate per library call and kernel family.
 //   gpu_smoke                    all rows; the last line is "N passed, N failed"
 //   gpu_smoke --list             the names of the rows
-//   gpu_smoke --only TEXT        the rows whose name has the text in it
+//   gpu_smoke --only TEXT        the rows whose name contains the text
 //   gpu_smoke --small            sizes for an emulated device; each call is timed once
-//   gpu_smoke --in-process       rows run in this process, without limits: for profilers, sanitizers
+//   gpu_smoke --in-process       rows run in this process, without limits: for profilers and
+//                                sanitizers
 //   gpu_smoke --limit S          seconds for all rows (60); --row-limit S for each (10)
-// A line has the largest error of a result against the CPU in f64 and, where a library may compute it,
-// against our own kernels, both in units of the result's largest element. Log lines stand above their row.
-// Status: 0 all passed, 1 some failed, 2 wrong usage, 77 no device.
+// A line has the largest error of a result against the CPU in f64 and, where a library may compute
+// it, against our own kernels, both relative to the result's largest element. Log lines are printed
+// before their row. Status: 0 all passed, 1 some failed, 2 wrong usage, 77 no device.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -33,7 +34,8 @@ double seconds_of(const std::string& option, const char* value) {
   char* end = nullptr;
   const double seconds = value ? std::strtod(value, &end) : 0;
   if (!value || *end != '\0' || !(seconds > 0))
-    refuse(option + ": a number of seconds; got " + (value ? value : "nothing") + ", expected more than 0");
+    refuse(option + ": a number of seconds; got " + (value ? value : "nothing") +
+           ", expected more than 0");
   return seconds;
 }
 
@@ -76,14 +78,14 @@ std::vector<Row> all_rows() {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-/** Throws where there is no device. */
+/** Describes the device. Throws where there is none. */
 std::string described() { return "device: " + description(Device::parse("cuda")); }
 
-/** Whether the device still computes, after a failure. */
+/** Returns whether the device still computes, after a failure. */
 bool is_usable() {
   try {
-    const bool right =
-        (ones({3}, {.device = kDevice}) + 1).to(cpu).to_vector<double>() == std::vector<double>(3, 2);
+    const bool right = (ones({3}, {.device = kDevice}) + 1).to(cpu).to_vector<double>() ==
+                       std::vector<double>(3, 2);
     gpu::synchronize(kDevice);
     return right;
   } catch (const std::exception&) {
@@ -99,13 +101,15 @@ int main(int argc, char** argv) {
   for (const Row& row : all_rows())
     if (row.name.find(options.only) != std::string::npos)
       jobs.push_back({row.name, [=] { return run_row(row, kDevice, options.small); }});
-  if (jobs.empty()) refuse("--only: no row has that in its name; got " + options.only + "; see --list");
+  if (jobs.empty())
+    refuse("--only: no row has that in its name; got " + options.only + "; see --list");
   const auto print = [](const std::string& line) { std::cout << line << std::endl; };
   if (options.list) {
     for (const Job& job : jobs) print(job.name);
     return 0;
   }
-  set_log_sink([&](Severity, std::string_view line) { std::cout << "  log: " << line << std::endl; });
+  set_log_sink(
+      [&](Severity, std::string_view line) { std::cout << "  log: " << line << std::endl; });
   const Worker worker{described, is_usable};
   const Tally tally = options.in_process ? run_in_process(jobs, worker, print)
                                          : supervise(jobs, worker, options.limits, print);

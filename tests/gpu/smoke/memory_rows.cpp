@@ -1,4 +1,4 @@
-// Copies, conversions, events and streams.
+// Rows: copies, conversions, events and streams.
 #include "row.h"
 
 #include <stdexcept>
@@ -16,8 +16,9 @@ template <class F> void add(std::vector<Row>& rows, const std::string& name, dou
   rows.push_back({name, cases, 0, Expected::same});
 }
 
-/** A matrix in another order. */
-template <class F> void add_layout(std::vector<Row>& rows, const std::string& name, DType dtype, F f) {
+/** A copy of a matrix in another layout. */
+template <class F>
+void add_layout(std::vector<Row>& rows, const std::string& name, DType dtype, F f) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t n = make.pick(8, 64, 256);
     return forward_case({make.normal({n, 16, n / 2, n / 2}, dtype)}, 2, f);
@@ -25,7 +26,7 @@ template <class F> void add_layout(std::vector<Row>& rows, const std::string& na
   rows.push_back({name, cases, 0, Expected::same});
 }
 
-/** Host memory to the device and back. Rates are those of the way there. */
+/** Copies host memory to the device and back. The rate is that of the copy to the device. */
 void add_transfer(std::vector<Row>& rows, bool pinned) {
   const auto cases = [=](const Maker& make) {
     Case c;
@@ -45,11 +46,11 @@ void add_transfer(std::vector<Row>& rows, bool pinned) {
     };
     return c;
   };
-  rows.push_back(
-      {pinned ? "host to device and back, pinned" : "host to device and back", cases, 0, Expected::same});
+  rows.push_back({pinned ? "host to device and back, pinned" : "host to device and back", cases, 0,
+                  Expected::same});
 }
 
-/** Work in a second stream, which waits for the first one and is waited for. */
+/** Runs work in a second stream that waits for the first, which then waits for the second. */
 Tensor through_streams(const Tensor& x) {
   const Device device = x.device();
   if (device == cpu) return x * 2 + 1;
@@ -67,7 +68,7 @@ Tensor through_streams(const Tensor& x) {
   return y;
 }
 
-/** An event behind work is reached, and the time to it is not negative. */
+/** Checks that an event after the work is reached and the elapsed time is not negative. */
 Tensor between_events(const Tensor& x) {
   const Device device = x.device();
   if (device == cpu) return x + 1;
@@ -77,7 +78,8 @@ Tensor between_events(const Tensor& x) {
   end.record(gpu::Stream::current(device));
   end.synchronize();
   if (!end.query()) throw std::runtime_error("an event that was waited for counts as not reached");
-  if (!(begin.elapsed_time(end) >= 0)) throw std::runtime_error("the time between two events is negative");
+  if (!(begin.elapsed_time(end) >= 0))
+    throw std::runtime_error("the time between two events is negative");
   return y;
 }
 

@@ -1,4 +1,4 @@
-// Convolutions, attention and recurrent layers: by cuDNN, compared with our own kernels.
+// Rows: convolutions, attention and recurrent layers by cuDNN, compared with our own kernels.
 #include "row.h"
 
 namespace smoke {
@@ -7,35 +7,37 @@ namespace {
 
 std::string text(DType dtype) { return std::string(name(dtype)); }
 
-// ---- convolutions ----------------------------------------
+// ---- convolutions -------------------------------------------------------------------------------
 
 enum class Pass { forward, input, weight };
 
-/** 3 x 3, padded: y, or the gradient of x or of the weight. */
+/** A padded 3 x 3 convolution: y, or the gradient of x or of the weight. */
 Row conv_row(DType dtype, MemoryFormat format, Pass pass) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t batch = make.pick(2, 4, 64), channels = make.pick(4, 32, 128),
                        pixels = make.pick(6, 14, 28);
     const Shape image{batch, channels, pixels, pixels}, kernel{channels, channels, 3, 3};
-    const auto laid_out = [=](const Tensor& x) { return x.contiguous(format); };
+    const auto to_format = [=](const Tensor& x) { return x.contiguous(format); };
     const auto f = [=](const Tensor& x, const Tensor& w, const Tensor& bias) {
-      return conv2d(laid_out(x), laid_out(w), bias, {.padding = 1});
+      return conv2d(to_format(x), to_format(w), bias, {.padding = 1});
     };
-    const double flops = 2.0 * static_cast<double>(batch * channels * channels * 9 * pixels * pixels);
+    const double flops =
+        2.0 * static_cast<double>(batch * channels * channels * 9 * pixels * pixels);
     Case c{{make.normal(image, dtype), make.normal(kernel, dtype), make.normal({channels}, dtype)},
            {},
            0,
            flops};
     if (pass != Pass::forward) c.operands.push_back(make.normal(image, dtype));
     c.prepare = [=](const Tensors& operands) -> Step {
-      const Tensor x = laid_out(operands[0]), w = laid_out(operands[1]), bias = operands[2];
+      const Tensor x = to_format(operands[0]), w = to_format(operands[1]), bias = operands[2];
       if (pass == Pass::forward)
         return [=] {
           const NoGrad no_grad;
           return Tensors{f(x, w, bias)};
         };
       const Tensor leaf = (pass == Pass::input ? x : w).detach().requires_grad_();
-      const Tensor y = pass == Pass::input ? f(leaf, w, bias) : f(x, leaf, bias), g = laid_out(operands[3]);
+      const Tensor y = pass == Pass::input ? f(leaf, w, bias) : f(x, leaf, bias),
+                   g = to_format(operands[3]);
       return [=] { return Tensors{grad(y, leaf, {.retain_graph = true}, g)}; };
     };
     return c;
@@ -50,29 +52,35 @@ Row other_conv_row(const std::string& kind, DType dtype) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t n = make.pick(5, 10, 32), channels = make.pick(4, 16, 64);
     if (kind == "conv1d")
-      return backward_case({make.normal({2, channels, n}, dtype), make.normal({channels, channels, 3}, dtype),
-                            make.normal({2, channels, n}, dtype)},
-                           3, [](const Tensors& x) { return conv1d(x[0], x[1], {}, {.padding = 1}); });
+      return backward_case(
+          {make.normal({2, channels, n}, dtype), make.normal({channels, channels, 3}, dtype),
+           make.normal({2, channels, n}, dtype)},
+          3, [](const Tensors& x) { return conv1d(x[0], x[1], {}, {.padding = 1}); });
     if (kind == "conv3d")
-      return backward_case(
-          {make.normal({2, channels, n, n, n}, dtype), make.normal({channels, channels, 3, 3, 3}, dtype),
-           make.normal({2, channels, n, n, n}, dtype)},
-          3, [](const Tensors& x) { return conv3d(x[0], x[1], {}, {.padding = 1}); });
+      return backward_case({make.normal({2, channels, n, n, n}, dtype),
+                            make.normal({channels, channels, 3, 3, 3}, dtype),
+                            make.normal({2, channels, n, n, n}, dtype)},
+                           3,
+                           [](const Tensors& x) { return conv3d(x[0], x[1], {}, {.padding = 1}); });
     if (kind == "conv2d, groups, stride 2")
-      return backward_case(
-          {make.normal({2, channels, 2 * n, 2 * n}, dtype),
-           make.normal({channels, channels / 4, 3, 3}, dtype), make.normal({2, channels, n, n}, dtype)},
-          3,
-          [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.stride = 2, .padding = 1, .groups = 4}); });
+      return backward_case({make.normal({2, channels, 2 * n, 2 * n}, dtype),
+                            make.normal({channels, channels / 4, 3, 3}, dtype),
+                            make.normal({2, channels, n, n}, dtype)},
+                           3, [](const Tensors& x) {
+                             return conv2d(x[0], x[1], {},
+                                           {.stride = 2, .padding = 1, .groups = 4});
+                           });
     return backward_case(
         {make.normal({2, channels, n, n}, dtype), make.normal({channels, channels, 4, 4}, dtype),
          make.normal({2, channels, 2 * n, 2 * n}, dtype)},
-        3, [](const Tensors& x) { return conv_transpose2d(x[0], x[1], {}, {.stride = 2, .padding = 1}); });
+        3, [](const Tensors& x) {
+          return conv_transpose2d(x[0], x[1], {}, {.stride = 2, .padding = 1});
+        });
   };
   return {kind + " " + text(dtype) + " backward", cases, tolerance(dtype), Expected::close, true};
 }
 
-// ---- attention ----------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 Row attention_row(DType dtype, bool is_causal, bool backward) {
   const auto cases = [=](const Maker& make) {
@@ -84,19 +92,21 @@ Row attention_row(DType dtype, bool is_causal, bool backward) {
     };
     const double flops =
         4.0 * static_cast<double>(batch * heads * length * length * 64) * (is_causal ? 0.5 : 1);
-    Tensors operands{make.normal(shape, dtype), make.normal(shape, dtype), make.normal(shape, dtype)};
+    Tensors operands{make.normal(shape, dtype), make.normal(shape, dtype),
+                     make.normal(shape, dtype)};
     if (!backward) return forward_case(operands, 4, f, flops);
     operands.push_back(make.normal(shape, dtype));
     return backward_case(operands, 8, f, 2.5 * flops);
   };
-  // cuDNN rounds the probabilities as well.
-  return {"attention " + text(dtype) + (is_causal ? " causal" : "") + (backward ? " backward" : " forward"),
+  // cuDNN also rounds the probabilities.
+  return {"attention " + text(dtype) + (is_causal ? " causal" : "") +
+              (backward ? " backward" : " forward"),
           cases, 4 * tolerance(dtype), Expected::close, is_low(dtype)};
 }
 
-// ---- recurrent layers ----------------------------------------
+// ---- recurrent layers ---------------------------------------------------------------------------
 
-/** Lets cuDNN have recurrent layers. */
+/** Allows cuDNN for recurrent layers, which is nondeterministic. */
 struct Nondeterministic {
   Nondeterministic() { set_allow_nondeterministic(true); }
   ~Nondeterministic() { set_allow_nondeterministic(false); }
@@ -119,7 +129,8 @@ Row recurrent_row(const std::string& kind, DType dtype, bool backward) {
       return kind == "gru" ? gru(x[0], {}, weights).output : rnn_tanh(x[0], {}, weights).output;
     };
     Tensors operands{make.normal({steps, batch, hidden}, dtype), weight({gates * hidden, hidden}),
-                     weight({gates * hidden, hidden}), weight({gates * hidden}), weight({gates * hidden})};
+                     weight({gates * hidden, hidden}), weight({gates * hidden}),
+                     weight({gates * hidden})};
     const double flops = 4.0 * static_cast<double>(steps * batch * gates * hidden * hidden);
     if (!backward) return forward_case(operands, 2, f, flops);
     operands.push_back(make.normal({steps, batch, hidden}, dtype));
@@ -145,10 +156,12 @@ void add_network_rows(std::vector<Row>& rows) {
     for (const DType dtype : {f32, bf16}) rows.push_back(other_conv_row(kind, dtype));
   for (const DType dtype : {f32, f16, bf16})
     for (const bool is_causal : {false, true})
-      for (const bool backward : {false, true}) rows.push_back(attention_row(dtype, is_causal, backward));
+      for (const bool backward : {false, true})
+        rows.push_back(attention_row(dtype, is_causal, backward));
   for (const char* kind : {"rnn_tanh", "gru", "lstm"})
     for (const DType dtype : {f32, f16})
-      for (const bool backward : {false, true}) rows.push_back(recurrent_row(kind, dtype, backward));
+      for (const bool backward : {false, true})
+        rows.push_back(recurrent_row(kind, dtype, backward));
 }
 
 }  // namespace smoke

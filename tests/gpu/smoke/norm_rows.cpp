@@ -1,4 +1,4 @@
-// Norms, softmax and losses: rows of numbers that are reduced and written again.
+// Rows: norms, softmax and losses.
 #include "row.h"
 
 namespace smoke {
@@ -10,7 +10,7 @@ struct Sizes {
 };
 Sizes sizes(const Maker& make) { return {make.pick(6, 300, 16384), make.pick(40, 1000, 4096)}; }
 
-/** Forward and backward of f over rows of x, with so many vectors as weight and bias. */
+/** Forward and backward of f over rows of x, with `vectors` weights and biases. */
 template <class F>
 void add_pair(std::vector<Row>& rows, const std::string& op, DType dtype, int vectors, const F& f) {
   const auto cases = [=](const Maker& make, bool backward) {
@@ -24,8 +24,8 @@ void add_pair(std::vector<Row>& rows, const std::string& op, DType dtype, int ve
   const std::string what = op + " " + std::string(name(dtype));
   rows.push_back(
       {what + " forward", [=](const Maker& make) { return cases(make, false); }, tolerance(dtype)});
-  rows.push_back(
-      {what + " backward", [=](const Maker& make) { return cases(make, true); }, 2 * tolerance(dtype)});
+  rows.push_back({what + " backward", [=](const Maker& make) { return cases(make, true); },
+                  2 * tolerance(dtype)});
 }
 
 /** Forward and backward of f(x, weight, bias) over images. */
@@ -43,12 +43,12 @@ void add_image_pair(std::vector<Row>& rows, const std::string& op, DType dtype, 
     operands.push_back(make.normal(shape, dtype).contiguous(format));
     return backward_case(operands, 3, on_images);
   };
-  const std::string what =
-      op + " " + std::string(name(dtype)) + (format == MemoryFormat::contiguous ? " NCHW" : " NHWC");
-  rows.push_back(
-      {what + " forward", [=](const Maker& make) { return cases(make, false); }, 2 * tolerance(dtype)});
-  rows.push_back(
-      {what + " backward", [=](const Maker& make) { return cases(make, true); }, 4 * tolerance(dtype)});
+  const std::string what = op + " " + std::string(name(dtype)) +
+                           (format == MemoryFormat::contiguous ? " NCHW" : " NHWC");
+  rows.push_back({what + " forward", [=](const Maker& make) { return cases(make, false); },
+                  2 * tolerance(dtype)});
+  rows.push_back({what + " backward", [=](const Maker& make) { return cases(make, true); },
+                  4 * tolerance(dtype)});
 }
 
 void add_cross_entropy(std::vector<Row>& rows, DType dtype) {
@@ -69,12 +69,13 @@ void add_cross_entropy(std::vector<Row>& rows, DType dtype) {
 
 void add_ctc(std::vector<Row>& rows) {
   const auto cases = [](const Maker& make) {
-    const std::int64_t steps = make.pick(8, 60, 500), batch = make.pick(2, 4, 32), length = steps / 4;
-    return backward_case({make.normal({steps, batch, 20}), make.indices(19, {batch, length}) + 1,
-                          make.fill({batch}, static_cast<double>(steps), i64),
-                          make.fill({batch}, static_cast<double>(length), i64), make.fill({}, 1)},
-                         3,
-                         [](const Tensors& x) { return ctc_loss(log_softmax(x[0], 2), x[1], x[2], x[3]); });
+    const std::int64_t steps = make.pick(8, 60, 500), batch = make.pick(2, 4, 32),
+                       length = steps / 4;
+    return backward_case(
+        {make.normal({steps, batch, 20}), make.indices(19, {batch, length}) + 1,
+         make.fill({batch}, static_cast<double>(steps), i64),
+         make.fill({batch}, static_cast<double>(length), i64), make.fill({}, 1)},
+        3, [](const Tensors& x) { return ctc_loss(log_softmax(x[0], 2), x[1], x[2], x[3]); });
   };
   rows.push_back({"ctc_loss f32 backward", cases, 1e-3});
 }
@@ -86,8 +87,9 @@ void add_norm_rows(std::vector<Row>& rows) {
   for (const DType dtype : {f32, f16, bf16}) {
     add_pair(rows, "softmax", dtype, 0, [](const Tensors& x) { return softmax(x[0], -1); });
     add_pair(rows, "log_softmax", dtype, 0, [](const Tensors& x) { return log_softmax(x[0], -1); });
-    add_pair(rows, "layer_norm", dtype, 2,
-             [=](const Tensors& x) { return layer_norm(x[0], columns(x), {.weight = x[1], .bias = x[2]}); });
+    add_pair(rows, "layer_norm", dtype, 2, [=](const Tensors& x) {
+      return layer_norm(x[0], columns(x), {.weight = x[1], .bias = x[2]});
+    });
     add_pair(rows, "rms_norm", dtype, 1,
              [=](const Tensors& x) { return rms_norm(x[0], columns(x), {.weight = x[1]}); });
     for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})

@@ -1,4 +1,4 @@
-// Matrix products and what cuBLASLt adds to them.
+// Rows: matrix products and cuBLASLt epilogues.
 #include "row.h"
 
 namespace smoke {
@@ -11,7 +11,7 @@ double flops_of(std::int64_t m, std::int64_t n, std::int64_t k) {
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-/** `a` and `b`: whether the operand is the transpose of what is stored. */
+/** `a` and `b`: whether the operand is the transpose of the stored matrix. */
 Row layout_row(DType dtype, bool a, bool b) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t n = make.pick(40, 256, dtype == f64 ? 2048 : 4096);
@@ -20,8 +20,8 @@ Row layout_row(DType dtype, bool a, bool b) {
         [=](const Tensors& x) { return matmul(a ? x[0].t() : x[0], b ? x[1].t() : x[1]); },
         flops_of(n, n, n));
   };
-  return {"product " + text(dtype) + " " + (a ? "T" : "N") + (b ? "T" : "N"), cases, tolerance(dtype),
-          Expected::close, true};
+  return {"product " + text(dtype) + " " + (a ? "T" : "N") + (b ? "T" : "N"), cases,
+          tolerance(dtype), Expected::close, true};
 }
 
 Row batched_row(DType dtype) {
@@ -29,7 +29,8 @@ Row batched_row(DType dtype) {
     const std::int64_t batch = make.pick(3, 8, 64), n = make.pick(24, 96, 1024);
     return forward_case(
         {make.normal({batch, n, n}, dtype), make.normal({batch, n, n}, dtype)}, 3,
-        [](const Tensors& x) { return matmul(x[0], x[1]); }, static_cast<double>(batch) * flops_of(n, n, n));
+        [](const Tensors& x) { return matmul(x[0], x[1]); },
+        static_cast<double>(batch) * flops_of(n, n, n));
   };
   return {"product " + text(dtype) + " batched", cases, tolerance(dtype), Expected::close, true};
 }
@@ -38,7 +39,8 @@ Row bias_row(DType dtype, bool backward) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t n = make.pick(32, 256, 4096);
     const auto f = [](const Tensors& x) { return linear(x[0], x[1], x[2]); };
-    Tensors operands{make.normal({n, n}, dtype), make.normal({n, n}, dtype), make.normal({n}, dtype)};
+    Tensors operands{make.normal({n, n}, dtype), make.normal({n, n}, dtype),
+                     make.normal({n}, dtype)};
     if (!backward) return forward_case(operands, 3, f, flops_of(n, n, n));
     operands.push_back(make.normal({n, n}, dtype));
     return backward_case(operands, 3, f, 2 * flops_of(n, n, n));
@@ -58,14 +60,18 @@ Row addend_row(DType dtype) {
   return {"addmm " + text(dtype), cases, tolerance(dtype), Expected::close, true};
 }
 
-/** Two layers: the first ends in the activation, which is a part of the product; so is its gradient. Whole numbers
- *  keep the arguments of relu exact, so that no rounding moves one across 0. */
+/** Two layers; the activation and its gradient are fused into the products. Integers keep the
+ *  arguments of relu exact, so that rounding does not change their signs. */
 Row epilogue_row(DType dtype, MlpActivation activation, bool backward) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t n = make.pick(32, 128, 4096);
     const bool whole = activation == MlpActivation::relu;
-    const auto matrix = [&] { return whole ? make.whole({n, n}, dtype) : make.normal({n, n}, dtype) * 0.1; };
-    const auto vector = [&] { return whole ? make.whole({n}, dtype) : make.normal({n}, dtype) * 0.1; };
+    const auto matrix = [&] {
+      return whole ? make.whole({n, n}, dtype) : make.normal({n, n}, dtype) * 0.1;
+    };
+    const auto vector = [&] {
+      return whole ? make.whole({n}, dtype) : make.normal({n}, dtype) * 0.1;
+    };
     const auto f = [=](const Tensors& x) {
       return mlp(x[0], {x[1], x[2]}, {x[3], x[4]}, {.activation = activation});
     };
@@ -78,11 +84,12 @@ Row epilogue_row(DType dtype, MlpActivation activation, bool backward) {
   const std::string pass = !backward                           ? " forward"
                            : activation == MlpActivation::relu ? " backward (gate, sums)"
                                                                : " backward (gelu', sums)";
-  // Two products, one behind the other.
-  return {"mlp " + function + " " + text(dtype) + pass, cases, 4 * tolerance(dtype), Expected::close, true};
+  // Two consecutive products.
+  return {"mlp " + function + " " + text(dtype) + pass, cases, 4 * tolerance(dtype),
+          Expected::close, true};
 }
 
-/** f32 products by Tensor Cores, which round factors to 10 bits of fraction. */
+/** f32 products on Tensor Cores, which round factors to 10 mantissa bits. */
 Row tf32_row() {
   struct Allowed {
     explicit Allowed(bool on) { set_allow_tf32(on); }
@@ -118,7 +125,8 @@ void add_product_rows(std::vector<Row>& rows) {
   for (const DType dtype : {f32, f16, bf16}) {
     rows.push_back(bias_row(dtype, true));
     for (const auto activation : {MlpActivation::relu, MlpActivation::gelu_tanh})
-      for (const bool backward : {false, true}) rows.push_back(epilogue_row(dtype, activation, backward));
+      for (const bool backward : {false, true})
+        rows.push_back(epilogue_row(dtype, activation, backward));
   }
 }
 

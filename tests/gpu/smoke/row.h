@@ -1,6 +1,4 @@
-// A row of the smoke test: one computation, its operands and what it may be wrong by.
-// Sees: mezzo.h.
-// Read next: product_rows.cpp, run_row.h.
+// A row of the smoke test: a computation, its operands and its tolerance.
 #pragma once
 
 #include <mezzo.h>
@@ -28,11 +26,11 @@ struct Maker {
   std::int64_t pick(std::int64_t tiny, std::int64_t check, std::int64_t timed) const {
     return size == Size::tiny ? tiny : size == Size::check ? check : timed;
   }
-  /** Normal numbers. */
+  /** Returns normally distributed numbers. */
   Tensor normal(const Shape& shape, DType dtype = f32) const {
     return randn(shape, {.device = device}).to(dtype);
   }
-  /** Whole numbers from -2 to 2: sums of few products of them are exact in every dtype. */
+  /** Returns integers from -2 to 2: sums of few products of them are exact in every dtype. */
   Tensor whole(const Shape& shape, DType dtype = f32) const {
     return randint(-2, 3, shape, {.dtype = i32, .device = device}).to(dtype);
   }
@@ -44,31 +42,31 @@ struct Maker {
   }
 };
 
-/** One call of what a row computes; gives its results. */
+/** One call of a row's computation; returns its results. */
 using Step = std::function<Tensors()>;
 
 struct Case {
   Tensors operands;
-  std::function<Step(const Tensors& operands)> prepare;  // on the device that the operands are on
-  double bytes = 0, flops = 0;                           // that one call must move and compute at least
+  std::function<Step(const Tensors& operands)> prepare;  // on the operands' device
+  double bytes = 0, flops = 0;                           // minimum of one call
 };
 
-/** What is compared with the CPU. */
+/** How results are compared with the CPU. */
 enum class Expected {
-  close,  // to what f64 gives, within the row's tolerance
-  same,   // to what the same dtypes give, bit for bit
+  close,  // to the f64 results, within the row's tolerance
+  same,   // bits as the results in the same dtypes
 };
 
 struct Row {
   std::string name;
   std::function<Case(const Maker& make)> make;
-  double tolerance = 0;  // of a result, in units of its largest element
+  double tolerance = 0;  // relative to a result's largest element
   Expected expected = Expected::close;
-  bool by_library = false;  // cuBLASLt or cuDNN may compute it: compared with our own kernels too
-  bool may_vary = false;    // from run to run, in the last bits
+  bool by_library = false;  // may run in cuBLASLt or cuDNN; also compared with our own kernels
+  bool may_vary = false;    // the last bits may differ from run to run
 };
 
-/** Half a unit of a dtype in the largest element, and what a different order of sums may add. */
+/** Returns half a unit of a dtype at the largest element, plus the effect of the order of sums. */
 inline double tolerance(DType dtype) {
   return dtype == f64 ? 1e-12 : dtype == f32 ? 3e-5 : dtype == f16 ? 0x1p-9 : 0x1p-6;
 }
@@ -77,7 +75,8 @@ inline double size_of(const Tensor& x) {
   return static_cast<double>(x.numel()) * static_cast<double>(item_size(x.dtype()));
 }
 
-/** A case that is a function of its operands. `passes` arrays of the first operand's size are moved. */
+/** Returns a case that evaluates f on its operands. It moves `passes` arrays of the first operand's
+ *  size. */
 template <class F> Case forward_case(Tensors operands, double passes, F f, double flops = 0) {
   const double bytes = passes * size_of(operands[0]);
   const auto prepare = [f](const Tensors& x) -> Step {
@@ -89,7 +88,8 @@ template <class F> Case forward_case(Tensors operands, double passes, F f, doubl
   return {std::move(operands), prepare, bytes, flops};
 }
 
-/** The gradients of f for the floating operands; the last operand is the gradient of its result. */
+/** Returns a case of the gradients of f for the floating operands; the last operand is the incoming
+ *  gradient. */
 template <class F> Case backward_case(Tensors operands, double passes, F f, double flops = 0) {
   const double bytes = passes * size_of(operands[0]);
   const auto prepare = [f](const Tensors& operands_there) -> Step {
@@ -100,12 +100,14 @@ template <class F> Case backward_case(Tensors operands, double passes, F f, doub
       if (is_floating(operand.dtype())) leaves.push_back(operand.requires_grad_());
     }
     const Tensor y = f(x);
-    return [=] { return grad(TensorList(y), TensorList(leaves), {.retain_graph = true}, TensorList(g)); };
+    return [=] {
+      return grad(TensorList(y), TensorList(leaves), {.retain_graph = true}, TensorList(g));
+    };
   };
   return {std::move(operands), prepare, bytes, flops};
 }
 
-// Each file of rows appends its own.
+// Each file of rows in this folder defines one of these.
 void add_memory_rows(std::vector<Row>& rows);
 void add_product_rows(std::vector<Row>& rows);
 void add_network_rows(std::vector<Row>& rows);

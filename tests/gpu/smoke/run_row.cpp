@@ -12,7 +12,7 @@ namespace smoke {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 7;  // of operands, and of what a row draws
+constexpr std::uint64_t kSeed = 7;  // for operands and for random numbers of a row
 
 Tensors moved(const Tensors& operands, Device device) {
   Tensors there;
@@ -26,14 +26,14 @@ Tensors widened(const Tensors& operands) {
   return wide;
 }
 
-/** What a call gives, on the CPU. */
+/** Returns the results of a call on the CPU. */
 Tensors results(const Case& c, const Tensors& operands) {
   manual_seed(kSeed);
   return moved(c.prepare(operands)(), cpu);
 }
 
-/** The greatest difference of two results, in units of the largest element expected; infinite where shapes or
- *  what is not finite differ. */
+/** Returns the largest difference of two results relative to the largest expected element; infinite
+ *  where shapes or the positions of non-finite elements differ. */
 double error_of(const Tensor& got, const Tensor& expected) {
   if (!(got.shape() == expected.shape())) return INFINITY;
   const std::vector<double> a = got.to_vector<double>(), b = expected.to_vector<double>();
@@ -50,11 +50,12 @@ double error_of(const Tensor& got, const Tensor& expected) {
 double error_of(const Tensors& got, const Tensors& expected) {
   if (got.size() != expected.size()) return INFINITY;
   double error = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) error = std::max(error, error_of(got[i], expected[i]));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    error = std::max(error, error_of(got[i], expected[i]));
   return error;
 }
 
-// ---- time ----------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 template <class F> double seconds(const F& f) {
   const auto start = std::chrono::steady_clock::now();
@@ -62,7 +63,8 @@ template <class F> double seconds(const F& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/** Seconds of the device for one call: so many calls at once that waiting for the last one does not count. */
+/** Returns the device's seconds per call. Runs so many calls that the final synchronisation is
+ *  negligible. */
 double seconds_of(const Step& step, Device device, bool tiny) {
   const auto calls = [&](int count) {
     return seconds([&] {
@@ -107,7 +109,8 @@ Verdict run_row(const Row& row, Device device, bool tiny) {
   }
   manual_seed(kSeed);
   const Case timed = tiny ? Case{} : row.make({Size::timed, device});
-  const double time = seconds_of(tiny ? check.prepare(there) : timed.prepare(timed.operands), device, tiny);
+  const double time =
+      seconds_of(tiny ? check.prepare(there) : timed.prepare(timed.operands), device, tiny);
   char text[160], own[24] = "-";
   if (row.by_library) std::snprintf(own, sizeof own, "%.1e", own_to_library);
   std::snprintf(text, sizeof text, "CPU %.1e  own %-7s  %10.1f us  %s", error, own, 1e6 * time,
@@ -116,8 +119,9 @@ Verdict run_row(const Row& row, Device device, bool tiny) {
   std::string verdict = text;
   if (varies) verdict += ": not the same bits when computed again";
   if (!is_near) {
-    std::snprintf(text, sizeof text, ": at most %.1e from the CPU; our own kernels are %.1e from it",
-                  row.tolerance, own_error);
+    std::snprintf(text, sizeof text,
+                  ": at most %.1e from the CPU; our own kernels are %.1e from it", row.tolerance,
+                  own_error);
     verdict += text;
   }
   return {is_near && !varies, verdict};

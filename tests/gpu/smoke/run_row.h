@@ -1,6 +1,4 @@
-// run_row: one row on the device, compared with the CPU and with our own kernels, and timed.
-// Sees: row.h, supervisor.h.
-// Read next: run_row.cpp, main.cpp.
+// run_row(): runs a row on the device, compares it with the CPU and our own kernels, and times it.
 #pragma once
 
 #include "row.h"
@@ -8,7 +6,7 @@
 
 namespace smoke {
 
-/** tiny: one call is timed and its size is that of the comparison, as an emulated device needs it. */
+/** Runs a row. tiny: times one call at the size of the comparison, for an emulated device. */
 Verdict run_row(const Row& row, Device device, bool tiny);
 
 }  // namespace smoke

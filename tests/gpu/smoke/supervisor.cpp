@@ -27,7 +27,7 @@ std::string line_of(const Job& job, const Verdict& verdict) {
   return name + (verdict.passed ? verdict.text : "FAILED " + verdict.text);
 }
 
-/** Text without line breaks: a message is a line. */
+/** Returns the text without line breaks, since a message is one line. */
 std::string flat(std::string text) {
   for (char& c : text)
     if (c == '\n' || c == '\r') c = ' ';
@@ -44,7 +44,7 @@ Verdict verdict_of(const Job& job) {
   }
 }
 
-// ---- the child: messages are lines that begin with their kind ----------------------------
+// ---- the child: messages are lines that begin with their kind -----------------------------------
 
 /** Exit status of a child whose device is broken. */
 constexpr int kBroken = 3;
@@ -60,7 +60,8 @@ void send(int pipe, Kind kind, const std::string& text) {
   }
 }
 
-[[noreturn]] void work(int pipe, const std::vector<Job>& jobs, std::size_t first, const Worker& worker) {
+[[noreturn]] void work(int pipe, const std::vector<Job>& jobs, std::size_t first,
+                       const Worker& worker) {
   try {
     send(pipe, kStarted, worker.start());
   } catch (const std::exception& e) {
@@ -75,9 +76,9 @@ void send(int pipe, Kind kind, const std::string& text) {
   _exit(0);
 }
 
-// ---- the parent ----------------------------------------
+// ---- the parent ---------------------------------------------------------------------------------
 
-/** A child process that works, and the lines that it sends. */
+/** A child process that runs jobs, and the lines that it sends. */
 class Child {
  public:
   Child(const std::vector<Job>& jobs, std::size_t first, const Worker& worker) {
@@ -101,7 +102,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   enum class Read { line, ended, late };
-  /** The next line, within so many seconds. */
+  /** Reads the next line within `seconds`. */
   Read read_line(std::string& line, double seconds) {
     const Clock::time_point start = Clock::now();
     for (;;) {
@@ -121,7 +122,7 @@ class Child {
     }
   }
 
-  /** Ends it. Returns its exit status where it ended by itself, else what happened. */
+  /** How the child ended: its exit status, or -1 with a description. */
   struct End {
     int status = -1;
     std::string text;
@@ -130,7 +131,7 @@ class Child {
     if (process_ <= 0) return {};
     int status = 0;
     pid_t ended = 0;
-    // A child that closed its pipe is about to end; one that hangs is killed.
+    // A child that closed its pipe is about to exit; one that hangs is killed.
     for (int i = 0; i < 50 && ended == 0; ++i) {
       ended = waitpid(process_, &status, WNOHANG);
       if (ended == 0 && i == 10) kill(process_, SIGKILL);
@@ -170,14 +171,14 @@ Tally supervise(const std::vector<Job>& jobs, const Worker& worker, const Limits
   };
   while (next < jobs.size() && seconds_since(start) < limits.all) {
     Child child(jobs, next, worker);
-    bool last_failed = false;  // of this child's jobs
+    bool last_failed = false;  // whether this child's last job failed
     while (next < jobs.size()) {
       const double left = limits.all - seconds_since(start);
       std::string line;
       const Child::Read read = child.read_line(line, std::min(limits.job, left));
       if (read == Child::Read::late) {
         child.stop();
-        if (left < limits.job) break;  // the loop ends; said of all that are left
+        if (left < limits.job) break;  // the total limit: the rest is reported after the loop
         done({false, "did not end within " + seconds_text(limits.job)});
         break;
       }

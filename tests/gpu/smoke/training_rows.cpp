@@ -1,4 +1,4 @@
-// Optimizers, loss scaling, and steps that are captured and replayed.
+// Rows: optimizers, loss scaling, and steps that are captured and replayed.
 #include <memory>
 #include <optional>
 
@@ -8,7 +8,7 @@ namespace smoke {
 
 namespace {
 
-/** Parameters of several sizes: the lists of one launch. */
+/** Returns parameters of several sizes, which one launch updates. */
 Tensors parameters(const Maker& make, DType dtype) {
   Tensors list;
   for (int i = 0; i < make.pick(5, 40, 40); ++i)
@@ -22,14 +22,15 @@ template <class Optimizer, auto kOptions> std::shared_ptr<optim::Optimizer> made
   return std::make_shared<Optimizer>(p, kOptions());
 }
 
-/** Weights after two steps; a further call is a step. */
+/** Compares weights after two steps; a timed call is a step. */
 Row optimizer_row(const std::string& name, MakeOptimizer make_optimizer, double passes) {
   const auto cases = [=](const Maker& make) {
     Case c;
     c.operands = parameters(make, f32);
     for (const Tensor& p : c.operands) c.bytes += passes * size_of(p);
     const std::size_t count = c.operands.size();
-    for (std::size_t i = 0; i < count; ++i) c.operands.push_back(make.normal(c.operands[i].shape()) * 0.1);
+    for (std::size_t i = 0; i < count; ++i)
+      c.operands.push_back(make.normal(c.operands[i].shape()) * 0.1);
     c.prepare = [=](const Tensors& all) -> Step {
       Tensors p;
       for (std::size_t i = 0; i < count; ++i) {
@@ -47,7 +48,7 @@ Row optimizer_row(const std::string& name, MakeOptimizer make_optimizer, double 
     };
     return c;
   };
-  // Some units of f32, so that an update of a thousandth of the weight counts.
+  // A few units of f32, so that errors in an update of a thousandth of the weight show.
   return {name, cases, 2e-6};
 }
 
@@ -79,10 +80,10 @@ struct Net : nn::Model<Net> {
   nn::Linear last = add("last", nn::Linear{width, 10});
 };
 
-/** Steps of a training; the capture is at the second. */
+/** Steps of a training; the capture happens at the second. */
 constexpr int kSteps = 4;
 
-/** Trains a net for a few steps at a level. Captured steps give the bits of steps that are run. */
+/** Trains a net for a few steps at a level. Captured steps must have the bits of eager ones. */
 struct Training {
   Training(const Tensors& operands, const std::string& level, bool captured)
       : net(operands[0].size(1)), optimizer(net.parameters(), {.lr = 1e-3}) {
@@ -113,12 +114,14 @@ struct Training {
   std::optional<gpu::CapturedStep> step;
 };
 
-/** Weights after some steps that were run, minus those after captured ones: zeros. Then one captured step is a call. */
+/** Compares weights after eager steps with those after captured ones; the difference must be 0. A
+ *  timed call is one captured step. */
 Row captured_row(const std::string& level) {
   const auto cases = [=](const Maker& make) {
     Case c;
     const std::int64_t width = make.pick(32, 128, 1024);
-    c.operands = {make.normal({make.pick(8, 32, 256), width}), make.indices(10, {make.pick(8, 32, 256)})};
+    c.operands = {make.normal({make.pick(8, 32, 256), width}),
+                  make.indices(10, {make.pick(8, 32, 256)})};
     c.prepare = [=](const Tensors& in) -> Step {
       const auto train = [&](bool captured) {
         manual_seed(3);
@@ -140,12 +143,13 @@ Row captured_row(const std::string& level) {
   return {"captured step, " + level, cases, 0, Expected::same};
 }
 
-/** The loss after some steps: all kernels of a step together. */
+/** Compares the loss after some steps, which uses all kernels of a step. */
 Row training_row(const std::string& level, double tolerance_of_level) {
   const auto cases = [=](const Maker& make) {
     Case c;
     const std::int64_t width = make.pick(32, 128, 1024);
-    c.operands = {make.normal({make.pick(8, 32, 256), width}), make.indices(10, {make.pick(8, 32, 256)})};
+    c.operands = {make.normal({make.pick(8, 32, 256), width}),
+                  make.indices(10, {make.pick(8, 32, 256)})};
     c.prepare = [=](const Tensors& in) -> Step {
       manual_seed(3);
       const Tensors batch{in[0].to(f32), in[1]};
@@ -158,7 +162,7 @@ Row training_row(const std::string& level, double tolerance_of_level) {
   return {"training step, " + level, cases, tolerance_of_level};
 }
 
-/** A graph of some ops, replayed. */
+/** A replayed graph of some ops. */
 Row graph_row() {
   const auto cases = [](const Maker& make) {
     Case c;
@@ -186,18 +190,21 @@ Row graph_row() {
 
 void add_training_rows(std::vector<Row>& rows) {
   using namespace optim;
-  rows.push_back(optimizer_row("FusedAdam f32", made<FusedAdam, [] { return FusedAdamOptions{}; }>, 7));
+  rows.push_back(
+      optimizer_row("FusedAdam f32", made<FusedAdam, [] { return FusedAdamOptions{}; }>, 7));
   rows.push_back(optimizer_row("Adam f32", made<Adam, [] { return AdamOptions{}; }>, 7));
   rows.push_back(optimizer_row("AdamW f32", made<AdamW, [] { return AdamWOptions{}; }>, 7));
-  rows.push_back(
-      optimizer_row("SGD f32", made<SGD, [] { return SgdOptions{.lr = 0.1, .momentum = 0.9}; }>, 5));
   rows.push_back(optimizer_row(
-      "FusedSGD f32", made<FusedSGD, [] { return FusedSgdOptions{.lr = 0.1, .momentum = 0.9}; }>, 5));
-  rows.push_back(optimizer_row("FusedLAMB f32", made<FusedLAMB, [] { return FusedLambOptions{}; }>, 9));
+      "SGD f32", made<SGD, [] { return SgdOptions{.lr = 0.1, .momentum = 0.9}; }>, 5));
   rows.push_back(
-      optimizer_row("FusedNovoGrad f32", made<FusedNovoGrad, [] { return FusedNovoGradOptions{}; }>, 6));
+      optimizer_row("FusedSGD f32",
+                    made<FusedSGD, [] { return FusedSgdOptions{.lr = 0.1, .momentum = 0.9}; }>, 5));
   rows.push_back(
-      optimizer_row("FusedAdagrad f32", made<FusedAdagrad, [] { return FusedAdagradOptions{}; }>, 5));
+      optimizer_row("FusedLAMB f32", made<FusedLAMB, [] { return FusedLambOptions{}; }>, 9));
+  rows.push_back(optimizer_row("FusedNovoGrad f32",
+                               made<FusedNovoGrad, [] { return FusedNovoGradOptions{}; }>, 6));
+  rows.push_back(optimizer_row("FusedAdagrad f32",
+                               made<FusedAdagrad, [] { return FusedAdagradOptions{}; }>, 5));
   rows.push_back(clip_row());
   rows.push_back(graph_row());
   for (const auto& [level, tolerance_of_level] :

@@ -1,0 +1,94 @@
+// save_checkpoint: checks and collects everything, then writes it, then moves it into place.
+#include "../../nn/serialize.h"
+#include "../../tensor/core/version.h"
+#include "../../tensor/io/checkpoint_directory.h"
+#include "../../tensor/io/json_text.h"
+#include "../../tensor/text/text.h"
+#include "../scaling/iteration.h"
+#include "checkpoint_parts.h"
+#include "checkpoint_state.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+constexpr std::string_view kOp = "save_checkpoint";
+
+void require_whole_iteration(const Training& training) {
+  for (const auto& session : training.session)
+    require_between_iterations(kOp, session.object->core());
+  for (const auto& scaler : training.scaler)
+    if (scaler.object->amid_iteration())
+      fail<StateError>(kOp, {.what = "a GradScaler is inside an iteration",
+                             .got = "scale(), unscale_() or step() since the last update()",
+                             .expected = "a point between update() and the next scale()",
+                             .hint = "call update() first"});
+}
+
+NamedTensors model_tensors(const Training& training) {
+  NamedTensors out;
+  for (const auto& model : training.model)
+    for (auto& [name, tensor] : saved_tensors(*model.object))
+      out.emplace_back(key_prefix(model.name) + name, tensor);
+  return out;
+}
+
+/** Returns the tensors of all optimizers, and stores their numbers in `state`. */
+NamedTensors optimizer_tensors(const Training& training, CheckpointState& state) {
+  const optim::Names names = parameter_names(training.model);
+  NamedTensors out;
+  for (const auto& optimizer : training.optimizer) {
+    optim::StateDict saved = optimizer.object->state_dict(names);
+    for (auto& [key, tensor] : saved.tensors)
+      out.emplace_back(key_prefix(optimizer.name) + key, tensor);
+    state.optimizers[optimizer.name] = {std::string(optimizer.object->type_name()),
+                                        std::move(saved.scalars)};
+  }
+  return out;
+}
+
+void write_tensor_file(io::AtomicDirectory& directory, CheckpointState& state,
+                       std::string_view name, const std::string& path,
+                       const NamedTensors& tensors) {
+  const TensorMetadata metadata{
+      {"format", "pt"}, {"version", std::string(version())}, {"step", str(state.step)}};
+  state.files[std::string(name)] =
+      directory.write(std::string(name), [&](const std::function<io::ByteSink()>& ready) {
+        io::write_tensors(str(kOp, "(", path, "/", name, ")"), tensors, metadata, ready);
+      });
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& directory, const Training& training,
+                            const SaveCheckpointOptions& options) {
+  io::require_json(kOp, "checkpoints");
+  if (options.keep < 0)
+    fail<ValueError>(kOp, {.what = "keep must not be negative",
+                           .got = str(options.keep),
+                           .expected = "0 (all) or a count"});
+  require_valid_parts(kOp, training);
+  require_whole_iteration(training);
+  const std::string parent = without_slash(directory);
+  const std::string step = io::step_name(training.step);
+  std::string path = parent + "/" + step;
+  CheckpointState state = state_of(training);
+  // The models come first: their saved values agree with the masters, which the optimizers save.
+  const NamedTensors weights = model_tensors(training);
+  const NamedTensors moments = optimizer_tensors(training, state);
+
+  io::make_directories(kOp, parent);
+  const io::DirectoryLock lock(kOp, parent);
+  if (lock.held()) io::remove_leftovers(parent);
+  io::AtomicDirectory files(kOp, path, io::checkpoint_files());
+  if (!training.model.empty()) write_tensor_file(files, state, io::kModelFile, path, weights);
+  if (!training.optimizer.empty())
+    write_tensor_file(files, state, io::kOptimizerFile, path, moments);
+  files.write(std::string(io::kStateFile), state_text(state));
+  files.commit();
+  io::set_latest(kOp, parent, step);
+  if (lock.held() && options.keep > 0) io::prune_steps(kOp, parent, options.keep);
+  return path;
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,159 @@
+#include "trace.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "../../autograd/hooks.h"
+#include "../../autograd/ops.h"
+#include "../../tensor/core/guard_list.h"
+#include "../../tensor/device/capture.h"
+#include "../../tensor/text/text.h"
+#include "unobserved.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+std::int64_t count_true(const Tensor& mask) {
+  Capture::refuse_crossing("amp::trace", mask, cpu);
+  return count_nonzero(mask).item<std::int64_t>();
+}
+
+void add(CastEntry& sum, const CastEntry& entry) {
+  sum.count += entry.count;
+  sum.cache_hits += entry.cache_hits;
+  sum.elements += entry.elements;
+  sum.bytes += entry.bytes;
+  sum.overflowed += entry.overflowed;
+  sum.flushed += entry.flushed;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text + "  ";
+}
+
+std::string line(std::initializer_list<std::string> cells) {
+  static constexpr std::size_t kWidths[] = {20, 24, 8, 8, 10, 7, 6, 10, 12, 10, 8};
+  std::string out;
+  const std::size_t* width = kWidths;
+  for (const std::string& cell : cells) out += padded(cell, *width++);
+  return out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
+}
+
+/** Identifies an entry. */
+struct EntryKey {
+  std::string module;
+  std::string op, rule;
+  CastDirection direction;
+  DType from, to;
+  friend bool operator<(const EntryKey& a, const EntryKey& b) {
+    return std::tie(a.module, a.op, a.rule, a.direction, a.from, a.to) <
+           std::tie(b.module, b.op, b.rule, b.direction, b.from, b.to);
+  }
+};
+
+}  // namespace
+
+std::string_view name(CastDirection direction) {
+  return direction == CastDirection::forward ? "forward" : "backward";
+}
+
+/** The entries. Gradient hooks hold a weak reference, as they can outlive the trace. */
+struct trace::Recorder {
+  std::vector<CastEntry> entries;
+  std::map<EntryKey, std::size_t> places;
+  std::thread::id thread = std::this_thread::get_id();
+
+  CastEntry& entry(const EntryKey& key) {
+    const auto [place, is_new] = places.try_emplace(key, entries.size());
+    if (is_new)
+      entries.push_back({.module = key.module,
+                         .op = key.op,
+                         .rule = key.rule,
+                         .direction = key.direction,
+                         .from = key.from,
+                         .to = key.to});
+    return entries[place->second];
+  }
+
+  void add(const EntryKey& key, const Tensor& from, const Tensor& to) {
+    CastEntry& e = entry(key);
+    ++e.count;
+    e.elements += to.numel();
+    e.bytes += to.numel() * static_cast<std::int64_t>(item_size(to.dtype()));
+    if (!is_low(to.dtype())) return;
+    e.overflowed += count_true(isinf(to) & isfinite(from));
+    e.flushed += count_true((to == 0) & (from != 0));
+  }
+
+  static void watch_gradient(const std::shared_ptr<Recorder>& self, const EntryKey& key,
+                             const Tensor& to);
+};
+
+trace::trace() : recorder_(std::make_shared<Recorder>()) {
+  outer = std::exchange(ThreadCasts::here().ledger, this);
+}
+
+trace::~trace() {
+  close_guard<CastLedger>(ThreadCasts::here().ledger, *this, &CastLedger::outer,
+                          "trace: guards must close in reverse order of opening");
+}
+
+void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) {
+  const EntryKey key{current_module_path(),  std::string(reason.op), std::string(reason.rule),
+                     CastDirection::forward, from.dtype(),           to.dtype()};
+  if (cached) {
+    ++recorder_->entry(key).cache_hits;
+  } else {
+    const Unobserved quiet;
+    recorder_->add(key, from, to);
+    if (to.requires_grad()) Recorder::watch_gradient(recorder_, key, to);
+  }
+  if (outer) outer->note(reason, from, to, cached);
+}
+
+/** Records the backward cast of a cast's result: its gradient returns to the original dtype. */
+void trace::Recorder::watch_gradient(const std::shared_ptr<Recorder>& self, const EntryKey& key,
+                                     const Tensor& to) {
+  register_hook(to, [key, weak = std::weak_ptr<Recorder>(self)](const Tensor& gradient) -> Tensor {
+    const std::shared_ptr<Recorder> recorder = weak.lock();
+    if (!recorder || recorder->thread != std::this_thread::get_id()) return {};
+    const Unobserved quiet;
+    const EntryKey backward_key{key.module,       key.op,  key.rule, CastDirection::backward,
+                                gradient.dtype(), key.from};
+    recorder->add(backward_key, gradient, gradient.to(key.from));
+    return {};
+  });
+}
+
+std::vector<CastEntry> trace::entries() const { return recorder_->entries; }
+
+CastEntry trace::total() const {
+  CastEntry sum;
+  for (const CastEntry& entry : recorder_->entries) add(sum, entry);
+  return sum;
+}
+
+CastEntry trace::total(CastDirection direction) const {
+  CastEntry sum;
+  sum.direction = direction;
+  for (const CastEntry& entry : recorder_->entries)
+    if (entry.direction == direction) add(sum, entry);
+  return sum;
+}
+
+std::string trace::table() const {
+  std::string out = line({"module", "op", "rule", "way", "cast", "count", "cached", "elements",
+                          "bytes", "overflowed", "flushed"});
+  for (const CastEntry& e : recorder_->entries)
+    out += line({e.module, e.op, e.rule, std::string(name(e.direction)), str(e.from, "->", e.to),
+                 str(e.count), str(e.cache_hits), str(e.elements), str(e.bytes), str(e.overflowed),
+                 str(e.flushed)});
+  return out;
+}
+
+}  // namespace mezzo::amp

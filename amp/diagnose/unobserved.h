@@ -1,0 +1,24 @@
+// Unobserved: a scope for the ops that observers run themselves: they are not recorded, cast or
+// traced.
+#pragma once
+
+#include "../../autograd/grad_mode.h"
+#include "../../tensor/core/dispatch.h"
+
+namespace mezzo::amp {
+
+/** Switches gradients, casts and the trace hook off until the end of the scope. */
+class Unobserved {
+ public:
+  Unobserved() : hook_(thread_hooks().trace) { thread_hooks().trace = nullptr; }
+  ~Unobserved() { thread_hooks().trace = hook_; }
+  Unobserved(const Unobserved&) = delete;
+  Unobserved& operator=(const Unobserved&) = delete;
+
+ private:
+  TraceHook* hook_;
+  NoGrad no_grad_;
+  CastScope no_casts_{nullptr};
+};
+
+}  // namespace mezzo::amp

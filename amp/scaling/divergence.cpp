@@ -1,0 +1,27 @@
+#include "divergence.h"
+
+#include "../../tensor/text/text.h"
+#include "nonfinite_gradient.h"
+
+namespace mezzo::amp {
+
+void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale) {
+  const std::int64_t count = optimizer.consecutive_skips();
+  optimizer.set_consecutive_skips(0);
+  fail_diverged(optimizer, who, loss_scale, count);
+}
+
+void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale,
+                   std::int64_t count) {
+  const std::string first_nonfinite = nonfinite_gradient_text(optimizer);
+  fail<DivergenceError>(
+      str("step(", who, ")"),
+      {.what = str(count, " consecutive steps skipped"),
+       .got = str(first_nonfinite.empty() ? "no gradient that is still non-finite"
+                                          : first_nonfinite + " (first non-finite gradient)",
+                  ", loss scale ", loss_scale),
+       .expected = "finite",
+       .hint = "lower the learning rate or run under amp::detect_nonfinite"});
+}
+
+}  // namespace mezzo::amp

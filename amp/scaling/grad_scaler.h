@@ -1,0 +1,188 @@
+// GradScaler: dynamic loss scaling for training loops that use autocast without a session.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "../../optim/optimizer.h"
+#include "device_scale.h"
+#include "scale_history.h"
+#include "skip_watch.h"
+
+namespace mezzo::amp {
+
+struct GradScalerOptions {
+  double init_scale = 65536;    // scale of the first iteration
+  double growth_factor = 2;     // multiplies the scale after growth_interval clean updates
+  double backoff_factor = 0.5;  // multiplies the scale after an overflow
+  int growth_interval = 2000;   // consecutive updates without overflow before the scale grows
+  bool enabled = true;          // false: scale() returns its argument, step() is a plain step
+  std::optional<double> min_scale = {};  // lower bound of the scale
+  std::optional<double> max_scale = {};  // upper bound of the scale
+  int hysteresis = 1;                    // consecutive overflows after which the scale backs off
+  int max_consecutive_skips = 50;        // skipped steps that throw DivergenceError; 0: no limit
+};
+
+/** A dynamic loss scale, with the interface and defaults of torch.amp.GradScaler:
+ *    scaler.scale(loss).backward();
+ *    scaler.step(optimizer);
+ *    scaler.update();
+ *  One scaler may serve several losses and optimizers. An overflow in any of them reduces the
+ *  scale; it skips the step of the optimizer whose gradients overflowed. The constructor and the
+ *  setters throw ValueError. */
+class MZ_API GradScaler {
+ public:
+  explicit GradScaler(const GradScalerOptions& options = {});
+  ~GradScaler();
+  /** Copies options, scale and history. Errors: StateError between a step and its update. */
+  GradScaler(const GradScaler& other);
+  GradScaler& operator=(const GradScaler& other);
+
+  /** Returns x times the scale, in f64 for f64 and in f32 otherwise. Errors: DtypeError unless x
+   *  is floating-point. */
+  Tensor scale(const Tensor& x);
+  /** Scales every tensor of a vector, an array or a map, nested ones included. */
+  template <class Range>
+  requires requires(Range r) { r.begin() != r.end(); }
+  Range scale(const Range& tensors) {
+    Range out = tensors;
+    for (auto& entry : out) {
+      if constexpr (requires { entry.second; })
+        entry.second = scale(entry.second);
+      else
+        entry = scale(entry);
+    }
+    return out;
+  }
+  template <class... Ts> std::tuple<Ts...> scale(const std::tuple<Ts...>& tensors) {
+    return std::apply([this](const Ts&... x) { return std::tuple<Ts...>(scale(x)...); }, tensors);
+  }
+  template <class A, class B> std::pair<A, B> scale(const std::pair<A, B>& tensors) {
+    return {scale(tensors.first), scale(tensors.second)};
+  }
+
+  /** Divides the optimizer's gradients by the scale, in place, and records whether one is
+   *  non-finite. Call it before clipping gradients. Errors: StateError if called twice between
+   *  updates, after step(), or before any scale(); DtypeError that names an f16 gradient. */
+  void unscale_(optim::Optimizer& optimizer);
+  /** Unscales the gradients, unless unscale_() did, and steps; skips the step if a gradient is
+   *  non-finite. Returns no_grads if there are no gradients. A fused optimizer (FusedAdam, ...)
+   *  unscales within its update, and accepts f16 gradients. If the optimizer's step throws, its
+   *  gradients stay unscaled: call step() again, or end the iteration with update(). Errors: as
+   *  unscale_ and Optimizer::step; StateError for an optimizer of an enabled session;
+   *  DivergenceError after max_consecutive_skips. */
+  optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
+  /** Like step(), with the same results bit for bit, but without waiting for the device: the
+   *  overflow flag, scale, counters and learning rate stay in device memory, and the update
+   *  kernel does nothing on an overflow. For captured steps and for loops without host syncs.
+   *  Waits in the optimizer's first step, and if its parameters are on several devices. Errors: as
+   *  step(); DivergenceError is thrown within 100 steps, or by last_verdict(). */
+  void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
+  /** Returns the result of the optimizer's latest step. Waits for the device if that step was
+   *  deferred. Errors: DivergenceError. */
+  optim::StepResult last_verdict(optim::Optimizer& optimizer);
+  /** Reduces the scale if a gradient overflowed since the last update, and grows it after
+   *  growth_interval updates without overflow. Errors: StateError if neither unscale_() nor step()
+   *  was called since the last update. */
+  void update();
+  /** Sets the scale. Errors: ValueError unless finite and positive. */
+  void update(double new_scale);
+
+  /** Returns the scale; 1 if disabled. Waits for the device after deferred steps. Errors:
+   *  StateError in a capture. */
+  double get_scale() const;
+  /** Returns true if a gradient of this optimizer was non-finite since the last update. */
+  bool found_inf(const optim::Optimizer& optimizer) const;
+  bool is_enabled() const { return options_.enabled; }
+  double growth_factor() const { return options_.growth_factor; }
+  double backoff_factor() const { return options_.backoff_factor; }
+  int growth_interval() const { return options_.growth_interval; }
+  void set_growth_factor(double factor);
+  void set_backoff_factor(double factor);
+  void set_growth_interval(int interval);
+
+  /** Returns the latest 256 changes of the scale, oldest first. Changes by deferred steps are
+   *  combined into one event whenever the host reads the scale. */
+  std::vector<ScaleEvent> events() const;
+
+  /** Returns scale, factors, interval and counters; empty if disabled. Call it after update(). */
+  std::map<std::string, double> state_dict() const;
+  /** Loads a state_dict and drops overflows recorded since the last update(). Errors: ValueError
+   *  for a missing, unknown or invalid entry; nothing has changed then. */
+  void load_state_dict(const std::map<std::string, double>& saved);
+  /** Throws what load_state_dict would throw, and changes nothing. */
+  void check_state_dict(const std::map<std::string, double>& saved) const;
+  /** Checks and prepares a load. The returned function performs it and allocates nothing. */
+  std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
+  /** Returns true if a loss was scaled or gradients were unscaled since the last update();
+   *  state_dict() does not contain that. */
+  bool amid_iteration() const { return scaled_since_update_ || !optimizers_.empty(); }
+
+ private:
+  enum class Stage : std::uint8_t { ready, unscaled, stepped };
+  /** The state of one optimizer since the last update(). */
+  struct PerOptimizer {
+    Stage stage = Stage::ready;
+    bool found_inf = false;
+    bool had_gradients = false;  // a gradient was unscaled or used in a step
+    FoundInf flag = {};          // on the device, not read yet: non-zero if one is non-finite
+    std::shared_ptr<optim::DeviceStepState> clock = {};  // of a deferred step; update() counts it
+  };
+
+  /** The contents of a state_dict(). */
+  struct Saved {
+    GradScalerOptions options;
+    ScaleState state;
+  };
+  Saved checked(const std::map<std::string, double>& saved) const;
+  void end_iteration();
+  void require_between_updates() const;
+  void require_scaled(std::string_view op) const;
+  void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
+  void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
+  class Entry;
+  void check_gradients(const optim::Optimizer& optimizer, PerOptimizer& state);
+  void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
+  PerOptimizer state_of(std::string_view op, const optim::Optimizer& optimizer) const;
+  ScaleRule rule() const;
+  double scale_number() const { return store_.state().scale; }
+  /** Returns true if the scale and the flags stay on the device: in a captured step, and from a
+   *  deferred step to the next synchronous one. */
+  bool defers() const { return defers_ || Capture::current(); }
+  /** An optimizer's overflow flag, 0 between updates. */
+  struct Flagged {
+    FoundInf flag = {};
+    std::size_t number = 0;  // identifies the optimizer in a NonfiniteLocation
+  };
+  const Flagged& flag_for(const optim::Optimizer& optimizer, Device device);
+  static FoundInf numbered(std::vector<optim::AxpbyTensors>& work, const Flagged& flagged);
+  void read_flag(const optim::Optimizer& optimizer, PerOptimizer& state);
+  void update_on_device();
+  void watch(optim::Optimizer& optimizer);
+  class CaptureObserver;
+  void join_capture();
+  void leave_captures();
+  void record_changes() const;
+  std::string text_of(const ScaleChanges& changes) const;
+
+  GradScalerOptions options_;
+  mutable ScaleStore store_;
+  bool defers_ = false;
+  std::unordered_map<const optim::Optimizer*, Flagged> flags_;
+  std::vector<std::shared_ptr<optim::DeviceStepState>> flagged_;  // by Flagged::number
+  std::unordered_map<const optim::Optimizer*, SkipWatch> watches_;
+  std::shared_ptr<CaptureObserver> observer_;  // of captured steps; null before the first
+  bool used_ = false;                          // scale() has been called
+  bool scaled_since_update_ = false;           // scale() was called since the last update()
+  std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
+  std::string first_nonfinite_;       // of the first overflow since the last update
+  std::string host_first_nonfinite_;  // first_nonfinite_, saved by an update on the device
+  mutable ScaleHistory history_;
+};
+
+}  // namespace mezzo::amp

@@ -1,0 +1,81 @@
+#include "master.h"
+
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/ops/operators.h"
+#include "../../autograd/rebind.h"
+
+namespace mezzo::amp {
+
+Master* Masters::find(const Tensor& param) {
+  const auto found = masters_.find(param.impl());
+  return found == masters_.end() ? nullptr : &found->second;
+}
+
+Tensor Masters::reconciled(const Master& entry) {
+  const NoGradNoCasts plain_ops;
+  const Tensor low = entry.param.detach(), master = entry.master.detach().to(low.device());
+  if (entry.written == entry.param.version()) return master;
+  return where(master.to(low.dtype()) == low, master, low.to(f32));
+}
+
+void Masters::erase(const Tensor& param) {
+  const auto found = masters_.find(param.impl());
+  if (found == masters_.end()) return;
+  param.impl()->twin = found->second.master.impl()->twin = Twin::none;
+  masters_.erase(found);
+}
+
+void Masters::clear() {
+  for (auto& [impl, entry] : masters_)
+    entry.param.impl()->twin = entry.master.impl()->twin = Twin::none;
+  masters_.clear();
+}
+
+// ---- changes ------------------------------------------------------------------------------------
+
+Tensor MasterChanges::create(const Tensor& param, const Tensor& value) {
+  if (const Master* had = masters_.find(param)) return had->master;
+  if (const auto found = made_.find(param.impl()); found != made_.end())
+    return found->second.master;
+  const NoGradNoCasts plain_ops;
+  const Tensor master = value.defined() ? value.detach() : param.detach().to(f32);
+  master.requires_grad_();
+  created_.push_back(param);
+  made_.emplace(param.impl(), Master{param, master});
+  return master;
+}
+
+void MasterChanges::reconcile(const Tensor& param) {
+  Master* entry = masters_.find(param);
+  if (!entry) return;
+  const bool moves = !(entry->master.device() == param.device());
+  if (!moves && entry->written == param.version()) return;
+  if (moves) convert_(entry->master, param.device());  // at once, since the value does not change
+  if (entry->written == param.version()) return;
+  written_.push_back(entry);
+  writes_.add(entry->master, Masters::reconciled(*entry));
+}
+
+void MasterChanges::commit() {
+  // Nothing after reserve() allocates: the nodes of the map exist already.
+  masters_.masters_.reserve(masters_.masters_.size() + made_.size());
+  writes_.commit();
+  for (Master* entry : written_) entry->in_step();
+  for (auto& [impl, entry] : made_) {
+    entry.master.impl()->storage->set_category(MemoryCategory::masters);
+    entry.in_step();
+    entry.param.impl()->twin = Twin::low;
+  }
+  masters_.masters_.merge(made_);
+  for (const Pointer& pointer : pointers_) {
+    *pointer.slot = pointer.master;
+    pointer.master.impl()->twin = pointer.twin;
+  }
+}
+
+void MasterChanges::undo() {
+  for (const Pointer& pointer : pointers_) *pointer.slot = {};
+  for (const Tensor& param : created_) masters_.erase(param);
+}
+
+}  // namespace mezzo::amp

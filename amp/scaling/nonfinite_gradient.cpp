@@ -1,0 +1,118 @@
+#include "nonfinite_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../../tensor/text/text.h"
+#include "../diagnose/all_finite.h"
+#include "../diagnose/unobserved.h"
+#include "amp_optimizer_state.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+Shape place_in(const Shape& shape, std::int64_t index) {
+  Shape place = shape;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    place[d] = index % shape[d];
+    index /= shape[d];
+  }
+  return place;
+}
+
+std::string name_in(const optim::Optimizer& optimizer, const Tensor& param, std::size_t position) {
+  const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
+  const std::string name = link ? link->core()->name_of(param) : "";
+  return name.empty() ? str("parameter ", position) : name;
+}
+
+}  // namespace
+
+std::string NonfiniteGradient::text() const {
+  const std::string_view number = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return str(number, " at ", place, " of ", parameter);
+}
+
+std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer) {
+  const Unobserved quiet;
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const optim::Slot& slot : optimizer.slots(group)) {
+      const Tensor grad = slot.param.grad();
+      if (!finite(grad)) {
+        const std::vector<double> values = grad.to_vector<double>();
+        const auto bad =
+            std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
+        return NonfiniteGradient{name_in(optimizer, slot.param, position),
+                                 place_in(grad.shape(), bad - values.begin()), *bad};
+      }
+      ++position;
+    }
+  return std::nullopt;
+}
+
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
+  try {
+    const auto found = first_nonfinite_gradient(optimizer);
+    return found ? found->text() : "";
+  } catch (...) {
+    return {};
+  }
+}
+
+// ---- locations recorded by a device -------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kPositions = std::size_t{1} << 16;
+
+/** Returns the index of the element at an offset in memory of a dense tensor. Other tensors were
+ *  copied to row-major order before the check. */
+Shape place_in_memory(const Tensor& x, std::int64_t element) {
+  if (!same_dense_layout(x, x)) return place_in(x.shape(), element);
+  Shape place = x.shape();
+  for (int d = 0; d < place.rank(); ++d)
+    place[d] = x.shape()[d] == 1 ? 0 : element / x.strides()[d] % x.shape()[d];
+  return place;
+}
+
+double value_of(optim::NonfiniteLocation::Kind kind) {
+  using Kind = optim::NonfiniteLocation::Kind;
+  if (kind == Kind::nan) return std::nan("");
+  return kind == Kind::infinity ? HUGE_VAL : -HUGE_VAL;
+}
+
+}  // namespace
+
+std::uint32_t gradient_number(std::size_t optimizer, std::size_t position) {
+  const std::size_t number =
+      position < kPositions ? optimizer * kPositions + position : std::size_t(-1);
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(number, optim::NonfiniteLocation::kMostNumber));
+}
+
+std::size_t optimizer_of(const optim::NonfiniteLocation& noted) {
+  return noted.number / kPositions;
+}
+
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
+                                    const optim::NonfiniteLocation& noted) noexcept {
+  try {
+    std::size_t position = noted.number % kPositions, left = position;
+    for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+      const std::span<const optim::Slot> slots = optimizer.slots(group);
+      if (left >= slots.size()) {
+        left -= slots.size();
+        continue;
+      }
+      const Tensor& param = slots[left].param;
+      return NonfiniteGradient{name_in(optimizer, param, position),
+                               place_in_memory(param, noted.element), value_of(noted.kind)}
+          .text();
+    }
+  } catch (...) {}
+  return {};
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,45 @@
+// first_nonfinite_gradient: finds the first non-finite element among an optimizer's gradients.
+// See also: divergence.h, scale_history.h (report it).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "../../optim/nonfinite_location.h"
+#include "../../optim/optimizer.h"
+
+namespace mezzo::amp {
+
+/** An infinite or NaN element of a gradient. */
+struct MZ_API NonfiniteGradient {
+  std::string parameter;  // dotted name in the session's models; without a name, "parameter 3",
+                          // counted over all groups
+  Shape place;            // index of the element
+  double value = 0;       // inf, -inf or NaN
+
+  /** Returns a text such as "inf at [3,17] of fc1.weight". */
+  std::string text() const;
+};
+
+/** Returns the first non-finite element among the gradients, in the order of the groups; empty if
+ *  all are finite. Call it between a skipped step and zero_grad(), which removes the gradients.
+ *  Costs a pass over the gradients up to the one that it returns. */
+MZ_API std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer);
+
+/** Returns the text of first_nonfinite_gradient(); empty if there is none or the search fails.
+ *  Never throws, since it is used to build error messages. */
+MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept;
+
+// ---- locations recorded by a device -------------------------------------------------------------
+
+/** Returns the NonfiniteLocation::number of a gradient. `optimizer` is the optimizer's index in its
+ *  scaler or session, `position` the parameter's, counted over all groups. */
+std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
+/** Returns the index of the optimizer that a location belongs to. */
+std::size_t optimizer_of(const optim::NonfiniteLocation& noted);
+/** Returns a text such as "inf at [3,17] of fc1.weight", with the optimizer's present parameters;
+ *  empty if it has no parameter of that number. Never throws. */
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
+                                    const optim::NonfiniteLocation& noted) noexcept;
+
+}  // namespace mezzo::amp

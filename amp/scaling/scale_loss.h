@@ -1,0 +1,82 @@
+// scale_loss: multiplies a loss by the loss scale for one backward pass, and divides the gradients
+// by it afterwards.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "../../optim/optimizer.h"
+#include "../object_list.h"
+
+namespace mezzo::amp {
+
+using OptimizerList = ObjectList<optim::Optimizer>;
+
+struct ScaleLossOptions {
+  int loss_id = 0;                    // index of the session's loss scaler
+  bool delay_unscale = false;         // keep gradients scaled: a later scope accumulates into them
+  bool delay_overflow_check = false;  // handle an overflow at the next scope that checks
+};
+
+/** The scope in which a loss is scaled. */
+class MZ_API ScaledLoss {
+ public:
+  /** Opens the scope. Errors: StateError without a session, for an optimizer that belongs to no
+   *  session, to another one, or to an open scope, and if gradients are pending that another scale
+   *  made; ValueError for a loss_id out of range. Nothing has changed then. */
+  ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
+             const ScaleLossOptions& options = {});
+  ScaledLoss(ScaledLoss&& other) noexcept;
+  ScaledLoss& operator=(ScaledLoss&&) = delete;
+  /** Closes the scope, unless it is closed; abandons it during stack unwinding. The optimizer's
+   *  next step throws an error that happens here. */
+  ~ScaledLoss();
+
+  /** Returns the loss in f32, times the scale. Call backward() on it. */
+  const Tensor& loss() const;
+  /** Unscales the gradients, checks them for overflow and updates the scale. After an overflow
+   *  the next step is skipped. */
+  void close();
+  /** Drops the gradients of this scope; earlier gradients stay. */
+  void abandon();
+
+ private:
+  struct Scope;
+  std::unique_ptr<Scope> scope_;
+};
+
+/** Calls body(loss times scale), which runs backward(), then unscales the gradients of all
+ *  parameters of `optimizers` and checks them for overflow. Pass every optimizer whose parameters
+ *  receive gradients here. If body throws, its gradients are dropped, earlier ones stay, and the
+ *  exception is rethrown. The loss is converted to f32; gradients are unscaled in f32. Errors: as
+ *  ScaledLoss. */
+template <class Body>
+requires std::invocable<Body&, const Tensor&>
+void scale_loss(const Tensor& loss, const OptimizerList& optimizers,
+                const ScaleLossOptions& options, Body&& body) {
+  ScaledLoss scope(loss, optimizers, options);
+  try {
+    body(scope.loss());
+  } catch (...) {
+    scope.abandon();
+    throw;
+  }
+  scope.close();
+}
+
+template <class Body>
+requires std::invocable<Body&, const Tensor&>
+void scale_loss(const Tensor& loss, const OptimizerList& optimizers, Body&& body) {
+  scale_loss(loss, optimizers, ScaleLossOptions{}, std::forward<Body>(body));
+}
+
+/** Returns the scope: `auto scope = amp::scale_loss(loss, optimizer); scope.loss().backward();
+ *  scope.close();` */
+[[nodiscard]] inline ScaledLoss scale_loss(const Tensor& loss, const OptimizerList& optimizers,
+                                           const ScaleLossOptions& options = {}) {
+  return ScaledLoss(loss, optimizers, options);
+}
+
+}  // namespace mezzo::amp

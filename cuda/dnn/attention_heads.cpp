@@ -1,0 +1,122 @@
+#include "attention_heads.h"
+
+#include "../blas/key.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using dnn::Attention;
+
+/** Returns the strides between matrices of a batch, per dimension; 0 where broadcast. */
+std::vector<std::int64_t> batch_steps(const Tensor& x, const Shape& batch) {
+  std::vector<std::int64_t> steps;
+  for (int i = 0; i < batch.rank(); ++i) {
+    const int dim = x.dim() - 2 - batch.rank() + i;
+    steps.push_back(dim < 0 || x.shape()[dim] == 1 ? 0 : x.strides()[dim]);
+  }
+  return steps;
+}
+
+/** Dimensions [begin, end) of a batch folded into one, if the strides allow it. */
+struct Folded {
+  std::int64_t count = 1, step = 0;
+};
+std::optional<Folded> folded(const Shape& batch, const std::vector<std::int64_t>& steps, int begin,
+                             int end) {
+  Folded f;
+  for (int i = end - 1; i >= begin; --i) {
+    if (batch[i] == 1) continue;
+    const std::int64_t step = steps[static_cast<std::size_t>(i)];
+    if (f.count == 1) f.step = step;
+    if (step != f.step * f.count) return std::nullopt;
+    f.count *= batch[i];
+  }
+  return f;
+}
+
+/** Returns the first of the trailing dimensions in [begin, end) over which an operand is
+ *  broadcast. */
+int broadcast_from(const Shape& batch, const std::vector<std::int64_t>& steps, int begin, int end) {
+  while (end > begin && (batch[end - 1] == 1 || steps[static_cast<std::size_t>(end - 1)] == 0))
+    --end;
+  return end;
+}
+
+/** An operand as entries and heads with uniform strides; `first_head` is the first head dimension
+ *  of the batch. */
+struct Heads {
+  std::int64_t entries, heads;
+  Attention::Rows rows;
+};
+std::optional<Heads> heads_of(const Tensor& x, const Shape& batch, int first_head, bool shares) {
+  const std::vector<std::int64_t> steps = batch_steps(x, batch);
+  const int rank = batch.rank();
+  const int end = shares ? broadcast_from(batch, steps, first_head, rank) : rank;
+  const auto entries = folded(batch, steps, 0, first_head),
+             heads = folded(batch, steps, first_head, end);
+  if (!entries || !heads) return std::nullopt;
+  const std::int64_t num_rows = x.size(-2), columns = x.size(-1);
+  Attention::Rows rows{x.raw_data(), entries->step, heads->step, x.strides()[x.dim() - 2]};
+  // An unused stride gets its value for a dense array.
+  if (heads->count == 1) rows.head = rows.row * num_rows;
+  if (entries->count == 1) rows.entry = rows.head * heads->count;
+  const auto fits = [](std::int64_t step) { return step > 0 && step % kPiece == 0; };
+  const std::int64_t reach = (entries->count - 1) * rows.entry + (heads->count - 1) * rows.head +
+                             (num_rows - 1) * rows.row + columns;
+  const bool loads = fits(rows.entry) && fits(rows.head) && fits(rows.row) &&
+                     x.strides()[x.dim() - 1] == 1 && alignment(x.raw_data()) >= 16 &&
+                     reach <= std::int64_t{0x7FFFFFFF};
+  if (!loads) return std::nullopt;
+  return Heads{entries->count, heads->count, rows};
+}
+
+}  // namespace
+
+std::optional<Attention> as_heads(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const Tensor& g, const op::AttentionAttrs& attrs) {
+  const Shape batch = op::attention_batch(q, k, v);
+  for (int i = 0; i <= batch.rank(); ++i) {
+    const int first_head =
+        i < batch.rank() ? batch.rank() - 1 - i : batch.rank();  // [entries, heads] first
+    if (first_head < 0) continue;
+    const auto queries = heads_of(q, batch, first_head, false),
+               keys = heads_of(k, batch, first_head, true),
+               values = heads_of(v, batch, first_head, true);
+    const auto slopes = g.defined() ? heads_of(g, batch, first_head, false) : queries;
+    if (!queries || !keys || !values || !slopes || keys->heads != values->heads) continue;
+    return Attention{.wanted = g.defined() ? Attention::Wanted::gradients : Attention::Wanted::y,
+                     .dtype = q.dtype(),
+                     .entries = queries->entries,
+                     .heads = queries->heads,
+                     .key_heads = keys->heads,
+                     .queries = q.size(-2),
+                     .keys = k.size(-2),
+                     .features = q.size(-1),
+                     .values = v.size(-1),
+                     .is_causal = attrs.is_causal,
+                     .scale = attrs.scale,
+                     .q = queries->rows,
+                     .k = keys->rows,
+                     .v = values->rows,
+                     .g = g.defined() ? slopes->rows : Attention::Rows{}};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> dnn::Attention::kind() const {
+  std::vector<std::int64_t> numbers{static_cast<std::int64_t>(wanted),
+                                    static_cast<std::int64_t>(dtype),
+                                    entries,
+                                    heads,
+                                    key_heads,
+                                    queries,
+                                    keys,
+                                    features,
+                                    values,
+                                    is_causal ? 1 : 0};
+  for (const Rows& x : {q, k, v, g}) numbers.insert(numbers.end(), {x.entry, x.head, x.row});
+  return numbers;
+}
+
+}  // namespace mezzo::gpu

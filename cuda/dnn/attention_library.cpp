@@ -1,0 +1,188 @@
+#include "attention_library.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include "../../tensor/core/numerics.h"
+#include "../../tensor/core/row_major.h"
+#include "../../tensor/device/capture.h"
+#include "../../tensor/text/log.h"
+#include "../../tensor/text/text.h"
+#include "../blas/key.h"
+#include "../own_kernels.h"
+#include "../runtime/device.h"
+#include "attention_heads.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using dnn::Attention;
+
+/** Returns true if the library may be used. A single query, as in text generation, is excluded:
+ *  each number of keys would need a plan of its own. A single key is excluded because the library
+ *  does not support its gradient. */
+bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+              const op::AttentionAttrs& attrs) {
+  const auto fits = [](std::int64_t columns) {
+    return columns > 0 && columns <= kWidestHeads && columns % kPiece == 0;
+  };
+  return cudnn_sdp_enabled() && !OwnKernels::active() && is_low(q.dtype()) && !mask.defined() &&
+         attrs.dropout_p == 0 && q.size(-2) >= 2 && k.size(-2) >= 2 && fits(q.size(-1)) &&
+         fits(v.size(-1));
+}
+
+void advance(const void*& address, std::int64_t bytes) {
+  if (address) address = static_cast<const char*>(address) + bytes;
+}
+void advance(void*& address, std::int64_t bytes) {
+  if (address) address = static_cast<char*>(address) + bytes;
+}
+
+/** Returns entries [first, first + count) of a problem. */
+Attention part_of(const Attention& a, std::int64_t first, std::int64_t count) {
+  const std::int64_t item = static_cast<std::int64_t>(item_size(a.dtype)),
+                     rows = first * a.heads * a.queries, key_rows = first * a.key_heads * a.keys;
+  Attention part = a;
+  part.entries = count;
+  for (Attention::Rows* x : {&part.q, &part.k, &part.v, &part.g})
+    advance(x->data, first * x->entry * item);
+  advance(part.y, rows * a.values * item);
+  advance(part.log_sums, rows * std::int64_t{sizeof(float)});
+  advance(part.dq, rows * a.features * item);
+  advance(part.dk, key_rows * a.features * item);
+  advance(part.dv, key_rows * a.values * item);
+  return part;
+}
+
+/** Returns the number of entries per call, in equal calls. The memory for the gradients of the
+ *  scores limits it. */
+std::int64_t entries_of_call(const Attention& a) {
+  if (a.wanted == Attention::Wanted::y) return a.entries;
+  const std::int64_t bytes = 2 * a.heads * a.queries * a.keys,
+                     most = std::max<std::int64_t>(1, dnn::most_score_gradients() / bytes);
+  const std::int64_t calls = (a.entries + most - 1) / most,
+                     entries = (a.entries + calls - 1) / calls;
+  // Four f32 logarithms are 16 bytes.
+  const std::int64_t step = 4 / std::gcd(std::int64_t{4}, a.heads * a.queries);
+  return calls == 1 ? a.entries : std::max<std::int64_t>(1, entries / step * step);
+}
+
+/** Limit on the number of length combinations per family. Compiling a plan takes some tenths of a
+ *  second, so calls with further lengths use Mezzo's own kernels. */
+constexpr int kMostLengths = 16;
+
+class CheckedProblems {
+ public:
+  /** Enqueues the problem if the library has passed the comparison for its kind. Kinds not compared
+   *  yet are compared first, except within a capture, where the call returns false. */
+  bool serve(const Attention& problem, Device device) {
+    Key key = problem.kind();
+    key.push_back(device.index);
+    std::unique_lock lock(mutex_);
+    if (const auto known = served_.find(key); known != served_.end()) {
+      const bool serves = known->second;
+      lock.unlock();
+      return serves && dnn::attend(problem, device, current_stream(device));
+    }
+    if (Capture::current()) return false;
+    int& lengths = lengths_[{problem.wanted, problem.dtype, problem.heads, problem.features,
+                             problem.values, problem.is_causal, device.index}];
+    if (lengths == kMostLengths) return false;
+    const Outcome outcome = tried(problem, device);
+    if (outcome == Outcome::no_engine) return false;  // not cached: asking again is cheap
+    ++lengths;
+    return served_[key] = outcome == Outcome::proved;
+  }
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  using Family =
+      std::tuple<Attention::Wanted, DType, std::int64_t, std::int64_t, std::int64_t, bool, int>;
+  enum class Outcome : std::uint8_t { no_engine, proved, unfit };
+
+  /** Solves the problem, and then compares the library with Mezzo's kernels. */
+  static Outcome tried(const Attention& problem, Device device) {
+    try {
+      if (!dnn::attend(problem, device, current_stream(device))) return Outcome::no_engine;
+      if (attention_is_proved(problem, device)) return Outcome::proved;
+    } catch (const OutOfMemory&) {
+      return Outcome::unfit;  // the op itself needs less memory
+    }
+    log_text(Severity::warning,
+             str("scaled_dot_product_attention: cuDNN's ",
+                 problem.wanted == Attention::Wanted::y ? "results" : "gradients", " for ",
+                 problem.dtype, " [", problem.entries, ", ", problem.heads, ", ", problem.queries,
+                 ", ", problem.features, "] and ", problem.keys,
+                 " keys differ from those of Mezzo's kernels; such calls use Mezzo's kernels"));
+    return Outcome::unfit;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<Key, bool, KeyHash> served_;
+  std::map<Family, int> lengths_;
+};
+
+CheckedProblems& checked_problems() {
+  static auto& all = *new CheckedProblems;  // never destroyed: tensors may outlive main
+  return all;
+}
+
+/** Solves the problem in one or several calls. Returns false if the logarithms of some call would
+ *  not begin at a multiple of 16 bytes, or if a call fails; all results are then computed again. */
+bool serve(const Attention& problem, Device device) {
+  const std::int64_t count = entries_of_call(problem);
+  if (count < problem.entries && count * problem.heads * problem.queries % 4 != 0) return false;
+  for (std::int64_t first = 0; first < problem.entries; first += count) {
+    const Attention part = part_of(problem, first, std::min(count, problem.entries - first));
+    if (!checked_problems().serve(part, device)) return false;
+  }
+  return true;
+}
+
+/** The lowest compute capability that the library's attention supports, and the first for which its
+ *  gradients are not used: from there on NVIDIA selects the deterministic engine by hand, while for
+ *  older devices the graph suffices. */
+constexpr int kAmpere = 80, kBlackwell = 100;
+
+}  // namespace
+
+bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
+  const Device device = in[0].device();
+  if (out[1].numel() == 0 || !in_scope(in[0], in[1], in[2], in[3], attrs)) return false;
+  if (runtime::compute_capability(device.index) < kAmpere) return false;
+  std::optional<Attention> problem = as_heads(in[0], in[1], in[2], {}, attrs);
+  if (!problem) return false;
+  problem->y = out[0].raw_data();
+  problem->log_sums = out[1].raw_data();
+  return serve(*problem, device);
+}
+
+bool attention_backward_by_library(Inputs in, Outputs out,
+                                   const op::AttentionBackward::Attrs& attrs) {
+  const Device device = in[1].device();
+  if (in[6].numel() == 0 || !in_scope(in[1], in[2], in[3], in[4], attrs.forward)) return false;
+  const int capability = runtime::compute_capability(device.index);
+  if (capability < kAmpere || capability >= kBlackwell) return false;
+  // Gradients that are still to be summed over broadcast dimensions have a wider dtype than the
+  // library supports.
+  for (int i = 0; i < 3; ++i)
+    if (out[static_cast<std::size_t>(i)].dtype() != in[1].dtype()) return false;
+  std::optional<Attention> problem = as_heads(in[1], in[2], in[3], in[0], attrs.forward);
+  Tensor g;
+  if (!problem) problem = as_heads(in[1], in[2], in[3], g = row_major(in[0]), attrs.forward);
+  if (!problem || problem->key_heads != problem->heads) return false;
+  const Tensor y = row_major(in[5]), log_sums = row_major(in[6]);
+  problem->y = y.raw_data();
+  problem->log_sums = log_sums.raw_data();
+  problem->dq = out[0].raw_data();
+  problem->dk = out[1].raw_data();
+  problem->dv = out[2].raw_data();
+  return serve(*problem, device);
+}
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,27 @@
+// Attention by cuDNN: which calls use it, and the comparison with Mezzo's own kernels that precedes
+// the first use of each kind.
+#pragma once
+
+#include "../../tensor/ops/attention.h"
+#include "dnn.h"
+
+namespace mezzo::gpu {
+
+/** Computes the op with cuDNN: 16-bit operands without mask and dropout, with rows that it can
+ *  load. Returns false if cuDNN cannot or must not be used; the results are then still to be
+ *  computed. Errors: CudaError. */
+bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attrs);
+/** Computes the gradients with cuDNN, under the same conditions. */
+bool attention_backward_by_library(Inputs in, Outputs out,
+                                   const op::AttentionBackward::Attrs& attrs);
+
+/** Compute attention with Mezzo's own kernels, which accept all operands. */
+void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs);
+void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs);
+
+/** Returns true if cuDNN and Mezzo's own kernels agree on a problem of this kind with random
+ *  operands in the same layout: equal within the precision of the dtype, the same bits when
+ *  repeated, and NaN propagated. Synchronises with the device. Errors: CudaError, OutOfMemory. */
+bool attention_is_proved(const dnn::Attention& kind, Device device);
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,231 @@
+// The comparison of cuDNN's attention with Mezzo's own kernels on random problems.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "../../tensor/core/half.h"
+#include "../../tensor/memory/transfer.h"
+#include "../../tensor/random/philox.h"
+#include "../kernels/host_lines.h"
+#include "../runtime/device.h"
+#include "attention_library.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using dnn::Attention;
+
+using Numbers = std::vector<float>;
+
+/** Largest difference of results, relative to the largest result: eight half units of the dtype.
+ *  Both sides round a result once, a half unit each, and the library rounds probabilities too. */
+float tolerance(DType dtype) { return dtype == DType::f16 ? 0x1p-9f : 0x1p-6f; }
+/** Largest difference of the logarithms, which are f32 throughout. */
+constexpr float kLogTolerance = 1e-4f;
+
+std::uint16_t narrowed(float x, DType dtype) {
+  return dtype == DType::f16 ? Half(x).bits : BFloat16(x).bits;
+}
+
+/** Returns 16-bit random numbers. They repeat with a prime period, so that rows differ. */
+std::vector<std::uint16_t> random_bits(std::int64_t count, DType dtype, std::uint64_t draw) {
+  constexpr std::int64_t kPeriod = 65521;
+  std::vector<std::uint16_t> bits;
+  bits.reserve(static_cast<std::size_t>(count) + 1);
+  while (static_cast<std::int64_t>(bits.size()) < std::min(count, kPeriod)) {
+    const NormalPair pair = normal_pair(philox_block({1, draw}, bits.size()));
+    bits.push_back(narrowed(static_cast<float>(pair.first), dtype));
+    bits.push_back(narrowed(static_cast<float>(pair.second), dtype));
+  }
+  bits.resize(static_cast<std::size_t>(std::min(count, kPeriod)));
+  for (std::int64_t i = kPeriod; i < count; ++i)
+    bits.push_back(bits[static_cast<std::size_t>(i - kPeriod)]);
+  return bits;
+}
+
+/** The shape of an operand. Neighbouring heads that share a key form a dimension of their own, over
+ *  which Mezzo's kernels broadcast. */
+struct Sizes {
+  std::int64_t entries, heads, sharing, rows, columns;
+  Shape shape() const { return {entries, heads, sharing, rows, columns}; }
+};
+
+Tensor room(const Sizes& s, DType dtype, Device device) {
+  const CategoryScope scope(MemoryCategory::workspace);
+  return empty_tensor(s.shape(), dtype, device);
+}
+/** Returns memory filled with NaN, so that unwritten results show. */
+Tensor results(const Sizes& s, DType dtype, Device device) {
+  const Tensor x = room(s, dtype, device);
+  const std::vector<unsigned char> bytes(static_cast<std::size_t>(x.numel()) * item_size(dtype),
+                                         0xFF);
+  upload(x, bytes.data(), bytes.size());
+  return x;
+}
+
+/** Returns a random operand in the layout of the problem's. `with_nan`: the last row of its first
+ *  matrix begins with NaN. */
+Tensor operand(const Sizes& s, Attention::Rows& rows, DType dtype, Device device,
+               std::uint64_t draw, bool with_nan) {
+  const std::int64_t count = (s.entries - 1) * rows.entry + (s.heads * s.sharing - 1) * rows.head +
+                             (s.rows - 1) * rows.row + s.columns;
+  std::vector<std::uint16_t> bits = random_bits(count, dtype, draw);
+  if (with_nan)
+    bits[static_cast<std::size_t>((s.rows - 1) * rows.row)] =
+        narrowed(std::numeric_limits<float>::quiet_NaN(), dtype);
+  const Tensor all = room({1, 1, 1, 1, count}, dtype, device);
+  upload(all, bits.data(), bits.size() * sizeof(bits[0]));
+  rows.data = all.raw_data();
+  return alias(all, s.shape(), {rows.entry, rows.head * s.sharing, rows.head, rows.row, 1}, 0);
+}
+
+Numbers numbers_of(const Tensor& x) {
+  Numbers numbers(static_cast<std::size_t>(x.numel()));
+  if (x.dtype() == DType::f32) {
+    download(x, numbers.data(), numbers.size() * sizeof(float));
+    return numbers;
+  }
+  std::vector<std::uint16_t> bits(numbers.size());
+  download(x, bits.data(), bits.size() * sizeof(bits[0]));
+  std::transform(bits.begin(), bits.end(), numbers.begin(), [&](std::uint16_t b) {
+    return x.dtype() == DType::f16 ? static_cast<float>(Half::from_bits(b))
+                                   : static_cast<float>(BFloat16::from_bits(b));
+  });
+  return numbers;
+}
+
+bool any_nan(const Numbers& numbers) {
+  return std::any_of(numbers.begin(), numbers.end(), [](float x) { return std::isnan(x); });
+}
+
+/** Returns true if the numbers agree up to `relative` times the largest, with NaN in the same
+ *  places. */
+bool agree(const Numbers& got, const Numbers& expected, float relative) {
+  float greatest = 0;
+  for (const float x : expected)
+    if (std::fabs(x) > greatest) greatest = std::fabs(x);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) != std::isnan(expected[i])) return false;
+    if (std::fabs(got[i] - expected[i]) > relative * greatest) return false;
+  }
+  return true;
+}
+
+bool same_bits(const Numbers& a, const Numbers& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/** A problem of the kind to be compared, with random operands, and both ways to solve it. */
+class Trial {
+ public:
+  Trial(const Attention& kind, Device device, bool with_nan)
+      : problem_(kind),
+        device_(device),
+        attrs_{.scale = 1 / std::sqrt(static_cast<double>(kind.features)),
+               .is_causal = kind.is_causal} {
+    const bool gradients = kind.wanted == Attention::Wanted::gradients;
+    problem_.scale = attrs_.scale;
+    q_ = operand(queries(kind.features), problem_.q, kind.dtype, device, 1, with_nan && !gradients);
+    k_ = operand(keys(kind.features), problem_.k, kind.dtype, device, 2, false);
+    v_ = operand(keys(kind.values), problem_.v, kind.dtype, device, 3, false);
+    if (gradients) g_ = operand(queries(kind.values), problem_.g, kind.dtype, device, 4, with_nan);
+    y_ = results(queries(kind.values), kind.dtype, device);
+    log_sums_ = alias_rows(results(queries(1), DType::f32, device));
+  }
+
+  /** Returns the results of Mezzo's own kernels: y and logarithms, or the gradients of q, k and
+   *  v. */
+  std::vector<Numbers> own() {
+    const Tensor in[] = {q_, k_, v_, {}};
+    Tensor forward[] = {y_, log_sums_};
+    own_attention(in, forward, attrs_);
+    if (problem_.wanted == Attention::Wanted::y) return {numbers_of(y_), numbers_of(log_sums_)};
+    const Tensor given[] = {g_, q_, k_, v_, {}, y_, log_sums_};
+    Tensor gradients[] = {results(queries(problem_.features), problem_.dtype, device_),
+                          results(keys(problem_.features), problem_.dtype, device_),
+                          results(keys(problem_.values), problem_.dtype, device_),
+                          room({1, 1, 1, 1, 0}, DType::f32, device_)};
+    own_attention_backward(given, gradients, {.forward = attrs_});
+    return {numbers_of(gradients[0]), numbers_of(gradients[1]), numbers_of(gradients[2])};
+  }
+
+  /** Returns the results of the library. For gradients, own() must have computed y and logarithms
+   *  before. */
+  std::vector<Numbers> library() {
+    std::vector<Tensor> made;
+    if (problem_.wanted == Attention::Wanted::y) {
+      made = {results(queries(problem_.values), problem_.dtype, device_),
+              results(queries(1), DType::f32, device_)};
+      problem_.y = made[0].raw_data();
+      problem_.log_sums = made[1].raw_data();
+    } else {
+      made = {results(queries(problem_.features), problem_.dtype, device_),
+              results(keys(problem_.features), problem_.dtype, device_),
+              results(keys(problem_.values), problem_.dtype, device_)};
+      problem_.y = y_.raw_data();
+      problem_.log_sums = log_sums_.raw_data();
+      problem_.dq = made[0].raw_data();
+      problem_.dk = made[1].raw_data();
+      problem_.dv = made[2].raw_data();
+    }
+    if (!dnn::attend(problem_, device_, current_stream(device_))) return {};
+    std::vector<Numbers> all;
+    for (const Tensor& x : made) all.push_back(numbers_of(x));
+    return all;
+  }
+
+ private:
+  Sizes queries(std::int64_t columns) const {
+    return {problem_.entries, problem_.key_heads, problem_.heads / problem_.key_heads,
+            problem_.queries, columns};
+  }
+  Sizes keys(std::int64_t columns) const {
+    return {problem_.entries, problem_.key_heads, 1, problem_.keys, columns};
+  }
+  /** Returns x without its last dimension, which has size 1. */
+  static Tensor alias_rows(const Tensor& x) {
+    Shape shape = x.shape();
+    Strides strides = x.strides();
+    shape.erase(shape.rank() - 1);
+    strides.erase(strides.rank() - 1);
+    return alias(x, shape, strides, 0);
+  }
+
+  Attention problem_;
+  Device device_;
+  op::AttentionAttrs attrs_;
+  Tensor q_, k_, v_, g_, y_, log_sums_;
+};
+
+/** Returns true if the library's result number i is acceptable. */
+bool fits(const Numbers& got, const Numbers& expected, const Attention& kind, std::size_t i,
+          bool with_nan) {
+  const bool gradients = kind.wanted == Attention::Wanted::gradients,
+             logarithms = !gradients && i == 1;
+  // The number of masked keys whose gradients become NaN depends on the tile size. The NaN of a
+  // logarithm is redundant with that of its row.
+  if (with_nan && gradients) return any_nan(got);
+  if (with_nan && logarithms) return true;
+  return agree(got, expected, logarithms ? kLogTolerance : tolerance(kind.dtype));
+}
+
+}  // namespace
+
+bool attention_is_proved(const Attention& kind, Device device) {
+  for (const bool with_nan : {false, true}) {
+    Trial trial(kind, device, with_nan);
+    const std::vector<Numbers> expected = trial.own(), got = trial.library();
+    if (got.size() != expected.size()) return false;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (!fits(got[i], expected[i], kind, i, with_nan)) return false;
+    if (with_nan) continue;
+    const std::vector<Numbers> again = trial.library();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (!same_bits(got[i], again[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace mezzo::gpu

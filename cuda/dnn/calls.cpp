@@ -1,0 +1,124 @@
+#include "calls.h"
+
+#include <limits>
+#include <mutex>
+
+#include "../../tensor/text/text.h"
+#include "../kernels/host_lines.h"
+#include "../runtime/per_device.h"
+#include "plan.h"
+
+namespace mezzo::gpu::dnn {
+
+namespace {
+
+/** The library's handle for a device; used by one call at a time. */
+struct Session {
+  Session() { check(Library::get().cudnnCreate(&handle), "cudnnCreate"); }
+
+  cudnnHandle_t handle = nullptr;
+  std::mutex mutex;
+};
+
+/** Operands of a plan: addresses by array id. Host addresses are read before execution returns. */
+class Operands {
+ public:
+  void add(std::int64_t name, const void* address) {
+    names_.push_back(name);
+    addresses_.push_back(const_cast<void*>(address));
+  }
+  const std::vector<std::int64_t>& names() const { return names_; }
+  const std::vector<void*>& addresses() const { return addresses_; }
+
+ private:
+  std::vector<std::int64_t> names_;
+  std::vector<void*> addresses_;
+};
+
+void execute(const Plan& plan, const Operands& operands, Device device, runtime::Stream stream) {
+  const Tensor room = plan.workspace > 0 ? workspace(plan.workspace, device) : Tensor{};
+  Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, operands.names());
+  arguments.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, operands.addresses());
+  arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, room.defined() ? room.raw_data() : nullptr);
+  check(arguments.finalize() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED,
+        "cudnnBackendFinalize");
+  const Library& library = Library::get();
+  Session& session = per_device<Session>(device);
+  const std::lock_guard lock(session.mutex);
+  check(library.cudnnSetStream(session.handle, static_cast<cudaStream_t>(stream)),
+        "cudnnSetStream");
+  check(library.cudnnBackendExecute(session.handle, plan.engine.handle(), arguments.handle()),
+        "cudnnBackendExecute");
+}
+
+template <class Problem>
+std::optional<Choice> find_plan_of(const Problem& problem, Device device, int first) {
+  Session& session = per_device<Session>(device);
+  const std::lock_guard lock(session.mutex);
+  std::optional<Plan> found = plan(problem, {.handle = session.handle}, first);
+  if (!found) return std::nullopt;
+  const int index = found->index;
+  return Choice{std::make_shared<const Plan>(std::move(*found)), index};
+}
+
+}  // namespace
+
+bool takes(const Convolution& c) { return Library::get().usable() && sizes_follow(c.geometry); }
+
+bool takes(const Attention&) {
+  // Older versions could read out of bounds for gradients in a captured step if the number of keys
+  // is not a multiple of 128.
+  constexpr std::size_t kOldest = 91600;
+  const Library& library = Library::get();
+  return library.usable() && library.cudnnGetVersion() >= kOldest;
+}
+
+std::optional<Choice> find_plan(const Convolution& c, Device device, int first) {
+  return find_plan_of(c, device, first);
+}
+std::optional<Choice> find_plan(const Attention& a, Device device, int first) {
+  return find_plan_of(a, device, first);
+}
+
+void execute(const Plan& plan, const Convolution& c, Device device, runtime::Stream stream) {
+  Operands operands;
+  operands.add(kX, c.x.data);
+  operands.add(kWeight, c.weight);
+  operands.add(kY, c.y.data);
+  if (c.bias) operands.add(kBias, c.bias);
+  execute(plan, operands, device, stream);
+}
+
+void execute(const Plan& plan, const Attention& a, Device device, runtime::Stream stream) {
+  const float scale = static_cast<float>(a.scale), one = 1,
+              masked = -std::numeric_limits<float>::infinity();
+  Operands operands;
+  operands.add(kQ, a.q.data);
+  operands.add(kK, a.k.data);
+  operands.add(kV, a.v.data);
+  operands.add(kY, a.y);
+  operands.add(kLogSums, a.log_sums);
+  operands.add(kScale, &scale);
+  if (a.is_causal) operands.add(kMasked, &masked);
+  Tensor offsets;
+  if (a.wanted == Attention::Wanted::gradients) {
+    offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
+    operands.add(kOffsets, offsets.raw_data());
+    operands.add(kG, a.g.data);
+    operands.add(kDq, a.dq);
+    operands.add(kDk, a.dk);
+    operands.add(kDv, a.dv);
+    operands.add(kOne, &one);
+  }
+  execute(plan, operands, device, stream);
+}
+
+std::int64_t most_score_gradients() { return kMostScoreGradients; }
+
+std::string description() {
+  const Library& library = Library::get();
+  return library.usable() ? str("cuDNN ", library.version()) : library.missing();
+}
+
+}  // namespace mezzo::gpu::dnn

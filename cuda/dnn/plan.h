@@ -1,0 +1,48 @@
+// Plans for convolutions and attention: their graphs of cuDNN operations and the engine for each.
+#pragma once
+
+#include <optional>
+
+#include "dnn.h"
+#include "graph.h"
+
+namespace mezzo::gpu::dnn {
+
+/** Ids of the arrays of a plan. */
+enum ArrayName : std::int64_t {
+  kX = 'x',
+  kWeight = 'w',
+  kY = 'y',
+  kBias = 'b',
+  // Attention.
+  kQ = 'q',
+  kK = 'k',
+  kV = 'v',
+  kLogSums = 'l',
+  kG = 'g',
+  kOffsets = 'o',  // intermediate of the gradients: one f32 per row
+  kDq = 'Q',
+  kDk = 'K',
+  kDv = 'V',
+  // On the host, f32.
+  kScale = 's',
+  kMasked = 'm',  // the score of a masked key
+  kOne = '1',
+  kFirstFree = 1000,  // first id of intermediate arrays
+};
+
+/** Returns true if the size of y that the library computes is the actual one. It is not where y
+ *  leaves out positions. */
+bool sizes_follow(const op::ConvGeometry& geometry);
+
+/** Returns a plan with the first engine, in the library's order and from index `first` on, that the
+ *  settings of numerics.h allow (precision and determinism), or nothing if there is none. */
+std::optional<Plan> plan(const Convolution& convolution, const Target& target, int first = 0);
+
+/** The same for attention. Gradients need memory for the gradients of the scores and a little
+ *  more. */
+inline constexpr std::int64_t kMostScoreGradients = std::int64_t{256} << 20,
+                              kMostAttentionWorkspace = kMostScoreGradients + (1 << 20);
+std::optional<Plan> plan(const Attention& attention, const Target& target, int first = 0);
+
+}  // namespace mezzo::gpu::dnn

@@ -1,0 +1,270 @@
+#include "device_step_state.h"
+
+#include <algorithm>
+#include <array>
+
+#include "../tensor/text/text.h"
+#include "optimizer.h"
+
+namespace mezzo::optim {
+
+namespace {
+
+void count_on_cpu(const ClockCall& call, Device) {
+  const bool skip = call.found_inf && *call.found_inf != 0;
+  for (int i = 0; i < call.count && !skip; ++i)
+    if (call.takes_part(i)) call.clocks[i].advance();
+  if (call.record) call.record->note(skip, call.limit);
+}
+
+template <class T> T* address(const Tensor& memory) { return static_cast<T*>(memory.raw_data()); }
+
+}  // namespace
+
+ClockKernels& clock_kernels(DeviceKind kind) {
+  static std::array<ClockKernels, kNumDeviceKinds> kernels{{{&count_on_cpu}}};
+  return kernels[static_cast<std::size_t>(kind)];
+}
+
+// ---- the memory of captured steps ---------------------------------------------------------------
+
+namespace {
+
+/** Returns the addresses of an optimizer's parameters, masters and states. */
+std::vector<const void*> addresses_of(const Optimizer& optimizer) {
+  std::vector<const void*> addresses;
+  const auto add = [&](const Tensor& x) {
+    addresses.push_back(x.defined() ? x.raw_data() : nullptr);
+  };
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const Slot& slot : optimizer.slots(group)) {
+      add(slot.param);
+      add(slot.master);
+      for (const Tensor& state : slot.state) add(state);
+    }
+  return addresses;
+}
+
+}  // namespace
+
+/** Checks before each replay that the optimizer's tensors have the addresses that the graph
+ *  recorded. Memory that was freed since may belong to other tensors. */
+class DeviceStepState::MemoryCheck final : public CaptureParticipant {
+ public:
+  explicit MemoryCheck(std::shared_ptr<const DeviceStepState> clock) : clock_(std::move(clock)) {}
+
+  void finish_capture() override { addresses_ = addresses_of(clock_->optimizer()); }
+  void before_replay() override {
+    if (addresses_of(clock_->optimizer()) == addresses_) return;
+    fail<StateError>(
+        "Graph.replay",
+        {.what = "the memory of an optimizer's parameters or states has changed since the capture",
+         .hint = "capture the step again after moving or converting a model, or dropping states"});
+  }
+  void after_replay() override {}
+
+ private:
+  std::shared_ptr<const DeviceStepState> clock_;
+  std::vector<const void*> addresses_;
+};
+
+Optimizer& DeviceStepState::optimizer() const {
+  if (!optimizer_)
+    fail<StateError>("Graph.replay", {.what = "an optimizer of the captured step was destroyed",
+                                      .hint = "keep it alive as long as the graph"});
+  return *optimizer_;
+}
+
+// ---- from the host to the device ----------------------------------------------------------------
+
+std::vector<ParamClock> DeviceStepState::of_host() const {
+  std::vector<ParamClock> clocks;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group) {
+    const auto betas = optimizer().corrected_betas(group);
+    for (const Slot& slot : std::as_const(optimizer()).slots(group)) {
+      ParamClock& clock = clocks.emplace_back(
+          ParamClock{.beta1 = betas.first, .beta2 = betas.second, .steps = slot.steps});
+      clock.prepare();
+    }
+  }
+  return clocks;
+}
+
+std::vector<double> DeviceStepState::rates_of_host() const {
+  std::vector<double> rates;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
+    rates.push_back(optimizer().lr(group));
+  return rates;
+}
+
+void DeviceStepState::send_rates() {
+  std::vector<double> rates = rates_of_host();
+  if (rates == sent_rates_) return;
+  upload(rates_, rates.data(), rates.size() * sizeof(double));
+  sent_rates_ = std::move(rates);
+}
+
+void DeviceStepState::send() {
+  const std::vector<ParamClock> clocks = of_host();
+  const StepRecord record{.consecutive_skips = optimizer().consecutive_skips_};
+  upload(clocks_, clocks.data(), clocks.size() * sizeof(ParamClock));
+  upload(record_, &record, sizeof record);
+  current_ = true;
+}
+
+void DeviceStepState::start(Device device) {
+  std::vector<std::pair<double, double>> betas;
+  std::vector<std::size_t> first;
+  std::size_t count = 0;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group) {
+    betas.push_back(optimizer().corrected_betas(group));
+    first.push_back(count);
+    count += optimizer().slots(group).size();
+  }
+  const bool fits =
+      clocks_.defined() && clocks_.device() == device && count == count_ && first == first_;
+  const bool unchanged = fits && betas == sent_betas_;
+  Capture* const capture = Capture::current();
+  Capture::require_prepared("step", !pending_ && (unchanged || !ahead_),
+                            "an optimizer has changed since its last step");
+  if (!capture) flush();
+  if (!unchanged) {
+    sync_to_host();
+    current_ = false;
+  }
+  if (!fits) {
+    const NoCapturePool lasting;
+    const Tensor clocks = record_tensor<ParamClock>(static_cast<std::int64_t>(count), device),
+                 rates =
+                     empty_tensor({static_cast<std::int64_t>(first.size())}, DType::f64, device),
+                 record = record_tensor<StepRecord>(1, device);
+    clocks_ = clocks;
+    rates_ = rates;
+    record_ = record;
+    sent_rates_.clear();
+  }
+  first_ = std::move(first);
+  count_ = count;
+  sent_betas_ = std::move(betas);
+  if (capture) return join_capture();
+  if (!current_) send();
+  send_rates();
+}
+
+DeviceTime DeviceStepState::time_of(std::size_t group, std::size_t index) const {
+  return {rates_.data<double>() + group,
+          address<const ParamClock>(clocks_) + first_[group] + index};
+}
+
+// ---- counting on the device ---------------------------------------------------------------------
+
+DeviceStepState::PendingStep DeviceStepState::pending_step(std::span<const ParamUpdate> updates,
+                                                           const Tensor& found_inf,
+                                                           std::int64_t limit) const {
+  PendingStep step{std::vector<std::uint64_t>((count_ + 63) / 64), found_inf, limit};
+  for (const ParamUpdate& u : updates) {
+    const std::size_t i = first_[u.group] + u.index;
+    step.taking_part[i / 64] |= std::uint64_t{1} << (i % 64);
+  }
+  return step;
+}
+
+void DeviceStepState::defer(PendingStep step) {
+  pending_ = std::move(step);
+  if (!Capture::current()) ahead_ = true;
+}
+
+std::optional<ClockCall> DeviceStepState::take_pending() {
+  if (!pending_) return std::nullopt;
+  const PendingStep step = std::move(*pending_);
+  pending_.reset();
+  ClockCall call;
+  for (std::size_t done = 0;; done += ClockCall::kMost) {
+    call = {
+        .clocks = address<ParamClock>(clocks_) + done,
+        .found_inf = step.found_inf.defined() ? step.found_inf.data<float>() : nullptr,
+        .limit = step.limit,
+        .count = static_cast<std::int32_t>(std::min<std::size_t>(count_ - done, ClockCall::kMost))};
+    const std::size_t words = step.taking_part.size() - done / 64;
+    std::copy_n(step.taking_part.begin() + static_cast<std::ptrdiff_t>(done / 64),
+                std::min<std::size_t>(words, ClockCall::kWords), call.taking_part);
+    if (done + ClockCall::kMost >= count_) break;
+    clock_kernels(device().kind).count(call, device());
+  }
+  call.record = address<StepRecord>(record_);
+  return call;
+}
+
+void DeviceStepState::flush() {
+  if (const auto call = take_pending()) clock_kernels(device().kind).count(*call, device());
+}
+
+// ---- from the device to the host ----------------------------------------------------------------
+
+void DeviceStepState::sync_to_host() {
+  if (!ahead_) return;
+  flush();
+  std::vector<ParamClock> clocks(count_);
+  download(clocks_, clocks.data(), clocks.size() * sizeof(ParamClock));
+  std::size_t i = 0;
+  for (std::size_t group = 0; group < first_.size(); ++group)
+    for (Slot& slot : optimizer().slots(group))
+      if (i < count_) slot.steps = clocks[i++].steps;
+  StepRecord record;
+  download(record_, &record, sizeof record);
+  optimizer().consecutive_skips_ = record.consecutive_skips;
+  optimizer().last_result_ =
+      record.last_was_skipped != 0 ? StepResult::skipped : StepResult::stepped;
+  ahead_ = false;
+}
+
+StepRecord DeviceStepState::record() {
+  flush();
+  StepRecord record;
+  download(record_, &record, sizeof record);
+  return record;
+}
+
+std::unique_ptr<AsyncRead> DeviceStepState::record_later() {
+  flush();
+  return read_later(record_, sizeof(StepRecord));
+}
+
+// ---- replays ------------------------------------------------------------------------------------
+
+void DeviceStepState::before_replay() {
+  std::size_t count = 0;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
+    count += optimizer().slots(group).size();
+  if (count != count_)
+    fail<StateError>("Graph.replay",
+                     {.what = "parameters were added to an optimizer since the step was captured",
+                      .got = str(count, " parameters"),
+                      .expected = str(count_),
+                      .hint = "capture the step again"});
+  flush();
+  if (OptimizerHooks* hooks = optimizer().hooks()) hooks->before_replay(optimizer());
+  if (!current_) send();
+  send_rates();
+}
+
+void DeviceStepState::join_capture() {
+  Capture* const capture = Capture::current();
+  if (!capture) return;
+  capture->join(shared_from_this());
+  capture->join(std::make_shared<MemoryCheck>(shared_from_this()));
+}
+
+void DeviceStepState::abandon_capture() noexcept {
+  pending_.reset();
+  if (!optimizer_) return;
+  if (OptimizerHooks* hooks = optimizer_->hooks()) hooks->capture_abandoned(*optimizer_);
+}
+
+void DeviceStepState::after_replay() {
+  ahead_ = true;
+  optimizer().written();
+  if (OptimizerHooks* hooks = optimizer().hooks()) hooks->after_replay(optimizer());
+}
+
+}  // namespace mezzo::optim

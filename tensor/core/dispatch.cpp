@@ -1,0 +1,348 @@
+#include "dispatch.h"
+
+#include <algorithm>
+
+#include "../memory/out_of_memory.h"
+#include "../ops/copy.h"
+#include "../ops/view.h"
+#include "../text/text.h"
+#include "api_scope.h"
+#include "recorded_write.h"
+
+namespace mezzo {
+
+ThreadHooks& thread_hooks() {
+  static constinit thread_local ThreadHooks hooks;
+  return hooks;
+}
+
+std::string_view name(Precision precision) {
+  switch (precision) {
+    case Precision::match: return "match";
+    case Precision::low: return "low";
+    case Precision::f32: return "f32";
+    case Precision::promote: return "promote";
+    case Precision::banned: break;
+  }
+  return "banned";
+}
+
+namespace {
+
+bool any_requires_grad(Inputs in) {
+  for (const Tensor& x : in)
+    if (x.defined() && x.requires_grad()) return true;
+  return false;
+}
+
+[[noreturn]] void refuse_devices(const OpInfo& row, const Tensor& a, const Tensor& b) {
+  fail<DeviceError>(ApiScope::outermost(row.traits.name),
+                    {.what = "operands are on different devices",
+                     .got = str(a) + " and " + str(b),
+                     .expected = "one device",
+                     .hint = "use x.to(device)"});
+}
+
+/** Returns the common device of all operands. 0-dim CPU tensors may be combined with any device,
+ *  unless they are overwritten (`self`). */
+Device common_device(const OpInfo& row, Inputs in, const Tensor* self = nullptr) {
+  if (row.traits.crosses_devices) return in[0].device();
+  const Tensor* anchor = nullptr;
+  for (const Tensor& x : in) {
+    if (!x.defined()) continue;
+    if (!anchor) anchor = &x;
+    if (x.device() == anchor->device()) continue;
+    if (x.device() == cpu && x.dim() == 0) continue;
+    if (anchor->device() == cpu && anchor->dim() == 0)
+      anchor = &x;
+    else
+      refuse_devices(row, *anchor, x);
+  }
+  if (self && anchor && !(anchor->device() == self->device())) refuse_devices(row, *self, *anchor);
+  return anchor ? anchor->device() : cpu;
+}
+
+KernelFn kernel_for(const OpInfo& row, Device device) {
+  const KernelFn kernel = row.kernel[static_cast<std::size_t>(device.kind)];
+  if (!kernel)
+    fail<Unsupported>(row.traits.name,
+                      {.what = str("no ", device.kind == DeviceKind::cuda ? "CUDA" : "CPU",
+                                   " kernel in this build"),
+                       .hint = "configure with -Dcuda=enabled, or move the operands to the CPU"});
+  return kernel;
+}
+
+void require_operands(const OpInfo& row, Inputs in) {
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if ((i == 0 || row.elementwise) && !in[i].defined())
+      fail<ValueError>(row.traits.name,
+                       {.what = str("operand ", i, " is undefined"), .expected = "a tensor"});
+}
+
+void run_composite(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out,
+                   const void* attrs) {
+  const CastScope off(nullptr);
+  std::vector<Tensor> results = row.composite(in, attrs);
+  std::move(results.begin(), results.end(), out.begin());
+}
+
+/** Moves 0-dim CPU operands to the device of the others; elementwise kernels take them as they
+ *  are. */
+void move_numbers(const OpInfo& row, std::span<Tensor> in, Device device) {
+  if (row.elementwise || row.traits.crosses_devices || device == cpu) return;
+  for (Tensor& x : in)
+    if (x.defined()) x = x.to(device);
+}
+
+void run_kernel(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  const OutSpecs specs = row.infer(row, in, attrs);
+  const Device device = common_device(row, in);
+  const KernelFn kernel = kernel_for(row, device);
+  move_numbers(row, in, device);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(specs.count); ++i) {
+    const OutSpec& spec = specs.items[i];
+    const MemoryFormat format =
+        spec.format ? *spec.format : kept_format(row.traits.channels_last, in, spec.shape);
+    out[i] =
+        empty_tensor(spec.shape, spec.dtype, spec.device.value_or(device), spec.pinned, format);
+  }
+  kernel(row, in, out, attrs);
+}
+
+/** A scope that calls enter_forward and leave_forward of the trace hook, if there is one. */
+class TraceScope {
+ public:
+  TraceScope(TraceHook* hook, const OpInfo& row) : hook_(hook), row_(row) {
+    if (hook_) hook_->enter_forward(row_);
+  }
+  ~TraceScope() {
+    if (hook_) hook_->leave_forward(row_);
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  TraceHook* hook_;
+  const OpInfo& row_;
+};
+
+/** Returns the name that errors inside the op report; empty for internal ops, so that the calling
+ *  op's name is used. */
+std::string_view name_for_errors(const OpInfo& row) {
+  return row.traits.internal ? std::string_view() : row.traits.name;
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+/** Returns true if a gradient that will be recorded is computed from the current value of operand
+ *  i. */
+bool is_saved(const OpInfo& row, Inputs in, std::size_t i) {
+  const Needs operand = input(static_cast<int>(i));
+  for (std::size_t j = 0; j < in.size(); ++j)
+    if (in[j].defined() && in[j].requires_grad() && row.traits.needs[j].has(operand)) return true;
+  return false;
+}
+
+/** Replaces operands that share memory with `self`, which is about to be overwritten, by copies. An
+ *  elementwise op may read the same view in place, because it reads each element before it writes
+ *  it. Operands that a gradient is computed from are copied in that case too, since backward needs
+ *  their old values. */
+void copy_overlapping_operands(const OpInfo& row, std::span<Tensor> in, const Tensor& self,
+                               bool recording) {
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (!in[i].defined() || in[i].impl()->storage != self.impl()->storage) continue;
+    const bool stays =
+        row.elementwise && same_view(in[i], self) && !(recording && is_saved(row, in, i));
+    if (!stays) in[i] = in[i].clone();
+  }
+}
+
+void check_in_place(const OpInfo& row, const Tensor& self, const OutSpec& result) {
+  const std::string op = str(row.traits.name, "_");
+  if (!(result.shape == self.shape()))
+    fail<ShapeError>(op, {.what = "the result does not fit the tensor it would overwrite",
+                          .got = str("a result of shape ", result.shape, " for ", self),
+                          .expected = "the same shape",
+                          .hint = str("use ", row.traits.name, "(...)")});
+  const bool into_integers = is_floating(result.dtype) && !is_floating(self.dtype());
+  if (into_integers)
+    fail<DtypeError>(op, {.what = "a floating result cannot be stored in an integer tensor",
+                          .got = str(self),
+                          .expected = "a floating tensor",
+                          .hint = str("use ", row.traits.name, "(...)")});
+  if (!same_dense_layout(self, self) && op::overlaps_itself(self.shape(), self.strides()))
+    fail<ValueError>(op, {.what = "several elements of the tensor share one place in memory",
+                          .got = str(self, " with strides ", self.strides()),
+                          .hint = "use x.clone() first"});
+}
+
+void run_op(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  ThreadHooks& hooks = thread_hooks();
+  const TraceScope trace_scope(hooks.trace, row);
+  const ApiScope api_scope(name_for_errors(row));
+  require_operands(row, in);
+  if (hooks.cast) hooks.cast->cast(row, in, false);
+  if (row.composite) {
+    run_composite(row, in, out, attrs);
+  } else {
+    if (row.view)
+      out[0] = row.view(in[0], attrs);
+    else
+      run_kernel(row, in, out, attrs);
+    if (hooks.grad_enabled && row.traits.differentiable && any_requires_grad(in))
+      record(row, in, out, attrs);
+    if (hooks.grad_enabled && row.view) remember_view(in[0], out[0]);
+  }
+  if (hooks.trace) hooks.trace->trace(row, in, out);
+}
+
+void run_op_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs) {
+  ThreadHooks& hooks = thread_hooks();
+  const TraceScope trace_scope(hooks.trace, row);
+  const ApiScope api_scope(name_for_errors(row));
+  require_operands(row, in);
+  Tensor self = in[0];
+  if (hooks.cast) hooks.cast->cast(row, in, true);
+  const OutSpecs specs = row.infer(row, in, attrs);
+  check_in_place(row, self, specs.items[0]);
+  const Device device = common_device(row, in, &self);
+  const KernelFn kernel = kernel_for(row, device);
+  move_numbers(row, in, device);
+  // A non-differentiable op produces constants, so the graph records it as a fill.
+  const bool constant = !row.traits.differentiable;
+  const bool recording =
+      hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
+  copy_overlapping_operands(row, in, self, recording);
+  if (recording) {
+    in[0] = begin_in_place(row, self);
+    auto write = [&] { kernel(row, in, {&self, 1}, attrs); };
+    const auto call = [](void* data) { (*static_cast<decltype(write)*>(data))(); };
+    constexpr op::Fill::Attrs filled;
+    if (constant)
+      recorded_write(mezzo::op_info<op::Fill>, in.first(1), self, &filled, call, &write);
+    else
+      recorded_write(row, in, self, attrs, call, &write);
+  } else {
+    kernel(row, in, {&self, 1}, attrs);
+    self.impl()->storage->bump_version();
+  }
+  if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
+}
+
+}  // namespace
+
+void run(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  or_out_of_memory(row.traits.name, [&] { run_op(row, in, out, attrs); });
+}
+
+void run_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs) {
+  or_out_of_memory(row.traits.name, [&] { run_op_in_place(row, in, attrs); });
+}
+
+// ---- layout of results --------------------------------------------------------------------------
+
+MemoryFormat kept_format(ChannelsLast rule, Inputs in, const Shape& shape) {
+  if (rule == ChannelsLast::never || !may_be_channels_last(shape.rank()))
+    return MemoryFormat::contiguous;
+  if (rule == ChannelsLast::like_full) {
+    for (const Tensor& x : in)
+      if (x.defined() && x.shape() == shape)
+        return x.is_contiguous() ? MemoryFormat::contiguous : x.memory_format();
+    return MemoryFormat::contiguous;
+  }
+  for (const Tensor& x :
+       in.first(std::min<std::size_t>(in.size(), rule == ChannelsLast::like_first ? 1 : 2)))
+    if (x.defined() && x.dim() == shape.rank() && x.memory_format() == MemoryFormat::channels_last)
+      return MemoryFormat::channels_last;
+  return MemoryFormat::contiguous;
+}
+
+// ---- promotion and the elementwise shape rule ---------------------------------------------------
+
+namespace {
+
+int category(DType t) { return is_floating(t) ? 2 : is_integer(t) ? 1 : 0; }
+
+/** Returns the dtype an operand contributes to promotion. A C++ number contributes a category and
+ *  no width: floating numbers count as f32. */
+DType dtype_of_operand(const Tensor& x) {
+  if (!x.impl()->is_scalar) return x.dtype();
+  return is_floating(x.dtype()) ? DType::f32 : x.dtype();
+}
+
+}  // namespace
+
+DType promoted_dtype(Inputs in) {
+  int top = -1;
+  for (const Tensor& x : in)
+    if (x.defined()) top = std::max(top, category(x.dtype()));
+  // Within the highest category, dimensioned tensors outrank 0-dim tensors, which outrank C++
+  // numbers.
+  int best_rank = -1;
+  DType best = DType::f32;
+  for (const Tensor& x : in) {
+    if (!x.defined() || category(x.dtype()) != top) continue;
+    const int rank = x.impl()->is_scalar ? 0 : x.dim() == 0 ? 1 : 2;
+    if (rank < best_rank) continue;
+    best = rank > best_rank ? dtype_of_operand(x) : promote(best, dtype_of_operand(x));
+    best_rank = rank;
+  }
+  return best;
+}
+
+namespace {
+
+/** Returns the shape that `shape` and the next operand's shape broadcast to. Errors: ShapeError
+ *  that names all operands. */
+Shape broadcast_with(const Shape& shape, const Shape& next, const OpInfo& row, Inputs in) {
+  const int common = std::min(shape.rank(), next.rank());
+  for (int i = 1; i <= common; ++i) {
+    const std::int64_t a = shape[shape.rank() - i], b = next[next.rank() - i];
+    if (a != b && a != 1 && b != 1)
+      fail<ShapeError>(row.traits.name, {.what = "shapes do not broadcast",
+                                         .got = str(in),
+                                         .expected = str("equal sizes or 1 in dimension ", -i),
+                                         .hint = "use x.unsqueeze(dim) or x.view(shape)"});
+  }
+  return broadcast_shapes(shape, next, row.traits.name.data());
+}
+
+}  // namespace
+
+OutSpecs infer_elementwise(const OpInfo& row, Inputs in, const void*) {
+  const OpTraits& traits = row.traits;
+  const Inputs valued = without_mask(traits, in);
+  if (valued.size() < in.size()) {
+    const Tensor& mask = traits.mask == MaskOperand::first ? in.front() : in.back();
+    if (mask.dtype() != DType::boolean)
+      fail<DtypeError>(traits.name, {.what = "the mask must be bool",
+                                     .got = str(mask),
+                                     .expected = "bool",
+                                     .hint = "use mask != 0"});
+  }
+  DType dtype = promoted_dtype(valued);
+  if (!is_floating(dtype)) {
+    const bool refused =
+        traits.integers == Integers::reject ||
+        (dtype == DType::boolean && traits.integers == Integers::keep && !traits.booleans);
+    if (refused)
+      fail<DtypeError>(traits.name,
+                       {.what = str("not defined for ", dtype),
+                        .got = str(valued),
+                        .expected = dtype == DType::boolean ? "numbers" : "a floating dtype",
+                        .hint = "use x.to(f32)"});
+    if (traits.integers == Integers::to_float) dtype = DType::f32;
+  } else if (traits.integers == Integers::only) {
+    fail<DtypeError>(traits.name, {.what = str("not defined for ", dtype),
+                                   .got = str(valued),
+                                   .expected = "integers or bool"});
+  }
+  Shape shape = in[0].shape();
+  for (const Tensor& x : in.subspan(1))
+    if (x.defined() && !(x.shape() == shape)) shape = broadcast_with(shape, x.shape(), row, in);
+  return {{shape, traits.result == ResultType::truth ? DType::boolean : dtype}};
+}
+
+}  // namespace mezzo

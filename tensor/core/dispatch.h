@@ -1,0 +1,157 @@
+// run(): executes an op. Every op takes the same steps: cast hook, shape rule, kernel, autograd
+// record, trace hook.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "op.h"
+
+namespace mezzo {
+
+/** The hook through which automatic mixed precision casts an op's inputs. */
+struct MZ_API CastHook {
+  /** Replaces inputs by recorded casts of them, or throws if the op is banned. */
+  virtual void cast(const OpInfo& row, std::span<Tensor> in, bool in_place) = 0;
+  /** Returns true if the op is cast by its own precision tag, false if a user override applies. */
+  virtual bool keeps_tag(const OpInfo&) const { return true; }
+  /** Drops cached casts, because a captured step needs its own. */
+  virtual void forget_casts() {}
+
+ protected:
+  ~CastHook() = default;
+};
+
+/** The hook that observes every finished op: used by the cast ledger, profilers and the search for
+ *  non-finite values. */
+struct MZ_API TraceHook {
+  /** Called after an op with its inputs and outputs. */
+  virtual void trace(const OpInfo& row, Inputs in, Outputs out) = 0;
+  /** Called before and after an op, in pairs that nest if the op calls others. trace() is called in
+   *  between, or not at all if the op throws. */
+  virtual void enter_forward(const OpInfo&) {}
+  virtual void leave_forward(const OpInfo&) noexcept {}
+  /** Called before and after the backward rule of a recorded op, in pairs that may nest. Ops that
+   *  the rule calls are traced in between. `gradients` are those of the op's inputs, undefined
+   *  where not requested; the span is empty if the rule threw. */
+  virtual void enter_backward(const OpInfo&) {}
+  virtual void leave_backward(const OpInfo&, Inputs /*gy*/, Inputs /*gradients*/) {}
+
+ protected:
+  ~TraceHook() = default;
+};
+
+/** The hooks and switches of this thread that every op reads. Change them only through scopes
+ *  (GradMode, CastScope, autocast, ...). */
+struct ThreadHooks {
+  CastHook* cast = nullptr;
+  TraceHook* trace = nullptr;
+  bool grad_enabled = true;
+  // True inside a composite, a backward pass or a step: guards opened there cannot enable casting.
+  bool casts_barred = false;
+};
+
+/** Returns the hooks of this thread. */
+MZ_API ThreadHooks& thread_hooks();
+
+/** A scope that replaces this thread's cast hook. nullptr disables casting and prevents guards
+ *  inside the scope from enabling it. */
+class CastScope {
+ public:
+  explicit CastScope(CastHook* hook)
+      : previous_(thread_hooks().cast), was_barred_(thread_hooks().casts_barred) {
+    thread_hooks().cast = hook;
+    thread_hooks().casts_barred = hook == nullptr;
+  }
+  ~CastScope() {
+    thread_hooks().cast = previous_;
+    thread_hooks().casts_barred = was_barred_;
+  }
+  CastScope(const CastScope&) = delete;
+  CastScope& operator=(const CastScope&) = delete;
+
+ private:
+  CastHook* previous_;
+  bool was_barred_;
+};
+
+/** Runs an op. `in` is modified: casts replace its entries. `out` receives the results. */
+MZ_API void run(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs);
+
+/** Runs an op so that its result overwrites in[0]. Nothing is written if it throws. Errors:
+ *  StateError for a leaf that requires a gradient; ShapeError or DtypeError if the result does not
+ *  fit in[0]; ValueError if elements of in[0] share memory. */
+MZ_API void run_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs);
+
+/** Returns the shape and dtype of an elementwise op's result, by broadcasting and type
+ *  promotion. */
+MZ_API OutSpecs infer_elementwise(const OpInfo& row, Inputs in, const void* attrs);
+
+/** Returns the memory format of a result of this shape by the op's channels-last rule. Undefined
+ *  operands are ignored. All results get their format here. */
+MZ_API MemoryFormat kept_format(ChannelsLast rule, Inputs in, const Shape& shape);
+
+/** Returns the dtype that several operands promote to: bool < integer < floating by category.
+ *  Within the highest category dimensioned tensors take precedence over 0-dim tensors, and these
+ *  over C++ numbers. Undefined operands are ignored. */
+MZ_API DType promoted_dtype(Inputs in);
+
+// ---- defined in autograd/; only declared here ---------------------------------------------------
+
+/** Attaches a graph node for the op to its outputs. */
+void record(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+/** Records that `view` is a view of `base`, so that an in-place write through either updates the
+ *  graph of both. */
+void remember_view(const Tensor& base, const Tensor& view);
+/** Checks that `self` may be overwritten while gradients are recorded, and returns a handle to its
+ *  previous place in the graph. */
+Tensor begin_in_place(const OpInfo& row, const Tensor& self);
+
+// ---- calling an op by its struct ----------------------------------------------------------------
+
+/** Returns the first result of Op on the given operands. */
+template <class Op, class... Ts>
+requires(std::same_as<Ts, Tensor>&&...) Tensor
+    apply_with(const AttrsOf<Op>& attrs, const Ts&... operands) {
+  Tensor in[] = {operands...};
+  std::array<Tensor, Op::traits.outputs> out;
+  run(op_info<Op>, in, out, &attrs);
+  return std::move(out[0]);
+}
+
+/** Returns the first result of an Op without attributes. */
+template <class Op, class... Ts>
+requires(std::same_as<Ts, Tensor>&&...) Tensor apply(const Ts&... operands) {
+  return apply_with<Op>(AttrsOf<Op>{}, operands...);
+}
+
+/** Returns all results of Op, including those that only the gradient needs. */
+template <class Op, class... Ts>
+requires(std::same_as<Ts, Tensor>&&...) std::array<Tensor, Op::traits.outputs> apply_all(
+    const AttrsOf<Op>& attrs, const Ts&... operands) {
+  Tensor in[] = {operands...};
+  std::array<Tensor, Op::traits.outputs> out;
+  run(op_info<Op>, in, out, &attrs);
+  return out;
+}
+
+/** Returns the first result of Op on a list of operands. */
+template <class Op> Tensor apply_list(const AttrsOf<Op>& attrs, std::span<const Tensor> operands) {
+  std::vector<Tensor> in(operands.begin(), operands.end());
+  std::array<Tensor, Op::traits.outputs> out;
+  run(op_info<Op>, in, out, &attrs);
+  return std::move(out[0]);
+}
+
+/** Overwrites `self` with the result of Op, and returns `self`. */
+template <class Op, class... Ts>
+requires(std::same_as<Ts, Tensor>&&...) const Tensor& apply_in_place(const AttrsOf<Op>& attrs,
+                                                                     const Tensor& self,
+                                                                     const Ts&... others) {
+  Tensor in[] = {self, others...};
+  run_in_place(op_info<Op>, in, &attrs);
+  return self;
+}
+
+}  // namespace mezzo

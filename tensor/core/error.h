@@ -1,0 +1,83 @@
+// The exception types and the format of their texts:
+//   op(module.path): what is wrong; got X, expected Y; hint
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "macros.h"
+
+namespace mezzo {
+
+/** Base of all exceptions of the library. A call that throws leaves its arguments unchanged. */
+struct MZ_API Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// clang-format off
+/** A shape does not fit the operation. */
+struct MZ_API ShapeError : Error { using Error::Error; };
+/** A dtype is not accepted by the operation. */
+struct MZ_API DtypeError : Error { using Error::Error; };
+/** A device is absent, or operands are on the wrong device. */
+struct MZ_API DeviceError : Error { using Error::Error; };
+/** An index or a dimension is out of range. */
+struct MZ_API IndexError : Error { using Error::Error; };
+/** An argument has a value that is not accepted. */
+struct MZ_API ValueError : Error { using Error::Error; };
+/** A call in the wrong order: step before backward, a second backward through a freed graph, ... */
+struct MZ_API StateError : Error { using Error::Error; };
+/** The size of a tensor or buffer overflows. */
+struct MZ_API SizeError : Error { using Error::Error; };
+/** Memory of the host or of a device is exhausted. */
+struct MZ_API OutOfMemory : Error { using Error::Error; };
+/** A feature that this build does not include; the text names the build option. */
+struct MZ_API Unsupported : Error { using Error::Error; };
+/** The operating system reports an error on a file. */
+struct MZ_API IoError : Error { using Error::Error; };
+/** A malformed file; the text gives offset and reason. */
+struct MZ_API FormatError : Error { using Error::Error; };
+/** CUDA or one of its libraries reports an error. */
+struct MZ_API CudaError : Error { using Error::Error; };
+/** Mixed precision is used incorrectly, or an op is banned under it. */
+struct MZ_API AmpError : Error { using Error::Error; };
+// clang-format on
+
+/** The parts of an error text after the op's name; empty parts are left out. */
+struct Complaint {
+  std::string what;
+  std::string got = {};
+  std::string expected = {};
+  std::string hint = {};
+};
+
+/** Returns "op(module.path): what; got X, expected Y; hint". The path is that of the module
+ *  executing on this thread. */
+MZ_API std::string error_text(std::string_view op, const Complaint& complaint);
+
+/** Throws an E whose text is error_text(op, complaint). */
+template <class E> [[noreturn]] void fail(std::string_view op, const Complaint& complaint) {
+  throw E(error_text(op, complaint));
+}
+
+/** Returns the dotted path of the module executing on this thread; empty if there is none. */
+MZ_API std::string current_module_path();
+
+/** A scope in which a module executes on this thread. Scopes nest; their names are joined with
+ *  dots. */
+class MZ_API ModulePathScope {
+ public:
+  /** `name` must outlive the scope; an empty name (a root model) adds nothing to the path. */
+  explicit ModulePathScope(std::string_view name);
+  ~ModulePathScope();
+  ModulePathScope(const ModulePathScope&) = delete;
+  ModulePathScope& operator=(const ModulePathScope&) = delete;
+
+ private:
+  friend MZ_API std::string current_module_path();
+  std::string_view name_;
+  const ModulePathScope* outer_;
+};
+
+}  // namespace mezzo

@@ -1,0 +1,49 @@
+// NestedTrace: a trace hook that forwards every call to the trace hook installed before it.
+#pragma once
+
+#include "dispatch.h"
+
+namespace mezzo {
+
+/** A trace hook that is installed on this thread for its lifetime and forwards to the previously
+ *  installed one. Hooks should be destroyed in the reverse order of construction; one destroyed out
+ *  of order is unlinked from the chain, and an error is logged. */
+class MZ_API NestedTrace : public TraceHook {
+ public:
+  NestedTrace(const NestedTrace&) = delete;
+  NestedTrace& operator=(const NestedTrace&) = delete;
+
+  void trace(const OpInfo& row, Inputs in, Outputs out) override {
+    if (outer_) outer_->trace(row, in, out);
+  }
+  void enter_forward(const OpInfo& row) override {
+    if (outer_) outer_->enter_forward(row);
+  }
+  void leave_forward(const OpInfo& row) noexcept override {
+    if (outer_) outer_->leave_forward(row);
+  }
+  void enter_backward(const OpInfo& row) override {
+    if (outer_) outer_->enter_backward(row);
+  }
+  void leave_backward(const OpInfo& row, Inputs gy, Inputs gradients) override {
+    if (outer_) outer_->leave_backward(row, gy, gradients);
+  }
+
+ protected:
+  /** Installs the hook. `out_of_order` is logged if the hook is destroyed before one that was
+   *  constructed later. With `observes` false the hook is not installed and never called. */
+  explicit NestedTrace(
+      const char* out_of_order = "trace hooks must be destroyed in reverse order of construction",
+      bool observes = true)
+      : outer_(thread_hooks().trace), out_of_order_(out_of_order), observes_(observes) {
+    if (observes) thread_hooks().trace = this;
+  }
+  ~NestedTrace();
+
+ private:
+  TraceHook* outer_;
+  const char* out_of_order_;
+  bool observes_;
+};
+
+}  // namespace mezzo

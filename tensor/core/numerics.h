@@ -1,0 +1,49 @@
+// Process-wide switches between speed and accuracy.
+#pragma once
+
+#include "macros.h"
+
+namespace mezzo {
+
+/** Returns whether f32 matrix products and convolutions on a GPU may round their factors to TF32
+ *  (10 bits of fraction, the exponent range of f32) to use Tensor Cores. Sums stay in f32. Default:
+ *  off. PyTorch's default is off for products and on for convolutions. The CPU never uses TF32. */
+MZ_API bool allow_tf32();
+/** Sets allow_tf32(). */
+MZ_API void set_allow_tf32(bool on);
+
+/** Returns whether an op on a GPU may choose an implementation whose last bits can differ from run
+ *  to run: cuDNN engines that sum in the order in which blocks finish, and cuDNN's recurrent
+ *  layers. Default: off, so that the same program gives the same bits in every run. The equivalent
+ *  in PyTorch is use_deterministic_algorithms(false), its default. Results on the CPU are always
+ *  deterministic. */
+MZ_API bool allow_nondeterministic();
+/** Sets allow_nondeterministic(). */
+MZ_API void set_allow_nondeterministic(bool on);
+
+/** Returns whether each new kind of matrix product on a GPU is timed with every algorithm that
+ *  cuBLASLt offers, and the fastest is used for the rest of the process. If off, cuBLASLt's
+ *  heuristic choice is used. Default: off, because the search takes some milliseconds for each
+ *  kind, synchronises with the device, and may find another algorithm, with other last bits, in
+ *  another run. Captured steps use the algorithms found before the capture. The equivalent in
+ *  PyTorch is cudnn.benchmark, for convolutions. */
+MZ_API bool search_products();
+/** Sets search_products(). */
+MZ_API void set_search_products(bool on);
+
+/** Returns whether cuDNN computes scaled_dot_product_attention on a GPU (compute capability 8.0 or
+ *  higher) where it can. It can for f16 and bf16 without a mask and dropout, with or without
+ *  is_causal, with at least 2 queries and 2 keys, and with rows of q and v whose sizes are
+ *  multiples of 8 and at most 128 and which begin at multiples of 16 bytes. It can compute the
+ *  gradients if in addition q, k and v are not broadcast and one 16-bit number for each score takes
+ *  no more than 256 MiB. cuDNN rounds probabilities, and in the gradients those of the scores, to
+ *  the dtype, as PyTorch's fused kernels do; Mezzo's own kernels, which compute all other cases,
+ *  round only results. For each new kind of call the results of both are compared once, which
+ *  synchronises with the device. If they differ, this is logged and Mezzo's kernels are used for
+ *  that kind. Captured steps use the kinds verified before the capture. Default: on, as in
+ *  PyTorch. */
+MZ_API bool cudnn_sdp_enabled();
+/** Sets cudnn_sdp_enabled(). */
+MZ_API void enable_cudnn_sdp(bool on);
+
+}  // namespace mezzo

@@ -1,0 +1,309 @@
+// The description of an op: its traits, the OpInfo built from them, and the arguments of kernels
+// and backward rules. Parsed by g++ and by nvcc.
+// See also: dispatch.h (how an op runs), elementwise.h (most of the ops).
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tensor.h"
+
+namespace mezzo {
+
+/** An op's precision tag: how automatic mixed precision treats its inputs. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // Precision::f32 and the constant f32: g++ warns
+enum class Precision : std::uint8_t {
+  match,    // no cast: the output has the input's dtype
+  low,      // cast to the 16-bit type: matrix products, convolutions
+  f32,      // cast to f32: exponentials, sums, losses
+  promote,  // promote to the widest input dtype, with or without casts
+  banned,   // rejected while casting is enabled
+  full [[deprecated("use Precision::f32")]] = f32,
+  widest [[deprecated("use Precision::promote")]] = promote,
+};
+#pragma GCC diagnostic pop
+
+/** Returns the name as in the enum: "match", "low", ... */
+MZ_API std::string_view name(Precision precision);
+
+/** A field without a default: leaving it out of a designated initialiser does not compile. */
+template <class T> struct Required {
+  T value;
+  constexpr Required(T v) : value(v) {}  // NOLINT: conversion is the point
+  constexpr operator T() const { return value; }
+};
+
+/** The set of tensors that the gradient of one input is computed from. Dispatch saves the union
+ *  over the requested gradients. */
+struct Needs {
+  std::uint16_t bits = 0;
+  friend constexpr Needs operator|(Needs a, Needs b) {
+    return {static_cast<std::uint16_t>(a.bits | b.bits)};
+  }
+  constexpr bool has(Needs other) const { return (bits & other.bits) != 0; }
+};
+/** Returns the set that holds input i. */
+constexpr Needs input(int i) { return {static_cast<std::uint16_t>(1u << i)}; }
+/** Returns the set that holds output i. */
+constexpr Needs output(int i) { return {static_cast<std::uint16_t>(1u << (8 + i))}; }
+/** The empty set. */
+inline constexpr Needs kNothing{};
+
+/** How an elementwise op treats integer and bool inputs. */
+enum class Integers : std::uint8_t {
+  to_float,  // computes in f32: exp, division
+  keep,      // computes in i64, stores the promoted integer type: add, abs
+  only,      // as keep, but rejects floating inputs: bitwise ops
+  reject,    // throws DtypeError
+};
+
+/** The values that an integer last operand of an elementwise op may have. */
+enum class IntegerDomain : std::uint8_t { any, not_zero, not_negative };
+
+/** The dtype of an elementwise result: that of the operands, or bool. */
+enum class ResultType : std::uint8_t { same, truth };
+
+/** The operand of an elementwise op that is a bool mask. A mask does not take part in promotion and
+ *  has no gradient. */
+enum class MaskOperand : std::uint8_t { none, first, last };
+
+/** When results of rank 4 and 5 are channels-last; otherwise they are row-major. */
+enum class ChannelsLast : std::uint8_t {
+  never,
+  like_first,   // if operand 0 is
+  like_either,  // if operand 0 or operand 1 is
+  // For elementwise ops: if the first operand of the result's shape is, and is not row-major too.
+  like_full,
+};
+
+/** The properties of an op that its struct states. */
+struct OpTraits {
+  std::string_view name;             // the public function's; used in policies, errors and tables
+  Required<Precision> precision;     // the tag; must be given
+  std::string_view summary = {};     // one line for the op table
+  int inputs = 1;                    // number of tensor operands; kVariadic for a list
+  int outputs = 1;                   // visible results first, then those only the gradient needs
+  std::array<Needs, 8> needs = {};   // needs[i]: tensors the gradient of input i needs
+  bool differentiable = true;        // has a gradient
+  bool twice_differentiable = true;  // the gradient has a gradient
+  bool view = false;                 // the result shares the first operand's storage
+  bool in_place = false;             // an in-place form exists
+  bool internal = false;         // used only by other ops; there is no public function of this name
+  bool crosses_devices = false;  // operands may be on several devices; runs on that of operand 0
+  Integers integers = Integers::to_float;  // elementwise ops
+  ResultType result = ResultType::same;    // elementwise ops
+  bool booleans = false;  // elementwise ops that keep integers: bool operands are accepted too
+  IntegerDomain last_integers = IntegerDomain::any;  // elementwise ops that keep integers
+  MaskOperand mask = MaskOperand::none;              // elementwise ops
+  ChannelsLast channels_last = ChannelsLast::never;  // set automatically for elementwise ops
+
+  /** Returns true if operand i is the mask. */
+  constexpr bool is_mask(int i) const {
+    return mask == MaskOperand::first ? i == 0 : mask == MaskOperand::last && i == inputs - 1;
+  }
+};
+
+/** OpTraits::inputs of an op that takes a list of operands. */
+inline constexpr int kVariadic = -1;
+
+/** A compile-time list of op structs. */
+template <class... Ops> struct type_list {};
+
+using Inputs = std::span<const Tensor>;
+
+/** Returns the operands of an elementwise op without its mask: those that decide the dtype. */
+inline Inputs without_mask(const OpTraits& traits, Inputs in) {
+  if (traits.mask == MaskOperand::none) return in;
+  return in.subspan(traits.mask == MaskOperand::first ? 1 : 0, in.size() - 1);
+}
+
+using Outputs = std::span<Tensor>;
+using Grads = std::vector<Tensor>;
+
+/** The attributes of an op that has none. */
+struct NoAttrs {};
+
+/** Shape, dtype and layout of one output. */
+struct OutSpec {
+  Shape shape;
+  DType dtype = DType::f32;
+  std::optional<Device> device = {};        // unset: the device of the operands
+  bool pinned = false;                      // on the CPU only: use pinned memory
+  std::optional<MemoryFormat> format = {};  // unset: by OpTraits::channels_last
+};
+
+/** Shapes and dtypes of an op's outputs. */
+struct OutSpecs {
+  static constexpr int kMax = 4;
+  OutSpecs() = default;
+  OutSpecs(std::initializer_list<OutSpec> specs) {
+    for (const OutSpec& s : specs) items[count++] = s;
+  }
+  std::array<OutSpec, kMax> items;
+  int count = 0;
+};
+
+/** Shape, dtype, device and format of an input, saved for the backward pass even if the tensor
+ *  itself is not. */
+struct TensorMeta {
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device;
+  /** The dtype that the gradient is finally converted to: the input's dtype, or a narrower one if
+   *  the input is the result of a conversion. A rule that rounds once may round to it; otherwise
+   *  the engine converts. */
+  DType gradient = dtype;
+  MemoryFormat format = MemoryFormat::contiguous;
+};
+
+struct OpInfo;
+
+/** The arguments of a backward rule. Tensors that `needs` does not name are undefined. */
+struct Saved {
+  const OpInfo& row;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const TensorMeta> input_meta;  // one per input
+  std::span<const bool> wanted;            // one per input: true if its gradient is requested
+  const void* attrs_address;
+
+  template <class Op> const typename Op::Attrs& attrs() const {
+    return *static_cast<const typename Op::Attrs*>(attrs_address);
+  }
+  bool wants(int i) const { return wanted[static_cast<std::size_t>(i)]; }
+  DType gradient_dtype(int i) const { return input_meta[static_cast<std::size_t>(i)].gradient; }
+  const Shape& shape(int i) const { return input_meta[static_cast<std::size_t>(i)].shape; }
+};
+
+/** How to copy and destroy an op's Attrs without their type. */
+struct AttrsFacts {
+  std::size_t bytes = 0;
+  std::size_t alignment = 1;
+  void (*copy)(const void* from, void* to) = nullptr;
+  void (*destroy)(void* attrs) = nullptr;
+};
+
+using InferFn = OutSpecs (*)(const OpInfo& row, Inputs in, const void* attrs);
+using ViewFn = Tensor (*)(const Tensor& base, const void* attrs);
+using KernelFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+/** The gradient kernel of an elementwise op. `in` holds the operands (undefined if not saved), then
+ *  the output, then the incoming gradient. `out[i]` is defined if the gradient of operand i is
+ *  requested. */
+using DerivativeFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+using CompositeFn = std::vector<Tensor> (*)(Inputs in, const void* attrs);
+using BackwardFn = Grads (*)(const Saved& saved, const Grads& gy);
+
+/** Everything that dispatch uses of an op. There is one OpInfo per op. The CPU functions are set at
+ *  compile time; other devices register theirs at start-up. */
+struct OpInfo {
+  OpTraits traits;
+  AttrsFacts attrs;
+  InferFn infer = nullptr;  // shape rule; null for views and composites
+  ViewFn view = nullptr;
+  CompositeFn composite = nullptr;  // calls public ops; excludes a kernel and a backward rule
+  std::array<KernelFn, kNumDeviceKinds> kernel{};
+  std::array<DerivativeFn, kNumDeviceKinds> derivative{};  // elementwise ops only
+  BackwardFn backward = nullptr;
+  bool elementwise = false;
+};
+
+// ---- making an OpInfo from an op struct ---------------------------------------------------------
+
+namespace detail {
+
+template <class Op> struct AttrsOfOp { using type = NoAttrs; };
+template <class Op>
+requires requires { typename Op::Attrs; }
+struct AttrsOfOp<Op> {
+  using type = typename Op::Attrs;
+};
+
+template <class Attrs> constexpr AttrsFacts attrs_facts() {
+  return {.bytes = sizeof(Attrs),
+          .alignment = alignof(Attrs),
+          .copy = [](const void* from,
+                     void* to) { ::new (to) Attrs(*static_cast<const Attrs*>(from)); },
+          .destroy = [](void* attrs) { static_cast<Attrs*>(attrs)->~Attrs(); }};
+}
+
+}  // namespace detail
+
+template <class Op> using AttrsOf = typename detail::AttrsOfOp<Op>::type;
+
+template <class Op>
+concept HasTraits = requires {
+  { Op::traits } -> std::convertible_to<OpTraits>;
+};
+
+/** A structured op with a kernel: shape rule and CPU kernel. */
+template <class Op>
+concept KernelOp = HasTraits<Op> && requires(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
+  { Op::infer(in, attrs) } -> std::same_as<OutSpecs>;
+  Op::cpu(in, out, attrs);
+};
+
+/** An op whose result is a view of its operand. */
+template <class Op>
+concept ViewOp = HasTraits<Op> && requires(const Tensor& x, const AttrsOf<Op>& attrs) {
+  { Op::view(x, attrs) } -> std::same_as<Tensor>;
+};
+
+/** An op that is composed of other public ops. */
+template <class Op>
+concept CompositeOp = HasTraits<Op> && requires(Inputs in, const AttrsOf<Op>& attrs) {
+  { Op::composite(in, attrs) } -> std::same_as<std::vector<Tensor>>;
+};
+
+/** An op with a backward rule. */
+template <class Op>
+concept HasRule = requires(const Saved& saved, const Grads& gy) {
+  { Op::backward(saved, gy) } -> std::same_as<Grads>;
+};
+
+/** An elementwise op: `forward<V>` maps one value of each operand to one value. */
+template <class Op>
+concept ElementwiseOp = HasTraits<Op> && !KernelOp<Op> && !ViewOp<Op> && !CompositeOp<Op>;
+
+template <class Op> constexpr OpInfo make_elementwise_info();  // elementwise_info.h
+
+/** Returns the OpInfo of an op struct. */
+template <class Op> constexpr OpInfo make_op_info() {
+  using Attrs = AttrsOf<Op>;
+  if constexpr (ElementwiseOp<Op>) {
+    return make_elementwise_info<Op>();
+  } else {
+    static_assert(CompositeOp<Op> || !Op::traits.differentiable || HasRule<Op>,
+                  "a differentiable op needs `static Grads backward(const Saved&, const Grads&)`");
+    OpInfo row{.traits = Op::traits, .attrs = detail::attrs_facts<Attrs>()};
+    if constexpr (KernelOp<Op>) {
+      row.infer = [](const OpInfo&, Inputs in, const void* attrs) {
+        return Op::infer(in, *static_cast<const Attrs*>(attrs));
+      };
+      row.kernel[0] = [](const OpInfo&, Inputs in, Outputs out, const void* attrs) {
+        Op::cpu(in, out, *static_cast<const Attrs*>(attrs));
+      };
+    }
+    if constexpr (ViewOp<Op>)
+      row.view = [](const Tensor& x, const void* attrs) {
+        return Op::view(x, *static_cast<const Attrs*>(attrs));
+      };
+    if constexpr (CompositeOp<Op>)
+      row.composite = [](Inputs in, const void* attrs) {
+        return Op::composite(in, *static_cast<const Attrs*>(attrs));
+      };
+    if constexpr (HasRule<Op>) row.backward = &Op::backward;
+    return row;
+  }
+}
+
+/** The OpInfo of an op, shared by the library and the program. */
+template <class Op> inline constinit OpInfo op_info = make_op_info<Op>();
+
+}  // namespace mezzo

@@ -1,0 +1,21 @@
+// The registry: the OpInfo of every op of the library. Tests, tables and policies iterate it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "op.h"
+
+namespace mezzo {
+
+/** Returns the OpInfo of all ops, ascending by name. */
+MZ_API std::span<OpInfo* const> all_ops();
+
+/** Returns the op of that name; null if there is none. */
+MZ_API OpInfo* find_op(std::string_view name);
+
+/** Returns true if the operands of an op that carry values (not indices or masks) may have
+ *  `dtype`. */
+MZ_API bool takes(const OpInfo& row, DType dtype);
+
+}  // namespace mezzo

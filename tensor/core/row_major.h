@@ -1,0 +1,42 @@
+// row_major, with_row_major: give a kernel that needs contiguous memory a contiguous form of its
+// operands and of its result. Parsed by g++ and by nvcc.
+#pragma once
+
+#include <span>
+
+#include "tensor.h"
+
+namespace mezzo {
+
+/** Returns x in the order of a format on its device: x itself, or a copy; undefined if x is. For
+ *  kernels: nothing is recorded, cast or traced. */
+Tensor to_format(const Tensor& x, MemoryFormat format);
+/** Returns x in row-major order, as to_format. */
+inline Tensor row_major(const Tensor& x) { return to_format(x, MemoryFormat::contiguous); }
+
+/** Returns the format to bring a kernel's operands into, which is that of its result. If the result
+ *  has both formats, the first two operands decide. Applies to batches of images of `spatial`
+ *  dimensions; without a batch it is row-major. */
+MemoryFormat common_format(std::span<const Tensor> in, const Tensor& result, int spatial);
+
+/** Returns a view of x, outside the graph, with its dimensions in channels-last order; it is
+ *  row-major if x is channels-last. */
+Tensor channels_at_end(const Tensor& x);
+
+namespace detail {
+/** Returns uninitialised row-major workspace of the shape, dtype and device of x. */
+Tensor contiguous_scratch(const Tensor& x);
+/** Copies the elements of `from` into `to`. */
+void copy_into(const Tensor& from, Tensor& to);
+}  // namespace detail
+
+/** Runs f(y) on `out`, or on contiguous workspace whose elements are then copied to `out`. For
+ *  kernels that write in row-major order. */
+template <class F> void with_row_major(Tensor& out, F&& f) {
+  if (out.is_contiguous()) return f(out);
+  Tensor y = detail::contiguous_scratch(out);
+  f(y);
+  detail::copy_into(y, out);
+}
+
+}  // namespace mezzo

@@ -1,0 +1,93 @@
+// Shape: the sizes (or strides) of a tensor's dimensions, stored without allocation, and the
+// arithmetic on them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "error.h"
+#include "macros.h"
+
+namespace mezzo {
+
+/** Up to kMaxRank sizes. Rank 0, a single element, is allowed. */
+class MZ_API Shape {
+ public:
+  static constexpr int kMaxRank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes)
+      : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(const std::vector<std::int64_t>& sizes)
+      : Shape(std::span(sizes)) {}             // NOLINT: converts like a span
+  Shape(std::span<const std::int64_t> sizes);  // NOLINT: converts like a span
+  /** Returns a shape of `rank` sizes, all equal to `value`. */
+  static Shape filled(int rank, std::int64_t value);
+
+  /** Returns the number of dimensions. */
+  int rank() const { return rank_; }
+  /** Returns the number of dimensions, as containers do. */
+  std::size_t size() const { return static_cast<std::size_t>(rank_); }
+  /** Returns true for rank 0. */
+  bool empty() const { return rank_ == 0; }
+  std::int64_t operator[](std::int64_t i) const { return sizes_[i]; }
+  std::int64_t& operator[](std::int64_t i) { return sizes_[i]; }
+  /** Returns the last size; the rank must be at least 1. */
+  std::int64_t back() const { return sizes_[rank_ - 1]; }
+  const std::int64_t* begin() const { return sizes_; }
+  const std::int64_t* end() const { return sizes_ + rank_; }
+  std::int64_t* begin() { return sizes_; }
+  std::int64_t* end() { return sizes_ + rank_; }
+  operator std::span<const std::int64_t>() const { return {sizes_, size()}; }  // NOLINT
+
+  /** Appends a size. Errors: ShapeError beyond kMaxRank. */
+  void push_back(std::int64_t value);
+  /** Inserts a size before index `at`. Errors: ShapeError beyond kMaxRank. */
+  void insert(int at, std::int64_t value);
+  /** Removes the size at index `at`. */
+  void erase(int at);
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (a.sizes_[i] != b.sizes_[i]) return false;
+    return true;
+  }
+
+ private:
+  std::int64_t sizes_[kMaxRank];  // only the first rank_ are initialised
+  std::int8_t rank_ = 0;
+};
+
+/** Strides are stored like sizes. */
+using Strides = Shape;
+
+/** Returns "[2,3]"; "[]" for rank 0. */
+MZ_API std::string str(const Shape& shape);
+
+/** Returns the number of elements. Errors: ValueError for a negative size, SizeError if the product
+ *  overflows, both naming `op`. */
+MZ_API std::int64_t checked_numel(const Shape& shape, const char* op);
+
+/** Returns row-major strides, in elements. */
+MZ_API Strides contiguous_strides(const Shape& shape);
+
+/** Returns the shape that two operands broadcast to: right-aligned, sizes equal or 1. Errors:
+ *  ShapeError naming `op`, both shapes and the dimension. */
+MZ_API Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op);
+
+/** Returns true if a tensor of shape `from` can be expanded to `to` without losing dimensions. */
+MZ_API bool is_expandable(const Shape& from, const Shape& to);
+
+/** Returns the dimension that a possibly negative `dim` refers to for `rank`; a 0-dim tensor
+ *  accepts 0 and -1. Errors: IndexError naming `op`. */
+MZ_API int wrap_dim(std::int64_t dim, int rank, const char* op);
+
+/** Returns a mask of the dimensions that `dims` refer to: bit i is set for dimension i. An empty
+ *  list means all. Errors: IndexError naming `op` for a dimension out of range or named twice. */
+MZ_API std::uint32_t dim_mask(std::span<const std::int64_t> dims, int rank, const char* op);
+
+}  // namespace mezzo

@@ -1,0 +1,160 @@
+#include "tensor.h"
+
+#include "../device/capture.h"
+#include "../ops/copy.h"
+#include "../text/text.h"
+#include "api_scope.h"
+#include "convert_value.h"
+#include "dispatch.h"
+
+namespace mezzo {
+
+void detail::refuse_undefined() {
+  fail<ValueError>("tensor", {.what = "the tensor is undefined",
+                              .expected = "a tensor with a shape and a dtype",
+                              .hint = "check x.defined()"});
+}
+
+void TensorImpl::refresh() {
+  numel = checked_numel(shape, "view");
+  contiguous = true;
+  std::int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0 && numel != 0; --i) {
+    if (shape[i] != 1 && strides[i] != step) contiguous = false;
+    step *= shape[i];
+  }
+  channels_last = suggested_format(shape, strides) == MemoryFormat::channels_last;
+}
+
+Tensor empty_tensor(const Shape& shape, DType dtype, Device device, bool pinned,
+                    MemoryFormat format) {
+  Ref<TensorImpl> impl = make_ref<TensorImpl>();
+  impl->numel = checked_numel(shape, "empty");
+  impl->shape = shape;
+  impl->strides = strides_in(format, shape);
+  if (format == MemoryFormat::channels_last) impl->refresh();
+  impl->dtype = dtype;
+  impl->storage =
+      make_ref<Storage>(static_cast<std::size_t>(impl->numel) * item_size(dtype), device, pinned);
+  return Tensor(std::move(impl));
+}
+
+Tensor alias(const Tensor& base, const Shape& shape, const Strides& strides, std::int64_t offset) {
+  Ref<TensorImpl> impl = make_ref<TensorImpl>();
+  impl->storage = base.impl()->storage;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->dtype = base.dtype();
+  impl->refresh();
+  return Tensor(std::move(impl));
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  if (format == MemoryFormat::contiguous) return is_contiguous();
+  return are_dense(format, shape(), strides());
+}
+
+bool same_dense_layout(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape())) return false;
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  return a.is_contiguous(MemoryFormat::channels_last) &&
+         b.is_contiguous(MemoryFormat::channels_last);
+}
+
+namespace {
+template <class T> Tensor number(T value) {
+  Tensor x = empty_tensor({}, dtype_of<T>(), cpu);
+  *x.data<T>() = value;
+  x.impl()->is_scalar = true;
+  return x;
+}
+}  // namespace
+
+Tensor scalar_operand(double value) { return number(value); }
+Tensor scalar_operand(std::int64_t value) { return number(value); }
+
+std::string str(const Tensor& x) {
+  if (!x.defined()) return "undefined";
+  return str(name(x.dtype()), x.shape(), "@", x.device());
+}
+
+std::string str(std::span<const Tensor> tensors) {
+  std::string out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (i > 0) out += i + 1 == tensors.size() ? " and " : ", ";
+    out += str(tensors[i]);
+  }
+  return out;
+}
+
+std::int64_t Tensor::size(std::int64_t dim) const {
+  const int d = wrap_dim(dim, this->dim(), "size");
+  return this->dim() == 0 ? 1 : shape()[d];
+}
+
+Tensor Tensor::detach() const {
+  Tensor out = alias(*this, shape(), strides(), self().offset);
+  out.impl()->is_scalar = self().is_scalar;
+  return out;
+}
+
+void Tensor::require_dtype(DType wanted) const {
+  if (wanted != dtype())
+    fail<DtypeError>("data", {.what = "the tensor holds another type",
+                              .got = str(*this),
+                              .expected = str(name(wanted), ""),
+                              .hint = "use x.to(dtype)"});
+}
+
+namespace {
+
+/** Returns the tensor's elements as row-major doubles or integers on the CPU, outside the graph. */
+Tensor fetch(const Tensor& x, DType dtype) {
+  const CastScope no_casts(nullptr);
+  return x.detach().to(cpu).to(dtype).contiguous();
+}
+
+template <class T> std::vector<T> fetch_vector(const Tensor& x) {
+  // i64 and f64 hold every source value exactly.
+  const bool through_float = is_floating(x.dtype());
+  std::vector<T> out;
+  out.reserve(static_cast<std::size_t>(x.numel()));
+  const Tensor host = fetch(x, through_float ? DType::f64 : DType::i64);
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    out.push_back(through_float ? converted<T>(host.data<double>()[i])
+                                : converted<T>(host.data<std::int64_t>()[i]));
+  return out;
+}
+
+}  // namespace
+
+template <class T> T Tensor::item() const {
+  if (!defined())
+    fail<ValueError>("item", {.what = "the tensor is undefined", .expected = "one element"});
+  if (numel() != 1)
+    fail<ShapeError>("item", {.what = "only a tensor of one element has an item",
+                              .got = str(*this),
+                              .expected = "numel 1",
+                              .hint = "use x.to_vector<T>()"});
+  Capture::refuse_crossing(ApiScope::outermost("item"), *this, cpu);
+  return fetch_vector<T>(*this)[0];
+}
+
+template <class T> std::vector<T> Tensor::to_vector() const {
+  Capture::refuse_crossing(ApiScope::outermost("to_vector"), *this, cpu);
+  return fetch_vector<T>(*this);
+}
+
+#define MZ_INSTANTIATE(T)                    \
+  template MZ_API T Tensor::item<T>() const; \
+  template MZ_API std::vector<T> Tensor::to_vector<T>() const;
+MZ_INSTANTIATE(bool)
+MZ_INSTANTIATE(std::uint8_t)
+MZ_INSTANTIATE(int)
+MZ_INSTANTIATE(std::int64_t)
+MZ_INSTANTIATE(float)
+MZ_INSTANTIATE(double)
+#undef MZ_INSTANTIATE
+
+}  // namespace mezzo

@@ -1,0 +1,58 @@
+// Storage: a reference-counted block of a device's memory with a write counter. All views of a
+// tensor share it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "../core/refcount.h"
+#include "../device/device.h"
+#include "allocator.h"
+
+namespace mezzo {
+
+/** A block of a device's memory, shared by all views of a tensor. */
+class MZ_API Storage final : public RefCounted {
+ public:
+  /** Allocates `bytes` of uninitialised memory, aligned to 64 bytes; memory of the CPU may be
+   *  pinned. Errors: OutOfMemory; DeviceError if the device is absent, or if `pinned` is set for a
+   *  device or without one. */
+  Storage(std::size_t bytes, Device device, bool pinned = false);
+  ~Storage();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  bool is_pinned() const { return is_pinned_; }
+  /** Returns the category in the memory statistics. */
+  MemoryCategory category() const { return category_; }
+  /** Moves the bytes to another category of the memory statistics, for example when a tensor
+   *  becomes a gradient. */
+  void set_category(MemoryCategory category);
+
+  /** Returns the number of in-place writes so far, through any view. */
+  std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
+  /** Counts an in-place write. */
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /** Undoes the last bump_version(), for a write that failed. */
+  void take_back_version() { version_.fetch_sub(1, std::memory_order_relaxed); }
+  /** Raises the version above that of `predecessor`, whose place in a tensor this block takes, so
+   *  that saved versions of the predecessor no longer match. */
+  void outlive_versions_of(const Storage& predecessor) {
+    if (version() <= predecessor.version())
+      version_.store(predecessor.version() + 1, std::memory_order_relaxed);
+  }
+
+ private:
+  Allocator& allocator() const { return is_pinned_ ? pinned_allocator() : allocator_for(device_); }
+
+  void* data_;
+  std::size_t bytes_;
+  Device device_;
+  bool is_pinned_;
+  MemoryCategory category_;
+  std::atomic<std::uint32_t> version_{0};
+};
+
+}  // namespace mezzo

@@ -1,0 +1,124 @@
+// The values of each random distribution, per block of a Philox stream. The kernels of every device
+// use them. Parsed by g++ and by nvcc.
+//
+// A distribution V defines V::Value, V::kPerBlock (elements made from one block of words) and
+// V()(block), which returns them.
+#pragma once
+
+#include <cmath>
+
+#include "philox.h"
+
+namespace mezzo {
+
+/** The values of one block: four for elements of up to 32 bits, two for 64 bits. */
+template <class T, int count> struct RandomBlock { T value[count]; };
+
+/** 1 with the probability of a threshold, else 0. */
+struct BernoulliValues {
+  using Value = float;
+  static constexpr int kPerBlock = 4;
+  PhiloxStream stream;
+  std::uint64_t threshold;
+
+  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
+    const PhiloxBlock words = philox_block(stream, block);
+    RandomBlock<float, 4> values{};
+    for (int k = 0; k < 4; ++k) values.value[k] = bernoulli(words.word[k], threshold) ? 1.0f : 0.0f;
+    return values;
+  }
+};
+
+/** Uniform integers in [low, low + count). */
+struct IntegerValues {
+  using Value = std::int64_t;
+  static constexpr int kPerBlock = 2;
+  PhiloxStream stream;
+  std::int64_t low;
+  std::uint64_t count;
+
+  /** Returns the distribution of integers in [low, high). */
+  static IntegerValues between(PhiloxStream stream, double low, double high) {
+    const auto first = static_cast<std::int64_t>(low);
+    return {stream, first, static_cast<std::uint64_t>(static_cast<std::int64_t>(high) - first)};
+  }
+  MZ_HD RandomBlock<std::int64_t, 2> operator()(std::uint64_t block) const {
+    const PhiloxBlock w = philox_block(stream, block);
+    return {{low + static_cast<std::int64_t>(uniform_below(count, w.word[0], w.word[1])),
+             low + static_cast<std::int64_t>(uniform_below(count, w.word[2], w.word[3]))}};
+  }
+};
+
+/** Normal numbers for elements of up to 32 bits. */
+struct NormalValues {
+  using Value = float;
+  static constexpr int kPerBlock = 4;
+  PhiloxStream stream;
+  double mean, deviation;
+
+  MZ_HD float value(double z) const { return static_cast<float>(mean + deviation * z); }
+  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
+    const PhiloxBlock words = philox_block(stream, block);
+    const NormalPair x = normal_pair(words.word[0], words.word[1]),
+                     y = normal_pair(words.word[2], words.word[3]);
+    return {{value(x.first), value(x.second), value(y.first), value(y.second)}};
+  }
+};
+
+/** Normal numbers for f64 elements. */
+struct WideNormalValues {
+  using Value = double;
+  static constexpr int kPerBlock = 2;
+  PhiloxStream stream;
+  double mean, deviation;
+
+  MZ_HD RandomBlock<double, 2> operator()(std::uint64_t block) const {
+    const NormalPair z = normal_pair(philox_block(stream, block));
+    return {{mean + deviation * z.first, mean + deviation * z.second}};
+  }
+};
+
+namespace detail {
+
+/** Returns low + u * (high - low). If rounding gives the excluded upper end, the next value below
+ *  it is returned. */
+template <class V> MZ_HD inline V scaled_uniform(V u, V low, V high) {
+  const V value = low + u * (high - low);
+  if (value < high) return value;
+  const V below = std::nextafter(high, low);
+  return below > low ? below : low;
+}
+
+}  // namespace detail
+
+/** Uniform numbers in [low, high) for elements of up to 32 bits. */
+struct UniformValues {
+  using Value = float;
+  static constexpr int kPerBlock = 4;
+  PhiloxStream stream;
+  float low, high;
+
+  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
+    const PhiloxBlock words = philox_block(stream, block);
+    RandomBlock<float, 4> values{};
+    for (int k = 0; k < 4; ++k)
+      values.value[k] = detail::scaled_uniform(uniform_f32(words.word[k]), low, high);
+    return values;
+  }
+};
+
+/** Uniform numbers in [low, high) for f64 elements. */
+struct WideUniformValues {
+  using Value = double;
+  static constexpr int kPerBlock = 2;
+  PhiloxStream stream;
+  double low, high;
+
+  MZ_HD RandomBlock<double, 2> operator()(std::uint64_t block) const {
+    const PhiloxBlock w = philox_block(stream, block);
+    return {{detail::scaled_uniform(uniform_f64(w.word[0], w.word[1]), low, high),
+             detail::scaled_uniform(uniform_f64(w.word[2], w.word[3]), low, high)}};
+  }
+};
+
+}  // namespace mezzo

@@ -1,0 +1,57 @@
+// str(...): joins values into one string; a substitute for std::format, which g++ 12 lacks.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <string>
+#include <string_view>
+
+#include "../core/dtype.h"
+
+namespace mezzo {
+
+namespace detail {
+
+inline void append(std::string& out, std::string_view v) { out += v; }
+inline void append(std::string& out, const char* v) { out += v; }
+inline void append(std::string& out, const std::string& v) { out += v; }
+inline void append(std::string& out, char v) { out += v; }
+inline void append(std::string& out, bool v) { out += v ? "true" : "false"; }
+inline void append(std::string& out, DType v) { out += name(v); }
+
+/** Appends integers in decimal, and floats with the fewest digits that read back as the same
+ *  value. */
+template <class T>
+requires(std::integral<T> || std::floating_point<T>) void append(std::string& out, T v) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
+  out.append(buffer, end);
+}
+
+template <class T>
+requires requires(const T& v) {
+  { str(v) } -> std::convertible_to<std::string>;
+}
+void append(std::string& out, const T& v) { out += str(v); }
+
+}  // namespace detail
+
+/** Returns the text of one number. */
+template <class T>
+requires(std::integral<T> || std::floating_point<T>) std::string str(T v) {
+  std::string out;
+  detail::append(out, v);
+  return out;
+}
+
+/** Returns the concatenation of the arguments' texts. */
+template <class A, class B, class... Rest>
+std::string str(const A& a, const B& b, const Rest&... rest) {
+  std::string out;
+  detail::append(out, a);
+  detail::append(out, b);
+  (detail::append(out, rest), ...);
+  return out;
+}
+
+}  // namespace mezzo
