@@ -16,6 +16,9 @@ from check import ROOT, in_parallel, run, skip, verdict
 
 # The build disables warnings that clang may not know; g++ ignores such options.
 STRICT = ['-Wno-unknown-warning-option', '-Werror']
+# Options that do not change what the code means; clang does not know all of them.
+WITHOUT_MEANING = ('-MD', '-fpch-deps', '-fpch-preprocess', '-fcolor-diagnostics',
+                   '-fdiagnostics-color=always')
 # Options that take the next word and do not affect the meaning of the code.
 WITH_WORD = ('-o', '-MF', '-MQ', '-MT', '-c')
 
@@ -30,8 +33,7 @@ def options_of(entry):
             header = next(words)
             if '/' in header:  # Meson names a precompiled header without its folder
                 yield from ('-include', header)
-        elif word.startswith('-') and word not in ('-MD', '-fpch-preprocess', '-fcolor-diagnostics',
-                                                   '-fdiagnostics-color=always'):
+        elif word.startswith('-') and word not in WITHOUT_MEANING:
             yield word
 
 
