@@ -74,3 +74,17 @@
 #include "tensor/text/log.h"
 #include "tensor/text/print.h"
 #include "tensor/text/text.h"
+
+/** Tensors, their ops and gradients. */
+namespace mezzo {
+/** Mixed precision: levels, casts, loss scaling, checkpoints. */
+namespace amp {}
+/** Data sets and batches. */
+namespace data {}
+/** What is specific to NVIDIA GPUs: streams, captured steps, profiler ranges. */
+namespace gpu {}
+/** Layers, losses and models. */
+namespace nn {}
+/** Optimizers, schedules and gradient clipping. */
+namespace optim {}
+}  // namespace mezzo

@@ -19,6 +19,8 @@ void check_incoming(const nn::Module& model);
  *  tensors and changes nothing yet. */
 class Conversion {
  public:
+  /** Plans the conversion to properties.model_dtype(); plans nothing if that is empty. Converts
+   *  gradients too. */
   Conversion(std::span<const nn::Module> models, const Properties& properties);
 
   /** Rebinds every planned tensor to its converted elements and adds those that became 16-bit to
@@ -44,6 +46,7 @@ class Conversion {
  *  master if it has one. The constructor allocates and changes nothing yet. */
 class Restoration {
  public:
+  /** Plans the tensors of core.lowered that are still 16-bit. `core` must outlive the plan. */
   explicit Restoration(SessionCore& core);
   /** Rebinds the tensors to their f32 values and clears core.lowered. Does not allocate. */
   void apply() const;

@@ -17,7 +17,7 @@ inline constexpr std::nullopt_t unset = std::nullopt;
 
 /** An optimization level: its name, its default of each property, and a description. */
 struct Level {
-  std::string_view name;
+  std::string_view name;                    // "O0" to "O5", the value of opt_level
   std::optional<DType> cast_model_type;     // parameters, buffers and model inputs are cast to it
   bool patch_functions;                     // ops cast their inputs according to their tags
   std::optional<bool> keep_batchnorm_fp32;  // batch norms are not converted

@@ -13,13 +13,16 @@ namespace mezzo::amp {
 
 /** Type of no_cast, which leaves the model's parameters as they are at every level. */
 struct NoCast {};
+/** The value of cast_model_type that leaves the parameters as they are. */
 inline constexpr NoCast no_cast{};
 
 /** Option value: a dtype to convert the model to, or no_cast. */
 class ModelCast {
  public:
+  /** Converts the model to `dtype`. */
   ModelCast(DType dtype) : dtype_(dtype) {}  // NOLINT: conversion is the point
-  ModelCast(NoCast) {}                       // NOLINT
+  /** Leaves the model as it is. */
+  ModelCast(NoCast) {}  // NOLINT
   /** The dtype; empty for no_cast. */
   std::optional<DType> dtype() const { return dtype_; }
   friend bool operator==(const ModelCast&, const ModelCast&) = default;
@@ -31,10 +34,13 @@ class ModelCast {
 /** Option value: a bool, or one of the strings "True" and "False". */
 class KeepBatchNorm {
  public:
+  /** Takes a bool. */
   template <std::same_as<bool> B>
   KeepBatchNorm(B on) : on_(on) {}  // NOLINT: only bool; a string literal would convert to bool
+  /** Takes a text, which resolve() checks. */
   KeepBatchNorm(std::string text) : text_(std::move(text)) {}  // NOLINT
-  KeepBatchNorm(const char* text) : text_(text) {}             // NOLINT
+  /** As above. */
+  KeepBatchNorm(const char* text) : text_(text) {}  // NOLINT
   /** The bool; empty if the value was given as text. */
   std::optional<bool> on() const { return on_; }
   /** The text; empty if the value was given as a bool. */
@@ -48,9 +54,13 @@ class KeepBatchNorm {
 /** Option value: a number, "dynamic", or a number as text. */
 class LossScale {
  public:
-  LossScale(double number) : number_(number) {}            // NOLINT
+  /** Takes a static scale, which resolve() checks. */
+  LossScale(double number) : number_(number) {}  // NOLINT
+  /** Takes a text, which resolve() checks. */
   LossScale(std::string text) : text_(std::move(text)) {}  // NOLINT
-  LossScale(const char* text) : text_(text) {}             // NOLINT
+  /** As above. */
+  LossScale(const char* text) : text_(text) {}  // NOLINT
+  /** A bool is not a scale. */
   template <std::same_as<bool> B> LossScale(B) = delete;
   /** The number; empty if the value was given as text. */
   std::optional<double> number() const { return number_; }
@@ -65,8 +75,9 @@ class LossScale {
 /** Options of initialize. An empty optional takes the level's default; no option can be set to
  *  "unset". */
 struct Options {
-  bool enabled = true;                            // false: calls into amp do nothing
-  std::string opt_level = "O1";                   // "O0" to "O5", see kLevels
+  bool enabled = true;  // false: calls into amp do nothing
+  /** The level, "O0" to "O5"; see kLevels. */
+  std::string opt_level = "O1";
   std::optional<ModelCast> cast_model_type = {};  // dtype of the model's parameters and buffers
   std::optional<bool> patch_functions = {};       // whether ops cast their inputs
   std::optional<KeepBatchNorm> keep_batchnorm_fp32 = {};  // whether batch norms stay f32
@@ -84,21 +95,21 @@ struct Options {
 
 /** What a session runs with: the result of resolve(). The fields mean what those of Options do. */
 struct Properties {
-  bool enabled = true;
-  const Level* level = nullptr;
-  std::optional<ModelCast> cast_model_type;
-  bool patch_functions = false;
-  std::optional<bool> keep_batchnorm_fp32;
-  std::optional<bool> master_weights;
-  double loss_scale = 1;  // or kDynamic
-  std::optional<DType> cast_model_outputs;
-  int num_losses = 1;
-  int verbosity = 1;
-  std::optional<double> min_loss_scale;
-  double max_loss_scale = 0x1p24;
-  int max_consecutive_skips = 50;
-  bool check_static_overflow = false;
-  bool allow_incoming_model_not_fp32 = false;
+  bool enabled = true;                       // false: the other fields have these defaults
+  const Level* level = nullptr;              // an element of kLevels; null if disabled
+  std::optional<ModelCast> cast_model_type;  // empty at levels that cast ops, unless set
+  bool patch_functions = false;              // ops cast their inputs according to their tags
+  std::optional<bool> keep_batchnorm_fp32;   // batch norms stay f32; empty at levels that cast ops
+  std::optional<bool> master_weights;        // f32 masters; empty at levels that cast ops
+  double loss_scale = 1;                     // a static scale, or kDynamic
+  std::optional<DType> cast_model_outputs;   // empty: f32 where the model's inputs are cast
+  int num_losses = 1;                        // number of loss scalers, 1 to 65536
+  int verbosity = 1;                         // 0 silent, 1 normal, 2 every cast
+  std::optional<double> min_loss_scale;      // lower bound of a dynamic scale
+  double max_loss_scale = 0x1p24;            // upper bound of a dynamic scale
+  int max_consecutive_skips = 50;            // then DivergenceError; 0: never
+  bool check_static_overflow = false;        // a static scale skips overflowing steps too
+  bool allow_incoming_model_not_fp32 = false;  // accept models with 16-bit parameters
 
   /** The dtype that parameters are converted to; empty if they are not converted. */
   std::optional<DType> model_dtype() const {

@@ -32,6 +32,7 @@ using StateDict = std::map<std::string, std::map<std::string, double>>;
  *  than the one that called initialize need it. */
 class MZ_API Activation {
  public:
+  /** Opens the scope; called by Session::activate(). */
   explicit Activation(std::shared_ptr<SessionCore> core);
   ~Activation();
   Activation(const Activation&) = delete;
@@ -46,6 +47,7 @@ class MZ_API Activation {
  *  their masters, and the optimizers update them directly. */
 class MZ_API Session {
  public:
+  /** Takes over the state of `other`, whose destructor then does nothing. */
   Session(Session&& other) noexcept = default;
   /** Closes this session as the destructor does, then takes the other one over. */
   Session& operator=(Session&& other) noexcept;

@@ -43,13 +43,17 @@ class MZ_API FunctionContext {
 /** The part of a user function's node that does not depend on its type. */
 class MZ_API FunctionNodeBase : public Node {
  public:
+  /** Makes the node of a call with these Tensor arguments. Their edges are recorded only while
+   *  gradients are. */
   FunctionNodeBase(std::string name, const std::vector<Tensor>& operands);
+  /** Frees what save_for_backward saved. After that FunctionContext::saved throws StateError. */
   void release_saved() override;
+  /** Returns the name of the function. */
   std::string name() const override { return context.name; }
   /** Makes the results outputs of `node` in the graph. */
   static void attach(const Ref<FunctionNodeBase>& node, std::vector<Tensor>& results);
 
-  FunctionContext context;
+  FunctionContext context;  // passed to forward and to backward
 
  protected:
   /** Returns the gradients in the dtypes of the operands. Errors: ValueError for a wrong number of

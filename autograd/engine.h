@@ -9,6 +9,7 @@
 
 namespace mezzo {
 
+/** Options of grad. */
 struct GradOptions {
   bool create_graph = false;  // record the backward pass, for higher derivatives
   bool retain_graph = false;  // keep saved tensors for another pass; implied by create_graph

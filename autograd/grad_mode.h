@@ -11,6 +11,7 @@ inline bool grad_enabled() { return thread_hooks().grad_enabled; }
 /** Sets recording for this thread until the end of the scope. Scopes nest. */
 class GradMode {
  public:
+  /** Turns recording on this thread on or off; the destructor restores the previous mode. */
   explicit GradMode(bool enabled) : previous_(thread_hooks().grad_enabled) {
     thread_hooks().grad_enabled = enabled;
   }

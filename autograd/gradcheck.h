@@ -9,16 +9,18 @@
 
 namespace mezzo {
 
+/** Options of gradcheck and gradgradcheck. */
 struct GradcheckOptions {
   double eps = 1e-6;   // step of the central difference
   double atol = 1e-6;  // passes if |analytic - numeric| <= atol + rtol * |numeric|
-  double rtol = 1e-5;
+  double rtol = 1e-5;  // tolerance relative to the numeric derivative
 };
 
 /** The result of a check. `report` names the first derivative that differs. */
 struct GradcheckResult {
-  bool ok = true;
-  std::string report;
+  bool ok = true;      // false if a derivative differs
+  std::string report;  // the first derivative that differs, with both values; empty if ok
+  /** Returns `ok`. */
   explicit operator bool() const { return ok; }
 };
 

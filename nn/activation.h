@@ -8,10 +8,12 @@
 namespace mezzo::nn {
 
 // Activations without options: nn::ReLU{} calls relu(x).
-#define MZ_ACTIVATION(Layer)                 \
-  class MZ_API Layer : public Model<Layer> { \
-   public:                                   \
-    Tensor forward(const Tensor& x) const;   \
+#define MZ_ACTIVATION(Layer)                            \
+  /** The activation of that name as a layer. */        \
+  class MZ_API Layer : public Model<Layer> {            \
+   public:                                              \
+    /** Calls the function. Errors: as the function. */ \
+    Tensor forward(const Tensor& x) const;              \
   };
 MZ_ACTIVATION(Hardsigmoid)
 MZ_ACTIVATION(Hardswish)
@@ -29,14 +31,17 @@ MZ_ACTIVATION(Tanhshrink)
 
 // Activations with options: nn::LeakyReLU{{.negative_slope = 0.2}} calls
 // leaky_relu(x, {.negative_slope = 0.2}).
-#define MZ_ACTIVATION(Layer, Options)            \
-  class MZ_API Layer : public Model<Layer> {     \
-   public:                                       \
-    explicit Layer(const Options& options = {}); \
-    Tensor forward(const Tensor& x) const;       \
-                                                 \
-   private:                                      \
-    Options options_;                            \
+#define MZ_ACTIVATION(Layer, Options)                   \
+  /** The activation of that name as a layer. */        \
+  class MZ_API Layer : public Model<Layer> {            \
+   public:                                              \
+    /** Keeps the arguments for forward(). */           \
+    explicit Layer(const Options& options = {});        \
+    /** Calls the function. Errors: as the function. */ \
+    Tensor forward(const Tensor& x) const;              \
+                                                        \
+   private:                                             \
+    Options options_;                                   \
   };
 MZ_ACTIVATION(CELU, EluOptions)
 MZ_ACTIVATION(ELU, EluOptions)
@@ -50,20 +55,24 @@ MZ_ACTIVATION(Softshrink, ShrinkOptions)
 #undef MZ_ACTIVATION
 
 // Activations over one dimension: nn::Softmax{1} calls softmax(x, 1).
-#define MZ_ACTIVATION(Layer)                 \
-  class MZ_API Layer : public Model<Layer> { \
-   public:                                   \
-    explicit Layer(std::int64_t dim);        \
-    Tensor forward(const Tensor& x) const;   \
-                                             \
-   private:                                  \
-    std::int64_t dim_;                       \
+#define MZ_ACTIVATION(Layer)                            \
+  /** The activation of that name as a layer. */        \
+  class MZ_API Layer : public Model<Layer> {            \
+   public:                                              \
+    /** Keeps the arguments for forward(). */           \
+    explicit Layer(std::int64_t dim);                   \
+    /** Calls the function. Errors: as the function. */ \
+    Tensor forward(const Tensor& x) const;              \
+                                                        \
+   private:                                             \
+    std::int64_t dim_;                                  \
   };
 MZ_ACTIVATION(LogSoftmax)
 MZ_ACTIVATION(Softmax)
 MZ_ACTIVATION(Softmin)
 #undef MZ_ACTIVATION
 
+/** Options of nn::PReLU. */
 struct PReluOptions {
   std::int64_t num_parameters = 1;  // 1 (one slope for all channels) or the number of channels
   double init = 0.25;               // initial slope
@@ -75,17 +84,22 @@ struct PReluOptions {
  *  Errors: ValueError for num_parameters below 1; calls throw as prelu() does. */
 class MZ_API PReLU : public Model<PReLU> {
  public:
+  /** Constructs the layer and fills its slopes with `init`. */
   explicit PReLU(const PReluOptions& options = {});
+  /** Returns prelu(x, weight()). */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the slopes, [num_parameters]. */
   const Tensor& weight() const { return weight_; }
 
  private:
   Tensor weight_;
 };
 
+/** Options of nn::RReLU. */
 struct RReluOptions {
-  double lower = 1.0 / 8, upper = 1.0 / 3;  // bounds of the random slope
+  /** Lower bound of the random slope. */
+  double lower = 1.0 / 8, upper = 1.0 / 3; /**< Upper bound of the random slope. */
 };
 
 /** Computes x >= 0 ? x : a * x. In training mode, a is drawn from U(lower, upper) for each
@@ -97,7 +111,9 @@ struct RReluOptions {
  *  (2015). */
 class MZ_API RReLU : public Model<RReLU> {
  public:
+  /** Constructs the layer. Errors: ValueError unless lower <= upper. */
   explicit RReLU(const RReluOptions& options = {});
+  /** Returns a tensor of x's shape. Draws new slopes on every call in training mode. */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -110,13 +126,16 @@ class MZ_API RReLU : public Model<RReLU> {
  *  Errors: ShapeError for any other rank. */
 class MZ_API Softmax2d : public Model<Softmax2d> {
  public:
+  /** Returns softmax(x, -3). */
   Tensor forward(const Tensor& x) const;
 };
 
 /** Computes x > threshold ? x : value. */
 class MZ_API Threshold : public Model<Threshold> {
  public:
+  /** Constructs the layer; elements at or below `threshold` become `value`. */
   Threshold(double threshold, double value);
+  /** Returns mezzo::threshold(x, threshold, value). */
   Tensor forward(const Tensor& x) const;
 
  private:

@@ -7,6 +7,7 @@
 
 namespace mezzo::nn {
 
+/** Options of nn::MultiheadAttention. */
 struct MultiheadAttentionOptions {
   double dropout = 0;          // dropout probability of the attention weights while training
   bool bias = true;            // adds biases to the input and output projections
@@ -26,12 +27,14 @@ struct AttentionCall {
   bool average_attn_weights = true;  // off: returns the weights of each head
   bool is_causal = false;            // query i attends to keys 0..i only, besides the masks
 };
+/** Returns the tensors that casts of module arguments apply to. */
 template <std::same_as<AttentionCall> T> auto fields(T& c) {
   return std::tie(c.key_padding_mask, c.attn_mask);
 }
 
+/** Result of a call of nn::MultiheadAttention. */
 struct AttentionResult {
-  Tensor output;
+  Tensor output;   // of the query's shape
   Tensor weights;  // undefined unless need_weights is set
 };
 template <std::same_as<AttentionResult> T> auto fields(T& r) {
@@ -57,14 +60,18 @@ template <std::same_as<AttentionResult> T> auto fields(T& r) {
  *  Source: Vaswani et al., Attention is all you need (2017). */
 class MZ_API MultiheadAttention : public Model<MultiheadAttention> {
  public:
+  /** Constructs an attention layer over embed_dim features, which num_heads must divide. */
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
                      const MultiheadAttentionOptions& options = {});
 
+  /** Attends to the keys and values. If query, key and value are the same tensor and kdim and vdim
+   *  are embed_dim, their projections are one matrix product. */
   AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& value,
                           const AttentionCall& call = {}) const;
 
   /** Returns the joint projection weight; undefined if kdim or vdim differs from embed_dim. */
   const Tensor& in_proj_weight() const { return in_proj_weight_; }
+  /** Returns the layer that projects the concatenated results of the heads. */
   const Linear& out_proj() const { return out_proj_; }
 
  private:

@@ -7,6 +7,7 @@
 
 namespace mezzo::nn {
 
+/** Options of the convolution layers. */
 struct ConvLayerOptions {
   WindowSizes stride = 1;    // step between windows
   ConvPadding padding = 0;   // number of zeros on each side; or "same", "valid"
@@ -15,6 +16,7 @@ struct ConvLayerOptions {
   bool bias = true;          // adds a bias for each output channel
 };
 
+/** Options of the transposed convolution layers. */
 struct ConvTransposeLayerOptions {
   WindowSizes stride = 1;          // step between windows
   WindowSizes padding = 0;         // elements removed on each side of the result
@@ -31,11 +33,14 @@ struct ConvTransposeLayerOptions {
  *  kernel below 1. */
 template <class Derived, int kDims> class MZ_API ConvLayer : public Model<Derived> {
  public:
+  /** Constructs a layer with a kernel of one size for all dimensions, or one for each. */
   ConvLayer(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
             const ConvLayerOptions& options);
 
+  /** Returns conv1d(), conv2d() or conv3d() of x with the layer's weight, bias and options. */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the kernel, [out, in/groups, kernel...]. */
   const Tensor& weight() const { return weight_; }
   /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
@@ -51,11 +56,15 @@ template <class Derived, int kDims> class MZ_API ConvLayer : public Model<Derive
  *  Errors: as ConvLayer. */
 template <class Derived, int kDims> class MZ_API ConvTransposeLayer : public Model<Derived> {
  public:
+  /** Constructs a layer with a kernel of one size for all dimensions, or one for each. */
   ConvTransposeLayer(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
                      const ConvTransposeLayerOptions& options);
 
+  /** Returns conv_transpose1d(), conv_transpose2d() or conv_transpose3d() of x with the layer's
+   *  weight, bias and options. */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the kernel, [in, out/groups, kernel...]. */
   const Tensor& weight() const { return weight_; }
   /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
@@ -71,14 +80,19 @@ template <class Derived, int kDims> class MZ_API ConvTransposeLayer : public Mod
  *  Precision: low.
  *  Errors: calls throw as conv2d() does. */
 struct MZ_API Conv1d : ConvLayer<Conv1d, 1> {
+  /** Constructs a layer for [N,C,L] or [C,L]; `kernel` is its length. */
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
          const ConvLayerOptions& options = {});
 };
+/** Two-dimensional Conv1d, for [N,C,H,W] or [C,H,W]. */
 struct MZ_API Conv2d : ConvLayer<Conv2d, 2> {
+  /** Constructs a layer with a square kernel, or one of sizes {height, width}. */
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
          const ConvLayerOptions& options = {});
 };
+/** Three-dimensional Conv1d, for [N,C,D,H,W] or [C,D,H,W]. */
 struct MZ_API Conv3d : ConvLayer<Conv3d, 3> {
+  /** Constructs a layer with a cubic kernel, or one of sizes {depth, height, width}. */
   Conv3d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
          const ConvLayerOptions& options = {});
 };
@@ -89,14 +103,19 @@ struct MZ_API Conv3d : ConvLayer<Conv3d, 3> {
  *  Precision: low.
  *  Errors: calls throw as conv_transpose2d() does. */
 struct MZ_API ConvTranspose1d : ConvTransposeLayer<ConvTranspose1d, 1> {
+  /** Constructs a layer for [N,C,L] or [C,L]; `kernel` is its length. */
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
                   const ConvTransposeLayerOptions& options = {});
 };
+/** Two-dimensional ConvTranspose1d, for [N,C,H,W] or [C,H,W]. */
 struct MZ_API ConvTranspose2d : ConvTransposeLayer<ConvTranspose2d, 2> {
+  /** Constructs a layer with a square kernel, or one of sizes {height, width}. */
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
                   const ConvTransposeLayerOptions& options = {});
 };
+/** Three-dimensional ConvTranspose1d, for [N,C,D,H,W] or [C,D,H,W]. */
 struct MZ_API ConvTranspose3d : ConvTransposeLayer<ConvTranspose3d, 3> {
+  /** Constructs a layer with a cubic kernel, or one of sizes {depth, height, width}. */
   ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, const WindowSizes& kernel,
                   const ConvTransposeLayerOptions& options = {});
 };

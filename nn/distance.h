@@ -11,8 +11,10 @@ namespace mezzo::nn {
  *  cosine_similarity(a, b, {.dim = 2}). */
 class MZ_API CosineSimilarity : public Model<CosineSimilarity> {
  public:
+  /** Constructs the layer; by default vectors lie along dimension 1. */
   explicit CosineSimilarity(const CosineSimilarityOptions& options = {});
 
+  /** Returns cosine_similarity(a, b) with the layer's options. */
   Tensor forward(const Tensor& a, const Tensor& b) const;
 
  private:
@@ -23,8 +25,10 @@ class MZ_API CosineSimilarity : public Model<CosineSimilarity> {
  *  pairwise_distance(a, b, {.p = 1}). */
 class MZ_API PairwiseDistance : public Model<PairwiseDistance> {
  public:
+  /** Constructs the layer; by default with the 2-norm. */
   explicit PairwiseDistance(const PairwiseDistanceOptions& options = {});
 
+  /** Returns pairwise_distance(a, b) with the layer's options. */
   Tensor forward(const Tensor& a, const Tensor& b) const;
 
  private:

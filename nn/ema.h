@@ -5,6 +5,7 @@
 
 namespace mezzo::nn {
 
+/** Options of nn::ExponentialMovingAverage. */
 struct EmaOptions {
   double decay = 0.999;      // weight of the old average in each update
   bool warmup = false;       // the n-th update (from 0) uses min(decay, (1 + n) / (10 + n))
@@ -25,8 +26,8 @@ class MZ_API ExponentialMovingAverage {
   /** Errors: ValueError unless 0 <= decay <= 1. */
   explicit ExponentialMovingAverage(const Module& model, const EmaOptions& options = {});
   ~ExponentialMovingAverage();
-  ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
-  ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
+  ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;             // Not copyable.
+  ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;  // Not copyable.
 
   /** Updates the averages. Call it after every optimizer step.
    *  Errors: StateError while swapped; ValueError if the model's tensors have changed since
@@ -44,10 +45,12 @@ class MZ_API ExponentialMovingAverage {
   /** Scope in which the model holds the averages. */
   class MZ_API Averaged {
    public:
+    /** Swaps the averages in. `ema` must outlive the scope. Errors: StateError while swapped. */
     explicit Averaged(ExponentialMovingAverage& ema);
+    /** Restores the weights unless they were swapped back already. Logs errors. */
     ~Averaged();
-    Averaged(const Averaged&) = delete;
-    Averaged& operator=(const Averaged&) = delete;
+    Averaged(const Averaged&) = delete;             // Not copyable.
+    Averaged& operator=(const Averaged&) = delete;  // Not copyable.
 
    private:
     ExponentialMovingAverage& ema_;

@@ -14,10 +14,13 @@ namespace mezzo::nn {
  *  does. */
 class MZ_API Embedding : public Model<Embedding> {
  public:
+  /** Constructs a table of `num` rows with `dim` features each. */
   Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions& options = {});
 
+  /** Returns embedding(index, weight()) with the layer's options. */
   Tensor forward(const Tensor& index) const;
 
+  /** Returns the table, [num, dim]. */
   const Tensor& weight() const { return weight_; }
 
  private:

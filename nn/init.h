@@ -24,7 +24,8 @@ MZ_API double gain(Nonlinearity nonlinearity, double slope = 0.01);
 
 /** Fan-in and fan-out of a weight [out, in, kernel...]. */
 struct Fans {
-  std::int64_t in = 0, out = 0;
+  /** Number of inputs of each output. */
+  std::int64_t in = 0, out = 0;  // number of outputs that each input contributes to
 };
 /** Returns fan-in and fan-out of a weight. Errors: ShapeError below two dimensions. */
 MZ_API Fans fans_of(const Tensor& weight);
@@ -44,9 +45,12 @@ MZ_API const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1);
 /** Fills x with normal values. */
 MZ_API const Tensor& normal_(const Tensor& x, double mean = 0, double std = 1);
 
+/** Options of init::trunc_normal_. */
 struct TruncNormalOptions {
-  double mean = 0, std = 1;   // of the normal distribution before truncation
-  double low = -2, high = 2;  // bounds of the values
+  /** Mean before truncation. */
+  double mean = 0, std = 1;  // standard deviation before truncation; positive
+  /** Smallest value, whatever mean and std are. */
+  double low = -2, high = 2;  // largest value
 };
 /** Fills x with normal values restricted to [low, high]. Errors: ValueError unless std > 0 and
  *  low < high. */
@@ -59,9 +63,10 @@ MZ_API const Tensor& xavier_uniform_(const Tensor& weight, double gain = 1);
  *  Errors: ShapeError below two dimensions. */
 MZ_API const Tensor& xavier_normal_(const Tensor& weight, double gain = 1);
 
+/** Options of init::kaiming_uniform_ and init::kaiming_normal_. */
 struct KaimingOptions {
   double slope = 0;                                      // negative slope; used with leaky_relu
-  Fan fan = Fan::in;                                     // fan-in or fan-out
+  Fan fan = Fan::in;                                     // fan-in or fan-out; PyTorch's name: mode
   Nonlinearity nonlinearity = Nonlinearity::leaky_relu;  // determines the gain
 };
 /** Fills a weight with values uniform in +-gain sqrt(3 / fan). Errors: ShapeError below two

@@ -6,6 +6,7 @@
 
 namespace mezzo::nn {
 
+/** Options of nn::Linear and nn::Bilinear. */
 struct LinearOptions {
   bool bias = true;  // adds a trained bias
 };
@@ -17,6 +18,7 @@ struct LinearOptions {
  *  Errors: ValueError for sizes below 1; calls throw as linear() does. */
 class MZ_API Linear : public Model<Linear> {
  public:
+  /** Constructs a layer from in_features to out_features features. */
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
   /** Returns a layer that shares its weight tensor with another module, such as an output layer
    *  that uses an embedding's table:
@@ -26,8 +28,10 @@ class MZ_API Linear : public Model<Linear> {
    */
   static Linear tied(const Tensor& weight, const LinearOptions& options = {});
 
+  /** Returns linear(x, weight(), bias()). */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the weight, [out_features, in_features]. */
   const Tensor& weight() const { return weight_; }
   /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }
@@ -52,11 +56,14 @@ MZ_API Tensor mlp(const Tensor& x, const std::vector<Linear>& layers,
  *  Errors: ValueError for sizes below 1; calls throw as bilinear() does. */
 class MZ_API Bilinear : public Model<Bilinear> {
  public:
+  /** Constructs a layer from two inputs to out_features features. */
   Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
            const LinearOptions& options = {});
 
+  /** Returns bilinear(x1, x2, weight(), bias()). */
   Tensor forward(const Tensor& x1, const Tensor& x2) const;
 
+  /** Returns the weight, [out_features, in1_features, in2_features]. */
   const Tensor& weight() const { return weight_; }
   /** Returns the bias; undefined without the option `bias`. */
   const Tensor& bias() const { return bias_; }

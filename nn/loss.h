@@ -14,9 +14,12 @@ namespace mezzo::nn {
 // cross_entropy(x, target, {.label_smoothing = 0.1}). Weights among the options are copied into
 // buffers, which move with the module and are saved.
 #define MZ_LOSS(Layer, Options)                                  \
+  /** The loss of that name as a layer. */                       \
   class MZ_API Layer : public Model<Layer> {                     \
    public:                                                       \
+    /** Keeps the arguments for forward(). */                    \
     explicit Layer(const Options& options = {});                 \
+    /** Calls the function. Errors: as the function. */          \
     Tensor forward(const Tensor& x, const Tensor& target) const; \
                                                                  \
    private:                                                      \
@@ -42,9 +45,12 @@ MZ_LOSS(SoftMarginLoss, SoftMarginLossOptions)
 // Losses of three tensors: nn::MarginRankingLoss{}(x1, x2, target),
 // nn::TripletMarginLoss{}(anchor, positive, negative).
 #define MZ_LOSS(Layer, Options)                                              \
+  /** The loss of that name as a layer. */                                   \
   class MZ_API Layer : public Model<Layer> {                                 \
    public:                                                                   \
+    /** Keeps the arguments for forward(). */                                \
     explicit Layer(const Options& options = {});                             \
+    /** Calls the function. Errors: as the function. */                      \
     Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) const; \
                                                                              \
    private:                                                                  \
@@ -58,10 +64,13 @@ MZ_LOSS(TripletMarginLoss, TripletMarginLossOptions)
 /** Calls ctc_loss(): nn::CTCLoss{}(log_probs, targets, input_lengths, target_lengths). */
 class MZ_API CTCLoss : public Model<CTCLoss> {
  public:
+  /** Constructs the loss; by default the blank has index 0 and losses are averaged. */
   explicit CTCLoss(const CtcLossOptions& options = {});
 
+  /** Returns ctc_loss() with the lengths in integer tensors, one element per sample. */
   Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                  const Tensor& target_lengths) const;
+  /** As above, with the lengths as numbers. */
   Tensor forward(const Tensor& log_probs, const Tensor& targets,
                  const std::vector<std::int64_t>& input_lengths,
                  const std::vector<std::int64_t>& target_lengths) const;
@@ -70,6 +79,7 @@ class MZ_API CTCLoss : public Model<CTCLoss> {
   CtcLossOptions options_;
 };
 
+/** Options of nn::GaussianNLLLoss. */
 struct GaussianNllLossOptions {
   bool full = false;                      // adds the constant ln(2 pi) / 2
   double eps = 1e-6;                      // lower bound of the variances
@@ -86,8 +96,10 @@ struct GaussianNllLossOptions {
  *  device); ShapeError for other shapes. */
 class MZ_API GaussianNLLLoss : public Model<GaussianNLLLoss> {
  public:
+  /** Constructs the loss. Errors: ValueError unless eps > 0. */
   explicit GaussianNLLLoss(const GaussianNllLossOptions& options = {});
 
+  /** Returns the loss for predictions x with variances `var`. */
   Tensor forward(const Tensor& x, const Tensor& target, const Tensor& var) const;
 
  private:

@@ -117,12 +117,15 @@ auto call(Self& self, const ModuleState& state, Args&&... args) {
  *  modules. */
 template <class Derived> class Model : public Module {
  public:
+  /** Constructs a new module of the type Derived, in training mode. */
   Model() : Module(detail::type_name<Derived>()) { record_object(object_size()); }
+  /** Constructs another handle to the same module. */
   Model(const Model& other) : Module(other) {
     place_.type = other.place_.type;
     record_object();
   }
   ~Model() { clear_object(); }
+  /** Rebinds the handle to another module. Errors: as Module::operator=. */
   Model& operator=(const Model& other) & {
     if (this == &other) return *this;
     Module::operator=(other);
@@ -137,6 +140,7 @@ template <class Derived> class Model : public Module {
   auto operator()(Args&&... args) const {
     return detail::call(static_cast<const Derived&>(*this), state(), std::forward<Args>(args)...);
   }
+  /** As above, for a forward that is not const. */
   template <class... Args>
   requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>) auto operator()(
       Args&&... args) {

@@ -26,7 +26,9 @@ class Module;
 
 /** A parameter or buffer and its name. In lists of a whole tree the name is dotted. */
 struct NamedTensor {
+  /** Name, dotted in lists of a tree. */
   std::string name;
+  /** The tensor itself, not a copy. */
   Tensor tensor;
   bool keep_f32 = false;  // mixed precision keeps the tensor in f32 when it converts the module
 };
@@ -37,6 +39,7 @@ struct NamedModule;
 class MZ_API Module {
  public:
   // No move: a moved-from handle would refer to no module. Copying a handle copies a pointer.
+  /** Constructs another handle to the same module. */
   Module(const Module& other) : state_(other.state_) {
     if (other.place_.kind != detail::HandleKind::plain) set_place_from(other);
   }
@@ -263,7 +266,9 @@ class MZ_API Module {
 
 /** A module and its name. In lists of a whole tree the name is dotted. */
 struct NamedModule {
+  /** Name, dotted in lists of a tree; empty for the root of the tree. */
   std::string name;
+  /** Handle to the module. */
   Module module;
 };
 
@@ -272,25 +277,28 @@ struct MZ_API ModuleState final : RefCounted {
   ModuleState() = default;
   ~ModuleState();
 
-  std::string name;       // given by the first parent
+  std::string name;       // given by the first parent; empty for a root
   std::string_view type;  // static text
   std::string summary;    // settings, as printed
-  std::vector<NamedTensor> parameters, buffers;
+  /** Parameters registered in this module itself, in order of registration. */
+  std::vector<NamedTensor> parameters, buffers;  // buffers, likewise
+  /** Direct children, in order of registration. */
   std::vector<NamedModule> children;
   detail::NameIndex names;  // of the parameters, buffers and children
-  bool container = false;
-  bool replaced = false;                       // replaced by replace(), and without a parent
+  bool container = false;   // members are added and replaced by the container's own type only
+  bool replaced = false;    // replaced by replace(), and without a parent
   std::atomic<std::int32_t> registrations{0};  // number of registrations as a child
   std::atomic<const void*> object{nullptr};    // handle last constructed, copied to or assigned
   std::size_t object_size = 0;                 // bytes from `object` to the end of its net
   Ref<detail::MemberTable> members;            // null before the first child is added
   ModuleState* next_destroyed = nullptr;       // link in the list of pending destructions
-  bool training = true;
-  bool keeps_f32_under_amp = false;
-  bool parallel_wrapper = false;
-  std::shared_ptr<CallWrapper> call_wrapper;
+  bool training = true;                        // training mode; off: evaluation mode
+  bool keeps_f32_under_amp = false;            // affine batch norm
+  bool parallel_wrapper = false;               // runs another model on several devices or processes
+  std::shared_ptr<CallWrapper> call_wrapper;   // hooks around calls; null: none
+  /** How own tensors are saved and loaded; null: unchanged. */
   std::shared_ptr<const StateRule> state_rule;
-  const void* attached_to = nullptr;
+  const void* attached_to = nullptr;  // address of the attached session; null: none
 };
 
 /** Destroys a module's state without recursion, so that a tree may have any depth. */

@@ -10,6 +10,7 @@
 
 namespace mezzo::nn {
 
+/** Options of the batch norm layers. */
 struct BatchNormLayerOptions {
   double eps = 1e-5;                     // added to the variance
   std::optional<double> momentum = 0.1;  // weight of a batch in the running statistics; none: mean
@@ -20,7 +21,12 @@ struct BatchNormLayerOptions {
 /** The tensors of a normalisation layer per channel. Weight and bias are undefined without affine,
  *  the others without running statistics. */
 struct ChannelTensors {
-  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  /** Scale [C]. */
+  Tensor weight,
+      bias,                 // shift [C]
+      running_mean,         // [C]; 0 at first
+      running_var,          // [C]; 1 at first
+      num_batches_tracked;  // i64 scalar; 0 at first
 };
 
 template <class Derived, int kLeastRank, int kMostRank> class BatchNormLayer;
@@ -42,16 +48,23 @@ Tensor batch_norm_relu(const BatchNormLayer<Layer, kLeastRank, kMostRank>& layer
 template <class Derived, int kLeastRank, int kMostRank>
 class MZ_API BatchNormLayer : public Model<Derived> {
  public:
+  /** Constructs a layer for inputs with `channels` channels. */
   BatchNormLayer(std::int64_t channels, const BatchNormLayerOptions& options);
 
+  /** Returns batch_norm(x) with the layer's tensors. Updates the running statistics in training
+   *  mode. */
   Tensor forward(const Tensor& x) const;
 
-  // Undefined without affine.
+  /** Returns the weight [C]; undefined without affine. */
   const Tensor& weight() const { return tensors_.weight; }
+  /** Returns the bias [C]; undefined without affine. */
   const Tensor& bias() const { return tensors_.bias; }
-  // Undefined without track_running_stats.
+  /** Returns the running mean [C]; undefined without track_running_stats. */
   const Tensor& running_mean() const { return tensors_.running_mean; }
+  /** Returns the running variance [C]; undefined without track_running_stats. */
   const Tensor& running_var() const { return tensors_.running_var; }
+  /** Returns the number of training batches, an i64 scalar; undefined without
+   *  track_running_stats. */
   const Tensor& num_batches_tracked() const { return tensors_.num_batches_tracked; }
 
  private:
@@ -82,12 +95,17 @@ class MZ_API BatchNormLayer : public Model<Derived> {
  *  Errors: ValueError for channels below 1; calls throw ShapeError, also for one value per channel
  *  while training. */
 struct MZ_API BatchNorm1d : BatchNormLayer<BatchNorm1d, 2, 3> {
+  /** Constructs a layer for [N,C] or [N,C,L]. */
   explicit BatchNorm1d(std::int64_t channels, const BatchNormLayerOptions& options = {});
 };
+/** BatchNorm1d for [N,C,H,W]. */
 struct MZ_API BatchNorm2d : BatchNormLayer<BatchNorm2d, 4, 4> {
+  /** Constructs a layer for [N,C,H,W]. */
   explicit BatchNorm2d(std::int64_t channels, const BatchNormLayerOptions& options = {});
 };
+/** BatchNorm1d for [N,C,D,H,W]. */
 struct MZ_API BatchNorm3d : BatchNormLayer<BatchNorm3d, 5, 5> {
+  /** Constructs a layer for [N,C,D,H,W]. */
   explicit BatchNorm3d(std::int64_t channels, const BatchNormLayerOptions& options = {});
 };
 
@@ -95,6 +113,7 @@ extern template class BatchNormLayer<BatchNorm1d, 2, 3>;
 extern template class BatchNormLayer<BatchNorm2d, 4, 4>;
 extern template class BatchNormLayer<BatchNorm3d, 5, 5>;
 
+/** Options of nn::LayerNorm. */
 struct LayerNormLayerOptions {
   double eps = 1e-5;   // added to the variance
   bool affine = true;  // trains a weight and a bias of the normalised shape
@@ -108,12 +127,17 @@ struct LayerNormLayerOptions {
  *  Errors: calls throw as layer_norm() does. */
 class MZ_API LayerNorm : public Model<LayerNorm> {
  public:
+  /** Constructs a layer over the last dimensions, which must have the sizes `shape`. */
   explicit LayerNorm(const Shape& shape, const LayerNormLayerOptions& options = {});
+  /** Constructs a layer over the last dimension. */
   explicit LayerNorm(std::int64_t size, const LayerNormLayerOptions& options = {});
 
+  /** Returns layer_norm(x) with the layer's weight, bias and eps. */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the weight; undefined without affine. */
   const Tensor& weight() const { return weight_; }
+  /** Returns the bias; undefined without affine or bias. */
   const Tensor& bias() const { return bias_; }
 
  private:
@@ -122,6 +146,7 @@ class MZ_API LayerNorm : public Model<LayerNorm> {
   Tensor weight_, bias_;
 };
 
+/** Options of nn::RMSNorm. */
 struct RmsNormLayerOptions {
   std::optional<double> eps = {};  // none: the machine epsilon of the arithmetic
   bool affine = true;              // trains a weight of the normalised shape
@@ -132,11 +157,15 @@ struct RmsNormLayerOptions {
  *  Precision: f32. */
 class MZ_API RMSNorm : public Model<RMSNorm> {
  public:
+  /** Constructs a layer over the last dimensions, which must have the sizes `shape`. */
   explicit RMSNorm(const Shape& shape, const RmsNormLayerOptions& options = {});
+  /** Constructs a layer over the last dimension. */
   explicit RMSNorm(std::int64_t size, const RmsNormLayerOptions& options = {});
 
+  /** Returns rms_norm(x) with the layer's weight and eps. */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the weight; undefined without affine. */
   const Tensor& weight() const { return weight_; }
 
  private:
@@ -145,6 +174,7 @@ class MZ_API RMSNorm : public Model<RMSNorm> {
   Tensor weight_;
 };
 
+/** Options of nn::GroupNorm. */
 struct GroupNormLayerOptions {
   double eps = 1e-5;   // added to the variance
   bool affine = true;  // trains a weight and a bias for each channel
@@ -157,11 +187,15 @@ struct GroupNormLayerOptions {
  *  Errors: ValueError unless groups divide channels. */
 class MZ_API GroupNorm : public Model<GroupNorm> {
  public:
+  /** Constructs a layer for `channels` channels in `groups` groups of equal size. */
   GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormLayerOptions& options = {});
 
+  /** Returns group_norm(x) with the layer's weight, bias and eps. */
   Tensor forward(const Tensor& x) const;
 
+  /** Returns the weight [C]; undefined without affine. */
   const Tensor& weight() const { return weight_; }
+  /** Returns the bias [C]; undefined without affine. */
   const Tensor& bias() const { return bias_; }
 
  private:
@@ -170,6 +204,7 @@ class MZ_API GroupNorm : public Model<GroupNorm> {
   Tensor weight_, bias_;
 };
 
+/** Options of the instance norm layers. */
 struct InstanceNormLayerOptions {
   double eps = 1e-5;                 // added to the variance
   double momentum = 0.1;             // weight of a batch in the running statistics
@@ -186,12 +221,15 @@ struct InstanceNormLayerOptions {
  *  Errors: ValueError for channels below 1; calls throw ShapeError. */
 template <class Derived, int kDims> class MZ_API InstanceNormLayer : public Model<Derived> {
  public:
+  /** Constructs a layer for inputs with `channels` channels. */
   InstanceNormLayer(std::int64_t channels, const InstanceNormLayerOptions& options);
 
+  /** Returns instance_norm(x) with the layer's tensors. Accepts input without a batch dimension. */
   Tensor forward(const Tensor& x) const;
 
-  // Undefined without affine.
+  /** Returns the weight [C]; undefined without affine. */
   const Tensor& weight() const { return tensors_.weight; }
+  /** Returns the bias [C]; undefined without affine. */
   const Tensor& bias() const { return tensors_.bias; }
 
  private:
@@ -200,13 +238,19 @@ template <class Derived, int kDims> class MZ_API InstanceNormLayer : public Mode
   ChannelTensors tensors_;
 };
 
+/** InstanceNormLayer for [N,C,L] or [C,L]. */
 struct MZ_API InstanceNorm1d : InstanceNormLayer<InstanceNorm1d, 1> {
+  /** Constructs a layer for [N,C,L] or [C,L]; by default without parameters. */
   explicit InstanceNorm1d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
 };
+/** InstanceNormLayer for [N,C,H,W] or [C,H,W]. */
 struct MZ_API InstanceNorm2d : InstanceNormLayer<InstanceNorm2d, 2> {
+  /** Constructs a layer for [N,C,H,W] or [C,H,W]; by default without parameters. */
   explicit InstanceNorm2d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
 };
+/** InstanceNormLayer for [N,C,D,H,W] or [C,D,H,W]. */
 struct MZ_API InstanceNorm3d : InstanceNormLayer<InstanceNorm3d, 3> {
+  /** Constructs a layer for [N,C,D,H,W] or [C,D,H,W]; by default without parameters. */
   explicit InstanceNorm3d(std::int64_t channels, const InstanceNormLayerOptions& options = {});
 };
 
@@ -220,8 +264,10 @@ extern template class InstanceNormLayer<InstanceNorm3d, 3>;
  *  Errors: ValueError for size < 1; calls throw as local_response_norm() does. */
 class MZ_API LocalResponseNorm : public Model<LocalResponseNorm> {
  public:
+  /** Constructs a layer whose norm covers `size` neighbouring channels. */
   explicit LocalResponseNorm(std::int64_t size, const LocalResponseNormOptions& options = {});
 
+  /** Returns local_response_norm(x, size) with the layer's options. */
   Tensor forward(const Tensor& x) const;
 
  private:

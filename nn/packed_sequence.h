@@ -13,7 +13,7 @@ namespace mezzo::nn {
 struct MZ_API PackedSequence {
   Tensor data;                            // [sum of lengths, ...]
   std::vector<std::int64_t> batch_sizes;  // number of sequences at each step; non-increasing
-  // Batch index of the i-th longest sequence; empty if the batch is sorted.
+  /** Batch index of the i-th longest sequence; empty if the batch is sorted. */
   std::vector<std::int64_t> sorted_indices = {};
 
   /** Returns the position of each sequence of the batch in the sorted order; empty if
@@ -29,6 +29,7 @@ struct MZ_API PackedSequence {
   PackedSequence to(Device device) const;
 };
 
+/** Options of pack_padded_sequence(). */
 struct PackOptions {
   bool batch_first = false;    // x is [N, T, ...] instead of [T, N, ...]
   bool enforce_sorted = true;  // requires non-increasing lengths; off: any order
@@ -48,6 +49,7 @@ MZ_API PackedSequence pack_padded_sequence(const Tensor& x,
 MZ_API PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& lengths,
                                            const PackOptions& options = {});
 
+/** Options of pad_packed_sequence(). */
 struct PadPackedOptions {
   bool batch_first = false;       // the result is [N, T, ...] instead of [T, N, ...]
   double padding_value = 0;       // value of the padding
@@ -56,8 +58,8 @@ struct PadPackedOptions {
 
 /** A padded batch and the lengths of its sequences. */
 struct PaddedSequence {
-  Tensor output;
-  std::vector<std::int64_t> lengths;
+  Tensor output;                      // [T, N, ...], or [N, T, ...] with batch_first
+  std::vector<std::int64_t> lengths;  // number of valid steps of each sequence
 };
 
 /** Returns the padded batch of a packed sequence, in its original order; the inverse of

@@ -10,9 +10,12 @@ namespace mezzo::nn {
 
 // nn::MaxPool2d{2} calls max_pool2d(x, 2).
 #define MZ_POOL_LAYER(Layer, Options)                                       \
+  /** The pooling of that name as a layer. */                               \
   class MZ_API Layer : public Model<Layer> {                                \
    public:                                                                  \
+    /** Keeps the arguments for forward(). */                               \
     explicit Layer(const WindowSizes& kernel, const Options& options = {}); \
+    /** Calls the function. Errors: as the function. */                     \
     Tensor forward(const Tensor& x) const;                                  \
                                                                             \
    private:                                                                 \
@@ -28,14 +31,17 @@ MZ_POOL_LAYER(MaxPool3d, MaxPoolOptions)
 #undef MZ_POOL_LAYER
 
 // nn::AdaptiveAvgPool2d{1} calls adaptive_avg_pool2d(x, 1).
-#define MZ_ADAPTIVE_POOL_LAYER(Layer)          \
-  class MZ_API Layer : public Model<Layer> {   \
-   public:                                     \
-    explicit Layer(const WindowSizes& output); \
-    Tensor forward(const Tensor& x) const;     \
-                                               \
-   private:                                    \
-    WindowSizes output_;                       \
+#define MZ_ADAPTIVE_POOL_LAYER(Layer)                   \
+  /** The pooling of that name as a layer. */           \
+  class MZ_API Layer : public Model<Layer> {            \
+   public:                                              \
+    /** Keeps the arguments for forward(). */           \
+    explicit Layer(const WindowSizes& output);          \
+    /** Calls the function. Errors: as the function. */ \
+    Tensor forward(const Tensor& x) const;              \
+                                                        \
+   private:                                             \
+    WindowSizes output_;                                \
   };
 MZ_ADAPTIVE_POOL_LAYER(AdaptiveAvgPool1d)
 MZ_ADAPTIVE_POOL_LAYER(AdaptiveAvgPool2d)
@@ -47,9 +53,12 @@ MZ_ADAPTIVE_POOL_LAYER(AdaptiveMaxPool3d)
 
 // nn::LPPool2d{2, 3} calls lp_pool2d(x, 2, 3), the 2-norm of windows of 3 by 3.
 #define MZ_LP_POOL_LAYER(Layer)                                                            \
+  /** The pooling of that name as a layer. */                                              \
   class MZ_API Layer : public Model<Layer> {                                               \
    public:                                                                                 \
+    /** Keeps the arguments for forward(). */                                              \
     Layer(double norm_type, const WindowSizes& kernel, const LpPoolOptions& options = {}); \
+    /** Calls the function. Errors: as the function. */                                    \
     Tensor forward(const Tensor& x) const;                                                 \
                                                                                            \
    private:                                                                                \
@@ -64,9 +73,12 @@ MZ_LP_POOL_LAYER(LPPool3d)
 
 // nn::MaxUnpool2d{2} calls max_unpool2d(x, indices, 2).
 #define MZ_UNPOOL_LAYER(Layer)                                                       \
+  /** The pooling of that name as a layer. */                                        \
   class MZ_API Layer : public Model<Layer> {                                         \
    public:                                                                           \
+    /** Keeps the arguments for forward(). */                                        \
     explicit Layer(const WindowSizes& kernel, const MaxUnpoolOptions& options = {}); \
+    /** Calls the function. Errors: as the function. */                              \
     Tensor forward(const Tensor& x, const Tensor& indices) const;                    \
                                                                                      \
    private:                                                                          \

@@ -5,6 +5,7 @@
 
 namespace mezzo::nn {
 
+/** Options of the positional embeddings. */
 struct PositionOptions {
   bool batch_first = false;  // x is [N, T, E] instead of [T, N, E]
 };
@@ -18,11 +19,14 @@ struct PositionOptions {
  *  IndexError beyond max_length. */
 class MZ_API LearnedPositionalEmbedding : public Model<LearnedPositionalEmbedding> {
  public:
+  /** Constructs a table of max_length rows with dim features each. */
   LearnedPositionalEmbedding(std::int64_t max_length, std::int64_t dim,
                              const PositionOptions& options = {});
 
+  /** Returns x plus rows first..first+T-1 of the table, converted to x's dtype. */
   Tensor forward(const Tensor& x, std::int64_t first = 0) const;
 
+  /** Returns the table, [max_length, dim]. */
   const Tensor& weight() const { return weight_; }
 
  private:
@@ -37,9 +41,11 @@ class MZ_API LearnedPositionalEmbedding : public Model<LearnedPositionalEmbeddin
  *  Source: Vaswani et al., Attention is all you need (2017). */
 class MZ_API SinusoidalPositionalEmbedding : public Model<SinusoidalPositionalEmbedding> {
  public:
+  /** Constructs a table of max_length rows with dim features each. */
   SinusoidalPositionalEmbedding(std::int64_t max_length, std::int64_t dim,
                                 const PositionOptions& options = {});
 
+  /** Returns x plus rows first..first+T-1 of the table, converted to x's dtype and device. */
   Tensor forward(const Tensor& x, std::int64_t first = 0) const;
 
  private:

@@ -13,8 +13,10 @@ namespace mezzo::nn {
  *  factor below 1. */
 class MZ_API PixelShuffle : public Model<PixelShuffle> {
  public:
+  /** Constructs the layer; upscale_factor is r. */
   explicit PixelShuffle(std::int64_t upscale_factor);
 
+  /** Returns pixel_shuffle(x, r). */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -25,8 +27,10 @@ class MZ_API PixelShuffle : public Model<PixelShuffle> {
  *  factor below 1. */
 class MZ_API PixelUnshuffle : public Model<PixelUnshuffle> {
  public:
+  /** Constructs the layer; downscale_factor is r. */
   explicit PixelUnshuffle(std::int64_t downscale_factor);
 
+  /** Returns pixel_unshuffle(x, r). */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -40,8 +44,10 @@ class MZ_API PixelUnshuffle : public Model<PixelUnshuffle> {
  *  Source: Zhang et al., ShuffleNet (2018). */
 class MZ_API ChannelShuffle : public Model<ChannelShuffle> {
  public:
+  /** Constructs the layer; `groups` must divide the channels of the inputs. */
   explicit ChannelShuffle(std::int64_t groups);
 
+  /** Returns x with its channels reordered. */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -52,14 +58,17 @@ class MZ_API ChannelShuffle : public Model<ChannelShuffle> {
  *  interpolate(x, {.scale_factor = 2}). */
 class MZ_API Upsample : public Model<Upsample> {
  public:
+  /** Constructs the layer; the options need a size or a scale_factor. */
   explicit Upsample(const InterpolateOptions& options);
 
+  /** Returns interpolate(x) with the layer's options. */
   Tensor forward(const Tensor& x) const;
 
  private:
   InterpolateOptions options_;
 };
 
+/** Options of nn::UpsamplingNearest2d and nn::UpsamplingBilinear2d. */
 struct UpsamplingOptions {
   WindowSizes size = {};           // size of the result; set either this or scale_factor
   ScaleFactors scale_factor = {};  // size of the result divided by the size of the input
@@ -68,8 +77,10 @@ struct UpsamplingOptions {
 /** Resizes images by nearest-neighbour interpolation. */
 class MZ_API UpsamplingNearest2d : public Model<UpsamplingNearest2d> {
  public:
+  /** Constructs the layer; the options need a size or a scale_factor. */
   explicit UpsamplingNearest2d(const UpsamplingOptions& options);
 
+  /** Returns upsample_nearest(x) with the layer's options. */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -78,8 +89,10 @@ class MZ_API UpsamplingNearest2d : public Model<UpsamplingNearest2d> {
 /** Resizes images by bilinear interpolation with aligned corners. */
 class MZ_API UpsamplingBilinear2d : public Model<UpsamplingBilinear2d> {
  public:
+  /** Constructs the layer; the options need a size or a scale_factor. */
   explicit UpsamplingBilinear2d(const UpsamplingOptions& options);
 
+  /** Returns upsample_bilinear(x) with the layer's options and align_corners. */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -90,8 +103,10 @@ class MZ_API UpsamplingBilinear2d : public Model<UpsamplingBilinear2d> {
  *  unfold(x, 3, {.padding = 1}). */
 class MZ_API Unfold : public Model<Unfold> {
  public:
+  /** Constructs the layer for blocks of `kernel` sizes. */
   explicit Unfold(const WindowSizes& kernel, const UnfoldOptions& options = {});
 
+  /** Returns unfold(x, kernel) with the layer's options. */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -102,8 +117,10 @@ class MZ_API Unfold : public Model<Unfold> {
 /** Sums columns at the positions of their blocks in an image of `output` sizes: calls fold(). */
 class MZ_API Fold : public Model<Fold> {
  public:
+  /** Constructs the layer for images of `output` sizes and blocks of `kernel` sizes. */
   Fold(const WindowSizes& output, const WindowSizes& kernel, const UnfoldOptions& options = {});
 
+  /** Returns fold(x, output, kernel) with the layer's options. */
   Tensor forward(const Tensor& x) const;
 
  private:

@@ -8,15 +8,19 @@
 
 namespace mezzo {
 
-// Members for map_tensors (cast_tree.h), which casts arguments and results of module calls.
+/** Returns the tensors that casts of module arguments and results apply to (cast_tree.h). */
 template <std::same_as<LstmState> T> auto fields(T& s) { return std::tie(s.h, s.c); }
+/** As above, for the result of RNN and GRU. */
 template <std::same_as<RecurrentResult> T> auto fields(T& r) { return std::tie(r.output, r.h); }
+/** As above, for the result of LSTM. */
 template <std::same_as<LstmResult> T> auto fields(T& r) { return std::tie(r.output, r.h, r.c); }
 
 namespace nn {
 
+/** The nonlinearity of nn::RNN and nn::RNNCell. */
 enum class RnnNonlinearity : std::uint8_t { tanh, relu };
 
+/** Options of nn::RNN. */
 struct RnnLayerOptions {
   std::int64_t num_layers = 1;                           // number of stacked layers
   RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  // tanh or relu
@@ -26,34 +30,35 @@ struct RnnLayerOptions {
   bool bidirectional = false;  // adds weights that process each sequence in reverse
 };
 
-// Fields as in RnnLayerOptions.
+/** Options of nn::GRU. */
 struct GruLayerOptions {
-  std::int64_t num_layers = 1;
-  bool bias = true;
-  bool batch_first = false;
-  double dropout = 0;
-  bool bidirectional = false;
+  std::int64_t num_layers = 1;  // number of stacked layers
+  bool bias = true;             // adds biases
+  bool batch_first = false;     // x and output (not states) are [N, T, ...] instead of [T, N, ...]
+  double dropout = 0;           // while training, applied to the output of all layers but the last
+  bool bidirectional = false;   // adds weights that process each sequence in reverse
 };
 
-// Fields as in RnnLayerOptions.
+/** Options of nn::LSTM. */
 struct LstmLayerOptions {
-  std::int64_t num_layers = 1;
-  bool bias = true;
-  bool batch_first = false;
-  double dropout = 0;
-  bool bidirectional = false;
-  std::int64_t proj_size = 0;  // size that h is projected to; 0: no projection
+  std::int64_t num_layers = 1;  // number of stacked layers
+  bool bias = true;             // adds biases
+  bool batch_first = false;     // x and output (not states) are [N, T, ...] instead of [T, N, ...]
+  double dropout = 0;           // while training, applied to the output of all layers but the last
+  bool bidirectional = false;   // adds weights that process each sequence in reverse
+  std::int64_t proj_size = 0;   // size that h is projected to; 0: no projection
 };
 
 /** Output and states of a packed sequence. The output is packed in the same order. */
 struct PackedRecurrentResult {
-  PackedSequence output;
-  Tensor h;
+  PackedSequence output;  // [sum of lengths, D H], D = 2 if bidirectional, else 1
+  Tensor h;               // [layers D, N, H]: h at the end of each sequence
 };
 /** Output and states of an LSTM for a packed sequence. */
 struct PackedLstmResult {
-  PackedSequence output;
-  Tensor h, c;
+  PackedSequence output;  // [sum of lengths, D H], or [.., D P] with proj_size P
+  /** [layers D, N, H or P]: h at the end of each sequence. */
+  Tensor h, c;  // [layers D, N, H]: c at the end of each sequence
 };
 template <std::same_as<PackedRecurrentResult> T> auto fields(T& r) {
   return std::tie(r.output, r.h);
@@ -80,6 +85,7 @@ template <class Derived> class MZ_API RecurrentLayer : public Model<Derived> {
   const std::vector<RecurrentWeights>& weights() const { return weights_; }
 
  protected:
+  /** Constructs the parameters of all layers and directions; `gates` is G. */
   RecurrentLayer(std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
                  const LstmLayerOptions& options);
   /** Calls run(x, states, options) on batched tensors. */
@@ -100,9 +106,12 @@ template <class Derived> class MZ_API RecurrentLayer : public Model<Derived> {
  *  Example: `nn::RNN{10, 20, {.num_layers = 2}}`. */
 class MZ_API RNN : public RecurrentLayer<RNN> {
  public:
+  /** Constructs a layer from input_size features to states of hidden_size features. */
   RNN(std::int64_t input_size, std::int64_t hidden_size, const RnnLayerOptions& options = {});
 
+  /** Returns the outputs of all steps and the final states. An undefined h means zeros. */
   RecurrentResult forward(const Tensor& x, const Tensor& h = {}) const;
+  /** As above, for sequences of different lengths; h is in the order of the original batch. */
   PackedRecurrentResult forward(const PackedSequence& x, const Tensor& h = {}) const;
 
  private:
@@ -113,9 +122,12 @@ class MZ_API RNN : public RecurrentLayer<RNN> {
  *  Source: Cho et al., Learning phrase representations using RNN encoder-decoder (2014). */
 class MZ_API GRU : public RecurrentLayer<GRU> {
  public:
+  /** Constructs a layer from input_size features to states of hidden_size features. */
   GRU(std::int64_t input_size, std::int64_t hidden_size, const GruLayerOptions& options = {});
 
+  /** Returns the outputs of all steps and the final states. An undefined h means zeros. */
   RecurrentResult forward(const Tensor& x, const Tensor& h = {}) const;
+  /** As above, for sequences of different lengths; h is in the order of the original batch. */
   PackedRecurrentResult forward(const PackedSequence& x, const Tensor& h = {}) const;
 };
 
@@ -125,17 +137,23 @@ class MZ_API GRU : public RecurrentLayer<GRU> {
  *  Source: Hochreiter, Schmidhuber, Long short-term memory (1997). */
 class MZ_API LSTM : public RecurrentLayer<LSTM> {
  public:
+  /** Constructs a layer from input_size features to states of hidden_size features. */
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const LstmLayerOptions& options = {});
 
+  /** Returns the outputs of all steps and the final states. Undefined states mean zeros. */
   LstmResult forward(const Tensor& x, const LstmState& state = {}) const;
+  /** As above, for sequences of different lengths; states are in the order of the original
+   *  batch. */
   PackedLstmResult forward(const PackedSequence& x, const LstmState& state = {}) const;
 };
 
+/** Options of nn::RNNCell. */
 struct RnnCellOptions {
   bool bias = true;                                      // adds biases
   RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  // tanh or relu
 };
 
+/** Options of nn::GRUCell and nn::LSTMCell. */
 struct RecurrentCellOptions {
   bool bias = true;  // adds biases
 };
@@ -150,10 +168,13 @@ struct RecurrentCellOptions {
 /** One step of RNN. */
 class MZ_API RNNCell : public Model<RNNCell> {
  public:
+  /** Constructs a cell from input_size features to a state of hidden_size features. */
   RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RnnCellOptions& options = {});
 
+  /** Returns the next state. An undefined h means zeros. */
   Tensor forward(const Tensor& x, const Tensor& h = {}) const;
 
+  /** Returns the weights and biases; biases are undefined without the option `bias`. */
   const RecurrentWeights& weights() const { return weights_; }
 
  private:
@@ -164,11 +185,14 @@ class MZ_API RNNCell : public Model<RNNCell> {
 /** One step of GRU. */
 class MZ_API GRUCell : public Model<GRUCell> {
  public:
+  /** Constructs a cell from input_size features to a state of hidden_size features. */
   GRUCell(std::int64_t input_size, std::int64_t hidden_size,
           const RecurrentCellOptions& options = {});
 
+  /** Returns the next state. An undefined h means zeros. */
   Tensor forward(const Tensor& x, const Tensor& h = {}) const;
 
+  /** Returns the weights and biases; biases are undefined without the option `bias`. */
   const RecurrentWeights& weights() const { return weights_; }
 
  private:
@@ -178,11 +202,14 @@ class MZ_API GRUCell : public Model<GRUCell> {
 /** One step of LSTM. */
 class MZ_API LSTMCell : public Model<LSTMCell> {
  public:
+  /** Constructs a cell from input_size features to states of hidden_size features. */
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
            const RecurrentCellOptions& options = {});
 
+  /** Returns the next h and c. Undefined states mean zeros. */
   LstmState forward(const Tensor& x, const LstmState& state = {}) const;
 
+  /** Returns the weights and biases; biases are undefined without the option `bias`. */
   const RecurrentWeights& weights() const { return weights_; }
 
  private:

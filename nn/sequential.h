@@ -30,8 +30,10 @@ struct BatchNorm3d;
  *  Errors: as the members. */
 class MZ_API Sequential : public Model<Sequential> {
  public:
+  /** Constructs without members. */
   Sequential();
-  // A single Sequential in braces is copied, by the rules of C++. Use push_back() to nest one.
+  /** Constructs from members, named 0, 1, .... A single Sequential in braces is copied, by the
+   *  rules of C++. Use push_back() to nest one. */
   template <TensorToTensor First, TensorToTensor... Rest>
   requires(sizeof...(Rest) > 0 ||
            !std::same_as<First, Sequential>) explicit Sequential(First first, Rest... rest)
@@ -40,6 +42,7 @@ class MZ_API Sequential : public Model<Sequential> {
     (push_back(std::move(rest)), ...);
   }
 
+  /** Returns the result of the last member. */
   Tensor forward(const Tensor& x) const;
 
   /** Appends a member under the next number. All handles to this module share it. */
@@ -118,7 +121,9 @@ class MZ_API Sequential : public Model<Sequential> {
  *  replace() changes one. */
 template <std::derived_from<Module> M> class ModuleList : public Model<ModuleList<M>> {
  public:
+  /** Constructs without members. */
   ModuleList() { this->set_container(); }
+  /** Constructs from members, named 0, 1, .... */
   explicit ModuleList(std::vector<M> members) : ModuleList() {
     for (M& member : members) push_back(std::move(member));
   }
@@ -142,10 +147,13 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
     return this->replace_member(name, std::move(member));
   }
 
+  /** Returns the number of members. */
   std::size_t size() const { return members_->size(); }
   /** Returns a member. The index is not checked. */
   M& operator[](std::size_t index) const { return (*members_)[index]; }
+  /** Returns an iterator over the members, as M&, in order of insertion. */
   auto begin() const { return members_->begin(); }
+  /** Returns the end of the members. */
   auto end() const { return members_->end(); }
 
  private:
@@ -157,9 +165,12 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
  *  replace() changes one. */
 template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDict<M>> {
  public:
+  /** A name and a module. */
   using Entry = std::pair<std::string, M>;
 
+  /** Constructs without members. */
   ModuleDict() { this->set_container(); }
+  /** Constructs from entries, in their order. Errors: as insert(). */
   explicit ModuleDict(std::vector<Entry> members) : ModuleDict() {
     for (Entry& member : members) insert(member.first, std::move(member.second));
   }
@@ -184,14 +195,18 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
     return this->replace_member(name, std::move(member));
   }
 
+  /** Returns the number of members. */
   std::size_t size() const { return members_->size(); }
+  /** Returns true if a member has this name. */
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /** Returns a member by name. Errors: ValueError with the nearest names. */
   M& operator[](std::string_view name) const {
     if (M* member = find(name)) return *member;
     detail::refuse_member(this->kind(), *this, name);
   }
+  /** Returns an iterator over the entries, in order of insertion. */
   auto begin() const { return members_->begin(); }
+  /** Returns the end of the entries. */
   auto end() const { return members_->end(); }
 
  private:

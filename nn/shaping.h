@@ -8,6 +8,7 @@ namespace mezzo::nn {
 /** Returns its argument. Useful as a placeholder for a layer. */
 class MZ_API Identity : public Model<Identity> {
  public:
+  /** Returns x itself. */
   Tensor forward(const Tensor& x) const;
 };
 
@@ -16,8 +17,10 @@ class MZ_API Identity : public Model<Identity> {
  *  Precision: follows the input. */
 class MZ_API Flatten : public Model<Flatten> {
  public:
+  /** Constructs the layer; `start` and `end` are inclusive. */
   explicit Flatten(std::int64_t start = 1, std::int64_t end = -1);
 
+  /** Returns x.flatten(start, end). */
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -27,8 +30,10 @@ class MZ_API Flatten : public Model<Flatten> {
 /** Splits dimension dim into the given sizes, one of which may be -1. */
 class MZ_API Unflatten : public Model<Unflatten> {
  public:
+  /** Constructs the layer; `sizes` are checked at each call. */
   Unflatten(std::int64_t dim, const Shape& sizes);
 
+  /** Returns x.unflatten(dim, sizes). */
   Tensor forward(const Tensor& x) const;
 
  private:

@@ -18,9 +18,12 @@ namespace mezzo::nn {
 /** Tensors by name, in order, with lookup in constant time. Copies share the tensors. */
 class MZ_API StateDict {
  public:
+  /** A name and a tensor. */
   using Entry = std::pair<std::string, Tensor>;
 
+  /** Constructs without entries. */
   StateDict() = default;
+  /** Constructs from entries. Errors: ValueError for a duplicate name. */
   StateDict(std::initializer_list<Entry> entries);
   /** Constructs from entries. Errors: ValueError for a duplicate name. */
   explicit StateDict(std::vector<Entry> entries);
@@ -29,16 +32,22 @@ class MZ_API StateDict {
   void set(std::string_view name, const Tensor& value);
   /** Removes an entry. Returns false if it did not exist. */
   bool erase(std::string_view name);
+  /** Returns true if the name has a defined tensor. */
   bool contains(std::string_view name) const { return find(name).defined(); }
   /** Returns the tensor, or an undefined one if the name is unknown. */
   Tensor find(std::string_view name) const;
   /** Returns the tensor. Errors: ValueError with the nearest names. */
   Tensor operator[](std::string_view name) const;
 
+  /** Returns the number of entries. */
   std::size_t size() const { return entries_.size(); }
+  /** Returns true if there are no entries. */
   bool empty() const { return entries_.empty(); }
+  /** Returns an iterator over the entries, in order of insertion. */
   auto begin() const { return entries_.begin(); }
+  /** Returns the end of the entries. */
   auto end() const { return entries_.end(); }
+  /** Returns the names in order of insertion. */
   std::vector<std::string> names() const;
 
  private:
@@ -47,6 +56,7 @@ class MZ_API StateDict {
   std::unordered_map<std::string, std::size_t, detail::NameHash, std::equal_to<>> positions_;
 };
 
+/** Options of loading values into a module. */
 struct LoadOptions {
   bool strict = true;  // requires exactly the names of the module
 };

@@ -15,8 +15,10 @@ namespace mezzo::nn {
  *  Errors: ValueError for a negative size, DtypeError for integers. */
 MZ_API Tensor generate_square_subsequent_mask(std::int64_t size, const TensorOptions& options = {});
 
+/** The nonlinearity of the feed-forward net. */
 enum class TransformerActivation : std::uint8_t { relu, gelu };
 
+/** Options of encoder and decoder layers. */
 struct TransformerLayerOptions {
   std::int64_t dim_feedforward = 2048;  // hidden features of the feed-forward net
   double dropout = 0.1;                 // dropout probability in all blocks while training
@@ -31,7 +33,7 @@ struct TransformerLayerOptions {
 struct EncoderCall {
   Tensor src_mask = {};              // [T,T] or [N heads, T, T]
   Tensor src_key_padding_mask = {};  // [N,T]
-  bool is_causal = false;
+  bool is_causal = false;            // step i attends to steps 0..i only, besides the masks
 };
 template <std::same_as<EncoderCall> T> auto fields(T& c) {
   return std::tie(c.src_mask, c.src_key_padding_mask);
@@ -40,9 +42,12 @@ template <std::same_as<EncoderCall> T> auto fields(T& c) {
 /** Masks of a decoder call, in the format of AttentionCall: tgt masks for self-attention, memory
  *  masks for attention to the encoder's output. */
 struct DecoderCall {
-  Tensor tgt_mask = {}, memory_mask = {};
-  Tensor tgt_key_padding_mask = {}, memory_key_padding_mask = {};
-  bool tgt_is_causal = false, memory_is_causal = false;
+  /** [T,T] or [N heads, T, T]. */
+  Tensor tgt_mask = {}, memory_mask = {};  // [T,S] or [N heads, T, S]
+  /** [N,T]. */
+  Tensor tgt_key_padding_mask = {}, memory_key_padding_mask = {};  // [N,S]
+  /** Makes step i of tgt attend to steps 0..i only, besides the masks. */
+  bool tgt_is_causal = false, memory_is_causal = false;  // the same for steps 0..i of the memory
 };
 template <std::same_as<DecoderCall> T> auto fields(T& c) {
   return std::tie(c.tgt_mask, c.memory_mask, c.tgt_key_padding_mask, c.memory_key_padding_mask);
@@ -50,18 +55,22 @@ template <std::same_as<DecoderCall> T> auto fields(T& c) {
 
 /** Constructor arguments of encoder and decoder layers. */
 struct TransformerSizes {
-  std::int64_t d_model = 512, nhead = 8;
-  TransformerLayerOptions options = {};
+  /** Number of features E. */
+  std::int64_t d_model = 512, nhead = 8;  // number of attention heads; must divide d_model
+  TransformerLayerOptions options = {};   // the other options of the layer
 };
 
 /** The feed-forward net of a layer, applied to each step separately:
  *  linear2(dropout(activation(linear1(x)))). */
 struct MZ_API FeedForward {
-  Linear linear1, linear2;
-  Dropout dropout;
-  TransformerActivation activation;
+  /** Layer from E to dim_feedforward features. */
+  Linear linear1, linear2;           // layer back to E features
+  Dropout dropout;                   // applied to the hidden features while training
+  TransformerActivation activation;  // applied to the output of linear1
 
+  /** Constructs from d_model and the options dim_feedforward, dropout, activation and bias. */
   explicit FeedForward(const TransformerSizes& sizes);
+  /** Returns a tensor of x's shape, [..., E]. */
   Tensor operator()(const Tensor& x) const;
 };
 
@@ -75,11 +84,14 @@ struct MZ_API FeedForward {
  *  Source: Vaswani et al., Attention is all you need (2017); norm_first: Xiong et al. (2020). */
 class MZ_API TransformerEncoderLayer : public Model<TransformerEncoderLayer> {
  public:
+  /** Constructs a layer over d_model features, which nhead must divide. */
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
                           const TransformerLayerOptions& options = {});
 
+  /** Returns the encoded sequence. */
   Tensor forward(const Tensor& src, const EncoderCall& call = {}) const;
 
+  /** Returns the arguments of the constructor. */
   const TransformerSizes& sizes() const { return sizes_; }
 
  private:
@@ -98,11 +110,14 @@ class MZ_API TransformerEncoderLayer : public Model<TransformerEncoderLayer> {
  *  norm3. */
 class MZ_API TransformerDecoderLayer : public Model<TransformerDecoderLayer> {
  public:
+  /** Constructs a layer over d_model features, which nhead must divide. */
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead,
                           const TransformerLayerOptions& options = {});
 
+  /** Returns the decoded sequence; `memory` is the encoder's output. */
   Tensor forward(const Tensor& tgt, const Tensor& memory, const DecoderCall& call = {}) const;
 
+  /** Returns the arguments of the constructor. */
   const TransformerSizes& sizes() const { return sizes_; }
 
  private:
@@ -120,12 +135,17 @@ class MZ_API TransformerDecoderLayer : public Model<TransformerDecoderLayer> {
  *  Errors: ValueError for num_layers below 0; calls throw as the layers do. */
 class MZ_API TransformerEncoder : public Model<TransformerEncoder> {
  public:
+  /** Constructs a stack without a final norm. */
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers);
+  /** Constructs a stack whose output is normalised by `norm`, which is shared, not copied. */
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers,
                      const LayerNorm& norm);
 
+  /** Returns the output of the last layer, normalised if the stack has a norm. Each layer gets the
+   *  same masks. */
   Tensor forward(const Tensor& src, const EncoderCall& call = {}) const;
 
+  /** Returns the layers, first to last. */
   const ModuleList<TransformerEncoderLayer>& layers() const { return layers_; }
 
  private:
@@ -136,12 +156,17 @@ class MZ_API TransformerEncoder : public Model<TransformerEncoder> {
 /** Stack of decoder layers; parameters and errors as TransformerEncoder. */
 class MZ_API TransformerDecoder : public Model<TransformerDecoder> {
  public:
+  /** Constructs a stack without a final norm. */
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers);
+  /** Constructs a stack whose output is normalised by `norm`, which is shared, not copied. */
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers,
                      const LayerNorm& norm);
 
+  /** Returns the output of the last layer, normalised if the stack has a norm. Each layer gets the
+   *  same memory and masks. */
   Tensor forward(const Tensor& tgt, const Tensor& memory, const DecoderCall& call = {}) const;
 
+  /** Returns the layers, first to last. */
   const ModuleList<TransformerDecoderLayer>& layers() const { return layers_; }
 
  private:
@@ -149,26 +174,32 @@ class MZ_API TransformerDecoder : public Model<TransformerDecoder> {
   std::optional<LayerNorm> norm_;
 };
 
-// Fields as in TransformerSizes and TransformerLayerOptions.
+/** Options of nn::Transformer. */
 struct TransformerOptions {
-  std::int64_t d_model = 512;
-  std::int64_t nhead = 8;
-  std::int64_t num_encoder_layers = 6;
-  std::int64_t num_decoder_layers = 6;
-  std::int64_t dim_feedforward = 2048;
-  double dropout = 0.1;
-  TransformerActivation activation = TransformerActivation::relu;
-  double layer_norm_eps = 1e-5;
-  bool batch_first = false;
-  bool norm_first = false;
-  bool bias = true;
+  std::int64_t d_model = 512;           // number of features E
+  std::int64_t nhead = 8;               // number of attention heads; must divide d_model
+  std::int64_t num_encoder_layers = 6;  // 0: the encoder only normalises
+  std::int64_t num_decoder_layers = 6;  // 0: the decoder only normalises
+  std::int64_t dim_feedforward = 2048;  // hidden features of the feed-forward nets
+  double dropout = 0.1;                 // dropout probability in all blocks while training
+  TransformerActivation activation = TransformerActivation::relu;  // of the feed-forward nets
+  double layer_norm_eps = 1e-5;                                    // eps of the layer norms
+  bool batch_first = false;  // tensors are [N, T, E] instead of [T, N, E]
+  bool norm_first = false;   // normalises the input of each block instead of its output
+  bool bias = true;          // adds biases to all parts
 };
 
 /** Masks of a call: src masks for the encoder, the others for the decoder. */
 struct TransformerCall {
-  Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
-  Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
-  bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
+  Tensor src_mask = {},              // [S,S] or [N heads, S, S]
+      tgt_mask = {},                 // [T,T] or [N heads, T, T]
+      memory_mask = {};              // [T,S] or [N heads, T, S]
+  Tensor src_key_padding_mask = {},  // [N,S]
+      tgt_key_padding_mask = {},     // [N,T]
+      memory_key_padding_mask = {};  // [N,S]
+  bool src_is_causal = false,        /**< step i of src attends to steps 0..i only */
+      tgt_is_causal = false,         /**< step i of tgt attends to steps 0..i only */
+      memory_is_causal = false;      // step i of tgt attends to steps 0..i of the memory only
 };
 template <std::same_as<TransformerCall> T> auto fields(T& c) {
   return std::tie(c.src_mask, c.tgt_mask, c.memory_mask, c.src_key_padding_mask,
@@ -182,11 +213,15 @@ template <std::same_as<TransformerCall> T> auto fields(T& c) {
  *  matrices are initialised separately by xavier_uniform_. */
 class MZ_API Transformer : public Model<Transformer> {
  public:
+  /** Constructs an encoder and a decoder, each with a final norm. */
   explicit Transformer(const TransformerOptions& options = {});
 
+  /** Returns the decoder's output for tgt, given the encoder's output for src. */
   Tensor forward(const Tensor& src, const Tensor& tgt, const TransformerCall& call = {}) const;
 
+  /** Returns the encoder, for use without the decoder. */
   const TransformerEncoder& encoder() const { return encoder_; }
+  /** Returns the decoder; its `memory` is the encoder's output. */
   const TransformerDecoder& decoder() const { return decoder_; }
 
  private:

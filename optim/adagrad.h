@@ -17,15 +17,24 @@ struct FusedAdagradOptions {
 
 /** The formula and the options of FusedAdagrad, for OptimizerOf. */
 struct MZ_API FusedAdagradRule {
+  /** Options of one group. */
   using Options = FusedAdagradOptions;
+  /** The formula of one element. */
   using Update = AdagradUpdate;
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "FusedAdagrad";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
+  /** The sum of all squared gradients, per element. */
   static constexpr std::array<StateSpec, 1> states{{{"sum"}}};
 
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns true: every parameter has a state. */
   static bool keeps_state(const Options&) { return true; }
+  /** Returns the settings of an update; `step` and `fresh` do not change them. */
   static AdagradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
     visit("eps", o.eps);

@@ -37,11 +37,16 @@ struct FusedAdamOptions {
 
 /** Common part of the rules of Adam, AdamW and FusedAdam. */
 template <class AnyOptions> struct AdamRuleBase {
+  /** Options of one group. */
   using Options = AnyOptions;
+  /** The formula of one element. */
   using Update = AdamUpdate;
+  /** Running means of the gradient and of its square. */
   static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_sq"}}};
 
+  /** Returns true: every parameter has states. */
   static bool keeps_state(const Options&) { return true; }
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
   }
@@ -49,24 +54,35 @@ template <class AnyOptions> struct AdamRuleBase {
 
 /** The formula and the options of Adam, for OptimizerOf. */
 struct MZ_API AdamRule : AdamRuleBase<AdamOptions> {
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "Adam";
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns the settings of a parameter's update number `step`, counted from 1. */
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
 /** The formula and the options of AdamW, for OptimizerOf. */
 struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "AdamW";
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns the settings of a parameter's update number `step`, counted from 1. */
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
 /** The formula and the options of FusedAdam, for OptimizerOf. */
 struct MZ_API FusedAdamRule : AdamRuleBase<FusedAdamOptions> {
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "FusedAdam";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns the settings of a parameter's update number `step`, counted from 1. */
   static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     AdamRuleBase::fields(o, visit);
     visit("bias_correction", o.bias_correction);

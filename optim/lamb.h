@@ -19,25 +19,37 @@ struct FusedLambOptions {
   bool bias_correction = true;                  // divide the running means by 1 - beta^t
   bool adam_w_mode = true;                      // decoupled weight decay; false: L2
   bool grad_averaging = true;  // weight of the gradient in its running mean: 1 - beta1; false: 1
-  double max_grad_norm = 1;    // gradients of all groups are clipped, as one vector, to this L2
-                               // norm; 0 or less: no clipping
-  bool use_nvlamb = false;     // use the norms for the step length without weight decay too
-  bool amsgrad = false;        // not supported: true is an error
+  /** All gradients are clipped, as one vector, to this L2 norm; 0 or less: no clipping. */
+  double max_grad_norm = 1;
+  bool use_nvlamb = false;  // use the norms for the step length without weight decay too
+  bool amsgrad = false;     // not supported: true is an error
 };
 
 /** The formulas and the options of FusedLAMB, for OptimizerOf. */
 struct MZ_API FusedLambRule {
+  /** Options of one group. */
   using Options = FusedLambOptions;
+  /** The formula of the direction u; run() applies it. */
   using Update = LambDirectionUpdate;
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "FusedLAMB";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
+  /** Running means of the gradient and of its square. */
   static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_sq"}}};
 
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns true: every parameter has states. */
   static bool keeps_state(const Options&) { return true; }
+  /** Returns the settings of a parameter's update number `step`, counted from 1. */
   static LambSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Updates all parameters in several passes: gradient norm, directions, norms, steps. Allocates
+   *  everything before anything changes. */
   static void run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
                   const UpdateCall& call);
+  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
+   *  has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);

@@ -24,11 +24,13 @@ struct LarcOptions {
  *  training of convolutional networks, 2017; apex.parallel.LARC (options and defaults). */
 class MZ_API LARC final : private GradientTransform {
  public:
+  /** Attaches itself to `optimizer`, which it does not own; the destructor detaches it. */
   explicit LARC(Optimizer& optimizer, const LarcOptions& options = {});
   ~LARC() override;
   LARC(const LARC&) = delete;
   LARC& operator=(const LARC&) = delete;
 
+  /** Returns optimizer(), so that it can be passed where an Optimizer is expected. */
   operator Optimizer&() const { return optimizer(); }  // NOLINT: conversion is the point
   /** Returns the wrapped optimizer. Errors: StateError if it was destroyed. */
   Optimizer& optimizer() const;

@@ -25,17 +25,29 @@ struct FusedNovoGradOptions {
 
 /** The formulas and the options of FusedNovoGrad, for OptimizerOf. */
 struct MZ_API FusedNovoGradRule {
+  /** Options of one group. */
   using Options = FusedNovoGradOptions;
+  /** The formula of one element; run() updates the norms before it. */
   using Update = NovoGradUpdate;
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "FusedNovoGrad";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
+  /** Running mean of the gradient, and one running norm per tensor. */
   static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_norm", true}}};
 
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns true: every parameter has states. */
   static bool keeps_state(const Options&) { return true; }
+  /** Returns the settings of a parameter's update number `step`, counted from 1. With `fresh` and
+   *  without init_zero the running norm starts at the first norm. */
   static NovoGradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Updates all running norms, then all parameters. Allocates before anything changes. */
   static void run(std::span<UpdateTensors> tensors, std::span<NovoGradSettings> settings,
                   const UpdateCall& call);
+  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
+   *  has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);

@@ -21,11 +21,12 @@ class Optimizer;
 
 /** The result of a step. */
 enum class StepResult : std::uint8_t {
-  stepped,
+  stepped,   // the parameters have been updated
   skipped,   // mixed precision found an overflow; nothing has changed
   no_grads,  // no parameter has a gradient
 };
 
+/** Returns "stepped", "skipped" or "no_grads". */
 MZ_API std::string_view name(StepResult result);
 
 /** A parameter with its master weight and optimizer state. */
@@ -47,9 +48,9 @@ struct StateSpec {
 
 /** One parameter of an update. */
 struct MZ_API ParamUpdate {
-  Slot* slot;
-  std::size_t group;
-  Tensor grad;
+  Slot* slot;                            // the parameter; never null
+  std::size_t group;                     // index of its group
+  Tensor grad;                           // read by the update; a transform may replace it
   std::array<Tensor, kMaxStates> state;  // the slot's states, or new ones
   bool fresh = false;                    // the states are new
   std::size_t index = 0;                 // in its group
@@ -68,6 +69,7 @@ class MZ_API GradientTransform {
   virtual void detached() noexcept = 0;
 };
 
+/** Options of Optimizer::step. */
 struct StepOptions {
   std::optional<double> max_norm = {};  // clips the gradients, as one vector, to this L2 norm
   double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
@@ -90,11 +92,13 @@ class MZ_API OptimizerHooks {
   virtual std::optional<StepResult> before_step(Optimizer& optimizer, UpdateCall& call) = 0;
   /** Called after a step; deferred steps report `stepped`. May throw; the step stays done. */
   virtual void after_step(Optimizer& optimizer, StepResult result) = 0;
+  /** Called after zero_grad() removed the gradients or set them to zero. */
   virtual void after_zero_grad(Optimizer& optimizer) = 0;
   /** Called before `slots` become the last group. May create their master weights. May throw. */
   virtual void before_add(Optimizer& optimizer, std::span<Slot> slots) = 0;
-  /** Called before and after each replay of a captured step that updates this optimizer. */
+  /** Called before each replay of a captured step that updates this optimizer. */
   virtual void before_replay(Optimizer&) {}
+  /** Called after each replay of a captured step that updates this optimizer. */
   virtual void after_replay(Optimizer&) {}
   /** A capture that includes this optimizer was abandoned. */
   virtual void capture_abandoned(Optimizer&) noexcept {}
@@ -125,6 +129,7 @@ class MZ_API Optimizer {
   /** Returns the class name, such as "Adam". */
   virtual std::string_view type_name() const = 0;
 
+  /** Returns the number of parameter groups. */
   std::size_t num_groups() const { return groups_.size(); }
   /** Returns the learning rate of a group. Errors: IndexError. */
   double lr(std::size_t group = 0) const;
@@ -139,6 +144,7 @@ class MZ_API Optimizer {
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
    *  the device after deferred steps. */
   std::int64_t consecutive_skips() const;
+  /** Sets the number of consecutive skipped steps. Waits for the device after deferred steps. */
   void set_consecutive_skips(std::int64_t count);
   /** Counts a step that the caller skipped. */
   void note_skip();
@@ -171,11 +177,15 @@ class MZ_API Optimizer {
   /** Copies the step and skip counters of deferred steps to the host. Waits for the device if
    *  there were any. */
   void sync_to_host() const { clock_->sync_to_host(); }
+  /** Returns the counters and learning rates in device memory. */
   DeviceStepState& clock() const { return *clock_; }
 
   // ---- for mixed precision ----------------------------------------------------------------------
+  /** Returns the parameters of a group, with masters and states. Does not check `group`. */
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }
+  /** As above, read-only. */
   std::span<const Slot> slots(std::size_t group) const { return groups_[group]; }
+  /** Returns the hooks; null without mixed precision. */
   OptimizerHooks* hooks() const { return hooks_.get(); }
   /** Sets the hooks, or removes them with null. Calls detached() of the former hooks. */
   void attach(std::shared_ptr<OptimizerHooks> hooks);
@@ -203,10 +213,13 @@ class MZ_API Optimizer {
   /** Adds a group; the derived class has checked its options. Errors: as add_param_group
    *  (optimizer_of.h); nothing has changed then. */
   void add_slots(std::span<const Tensor> params);
+  /** Returns a reference to the learning rate in a group's options. Does not check `group`. */
   virtual double& group_lr(std::size_t group) = 0;
+  /** Returns the states of each parameter, at most kMaxStates, in the order of Slot::state. */
   virtual std::span<const StateSpec> states() const = 0;
   /** Returns false if the group's options need no state. */
   virtual bool keeps_state(std::size_t group) const = 0;
+  /** Updates the parameters and their states; runs no hooks and counts no steps. */
   virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
   /** Returns the betas of a group's bias-corrected running means; {0, 0} without correction. */
   virtual std::pair<double, double> corrected_betas(std::size_t group) const = 0;

@@ -9,8 +9,8 @@ namespace mezzo::optim {
 
 /** Parameters with common options. */
 template <class Options> struct ParamGroup {
-  std::vector<Tensor> params;
-  Options options = {};
+  std::vector<Tensor> params;  // floating-point leaves; each in one group only
+  Options options = {};        // of all of them
 };
 
 /** Visits the options that all optimizers with two running means have. */
@@ -25,6 +25,7 @@ template <class Options, class Visit> void visit_adaptive_options(Options& o, co
 /** The implementation of a concrete optimizer. Rule is a struct such as SgdRule. */
 template <class Rule> class OptimizerOf : public Optimizer {
  public:
+  /** Options of one group, such as SgdOptions. */
   using Options = typename Rule::Options;
 
   /** Creates one group. Errors: ValueError for options out of range; as add_param_group. */
@@ -50,11 +51,17 @@ template <class Rule> class OptimizerOf : public Optimizer {
   bool unscales_itself() const final;
 
  protected:
+  /** Returns a reference to the group's option lr. */
   double& group_lr(std::size_t group) final;
+  /** Returns Rule::states. */
   std::span<const StateSpec> states() const final;
+  /** Returns Rule::keeps_state of the group's options. */
   bool keeps_state(std::size_t group) const final;
+  /** Returns the option betas; {0, 0} if the rule has none or the group has bias_correction off. */
   std::pair<double, double> corrected_betas(std::size_t group) const final;
+  /** Calls Rule::run if the rule has several passes, else applies Rule::Update in one. */
   void update(std::span<const ParamUpdate> updates, const UpdateCall& call) final;
+  /** Visits Rule::fields, then calls Rule::check. */
   void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) final;
 
  private:

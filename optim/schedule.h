@@ -18,6 +18,7 @@ namespace mezzo::optim {
 class MZ_API LrSchedule {
  public:
   LrSchedule() = default;
+  /** Takes a schedule or a function, and calls its check() if it has one, which may throw. */
   template <class F>
   requires(!std::is_same_v<F, LrSchedule> && std::is_invocable_r_v<double, F, std::int64_t, double>)
       LrSchedule(F formula)  // NOLINT: conversion is the point
@@ -41,7 +42,9 @@ class MZ_API LrSchedule {
 struct MZ_API StepLR {
   std::int64_t step_size = 1;  // steps between two decays
   double gamma = 0.1;          // factor of one decay
+  /** Throws ValueError unless step_size >= 1 and gamma is finite and >= 0. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 
@@ -50,24 +53,31 @@ struct MZ_API StepLR {
 struct MZ_API CosineAnnealingLR {
   std::int64_t t_max = 1;  // steps of half a wave
   double eta_min = 0;      // lowest rate
+  /** Throws ValueError unless t_max >= 1 and eta_min is finite and >= 0. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 
 /** base * factor(step). */
 struct MZ_API LambdaLR {
   std::function<double(std::int64_t step)> factor;  // factor of the initial rate
+  /** Throws ValueError if factor is empty. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 
 /** base times a factor that changes linearly from start_factor at step 0 to end_factor at step
  *  total_iters and then stays constant. */
 struct MZ_API LinearLR {
-  double start_factor = 1.0 / 3;  // in (0, 1]
-  double end_factor = 1;          // in [0, 1]
-  std::int64_t total_iters = 5;   // steps until end_factor
+  /** Factor at step 0, in (0, 1]. */
+  double start_factor = 1.0 / 3;
+  double end_factor = 1;         // factor from step total_iters on, in [0, 1]
+  std::int64_t total_iters = 5;  // steps until end_factor
+  /** Throws ValueError for a factor out of range or total_iters below 1. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 
@@ -78,7 +88,9 @@ struct MZ_API LinearWarmup {
   std::int64_t steps = 0;   // steps of the warm-up
   double start_factor = 0;  // in [0, 1]
   LrSchedule then = {};     // empty: constant
+  /** Throws ValueError for negative steps or a start_factor out of range. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 
@@ -86,7 +98,10 @@ struct MZ_API LinearWarmup {
 struct MZ_API SequentialLR {
   std::vector<LrSchedule> schedules;     // one more than milestones
   std::vector<std::int64_t> milestones;  // non-decreasing
+  /** Throws ValueError for an empty schedule, a wrong number of them, or milestones that
+   *  are negative or decrease. */
   void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
 };
 

@@ -25,17 +25,22 @@ struct FusedSgdOptions {
   double weight_decay = 0;         // factor of the parameter, see wd_after_momentum
   bool nesterov = false;           // Nesterov momentum
   bool wd_after_momentum = false;  // add the decay after momentum, outside of the buffer
-  bool materialize_master_grads = true;  // false: the update reads scaled 16-bit gradients, and
-                                         // masters have no gradients
+  /** False: the update reads scaled 16-bit gradients, and masters have no gradients. */
+  bool materialize_master_grads = true;
 };
 
 /** Common part of the rules of SGD and FusedSGD. */
 template <class AnyOptions> struct SgdRuleBase {
+  /** Options of one group. */
   using Options = AnyOptions;
+  /** The formula of one element. */
   using Update = SgdUpdate;
+  /** The momentum buffer. */
   static constexpr std::array<StateSpec, 1> states{{{"momentum_buffer"}}};
 
+  /** Returns false without momentum, which needs no buffer. */
   static bool keeps_state(const Options& options) { return options.momentum != 0; }
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
     visit("momentum", o.momentum);
@@ -47,17 +52,26 @@ template <class AnyOptions> struct SgdRuleBase {
 
 /** The formula and the options of SGD, for OptimizerOf. */
 struct MZ_API SgdRule : SgdRuleBase<SgdOptions> {
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "SGD";
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns the settings of an update; `fresh` if the momentum buffer is new. */
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
 };
 
 /** The formula and the options of FusedSGD, for OptimizerOf. */
 struct MZ_API FusedSgdRule : SgdRuleBase<FusedSgdOptions> {
+  /** Name of the optimizer's class. */
   static constexpr std::string_view type_name = "FusedSGD";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
+  /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
+  /** Returns the settings of an update; `fresh` if the momentum buffer is new. */
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Calls `visit` with the name of each option but materialize_master_grads, and a reference to
+   *  it. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     SgdRuleBase::fields(o, visit);
     visit("wd_after_momentum", o.wd_after_momentum);
@@ -71,8 +85,9 @@ extern template class MZ_API OptimizerOf<FusedSgdRule>;
  *  a parameter's first update, then momentum * buffer + (1 - dampening) * g; p -= lr * buffer, with
  *  Nesterov lr * (g + momentum * buffer), without momentum lr * g. Precision: f32 arithmetic and
  *  state for f16, bf16, f32; f64 for f64; one rounding per step. Errors: ValueError for a negative
- *  option, for Nesterov without momentum or with dampening. Source: Sutskever et al., On the
- *  importance of initialization and momentum in deep learning, 2013. */
+ *  lr, momentum or weight_decay, a non-finite option, Nesterov without momentum or with dampening.
+ * Source: Sutskever et al., On the importance of initialization and momentum in deep learning,
+ * 2013. */
 class MZ_API SGD final : public OptimizerOf<SgdRule> {
  public:
   using OptimizerOf::OptimizerOf;

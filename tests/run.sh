@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
 done
 
 need_for_build catch2 python3
-if [ "$all" = true ]; then need clang clang-format cmake; fi
+if [ "$all" = true ]; then need clang clang-format cmake doxygen; fi
 find_python
 
 build=build

@@ -5,6 +5,7 @@
 
 namespace mezzo::amp {
 
+/** Options of autocast. */
 struct AutocastOptions {
   DType dtype = f16;          // f16 or bf16: the type of matrix products and convolutions
   bool enabled = true;        // false: casts are off until the end of the scope
@@ -17,6 +18,7 @@ struct AutocastOptions {
  *  Errors: DtypeError for an enabled guard whose dtype is not f16 or bf16. */
 class MZ_API autocast {
  public:
+  /** Opens the guard on the calling thread. Errors: those of the class; nothing is open then. */
   explicit autocast(const AutocastOptions& options = {});
   ~autocast();
   autocast(const autocast&) = delete;

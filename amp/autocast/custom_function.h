@@ -13,16 +13,17 @@ namespace mezzo::amp {
 
 /** Options of amp::custom_function. */
 struct CustomFunctionOptions {
-  std::optional<DType> cast_inputs = {};  // where casts are active: cast the arguments to it, and
-                                          // run forward and backward with casts off
+  /** Where casts are active: cast the arguments to it, and run forward and backward with casts off.
+   *  Empty: run both in the state of the call. */
+  std::optional<DType> cast_inputs = {};
 };
 
 /** The casting state of a forward pass, recorded for its backward pass. */
 struct MZ_API RecordedCasts {
-  bool active = false;
-  DType low = f16;
-  bool cache_enabled = true;
-  bool from_guard = true;
+  bool active = false;        // ops cast their inputs
+  DType low = f16;            // the 16-bit type of matrix products and convolutions
+  bool cache_enabled = true;  // casts of weights are cached
+  bool from_guard = true;     // set by a guard, which refuses banned ops whatever their inputs
   /** Returns the current state of the calling thread. */
   static RecordedCasts here();
 };

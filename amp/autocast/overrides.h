@@ -30,6 +30,8 @@ MZ_API void clear_registration(std::string_view op);
  *  Errors: ValueError for a name that no public op has. */
 class MZ_API policy_override {
  public:
+  /** Opens the scope with pairs of an op's name and its tag. If a name is repeated, its first tag
+   *  holds. */
   policy_override(std::initializer_list<std::pair<std::string_view, Precision>> tags);
   ~policy_override();
   policy_override(const policy_override&) = delete;

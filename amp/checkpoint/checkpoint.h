@@ -27,24 +27,36 @@ template <class T> class MZ_API Parts {
  public:
   /** An object and its name. */
   struct Entry {
+    /** Refers to the object, without copying it. */
     Entry(std::string its_name, T& it) : name(std::move(its_name)), object(&it) {}
     std::string name;  // empty for a single object
-    T* object;
+    T* object;         // never null; not owned
   };
 
+  /** Contains no objects. */
   Parts();
+  /** Copies names and references; both refer to the same objects. */
   Parts(const Parts& other);
+  /** Takes over names and references. */
   Parts(Parts&& other) noexcept;
+  /** Replaces names and references by copies of the other's. */
   Parts& operator=(const Parts& other);
+  /** As above; takes them over. */
   Parts& operator=(Parts&& other) noexcept;
   ~Parts();
+  /** Refers to a single object, without a name. */
   template <std::derived_from<T> U>
   Parts(U& one) : entries_{Entry({}, one)} {}  // NOLINT: conversion is the point
+  /** Refers to several objects by name. */
   Parts(std::initializer_list<Entry> several) : entries_(several) {}
 
+  /** Returns an iterator to the first Entry, in the order given. */
   auto begin() const { return entries_.begin(); }
+  /** Returns the iterator past the last Entry. */
   auto end() const { return entries_.end(); }
+  /** Returns the number of objects. */
   std::size_t size() const { return entries_.size(); }
+  /** Returns true if it refers to no object, as each part of a new Training. */
   bool empty() const { return entries_.empty(); }
 
  private:
@@ -57,10 +69,15 @@ template <class T> class MZ_API Parts {
 struct MZ_API CheckpointMetadata
     : std::map<std::string, std::variant<std::string, double, std::int64_t>> {
   using map::map;
+  /** Contains no values. */
   CheckpointMetadata();
+  /** Copies all values. */
   CheckpointMetadata(const CheckpointMetadata& other);
+  /** Takes over all values. */
   CheckpointMetadata(CheckpointMetadata&& other) noexcept;
+  /** Replaces all values by copies of the other's. */
   CheckpointMetadata& operator=(const CheckpointMetadata& other);
+  /** As above; takes them over. */
   CheckpointMetadata& operator=(CheckpointMetadata&& other) noexcept;
   ~CheckpointMetadata();
 };
@@ -86,8 +103,8 @@ struct SaveCheckpointOptions {
 
 /** Options of load_checkpoint. */
 struct LoadCheckpointOptions {
-  bool allow_other_level = false;  // convert a checkpoint of another level, or of other options of
-                                   // initialize
+  /** Convert a checkpoint of another level or of other options of initialize. False: refuse it. */
+  bool allow_other_level = false;
 };
 
 /** What load_checkpoint() loaded. */

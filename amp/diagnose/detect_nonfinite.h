@@ -12,8 +12,9 @@ namespace mezzo::amp {
 
 /** A tensor in a report. */
 struct WitnessedTensor {
-  std::string tensor;               // "f16[8,64]@cpu"
-  double abs_min = 0, abs_max = 0;  // range of the magnitudes
+  std::string tensor;  // "f16[8,64]@cpu"
+  /** Smallest magnitude; 0 for a tensor that is empty or not floating-point. */
+  double abs_min = 0, abs_max = 0;  // largest magnitude; 0 for such a tensor
 };
 
 /** The first op with a non-finite result from finite inputs. */
@@ -41,9 +42,11 @@ class MZ_API detect_nonfinite final : public NestedTrace {
   /** Drops the report, so that the next non-finite result is reported. */
   void reset() { report_.reset(); }
 
-  // Hooks of NestedTrace.
+  /** Checks the results of an op; called by the dispatcher. */
   void trace(const OpInfo& op, Inputs in, Outputs out) override;
+  /** Suspends the checks: ops inside a backward function are not checked one by one. */
   void enter_backward(const OpInfo& op) override;
+  /** Checks the gradients that the outermost backward function returned. */
   void leave_backward(const OpInfo& op, Inputs gy, Inputs gradients) override;
 
  private:

@@ -21,8 +21,10 @@ struct CastEntry {
   std::string module;  // dotted path of the executing module; empty outside of one
   std::string op;      // the op that takes the input, or "model input", "model output"
   std::string rule;    // the precision tag that requires the cast, or "model", "cast_inputs"
+  /** Whether a tensor was cast or, in a backward pass, its gradient. */
   CastDirection direction = CastDirection::forward;
-  DType from = f32, to = f32;
+  /** Dtype before the cast. */
+  DType from = f32, to = f32;   // dtype after the cast
   std::int64_t count = 0;       // casts executed
   std::int64_t cache_hits = 0;  // casts of weights taken from a cache
   std::int64_t elements = 0;    // of the executed casts

@@ -16,6 +16,7 @@
 
 namespace mezzo::amp {
 
+/** Options of GradScaler. */
 struct GradScalerOptions {
   double init_scale = 65536;    // scale of the first iteration
   double growth_factor = 2;     // multiplies the scale after growth_interval clean updates
@@ -37,10 +38,12 @@ struct GradScalerOptions {
  *  setters throw ValueError. */
 class MZ_API GradScaler {
  public:
+  /** Sets the scale to init_scale, rounded to f32. Errors: ValueError for an invalid option. */
   explicit GradScaler(const GradScalerOptions& options = {});
   ~GradScaler();
   /** Copies options, scale and history. Errors: StateError between a step and its update. */
   GradScaler(const GradScaler& other);
+  /** As above; drops overflows recorded since this scaler's last update(). */
   GradScaler& operator=(const GradScaler& other);
 
   /** Returns x times the scale, in f64 for f64 and in f32 otherwise. Errors: DtypeError unless x
@@ -59,9 +62,11 @@ class MZ_API GradScaler {
     }
     return out;
   }
+  /** Scales every element of a tuple, nested ones included. */
   template <class... Ts> std::tuple<Ts...> scale(const std::tuple<Ts...>& tensors) {
     return std::apply([this](const Ts&... x) { return std::tuple<Ts...>(scale(x)...); }, tensors);
   }
+  /** Scales both elements of a pair, nested ones included. */
   template <class A, class B> std::pair<A, B> scale(const std::pair<A, B>& tensors) {
     return {scale(tensors.first), scale(tensors.second)};
   }
@@ -90,7 +95,8 @@ class MZ_API GradScaler {
    *  growth_interval updates without overflow. Errors: StateError if neither unscale_() nor step()
    *  was called since the last update. */
   void update();
-  /** Sets the scale. Errors: ValueError unless finite and positive. */
+  /** Sets the scale; does nothing if disabled. Errors: ValueError unless finite and positive in
+   *  f32; StateError before any scale(). */
   void update(double new_scale);
 
   /** Returns the scale; 1 if disabled. Waits for the device after deferred steps. Errors:
@@ -98,12 +104,19 @@ class MZ_API GradScaler {
   double get_scale() const;
   /** Returns true if a gradient of this optimizer was non-finite since the last update. */
   bool found_inf(const optim::Optimizer& optimizer) const;
+  /** Returns false if losses are not scaled and step() is a plain step. */
   bool is_enabled() const { return options_.enabled; }
+  /** Returns the factor by which the scale grows. */
   double growth_factor() const { return options_.growth_factor; }
+  /** Returns the factor by which an overflow reduces the scale. */
   double backoff_factor() const { return options_.backoff_factor; }
+  /** Returns the number of consecutive updates without overflow before the scale grows. */
   int growth_interval() const { return options_.growth_interval; }
+  /** Sets the growth factor; the scale stays. Errors: ValueError unless finite and above 1. */
   void set_growth_factor(double factor);
+  /** Sets the backoff factor; the scale stays. Errors: ValueError unless in (0, 1). */
   void set_backoff_factor(double factor);
+  /** Sets the growth interval; the count of updates so far stays. Errors: ValueError below 1. */
   void set_growth_interval(int interval);
 
   /** Returns the latest 256 changes of the scale, oldest first. Changes by deferred steps are

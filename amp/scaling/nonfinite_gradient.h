@@ -12,10 +12,10 @@ namespace mezzo::amp {
 
 /** An infinite or NaN element of a gradient. */
 struct MZ_API NonfiniteGradient {
-  std::string parameter;  // dotted name in the session's models; without a name, "parameter 3",
-                          // counted over all groups
-  Shape place;            // index of the element
-  double value = 0;       // inf, -inf or NaN
+  /** Dotted name in the session's models; if it has none, "parameter 3", over all groups. */
+  std::string parameter;
+  Shape place;       // index of the element
+  double value = 0;  // inf, -inf or NaN
 
   /** Returns a text such as "inf at [3,17] of fc1.weight". */
   std::string text() const;

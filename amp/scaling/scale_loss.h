@@ -12,8 +12,10 @@
 
 namespace mezzo::amp {
 
+/** One or several optimizers. */
 using OptimizerList = ObjectList<optim::Optimizer>;
 
+/** Options of scale_loss and ScaledLoss. */
 struct ScaleLossOptions {
   int loss_id = 0;                    // index of the session's loss scaler
   bool delay_unscale = false;         // keep gradients scaled: a later scope accumulates into them
@@ -28,6 +30,7 @@ class MZ_API ScaledLoss {
    *  made; ValueError for a loss_id out of range. Nothing has changed then. */
   ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
              const ScaleLossOptions& options = {});
+  /** Takes over the scope; destroying `other` then does nothing. */
   ScaledLoss(ScaledLoss&& other) noexcept;
   ScaledLoss& operator=(ScaledLoss&&) = delete;
   /** Closes the scope, unless it is closed; abandons it during stack unwinding. The optimizer's
@@ -66,6 +69,7 @@ void scale_loss(const Tensor& loss, const OptimizerList& optimizers,
   scope.close();
 }
 
+/** As above, with default options. */
 template <class Body>
 requires std::invocable<Body&, const Tensor&>
 void scale_loss(const Tensor& loss, const OptimizerList& optimizers, Body&& body) {

@@ -18,9 +18,9 @@ namespace mezzo::amp {
  *  after 2000 consecutive checks without overflow, within the bounds. A static one is constant. */
 class MZ_API LossScaler {
  public:
-  static constexpr double kInitialScale = 0x1p16;
-  static constexpr double kFactor = 2;
-  static constexpr std::int64_t kWindow = 2000;
+  static constexpr double kInitialScale = 0x1p16;  // a dynamic scale at first, within the bounds
+  static constexpr double kFactor = 2;             // multiplies or divides a dynamic scale
+  static constexpr std::int64_t kWindow = 2000;    // checks without overflow before it grows
 
   /** Takes the loss scale and the bounds from `properties`. */
   explicit LossScaler(const Properties& properties);
@@ -30,6 +30,7 @@ class MZ_API LossScaler {
   /** Returns the number of checks since the last overflow or growth. Waits for the device after
    *  deferred steps. */
   std::int64_t unskipped() const { return state().unskipped; }
+  /** Returns true if the scale adapts to overflows; false if it is static. */
   bool dynamic() const { return rule_.dynamic; }
 
   /** Sets the scale; counters and mode stay. Errors: ValueError unless finite and positive. */

@@ -6,6 +6,7 @@
 
 namespace mezzo {
 
+/** Options of celu and elu. */
 struct EluOptions {
   double alpha = 1;  // the limit at -infinity is -alpha
 };
@@ -13,26 +14,33 @@ struct EluOptions {
 /** The form of gelu: exact (none), or the tanh approximation. */
 enum class GeluApproximation : std::uint8_t { none, tanh };
 
+/** Options of gelu. */
 struct GeluOptions {
   GeluApproximation approximate = GeluApproximation::none;  // exact, or the tanh form
 };
 
+/** Options of glu. */
 struct GluOptions {
   std::int64_t dim = -1;  // the dimension to split in halves
 };
 
+/** Options of hardtanh. In PyTorch they are named min_val and max_val. */
 struct HardtanhOptions {
-  double min = -1, max = 1;  // limits of the result
+  double min = -1,  // lower limit of the result
+      max = 1;      // upper limit; not less than min
 };
 
+/** Options of leaky_relu. */
 struct LeakyReluOptions {
   double negative_slope = 0.01;  // factor for x <= 0
 };
 
+/** Options of hardshrink and softshrink. In PyTorch the field is named lambd. */
 struct ShrinkOptions {
   double lambda = 0.5;  // the threshold
 };
 
+/** Options of softplus. */
 struct SoftplusOptions {
   double beta = 1;        // factor of x
   double threshold = 20;  // the function is x itself where beta * x is greater
@@ -128,25 +136,45 @@ MZ_API Tensor tanhshrink(const Tensor& x);
 MZ_API Tensor threshold(const Tensor& x, double threshold, double value);
 
 // In-place forms.
+/** Overwrites self with celu(self, options) and returns it. */
 MZ_API const Tensor& celu_(const Tensor& self, const EluOptions& options = {});
+/** Overwrites self with elu(self, options) and returns it. */
 MZ_API const Tensor& elu_(const Tensor& self, const EluOptions& options = {});
+/** Overwrites self with gelu(self, options) and returns it. */
 MZ_API const Tensor& gelu_(const Tensor& self, const GeluOptions& options = {});
+/** Overwrites self with hardshrink(self, options) and returns it. */
 MZ_API const Tensor& hardshrink_(const Tensor& self, const ShrinkOptions& options = {});
+/** Overwrites self with hardsigmoid(self) and returns it. */
 MZ_API const Tensor& hardsigmoid_(const Tensor& self);
+/** Overwrites self with hardswish(self) and returns it. */
 MZ_API const Tensor& hardswish_(const Tensor& self);
+/** Overwrites self with hardtanh(self, options) and returns it. */
 MZ_API const Tensor& hardtanh_(const Tensor& self, const HardtanhOptions& options = {});
+/** Overwrites self with leaky_relu(self, options) and returns it. */
 MZ_API const Tensor& leaky_relu_(const Tensor& self, const LeakyReluOptions& options = {});
+/** Overwrites self with logsigmoid(self) and returns it. */
 MZ_API const Tensor& logsigmoid_(const Tensor& self);
+/** Overwrites self with mish(self) and returns it. */
 MZ_API const Tensor& mish_(const Tensor& self);
+/** Overwrites self with relu(self) and returns it. */
 MZ_API const Tensor& relu_(const Tensor& self);
+/** Overwrites self with relu6(self) and returns it. */
 MZ_API const Tensor& relu6_(const Tensor& self);
+/** Overwrites self with selu(self) and returns it. */
 MZ_API const Tensor& selu_(const Tensor& self);
+/** Overwrites self with sigmoid(self) and returns it. */
 MZ_API const Tensor& sigmoid_(const Tensor& self);
+/** Overwrites self with silu(self) and returns it. */
 MZ_API const Tensor& silu_(const Tensor& self);
+/** Overwrites self with softshrink(self, options) and returns it. */
 MZ_API const Tensor& softshrink_(const Tensor& self, const ShrinkOptions& options = {});
+/** Overwrites self with softsign(self) and returns it. */
 MZ_API const Tensor& softsign_(const Tensor& self);
+/** Overwrites self with tanh(self) and returns it. */
 MZ_API const Tensor& tanh_(const Tensor& self);
+/** Overwrites self with tanhshrink(self) and returns it. */
 MZ_API const Tensor& tanhshrink_(const Tensor& self);
+/** Overwrites self with threshold(self, threshold, value) and returns it. */
 MZ_API const Tensor& threshold_(const Tensor& self, double threshold, double value);
 
 }  // namespace mezzo

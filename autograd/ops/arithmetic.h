@@ -12,6 +12,7 @@
 
 namespace mezzo {
 
+/** Options of add, sub and rsub. */
 struct AddOptions {
   double alpha = 1;  // factor of the second operand (of the first in rsub)
 };
@@ -19,10 +20,12 @@ struct AddOptions {
 /** How division rounds the quotient to an integer: not at all, towards 0, or down. */
 enum class Rounding : std::uint8_t { none, trunc, floor };
 
+/** Options of div. In PyTorch the field is named rounding_mode. */
 struct DivOptions {
   Rounding rounding = Rounding::none;  // how the quotient is rounded
 };
 
+/** Options of addcdiv and addcmul. */
 struct AddcOptions {
   double value = 1;  // factor of the product or quotient
 };
@@ -100,18 +103,29 @@ MZ_API Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options =
 MZ_API Tensor sub(const Tensor& a, const Tensor& b, const AddOptions& options = {});
 
 // In-place forms.
+/** Overwrites self with add(self, other, options) and returns it. */
 MZ_API const Tensor& add_(const Tensor& self, const Tensor& other, const AddOptions& options = {});
+/** Overwrites self with addcdiv(self, a, b, options) and returns it. */
 MZ_API const Tensor& addcdiv_(const Tensor& self, const Tensor& a, const Tensor& b,
                               const AddcOptions& options = {});
+/** Overwrites self with addcmul(self, a, b, options) and returns it. */
 MZ_API const Tensor& addcmul_(const Tensor& self, const Tensor& a, const Tensor& b,
                               const AddcOptions& options = {});
+/** Overwrites self with atan2(self, x) and returns it. */
 MZ_API const Tensor& atan2_(const Tensor& self, const Tensor& x);
+/** Overwrites self with div(self, other, options) and returns it. */
 MZ_API const Tensor& div_(const Tensor& self, const Tensor& other, const DivOptions& options = {});
+/** Overwrites self with floor_divide(self, other) and returns it. */
 MZ_API const Tensor& floor_divide_(const Tensor& self, const Tensor& other);
+/** Overwrites self with fmod(self, other) and returns it. */
 MZ_API const Tensor& fmod_(const Tensor& self, const Tensor& other);
+/** Overwrites self with lerp(self, b, w) and returns it. */
 MZ_API const Tensor& lerp_(const Tensor& self, const Tensor& b, const Tensor& w);
+/** Overwrites self with mul(self, other) and returns it. */
 MZ_API const Tensor& mul_(const Tensor& self, const Tensor& other);
+/** Overwrites self with remainder(self, other) and returns it. */
 MZ_API const Tensor& remainder_(const Tensor& self, const Tensor& other);
+/** Overwrites self with sub(self, other, options) and returns it. */
 MZ_API const Tensor& sub_(const Tensor& self, const Tensor& other, const AddOptions& options = {});
 
 // Overloads that take a C++ number as second operand (third for lerp).
@@ -137,12 +151,15 @@ MZ_WITH_NUMBER(remainder)
 MZ_WITH_NUMBER_AND_OPTIONS(sub, AddOptions)
 #undef MZ_WITH_NUMBER
 #undef MZ_WITH_NUMBER_AND_OPTIONS
+/** Returns lerp(a, b, w) with one weight for all elements. */
 template <Number S> Tensor lerp(const Tensor& a, const Tensor& b, S w) {
   return lerp(a, b, operand(w));
 }
+/** Overwrites self with lerp(self, b, w) and returns it. */
 template <Number S> const Tensor& lerp_(const Tensor& self, const Tensor& b, S w) {
   return lerp_(self, b, operand(w));
 }
+/** Returns b - alpha * a for a number b. */
 template <Number S> Tensor rsub(const Tensor& a, S b, const AddOptions& options = {}) {
   return rsub(a, operand(b), options);
 }

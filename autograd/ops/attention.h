@@ -7,6 +7,7 @@
 
 namespace mezzo {
 
+/** Options of scaled_dot_product_attention. */
 struct AttentionOptions {
   /** bool: true where the query may attend to the key. Floating-point: added to the scores. It
    *  broadcasts to [..., l, s]. */

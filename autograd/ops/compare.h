@@ -6,21 +6,31 @@
 
 namespace mezzo {
 
-/** Compares elements: == != < <= > >=, with bool results. A comparison with nan is false, except
- *  that `ne` is true. In-place forms write 0 or 1 in self's dtype.
+/** Returns bools: true where a == b; false where either is nan.
  *  Precision: promote; both sides are rounded to the promoted dtype, so full({1}, 0.1, f16) == 0.1
  *  holds. */
 MZ_API Tensor eq(const Tensor& a, const Tensor& b);
+/** Returns bools: true where a != b or either is nan. Otherwise as eq. */
 MZ_API Tensor ne(const Tensor& a, const Tensor& b);
+/** Returns bools: true where a < b; false where either is nan. Otherwise as eq. */
 MZ_API Tensor lt(const Tensor& a, const Tensor& b);
+/** Returns bools: true where a <= b; false where either is nan. Otherwise as eq. */
 MZ_API Tensor le(const Tensor& a, const Tensor& b);
+/** Returns bools: true where a > b; false where either is nan. Otherwise as eq. */
 MZ_API Tensor gt(const Tensor& a, const Tensor& b);
+/** Returns bools: true where a >= b; false where either is nan. Otherwise as eq. */
 MZ_API Tensor ge(const Tensor& a, const Tensor& b);
+/** Overwrites self with eq(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& eq_(const Tensor& self, const Tensor& other);
+/** Overwrites self with ne(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& ne_(const Tensor& self, const Tensor& other);
+/** Overwrites self with lt(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& lt_(const Tensor& self, const Tensor& other);
+/** Overwrites self with le(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& le_(const Tensor& self, const Tensor& other);
+/** Overwrites self with gt(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& gt_(const Tensor& self, const Tensor& other);
+/** Overwrites self with ge(self, other), as 0 or 1 in self's dtype, and returns it. */
 MZ_API const Tensor& ge_(const Tensor& self, const Tensor& other);
 
 /** Returns whether a and b have the same shape and equal elements after promotion; false where
@@ -35,18 +45,25 @@ MZ_API Tensor isinf(const Tensor& x);
 /** Returns bools: true for elements that are nan. Integers never are. */
 MZ_API Tensor isnan(const Tensor& x);
 
-/** Applies logic to whether elements are nonzero (nan counts as nonzero), for any dtypes, with bool
- *  results. */
+/** Returns bools, for operands of any dtypes: true where both elements are nonzero. nan counts as
+ *  nonzero. */
 MZ_API Tensor logical_and(const Tensor& a, const Tensor& b);
+/** Returns bools: true where the element is zero, for any dtype. */
 MZ_API Tensor logical_not(const Tensor& x);
+/** Returns bools: true where an element is nonzero. Otherwise as logical_and. */
 MZ_API Tensor logical_or(const Tensor& a, const Tensor& b);
+/** Returns bools: true where exactly one element is nonzero. Otherwise as logical_and. */
 MZ_API Tensor logical_xor(const Tensor& a, const Tensor& b);
 
-/** Applies bit operations to integers, and logic to bools.
+/** Returns the bitwise and of integers; of bools, logical_and.
  *  Errors: DtypeError for floating-point operands, ShapeError. */
 MZ_API Tensor bitwise_and(const Tensor& a, const Tensor& b);
+/** Returns the complement of integers; of bools, logical_not.
+ *  Errors: DtypeError for floating-point operands. */
 MZ_API Tensor bitwise_not(const Tensor& x);
+/** Returns the bitwise or of integers; of bools, logical_or. Errors as bitwise_and. */
 MZ_API Tensor bitwise_or(const Tensor& a, const Tensor& b);
+/** Returns the bitwise exclusive or of integers; of bools, logical_xor. Errors as bitwise_and. */
 MZ_API Tensor bitwise_xor(const Tensor& a, const Tensor& b);
 
 // Comparisons with a C++ number.

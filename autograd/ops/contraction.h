@@ -26,6 +26,7 @@ MZ_API Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight,
  *  DtypeError. */
 MZ_API Tensor chain_matmul(const std::vector<Tensor>& matrices);
 
+/** Options of cross. */
 struct CrossOptions {
   std::int64_t dim = -1;  // a dimension of size 3, as counted in the result
 };
@@ -70,8 +71,9 @@ struct TensordotDims {
   TensordotDims(std::vector<std::int64_t> first, std::vector<std::int64_t> second)
       : a(std::move(first)), b(std::move(second)) {}
 
-  std::optional<std::int64_t> count = {};    // number of pairs, in the first form
-  std::vector<std::int64_t> a = {}, b = {};  // the paired dimensions, in the second form
+  std::optional<std::int64_t> count = {};  // number of pairs, in the first form
+  std::vector<std::int64_t> a = {},        // dimensions of the first tensor, in the second form
+      b = {};                              // dimensions of the second tensor, as many as in a
 };
 
 /** Returns the sum of products over pairs of dimensions. 0 pairs give the outer product. Integers

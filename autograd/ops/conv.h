@@ -6,6 +6,7 @@
 
 namespace mezzo {
 
+/** Options of conv1d, conv2d and conv3d. */
 struct ConvOptions {
   WindowSizes stride = 1;    // distance between windows
   ConvPadding padding = 0;   // zeros around the input, or "same" or "valid"
@@ -25,11 +26,14 @@ struct ConvOptions {
  *  Source: Dumoulin, Visin, A guide to convolution arithmetic for deep learning. */
 MZ_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      const ConvOptions& options = {});
+/** Does the same as conv1d over the last 2 dimensions. */
 MZ_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      const ConvOptions& options = {});
+/** Does the same as conv1d over the last 3 dimensions. */
 MZ_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      const ConvOptions& options = {});
 
+/** Options of conv_transpose1d, conv_transpose2d and conv_transpose3d. */
 struct ConvTransposeOptions {
   WindowSizes stride = 1;          // of the convolution whose adjoint this is
   WindowSizes padding = 0;         // of that convolution: removed from the result
@@ -49,8 +53,10 @@ struct ConvTransposeOptions {
  *  and dilation. */
 MZ_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                const ConvTransposeOptions& options = {});
+/** Does the same as conv_transpose1d over the last 2 dimensions. */
 MZ_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                const ConvTransposeOptions& options = {});
+/** Does the same as conv_transpose1d over the last 3 dimensions. */
 MZ_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                const ConvTransposeOptions& options = {});
 

@@ -13,6 +13,7 @@ namespace mezzo {
 template <class T>
 concept Integer = std::is_integral_v<T> &&(std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
 
+/** The dtype, device and kind of memory of a new tensor, and whether it records gradients. */
 struct TensorOptions {
   DType dtype = DType::f32;    // of the elements
   Device device = cpu;         // where the tensor is allocated
@@ -57,6 +58,7 @@ template <Integer A, Integer B, Integer S = int>
 Tensor arange(A start, B end, S step = 1, const TensorOptions& options = {}) {
   return detail::arange_integers(start, end, step, options);
 }
+/** Returns 0, 1, ... below an integer end. */
 template <Integer E> Tensor arange(E end, const TensorOptions& options = {}) {
   return detail::arange_integers(0, end, 1, options);
 }
@@ -64,8 +66,9 @@ template <Integer E> Tensor arange(E end, const TensorOptions& options = {}) {
  *  Errors: ValueError for steps < 0. */
 MZ_API Tensor linspace(double start, double end, std::int64_t steps,
                        const TensorOptions& options = {});
-/** Returns an n x n (or n x m) matrix with ones on the diagonal and zeros elsewhere. */
+/** Returns an n x n matrix with ones on the diagonal and zeros elsewhere. */
 MZ_API Tensor eye(std::int64_t n, const TensorOptions& options = {});
+/** Returns an n x m matrix with ones on the diagonal and zeros elsewhere. */
 MZ_API Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options = {});
 
 /** Returns the values as a 1-D tensor of options.dtype, each rounded once. */
@@ -80,6 +83,8 @@ Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {}
   return detail::tensor_of_integers({values.begin(), values.end()},
                                     {static_cast<std::int64_t>(values.size())}, options);
 }
+/** Returns integers in row-major order as a tensor of `shape`.
+ *  Errors: ShapeError when the number of values does not fit the shape. */
 template <Integer T>
 Tensor tensor(std::initializer_list<T> values, const Shape& shape,
               const TensorOptions& options = {}) {

@@ -9,6 +9,7 @@
 
 namespace mezzo {
 
+/** Options of ctc_loss. */
 struct CtcLossOptions {
   std::int64_t blank = 0;  // the class that means "no label"
   Reduction reduction =
@@ -30,6 +31,7 @@ struct CtcLossOptions {
  *  Source: Graves, Fernandez, Gomez, Schmidhuber, ICML 2006. */
 MZ_API Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                        const Tensor& target_lengths, const CtcLossOptions& options = {});
+/** Does the same for lengths in vectors, with one entry per sample. */
 MZ_API Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
                        const std::vector<std::int64_t>& input_lengths,
                        const std::vector<std::int64_t>& target_lengths,

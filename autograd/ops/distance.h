@@ -19,6 +19,7 @@ enum class CdistMode : std::uint8_t {
   do_not_use_mm,    // never
 };
 
+/** Options of cdist. */
 struct CdistOptions {
   double p = 2;  // order of the norm: 0 or more, infinity included
   CdistMode compute_mode = CdistMode::use_mm_if_large;  // when to use a matrix product
@@ -32,6 +33,7 @@ struct CdistOptions {
  *  Errors: ShapeError; DtypeError for integers or different dtypes; ValueError for p < 0. */
 MZ_API Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options = {});
 
+/** Options of cosine_similarity. */
 struct CosineSimilarityOptions {
   std::int64_t dim = 1;  // the dimension of the vectors
   double eps = 1e-8;     // lower bound of either length
@@ -47,6 +49,7 @@ struct CosineSimilarityOptions {
 MZ_API Tensor cosine_similarity(const Tensor& a, const Tensor& b,
                                 const CosineSimilarityOptions& options = {});
 
+/** Options of dist. */
 struct DistOptions {
   double p = 2;  // order of the norm: any number, infinities included
 };
@@ -60,8 +63,9 @@ MZ_API Tensor dist(const Tensor& a, const Tensor& b, const DistOptions& options 
 
 /** The order of a matrix norm: "fro", or a number. */
 struct MatrixOrder {
-  bool frobenius = false;
-  double number = 2;
+  bool frobenius = false;  // "fro": the 2-norm of all elements
+  double number = 2;       // used unless frobenius is set; matrix_norm takes 1, -1, inf, -inf
+  /** Takes a number: 1 or -1 for sums over columns, inf or -inf for sums over rows. */
   template <class T>
   requires(std::integral<T> || std::floating_point<T>)
       MatrixOrder(T order)  // NOLINT: implicit on purpose
@@ -70,6 +74,7 @@ struct MatrixOrder {
   MZ_API MatrixOrder(const char* order);  // NOLINT: implicit on purpose
 };
 
+/** Options of matrix_norm. */
 struct MatrixNormOptions {
   std::array<std::int64_t, 2> dim = {-2, -1};  // the dimensions of rows and of columns
   bool keepdim = false;                        // keep the two dimensions, with size 1
@@ -87,6 +92,7 @@ struct MatrixNormOptions {
 MZ_API Tensor matrix_norm(const Tensor& x, MatrixOrder ord = "fro",
                           const MatrixNormOptions& options = {});
 
+/** Options of normalize. */
 struct NormalizeOptions {
   double p = 2;        // order of the norm: any number, infinities included
   Dims dim = 1;        // the dimensions of the norm
@@ -100,6 +106,7 @@ struct NormalizeOptions {
  *  Errors: IndexError; DtypeError for integers. */
 MZ_API Tensor normalize(const Tensor& x, const NormalizeOptions& options = {});
 
+/** Options of pairwise_distance. */
 struct PairwiseDistanceOptions {
   double p = 2;          // order of the norm: any number, infinities included
   double eps = 1e-6;     // added to every difference
@@ -114,6 +121,7 @@ struct PairwiseDistanceOptions {
 MZ_API Tensor pairwise_distance(const Tensor& a, const Tensor& b,
                                 const PairwiseDistanceOptions& options = {});
 
+/** Options of pdist. */
 struct PdistOptions {
   double p = 2;  // order of the norm: 0 or more, infinity included
 };
@@ -132,6 +140,7 @@ MZ_API Tensor pdist(const Tensor& x, const PdistOptions& options = {});
  *  Errors: ShapeError, IndexError; DtypeError for integers; ValueError unless p > 0 and maxnorm >=
  *  0. */
 MZ_API Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm);
+/** Overwrites self with renorm(self, p, dim, maxnorm) and returns it. */
 MZ_API const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm);
 
 }  // namespace mezzo

@@ -7,6 +7,7 @@
 
 namespace mezzo {
 
+/** Options of embedding. */
 struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx =
       {};                           // this row gets no gradient; negative counts from the end

@@ -65,6 +65,7 @@ MZ_API Tensor log2(const Tensor& x);
  *  Precision: match. Gradient: 1/(x (1 - x)), 0 where x was clamped.
  *  Errors: ValueError unless 0 <= eps <= 1/2. */
 MZ_API Tensor logit(const Tensor& x);
+/** Returns logit of x clamped to [eps, 1 - eps]. */
 MZ_API Tensor logit(const Tensor& x, double eps);
 /** Returns the sine of an angle in radians.
  *  Precision: match. Gradient: cos(x). */
@@ -77,27 +78,49 @@ MZ_API Tensor sinh(const Tensor& x);
 MZ_API Tensor tan(const Tensor& x);
 
 // In-place forms. Those whose tag is f32 throw for an f16 or bf16 tensor while casts are on.
+/** Overwrites self with acos(self) and returns it. */
 MZ_API const Tensor& acos_(const Tensor& self);
+/** Overwrites self with acosh(self) and returns it. */
 MZ_API const Tensor& acosh_(const Tensor& self);
+/** Overwrites self with asin(self) and returns it. */
 MZ_API const Tensor& asin_(const Tensor& self);
+/** Overwrites self with asinh(self) and returns it. */
 MZ_API const Tensor& asinh_(const Tensor& self);
+/** Overwrites self with atan(self) and returns it. */
 MZ_API const Tensor& atan_(const Tensor& self);
+/** Overwrites self with atanh(self) and returns it. */
 MZ_API const Tensor& atanh_(const Tensor& self);
+/** Overwrites self with cos(self) and returns it. */
 MZ_API const Tensor& cos_(const Tensor& self);
+/** Overwrites self with cosh(self) and returns it. */
 MZ_API const Tensor& cosh_(const Tensor& self);
+/** Overwrites self with erf(self) and returns it. */
 MZ_API const Tensor& erf_(const Tensor& self);
+/** Overwrites self with erfc(self) and returns it. */
 MZ_API const Tensor& erfc_(const Tensor& self);
+/** Overwrites self with erfinv(self) and returns it. */
 MZ_API const Tensor& erfinv_(const Tensor& self);
+/** Overwrites self with exp(self) and returns it. */
 MZ_API const Tensor& exp_(const Tensor& self);
+/** Overwrites self with exp2(self) and returns it. */
 MZ_API const Tensor& exp2_(const Tensor& self);
+/** Overwrites self with expm1(self) and returns it. */
 MZ_API const Tensor& expm1_(const Tensor& self);
+/** Overwrites self with log(self) and returns it. */
 MZ_API const Tensor& log_(const Tensor& self);
+/** Overwrites self with log10(self) and returns it. */
 MZ_API const Tensor& log10_(const Tensor& self);
+/** Overwrites self with log1p(self) and returns it. */
 MZ_API const Tensor& log1p_(const Tensor& self);
+/** Overwrites self with log2(self) and returns it. */
 MZ_API const Tensor& log2_(const Tensor& self);
+/** Overwrites self with logit(self) and returns it. */
 MZ_API const Tensor& logit_(const Tensor& self);
+/** Overwrites self with sin(self) and returns it. */
 MZ_API const Tensor& sin_(const Tensor& self);
+/** Overwrites self with sinh(self) and returns it. */
 MZ_API const Tensor& sinh_(const Tensor& self);
+/** Overwrites self with tan(self) and returns it. */
 MZ_API const Tensor& tan_(const Tensor& self);
 
 }  // namespace mezzo

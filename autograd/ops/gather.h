@@ -36,8 +36,10 @@ MZ_API Tensor take_along_dim(const Tensor& x, const Tensor& index,
 MZ_API Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
 /** Writes one value, rounded to x's dtype, to all positions. */
 MZ_API Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
+/** Overwrites self with scatter(self, dim, index, src) and returns it. */
 MZ_API const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index,
                               const Tensor& src);
+/** Overwrites self with scatter(self, dim, index, value) and returns it. */
 MZ_API const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor& index,
                               double value);
 
@@ -49,6 +51,7 @@ MZ_API const Tensor& scatter_(const Tensor& self, std::int64_t dim, const Tensor
  *  Errors: ShapeError, DtypeError, IndexError. */
 MZ_API Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index,
                           const Tensor& src);
+/** Overwrites self with scatter_add(self, dim, index, src) and returns it. */
 MZ_API const Tensor& scatter_add_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                   const Tensor& src);
 

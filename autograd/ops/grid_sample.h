@@ -7,6 +7,7 @@
 
 namespace mezzo {
 
+/** Options of grid_sample. */
 struct GridSampleOptions {
   GridSampleMode mode = GridSampleMode::bilinear;  // in three dimensions bilinear means trilinear
   GridSamplePadding padding_mode = GridSamplePadding::zeros;  // values for positions outside of x
@@ -28,6 +29,7 @@ struct GridSampleOptions {
 MZ_API Tensor grid_sample(const Tensor& x, const Tensor& grid,
                           const GridSampleOptions& options = {});
 
+/** Options of affine_grid. */
 struct AffineGridOptions {
   bool align_corners = false;  // as in grid_sample
 };

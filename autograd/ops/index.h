@@ -16,6 +16,7 @@ namespace mezzo {
  *  Errors: ShapeError, DtypeError; IndexError (names the first index out of range). */
 MZ_API Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 
+/** Options of index_add. */
 struct IndexAddOptions {
   double alpha = 1;  // factor of the source
 };
@@ -28,6 +29,7 @@ struct IndexAddOptions {
  *  Errors: ShapeError, DtypeError, IndexError. */
 MZ_API Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                         const IndexAddOptions& options = {});
+/** Overwrites self with index_add(self, dim, index, src, options) and returns it. */
 MZ_API const Tensor& index_add_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                 const Tensor& src, const IndexAddOptions& options = {});
 
@@ -42,6 +44,7 @@ MZ_API const Tensor& index_add_(const Tensor& self, std::int64_t dim, const Tens
  *  Errors: DtypeError, ShapeError; IndexError (names the first index out of range). */
 MZ_API Tensor index(const Tensor& x, const std::vector<Tensor>& indices);
 
+/** Options of index_put. */
 struct IndexPutOptions {
   bool accumulate = false;  // add to the elements instead of overwriting them
 };
@@ -55,6 +58,7 @@ struct IndexPutOptions {
  *  Errors: as index, and ShapeError for the values. */
 MZ_API Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                         const IndexPutOptions& options = {});
+/** Overwrites self with index_put(self, indices, values, options) and returns it. */
 MZ_API const Tensor& index_put_(const Tensor& self, const std::vector<Tensor>& indices,
                                 const Tensor& values, const IndexPutOptions& options = {});
 

@@ -16,7 +16,10 @@ namespace mezzo {
 class MZ_API ScaleFactors {
  public:
   ScaleFactors() = default;
+  /** Takes one factor for all dimensions. */
   ScaleFactors(double value) : values_{value}, count_(1) {}  // NOLINT: implicit on purpose
+  /** Takes one factor for all dimensions, or one for each. Errors: ValueError unless there are 1
+   *  to 3. */
   ScaleFactors(std::initializer_list<double> values);
 
   /** Returns whether there is a factor. */
@@ -30,6 +33,7 @@ class MZ_API ScaleFactors {
   int count_ = 0;
 };
 
+/** Options of interpolate. */
 struct InterpolateOptions {
   WindowSizes size = {};           // of the result; give either this or scale_factor
   ScaleFactors scale_factor = {};  // result sizes are floor(in * factor)
@@ -41,6 +45,7 @@ struct InterpolateOptions {
   bool antialias = false;  // in bilinear and bicubic mode: low-pass filter where x shrinks
 };
 
+/** Options of the upsample functions, whose names give the mode. */
 struct UpsampleOptions {
   WindowSizes size = {};           // of the result; give either this or scale_factor
   ScaleFactors scale_factor = {};  // result sizes are floor(in * factor)
@@ -58,12 +63,18 @@ struct UpsampleOptions {
  *  ShapeError for a wrong number of dimensions or an empty size; DtypeError for integers. */
 MZ_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-/** Resizes as interpolate does, in the mode of the name. */
+/** Resizes x [n,c,h,w] as interpolate does in mode bicubic. */
 MZ_API Tensor upsample_bicubic(const Tensor& x, const UpsampleOptions& options);
+/** Resizes x [n,c,h,w] as interpolate does in mode bilinear. */
 MZ_API Tensor upsample_bilinear(const Tensor& x, const UpsampleOptions& options);
+/** Resizes x [n,c,l] as interpolate does in mode linear. */
 MZ_API Tensor upsample_linear(const Tensor& x, const UpsampleOptions& options);
+/** Resizes x, with 1 to 3 dimensions after the channels, as interpolate does in mode nearest. */
 MZ_API Tensor upsample_nearest(const Tensor& x, const UpsampleOptions& options);
+/** Resizes x, with 1 to 3 dimensions after the channels, as interpolate does in mode
+ *  nearest_exact. */
 MZ_API Tensor upsample_nearest_exact(const Tensor& x, const UpsampleOptions& options);
+/** Resizes x [n,c,d,h,w] as interpolate does in mode trilinear. */
 MZ_API Tensor upsample_trilinear(const Tensor& x, const UpsampleOptions& options);
 
 }  // namespace mezzo

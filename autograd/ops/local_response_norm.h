@@ -5,6 +5,7 @@
 
 namespace mezzo {
 
+/** Options of local_response_norm. */
 struct LocalResponseNormOptions {
   double alpha = 1e-4;  // factor of the mean of squares
   double beta = 0.75;   // exponent of the divisor

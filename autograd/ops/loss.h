@@ -11,6 +11,7 @@
 
 namespace mezzo {
 
+/** Options of cross_entropy. */
 struct CrossEntropyOptions {
   Tensor weight = {};                     // factor of each class (C); a constant without gradient
   std::int64_t ignore_index = -100;       // class index of targets to leave out
@@ -34,38 +35,45 @@ struct CrossEntropyOptions {
 MZ_API Tensor cross_entropy(const Tensor& x, const Tensor& target,
                             const CrossEntropyOptions& options = {});
 
+/** Options of l1_loss and mse_loss. */
 struct LossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of binary_cross_entropy. */
 struct BinaryCrossEntropyOptions {
   Tensor weight = {};                     // factor of each term; broadcasts to the loss; a constant
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of binary_cross_entropy_with_logits. */
 struct BinaryCrossEntropyWithLogitsOptions {
   Tensor weight = {};                     // factor of each term; broadcasts to the loss; a constant
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
   Tensor pos_weight = {};  // factor of positive targets; broadcasts to the loss; a constant
 };
 
+/** Options of huber_loss. */
 struct HuberLossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
   double delta = 1;                       // |x - t| at which the loss becomes linear
 };
 
+/** Options of kl_div. */
 struct KlDivOptions {
   /** batchmean, the sum divided by size(0), is the divergence as mathematically defined. */
   Reduction reduction = Reduction::mean;
   bool log_target = false;  // the target holds logarithms too
 };
 
+/** Options of nll_loss. */
 struct NllLossOptions {
   Tensor weight = {};                     // factor of each class (C); a constant without gradient
   std::int64_t ignore_index = -100;       // class index of targets to leave out
   Reduction reduction = Reduction::mean;  // none, sum or mean of the losses
 };
 
+/** Options of smooth_l1_loss. */
 struct SmoothL1LossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
   double beta = 1;                        // |x - t| at which the loss becomes linear; 0: l1_loss

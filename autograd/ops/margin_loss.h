@@ -8,21 +8,25 @@
 
 namespace mezzo {
 
+/** Options of cosine_embedding_loss. */
 struct CosineEmbeddingLossOptions {
   double margin = 0;                      // cosine up to which dissimilar pairs cost nothing
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of hinge_embedding_loss. */
 struct HingeEmbeddingLossOptions {
   double margin = 1;                      // x from which dissimilar pairs cost nothing
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of margin_ranking_loss. */
 struct MarginRankingLossOptions {
   double margin = 0;                      // difference from which the right order costs nothing
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of multi_margin_loss. */
 struct MultiMarginLossOptions {
   int p = 1;                              // power of each violation: 1 or 2
   double margin = 1;                      // difference from which a class costs nothing
@@ -30,15 +34,18 @@ struct MultiMarginLossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the losses
 };
 
+/** Options of multilabel_margin_loss. */
 struct MultilabelMarginLossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the losses
 };
 
+/** Options of multilabel_soft_margin_loss. */
 struct MultilabelSoftMarginLossOptions {
   Tensor weight = {};  // factor of each term; broadcasts to the scores; a constant
   Reduction reduction = Reduction::mean;  // none, sum or mean of the losses
 };
 
+/** Options of poisson_nll_loss. */
 struct PoissonNllLossOptions {
   bool log_input = true;                  // x is the logarithm of the rate
   bool full = false;                      // add Stirling's approximation of ln t! where t > 1
@@ -46,10 +53,12 @@ struct PoissonNllLossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of soft_margin_loss. */
 struct SoftMarginLossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms
 };
 
+/** Options of triplet_margin_loss. */
 struct TripletMarginLossOptions {
   double margin = 1;                      // how much farther the negative has to be
   double p = 2;                           // order of the norm; may be infinity

@@ -114,14 +114,19 @@ MZ_API Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b,
                       const AddmmOptions& options = {});
 
 // In-place forms: they overwrite c, which has the shape of the result, and return it.
+/** Overwrites c with addmm(c, a, b, options) and returns it. */
 MZ_API const Tensor& addmm_(const Tensor& c, const Tensor& a, const Tensor& b,
                             const AddmmOptions& options = {});
+/** Overwrites c with addmv(c, a, v, options) and returns it. */
 MZ_API const Tensor& addmv_(const Tensor& c, const Tensor& a, const Tensor& v,
                             const AddmmOptions& options = {});
+/** Overwrites c with addr(c, u, v, options) and returns it. */
 MZ_API const Tensor& addr_(const Tensor& c, const Tensor& u, const Tensor& v,
                            const AddmmOptions& options = {});
+/** Overwrites c with addbmm(c, a, b, options) and returns it. */
 MZ_API const Tensor& addbmm_(const Tensor& c, const Tensor& a, const Tensor& b,
                              const AddmmOptions& options = {});
+/** Overwrites c with baddbmm(c, a, b, options) and returns it. */
 MZ_API const Tensor& baddbmm_(const Tensor& c, const Tensor& a, const Tensor& b,
                               const AddmmOptions& options = {});
 

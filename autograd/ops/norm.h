@@ -8,10 +8,12 @@
 
 namespace mezzo {
 
+/** Options of batch_norm and batch_norm_relu. */
 struct BatchNormOptions {
-  /** Running statistics, [C]: updated in place in training, required outside it. */
-  Tensor running_mean = {}, running_var = {};
-  Tensor weight = {}, bias = {};    // [C]; undefined: 1 and 0
+  Tensor running_mean = {},         // [C]: running mean; updated in training, required outside it
+      running_var = {};             // [C]: running unbiased variance; likewise
+  Tensor weight = {},               // [C]: factor of each channel; undefined: 1
+      bias = {};                    // [C]: added to each channel; undefined: 0
   bool training = false;            // normalise with the statistics of this batch
   double momentum = 0.1;            // weight of the batch in the new running statistics
   double eps = 1e-5;                // added to the variance
@@ -44,9 +46,11 @@ MZ_API Tensor batch_norm(const Tensor& x, const BatchNormOptions& options = {});
 MZ_API Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options = {},
                               const Tensor& residual = {});
 
+/** Options of group_norm. */
 struct GroupNormOptions {
-  Tensor weight = {}, bias = {};  // [C]; undefined: 1 and 0
-  double eps = 1e-5;              // added to the variance
+  Tensor weight = {},  // [C]: factor of each channel; undefined: 1
+      bias = {};       // [C]: added to each channel; undefined: 0
+  double eps = 1e-5;   // added to the variance
 };
 
 /** Normalises each of `groups` groups of adjacent channels of each sample over its channels and
@@ -59,13 +63,15 @@ struct GroupNormOptions {
 MZ_API Tensor group_norm(const Tensor& x, std::int64_t groups,
                          const GroupNormOptions& options = {});
 
+/** Options of instance_norm. */
 struct InstanceNormOptions {
-  /** Running statistics, [C]: updated in place with use_input_stats, required without it. */
-  Tensor running_mean = {}, running_var = {};
-  Tensor weight = {}, bias = {};  // [C]; undefined: 1 and 0
-  bool use_input_stats = true;    // normalise with the statistics of x
-  double momentum = 0.1;          // weight of x in the new running statistics
-  double eps = 1e-5;              // added to the variance
+  Tensor running_mean = {},     // [C]: running mean; updated with use_input_stats, else required
+      running_var = {};         // [C]: running unbiased variance; likewise
+  Tensor weight = {},           // [C]: factor of each channel; undefined: 1
+      bias = {};                // [C]: added to each channel; undefined: 0
+  bool use_input_stats = true;  // normalise with the statistics of x
+  double momentum = 0.1;        // weight of x in the new running statistics
+  double eps = 1e-5;            // added to the variance
 };
 
 /** Normalises each channel of each sample over space, as batch_norm does for the whole batch.
@@ -76,9 +82,11 @@ struct InstanceNormOptions {
  *  Source: Ulyanov, Vedaldi, Lempitsky, Instance Normalization (2016). */
 MZ_API Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options = {});
 
+/** Options of layer_norm. */
 struct LayerNormOptions {
-  Tensor weight = {}, bias = {};  // of the normalised shape; undefined: 1 and 0
-  double eps = 1e-5;              // added to the variance
+  Tensor weight = {},  // factor, of the normalised shape; undefined: 1
+      bias = {};       // added, of the normalised shape; undefined: 0
+  double eps = 1e-5;   // added to the variance
 };
 
 /** Returns (x - mean) * rstd * weight + bias over the last dimensions, whose sizes are
@@ -92,6 +100,7 @@ struct LayerNormOptions {
 MZ_API Tensor layer_norm(const Tensor& x, const Shape& normalized_shape,
                          const LayerNormOptions& options = {});
 
+/** Options of rms_norm. */
 struct RmsNormOptions {
   Tensor weight = {};  // of the normalised shape; undefined: 1
   /** Added to the mean of squares; not given: the machine epsilon of the arithmetic, 2^-23 (2^-52

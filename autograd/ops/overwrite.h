@@ -16,6 +16,7 @@ namespace mezzo {
  *  one.
  *  Errors: ShapeError, DtypeError, IndexError. */
 MZ_API Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
+/** Overwrites self with index_copy(self, dim, index, src) and returns it. */
 MZ_API const Tensor& index_copy_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                  const Tensor& src);
 
@@ -24,12 +25,15 @@ MZ_API const Tensor& index_copy_(const Tensor& self, std::int64_t dim, const Ten
  *  Gradient: for the value, the sum of g over the selected rows, each counted once. */
 MZ_API Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index,
                          const Tensor& value);
+/** Overwrites self with index_fill(self, dim, index, value) and returns it. */
 MZ_API const Tensor& index_fill_(const Tensor& self, std::int64_t dim, const Tensor& index,
                                  const Tensor& value);
+/** Does the same with a C++ number as the value. */
 template <Number S>
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, S value) {
   return index_fill(x, dim, index, operand(value));
 }
+/** Does the same in place with a C++ number as the value. */
 template <Number S>
 const Tensor& index_fill_(const Tensor& self, std::int64_t dim, const Tensor& index, S value) {
   return index_fill_(self, dim, index, operand(value));
@@ -45,6 +49,7 @@ const Tensor& index_fill_(const Tensor& self, std::int64_t dim, const Tensor& in
  *  Errors: ShapeError, DtypeError. */
 MZ_API Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source);
 
+/** Options of unique. */
 struct UniqueOptions {
   bool sorted = true;  // ignored, for compatibility with PyTorch: the result is always sorted
   bool return_inverse = false;  // fill in UniqueResult::inverse

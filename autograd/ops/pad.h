@@ -11,6 +11,7 @@ namespace mezzo {
  *  outermost elements, or the elements of the opposite end. */
 enum class PadMode : std::uint8_t { constant, reflect, replicate, circular };
 
+/** Options of pad. */
 struct PadOptions {
   PadMode mode = PadMode::constant;  // the values of the padding
   double value = 0;                  // in mode constant: the value, rounded to x's dtype

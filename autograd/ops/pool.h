@@ -10,6 +10,7 @@
 
 namespace mezzo {
 
+/** Options of the max_pool functions. */
 struct MaxPoolOptions {
   WindowSizes stride = {};   // distance between windows; not given: the kernel size
   WindowSizes padding = 0;   // elements of -inf on either side, at most half the kernel
@@ -28,8 +29,10 @@ struct MaxPoolOptions {
  *  the padded input; ValueError for options out of range; DtypeError for integers. */
 MZ_API Tensor max_pool1d(const Tensor& x, const WindowSizes& kernel,
                          const MaxPoolOptions& options = {});
+/** Does the same as max_pool1d over the last 2 dimensions. */
 MZ_API Tensor max_pool2d(const Tensor& x, const WindowSizes& kernel,
                          const MaxPoolOptions& options = {});
+/** Does the same as max_pool1d over the last 3 dimensions. */
 MZ_API Tensor max_pool3d(const Tensor& x, const WindowSizes& kernel,
                          const MaxPoolOptions& options = {});
 
@@ -37,11 +40,14 @@ MZ_API Tensor max_pool3d(const Tensor& x, const WindowSizes& kernel,
  *  order over the pooled dimensions of x. */
 MZ_API ValuesAndIndices max_pool1d_with_indices(const Tensor& x, const WindowSizes& kernel,
                                                 const MaxPoolOptions& options = {});
+/** Does the same as max_pool1d_with_indices over the last 2 dimensions. */
 MZ_API ValuesAndIndices max_pool2d_with_indices(const Tensor& x, const WindowSizes& kernel,
                                                 const MaxPoolOptions& options = {});
+/** Does the same as max_pool1d_with_indices over the last 3 dimensions. */
 MZ_API ValuesAndIndices max_pool3d_with_indices(const Tensor& x, const WindowSizes& kernel,
                                                 const MaxPoolOptions& options = {});
 
+/** Options of the avg_pool functions. */
 struct AvgPoolOptions {
   WindowSizes stride = {};  // distance between windows; not given: the kernel size
   WindowSizes padding = 0;  // zeros on either side, at most half the kernel
@@ -58,8 +64,10 @@ struct AvgPoolOptions {
  *  Errors: as max_pool. */
 MZ_API Tensor avg_pool1d(const Tensor& x, const WindowSizes& kernel,
                          const AvgPoolOptions& options = {});
+/** Does the same as avg_pool1d over the last 2 dimensions. */
 MZ_API Tensor avg_pool2d(const Tensor& x, const WindowSizes& kernel,
                          const AvgPoolOptions& options = {});
+/** Does the same as avg_pool1d over the last 3 dimensions. */
 MZ_API Tensor avg_pool3d(const Tensor& x, const WindowSizes& kernel,
                          const AvgPoolOptions& options = {});
 
@@ -68,21 +76,27 @@ MZ_API Tensor avg_pool3d(const Tensor& x, const WindowSizes& kernel,
  *  Shape: x [N,C,...] or [C,...]; pooled sizes become `output`.
  *  Precision, gradient and errors: as avg_pool. */
 MZ_API Tensor adaptive_avg_pool1d(const Tensor& x, const WindowSizes& output);
+/** Does the same as adaptive_avg_pool1d over the last 2 dimensions. */
 MZ_API Tensor adaptive_avg_pool2d(const Tensor& x, const WindowSizes& output);
+/** Does the same as adaptive_avg_pool1d over the last 3 dimensions. */
 MZ_API Tensor adaptive_avg_pool3d(const Tensor& x, const WindowSizes& output);
 
 /** Returns the largest element of each of `output` windows along each dimension, which are those of
  *  adaptive_avg_pool. Otherwise as max_pool. */
 MZ_API Tensor adaptive_max_pool1d(const Tensor& x, const WindowSizes& output);
+/** Does the same as adaptive_max_pool1d over the last 2 dimensions. */
 MZ_API Tensor adaptive_max_pool2d(const Tensor& x, const WindowSizes& output);
+/** Does the same as adaptive_max_pool1d over the last 3 dimensions. */
 MZ_API Tensor adaptive_max_pool3d(const Tensor& x, const WindowSizes& output);
 
 /** Returns the result of adaptive_max_pool and the index (i64) of each chosen element, counted in
  *  row-major order over the pooled dimensions of x. */
 MZ_API ValuesAndIndices adaptive_max_pool1d_with_indices(const Tensor& x,
                                                          const WindowSizes& output);
+/** Does the same as adaptive_max_pool1d_with_indices over the last 2 dimensions. */
 MZ_API ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
                                                          const WindowSizes& output);
+/** Does the same as adaptive_max_pool1d_with_indices over the last 3 dimensions. */
 MZ_API ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
                                                          const WindowSizes& output);
 

@@ -14,12 +14,16 @@ namespace mezzo {
  *  exponent, 0 where x is 0 and the exponent >= 0.
  *  Errors: ValueError for a negative exponent among integers; ShapeError. */
 MZ_API Tensor pow(const Tensor& x, const Tensor& exponent);
+/** Overwrites self with pow(self, exponent) and returns it. */
 MZ_API const Tensor& pow_(const Tensor& self, const Tensor& exponent);
 
+/** Returns a number to the power of each exponent. */
 template <Number S> Tensor pow(S base, const Tensor& exponent) {
   return pow(operand(base), exponent);
 }
+/** Returns x to the power of a number; 2, 3, -1 and 0.5 have shorter formulas. */
 template <Number S> Tensor pow(const Tensor& x, S exponent) { return pow(x, operand(exponent)); }
+/** Overwrites self with pow(self, exponent) and returns it. */
 template <Number S> const Tensor& pow_(const Tensor& self, S exponent) {
   return pow_(self, operand(exponent));
 }
@@ -42,9 +46,13 @@ MZ_API Tensor sqrt(const Tensor& x);
 MZ_API Tensor square(const Tensor& x);
 
 // In-place forms.
+/** Overwrites self with reciprocal(self) and returns it. */
 MZ_API const Tensor& reciprocal_(const Tensor& self);
+/** Overwrites self with rsqrt(self) and returns it. */
 MZ_API const Tensor& rsqrt_(const Tensor& self);
+/** Overwrites self with sqrt(self) and returns it. */
 MZ_API const Tensor& sqrt_(const Tensor& self);
+/** Overwrites self with square(self) and returns it. */
 MZ_API const Tensor& square_(const Tensor& self);
 
 }  // namespace mezzo

@@ -39,6 +39,7 @@ MZ_API const Tensor& bernoulli_(const Tensor& self, double p = 0.5);
  *  Errors: ValueError unless low < high. */
 MZ_API const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high);
 
+/** Options of dropout. */
 struct DropoutOptions {
   double p = 0.5;        // probability of dropping an element
   bool training = true;  // false: x itself is returned
@@ -52,6 +53,7 @@ struct DropoutOptions {
  *  Errors: ValueError unless 0 <= p <= 1; DtypeError for integers.
  *  Source: Srivastava et al., JMLR 15, 2014. */
 MZ_API Tensor dropout(const Tensor& x, const DropoutOptions& options = {});
+/** Overwrites self with dropout(self, options) and returns it. */
 MZ_API const Tensor& dropout_(const Tensor& self, const DropoutOptions& options = {});
 
 }  // namespace mezzo

@@ -10,15 +10,17 @@ namespace mezzo {
 /** The parameters of one layer in one direction: G gate blocks of H rows. rnn has one block, gru
  *  has r, z, n, and lstm has i, f, g, o. */
 struct RecurrentWeights {
-  Tensor weight_ih;                   // [G H, in]
-  Tensor weight_hh;                   // [G H, H], or [G H, P] where there is weight_hr
-  Tensor bias_ih = {}, bias_hh = {};  // [G H]; undefined: none
-  Tensor weight_hr = {};              // lstm only: [P, H], h' = weight_hr h; undefined: none
+  Tensor weight_ih;       // [G H, in]
+  Tensor weight_hh;       // [G H, H], or [G H, P] where there is weight_hr
+  Tensor bias_ih = {},    // [G H]: added to weight_ih x; undefined: none
+      bias_hh = {};       // [G H]: added to weight_hh h; undefined: none
+  Tensor weight_hr = {};  // lstm only: [P, H], h' = weight_hr h; undefined: none
 };
 
 /** The state of an lstm; undefined tensors are zeros. */
 struct LstmState {
-  Tensor h = {}, c = {};
+  Tensor h = {},  // hidden state, the output of a step; of size H, or P with weight_hr
+      c = {};     // cell state, of size H
 };
 
 // Cells, which compute one step.
@@ -46,6 +48,7 @@ MZ_API Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights&
 MZ_API LstmState lstm_cell(const Tensor& x, const LstmState& state,
                            const RecurrentWeights& weights);
 
+/** Options of rnn_tanh, rnn_relu, gru and lstm. */
 struct RecurrentOptions {
   bool batch_first = false;    // x and output are [N, T, ..] instead of [T, N, ..]
   bool bidirectional = false;  // two sets of weights per layer: forward, then reverse
@@ -61,9 +64,11 @@ struct RecurrentResult {
   Tensor h;       // [layers D, N, H]: the last state of each layer and direction
 };
 
-/** The result of lstm: output and h as in RecurrentResult, and the last cell states c. */
+/** The result of lstm. With weight_hr, output and h have size P in place of H. */
 struct LstmResult {
-  Tensor output, h, c;
+  Tensor output,  // as in RecurrentResult
+      h,          // as in RecurrentResult
+      c;          // [layers D, N, H]: the last cell state of each layer and direction
 };
 
 // Layers, which apply cells to all steps; each layer reads the output of the one before. `weights`

@@ -15,11 +15,15 @@ namespace mezzo {
 class Dims {
  public:
   Dims() = default;
+  /** Takes one dimension. */
   template <std::integral I> Dims(I dim) {
     items_.push_back(static_cast<std::int64_t>(dim));
   }  // NOLINT
+  /** Takes a list of dimensions; an empty one means all. */
   Dims(std::initializer_list<std::int64_t> dims) : items_(dims) {}
-  Dims(const std::vector<std::int64_t>& dims) : items_(dims) {}      // NOLINT
+  /** Takes a vector of dimensions; an empty one means all. */
+  Dims(const std::vector<std::int64_t>& dims) : items_(dims) {}  // NOLINT
+  /** Returns the dimensions as they were given. */
   operator std::span<const std::int64_t>() const { return items_; }  // NOLINT
 
  private:
@@ -32,25 +36,31 @@ struct ReduceOptions {
   std::optional<DType> dtype = {};  // convert the input to it first
 };
 
+/** Options of reductions that have no other option: all, any, amax, amin, count_nonzero,
+ *  logsumexp, max, median, min. */
 struct KeepDimOptions {
   bool keepdim = false;  // keep reduced dimensions, with size 1
 };
 
+/** Options of norm and vector_norm. */
 struct NormOptions {
   double p = 2;                     // order of the norm: any number, infinities included
   bool keepdim = false;             // keep reduced dimensions, with size 1
   std::optional<DType> dtype = {};  // convert the input to it first
 };
 
+/** Options of std and var. */
 struct VarianceOptions {
   double correction = 1;  // subtracted from the count in the divisor: 1 is the unbiased estimate
   bool keepdim = false;   // keep reduced dimensions, with size 1
 };
 
+/** Options of cumprod and cumsum. */
 struct ScanOptions {
   std::optional<DType> dtype = {};  // convert the input to it first
 };
 
+/** Options of argmax and argmin. */
 struct ArgReduceOptions {
   std::optional<std::int64_t> dim = {};  // not given: the whole tensor, indexed in row-major order
   bool keepdim = false;                  // keep the reduced dimension, with size 1
@@ -58,7 +68,7 @@ struct ArgReduceOptions {
 
 /** Chosen elements and their indices along a dimension. */
 struct ValuesAndIndices {
-  Tensor values;
+  Tensor values;   // of the input's dtype
   Tensor indices;  // i64
 };
 
@@ -90,6 +100,7 @@ MZ_API Tensor count_nonzero(const Tensor& x, const Dims& dims = {},
  *  Gradient: exact with zeros, no division.
  *  Errors: IndexError. */
 MZ_API Tensor cumprod(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
+/** Overwrites self with cumprod(self, dim) and returns it. */
 MZ_API const Tensor& cumprod_(const Tensor& self, std::int64_t dim);
 /** Returns the cumulative sum along `dim`. The in-place form keeps self's dtype.
  *  Shape: x's.
@@ -97,6 +108,7 @@ MZ_API const Tensor& cumprod_(const Tensor& self, std::int64_t dim);
  *  Gradient: the cumulative sum of g from the end.
  *  Errors: IndexError. */
 MZ_API Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
+/** Overwrites self with cumsum(self, dim) and returns it. */
 MZ_API const Tensor& cumsum_(const Tensor& self, std::int64_t dim);
 /** Returns log(sum(exp(x))) over `dims`, computed without overflow; integers and bools give f32.
  *  Empty: -inf.
@@ -125,11 +137,12 @@ MZ_API Tensor min(const Tensor& x);
 MZ_API ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
 /** Does the same as vector_norm. */
 MZ_API Tensor norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});
-/** Returns the product of all elements, or along `dim`. Empty: 1.
+/** Returns the product of all elements. Empty: 1.
  *  Precision: f32; integers and bool give i64.
  *  Gradient: g times the product of the other elements, exact with zeros.
  *  Errors: IndexError. */
 MZ_API Tensor prod(const Tensor& x, const ReduceOptions& options = {});
+/** Returns the product along `dim`. Otherwise as above. */
 MZ_API Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options = {});
 /** Returns the standard deviation over all dimensions, or over `dims`: the square root of var.
  *  Precision: match; computed in f32.

@@ -33,13 +33,21 @@ MZ_API Tensor sign(const Tensor& x);
 MZ_API Tensor trunc(const Tensor& x);
 
 // In-place forms.
+/** Overwrites self with abs(self) and returns it. */
 MZ_API const Tensor& abs_(const Tensor& self);
+/** Overwrites self with ceil(self) and returns it. */
 MZ_API const Tensor& ceil_(const Tensor& self);
+/** Overwrites self with floor(self) and returns it. */
 MZ_API const Tensor& floor_(const Tensor& self);
+/** Overwrites self with frac(self) and returns it. */
 MZ_API const Tensor& frac_(const Tensor& self);
+/** Overwrites self with neg(self) and returns it. */
 MZ_API const Tensor& neg_(const Tensor& self);
+/** Overwrites self with round(self) and returns it. */
 MZ_API const Tensor& round_(const Tensor& self);
+/** Overwrites self with sign(self) and returns it. */
 MZ_API const Tensor& sign_(const Tensor& self);
+/** Overwrites self with trunc(self) and returns it. */
 MZ_API const Tensor& trunc_(const Tensor& self);
 
 }  // namespace mezzo

@@ -26,7 +26,9 @@ MZ_API Tensor clamp(const Tensor& x, const ClampOptions& options);
  *  both get half of it; where x equals both limits, x gets all of it: as in PyTorch 2.15.
  *  Errors: ValueError without a limit; ShapeError; DtypeError when floating-point dtypes differ. */
 MZ_API Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max);
+/** Overwrites self with clamp(self, options) and returns it. */
 MZ_API const Tensor& clamp_(const Tensor& self, const ClampOptions& options);
+/** Overwrites self with clamp(self, min, max) and returns it. */
 MZ_API const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max);
 
 /** Returns x with `value`, rounded to x's dtype, where the bool mask is true; mask and x broadcast.
@@ -34,10 +36,13 @@ MZ_API const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor&
  *  Gradient: for x, 0 where masked, else 1; a 0-dim value gets the sum over the masked positions.
  *  Errors: ShapeError; DtypeError for other masks. */
 MZ_API Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value);
+/** Overwrites self with masked_fill(self, mask, value) and returns it. */
 MZ_API const Tensor& masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value);
+/** Does the same with a C++ number as the value. */
 template <Number S> Tensor masked_fill(const Tensor& x, const Tensor& mask, S value) {
   return masked_fill(x, mask, operand(value));
 }
+/** Does the same in place with a C++ number as the value. */
 template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor& mask, S value) {
   return masked_fill_(self, mask, operand(value));
 }
@@ -47,12 +52,15 @@ template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor&
  *  Gradient: g for each branch where it was chosen, exactly 0 elsewhere.
  *  Errors: ShapeError; DtypeError for other conditions. */
 MZ_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/** Does the same with a number in place of b. */
 template <Number S> Tensor where(const Tensor& condition, const Tensor& a, S b) {
   return where(condition, a, operand(b));
 }
+/** Does the same with a number in place of a. */
 template <Number S> Tensor where(const Tensor& condition, S a, const Tensor& b) {
   return where(condition, operand(a), b);
 }
+/** Does the same with two numbers. */
 template <Number S, Number T> Tensor where(const Tensor& condition, S a, T b) {
   return where(condition, operand(a), operand(b));
 }

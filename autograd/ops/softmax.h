@@ -7,6 +7,7 @@
 
 namespace mezzo {
 
+/** Options of log_softmax, softmax and softmin. */
 struct SoftmaxOptions {
   std::optional<DType> dtype = {};  // convert the input to it first
 };

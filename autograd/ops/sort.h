@@ -9,6 +9,7 @@
 
 namespace mezzo {
 
+/** Options of sort and argsort. */
 struct SortOptions {
   std::int64_t dim = -1;    // the dimension to sort along
   bool descending = false;  // largest first
@@ -25,6 +26,7 @@ MZ_API ValuesAndIndices sort(const Tensor& x, const SortOptions& options = {});
 /** Returns the indices (i64) that sort returns. */
 MZ_API Tensor argsort(const Tensor& x, const SortOptions& options = {});
 
+/** Options of topk. */
 struct TopkOptions {
   std::int64_t dim = -1;  // the dimension to search along
   bool largest = true;    // false: the smallest
@@ -39,6 +41,7 @@ struct TopkOptions {
  *  Errors: ValueError unless 0 <= k <= size; IndexError for a bad dimension. */
 MZ_API ValuesAndIndices topk(const Tensor& x, std::int64_t k, const TopkOptions& options = {});
 
+/** Options of kthvalue. */
 struct KthvalueOptions {
   std::int64_t dim = -1;  // the dimension to search along
   bool keepdim = false;   // keep the dimension, with size 1

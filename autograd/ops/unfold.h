@@ -7,6 +7,7 @@
 
 namespace mezzo {
 
+/** Options of unfold and fold. */
 struct UnfoldOptions {
   WindowSizes dilation = 1;  // distance between the elements of a block
   WindowSizes padding = 0;   // zeros on either side of the image

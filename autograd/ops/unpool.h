@@ -5,6 +5,7 @@
 
 namespace mezzo {
 
+/** Options of the lp_pool functions. */
 struct LpPoolOptions {
   WindowSizes stride = {};  // distance between windows; not given: the kernel size
   bool ceil_mode = false;   // as in max_pool
@@ -18,11 +19,14 @@ struct LpPoolOptions {
  *  Errors: as avg_pool, and ValueError unless p > 0. */
 MZ_API Tensor lp_pool1d(const Tensor& x, double p, const WindowSizes& kernel,
                         const LpPoolOptions& options = {});
+/** Does the same as lp_pool1d over the last 2 dimensions. */
 MZ_API Tensor lp_pool2d(const Tensor& x, double p, const WindowSizes& kernel,
                         const LpPoolOptions& options = {});
+/** Does the same as lp_pool1d over the last 3 dimensions. */
 MZ_API Tensor lp_pool3d(const Tensor& x, double p, const WindowSizes& kernel,
                         const LpPoolOptions& options = {});
 
+/** Options of the max_unpool functions. */
 struct MaxUnpoolOptions {
   WindowSizes stride = {};       // of the pooling; not given: the kernel size
   WindowSizes padding = 0;       // of the pooling
@@ -37,8 +41,10 @@ struct MaxUnpoolOptions {
  *  Errors: ShapeError, DtypeError; IndexError for an index outside the result. */
 MZ_API Tensor max_unpool1d(const Tensor& x, const Tensor& indices, const WindowSizes& kernel,
                            const MaxUnpoolOptions& options = {});
+/** Does the same as max_unpool1d over the last 2 dimensions. */
 MZ_API Tensor max_unpool2d(const Tensor& x, const Tensor& indices, const WindowSizes& kernel,
                            const MaxUnpoolOptions& options = {});
+/** Does the same as max_unpool1d over the last 3 dimensions. */
 MZ_API Tensor max_unpool3d(const Tensor& x, const Tensor& indices, const WindowSizes& kernel,
                            const MaxUnpoolOptions& options = {});
 

@@ -16,7 +16,10 @@ namespace mezzo {
 class MZ_API WindowSizes {
  public:
   WindowSizes() = default;
+  /** Takes one number for all dimensions. */
   WindowSizes(std::int64_t value) : values_{value}, count_(1) {}  // NOLINT: implicit on purpose
+  /** Takes one number for all dimensions, or one for each. Errors: ValueError unless there are 1
+   *  to 3. */
   WindowSizes(std::initializer_list<std::int64_t> values);
 
   /** Returns whether there is a number. */
@@ -34,7 +37,9 @@ class MZ_API WindowSizes {
  *  the sizes; an odd one goes to the end). */
 class MZ_API ConvPadding {
  public:
+  /** Takes the zeros on either side, for all dimensions. */
   ConvPadding(std::int64_t value) : sizes_(value) {}  // NOLINT: implicit on purpose
+  /** Takes the zeros on either side of each dimension. */
   ConvPadding(std::initializer_list<std::int64_t> values) : sizes_(values) {}  // NOLINT
   /** Takes "valid" or "same". Errors: ValueError for any other word. */
   template <std::size_t N> ConvPadding(const char (&word)[N]) : same_(is_same(word)) {}  // NOLINT

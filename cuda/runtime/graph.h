@@ -23,7 +23,9 @@ class MZ_API Graph {
  public:
   /** Creates an empty graph. */
   Graph();
+  /** Takes over the captured work; `other` is empty then. */
   Graph(Graph&& other) noexcept;
+  /** As above; frees this graph's captured work. */
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
 
@@ -48,9 +50,10 @@ class MZ_API Graph {
   std::unique_ptr<State> state_;
 };
 
+/** Options of CapturedStep. */
 struct CapturedStepOptions {
   Device device = Device::best();  // device that the step runs on; inputs are copied to it
-  // Copy pinned inputs asynchronously; the host must not change them until the copies are done.
+  /** Copy pinned inputs asynchronously; the host must not change them until the copies are done. */
   bool non_blocking = false;
 };
 
@@ -70,10 +73,14 @@ struct CapturedStepOptions {
  *  capture, every call runs the function. */
 class MZ_API CapturedStep {
  public:
+  /** A step: takes the inputs on the step's device, returns the results. */
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
+  /** Stores the function and does not call it. Errors: ValueError if the function is empty. */
   explicit CapturedStep(Function function, const CapturedStepOptions& options = {});
+  /** Takes over function and captures; calling `other` then throws StateError. */
   CapturedStep(CapturedStep&& other) noexcept;
+  /** As above; drops this step's captures. */
   CapturedStep& operator=(CapturedStep&& other) noexcept;
   ~CapturedStep();
 

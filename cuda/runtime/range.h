@@ -16,6 +16,7 @@ namespace mezzo::gpu {
  *  build without CUDA. */
 class MZ_API Range {
  public:
+  /** Opens the range under this name. */
   explicit Range(const std::string& name);
   ~Range();
   Range(const Range&) = delete;
@@ -30,11 +31,16 @@ class MZ_API Range {
  *  affected. A captured step shows the ranges of its capture only. */
 class MZ_API emit_nvtx final : public NestedTrace {
  public:
+  /** Opens the scope on the calling thread; does nothing in a build without CUDA. */
   emit_nvtx();
 
+  /** Opens the range of an op; called by the dispatcher. */
   void enter_forward(const OpInfo& info) override;
+  /** Closes the range of an op. */
   void leave_forward(const OpInfo& info) noexcept override;
+  /** Opens the range of an op's backward function. */
   void enter_backward(const OpInfo& info) override;
+  /** Closes the range of an op's backward function. */
   void leave_backward(const OpInfo& info, Inputs gy, Inputs gradients) override;
 
  private:

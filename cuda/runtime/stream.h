@@ -16,6 +16,7 @@ namespace mezzo::gpu {
 
 class Event;
 
+/** Options of Stream. */
 struct StreamOptions {
   bool high_priority = false;  // schedule its work before that of other streams
 };
@@ -36,6 +37,7 @@ class MZ_API Stream {
    *  DeviceError. */
   static Stream main(Device device = Device::best());
 
+  /** Returns the device that the stream belongs to. */
   Device device() const { return device_; }
   /** Makes all later work of this stream wait for the event. Does nothing if the event was never
    *  recorded. The host does not wait. Errors: CudaError; StateError while a step is being
@@ -82,6 +84,7 @@ class MZ_API StreamScope {
   DeviceQueue outer_;
 };
 
+/** Options of Event. */
 struct EventOptions {
   bool enable_timing = false;  // record times, needed for elapsed_time
 };
@@ -89,8 +92,11 @@ struct EventOptions {
 /** A point in a stream's work. An event that was never recorded counts as reached. */
 class MZ_API Event {
  public:
+  /** Creates an event that is not recorded yet and has no device. */
   explicit Event(const EventOptions& options = {}) : is_timed_(options.enable_timing) {}
+  /** Takes over the recording; `other` counts as never recorded then. */
   Event(Event&& other) noexcept;
+  /** Exchanges the two events. */
   Event& operator=(Event&& other) noexcept;
   ~Event();
 

@@ -13,27 +13,31 @@ namespace mezzo {
 
 /** A batch of samples: inputs x and targets y, of equal size along dimension 0. */
 struct Batch {
-  Tensor x, y;
+  /** Inputs. */
+  Tensor x, y;  // targets
+  /** Returns the number of samples; the last batch of an epoch may have fewer. */
   std::int64_t size() const { return x.size(0); }
 };
+/** Returns the tensors that casts of module arguments apply to. */
 inline auto fields(Batch& b) { return std::tie(b.x, b.y); }
 
 namespace data {
 
 using mezzo::Batch;
 
+/** Options of Dataset::batches(). */
 struct BatchOptions {
   std::int64_t size = 64;  // samples in a batch
   bool shuffle = true;     // the order depends on seed and epoch only
   std::uint64_t seed = 0;  // seed of the order
   bool drop_last = false;  // omits the last batch if it is smaller
-  // Number of batches that a thread gathers in advance. With 0, and for a data set on a device,
-  // batches are gathered on demand.
+  /** Number of batches that a thread gathers in advance. With 0, and for a data set on a device,
+   *  batches are gathered on demand. */
   std::int64_t prefetch = 2;
-  // Device that the consuming thread copies batches to; unset: the device of the data set.
+  /** Device that the consuming thread copies batches to; unset: the device of the data set. */
   std::optional<Device> device = {};
-  // On machines with a device, gathers CPU batches in pinned memory, so that copies to the device
-  // are asynchronous.
+  /** On machines with a device, gathers CPU batches in pinned memory, so that copies to the device
+   *  are asynchronous. */
   bool pin_memory = false;
 };
 
@@ -42,6 +46,7 @@ struct Position {
   std::uint64_t seed = 0;   // seed of the order
   std::uint64_t epoch = 0;  // number of completed epochs
   std::int64_t sample = 0;  // number of samples returned in the current epoch
+  /** Returns true if all fields are equal. */
   friend bool operator==(const Position&, const Position&) = default;
 };
 
@@ -52,18 +57,26 @@ struct Position {
  *  position. Not thread-safe. */
 class MZ_API Batches {
  public:
+  /** Input iterator over one epoch. It refers to the Batches that begin() was called on. */
   class Iterator {
    public:
+    /** The type of the elements. */
     using value_type = Batch;
+    /** Required of iterators by the standard library; iterators cannot be subtracted. */
     using difference_type = std::ptrdiff_t;
 
+    /** Returns the current batch, valid until the next increment, begin() or resume(). */
     const Batch& operator*() const { return owner_->current(); }
+    /** Returns a pointer to the current batch. */
     const Batch* operator->() const { return &owner_->current(); }
+    /** Gathers the next batch, or ends the epoch. Errors: those of gathering the batch. */
     Iterator& operator++() {
       owner_->advance();
       return *this;
     }
+    /** As above, without a result. */
     void operator++(int) { owner_->advance(); }
+    /** Returns true at the end of the epoch. */
     bool operator==(std::default_sentinel_t) const { return owner_->at_end(); }
 
    private:
@@ -79,6 +92,7 @@ class MZ_API Batches {
   /** Starts the next epoch, or continues at the position set by resume(). Errors: those of
    *  gathering the batch. */
   Iterator begin();
+  /** Returns the end that iterators are compared with. */
   std::default_sentinel_t end() const { return {}; }
 
   /** Returns the number of batches in an epoch. */

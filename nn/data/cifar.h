@@ -7,8 +7,10 @@
 
 namespace mezzo::data {
 
+/** Options of cifar10(). */
 struct CifarOptions {
-  // Normalises each channel by the mean and deviation of the training images; off: values in 0..1.
+  /** Normalises each channel by the mean and deviation of the training images; off: values in
+   *  0..1. */
   bool normalise = true;
 };
 

@@ -17,7 +17,9 @@ class MZ_API Dataset {
    *  on the same device. */
   Dataset(const Tensor& x, const Tensor& y, std::string notice = {});
 
+  /** Returns the samples [N, ...], without a copy. */
   const Tensor& x() const { return x_; }
+  /** Returns the labels [N, ...], without a copy. */
   const Tensor& y() const { return y_; }
   /** Returns the number of samples. */
   std::int64_t size() const { return x_.size(0); }
@@ -39,7 +41,8 @@ class MZ_API Dataset {
 
 /** A training set and a test set. */
 struct Split {
-  Dataset train, test;
+  /** Samples for training. */
+  Dataset train, test;  // samples for testing
 
   /** Returns batches over the training set. */
   Batches batches(const BatchOptions& options = {}) const { return train.batches(options); }
@@ -54,7 +57,9 @@ struct ImageOptions {
 /** Converts pixels 0..255 (u8 [N,rows,cols]) to f32 images. Errors: DtypeError, ShapeError. */
 MZ_API Tensor images_from_pixels(const Tensor& pixels, const ImageOptions& options = {});
 
-/** Mean and standard deviation of MNIST's 60,000 training images on a scale of 0..1. */
-inline constexpr float kMnistMean = 0.1307f, kMnistDeviation = 0.3081f;
+/** Mean of MNIST's 60,000 training images on a scale of 0..1. */
+inline constexpr float kMnistMean = 0.1307f;
+/** Standard deviation of MNIST's 60,000 training images on a scale of 0..1. */
+inline constexpr float kMnistDeviation = 0.3081f;
 
 }  // namespace mezzo::data

@@ -28,14 +28,17 @@ struct MZ_API CastHook {
 struct MZ_API TraceHook {
   /** Called after an op with its inputs and outputs. */
   virtual void trace(const OpInfo& row, Inputs in, Outputs out) = 0;
-  /** Called before and after an op, in pairs that nest if the op calls others. trace() is called in
-   *  between, or not at all if the op throws. */
+  /** Called before an op. Each call is paired with one of leave_forward(); pairs nest if the op
+   *  calls others. trace() is called in between, or not at all if the op throws. */
   virtual void enter_forward(const OpInfo&) {}
+  /** Called after an op, also if it threw. */
   virtual void leave_forward(const OpInfo&) noexcept {}
-  /** Called before and after the backward rule of a recorded op, in pairs that may nest. Ops that
-   *  the rule calls are traced in between. `gradients` are those of the op's inputs, undefined
-   *  where not requested; the span is empty if the rule threw. */
+  /** Called before the backward rule of a recorded op. Each call is paired with one of
+   *  leave_backward(); pairs may nest. Ops that the rule calls are traced in between. */
   virtual void enter_backward(const OpInfo&) {}
+  /** Called after the backward rule, also if it threw. `gy` are the gradients of the op's outputs.
+   *  `gradients` are those of its inputs, undefined where not requested; the span is empty if the
+   *  rule threw. */
   virtual void leave_backward(const OpInfo&, Inputs /*gy*/, Inputs /*gradients*/) {}
 
  protected:
@@ -45,10 +48,11 @@ struct MZ_API TraceHook {
 /** The hooks and switches of this thread that every op reads. Change them only through scopes
  *  (GradMode, CastScope, autocast, ...). */
 struct ThreadHooks {
-  CastHook* cast = nullptr;
-  TraceHook* trace = nullptr;
-  bool grad_enabled = true;
-  // True inside a composite, a backward pass or a step: guards opened there cannot enable casting.
+  CastHook* cast = nullptr;    // casts the inputs of ops; null: no casting
+  TraceHook* trace = nullptr;  // the innermost trace hook; null: none
+  bool grad_enabled = true;    // false: ops are not recorded for backward
+  /** True inside a composite, a backward pass or a step: guards opened there cannot enable
+   *  casting. */
   bool casts_barred = false;
 };
 
@@ -59,6 +63,8 @@ MZ_API ThreadHooks& thread_hooks();
  *  inside the scope from enabling it. */
 class CastScope {
  public:
+  /** Installs `hook` on this thread; the destructor restores the previous hook. `hook` must outlive
+   *  the scope and is not owned. */
   explicit CastScope(CastHook* hook)
       : previous_(thread_hooks().cast), was_barred_(thread_hooks().casts_barred) {
     thread_hooks().cast = hook;
@@ -68,8 +74,8 @@ class CastScope {
     thread_hooks().cast = previous_;
     thread_hooks().casts_barred = was_barred_;
   }
-  CastScope(const CastScope&) = delete;
-  CastScope& operator=(const CastScope&) = delete;
+  CastScope(const CastScope&) = delete;             // Not copyable.
+  CastScope& operator=(const CastScope&) = delete;  // Not copyable.
 
  private:
   CastHook* previous_;

@@ -15,25 +15,27 @@ struct BFloat16;
 /** The element type of a tensor. */
 enum class DType : std::uint8_t { boolean, u8, i32, i64, f16, bf16, f32, f64 };
 
+/** The number of enumerators of DType. */
 inline constexpr int kNumDTypes = 8;
 
 // Short names, so that user code reads x.to(f16).
-inline constexpr DType boolean = DType::boolean;
-inline constexpr DType u8 = DType::u8;
-inline constexpr DType i32 = DType::i32;
-inline constexpr DType i64 = DType::i64;
-inline constexpr DType f16 = DType::f16;
-inline constexpr DType bf16 = DType::bf16;
-inline constexpr DType f32 = DType::f32;
-inline constexpr DType f64 = DType::f64;
+inline constexpr DType boolean = DType::boolean;  // bool, one byte
+inline constexpr DType u8 = DType::u8;            // unsigned 8-bit integer
+inline constexpr DType i32 = DType::i32;          // signed 32-bit integer
+inline constexpr DType i64 = DType::i64;          // signed 64-bit integer
+inline constexpr DType f16 = DType::f16;          // IEEE half precision
+inline constexpr DType bf16 = DType::bf16;        // bfloat16: the range of f32, 8 significant bits
+inline constexpr DType f32 = DType::f32;          // IEEE single precision
+inline constexpr DType f64 = DType::f64;          // IEEE double precision
 
+/** The category of a dtype: bool is logical. Promotion orders them logical < integer < floating. */
 enum class DTypeCategory : std::uint8_t { logical, integer, floating };
 
 /** The facts about an element type. Whatever depends on a dtype is derived from them. */
 struct DTypeInfo {
-  std::string_view name;
-  DTypeCategory category;
-  std::uint8_t bits;  // of one element in memory
+  std::string_view name;   // as printed: "bool", "f16", ...
+  DTypeCategory category;  // promotion with another category takes the higher one
+  std::uint8_t bits;       // of one element in memory
   std::uint8_t rank;  // promotion takes the higher rank; two types of one rank take their `wider`
   DType wider;        // the type that arithmetic runs in
 };

@@ -46,10 +46,10 @@ struct MZ_API AmpError : Error { using Error::Error; };
 
 /** The parts of an error text after the op's name; empty parts are left out. */
 struct Complaint {
-  std::string what;
-  std::string got = {};
-  std::string expected = {};
-  std::string hint = {};
+  std::string what;           // what is wrong; the only part that is always printed
+  std::string got = {};       // the value or tensors received, printed after "got"
+  std::string expected = {};  // what is accepted, printed after "expected"
+  std::string hint = {};      // how to correct the call, printed last
 };
 
 /** Returns "op(module.path): what; got X, expected Y; hint". The path is that of the module
@@ -71,8 +71,8 @@ class MZ_API ModulePathScope {
   /** `name` must outlive the scope; an empty name (a root model) adds nothing to the path. */
   explicit ModulePathScope(std::string_view name);
   ~ModulePathScope();
-  ModulePathScope(const ModulePathScope&) = delete;
-  ModulePathScope& operator=(const ModulePathScope&) = delete;
+  ModulePathScope(const ModulePathScope&) = delete;             // Not copyable.
+  ModulePathScope& operator=(const ModulePathScope&) = delete;  // Not copyable.
 
  private:
   friend MZ_API std::string current_module_path();

@@ -35,18 +35,22 @@ MZ_API std::string_view name(Precision precision);
 
 /** A field without a default: leaving it out of a designated initialiser does not compile. */
 template <class T> struct Required {
-  T value;
+  T value;  // the value given in the designated initialiser
+  /** Converts from T, so that the field is initialised like one of type T. */
   constexpr Required(T v) : value(v) {}  // NOLINT: conversion is the point
+  /** Converts to T, so that the field is read like one of type T. */
   constexpr operator T() const { return value; }
 };
 
 /** The set of tensors that the gradient of one input is computed from. Dispatch saves the union
  *  over the requested gradients. */
 struct Needs {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  // bits 0..7: inputs 0..7; bits 8..15: outputs 0..7
+  /** Returns the union of two sets. */
   friend constexpr Needs operator|(Needs a, Needs b) {
     return {static_cast<std::uint16_t>(a.bits | b.bits)};
   }
+  /** Returns true if the sets share at least one tensor. */
   constexpr bool has(Needs other) const { return (bits & other.bits) != 0; }
 };
 /** Returns the set that holds input i. */
@@ -76,10 +80,11 @@ enum class MaskOperand : std::uint8_t { none, first, last };
 
 /** When results of rank 4 and 5 are channels-last; otherwise they are row-major. */
 enum class ChannelsLast : std::uint8_t {
-  never,
+  never,        // results are row-major
   like_first,   // if operand 0 is
   like_either,  // if operand 0 or operand 1 is
-  // For elementwise ops: if the first operand of the result's shape is, and is not row-major too.
+  /** For elementwise ops: if the first operand of the result's shape is channels-last and not also
+   *  row-major. */
   like_full,
 };
 
@@ -91,17 +96,18 @@ struct OpTraits {
   int inputs = 1;                    // number of tensor operands; kVariadic for a list
   int outputs = 1;                   // visible results first, then those only the gradient needs
   std::array<Needs, 8> needs = {};   // needs[i]: tensors the gradient of input i needs
-  bool differentiable = true;        // has a gradient
-  bool twice_differentiable = true;  // the gradient has a gradient
+  bool differentiable = true;        // has a gradient; if false, no graph node is recorded
+  bool twice_differentiable = true;  // if false, backward with create_graph throws Unsupported
   bool view = false;                 // the result shares the first operand's storage
   bool in_place = false;             // an in-place form exists
   bool internal = false;         // used only by other ops; there is no public function of this name
   bool crosses_devices = false;  // operands may be on several devices; runs on that of operand 0
-  Integers integers = Integers::to_float;  // elementwise ops
-  ResultType result = ResultType::same;    // elementwise ops
+  Integers integers = Integers::to_float;  // elementwise ops: treatment of integers and bool
+  ResultType result = ResultType::same;    // elementwise ops: dtype of the result
   bool booleans = false;  // elementwise ops that keep integers: bool operands are accepted too
-  IntegerDomain last_integers = IntegerDomain::any;  // elementwise ops that keep integers
-  MaskOperand mask = MaskOperand::none;              // elementwise ops
+  /** Elementwise ops that keep integers: values that the last operand may have if it is integer. */
+  IntegerDomain last_integers = IntegerDomain::any;
+  MaskOperand mask = MaskOperand::none;              // elementwise ops: the bool operand, if any
   ChannelsLast channels_last = ChannelsLast::never;  // set automatically for elementwise ops
 
   /** Returns true if operand i is the mask. */
@@ -116,6 +122,7 @@ inline constexpr int kVariadic = -1;
 /** A compile-time list of op structs. */
 template <class... Ops> struct type_list {};
 
+/** The operands of an op; optional ones may be undefined. */
 using Inputs = std::span<const Tensor>;
 
 /** Returns the operands of an elementwise op without its mask: those that decide the dtype. */
@@ -124,7 +131,9 @@ inline Inputs without_mask(const OpTraits& traits, Inputs in) {
   return in.subspan(traits.mask == MaskOperand::first ? 1 : 0, in.size() - 1);
 }
 
+/** The results of an op; a kernel gets them allocated. */
 using Outputs = std::span<Tensor>;
+/** One gradient per tensor; undefined where there is none. */
 using Grads = std::vector<Tensor>;
 
 /** The attributes of an op that has none. */
@@ -132,8 +141,8 @@ struct NoAttrs {};
 
 /** Shape, dtype and layout of one output. */
 struct OutSpec {
-  Shape shape;
-  DType dtype = DType::f32;
+  Shape shape;                              // rank 0 unless set
+  DType dtype = DType::f32;                 // the element type to allocate
   std::optional<Device> device = {};        // unset: the device of the operands
   bool pinned = false;                      // on the CPU only: use pinned memory
   std::optional<MemoryFormat> format = {};  // unset: by OpTraits::channels_last
@@ -141,77 +150,90 @@ struct OutSpec {
 
 /** Shapes and dtypes of an op's outputs. */
 struct OutSpecs {
-  static constexpr int kMax = 4;
+  static constexpr int kMax = 4;  // the most outputs that an op can have
   OutSpecs() = default;
+  /** Constructs from at most kMax specs; their number is not checked. */
   OutSpecs(std::initializer_list<OutSpec> specs) {
     for (const OutSpec& s : specs) items[count++] = s;
   }
-  std::array<OutSpec, kMax> items;
-  int count = 0;
+  std::array<OutSpec, kMax> items;  // the first `count` are in use
+  int count = 0;                    // number of outputs
 };
 
 /** Shape, dtype, device and format of an input, saved for the backward pass even if the tensor
  *  itself is not. */
 struct TensorMeta {
-  Shape shape;
-  DType dtype = DType::f32;
-  Device device;
+  Shape shape;               // of the input before broadcasting; rank 0 if it is undefined
+  DType dtype = DType::f32;  // of the input after casts; f32 if it is undefined
+  Device device;             // its gradient is moved there; the CPU if undefined
   /** The dtype that the gradient is finally converted to: the input's dtype, or a narrower one if
    *  the input is the result of a conversion. A rule that rounds once may round to it; otherwise
    *  the engine converts. */
   DType gradient = dtype;
-  MemoryFormat format = MemoryFormat::contiguous;
+  MemoryFormat format = MemoryFormat::contiguous;  // as Tensor::memory_format() returned it
 };
 
 struct OpInfo;
 
 /** The arguments of a backward rule. Tensors that `needs` does not name are undefined. */
 struct Saved {
-  const OpInfo& row;
-  std::span<const Tensor> inputs;
-  std::span<const Tensor> outputs;
+  const OpInfo& row;                       // the op whose gradient is computed
+  std::span<const Tensor> inputs;          // one per input, after casts
+  std::span<const Tensor> outputs;         // one per output
   std::span<const TensorMeta> input_meta;  // one per input
   std::span<const bool> wanted;            // one per input: true if its gradient is requested
-  const void* attrs_address;
+  const void* attrs_address;               // a copy of the attributes of the call; see attrs()
 
+  /** Returns the attributes of the call. Op must be the op of `row`; this is not checked. */
   template <class Op> const typename Op::Attrs& attrs() const {
     return *static_cast<const typename Op::Attrs*>(attrs_address);
   }
+  /** Returns true if the gradient of input i is requested. */
   bool wants(int i) const { return wanted[static_cast<std::size_t>(i)]; }
+  /** Returns the dtype that the gradient of input i is converted to in the end; see
+   *  TensorMeta::gradient. */
   DType gradient_dtype(int i) const { return input_meta[static_cast<std::size_t>(i)].gradient; }
+  /** Returns the shape of input i, even if the input is not saved. */
   const Shape& shape(int i) const { return input_meta[static_cast<std::size_t>(i)].shape; }
 };
 
 /** How to copy and destroy an op's Attrs without their type. */
 struct AttrsFacts {
-  std::size_t bytes = 0;
-  std::size_t alignment = 1;
-  void (*copy)(const void* from, void* to) = nullptr;
-  void (*destroy)(void* attrs) = nullptr;
+  std::size_t bytes = 0;                               // sizeof(Attrs)
+  std::size_t alignment = 1;                           // alignof(Attrs)
+  void (*copy)(const void* from, void* to) = nullptr;  // copy-constructs into raw memory at `to`
+  void (*destroy)(void* attrs) = nullptr;              // calls the destructor, frees no memory
 };
 
+/** The shape rule of an op: returns the specs of its outputs, or throws for operands that do not
+ *  fit. */
 using InferFn = OutSpecs (*)(const OpInfo& row, Inputs in, const void* attrs);
+/** The function of a view op: returns a view of `base`. */
 using ViewFn = Tensor (*)(const Tensor& base, const void* attrs);
+/** The kernel of an op for one kind of device: writes `out`, which dispatch has allocated. */
 using KernelFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
 /** The gradient kernel of an elementwise op. `in` holds the operands (undefined if not saved), then
  *  the output, then the incoming gradient. `out[i]` is defined if the gradient of operand i is
  *  requested. */
 using DerivativeFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+/** The function of a composite op: returns all results. */
 using CompositeFn = std::vector<Tensor> (*)(Inputs in, const void* attrs);
+/** A backward rule: returns one gradient per input from those of the outputs (`gy`). Entries for
+ *  inputs that are not requested are ignored. */
 using BackwardFn = Grads (*)(const Saved& saved, const Grads& gy);
 
 /** Everything that dispatch uses of an op. There is one OpInfo per op. The CPU functions are set at
  *  compile time; other devices register theirs at start-up. */
 struct OpInfo {
-  OpTraits traits;
-  AttrsFacts attrs;
-  InferFn infer = nullptr;  // shape rule; null for views and composites
-  ViewFn view = nullptr;
+  OpTraits traits;                  // Op::traits; channels_last is set here for elementwise ops
+  AttrsFacts attrs;                 // of Op::Attrs, or of NoAttrs if the op has none
+  InferFn infer = nullptr;          // shape rule; null for views and composites
+  ViewFn view = nullptr;            // set for view ops only
   CompositeFn composite = nullptr;  // calls public ops; excludes a kernel and a backward rule
-  std::array<KernelFn, kNumDeviceKinds> kernel{};
+  std::array<KernelFn, kNumDeviceKinds> kernel{};          // by DeviceKind; null: no kernel there
   std::array<DerivativeFn, kNumDeviceKinds> derivative{};  // elementwise ops only
-  BackwardFn backward = nullptr;
-  bool elementwise = false;
+  BackwardFn backward = nullptr;                           // null if the op has no backward rule
+  bool elementwise = false;                                // true for an ElementwiseOp
 };
 
 // ---- making an OpInfo from an op struct ---------------------------------------------------------
@@ -235,8 +257,10 @@ template <class Attrs> constexpr AttrsFacts attrs_facts() {
 
 }  // namespace detail
 
+/** The attributes type of an op: Op::Attrs, or NoAttrs if it has none. */
 template <class Op> using AttrsOf = typename detail::AttrsOfOp<Op>::type;
 
+/** A type with a static member `traits` that converts to OpTraits. */
 template <class Op>
 concept HasTraits = requires {
   { Op::traits } -> std::convertible_to<OpTraits>;

@@ -16,13 +16,17 @@ namespace mezzo {
 /** Up to kMaxRank sizes. Rank 0, a single element, is allowed. */
 class MZ_API Shape {
  public:
-  static constexpr int kMaxRank = 8;
+  static constexpr int kMaxRank = 8;  // the most dimensions that a tensor can have
 
+  /** Constructs a shape of rank 0. */
   Shape() = default;
+  /** Constructs from sizes in order, as in Shape{2, 3}. Errors: ShapeError beyond kMaxRank. */
   Shape(std::initializer_list<std::int64_t> sizes)
       : Shape(std::span(sizes.begin(), sizes.size())) {}
+  /** As above, from a vector. */
   Shape(const std::vector<std::int64_t>& sizes)
-      : Shape(std::span(sizes)) {}             // NOLINT: converts like a span
+      : Shape(std::span(sizes)) {}  // NOLINT: converts like a span
+  /** As above, from a span; the sizes are copied. */
   Shape(std::span<const std::int64_t> sizes);  // NOLINT: converts like a span
   /** Returns a shape of `rank` sizes, all equal to `value`. */
   static Shape filled(int rank, std::int64_t value);
@@ -33,14 +37,21 @@ class MZ_API Shape {
   std::size_t size() const { return static_cast<std::size_t>(rank_); }
   /** Returns true for rank 0. */
   bool empty() const { return rank_ == 0; }
+  /** Returns the size of dimension i in 0..rank-1; the index is not checked. */
   std::int64_t operator[](std::int64_t i) const { return sizes_[i]; }
+  /** As above, for writing. */
   std::int64_t& operator[](std::int64_t i) { return sizes_[i]; }
   /** Returns the last size; the rank must be at least 1. */
   std::int64_t back() const { return sizes_[rank_ - 1]; }
+  /** Returns the address of the first size. */
   const std::int64_t* begin() const { return sizes_; }
+  /** Returns the address after the last size. */
   const std::int64_t* end() const { return sizes_ + rank_; }
+  /** Returns the address of the first size, for writing. */
   std::int64_t* begin() { return sizes_; }
+  /** Returns the address after the last size, for writing. */
   std::int64_t* end() { return sizes_ + rank_; }
+  /** Converts to a span over the sizes; it is valid as long as the shape. */
   operator std::span<const std::int64_t>() const { return {sizes_, size()}; }  // NOLINT
 
   /** Appends a size. Errors: ShapeError beyond kMaxRank. */
@@ -50,6 +61,7 @@ class MZ_API Shape {
   /** Removes the size at index `at`. */
   void erase(int at);
 
+  /** Returns true for equal ranks and sizes. */
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank_ != b.rank_) return false;
     for (int i = 0; i < a.rank_; ++i)

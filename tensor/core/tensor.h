@@ -36,19 +36,19 @@ enum class Twin : std::uint8_t {
 
 /** The shared state behind Tensor handles. Internal to tensor/ and autograd/. */
 struct MZ_API TensorImpl final : RefCounted {
-  Ref<Storage> storage;
-  Shape shape;
-  Strides strides;          // in elements
-  std::int64_t offset = 0;  // in elements
-  std::int64_t numel = 0;
-  DType dtype = DType::f32;
+  Ref<Storage> storage;        // the memory, shared with views and detached tensors
+  Shape shape;                 // the size of each dimension
+  Strides strides;             // in elements, one per dimension
+  std::int64_t offset = 0;     // of the first element in the storage, in elements
+  std::int64_t numel = 0;      // the number of elements; cached, see refresh()
+  DType dtype = DType::f32;    // the element type
   bool contiguous = true;      // row-major without gaps; cached, because every kernel reads it
   bool channels_last = false;  // by suggested_format(); the tensor may be row-major as well
   bool requires_grad = false;  // a leaf with a gradient, or the result of an operation on one
   bool is_scalar = false;      // a C++ number: never decides a dtype within its category
   bool is_parameter = false;   // a layer's weight: its cast may be cached even while frozen
-  Twin twin = Twin::none;
-  std::unique_ptr<AutogradState> autograd;
+  Twin twin = Twin::none;      // set by mixed precision with f32 masters
+  std::unique_ptr<AutogradState> autograd;  // null until autograd/ attaches its state
 
   /** Recomputes numel, contiguous and channels_last after a change of shape or strides. */
   void refresh();
@@ -64,14 +64,21 @@ class MZ_API Tensor {
   /** Constructs an undefined tensor, without shape and data; it means "absent" in optional
    *  arguments. */
   Tensor() = default;
+  /** Constructs a handle to existing state; internal to tensor/ and autograd/. */
   explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
 
+  /** Makes a second handle to the same tensor; clone() copies the elements. */
   Tensor(const Tensor&) = default;
+  /** Takes over the handle; the source becomes undefined. */
   Tensor(Tensor&&) noexcept = default;
+  /** Rebinds this handle to the other's tensor; copy_() overwrites the elements. */
   Tensor& operator=(const Tensor&) & = default;
+  /** As above; the source becomes undefined. */
   Tensor& operator=(Tensor&&) & noexcept = default;
-  // x.view({2, 3}) = y would rebind a temporary and change nothing; x.view({2, 3}).copy_(y) writes.
+  /** Deleted: x.view({2, 3}) = y would rebind a temporary and change nothing. To write through a
+   *  view: x.view({2, 3}).copy_(y). */
   Tensor& operator=(const Tensor&) && = delete;
+  /** Deleted, as above. */
   Tensor& operator=(Tensor&&) && = delete;
 
   // ---- what it is -------------------------------------------------------------------------------
@@ -141,21 +148,28 @@ class MZ_API Tensor {
   /** Returns the transpose of a matrix as a view. Errors: ShapeError unless 2-D. */
   Tensor t() const;
   /** Returns a view with reordered dimensions: dimension i of the result is dimension order[i] of
-   *  this tensor. Errors: ShapeError unless `order` is a permutation. */
+   *  this tensor. Negative dimensions count from the end. Errors: ShapeError unless `order` has one
+   *  entry per dimension; IndexError for a dimension out of range or named twice. */
   Tensor permute(std::span<const std::int64_t> order) const;
+  /** As above, for permute({0, 2, 1}). */
   Tensor permute(std::initializer_list<std::int64_t> order) const {
     return permute(std::span(order.begin(), order.size()));
   }
-  /** Returns a view in which one or several dimensions are moved; the others keep their order.
-   *  Errors: IndexError; ShapeError if the numbers of dimensions differ. */
+  /** Returns a view in which dimension `from` is moved to place `to`; the others keep their order.
+   *  Errors: IndexError. */
   Tensor movedim(std::int64_t from, std::int64_t to) const;
+  /** Returns a view in which dimension from[i] is moved to place to[i]; the others keep
+   *  their order. Errors: IndexError; ShapeError if the numbers of dimensions differ. */
   Tensor movedim(std::span<const std::int64_t> from, std::span<const std::int64_t> to) const;
+  /** As above, for movedim({0, 1}, {1, 0}). */
   Tensor movedim(std::initializer_list<std::int64_t> from,
                  std::initializer_list<std::int64_t> to) const {
     return movedim(std::span(from.begin(), from.size()), std::span(to.begin(), to.size()));
   }
-  /** Returns a view without the dimensions of size 1, or without `dim` if its size is 1. */
+  /** Returns a view without the dimensions of size 1. */
   Tensor squeeze() const;
+  /** Returns a view without dimension `dim` if its size is 1, else of the same shape. Errors:
+   *  IndexError. */
   Tensor squeeze(std::int64_t dim) const;
   /** Returns a view with a dimension of size 1 inserted at `dim`. Errors: IndexError. */
   Tensor unsqueeze(std::int64_t dim) const;
@@ -292,9 +306,10 @@ MZ_API bool same_dense_layout(const Tensor& a, const Tensor& b);
 MZ_API Tensor alias(const Tensor& base, const Shape& shape, const Strides& strides,
                     std::int64_t offset);
 
-/** Returns a C++ number as 0-dim operand: f64, or i64 if integral. It never decides a dtype within
- *  its category. */
+/** Returns a C++ number as 0-dim f64 operand on the CPU. It never decides a dtype within its
+ *  category. */
 MZ_API Tensor scalar_operand(double value);
+/** As above, as i64. */
 MZ_API Tensor scalar_operand(std::int64_t value);
 
 }  // namespace mezzo

@@ -24,10 +24,10 @@ template <class C> class Tiles {
   }
 
   /** Computes distances[j - begin] between the vector x and the vectors begin..end-1 of one
-   *  tile. */
+   *  tile. Not inlined, so that it is compiled once for all callers. */
   template <class Metric>
-  void distances(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end,
-                 C* distances) const {
+  [[gnu::noinline]] void distances(const Metric& metric, const C* x, std::int64_t begin,
+                                   std::int64_t end, C* distances) const {
     const std::int64_t width = end - begin;
     alignas(64) C total[kTile], part[kTile];
     std::fill(total, total + width, C(0));
@@ -46,8 +46,8 @@ template <class C> class Tiles {
   /** Adds to gradient[m] the contributions of the distances between x and the vectors begin..end-1
    *  of one tile; g and y are the gradients and values of these distances. */
   template <class Metric>
-  void add_gradient(const Metric& metric, const C* x, std::int64_t begin, std::int64_t end,
-                    const C* g, const C* y, C* gradient) const {
+  [[gnu::noinline]] void add_gradient(const Metric& metric, const C* x, std::int64_t begin,
+                                      std::int64_t end, const C* g, const C* y, C* gradient) const {
     const std::int64_t width = end - begin;
     alignas(64) C coefficients[kTile], terms[kTile];
     for (std::int64_t j = 0; j < width; ++j) coefficients[j] = metric.coefficient(g[j], y[j]);

@@ -204,17 +204,22 @@ template <class R> class Reduction {
                     std::int64_t column, std::int64_t width, State* out) const {
     const std::int64_t rows = std::min(column_chunk_rows(e.inner), e.length - row);
     const std::int64_t at = (o * e.length + row) * e.inner + column;
-    if (x.direct()) return r_.columns(x.read(at, 0, nullptr), rows, e.inner, width, row, out);
     alignas(64) Value buffer[64 * kMaxColumns];
-    if (width == e.inner) {
+    const Value* values = buffer;
+    std::int64_t stride = kMaxColumns;
+    if (x.direct()) {
+      values = x.read(at, 0, nullptr);
+      stride = e.inner;
+    } else if (width == e.inner) {
       x.read(at, rows * width, buffer);
-      return r_.columns(buffer, rows, width, width, row, out);
+      stride = width;
+    } else {
+      // A part of each row. The buffer is strided like the tensor, so that the order of additions
+      // does not depend on the dtype.
+      for (std::int64_t r = 0; r < rows; ++r)
+        x.read(at + r * e.inner, width, buffer + r * kMaxColumns);
     }
-    // A part of each row. The buffer is strided like the tensor, so that the order of additions
-    // does not depend on the dtype.
-    for (std::int64_t r = 0; r < rows; ++r)
-      x.read(at + r * e.inner, width, buffer + r * kMaxColumns);
-    r_.columns(buffer, rows, kMaxColumns, width, row, out);
+    r_.columns(values, rows, stride, width, row, out);
   }
 
   /** Combines all `count` rows of states pairwise in order into states[0..inner). */

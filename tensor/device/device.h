@@ -10,12 +10,13 @@ namespace mezzo {
 
 /** A kind of device. */
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+/** The number of enumerators of DeviceKind. */
 inline constexpr int kNumDeviceKinds = 2;
 
 /** The CPU, or one GPU by index. */
 struct Device {
-  DeviceKind kind = DeviceKind::cpu;
-  int index = 0;
+  DeviceKind kind = DeviceKind::cpu;  // the CPU unless set
+  int index = 0;                      // the N of "cuda:N"; 0 for the CPU
 
   /** Returns the fastest device of this machine that this build supports; the CPU if there is no
    *  other. Never throws. */
@@ -24,9 +25,11 @@ struct Device {
    *  forms; DeviceError if this build or machine has no such device. */
   MZ_API static Device parse(const std::string& text);
 
+  /** Returns true for the same kind and index. */
   friend bool operator==(const Device&, const Device&) = default;
 };
 
+/** The CPU as a device, for x.to(cpu). */
 inline constexpr Device cpu{DeviceKind::cpu, 0};
 
 /** Options of a copy between devices. */

@@ -18,8 +18,8 @@ using TensorMetadata = std::map<std::string, std::string>;
 
 /** The content of a file. */
 struct LoadedTensors {
-  NamedTensors tensors;  // in the order of the file's header, on the CPU
-  TensorMetadata metadata;
+  NamedTensors tensors;     // in the order of the file's header, on the CPU
+  TensorMetadata metadata;  // the header's "__metadata__"; empty if the file has none
 };
 
 /** Options of load_tensors(). */

@@ -15,16 +15,17 @@ namespace mezzo {
 
 /** What a block of memory is used for. */
 enum class MemoryCategory : std::uint8_t {
-  weights,
-  masters,
-  gradients,
-  optimizer_state,
-  activations,
-  cast_cache,
-  workspace,
-  communication,
-  other
+  weights,          // parameters and buffers of modules
+  masters,          // f32 masters of 16-bit parameters
+  gradients,        // accumulated gradients of leaves
+  optimizer_state,  // moments and other tensors that optimizers keep
+  activations,      // memory allocated outside every CategoryScope
+  cast_cache,       // 16-bit casts of weights that autocast keeps
+  workspace,        // scratch memory of kernels, the optimizers' included
+  communication,    // the library allocates none
+  other             // everything else, such as batches of data loaders
 };
+/** The number of enumerators of MemoryCategory. */
 inline constexpr std::size_t kNumMemoryCategories = 9;
 
 /** Returns the name of a category: "weights", "optimizer state", ... */
@@ -46,8 +47,8 @@ struct MemoryUse {
 struct MemoryStats {
   MemoryUse total;                                          // all categories together
   std::array<MemoryUse, kNumMemoryCategories> by_category;  // by MemoryCategory
-  // Bytes allocated from the system, in use or cached; reserved - cached - total.current is lost to
-  // rounding.
+  /** Bytes allocated from the system, in use or cached; reserved - cached - total.current is
+   *  lost to rounding. */
   std::int64_t reserved = 0;
   std::int64_t cached = 0;  // bytes kept for reuse
 
@@ -62,8 +63,8 @@ class MZ_API Allocator {
  public:
   Allocator() = default;
   virtual ~Allocator();
-  Allocator(const Allocator&) = delete;
-  Allocator& operator=(const Allocator&) = delete;
+  Allocator(const Allocator&) = delete;             // Not copyable.
+  Allocator& operator=(const Allocator&) = delete;  // Not copyable.
 
   /** Returns uninitialised memory, aligned to 64 bytes; not null even for 0 bytes. Errors:
    *  OutOfMemory, after the cached blocks have been released and the allocation tried once more;
@@ -118,10 +119,11 @@ MZ_API MemoryCategory current_category();
 /** A scope that sets the category of memory allocated on this thread. */
 class MZ_API CategoryScope {
  public:
+  /** Sets the category until the destructor restores the previous one. */
   explicit CategoryScope(MemoryCategory category);
   ~CategoryScope();
-  CategoryScope(const CategoryScope&) = delete;
-  CategoryScope& operator=(const CategoryScope&) = delete;
+  CategoryScope(const CategoryScope&) = delete;             // Not copyable.
+  CategoryScope& operator=(const CategoryScope&) = delete;  // Not copyable.
 
  private:
   MemoryCategory outer_;

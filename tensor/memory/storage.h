@@ -21,9 +21,13 @@ class MZ_API Storage final : public RefCounted {
   Storage(std::size_t bytes, Device device, bool pinned = false);
   ~Storage();
 
+  /** Returns the address of the first byte on device(); not null even for 0 bytes. */
   void* data() const { return data_; }
+  /** Returns the size as requested, without the allocator's rounding. */
   std::size_t bytes() const { return bytes_; }
+  /** Returns the device of the memory; the CPU for pinned memory. */
   Device device() const { return device_; }
+  /** Returns true if the memory is pinned host memory, which devices access directly. */
   bool is_pinned() const { return is_pinned_; }
   /** Returns the category in the memory statistics. */
   MemoryCategory category() const { return category_; }

@@ -24,6 +24,7 @@ struct MZ_API Generator {
    *  they differ at each replay. */
   PhiloxStream next_stream(Device device);
 
+  /** Returns true for equal seeds and draws, which means equal numbers from now on. */
   friend bool operator==(const Generator&, const Generator&) = default;
 };
 

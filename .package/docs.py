@@ -1,0 +1,59 @@
+"""Makes the API reference from the public headers, or checks that they are documented.
+
+Usage: docs.py DOXYGEN VERSION FOLDER [--check]      (FOLDER: where html/ is written)
+With --check, each undocumented function, type, option field or enumerator is a failure.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+# Types that users meet through the headers of mezzo.h.
+BESIDES = '''amp/conversion.h amp/policy.h amp/properties.h amp/scaling/scale_history.h
+    amp/scaling/scale_loss.h amp/scaling/scaler.h nn/data/batches.h nn/data/dataset.h nn/module.h
+    nn/state_dict.h optim/optimizer.h optim/optimizer_of.h tensor/core/memory_format.h
+    tensor/core/op.h tensor/core/shape.h tensor/memory/storage.h'''.split()
+
+
+def included_by(header):
+    path = ROOT / header
+    return [(path.parent / name).resolve() for name in INCLUDE.findall(path.read_text('utf-8'))]
+
+
+def headers():
+    """What mezzo.h includes, the ops, and a few more."""
+    found = {ROOT / 'mezzo.h', *included_by('mezzo.h'), *included_by('autograd/ops.h')}
+    return sorted(found | {ROOT / name for name in BESIDES})
+
+
+def pages():
+    return [*ROOT.glob('*.md'), *ROOT.glob('*/README.md'), ROOT / 'tensor/ops/README.md',
+            ROOT / 'tests/gpu/RESULTS.md']
+
+
+def main(doxygen, version, folder, check=''):
+    folder = Path(folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {'VERSION': version, 'OUTPUT': folder, 'ROOT': ROOT, 'HERE': HERE,
+              'INPUT': ' '.join(map(str, [*headers(), *pages()])), 'HTML': 'NO' if check else 'YES',
+              'XML': 'YES' if check else 'NO'}
+    text = (HERE / 'Doxyfile.in').read_text(encoding='utf-8')
+    for name, value in values.items():
+        text = text.replace(f'@{name}@', str(value))
+    (folder / 'Doxyfile').write_text(text, encoding='utf-8')
+    subprocess.run([doxygen, folder / 'Doxyfile'], check=True, stdout=subprocess.DEVNULL)
+    warnings = (folder / 'warnings.txt').read_text(encoding='utf-8').splitlines()
+    missing = sorted({line for line in warnings if line.endswith('is not documented.')})
+    if not check:
+        print(f'{folder}/html/index.html')
+        return 0
+    for line in missing:
+        print(line.replace(f'{ROOT}/', '').replace(' warning:', ''))
+    print(f'{len(headers()) if not missing else 0} passed, {len(missing)} failed')
+    return 1 if missing else 0
+
+
+sys.exit(main(*sys.argv[1:]))
