@@ -7,8 +7,9 @@
 #include "../tensor/text/text.h"
 #include "conversion.h"
 #include "diagnose/explain.h"
+#include "diagnose/nonfinite_gradient.h"
+#include "optimizer_masters.h"
 #include "scaling/amp_optimizer_state.h"
-#include "scaling/nonfinite_gradient.h"
 
 namespace mezzo::amp {
 
@@ -84,7 +85,7 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->prints_casts = properties.verbosity >= 2;
   core->cache.remember_weights();
   core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
-  core->deferred.resize(core->scalers.size());
+  core->overflows.resize(core->scalers.size());
   for (LossScaler& scaler : core->scalers)
     scaler.set_gradient_namer([weak = std::weak_ptr(core)](const optim::NonfiniteLocation& noted) {
       const auto alive = weak.lock();
@@ -100,7 +101,7 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   optimizer.attach(link);
   MasterChanges changes(core->masters);
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    link->create_masters(optimizer.slots(group), changes, &conversion);
+    create_masters(*core, optimizer, optimizer.slots(group), changes, &conversion);
   changes.commit();
 }
 

@@ -12,8 +12,8 @@
 #include "autocast/casting.h"
 #include "object_list.h"
 #include "properties.h"
+#include "scaling/loss_scaler.h"
 #include "scaling/scale_loss.h"
-#include "scaling/scaler.h"
 
 namespace mezzo::amp {
 
@@ -111,17 +111,6 @@ class MZ_API Session {
  *  16-bit parameter, else the parameter itself. Clip these, between the exit of scale_loss and
  *  the step. */
 MZ_API std::vector<Tensor> master_params(optim::Optimizer& optimizer);
-
-/** Steps the optimizer without a host synchronisation and without a result. Overflow flag, scale,
- *  counts and learning rate stay on the device, and the device skips the update if a gradient
- *  overflowed. For steps captured in a graph (gpu::Graph), and for loops that never synchronise:
- *  from the second step on the scopes do not synchronise either. Gives the same bits as
- *  optimizer.step(). Errors: as optimizer.step(); StateError for an optimizer of no session;
- *  DivergenceError is thrown within 100 steps, or by last_verdict(). */
-MZ_API void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
-/** Returns what the optimizer's latest step did. Synchronises with the device if that step was
- *  deferred. Errors: DivergenceError. */
-MZ_API StepResult last_verdict(optim::Optimizer& optimizer);
 
 /** Returns the state of this thread's most recently created live session. Errors: StateError if
  *  there is none. */

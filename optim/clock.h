@@ -1,6 +1,6 @@
-// ParamClock, StepRecord and ClockCall: an optimizer's counters in device memory, for deferred
-// steps. Parsed by g++ and by nvcc.
-// See also: ../cuda/kernels/deferred.cu (the kernel).
+// ParamClock, StepRecord and ClockCall: an optimizer's counters, on the host and in device memory.
+// Parsed by g++ and by nvcc.
+// See also: ../cuda/kernels/scale_call.cu (the kernel).
 #pragma once
 
 #include <cmath>
@@ -60,27 +60,32 @@ struct ParamClock {
 
 /** The results of an optimizer's steps. */
 struct StepRecord {
-  std::int64_t stepped = 0, skipped = 0;  // numbers of steps
-  std::int64_t consecutive_skips = 0;     // reset at a divergence
-  std::int64_t divergences = 0;           // times that consecutive_skips reached its limit
-  std::int64_t limit = 0;                 // the limit at the latest divergence
-  std::int32_t last_was_skipped = 0;
-  std::int32_t unused = 0;  // padding
+  static constexpr int kRecent = 128;
 
-  /** Counts a step. `limit_now` consecutive skips are a divergence; 0: no limit. */
-  MZ_HD void note(bool skip, std::int64_t limit_now) {
-    last_was_skipped = skip ? 1 : 0;
+  std::int64_t steps = 0, skipped = 0;      // numbers of all steps and of skipped ones
+  std::int64_t consecutive_skips = 0;       // reset at a divergence
+  std::int64_t divergences = 0;             // times that consecutive_skips reached its limit
+  std::int64_t skips_at_divergence = 0;     // consecutive skips of the latest divergence
+  std::uint64_t recent[kRecent / 64] = {};  // bit i: the step before the latest i was skipped
+
+  /** Counts a step. `limit` consecutive skips are a divergence; 0: no limit. */
+  MZ_HD void note(bool skip, std::int64_t limit) {
+    ++steps;
+    recent[1] = recent[1] << 1 | recent[0] >> 63;
+    recent[0] = recent[0] << 1 | (skip ? 1 : 0);
     if (!skip) {
-      ++stepped;
       consecutive_skips = 0;
       return;
     }
     ++skipped;
-    if (++consecutive_skips != limit_now) return;
+    ++consecutive_skips;
+    if (limit == 0 || consecutive_skips < limit) return;
+    skips_at_divergence = consecutive_skips;
     consecutive_skips = 0;
-    this->limit = limit_now;
     ++divergences;
   }
+  /** Returns true if the step before the latest `age` < kRecent was skipped. */
+  bool was_skipped(std::int64_t age) const { return (recent[age / 64] >> (age % 64) & 1u) != 0; }
 };
 
 /** The arguments of the kernel that counts one step. Pointers refer to device memory. */

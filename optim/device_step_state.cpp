@@ -48,10 +48,13 @@ std::vector<const void*> addresses_of(const Optimizer& optimizer) {
 }  // namespace
 
 /** Checks before each replay that the optimizer's tensors have the addresses that the graph
- *  recorded. Memory that was freed since may belong to other tensors. */
+ *  recorded: memory that was freed since may belong to other tensors. Counts the steps of the
+ *  replay. */
 class DeviceStepState::MemoryCheck final : public CaptureParticipant {
  public:
-  explicit MemoryCheck(std::shared_ptr<const DeviceStepState> clock) : clock_(std::move(clock)) {}
+  explicit MemoryCheck(std::shared_ptr<DeviceStepState> clock) : clock_(std::move(clock)) {}
+
+  std::int64_t steps = 0;  // in one replay
 
   void finish_capture() override { addresses_ = addresses_of(clock_->optimizer()); }
   void before_replay() override {
@@ -61,10 +64,10 @@ class DeviceStepState::MemoryCheck final : public CaptureParticipant {
         {.what = "the memory of an optimizer's parameters or states has changed since the capture",
          .hint = "capture the step again after moving or converting a model, or dropping states"});
   }
-  void after_replay() override {}
+  void after_replay() override { clock_->run_ahead(steps); }
 
  private:
-  std::shared_ptr<const DeviceStepState> clock_;
+  std::shared_ptr<DeviceStepState> clock_;
   std::vector<const void*> addresses_;
 };
 
@@ -106,9 +109,8 @@ void DeviceStepState::send_rates() {
 
 void DeviceStepState::send() {
   const std::vector<ParamClock> clocks = of_host();
-  const StepRecord record{.consecutive_skips = optimizer().consecutive_skips_};
   upload(clocks_, clocks.data(), clocks.size() * sizeof(ParamClock));
-  upload(record_, &record, sizeof record);
+  upload(record_, &optimizer().record_, sizeof(StepRecord));
   current_ = true;
 }
 
@@ -169,9 +171,20 @@ DeviceStepState::PendingStep DeviceStepState::pending_step(std::span<const Param
   return step;
 }
 
-void DeviceStepState::defer(PendingStep step) {
+std::int64_t DeviceStepState::defer(PendingStep step) {
   pending_ = std::move(step);
-  if (!Capture::current()) ahead_ = true;
+  if (recording_) {
+    ++recording_->steps;
+    return -1;
+  }
+  run_ahead(1);
+  return steps_ahead_;
+}
+
+void DeviceStepState::run_ahead(std::int64_t steps) {
+  if (!ahead_) steps_ahead_ = optimizer().record_.steps;
+  steps_ahead_ += steps;
+  ahead_ = true;
 }
 
 std::optional<ClockCall> DeviceStepState::take_pending() {
@@ -212,22 +225,53 @@ void DeviceStepState::sync_to_host() {
       if (i < count_) slot.steps = clocks[i++].steps;
   StepRecord record;
   download(record_, &record, sizeof record);
-  optimizer().consecutive_skips_ = record.consecutive_skips;
-  optimizer().last_result_ =
-      record.last_was_skipped != 0 ? StepResult::skipped : StepResult::stepped;
+  optimizer().record_ = record;
+  optimizer().last_result_ = record.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
   ahead_ = false;
+  tell(record);
 }
 
-StepRecord DeviceStepState::record() {
-  flush();
-  StepRecord record;
-  download(record_, &record, sizeof record);
-  return record;
+// ---- results ------------------------------------------------------------------------------------
+
+void DeviceStepState::tell(const StepRecord& now) {
+  const StepRecord known = std::exchange(told_, now);
+  const std::int64_t skips = now.skipped - known.skipped;
+  if (skips <= 0) return;
+  const bool diverged = now.divergences != known.divergences;
+  if (const auto observer = observer_.lock())
+    observer->skips_found(optimizer(), skips, diverged ? now.skips_at_divergence : 0);
 }
 
-std::unique_ptr<AsyncRead> DeviceStepState::record_later() {
-  flush();
-  return read_later(record_, sizeof(StepRecord));
+void DeviceStepState::poll() {
+  if (++polls_ % kPollSteps == 0) {
+    flush();
+    read_ = read_later(record_, sizeof(StepRecord));
+  }
+  if (!read_ || !read_->arrived()) return;
+  const std::unique_ptr<AsyncRead> arrived = std::move(read_);
+  tell(*static_cast<const StepRecord*>(arrived->data()));
+}
+
+bool DeviceStepState::was_skipped(std::int64_t steps) {
+  if (optimizer_) {
+    sync_to_host();
+  } else if (std::exchange(ahead_, false)) {
+    flush();
+    download(record_, &final_, sizeof final_);
+  }
+  const StepRecord& record = optimizer_ ? optimizer_->record_ : final_;
+  const std::int64_t age = record.steps - steps;
+  if (age >= StepRecord::kRecent)
+    fail<StateError>("StepResult", {.what = "the result is too old",
+                                    .got = str(age, " later steps"),
+                                    .expected = str("fewer than ", StepRecord::kRecent),
+                                    .hint = "look at a result before the next step"});
+  return record.was_skipped(age);
+}
+
+void DeviceStepState::detach() {
+  if (!ahead_) final_ = optimizer_->record_;
+  optimizer_ = nullptr;
 }
 
 // ---- replays ------------------------------------------------------------------------------------
@@ -251,20 +295,28 @@ void DeviceStepState::before_replay() {
 void DeviceStepState::join_capture() {
   Capture* const capture = Capture::current();
   if (!capture) return;
+  if (!recording_) recording_ = std::make_shared<MemoryCheck>(shared_from_this());
   capture->join(shared_from_this());
-  capture->join(std::make_shared<MemoryCheck>(shared_from_this()));
+  capture->join(recording_);
+}
+
+void DeviceStepState::finish_capture() {
+  flush();
+  recording_.reset();
 }
 
 void DeviceStepState::abandon_capture() noexcept {
   pending_.reset();
+  recording_.reset();
   if (!optimizer_) return;
   if (OptimizerHooks* hooks = optimizer_->hooks()) hooks->capture_abandoned(*optimizer_);
 }
 
 void DeviceStepState::after_replay() {
-  ahead_ = true;
+  run_ahead(0);
   optimizer().written();
   if (OptimizerHooks* hooks = optimizer().hooks()) hooks->after_replay(optimizer());
+  poll();
 }
 
 }  // namespace mezzo::optim

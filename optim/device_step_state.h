@@ -1,5 +1,5 @@
-// DeviceStepState: an optimizer's step counters, learning rates and step results in device memory.
-// With them, a step is taken or skipped without a host synchronisation.
+// DeviceStepState: an optimizer's step counters, learning rates and step results in device memory,
+// for steps that the device takes or skips while the host goes on, and for captured steps.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,17 @@ namespace mezzo::optim {
 class Optimizer;
 struct ParamUpdate;
 
+/** Learns the results of an optimizer's steps, some of them late. */
+class MZ_API StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  /** Called when the host learns that `skips` > 0 more steps were skipped. `diverged_after` is the
+   *  number of consecutive skips that reached the limit; 0 if none did. May throw; the steps stay
+   *  done. */
+  virtual void skips_found(Optimizer& optimizer, std::int64_t skips,
+                           std::int64_t diverged_after) = 0;
+};
+
 /** The device copy of an optimizer's counters and learning rates. Shared by the optimizer and the
  *  graphs of captured steps. */
 class MZ_API DeviceStepState final : public CaptureParticipant,
@@ -24,16 +35,16 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
  public:
   explicit DeviceStepState(Optimizer& optimizer) : optimizer_(&optimizer) {}
   /** Called when the optimizer is destroyed. */
-  void detach() { optimizer_ = nullptr; }
+  void detach();
   /** Returns the optimizer; null after it was destroyed. */
   const Optimizer* owner() const { return optimizer_; }
 
-  /** Prepares a deferred step: uploads what has changed on the host. In a captured step, each
-   *  replay does that. Errors: CapturePostponed, OutOfMemory. */
+  /** Prepares a step whose counters are on the device: uploads what has changed on the host. In a
+   * captured step, each replay does that. Errors: CapturePostponed, OutOfMemory. */
   void start(Device device);
   /** Returns pointers to the learning rate and counters of a parameter. */
   DeviceTime time_of(std::size_t group, std::size_t index) const;
-  /** A deferred step that is not counted yet. */
+  /** A step that is not counted yet. */
   struct PendingStep {
     std::vector<std::uint64_t> taking_part;  // as ClockCall::taking_part, for all parameters
     Tensor found_inf;                        // may be undefined
@@ -42,8 +53,9 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   /** Returns the step of these updates, for defer(). */
   PendingStep pending_step(std::span<const ParamUpdate> updates, const Tensor& found_inf,
                            std::int64_t limit) const;
-  /** Makes the step pending; take_pending() or flush() counts it. Allocates nothing. */
-  void defer(PendingStep step);
+  /** Makes the step pending; take_pending() or flush() counts it. Returns the number of steps after
+   *  it, for was_skipped(); -1 in a capture. Allocates nothing. */
+  std::int64_t defer(PendingStep step);
   /** Counts the pending step, except for the last kernel call, which it returns for the caller to
    *  combine with other work. Returns nothing if no step is pending. */
   std::optional<ClockCall> take_pending();
@@ -56,16 +68,27 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   void sync_to_host();
   /** Marks the device's state as stale, after a synchronous step or a load. */
   void host_moved() { current_ = false; }
-  /** Returns the record of the steps. Waits for the device. */
-  StepRecord record();
-  /** Starts an asynchronous read of the record. */
-  std::unique_ptr<AsyncRead> record_later();
-  /** Returns the device of the latest start(). */
-  Device device() const { return clocks_.device(); }
+  /** Returns the device of the latest start(); the CPU before the first. */
+  Device device() const { return clocks_.defined() ? clocks_.device() : cpu; }
+
+  // ---- results ----------------------------------------------------------------------------------
+  /** Sets the observer of the following steps. */
+  void set_observer(std::weak_ptr<StepObserver> observer) { observer_ = std::move(observer); }
+  /** Tells the observer what is new in a record of the steps. */
+  void tell(const StepRecord& now);
+  /** Looks, every kPollSteps steps, for news without waiting: call it after each step on the
+   *  device. */
+  void poll();
+  /** Number of steps between two polls. */
+  static constexpr std::int64_t kPollSteps = 100;
+  /** Returns true if the step was skipped after which the optimizer had `steps` steps. Waits for
+   *  the device if its state is newer. Errors: StateError if StepRecord::kRecent more steps were
+   *  taken. */
+  bool was_skipped(std::int64_t steps);
 
   void before_replay() override;
   void after_replay() override;
-  void finish_capture() override { flush(); }
+  void finish_capture() override;
   void abandon_capture() noexcept override;
   /** Joins the capture in progress, if any. */
   void join_capture();
@@ -78,6 +101,8 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   std::vector<double> rates_of_host() const;
   void send_rates();
   void send();
+  /** Notes that the device will have taken or skipped more steps than the host knows. */
+  void run_ahead(std::int64_t steps);
 
   Optimizer* optimizer_;
   std::vector<std::size_t> first_;  // index of each group's first clock
@@ -85,9 +110,16 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   Tensor clocks_, rates_, record_;
   std::vector<double> sent_rates_;
   std::vector<std::pair<double, double>> sent_betas_;
-  bool current_ = false;  // the device's state is as new as the host's, or newer
-  bool ahead_ = false;    // the device's state is newer
+  bool current_ = false;          // the device's state is as new as the host's, or newer
+  bool ahead_ = false;            // the device's state is newer
+  std::int64_t steps_ahead_ = 0;  // while ahead_: steps that the device will have counted
   std::optional<PendingStep> pending_;
+  std::shared_ptr<MemoryCheck> recording_;  // of the capture in progress
+  std::weak_ptr<StepObserver> observer_;
+  StepRecord told_;   // what the observer knows
+  StepRecord final_;  // of a destroyed optimizer
+  std::int64_t polls_ = 0;
+  std::unique_ptr<AsyncRead> read_;
 };
 
 }  // namespace mezzo::optim

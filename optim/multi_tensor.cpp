@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../autograd/grad_mode.h"
+#include "../tensor/memory/transfer.h"
 #include "../tensor/text/text.h"
 #include "blocks_cpu.h"
 
@@ -188,6 +189,26 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
 }
 
 }  // namespace
+
+FoundInf FoundInf::reset_on(Device device) {
+  const NoCapturePool lasting;
+  const FoundInf found{.flag = empty_tensor({}, DType::f32, device),
+                       .first = empty_tensor({}, DType::i64, device)};
+  found.reset();
+  return found;
+}
+
+bool FoundInf::raised() const {
+  float value = 0;
+  download(flag, &value, sizeof value);
+  return value != 0;
+}
+
+void FoundInf::reset() const {
+  const CastScope no_casts(nullptr);
+  flag.fill_(0);
+  first.fill_(-1);
+}
 
 struct PreparedUpdate::Work {
   const UpdateRow& row;

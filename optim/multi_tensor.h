@@ -108,6 +108,13 @@ struct MZ_API FoundInf {
   Tensor flag;   // f32, one element: set to 1
   Tensor first;  // i64, one element: set to the NonfiniteLocation of the first such value, if that
                  // is smaller than the stored one
+
+  /** Returns new memory on a device, reset. Captured steps do not reuse it. */
+  static FoundInf reset_on(Device device);
+  /** Returns true if the flag is non-zero. Waits for the device. */
+  bool raised() const;
+  /** Resets the flag and the location; allocates nothing. */
+  void reset() const;
 };
 
 /** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out

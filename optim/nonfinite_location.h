@@ -1,6 +1,6 @@
 // NonfiniteLocation: the location of the first non-finite value in a list of tensors, as one word
 // for atomic updates. Parsed by g++ and by nvcc.
-// See also: ../amp/scaling/nonfinite_gradient.h (describes it).
+// See also: ../amp/diagnose/nonfinite_gradient.h (describes it).
 #pragma once
 
 #include <cstdint>

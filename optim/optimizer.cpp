@@ -10,15 +10,6 @@
 
 namespace mezzo::optim {
 
-std::string_view name(StepResult result) {
-  switch (result) {
-    case StepResult::stepped: return "stepped";
-    case StepResult::skipped: return "skipped";
-    case StepResult::no_grads: break;
-  }
-  return "no_grads";
-}
-
 Optimizer::~Optimizer() {
   attach(nullptr);
   if (gradient_rule_) gradient_rule_->detached();
@@ -234,10 +225,10 @@ bool any_wide(std::span<const ParamUpdate> updates) {
 
 }  // namespace
 
-StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& options,
-                                        const Deferral* deferral) {
+StepResult Optimizer::update_parameters(const StepOptions& options, const StepCondition& condition,
+                                        bool on_device) {
   const NoGradNoCasts plain_ops;
-  if (!deferral) clock_->sync_to_host();
+  if (!on_device) clock_->sync_to_host();
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
     if (!any_requires_grad()) return StepResult::no_grads;
@@ -249,22 +240,19 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
          .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
                         : "call loss.backward() after zero_grad() and before step()"});
   }
+  const Tensor& flag = condition.found.flag;
+  UpdateCall call{.inv_scale = condition.unscale,
+                  .found_inf = flag.defined() ? flag.data<float>() : nullptr,
+                  .write_back = condition.writes_back || options.inv_scale != 1};
   call.inv_scale.number *= options.inv_scale;
-  call.write_back = options.inv_scale != 1;
-  if (deferral) {
+  if (on_device) {
     clock_->start(updates[0].grad.device());
     for (ParamUpdate& u : updates) u.time = clock_->time_of(u.group, u.index);
-    if (deferral->found_inf.defined()) call.found_inf = deferral->found_inf.data<float>();
-    if (deferral->scale) {
-      call.inv_scale.divisor = deferral->scale;
-      call.write_back = true;
-    }
   }
   Tensor norm;
-  if (options.max_norm)
-    norm = clip(updates, *options.max_norm, deferral != nullptr, call.inv_scale);
+  if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
   std::optional<DeviceStepState::PendingStep> pending;  // allocated before anything changes
-  if (deferral) pending = clock_->pending_step(updates, deferral->found_inf, deferral->skip_limit);
+  if (on_device) pending = clock_->pending_step(updates, flag, condition.skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
     gradient_rule_->around(*this, updates, call, update_all);
@@ -272,63 +260,75 @@ StepResult Optimizer::update_parameters(UpdateCall call, const StepOptions& opti
     update_all();
   for (const ParamUpdate& done : updates) {
     done.slot->state = done.state;
-    if (!deferral) ++done.slot->steps;
+    if (!on_device) ++done.slot->steps;
   }
-  if (deferral)
-    clock_->defer(std::move(*pending));
-  else
-    clock_->host_moved();
+  if (!on_device) return StepResult::stepped;
+  const std::int64_t steps = clock_->defer(std::move(*pending));
+  if (flag.defined()) return StepResult(clock_, steps);
+  clock_->flush();
   return StepResult::stepped;
 }
 
-StepResult Optimizer::run_step(const StepOptions& options, const Deferral* deferral) {
-  if (options.max_norm && !(*options.max_norm >= 0))
-    fail<ValueError>(str(type_name(), ".step"),
-                     {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
-  const std::shared_ptr<OptimizerHooks> hooks = hooks_;
-  std::optional<StepResult> early;
-  UpdateCall call;
-  if (hooks) early = hooks->before_step(*this, call);
-  const StepResult result = early ? *early : update_parameters(call, options, deferral);
-  if (result == StepResult::stepped && !deferral) set_consecutive_skips(0);
-  if (result == StepResult::skipped) set_consecutive_skips(consecutive_skips() + 1);
-  last_result_ = result;
-  if (hooks) hooks->after_step(*this, result);
-  return result;
-}
-
-StepResult Optimizer::step(const StepOptions& options) {
-  if (!Capture::current()) return run_step(options, nullptr);
-  Capture::require_prepared(str(type_name(), ".step"), can_defer(),
-                            "the optimizer takes its first step");
-  const Deferral unconditional;
-  const StepResult result = run_step(options, &unconditional);
-  clock_->flush();
-  return result;
-}
-
-// ---- deferred steps -----------------------------------------------------------------------------
-
-bool Optimizer::can_defer() const {
-  std::optional<Device> device;
+/** Returns true if an update on the device can be made to depend on a flag there: all states exist,
+ *  and all gradients are on the device. */
+bool Optimizer::device_can_decide(Device device) const {
+  bool any = false;
   for (std::size_t group = 0; group < groups_.size(); ++group)
     for (const Slot& slot : groups_[group]) {
       const Tensor grad = gradient_of(slot);
       if (!grad.defined()) continue;
-      if (device && *device != grad.device()) return false;
-      device = grad.device();
-      if (keeps_state(group) && !slot.state[0].defined()) return false;
+      any = true;
+      if (grad.device() != device || (keeps_state(group) && !slot.state[0].defined())) return false;
     }
-  return device.has_value();
+  return any;
 }
 
-void Optimizer::step_deferred(const StepOptions& options, const Deferral& deferral) {
-  if (!can_defer())
-    fail<StateError>(str(type_name(), ".step_deferred"),
-                     {.what = "this step cannot be deferred",
-                      .expected = "an earlier step, and all gradients on one device",
-                      .hint = "call step() first"});
-  (void)run_step(options, &deferral);
+bool Optimizer::skips_now(StepCondition& condition) const {
+  const Tensor& flag = condition.found.flag;
+  if (!flag.defined()) return false;
+  if (flag.device() != cpu) {
+    const bool can_decide = device_can_decide(flag.device());
+    Capture::require_prepared(str(type_name(), ".step"), can_decide,
+                              "the optimizer takes its first step");
+    if (can_decide) return false;
+  }
+  if (condition.found.raised()) return true;
+  condition.found = {};
+  return false;
+}
+
+void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit) {
+  last_result_ = result;
+  if (result == StepResult::no_grads) return;
+  clock_->sync_to_host();
+  last_result_ = result;
+  record_.note(result == StepResult::skipped, skip_limit);
+  clock_->host_moved();
+}
+
+StepResult Optimizer::step(const StepOptions& options, const StepCondition& given) {
+  const std::string op = str(type_name(), ".step");
+  if (options.max_norm && !(*options.max_norm >= 0))
+    fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
+  const std::shared_ptr<OptimizerHooks> hooks = hooks_;
+  StepCondition condition = given;
+  std::optional<StepResult> result;
+  if (hooks) result = hooks->before_step(*this, condition);
+  if (!result && skips_now(condition)) result = StepResult::skipped;
+  const Capture* const capture = Capture::current();
+  const bool on_device = !result && (condition.found.flag.defined() || capture);
+  if (on_device && capture)
+    Capture::require_prepared(op, device_can_decide(capture->device()),
+                              "the optimizer takes its first step");
+  if (!result) result = update_parameters(options, condition, on_device);
+  clock_->set_observer(condition.observer);
+  if (!on_device) count_on_host(*result, condition.skip_limit);
+  if (hooks) hooks->after_step(*this, *result);
+  if (!on_device)
+    clock_->tell(record_);
+  else if (!capture)
+    clock_->poll();
+  return *result;
 }
 
 StepResult Optimizer::last_result() const {
@@ -338,19 +338,14 @@ StepResult Optimizer::last_result() const {
 
 std::int64_t Optimizer::consecutive_skips() const {
   sync_to_host();
-  return consecutive_skips_;
+  return record_.consecutive_skips;
 }
 
 void Optimizer::set_consecutive_skips(std::int64_t count) {
   sync_to_host();
-  if (count == consecutive_skips_) return;
-  consecutive_skips_ = count;
+  if (count == record_.consecutive_skips) return;
+  record_.consecutive_skips = count;
   clock_->host_moved();
-}
-
-void Optimizer::note_skip() {
-  set_consecutive_skips(consecutive_skips() + 1);
-  last_result_ = StepResult::skipped;
 }
 
 void Optimizer::written() {

@@ -13,28 +13,19 @@
 #include "device_step_state.h"
 #include "multi_tensor.h"
 #include "state_dict.h"
+#include "step_result.h"
 #include "update_settings.h"
 
 namespace mezzo::optim {
 
 class Optimizer;
 
-/** The result of a step. */
-enum class StepResult : std::uint8_t {
-  stepped,   // the parameters have been updated
-  skipped,   // mixed precision found an overflow; nothing has changed
-  no_grads,  // no parameter has a gradient
-};
-
-/** Returns "stepped", "skipped" or "no_grads". */
-MZ_API std::string_view name(StepResult result);
-
 /** A parameter with its master weight and optimizer state. */
 struct MZ_API Slot {
   Tensor param;        // as the model holds it
   Tensor master = {};  // f32 master weight, updated instead; undefined without mixed precision
   std::array<Tensor, kMaxStates> state = {};  // f32, f64 for f64; undefined before the first update
-  std::int64_t steps = 0;                     // updates so far
+  std::int64_t steps = 0;  // updates so far, as of the latest Optimizer::sync_to_host()
 
   /** The tensor whose gradient is read and whose value is updated. */
   const Tensor& target() const { return master.defined() ? master : param; }
@@ -54,7 +45,7 @@ struct MZ_API ParamUpdate {
   std::array<Tensor, kMaxStates> state;  // the slot's states, or new ones
   bool fresh = false;                    // the states are new
   std::size_t index = 0;                 // in its group
-  DeviceTime time = {};                  // counters on the device; for deferred steps
+  DeviceTime time = {};                  // counters on the device, if the step uses those
 };
 
 /** Transforms gradients just before an update, as LARC does. */
@@ -75,11 +66,13 @@ struct StepOptions {
   double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
 };
 
-/** How a deferred step is decided on the device. */
-struct Deferral {
-  Tensor found_inf = {};  // f32, one element, on the parameters' device; non-zero skips the step
-  const double* scale = nullptr;  // on that device; divides the gradients in place first
-  std::int64_t skip_limit = 0;    // consecutive skips that count as a divergence; 0: no limit
+/** What mixed precision adds to a step. */
+struct MZ_API StepCondition {
+  FoundInf found = {};          // a raised flag skips the step; undefined: the step is taken
+  Factor unscale = 1;           // multiplies the gradients first
+  bool writes_back = false;     // stores the multiplied gradients
+  std::int64_t skip_limit = 0;  // consecutive skips that count as a divergence; 0: no limit
+  std::shared_ptr<StepObserver> observer = {};  // learns of skipped steps; may be null
 };
 
 /** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
@@ -87,11 +80,11 @@ struct Deferral {
 class MZ_API OptimizerHooks {
  public:
   virtual ~OptimizerHooks() = default;
-  /** Called first in a step. A value ends the step with that result. May change call.inv_scale.
-   *  May throw. */
-  virtual std::optional<StepResult> before_step(Optimizer& optimizer, UpdateCall& call) = 0;
-  /** Called after a step; deferred steps report `stepped`. May throw; the step stays done. */
-  virtual void after_step(Optimizer& optimizer, StepResult result) = 0;
+  /** Called first in a step. A value ends the step with that result. May change `condition`. May
+   *  throw. */
+  virtual std::optional<StepResult> before_step(Optimizer& optimizer, StepCondition& condition) = 0;
+  /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
+  virtual void after_step(Optimizer& optimizer, const StepResult& result) = 0;
   /** Called after zero_grad() removed the gradients or set them to zero. */
   virtual void after_zero_grad(Optimizer& optimizer) = 0;
   /** Called before `slots` become the last group. May create their master weights. May throw. */
@@ -117,11 +110,17 @@ class MZ_API Optimizer {
 
   /** Updates every parameter that has a gradient, in one pass over memory. Gradients are not
    *  changed, unless options say so. In a captured step, counters and learning rates are read
-   *  from device memory, so each replay counts as a step. Errors: StateError if parameters
-   *  require gradients and none has one (step before backward); ShapeError, DtypeError or
-   *  DeviceError if a gradient does not match its parameter; ValueError for a negative max_norm.
-   *  On an error nothing has changed. */
-  StepResult step(const StepOptions& options = {});
+   *  from device memory, so each replay counts as a step. Under a session of mixed precision the
+   *  overflow flag of parameters on a device stays there: the device takes or skips the step, and
+   *  the result waits for it when it is looked at. Waits only in the first step, and if gradients
+   *  are on several devices. Errors: StateError if parameters require gradients and none has one
+   *  (step before backward); ShapeError, DtypeError or DeviceError if a gradient does not match its
+   *  parameter; ValueError for a negative max_norm; nothing has changed then.
+   *  amp::DivergenceError after too many skips: on the CPU at once, on a device when a result is
+   *  looked at, at the latest DeviceStepState::kPollSteps steps later. */
+  StepResult step(const StepOptions& options = {}) { return step(options, {}); }
+  /** As above, on a condition; GradScaler steps with it. */
+  StepResult step(const StepOptions& options, const StepCondition& condition);
 
   /** Removes the gradients of all parameters, or sets them to zero. */
   void zero_grad(bool set_to_none = true);
@@ -141,13 +140,14 @@ class MZ_API Optimizer {
   /** Returns the tensors that are updated, group by group: the parameters, or their f32 master
    *  weights under mixed precision. */
   std::vector<Tensor> params() const;
+  /** Returns the result of the latest step, or of the latest replay of a captured one. Waits for
+   *  the device if it is not known. Errors: amp::DivergenceError. */
+  StepResult last_result() const;
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
-   *  the device after deferred steps. */
+   *  the device, as last_result(). */
   std::int64_t consecutive_skips() const;
-  /** Sets the number of consecutive skipped steps. Waits for the device after deferred steps. */
+  /** Sets the number of consecutive skipped steps. Waits for the device, as last_result(). */
   void set_consecutive_skips(std::int64_t count);
-  /** Counts a step that the caller skipped. */
-  void note_skip();
 
   /** Returns options, states, master weights and counters, keyed by the parameters' `names` or,
    *  without names, by position. Errors: ValueError if a parameter has no name. */
@@ -165,22 +165,16 @@ class MZ_API Optimizer {
   /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved, const Names& names = {});
 
-  // ---- deferred steps --------------------------------------------------------------
-  /** Returns true if a step can be deferred: all states exist, and all gradients are on one
-   *  device. */
-  bool can_defer() const;
-  /** Like step(), but the device decides whether to skip, and the host does not wait. Errors: as
-   *  step(); StateError if can_defer() is false. */
-  void step_deferred(const StepOptions& options, const Deferral& deferral);
-  /** Returns the result of the latest step. Waits for the device if that step was deferred. */
-  StepResult last_result() const;
-  /** Copies the step and skip counters of deferred steps to the host. Waits for the device if
-   *  there were any. */
+  // ---- for mixed precision ----------------------------------------------------------------------
+  /** Returns true if the step must be skipped, as far as the host can tell: it reads the flag if
+   *  that is on the CPU, or if the device cannot decide (before the first update, or if gradients
+   *  are not all on the flag's device). If a flag that it reads is not raised, removes it from
+   *  `condition`. Errors: CapturePostponed before the first update. */
+  bool skips_now(StepCondition& condition) const;
+  /** Copies the step and skip counters to the host. Waits for the device if its are newer. */
   void sync_to_host() const { clock_->sync_to_host(); }
   /** Returns the counters and learning rates in device memory. */
   DeviceStepState& clock() const { return *clock_; }
-
-  // ---- for mixed precision ----------------------------------------------------------------------
   /** Returns the parameters of a group, with masters and states. Does not check `group`. */
   std::span<Slot> slots(std::size_t group) { return groups_[group]; }
   /** As above, read-only. */
@@ -234,17 +228,18 @@ class MZ_API Optimizer {
   Tensor gradient_of(const Slot& slot) const;
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   bool any_requires_grad() const;
-  StepResult run_step(const StepOptions& options, const Deferral* deferral);
-  StepResult update_parameters(UpdateCall call, const StepOptions& options,
-                               const Deferral* deferral);
+  bool device_can_decide(Device device) const;
+  StepResult update_parameters(const StepOptions& options, const StepCondition& condition,
+                               bool on_device);
+  void count_on_host(StepResult::Value result, std::int64_t skip_limit);
   /** Bumps the versions of all parameters and states after a replay wrote them. */
   void written();
 
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<OptimizerHooks> hooks_;
   GradientTransform* gradient_rule_ = nullptr;
-  std::int64_t consecutive_skips_ = 0;
-  StepResult last_result_ = StepResult::no_grads;
+  StepRecord record_;
+  StepResult::Value last_result_ = StepResult::no_grads;
   std::shared_ptr<DeviceStepState> clock_ = std::make_shared<DeviceStepState>(*this);
 };
 

@@ -7,7 +7,7 @@
 
 namespace mezzo::optim {
 
-/** Values that a deferred step reads from its device: the learning rate and the parameter's
+/** Values that a step may read from its device: the learning rate and the parameter's
  *  clock. Null pointers: use the host's values. */
 struct DeviceTime {
   const double* lr = nullptr;

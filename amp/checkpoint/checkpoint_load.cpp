@@ -9,10 +9,11 @@
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "../optimizer_masters.h"
 #include "../scaling/amp_optimizer_state.h"
-#include "../scaling/iteration.h"
 #include "checkpoint_fit.h"
 #include "checkpoint_parts.h"
+#include "iteration.h"
 
 namespace mezzo::amp {
 
@@ -115,12 +116,12 @@ class SavedMasters {
     MasterChanges& changes = changes_.emplace_back(link.core()->masters);
     for (std::size_t group = 0; group < link.optimizer()->num_groups(); ++group) {
       const auto slots = link.optimizer()->slots(group);
-      link.create_masters(slots, changes);
+      create_masters(*link.core(), *link.optimizer(), slots, changes);
       for (optim::Slot& slot : slots) {
         const auto name = name_of.find(slot.param.impl());
         if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
         if (saved.tensors.count(str(name->second, ".master")) > 0)
-          link.create_master(slot, changes);
+          create_master(*link.core(), *link.optimizer(), slot, changes);
       }
     }
     changes.commit();

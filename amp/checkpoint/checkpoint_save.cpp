@@ -4,9 +4,9 @@
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/io/json_text.h"
 #include "../../tensor/text/text.h"
-#include "../scaling/iteration.h"
 #include "checkpoint_parts.h"
 #include "checkpoint_state.h"
+#include "iteration.h"
 
 namespace mezzo::amp {
 

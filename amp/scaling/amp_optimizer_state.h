@@ -11,7 +11,6 @@
 
 #include "../../optim/optimizer.h"
 #include "../session_core.h"
-#include "skip_watch.h"
 
 namespace mezzo::amp {
 
@@ -25,15 +24,24 @@ struct UnscaleWork {
   bool fresh;  // x is a new gradient, to be checked for infinities and NaNs
 };
 
-/** The loss scale of a scope, on the host or on the device. */
+/** The loss scale of a scope, as it was when the scope was opened. */
 struct ScopeScale {
-  double of_host = 1;
-  Tensor of_device = {};      // f64, one element; if defined, it replaces of_host
-  optim::Factor inverse = 1;  // 1 / scale
+  double on_host = 1;
+  Tensor on_device = {};     // f64, one element; if defined, it replaces on_host
+  std::int64_t version = 0;  // LossScaler::version() then
+
+  /** Returns the scale. Waits for the device if it is there. */
+  double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
+  /** Returns 1 / scale as a factor of gradients on `device`. Waits if the scale is on another. */
+  optim::Factor inverse(Device device) const {
+    if (!on_device.defined() || on_device.device() != device) return 1 / value();
+    return optim::Factor::over(1, on_device.data<double>());
+  }
 };
 
 /** The mixed-precision state of one optimizer in a session. */
 class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
+                                       public optim::StepObserver,
                                        public std::enable_shared_from_this<AmpOptimizerState> {
  public:
   AmpOptimizerState(std::shared_ptr<SessionCore> core, optim::Optimizer& optimizer);
@@ -49,7 +57,13 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** The scaler and scale of gradients that a scope with delay_unscale left scaled. */
   struct Pending {
     int loss_id;
-    double scale;
+    ScopeScale scale;
+
+    /** Returns true if a scope of this loss and scale can add to the gradients. Waits for the
+     *  device only if the scale may have changed. */
+    bool fits(int loss, const ScopeScale& other) const;
+    /** Returns a text such as "loss 0 times 65536". */
+    std::string text() const;
   };
   std::optional<Pending> pending;
   bool in_scope = false;
@@ -80,48 +94,24 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   }
   /** Drops the new gradients and restores the stashed ones. */
   void roll_back(Seen& seen);
-  /** Makes the next step skip because of an overflow in this loss. */
-  void skip_next_step(int loss_id) {
-    if (!skip_) skip_ = loss_id;
-  }
-  bool will_skip() const { return skip_.has_value(); }
 
-  // ---- deferred steps ---------------------------------------------------------------------------
-  /** Returns true if masters get no gradients: the parameters' gradients stay scaled until the
-   *  step. */
-  bool keeps_gradients_scaled() const;
-  /** Returns the flag in device memory that is non-zero if the next step must be skipped. */
-  const FoundInf& skip_flag(Device device);
-  /** The loss whose scope may have raised skip_flag() since the last step. */
-  std::optional<int> flagged;
-  /** Steps without waiting for the device; see amp::step_deferred. */
-  void step_deferred(const optim::StepOptions& options);
-  /** Returns the result of the latest step. Waits for the device if that step was deferred.
-   *  Errors: DivergenceError. */
-  optim::StepResult last_verdict();
+  // ---- skipped steps ----------------------------------------------------------------------------
+  /** Returns the flag in the memory of `device` that is raised if the next step must be skipped. */
+  const optim::FoundInf& skip_flag(Device device);
+  /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
+   *  does nothing if it is not raised. */
+  void depend_on_flag(int loss_id);
+  /** Returns true if the next step depends on the flag. */
+  bool depends_on_flag() const { return loss_of_flag_.has_value(); }
+  /** Returns true if the next step will be skipped. Waits for the device. */
+  bool will_skip() const { return loss_of_flag_ && skip_flag_.raised(); }
   /** Drops all state that is pending for a step: scaled gradients, a skip, an error. */
   void forget_iteration();
 
-  // ---- masters ----------------------------------------------------------------------------------
-  /** Creates masters for the 16-bit parameters of `slots` that require or have gradients. Their
-   *  values come from `conversion`, if it holds the parameter's value before it became 16-bit. */
-  void create_masters(std::span<optim::Slot> slots, MasterChanges& changes,
-                      const class Conversion* conversion = nullptr) const;
-  /** Creates the master of a 16-bit parameter, even if it requires no gradient. */
-  void create_master(optim::Slot& slot, MasterChanges& changes,
-                     const class Conversion* conversion = nullptr) const;
-  /** Creates missing masters of all slots and updates those whose parameters were written to.
-   *  `changes` takes effect when it is committed. */
-  void bring_masters_up_to_date(MasterChanges& changes) const;
-  void bring_masters_up_to_date();
-  void drop_masters_gradients();
-  /** Records that all parameters are roundings of their masters. */
-  void masters_in_step();
-
   // ---- optim::OptimizerHooks --------------------------------------------------------------------
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
-                                               optim::UpdateCall& call) override;
-  void after_step(optim::Optimizer& optimizer, optim::StepResult result) override;
+                                               optim::StepCondition& condition) override;
+  void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
   void before_replay(optim::Optimizer& optimizer) override;
@@ -129,50 +119,39 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   void after_replay(optim::Optimizer& optimizer) override;
   void detached(optim::Optimizer& optimizer) noexcept override;
 
+  // ---- optim::StepObserver ----------------------------------------------------------------------
+  void skips_found(optim::Optimizer& optimizer, std::int64_t skips,
+                   std::int64_t diverged_after) override;
+
  private:
-  template <class F> void each_slot(const F& f) const;
-  void collect_for_master(const optim::Slot& slot, std::uint32_t number,
-                          const optim::Factor& inverse, std::vector<UnscaleWork>& work);
+  /** Calls f with each slot, unless the optimizer was destroyed. */
+  template <class F> void each(const F& f) const;
+  /** Returns the device of all parameters; the CPU if they are on several. */
+  Device device_of_params() const;
+  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScopeScale& scale,
+                          std::vector<UnscaleWork>& work);
   void collect_in_place(const Tensor& param, std::uint32_t number, const optim::Factor& new_factor,
                         const optim::Factor& old_factor, std::vector<UnscaleWork>& work);
-  /** Returns true for a 16-bit parameter that is updated through its master. */
-  static bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
   void refuse_unfit_step() const;
   void refuse_gradients_without_scope() const;
-  optim::StepResult skip();
-  void report_divergence();
-  void make_flags(Device device);
-  void read_flag();
-  void watch();
-  void report_skips(std::int64_t skips);
+  void finish_check();
 
   std::shared_ptr<SessionCore> core_;
   optim::Optimizer* optimizer_;  // null after it was destroyed
   std::size_t index_;
-  std::optional<int> skip_;    // the loss whose overflow makes the next step skip
-  int last_skip_ = 0;          // the loss of the latest skip
-  FoundInf skip_flag_;         // 0 between a deferred step and the next scope
-  bool is_deferring_ = false;  // a deferred step is running
-  SkipWatch watch_;
-  /** The scale of gradients that stay scaled until the step. */
-  struct HeldScale {
-    double of_host = 1;
-    Tensor of_device = {};           // f64, one element; if defined, it replaces of_host
-    bool of_this_iteration = false;  // set by a scope since the last step
-
-    double read() const { return of_device.defined() ? of_device.item<double>() : of_host; }
-    optim::Factor inverse() const {
-      return of_device.defined() ? optim::Factor::over(1, of_device.data<double>()) : 1 / of_host;
-    }
-  };
+  std::optional<int> loss_of_flag_;  // the loss whose overflow may make the next step skip
+  int last_loss_ = 0;                // that of the latest step
+  optim::FoundInf skip_flag_;        // reset between a step and the next scope
   /** Factors that bring new and earlier gradients to one common scale. */
   struct MergeFactors {
-    HeldScale held;  // the common scale
+    Tensor scale;  // the common scale, f64, one element
     optim::Factor of_new, of_old;
     std::vector<Tensor> operands = {};  // keep the memory alive that the factors point to
   };
   MergeFactors merge_factors(const ScopeScale& scale) const;
-  HeldScale held_;
+  // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
+  Tensor held_scale_;
+  bool holds_gradients_ = false;       // a scope since the last step has set held_scale_
   std::optional<MergeFactors> merge_;  // set by collect(), used by finish()
   std::vector<Tensor> entered_;        // parameters whose gradients enter() removes
   // Gradients from before the scope, by parameter.

@@ -1,15 +1,9 @@
 #include "divergence.h"
 
 #include "../../tensor/text/text.h"
-#include "nonfinite_gradient.h"
+#include "../diagnose/nonfinite_gradient.h"
 
 namespace mezzo::amp {
-
-void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale) {
-  const std::int64_t count = optimizer.consecutive_skips();
-  optimizer.set_consecutive_skips(0);
-  fail_diverged(optimizer, who, loss_scale, count);
-}
 
 void fail_diverged(optim::Optimizer& optimizer, const std::string& who, double loss_scale,
                    std::int64_t count) {

@@ -14,11 +14,8 @@ struct MZ_API DivergenceError : AmpError {
   using AmpError::AmpError;
 };
 
-/** Throws DivergenceError and resets the optimizer's count of consecutive skips. `who` names the
- *  optimizer in the message. Searches the present gradients for the first non-finite element. */
-[[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who,
-                                       double loss_scale);
-/** Throws DivergenceError after `count` deferred steps; the device has already reset the count. */
+/** Throws DivergenceError after `count` skipped steps. `who` names the optimizer in the message.
+ *  Searches the present gradients for the first non-finite element. */
 [[noreturn]] MZ_API void fail_diverged(optim::Optimizer& optimizer, const std::string& who,
                                        double loss_scale, std::int64_t count);
 

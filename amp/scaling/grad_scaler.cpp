@@ -2,22 +2,25 @@
 
 #include <cmath>
 #include <limits>
-#include <unordered_set>
 
 #include "../../autograd/grad_mode.h"
-#include "../../autograd/ops/create.h"
 #include "../../autograd/ops/operators.h"
 #include "../../tensor/text/text.h"
+#include "../diagnose/nonfinite_gradient.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
-#include "grad_scaler_parts.h"
-#include "nonfinite_gradient.h"
+#include "scale_call.h"
 
 namespace mezzo::amp {
 
 using optim::Optimizer;
 using optim::StepResult;
 
+// ---- options ------------------------------------------------------------------------------------
+
+namespace {
+
+/** Throws unless `holds`. Errors: ValueError that names `what`. */
 void require_in_range(bool holds, std::string_view what, double got, std::string_view expected) {
   if (!holds)
     fail<ValueError>("GradScaler", {.what = str(what, " is out of range"),
@@ -25,12 +28,14 @@ void require_in_range(bool holds, std::string_view what, double got, std::string
                                     .expected = std::string(expected)});
 }
 
+/** Throws unless the scale is positive and finite, also in f32. Errors: ValueError. */
 void require_scale(std::string_view what, double scale) {
   require_in_range(std::isfinite(scale) && scale > 0 && std::isfinite(static_cast<float>(scale)) &&
                        static_cast<float>(scale) > 0,
                    what, scale, "a finite number > 0");
 }
 
+/** Throws unless all options are in range. Errors: ValueError. */
 void check(const GradScalerOptions& o) {
   require_scale("init_scale", o.init_scale);
   require_in_range(std::isfinite(o.growth_factor) && o.growth_factor > 1, "growth_factor",
@@ -47,49 +52,113 @@ void check(const GradScalerOptions& o) {
     require_in_range(*o.min_scale <= *o.max_scale, "min_scale", *o.min_scale, "at most max_scale");
 }
 
-namespace {
+double to_f32(double scale) { return static_cast<double>(static_cast<float>(scale)); }
 
 ScaleState initial_state(const GradScalerOptions& o) {
-  return {.scale = static_cast<double>(static_cast<float>(o.init_scale)),
-          .tolerance = o.hysteresis};
+  return {.scale = to_f32(o.init_scale), .tolerance = o.hysteresis};
 }
 
-}  // namespace
-
-GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_((check(options), options)), store_(initial_state(options)) {}
-
-GradScaler::GradScaler(const GradScaler& other)
-    : options_((other.require_between_updates(), other.options_)),
-      store_(other.store_),
-      used_(other.used_),
-      history_(other.history_) {}
-
-GradScaler& GradScaler::operator=(const GradScaler& other) {
-  other.require_between_updates();
-  options_ = other.options_;
-  store_ = other.store_;
-  used_ = other.used_;
-  history_ = other.history_;
-  end_iteration();
-  return *this;
-}
-
-GradScaler::~GradScaler() { leave_captures(); }
-
-ScaleRule GradScaler::rule() const {
-  return {.growth = options_.growth_factor,
-          .backoff = options_.backoff_factor,
-          .least = options_.min_scale.value_or(optim::kScaleFloor),
-          .most = options_.max_scale.value_or(std::numeric_limits<double>::infinity()),
-          .window = options_.growth_interval,
-          .tolerance = options_.hysteresis,
+ScaleRule rule_of(const GradScalerOptions& o) {
+  return {.growth = o.growth_factor,
+          .backoff = o.backoff_factor,
+          .least = o.min_scale.value_or(kScaleFloor),
+          .most = o.max_scale.value_or(std::numeric_limits<double>::infinity()),
+          .window = o.growth_interval,
+          .tolerance = o.hysteresis,
           .is_f32 = true,
           .stops_at_most = false};
 }
 
+}  // namespace
+
+void GradScaler::set_options(const GradScalerOptions& options) {
+  check(options);
+  scaler_.set_rule(rule_of(options));
+  options_ = options;
+}
+
+void GradScaler::set_growth_factor(double factor) {
+  GradScalerOptions changed = options_;
+  changed.growth_factor = factor;
+  set_options(changed);
+}
+
+void GradScaler::set_backoff_factor(double factor) {
+  GradScalerOptions changed = options_;
+  changed.backoff_factor = factor;
+  set_options(changed);
+}
+
+void GradScaler::set_growth_interval(int interval) {
+  GradScalerOptions changed = options_;
+  changed.growth_interval = interval;
+  set_options(changed);
+}
+
+// ---- construction -------------------------------------------------------------------------------
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_((check(options), options)), scaler_(rule_of(options), initial_state(options)) {
+  connect();
+}
+
+GradScaler::GradScaler(const GradScaler& other)
+    : options_((other.require_between_updates(), other.options_)),
+      scaler_(other.scaler_),
+      used_(other.used_) {
+  connect();
+}
+
+GradScaler& GradScaler::operator=(const GradScaler& other) {
+  other.require_between_updates();
+  drop_overflows();
+  scaler_ = other.scaler_;
+  options_ = other.options_;
+  used_ = other.used_;
+  return *this;
+}
+
+GradScaler::~GradScaler() = default;
+
+/** Sets the functions that the loss scaler calls. */
+void GradScaler::connect() {
+  scaler_.set_gradient_namer(
+      [this](const optim::NonfiniteLocation& noted) { return text_of(noted); });
+  scaler_.set_abandoned([this] { end_iteration(); });
+}
+
+std::string GradScaler::text_of(const optim::NonfiniteLocation& noted) const {
+  for (const auto& [key, state] : optimizers_)
+    if (state->number == optimizer_of(noted) && state->clock->owner())
+      return nonfinite_gradient_text(*state->clock->owner(), noted);
+  return {};
+}
+
+// ---- the iteration ------------------------------------------------------------------------------
+
+bool GradScaler::any_in_use() const {
+  for (const auto& [key, state] : optimizers_)
+    if (state->stage != Stage::ready) return true;
+  return false;
+}
+
+void GradScaler::end_iteration() {
+  for (const auto& [key, state] : optimizers_) {
+    state->stage = Stage::ready;
+    state->had_gradients = false;
+  }
+  scaled_since_update_ = false;
+}
+
+/** Ends the iteration without an update of the scale. */
+void GradScaler::drop_overflows() {
+  for (const auto& [key, state] : optimizers_)
+    if (state->stage != Stage::ready && state->found.flag.defined()) state->found.reset();
+  end_iteration();
+}
+
 void GradScaler::require_between_updates() const {
-  if (!optimizers_.empty())
+  if (any_in_use())
     fail<StateError>("GradScaler", {.what = "cannot be copied in the middle of an iteration",
                                     .hint = "call update() first"});
 }
@@ -100,212 +169,182 @@ void GradScaler::require_scaled(std::string_view op) const {
                           .hint = "call scaler.scale(loss).backward() first"});
 }
 
-void GradScaler::require_unattached(std::string_view op, const Optimizer& optimizer) const {
-  const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  if (link && link->core()->enabled())
-    fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
-                          .got = std::string(optimizer.type_name()),
-                          .hint = "use amp::scale_loss, or close the session"});
-}
-
 Tensor GradScaler::scale(const Tensor& x) {
   if (!options_.enabled) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
-  join_capture();
   used_ = scaled_since_update_ = true;
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
-  if (defers()) return wide * store_.on(x.device()).scale(wide.dtype());
-  return wide * scale_number();
+  if (scaler_.lives_on(x.device())) return wide * scaler_.on(x.device(), wide.dtype());
+  return wide * scaler_.loss_scale();
 }
 
-// ---- per optimizer ------------------------------------------------------------------------------
+/** Returns what is known of an optimizer. Errors: StateError if it belongs to a session, or before
+ *  any scale(). */
+GradScaler::PerOptimizer& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
+  const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
+  if (link && link->core()->enabled())
+    fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
+                          .got = std::string(optimizer.type_name()),
+                          .hint = "use amp::scale_loss, or close the session"});
+  require_scaled(op);
+  const auto found = optimizers_.find(&optimizer);
+  // The entry may be that of a destroyed optimizer at the same address.
+  if (found != optimizers_.end() && found->second->clock->owner() == &optimizer)
+    return *found->second;
+  const auto state = std::make_shared<PerOptimizer>();
+  state->number = found == optimizers_.end() ? optimizers_.size() : found->second->number;
+  state->scaler = &scaler_;
+  state->clock = optimizer.clock().shared_from_this();
+  return *(optimizers_[&optimizer] = state);
+}
 
 namespace {
 
-/** Returns the gradients to unscale in place; one with gaps or repeated elements is first replaced
- *  by a dense copy. Errors: DtypeError for an f16 gradient. */
-std::vector<optim::AxpbyTensors> unscale_work(const Optimizer& optimizer) {
+/** Returns the gradients to check, numbered; to unscale in place, one with gaps or repeated
+ * elements is first replaced by a dense copy. Errors: DtypeError for an f16 gradient to unscale. */
+std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t number,
+                                         bool unscales) {
   std::vector<optim::AxpbyTensors> work;
-  std::uint32_t position = 0;
+  std::size_t position = 0;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group)) {
-      const Tensor grad = slot.param.grad();
-      if (grad.defined() && grad.dtype() == f16)
+      const std::size_t here = position++;
+      const Tensor grad = unscales ? slot.param.grad() : slot.target().grad();
+      if (!grad.defined()) continue;
+      if (unscales && grad.dtype() == f16)
         fail<DtypeError>(
             "GradScaler.unscale_",
-            {.what = str("parameter ", position, " has an f16 gradient"),
+            {.what = str("parameter ", here, " has an f16 gradient"),
              .got = str(grad),
              .expected = "bf16, f32 or f64",
              .hint = "keep the parameters in f32 and run the forward pass under autocast"});
-      if (grad.defined()) {
-        const bool is_dense = same_dense_layout(grad, grad);
-        const Tensor dense = is_dense ? grad.detach() : grad.detach().contiguous();
-        work.push_back({dense, {}, dense, position});
-        if (!is_dense) slot.param.set_grad(dense);
-      }
-      ++position;
+      const bool is_dense = !unscales || same_dense_layout(grad, grad);
+      const Tensor dense = is_dense ? grad.detach() : grad.detach().contiguous();
+      work.push_back({dense, {}, unscales ? dense : Tensor{}, gradient_number(number, here)});
+      if (!is_dense) slot.param.set_grad(dense);
     }
   return work;
 }
 
-}  // namespace
-
-std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
-  std::vector<Tensor> grads;
+bool has_gradients(const Optimizer& optimizer) {
   for (const Tensor& p : optimizer.params())
-    if (const Tensor grad = p.grad(); grad.defined()) grads.push_back(grad);
-  return grads;
+    if (p.grad().defined()) return true;
+  return false;
 }
-
-namespace {
-
-Tensor new_flag(Device device) { return zeros({}, {.dtype = f32, .device = device}); }
 
 }  // namespace
 
-/** Replaces the parameter positions in `work` by gradient numbers, and returns the flag. */
-FoundInf GradScaler::numbered(std::vector<optim::AxpbyTensors>& work, const Flagged& flagged) {
-  for (optim::AxpbyTensors& item : work) item.number = gradient_number(flagged.number, item.number);
-  return flagged.flag;
-}
-
-void GradScaler::unscale(Optimizer& optimizer, PerOptimizer& state) {
+/** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if
+ *  `unscales`. */
+void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscales) {
   const NoGradNoCasts plain_ops;
-  std::vector<optim::AxpbyTensors> work = unscale_work(optimizer);
+  const std::vector<optim::AxpbyTensors> work = work_of(optimizer, state.number, unscales);
   state.had_gradients = !work.empty();
   if (work.empty()) return;
   const Device device = work[0].x.device();
-  if (defers()) {
-    state.flag = numbered(work, flag_for(optimizer, device));
-    const double* scale = store_.on(device).scale(f64).data<double>();
-    return optim::axpby(work, optim::Factor::over(1, scale), 1, optim::CheckFinite::x, state.flag);
-  }
-  const Tensor flag = new_flag(device);
-  optim::axpby(work, 1 / scale_number(), 1, optim::CheckFinite::x, {flag, {}});
-  note(flag, optimizer, state);
-}
-
-/** Reads the flag. Does not fail, because the gradients have already changed. */
-void GradScaler::note(const Tensor& flag, const Optimizer& optimizer, PerOptimizer& state) {
-  state.found_inf = is_raised({flag, {}});
-  if (state.found_inf && first_nonfinite_.empty())
-    first_nonfinite_ = nonfinite_gradient_text(optimizer);
-}
-
-void GradScaler::check_gradients(const Optimizer& optimizer, PerOptimizer& state) {
-  std::vector<optim::AxpbyTensors> work;
-  std::uint32_t position = 0;
-  for (const Tensor& p : optimizer.params()) {
-    if (const Tensor grad = p.grad(); grad.defined()) work.push_back({grad, {}, {}, position});
-    ++position;
-  }
-  state.had_gradients = !work.empty();
-  if (work.empty()) return;
-  const Device device = work[0].x.device();
-  if (defers()) {
-    state.flag = numbered(work, flag_for(optimizer, device));
-    return optim::check_finite(work, state.flag);
-  }
-  const Tensor flag = new_flag(device);
-  optim::check_finite(work, {flag, {}});
-  note(flag, optimizer, state);
-}
-
-GradScaler::PerOptimizer GradScaler::state_of(std::string_view op,
-                                              const Optimizer& optimizer) const {
-  require_unattached(op, optimizer);
-  require_scaled(op);
-  const auto found = optimizers_.find(&optimizer);
-  return found == optimizers_.end() ? PerOptimizer{} : found->second;
+  if (!state.found.flag.defined() || state.found.flag.device() != device)
+    state.found = optim::FoundInf::reset_on(device);
+  if (unscales)
+    optim::axpby(work, scaler_.inverse(device), 1, optim::CheckFinite::x, state.found);
+  else
+    optim::check_finite(work, state.found);
+  scaler_.agree(state.found);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   constexpr std::string_view op = "GradScaler.unscale_";
   if (!options_.enabled) return;
-  PerOptimizer state = state_of(op, optimizer);
+  PerOptimizer& state = state_of(op, optimizer);
   if (state.stage == Stage::unscaled)
     fail<StateError>(op, {.what = "unscale_ was called already since the last update"});
   if (state.stage == Stage::stepped)
     fail<StateError>(op, {.what = "unscale_ was called after step", .hint = "call update() first"});
-  Entry entry(*this, optimizer);
-  unscale(optimizer, state);
+  examine(optimizer, state, true);
   state.stage = Stage::unscaled;
-  entry.set(state);
-}
-
-void refuse_second_step(std::string_view op) {
-  fail<StateError>(
-      op, {.what = "step was called already since the last update", .hint = "call update() first"});
 }
 
 StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
   if (!options_.enabled) return optimizer.step(options);
-  PerOptimizer state = state_of(op, optimizer);
-  if (state.stage == Stage::stepped) refuse_second_step(op);
-  if (Capture::current())
-    fail<StateError>(op, {.what = "the overflow flag is unknown while a step is being captured",
-                          .hint = "call step_deferred(), and last_verdict() after a replay"});
-  Entry entry(*this, optimizer);
-  defers_ = false;
-  read_flag(optimizer, state);
-  optim::StepOptions fused = options;
-  if (state.stage == Stage::ready && optimizer.unscales_itself()) {
-    check_gradients(optimizer, state);
-    fused.inv_scale = options.inv_scale / scale_number();
-  } else if (state.stage == Stage::ready) {
-    unscale(optimizer, state);
-    state.stage = Stage::unscaled;
-    entry.set(state);  // if the step throws, the next call must not unscale again
-  }
+  PerOptimizer& state = state_of(op, optimizer);
+  if (state.stage == Stage::stepped)
+    fail<StateError>(op, {.what = "step was called already since the last update",
+                          .hint = "call update() first"});
+  optim::StepCondition condition{.skip_limit = options_.max_consecutive_skips,
+                                 .observer = optimizers_.find(&optimizer)->second};
+  const bool fused = state.stage == Stage::ready && optimizer.unscales_itself();
+  if (state.stage == Stage::ready) examine(optimizer, state, !fused);
+  if (!fused) state.stage = Stage::unscaled;  // if the step throws, the next must not unscale again
+  if (state.found.flag.defined()) condition.found = state.found;
   StepResult result = StepResult::no_grads;
-  if (state.found_inf)
-    result = StepResult::skipped;
-  else if (!gradients_of(optimizer).empty())
-    result = optimizer.step(fused);
-  state.stage = Stage::stepped;
-  state.had_gradients = state.had_gradients || result == StepResult::stepped;
-  entry.set(state);
-  if (result == StepResult::skipped) {
-    optimizer.note_skip();
-    const int limit = options_.max_consecutive_skips;
-    if (limit > 0 && optimizer.consecutive_skips() >= limit)
-      fail_diverged(optimizer, std::string(optimizer.type_name()), scale_number());
+  try {
+    if (fused && state.had_gradients) {
+      condition.unscale = scaler_.inverse(state.found.flag.device());
+      condition.writes_back = true;
+    }
+    if (has_gradients(optimizer) || (condition.found.flag.defined() && condition.found.raised()))
+      result = optimizer.step(options, condition);
+  } catch (const DivergenceError&) {
+    state.stage = Stage::stepped;
+    throw;
+  } catch (...) {
+    if (fused && state.found.flag.defined()) state.found.reset();
+    throw;
   }
+  state.stage = Stage::stepped;
+  state.had_gradients = state.had_gradients || !result.is_known() || result == StepResult::stepped;
   return result;
 }
 
+void GradScaler::PerOptimizer::skips_found(Optimizer& optimizer, std::int64_t,
+                                           std::int64_t diverged_after) {
+  if (diverged_after > 0)
+    fail_diverged(optimizer, std::string(optimizer.type_name()), scaler->loss_scale(),
+                  diverged_after);
+}
+
 // ---- the scale ----------------------------------------------------------------------------------
+
+/** Returns the call that adds an optimizer's flag to the check of this iteration and counts its
+ *  step. Waits for a device other than the scale's. */
+ScaleCall GradScaler::call_of(PerOptimizer& state, const ScaleCall& blank) {
+  ScaleCall call = blank;
+  call.any = state.had_gradients;
+  if (!state.found.flag.defined()) return call;
+  if (state.found.flag.device() == scaler_.device()) {
+    call.noted = call.reset = pointers_of(state.found);
+    if (state.clock->device() == scaler_.device())
+      if (const auto count = state.clock->take_pending()) call.clock = *count;
+  } else {
+    state.clock->flush();
+    call.found = state.found.raised();
+    state.found.reset();
+  }
+  return call;
+}
 
 void GradScaler::update() {
   constexpr std::string_view op = "GradScaler.update";
   if (!options_.enabled) return;
   require_scaled(op);
-  if (optimizers_.empty())
+  std::size_t left = 0;
+  Device device = scaler_.device();
+  for (const auto& [key, state] : optimizers_) {
+    if (state->stage == Stage::ready) continue;
+    if (left++ == 0 && state->found.flag.defined()) device = state->found.flag.device();
+  }
+  if (left == 0)
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
-  history_.make_room();
-  if (!Capture::current()) history_.tick();
-  if (defers()) {
-    if (!store_.is_ahead()) record_changes();
-    if (!first_nonfinite_.empty()) host_first_nonfinite_ = first_nonfinite_;
-    update_on_device();
-    return end_iteration();
+  scaler_.make_room();
+  const ScaleCall blank = scaler_.call(device);
+  for (const auto& [key, state] : optimizers_) {
+    if (state->stage == Stage::ready) continue;
+    ScaleCall call = call_of(*state, blank);
+    call.completes = --left == 0;
+    scaler_.run(call);
   }
-  record_changes();
-  bool any = false, found = false;
-  for (const auto& [optimizer, state] : optimizers_) {
-    any = any || state.had_gradients;
-    found = found || state.found_inf;
-  }
-  ScaleState& state = store_.change();
-  const double former = state.scale;
-  if (found || any) state.move(rule(), found);
-  if (found)
-    history_.note(former, state.scale, ScaleReason::overflow, std::move(first_nonfinite_));
-  else if (state.scale != former)
-    history_.note(former, state.scale, ScaleReason::growth);
   end_iteration();
 }
 
@@ -313,41 +352,89 @@ void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   require_scaled("GradScaler.update");
   require_scale("new_scale", new_scale);
-  history_.make_room();
-  history_.tick();
-  record_changes();
-  for (auto& [optimizer, state] : optimizers_) read_flag(*optimizer, state);
-  ScaleState& state = store_.change();
-  history_.note(state.scale, new_scale, ScaleReason::set);
-  state.scale = static_cast<double>(static_cast<float>(new_scale));
-  end_iteration();
+  ScaleState changed = scaler_.state();
+  changed.scale = to_f32(new_scale);
+  scaler_.change(changed, ScaleReason::set, true);
+  drop_overflows();
 }
 
-void GradScaler::end_iteration() {
-  optimizers_.clear();
-  first_nonfinite_.clear();
-  scaled_since_update_ = false;
+double GradScaler::get_scale() const {
+  if (!options_.enabled) return 1;
+  if (Capture::current())
+    fail<StateError>("GradScaler.get_scale",
+                     {.what = "the scale is read while a step is being captured",
+                      .hint = "read it after a replay"});
+  return scaler_.loss_scale();
 }
 
-void GradScaler::set_growth_factor(double factor) {
+bool GradScaler::found_inf(const Optimizer& optimizer) const {
+  const auto found = optimizers_.find(&optimizer);
+  if (found == optimizers_.end() || found->second->stage == Stage::ready) return false;
+  const optim::FoundInf& flag = found->second->found;
+  return flag.flag.defined() && flag.raised();
+}
+
+// ---- saving and loading -------------------------------------------------------------------------
+
+std::map<std::string, double> GradScaler::state_dict() const {
+  if (!options_.enabled) return {};
+  const ScaleState& state = scaler_.state();
+  std::map<std::string, double> out{{"scale", state.scale},
+                                    {"growth_factor", options_.growth_factor},
+                                    {"backoff_factor", options_.backoff_factor},
+                                    {"growth_interval", options_.growth_interval},
+                                    {"_growth_tracker", static_cast<double>(state.unskipped)}};
+  if (options_.hysteresis > 1) out["hysteresis_tracker"] = static_cast<double>(state.tolerance);
+  return out;
+}
+
+GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved) const {
+  constexpr std::string_view op = "GradScaler.load_state_dict";
+  const std::map<std::string, double> expected = state_dict();
+  for (const auto& [name, value] : saved)
+    if (expected.count(name) == 0)
+      fail<ValueError>(op, {.what = "unknown entry", .got = str("\"", name, "\"")});
+  for (const auto& [name, value] : expected)
+    if (saved.count(name) == 0)
+      fail<ValueError>(op, {.what = "an entry is missing",
+                            .expected = name,
+                            .hint = "was it saved by a disabled scaler?"});
+  const auto count = [&](const std::string& name, double least, double most) {
+    const double value = saved.at(name);
+    require_in_range(value >= least && value <= most && value == std::floor(value), name, value,
+                     "a count");
+    return static_cast<int>(value);
+  };
   GradScalerOptions changed = options_;
-  changed.growth_factor = factor;
+  changed.growth_factor = saved.at("growth_factor");
+  changed.backoff_factor = saved.at("backoff_factor");
+  changed.growth_interval = count("growth_interval", 1, 0x1p30);
   check(changed);
-  options_ = changed;
+  require_scale("scale", saved.at("scale"));
+  const int tracker = count("_growth_tracker", 0, 0x1p30);
+  const std::int64_t tolerance = options_.hysteresis > 1
+                                     ? count("hysteresis_tracker", 0, options_.hysteresis)
+                                     : scaler_.state().tolerance;
+  return {changed, {to_f32(saved.at("scale")), tracker, tolerance}};
 }
 
-void GradScaler::set_backoff_factor(double factor) {
-  GradScalerOptions changed = options_;
-  changed.backoff_factor = factor;
-  check(changed);
-  options_ = changed;
+void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
+  if (options_.enabled) (void)checked(saved);
 }
 
-void GradScaler::set_growth_interval(int interval) {
-  GradScalerOptions changed = options_;
-  changed.growth_interval = interval;
-  check(changed);
-  options_ = changed;
+std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
+  if (!options_.enabled) return [] {};
+  const auto [options, state] = checked(saved);
+  scaler_.make_room();
+  return [this, options = options, state = state] {
+    set_options(options);
+    scaler_.change(state, ScaleReason::restored, false);
+    drop_overflows();
+  };
+}
+
+void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+  stage_state_dict(saved)();
 }
 
 }  // namespace mezzo::amp

@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "../../optim/optimizer.h"
-#include "device_scale.h"
-#include "scale_history.h"
-#include "skip_watch.h"
+#include "loss_scaler.h"
 
 namespace mezzo::amp {
 
@@ -78,19 +76,11 @@ class MZ_API GradScaler {
   /** Unscales the gradients, unless unscale_() did, and steps; skips the step if a gradient is
    *  non-finite. Returns no_grads if there are no gradients. A fused optimizer (FusedAdam, ...)
    *  unscales within its update, and accepts f16 gradients. If the optimizer's step throws, its
-   *  gradients stay unscaled: call step() again, or end the iteration with update(). Errors: as
-   *  unscale_ and Optimizer::step; StateError for an optimizer of an enabled session;
-   *  DivergenceError after max_consecutive_skips. */
+   *  gradients stay unscaled: call step() again, or end the iteration with update(). On a device,
+   *  scale and overflow flag stay there, and the result waits for it when it is looked at; see
+   *  Optimizer::step. Errors: as unscale_ and Optimizer::step; StateError for an optimizer of an
+   *  enabled session; DivergenceError after max_consecutive_skips. */
   optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
-  /** Like step(), with the same results bit for bit, but without waiting for the device: the
-   *  overflow flag, scale, counters and learning rate stay in device memory, and the update
-   *  kernel does nothing on an overflow. For captured steps and for loops without host syncs.
-   *  Waits in the optimizer's first step, and if its parameters are on several devices. Errors: as
-   *  step(); DivergenceError is thrown within 100 steps, or by last_verdict(). */
-  void step_deferred(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
-  /** Returns the result of the optimizer's latest step. Waits for the device if that step was
-   *  deferred. Errors: DivergenceError. */
-  optim::StepResult last_verdict(optim::Optimizer& optimizer);
   /** Reduces the scale if a gradient overflowed since the last update, and grows it after
    *  growth_interval updates without overflow. Errors: StateError if neither unscale_() nor step()
    *  was called since the last update. */
@@ -99,10 +89,11 @@ class MZ_API GradScaler {
    *  f32; StateError before any scale(). */
   void update(double new_scale);
 
-  /** Returns the scale; 1 if disabled. Waits for the device after deferred steps. Errors:
-   *  StateError in a capture. */
+  /** Returns the scale; 1 if disabled. Waits for the device if the scale may have changed there.
+   *  Errors: StateError in a capture. */
   double get_scale() const;
-  /** Returns true if a gradient of this optimizer was non-finite since the last update. */
+  /** Returns true if a gradient of this optimizer was non-finite since the last update. Waits for
+   *  the device. */
   bool found_inf(const optim::Optimizer& optimizer) const;
   /** Returns false if losses are not scaled and step() is a plain step. */
   bool is_enabled() const { return options_.enabled; }
@@ -119,9 +110,13 @@ class MZ_API GradScaler {
   /** Sets the growth interval; the count of updates so far stays. Errors: ValueError below 1. */
   void set_growth_interval(int interval);
 
-  /** Returns the latest 256 changes of the scale, oldest first. Changes by deferred steps are
-   *  combined into one event whenever the host reads the scale. */
-  std::vector<ScaleEvent> events() const;
+  /** Returns the latest 256 changes of the scale, oldest first. Changes on a device are combined
+   *  into one event whenever the host reads the scale. */
+  std::vector<ScaleEvent> events() const { return scaler_.events(); }
+  /** Makes several processes agree on overflows; see LossScaler::set_agreement. */
+  void set_agreement(LossScaler::Agreement agreement) {
+    scaler_.set_agreement(std::move(agreement));
+  }
 
   /** Returns scale, factors, interval and counters; empty if disabled. Call it after update(). */
   std::map<std::string, double> state_dict() const;
@@ -134,68 +129,42 @@ class MZ_API GradScaler {
   std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
   /** Returns true if a loss was scaled or gradients were unscaled since the last update();
    *  state_dict() does not contain that. */
-  bool amid_iteration() const { return scaled_since_update_ || !optimizers_.empty(); }
+  bool amid_iteration() const { return scaled_since_update_ || any_in_use(); }
 
  private:
   enum class Stage : std::uint8_t { ready, unscaled, stepped };
-  /** The state of one optimizer since the last update(). */
-  struct PerOptimizer {
-    Stage stage = Stage::ready;
-    bool found_inf = false;
-    bool had_gradients = false;  // a gradient was unscaled or used in a step
-    FoundInf flag = {};          // on the device, not read yet: non-zero if one is non-finite
-    std::shared_ptr<optim::DeviceStepState> clock = {};  // of a deferred step; update() counts it
-  };
+  /** What the scaler knows of one optimizer. */
+  struct PerOptimizer final : optim::StepObserver {
+    Stage stage = Stage::ready;    // since the last update()
+    bool had_gradients = false;    // since then a gradient was unscaled or used in a step
+    optim::FoundInf found = {};    // raised since then for a non-finite gradient
+    std::size_t number = 0;        // identifies the optimizer in a NonfiniteLocation
+    LossScaler* scaler = nullptr;  // for messages
+    std::shared_ptr<optim::DeviceStepState> clock;  // of the optimizer
 
-  /** The contents of a state_dict(). */
-  struct Saved {
-    GradScalerOptions options;
-    ScaleState state;
+    void skips_found(optim::Optimizer& optimizer, std::int64_t skips,
+                     std::int64_t diverged_after) override;
   };
+  using Saved = std::pair<GradScalerOptions, ScaleState>;  // the contents of a state_dict()
+
   Saved checked(const std::map<std::string, double>& saved) const;
+  bool any_in_use() const;
   void end_iteration();
+  void drop_overflows();
+  void connect();
   void require_between_updates() const;
   void require_scaled(std::string_view op) const;
-  void require_unattached(std::string_view op, const optim::Optimizer& optimizer) const;
-  void unscale(optim::Optimizer& optimizer, PerOptimizer& state);
-  class Entry;
-  void check_gradients(const optim::Optimizer& optimizer, PerOptimizer& state);
-  void note(const Tensor& flag, const optim::Optimizer& optimizer, PerOptimizer& state);
-  PerOptimizer state_of(std::string_view op, const optim::Optimizer& optimizer) const;
-  ScaleRule rule() const;
-  double scale_number() const { return store_.state().scale; }
-  /** Returns true if the scale and the flags stay on the device: in a captured step, and from a
-   *  deferred step to the next synchronous one. */
-  bool defers() const { return defers_ || Capture::current(); }
-  /** An optimizer's overflow flag, 0 between updates. */
-  struct Flagged {
-    FoundInf flag = {};
-    std::size_t number = 0;  // identifies the optimizer in a NonfiniteLocation
-  };
-  const Flagged& flag_for(const optim::Optimizer& optimizer, Device device);
-  static FoundInf numbered(std::vector<optim::AxpbyTensors>& work, const Flagged& flagged);
-  void read_flag(const optim::Optimizer& optimizer, PerOptimizer& state);
-  void update_on_device();
-  void watch(optim::Optimizer& optimizer);
-  class CaptureObserver;
-  void join_capture();
-  void leave_captures();
-  void record_changes() const;
-  std::string text_of(const ScaleChanges& changes) const;
+  PerOptimizer& state_of(std::string_view op, optim::Optimizer& optimizer);
+  void examine(optim::Optimizer& optimizer, PerOptimizer& state, bool unscales);
+  ScaleCall call_of(PerOptimizer& state, const ScaleCall& blank);
+  void set_options(const GradScalerOptions& options);
+  std::string text_of(const optim::NonfiniteLocation& noted) const;
 
   GradScalerOptions options_;
-  mutable ScaleStore store_;
-  bool defers_ = false;
-  std::unordered_map<const optim::Optimizer*, Flagged> flags_;
-  std::vector<std::shared_ptr<optim::DeviceStepState>> flagged_;  // by Flagged::number
-  std::unordered_map<const optim::Optimizer*, SkipWatch> watches_;
-  std::shared_ptr<CaptureObserver> observer_;  // of captured steps; null before the first
-  bool used_ = false;                          // scale() has been called
-  bool scaled_since_update_ = false;           // scale() was called since the last update()
-  std::unordered_map<const optim::Optimizer*, PerOptimizer> optimizers_;
-  std::string first_nonfinite_;       // of the first overflow since the last update
-  std::string host_first_nonfinite_;  // first_nonfinite_, saved by an update on the device
-  mutable ScaleHistory history_;
+  LossScaler scaler_;
+  bool used_ = false;                 // scale() has been called
+  bool scaled_since_update_ = false;  // scale() was called since the last update()
+  std::unordered_map<const optim::Optimizer*, std::shared_ptr<PerOptimizer>> optimizers_;
 };
 
 }  // namespace mezzo::amp

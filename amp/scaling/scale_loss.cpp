@@ -8,8 +8,9 @@
 #include "../../autograd/ops/operators.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "../optimizer_masters.h"
 #include "amp_optimizer_state.h"
-#include "nonfinite_gradient.h"
+#include "scale_call.h"
 
 namespace mezzo::amp {
 
@@ -46,43 +47,25 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   return session;
 }
 
-/** Overflow flags, one per device; non-zero if a gradient is non-finite. */
-class OverflowFlags {
- public:
-  OverflowFlags() = default;
-  /** Uses an existing flag for its device. */
-  explicit OverflowFlags(const FoundInf& flag) : flags_{flag} {}
-  /** Returns the flag of a device; creates it if there is none. */
-  FoundInf of(Device device) {
-    for (const FoundInf& found : flags_)
-      if (found.flag.device() == device) return found;
-    return flags_.emplace_back(FoundInf{zeros({}, {.dtype = f32, .device = device}), {}});
-  }
-  /** Returns true if a flag is raised. Waits for the devices. */
-  bool any() const { return std::any_of(flags_.begin(), flags_.end(), is_raised); }
-
- private:
-  std::vector<FoundInf> flags_;
-};
-
 }  // namespace
 
 struct ScaledLoss::Scope {
   std::shared_ptr<SessionCore> core;
   Links links;
   ScaleLossOptions options;
-  double scale = 1;
+  ScopeScale scale;
   Tensor loss;
-  bool inert = false;     // nothing to unscale and nothing to check
-  bool deferred = false;  // scale and flag stay on the device; `scale` is only an identifier
+  bool inert = false;       // nothing to unscale and nothing to check
+  bool uses_scale = false;  // checks must not change the scale in place
   int exceptions = std::uncaught_exceptions();
 
   LossScaler& scaler() const { return core->scalers[static_cast<std::size_t>(options.loss_id)]; }
-  DeferredOverflow& deferred_overflow() const {
-    return core->deferred[static_cast<std::size_t>(options.loss_id)];
+  std::vector<ScopeOverflow>& overflows() const {
+    return core->overflows[static_cast<std::size_t>(options.loss_id)];
   }
 
-  void find_scale();
+  void find_scale(Device device);
+  void check_loss_id() const;
   void check() const;
   bool needs_no_scaling() const;
   void enter(const Tensor& unscaled);
@@ -94,36 +77,42 @@ struct ScaledLoss::Scope {
   bool looks_for_overflow() const {
     return scaler().dynamic() || core->properties.check_static_overflow;
   }
-  bool defers() const;
-  bool unscale();
-  void unscale_on_device();
-  void raise_skips(DeferredOverflow& stored, Device device);
-  void run_unscale(const ScopeScale& by, OverflowFlags& flags);
-  std::string first_nonfinite() const;
-  void act_on(bool overflow);
+  void unscale(const optim::FoundInf& found);
+  void keep_scaled();
+  void unscale_and_check();
+  ScopeOverflow& own_overflow(Device device);
+  std::vector<std::pair<ScopeOverflow*, Links>> delayed_overflows(Device device) const;
+  void raise_flags(const Links& optimizers, const optim::FoundInf& found, bool is_delayed);
+  /** Allows checks to change the scale in place: no gradient depends on it any more. */
+  void stop_using_scale() {
+    if (std::exchange(uses_scale, false)) scaler().close_scope();
+  }
   void exit_by_exception();
 };
 
-/** Sets `scale`. For a scale on the device it is a negative number derived from the number of
- *  checks: scopes with equal numbers have the same scale. */
-void ScaledLoss::Scope::find_scale() {
-  deferred = defers();
-  scale = deferred ? -1 - static_cast<double>(scaler().device_checks()) : scaler().loss_scale();
+/** Sets `scale` for a loss on a device. */
+void ScaledLoss::Scope::find_scale(Device device) {
+  if (scaler().lives_on(device))
+    scale.on_device = scaler().on(device, f64);
+  else
+    scale.on_host = scaler().loss_scale();
+  scale.version = scaler().version();
 }
 
-void ScaledLoss::Scope::check() const {
+void ScaledLoss::Scope::check_loss_id() const {
   if (options.loss_id < 0 || options.loss_id >= static_cast<int>(core->scalers.size()))
     fail<ValueError>(kOp, {.what = "no such loss",
                            .got = str("loss_id ", options.loss_id),
                            .expected = str("0..", static_cast<int>(core->scalers.size()) - 1),
                            .hint = "set num_losses in amp::initialize"});
+}
+
+void ScaledLoss::Scope::check() const {
   for (const auto& link : links) {
     if (link->in_scope)
       refuse("nested scale_loss over one optimizer", "close the outer scope first");
-    if (link->pending &&
-        (link->pending->loss_id != options.loss_id || link->pending->scale != scale))
-      refuse(str("gradients are still scaled by another scale: loss ", link->pending->loss_id,
-                 " times ", link->pending->scale),
+    if (link->pending && !link->pending->fits(options.loss_id, scale))
+      refuse(str("gradients are still scaled by another scale: ", link->pending->text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
 }
@@ -133,27 +122,30 @@ void ScaledLoss::Scope::check() const {
 bool ScaledLoss::Scope::needs_no_scaling() const {
   const bool any_pending = std::any_of(links.begin(), links.end(),
                                        [](const auto& link) { return link->pending.has_value(); });
-  return !core->properties.masters() && !scaler().dynamic() && scale == 1 &&
+  return !core->properties.masters() && !scaler().dynamic() && scale.on_host == 1 &&
          !core->properties.check_static_overflow && !any_pending;
 }
 
 void ScaledLoss::Scope::enter(const Tensor& unscaled) {
   inert = needs_no_scaling();
   const Tensor widened = is_low(unscaled.dtype()) ? unscaled.to(f32) : unscaled;
-  if (deferred)
-    loss = widened * scaler().on(unscaled.device()).scale(widened.dtype());
+  if (scale.on_device.defined())
+    loss = widened * scaler().on(unscaled.device(), widened.dtype());
   else
-    loss = scale == 1 ? widened : widened * scale;
+    loss = scale.on_host == 1 ? widened : widened * scale.on_host;
   for (const auto& link : links)
     if (link->optimizer()) link->optimizer()->clock().join_capture();
   if (!inert) {
     MasterChanges changes(core->masters);
-    for (const auto& link : links) link->bring_masters_up_to_date(changes);
+    for (const auto& link : links)
+      if (link->optimizer()) bring_masters_up_to_date(*core, *link->optimizer(), changes);
     changes.commit();
     set_gradients_aside();
   }
   for (const auto& link : links) link->in_scope = true;
   ++core->open_scopes;
+  scaler().open_scope();
+  uses_scale = true;
 }
 
 /** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
@@ -176,6 +168,7 @@ void ScaledLoss::Scope::set_gradients_aside() {
 void ScaledLoss::Scope::leave() {
   for (const auto& link : links) link->in_scope = false;
   --core->open_scopes;
+  stop_using_scale();
   core->cache.clear();
   loss = {};
 }
@@ -187,18 +180,27 @@ bool same_pass(const UnscaleWork& p, const UnscaleWork& q) {
          p.fresh == q.fresh;
 }
 
-/** Unscales gradients, with one pass for all that share device and factors. */
-void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, OverflowFlags& flags) {
+/** Unscales gradients, with one pass for all that share device and factors. Raises `found` for new
+ *  non-finite gradients; its flag may be undefined. Waits for other devices than the flag's. */
+void run_unscaling(std::vector<UnscaleWork> work, const optim::FoundInf& found) {
   while (!work.empty()) {
     const UnscaleWork first = work.front();
     const auto rest = std::stable_partition(
         work.begin(), work.end(), [&](const UnscaleWork& item) { return same_pass(item, first); });
     std::vector<optim::AxpbyTensors> items;
     for (auto item = work.begin(); item != rest; ++item) items.push_back(item->tensors);
-    const bool checked = first.fresh && looks_for_overflow;
+    const Device device = first.tensors.x.device();
+    const bool checked = first.fresh && found.flag.defined();
+    const bool elsewhere = checked && device != found.flag.device();
+    const optim::FoundInf here = elsewhere ? optim::FoundInf::reset_on(device)
+                                 : checked ? found
+                                           : optim::FoundInf{};
     optim::axpby(items, first.a, first.b,
-                 checked ? optim::CheckFinite::x : optim::CheckFinite::none,
-                 checked || !Capture::current() ? flags.of(first.tensors.x.device()) : FoundInf{});
+                 checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
+    if (elsewhere && here.raised()) {
+      found.flag.fill_(1);
+      found.first.copy_(minimum(found.first, here.first.to(found.first.device())));
+    }
     work.erase(work.begin(), rest);
   }
 }
@@ -206,11 +208,11 @@ void run_unscaling(std::vector<UnscaleWork> work, bool looks_for_overflow, Overf
 }  // namespace
 
 /** Divides the gradients by the scale and adds the earlier ones. */
-void ScaledLoss::Scope::run_unscale(const ScopeScale& by, OverflowFlags& flags) {
+void ScaledLoss::Scope::unscale(const optim::FoundInf& found) {
   const NoGradNoCasts plain_ops;
   Seen seen;
   std::vector<UnscaleWork> work;
-  for (const auto& link : links) link->collect(seen, by, work);
+  for (const auto& link : links) link->collect(seen, scale, work);
   const bool low = std::any_of(work.begin(), work.end(), [](const UnscaleWork& item) {
     return !(item.a == optim::Factor(1)) && item.fresh && is_low(item.tensors.out.dtype());
   });
@@ -218,129 +220,130 @@ void ScaledLoss::Scope::run_unscale(const ScopeScale& by, OverflowFlags& flags) 
     core->print(
         "scale_loss: unscaling 16-bit gradients in place; small values may be lost, use "
         "master_weights to keep them");
-  run_unscaling(std::move(work), looks_for_overflow(), flags);
+  try {
+    run_unscaling(std::move(work), found);
+  } catch (...) {
+    if (found.flag.defined()) found.reset();
+    throw;
+  }
   for (const auto& link : links) {
     link->finish();
     link->pending.reset();
   }
 }
 
-/** Unscales on the host's scale. Returns true if a new gradient is non-finite. Waits for the
- *  device. */
-bool ScaledLoss::Scope::unscale() {
-  OverflowFlags flags;
-  run_unscale({.of_host = scale, .inverse = 1 / scale}, flags);
-  return flags.any();
+/** Returns the first entry that is not in use, with its flag on a device. */
+ScopeOverflow& ScaledLoss::Scope::own_overflow(Device device) {
+  std::vector<ScopeOverflow>& all = overflows();
+  auto entry = std::find_if(all.begin(), all.end(),
+                            [](const ScopeOverflow& one) { return one.optimizers.empty(); });
+  if (entry == all.end()) entry = all.insert(entry, ScopeOverflow{});
+  if (!entry->flag.flag.defined() || entry->flag.flag.device() != device)
+    entry->flag = optim::FoundInf::reset_on(device);
+  entry->optimizers.reserve(links.size());
+  return *entry;
 }
 
-/** Returns true if the overflow flag can stay on the device: only a dynamic scale is updated
- *  there. */
-bool ScaledLoss::Scope::defers() const {
-  return core->defers() && looks_for_overflow() && scaler().dynamic();
-}
-
-/** Does the work of unscale() and act_on() on the device. If the scope has one optimizer, the check
- *  is deferred to its step, which does both in one launch. */
-void ScaledLoss::Scope::unscale_on_device() {
-  if (scale != -1 - static_cast<double>(scaler().device_checks()))
-    fail<Unsupported>(
-        kOp, {.what = "scopes of one loss scaler are nested while steps are deferred",
-              .hint = "close one before the next begins, or give them loss_ids of their own"});
-  const Device device = loss.device();
-  const Tensor divisor = scaler().on(device).scale(f64);
-  DeferredOverflow& stored = deferred_overflow();
-  const bool alone =
-      links.size() == 1 && !options.delay_overflow_check && !stored.on_device && !links[0]->flagged;
-  if (!stored.flag.flag.defined() && !alone) stored.flag = lowered_flag(device);
-  const FoundInf flag = alone ? links[0]->skip_flag(device) : stored.flag;
-  OverflowFlags flags(flag);
-  run_unscale({.of_device = divisor, .inverse = optim::Factor::over(1, divisor.data<double>())},
-              flags);
-  if (alone) {
-    links[0]->flagged = options.loss_id;
-    return scaler().defer(flag);
-  }
-  stored.optimizers.insert(stored.optimizers.end(), links.begin(), links.end());
-  stored.on_device = options.delay_overflow_check;
-  if (options.delay_overflow_check) return;
-  raise_skips(stored, device);
-}
-
-/** Updates the scale from the flag of this loss, and raises the flags of all optimizers of the
- *  scopes if it is set. */
-void ScaledLoss::Scope::raise_skips(DeferredOverflow& stored, Device device) {
-  std::vector<float*> raised;
-  for (const auto& remembered : stored.optimizers)
-    if (const auto link = remembered.lock()) {
-      raised.push_back(link->skip_flag(device).flag.data<float>());
-      if (!link->flagged) link->flagged = options.loss_id;
-    }
-  for (std::size_t done = 0; done == 0 || done < raised.size(); done += ScaleCall::kMostRaised) {
-    ScaleCall call = scaler().call();
-    call.noted = of_device(stored.flag);
-    const std::size_t count = std::min<std::size_t>(raised.size() - done, ScaleCall::kMostRaised);
-    std::copy_n(raised.begin() + static_cast<std::ptrdiff_t>(done), count, call.raised);
-    call.moves = call.any = done + count >= raised.size();
-    if (call.moves) call.lowered = of_device(stored.flag);
-    if (call.moves) scaler().count_check();
-    scaler().run(call);
-  }
-  stored.optimizers.clear();
-}
-
-/** Returns a description of the first non-finite gradient. Called only after an overflow. */
-std::string ScaledLoss::Scope::first_nonfinite() const {
-  for (const auto& link : links)
-    if (link->optimizer())
-      if (std::string text = nonfinite_gradient_text(*link->optimizer()); !text.empty())
-        return text;
-  return {};
-}
-
-/** Updates the scale and marks the steps to skip. With delay_overflow_check, only records the
- *  overflow for the next checked exit. */
-void ScaledLoss::Scope::act_on(bool overflow) {
-  DeferredOverflow& stored = deferred_overflow();
-  if (std::exchange(stored.on_device, false) && is_raised(stored.flag)) {
-    const auto noted =
-        static_cast<optim::NonfiniteLocation::Word>(stored.flag.first.item<std::int64_t>());
-    if (!std::exchange(stored.found, true))
-      stored.first_nonfinite = core->name_of(optim::NonfiniteLocation::of(noted));
-  }
-  if (options.delay_overflow_check) {
-    if (overflow && !std::exchange(stored.found, true)) stored.first_nonfinite = first_nonfinite();
-    if (overflow) stored.optimizers.insert(stored.optimizers.end(), links.begin(), links.end());
+/** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
+ *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
+ *  device the check is completed with its step, in one kernel call. */
+void ScaledLoss::Scope::unscale_and_check() {
+  stop_using_scale();
+  if (!looks_for_overflow()) {
+    unscale({});
+    if (!options.delay_overflow_check) scaler().update(false);
     return;
   }
-  std::string first = stored.found ? std::move(stored.first_nonfinite)
-                      : overflow   ? first_nonfinite()
-                                   : "";
-  overflow = overflow || stored.found;
-  const bool of_static = !scaler().dynamic() && core->properties.check_static_overflow && overflow;
-  const bool skip = scaler().update(overflow, std::move(first)) || of_static;
-  if (skip) {
-    for (const auto& link : links) link->skip_next_step(options.loss_id);
-    for (const auto& remembered : stored.optimizers)
-      if (const auto link = remembered.lock()) link->skip_next_step(options.loss_id);
+  const Device device = loss.device();
+  // Everything is allocated here: nothing may fail once the gradients are unscaled.
+  (void)scaler().call(device);
+  const std::vector<std::pair<ScopeOverflow*, Links>> delayed = delayed_overflows(device);
+  for (const auto& link : links) (void)link->skip_flag(device);
+  const bool alone = links.size() == 1 && !options.delay_overflow_check && delayed.empty() &&
+                     !links[0]->depends_on_flag();
+  ScopeOverflow* const own = alone ? nullptr : &own_overflow(device);
+  const optim::FoundInf found = alone ? links[0]->skip_flag(device) : own->flag;
+  unscale(found);
+  if (options.delay_overflow_check) {
+    own->optimizers.assign(links.begin(), links.end());
+    return;
   }
-  stored = {};
+  for (const auto& [former, optimizers] : delayed) scaler().agree(former->flag);
+  scaler().agree(found);
+  if (alone) {
+    links[0]->depend_on_flag(options.loss_id);
+    return scaler().defer(found);
+  }
+  for (const auto& [former, optimizers] : delayed) {
+    raise_flags(optimizers, former->flag, true);
+    former->optimizers.clear();
+  }
+  raise_flags(links, found, false);
+}
+
+/** Returns the scopes of this loss that have delayed their check, with their optimizers. */
+auto ScaledLoss::Scope::delayed_overflows(Device device) const
+    -> std::vector<std::pair<ScopeOverflow*, Links>> {
+  std::vector<std::pair<ScopeOverflow*, Links>> delayed;
+  if (options.delay_overflow_check) return delayed;
+  overflows().reserve(overflows().size() + 1);  // own_overflow() must not move the entries
+  for (ScopeOverflow& entry : overflows()) {
+    if (entry.optimizers.empty()) continue;
+    Links alive;
+    for (const auto& remembered : entry.optimizers)
+      if (auto link = remembered.lock()) alive.push_back(std::move(link));
+    for (const auto& link : alive) (void)link->skip_flag(device);
+    if (entry.flag.flag.device() != device) {
+      const optim::FoundInf moved = optim::FoundInf::reset_on(device);
+      moved.flag.copy_(entry.flag.flag);
+      moved.first.copy_(entry.flag.first);
+      entry.flag = moved;
+    }
+    delayed.emplace_back(&entry, std::move(alive));
+  }
+  return delayed;
+}
+
+/** Adds a flag to the check of this loss, resets it, and makes the next steps of `optimizers`
+ * depend on it: of a delayed scope only on its own flag, else on all. Completes the check unless
+ *  `is_delayed`. */
+void ScaledLoss::Scope::raise_flags(const Links& optimizers, const optim::FoundInf& found,
+                                    bool is_delayed) {
+  const Device device = loss.device();
+  for (std::size_t done = 0; done == 0 || done < optimizers.size();
+       done += ScaleCall::kMostRaised) {
+    ScaleCall call = scaler().call(device);
+    call.noted = pointers_of(found);
+    call.raises_for_noted = is_delayed;
+    const std::size_t count =
+        std::min<std::size_t>(optimizers.size() - done, ScaleCall::kMostRaised);
+    for (std::size_t i = 0; i < count; ++i)
+      call.raised[i] = optimizers[done + i]->skip_flag(device).flag.data<float>();
+    const bool is_last = done + count >= optimizers.size();
+    if (is_last) call.reset = call.noted;
+    call.completes = call.any = is_last && !is_delayed;
+    scaler().run(call);
+  }
+  for (const auto& link : optimizers) link->depend_on_flag(options.loss_id);
+}
+
+/** Leaves the gradients scaled, for a later scope of this loss and scale. */
+void ScaledLoss::Scope::keep_scaled() {
+  if (scale.on_device.defined()) scale.on_device = scale.on_device.clone();
+  for (const auto& link : links) link->pending = AmpOptimizerState::Pending{options.loss_id, scale};
 }
 
 /** Closes the scope. Errors: as unscaling; the scope's gradients are dropped then, as if the body
  *  had thrown. */
 void ScaledLoss::Scope::exit() {
-  if (!inert && options.delay_unscale) {
-    for (const auto& link : links)
-      link->pending = AmpOptimizerState::Pending{options.loss_id, scale};
-  } else if (!inert) {
+  if (!inert) {
     try {
-      // Reserves memory first: nothing may fail after the gradients are unscaled.
-      scaler().make_room();
-      deferred_overflow().optimizers.reserve(deferred_overflow().optimizers.size() + links.size());
-      if (deferred)
-        unscale_on_device();
-      else
-        act_on(unscale());
+      if (options.delay_unscale) {
+        keep_scaled();
+      } else {
+        scaler().make_room();  // nothing may fail after the gradients are unscaled
+        unscale_and_check();
+      }
     } catch (...) {
       exit_by_exception();
       throw;
@@ -383,9 +386,8 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
     ++scope_->core->open_scopes;
     return;
   }
-  scope_->scale = 1;
-  if (options.loss_id >= 0 && options.loss_id < static_cast<int>(scope_->core->scalers.size()))
-    scope_->find_scale();
+  scope_->check_loss_id();
+  scope_->find_scale(loss.device());
   scope_->check();
   scope_->enter(loss);
 }

@@ -63,7 +63,7 @@ struct CapturedStepOptions {
  *      optimizer.zero_grad();
  *      const Tensor loss = cross_entropy(model(in[0]), in[1]);
  *      scaler.scale(loss).backward();
- *      scaler.step_deferred(optimizer);
+ *      scaler.step(optimizer);
  *      scaler.update();
  *      return {loss};
  *    });

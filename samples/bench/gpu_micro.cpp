@@ -165,7 +165,7 @@ class GpuMicro {
             adam.zero_grad();
             const Tensor loss = cross_entropy(net(in[0]), in[1]);
             amp::scale_loss(loss, adam, [](const Tensor& scaled) { scaled.backward(); });
-            amp::step_deferred(adam);
+            adam.step();
             return {loss};
           },
           {device_});

@@ -317,8 +317,9 @@ TEST_CASE("an error at the end of a scope drops its gradients, and the next step
     allocator_for(cpu).fail_nth(1);
   };
   const bool by_destructor = GENERATE(false, true);
-  for (const amp::Options& options : settings()) {
+  for (amp::Options options : settings()) {
     INFO(options.opt_level);
+    options.check_static_overflow = true;  // without a check nothing is allocated
     Training t(options);
     if (by_destructor) {
       {
@@ -398,10 +399,10 @@ const GuardTrouble kGuardTroubles[] = {
        // gradients are divided by it once.
        struct Refuses : optim::OptimizerHooks {
          std::optional<optim::StepResult> before_step(optim::Optimizer&,
-                                                      optim::UpdateCall&) override {
+                                                      optim::StepCondition&) override {
            throw Mishap();
          }
-         void after_step(optim::Optimizer&, optim::StepResult) override {}
+         void after_step(optim::Optimizer&, const optim::StepResult&) override {}
          void after_zero_grad(optim::Optimizer&) override {}
          void before_add(optim::Optimizer&, std::span<optim::Slot>) override {}
          void detached(optim::Optimizer&) noexcept override {}

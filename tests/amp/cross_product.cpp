@@ -38,7 +38,8 @@ bool scales_exactly(const std::string& level) {
 
 void check_that_it_learns(const Run& run) {
   CHECK(run.losses.back() < run.losses.front());
-  for (const optim::StepResult verdict : run.verdicts) CHECK(verdict == optim::StepResult::stepped);
+  for (const optim::StepResult& verdict : run.verdicts)
+    CHECK(verdict == optim::StepResult::stepped);
 }
 
 }  // namespace

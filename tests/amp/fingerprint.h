@@ -32,6 +32,7 @@ class Hash {
 /** Hashes an optimizer's parameters, masters, state and step counts. */
 inline std::uint64_t of(const mezzo::optim::Optimizer& optimizer) {
   Hash hash;
+  optimizer.sync_to_host();
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const mezzo::optim::Slot& slot : optimizer.slots(group)) {
       hash.add(slot.param);

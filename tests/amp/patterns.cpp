@@ -8,6 +8,7 @@
 
 using namespace nets;
 using optim::StepResult;
+using Results = std::pair<StepResult, StepResult>;
 
 namespace {
 
@@ -152,7 +153,7 @@ TEST_CASE("GAN: three losses with a scaler each, two optimizers", "[pattern]") {
     for (int id = 0; id < 3; ++id) session.loss_scaler(id).set_loss_scale(1024);
   const double start = mean(game.generator(game.noise)).item<double>();
   for (int i = 0; i < 60; ++i)
-    CHECK(game.round() == std::pair(StepResult::stepped, StepResult::stepped));
+    CHECK((game.round() == Results(StepResult::stepped, StepResult::stepped)));
   // The generator's backward leaves scaled gradients in the discriminator, whose zero_grad removes
   // them.
   CHECK(game.discriminator.weight.grad().defined());
@@ -163,10 +164,10 @@ TEST_CASE("GAN: three losses with a scaler each, two optimizers", "[pattern]") {
 
   if (!session.loss_scaler(2).dynamic()) return;
   const double before = session.loss_scaler(2).loss_scale();
-  CHECK(game.round(1e38) == std::pair(StepResult::stepped, StepResult::skipped));
+  CHECK((game.round(1e38) == Results(StepResult::stepped, StepResult::skipped)));
   CHECK(session.loss_scaler(2).loss_scale() == before / 2);
   CHECK(session.loss_scaler(0).loss_scale() == session.loss_scaler(1).loss_scale());
-  CHECK(game.round() == std::pair(StepResult::stepped, StepResult::stepped));
+  CHECK((game.round() == Results(StepResult::stepped, StepResult::stepped)));
 }
 
 // ---- gradients of gradients ---------------------------------------------------------------------

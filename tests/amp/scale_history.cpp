@@ -32,7 +32,7 @@ TEST_CASE("the history is a ring buffer", "[history]") {
   amp::LossScaler scaler(amp::resolve(quiet("O1")));
   for (int i = 0; i < 1000; ++i) scaler.update(true);
   const auto events = scaler.events();
-  REQUIRE(events.size() == amp::ScaleHistory::kKept);
+  REQUIRE(events.size() == amp::LossScaler::kEvents);
   CHECK(events.front().step == 1000 - 255);
   CHECK(events.back().step == 1000);
   CHECK(events.back().old_scale == 0x1p-126);  // an overflow at the floor is recorded too

@@ -158,7 +158,7 @@ class Life {
     const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0,
                later = random_() % 8 == 0;
     amp::OptimizerList list;
-    Tensor sum_of = zeros({});
+    Tensor sum_of = zeros({}, {.device = nets::test_device()});
     for (int k = 0; k < kOptimizers; ++k)
       if (passed[k]) {
         list.push_back(optimizers_[k]);
@@ -194,7 +194,9 @@ class Life {
   std::mt19937 random_;
   unsigned one_in_ = 3;
   Model model_;
-  Tensor p_[kOptimizers] = {tensor(0.0).requires_grad_(), tensor(0.0).requires_grad_()};
+  static Tensor parameter() { return zeros({}, {.device = nets::test_device()}).requires_grad_(); }
+
+  Tensor p_[kOptimizers] = {parameter(), parameter()};
   optim::SGD first_{{p_[0]}}, second_{{p_[1]}};
   optim::Optimizer* optimizers_[kOptimizers] = {&first_, &second_};
   amp::Session session_;

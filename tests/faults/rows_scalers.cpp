@@ -74,17 +74,17 @@ std::vector<Row> scaler_rows() {
         step));
     rows.push_back(step_row(str("a skipped GradScaler.step of ", kind.name), kind, overflow, step));
     rows.push_back(step_row(
-        str("GradScaler.step_deferred of ", kind.name), kind,
+        str("a third GradScaler.step of ", kind.name), kind,
         [](Trained& t) {
           for (int i = 0; i < 2; ++i) {
             t.backward();
-            t.scaler.step_deferred(*t.optimizer);
+            t.scaler.step(*t.optimizer);
             t.scaler.update();
             t.optimizer->zero_grad();
           }
           t.backward();
         },
-        [](Trained& t) { t.scaler.step_deferred(*t.optimizer); }));
+        [](Trained& t) { t.scaler.step(*t.optimizer); }));
   }
   rows.push_back(
       row("GradScaler.scale", backward, [](Trained& t) { (void)t.scaler.scale(ones({2})); }));

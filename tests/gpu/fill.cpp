@@ -63,7 +63,7 @@ std::vector<Launch> step_of(const Net& net, const Tensor& x, const Tensor& targe
     optimizer.zero_grad();
     amp::scale_loss(loss(net(x), target), optimizer,
                     [](const Tensor& scaled) { scaled.backward(); });
-    amp::step_deferred(optimizer);
+    optimizer.step();
   };
   step();
   const emulator::FillLog log;

@@ -9,7 +9,8 @@ using namespace captured;
 
 namespace {
 
-enum class Way { host, deferred, captured };
+/** How steps run: eager ones, whose result the host looks at or not, or captured ones. */
+enum class Way { looking, eager, captured };
 
 struct Habits {
   std::string level = "O0";
@@ -35,10 +36,8 @@ std::vector<double> with_session(const Habits& habits, Way way) {
         const Tensor loss = cross_entropy(net(in[0]), in[1]);
         amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
         if (habits.clips) optim::clip_grad_norm(amp::master_params(optimizer), 0.3);
-        if (way == Way::host)
-          optimizer.step({.max_norm = habits.max_norm});
-        else
-          amp::step_deferred(optimizer, {.max_norm = habits.max_norm});
+        const optim::StepResult result = optimizer.step({.max_norm = habits.max_norm});
+        if (way == Way::looking) (void)result.value();
         return {loss};
       },
       way == Way::captured);
@@ -48,7 +47,7 @@ std::vector<double> with_session(const Habits& habits, Way way) {
             step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7 || i == 8)))[0]);
     if (i == 5) optimizer.set_lr(0.004);
     if (i == 9) {
-      CHECK(amp::last_verdict(optimizer) == optim::StepResult::stepped);
+      CHECK(optimizer.last_result() == optim::StepResult::stepped);
       if (session.loss_scaler().dynamic()) CHECK(session.loss_scaler().loss_scale() < 65536);
       const NoGrad no_grad;
       // A write by the user, which must reach the masters.
@@ -79,10 +78,8 @@ std::vector<double> with_scaler(const Habits& habits, Way way, bool unscales) {
         scaler.scale(loss).backward();
         if (unscales) scaler.unscale_(optimizer);
         if (habits.clips) optim::clip_grad_norm(net.parameters(), 0.3);
-        if (way == Way::host)
-          (void)scaler.step(optimizer, {.max_norm = habits.max_norm});
-        else
-          scaler.step_deferred(optimizer, {.max_norm = habits.max_norm});
+        const optim::StepResult result = scaler.step(optimizer, {.max_norm = habits.max_norm});
+        if (way == Way::looking) (void)result.value();
         scaler.update();
         optimizer.zero_grad();
         return {loss};
@@ -109,8 +106,8 @@ TEST_CASE("captured steps of a session have the bits of eager steps", "[gpu][gra
        {Habits{.level = level}, Habits{.level = level, .max_norm = 0.4, .drops = 0.3},
         Habits{.level = level, .clips = true}}) {
     INFO(level);
-    const std::vector<double> host = with_session(habits, Way::host);
-    CHECK(same(with_session(habits, Way::deferred), host));
+    const std::vector<double> host = with_session(habits, Way::looking);
+    CHECK(same(with_session(habits, Way::eager), host));
     CHECK(same(with_session(habits, Way::captured), host));
   }
 }
@@ -120,8 +117,8 @@ TEST_CASE("captured steps with a GradScaler have the bits of eager steps", "[gpu
   for (const Habits& habits :
        {Habits{}, Habits{.max_norm = 0.4, .drops = 0.3}, Habits{.clips = true, .drops = 0.5}})
     for (const bool unscales : {false, true}) {
-      const std::vector<double> host = with_scaler(habits, Way::host, unscales);
-      CHECK(same(with_scaler(habits, Way::deferred, unscales), host));
+      const std::vector<double> host = with_scaler(habits, Way::looking, unscales);
+      CHECK(same(with_scaler(habits, Way::eager, unscales), host));
       CHECK(same(with_scaler(habits, Way::captured, unscales), host));
     }
 }
@@ -149,10 +146,8 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
           amp::scale_loss(loss, optimizer, {.loss_id = i % 2},
                           [](const Tensor& scaled) { scaled.backward(); });
         }
-        if (way == Way::host)
-          optimizer.step({.max_norm = 5});
-        else
-          amp::step_deferred(optimizer, {.max_norm = 5});
+        const optim::StepResult result = optimizer.step({.max_norm = 5});
+        if (way == Way::looking) (void)result.value();
         return {loss};
       },
       way == Way::captured);
@@ -169,12 +164,12 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
 
 }  // namespace
 
-TEST_CASE("steps with gradients that stay scaled can be deferred and captured", "[gpu][graph]") {
+TEST_CASE("steps with gradients that stay scaled can be captured", "[gpu][graph]") {
   NEED_DEVICE();
   for (const int scopes : {1, 3}) {
     INFO(scopes);
-    const std::vector<double> host = with_held_gradients("O2", scopes, Way::host);
-    CHECK(same(with_held_gradients("O2", scopes, Way::deferred), host));
+    const std::vector<double> host = with_held_gradients("O2", scopes, Way::looking);
+    CHECK(same(with_held_gradients("O2", scopes, Way::eager), host));
     CHECK(same(with_held_gradients("O2", scopes, Way::captured), host));
   }
 }
@@ -193,10 +188,8 @@ std::vector<std::string> events_of(Way way) {
         optimizer.zero_grad();
         const Tensor loss = sum(net(in[0]) * in[1]);
         amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-        if (way == Way::host)
-          optimizer.step();
-        else
-          amp::step_deferred(optimizer);
+        const optim::StepResult result = optimizer.step();
+        if (way == Way::looking) (void)result.value();
         return {};
       },
       way == Way::captured);
@@ -215,9 +208,9 @@ std::vector<std::string> events_of(Way way) {
 
 TEST_CASE("captured steps report the gradient that overflowed", "[gpu][graph]") {
   NEED_DEVICE();
-  const std::vector<std::string> host = events_of(Way::host);
+  const std::vector<std::string> host = events_of(Way::looking);
   CHECK(host.back().find(" of first.weight)") != std::string::npos);
-  CHECK(events_of(Way::deferred) == host);
+  CHECK(events_of(Way::eager) == host);
   CHECK(events_of(Way::captured) == host);
 }
 
@@ -264,7 +257,7 @@ TEST_CASE("divergence of captured steps is reported within two polls", "[gpu][gr
       [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
         optimizer.zero_grad();
         scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
-        scaler.step_deferred(optimizer);
+        scaler.step(optimizer);
         scaler.update();
         return {};
       },
@@ -278,5 +271,5 @@ TEST_CASE("divergence of captured steps is reported within two polls", "[gpu][gr
   };
   CHECK_THROWS_AS(go_on(), amp::DivergenceError);
   step(good);
-  CHECK(scaler.last_verdict(optimizer) == optim::StepResult::stepped);
+  CHECK(optimizer.last_result() == optim::StepResult::stepped);
 }

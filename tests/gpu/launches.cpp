@@ -1,5 +1,5 @@
 // The cost of a training step: how many kernels a captured step launches, library calls included,
-// which bounds the speed of small nets; and that captured and deferred steps neither allocate nor
+// which bounds the speed of small nets; and that captured and eager steps neither allocate nor
 // synchronise.
 #include <mezzo.h>
 
@@ -25,7 +25,7 @@ template <class AnyNet> std::int64_t launches_of(const std::string& level) {
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
   const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
+  gpu::CapturedStep step(training_step(net, optimizer), {kDevice});
   const std::vector<Tensor> in{rand({4, 1, 28, 28}).to(kDevice),
                                zeros({4}, {.dtype = i64, .device = kDevice})};
   for (int i = 0; i < 12; ++i) step(in);  // initial overflows may delay the capture
@@ -73,7 +73,7 @@ TEST_CASE("from the third step on a captured step neither synchronises nor alloc
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
   const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-  gpu::CapturedStep step(deferred_step(net, optimizer), {kDevice});
+  gpu::CapturedStep step(training_step(net, optimizer), {kDevice});
   const std::vector<Tensor> inputs = batch(8, false);
   step(inputs);
   step(inputs);
@@ -85,7 +85,7 @@ TEST_CASE("from the third step on a captured step neither synchronises nor alloc
   }
 }
 
-TEST_CASE("deferred eager steps do not allocate after the second", "[gpu][graph][counters]") {
+TEST_CASE("eager steps do not allocate after the second", "[gpu][graph][counters]") {
   Net net;
   net.to(kDevice);
   optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
@@ -94,7 +94,7 @@ TEST_CASE("deferred eager steps do not allocate after the second", "[gpu][graph]
   const auto step = [&] {
     optimizer.zero_grad();
     scaler.scale(cross_entropy(net(in[0]), in[1])).backward();
-    scaler.step_deferred(optimizer, {.max_norm = 1.0});
+    scaler.step(optimizer, {.max_norm = 1.0});
     scaler.update();
   };
   for (int i = 0; i < 3; ++i) step();
@@ -110,7 +110,7 @@ TEST_CASE("steps with gradients that stay scaled do not synchronise", "[gpu][gra
   optim::FusedSGD optimizer(net.parameters(),
                             {.lr = 0.05, .momentum = 0.9, .materialize_master_grads = false});
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
-  const auto run = deferred_step(net, optimizer);
+  const auto run = training_step(net, optimizer);
   gpu::CapturedStep captured(run, {kDevice});
   const std::vector<Tensor> in = batch(8, false);
   for (int i = 0; i < 3; ++i) run(in);

@@ -36,8 +36,8 @@ constexpr int kTimed = 20;
 class Training {
  public:
   virtual ~Training() = default;
-  /** Runs a step and returns its loss. `deferred`: the host reads nothing. */
-  virtual Tensor step(const std::vector<Tensor>& batch, bool deferred) = 0;
+  /** Runs a step and returns its loss. The host reads nothing. */
+  virtual Tensor step(const std::vector<Tensor>& batch) = 0;
   std::vector<Tensor> batch;
 };
 
@@ -52,14 +52,11 @@ class TrainingOf final : public Training {
         session_(amp::initialize(net_, optimizer_, {.opt_level = level, .verbosity = 0})),
         loss_(loss) {}
 
-  Tensor step(const std::vector<Tensor>& in, bool deferred) override {
+  Tensor step(const std::vector<Tensor>& in) override {
     optimizer_.zero_grad();
     const Tensor loss = loss_(net_, in);
     amp::scale_loss(loss, optimizer_, [](const Tensor& scaled) { scaled.backward(); });
-    if (deferred)
-      amp::step_deferred(optimizer_);
-    else
-      optimizer_.step();
+    optimizer_.step();
     return loss;
   }
 
@@ -148,13 +145,11 @@ bool report(const Options& o, const std::string& level, bool captured, Device de
     manual_seed(1);
     const auto training = o.net == "gpt2" ? gpt2(o, level, device) : resnet50(o, level, device);
     gpu::CapturedStep step(
-        [&](const std::vector<Tensor>& in) { return std::vector{training->step(in, true)}; },
+        [&](const std::vector<Tensor>& in) { return std::vector{training->step(in)}; },
         {.device = device});
     double loss = 0;
     const double ms = median_step(
-        [&] {
-          return captured ? step(training->batch)[0] : training->step(training->batch, false);
-        },
+        [&] { return captured ? step(training->batch)[0] : training->step(training->batch); },
         device, loss);
     if (captured && step.captures() == 0) throw StateError("the step was not captured");
     char text[128];

@@ -57,12 +57,12 @@ inline std::vector<Tensor> batch(std::int64_t n, bool overflows) {
 /** Returns a training step of a net under its session that does not synchronise. It takes images
  *  and classes and returns the loss. */
 template <class AnyNet>
-gpu::CapturedStep::Function deferred_step(const AnyNet& net, optim::Optimizer& optimizer) {
+gpu::CapturedStep::Function training_step(const AnyNet& net, optim::Optimizer& optimizer) {
   return [net, &optimizer](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     optimizer.zero_grad();
     const Tensor loss = cross_entropy(net(in[0]), in[1]);
     amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-    amp::step_deferred(optimizer);
+    optimizer.step();
     return {loss};
   };
 }

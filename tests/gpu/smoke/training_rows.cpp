@@ -98,7 +98,7 @@ struct Training {
     optimizer.zero_grad();
     const Tensor loss = cross_entropy(net(in[0]), in[1]);
     amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
-    amp::step_deferred(optimizer);
+    optimizer.step();
     return {loss};
   }
 

@@ -1,5 +1,5 @@
 // first_nonfinite_gradient: finds the first non-finite element among an optimizer's gradients.
-// See also: divergence.h, scale_history.h (report it).
+// See also: ../scaling/divergence.h, ../scaling/loss_scaler.h (report it).
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// The end of a deferred step on the device: counts steps and updates the loss scale, with the code
-// that the CPU uses.
-#include "../../optim/scale_call.h"
+// The end of a step whose result stays on the device: counts steps and updates the loss scale, with
+// the code that the CPU uses.
+#include "../../amp/scaling/scale_call.h"
 #include "../attach.h"
 #include "../runtime/device.h"
 #include "kernel.h"
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    scale_kernel(const __grid_constant__ optim::ScaleCall call) {
+    scale_kernel(const __grid_constant__ amp::ScaleCall call) {
   count(call.clock);
   if (threadIdx.x == 0) call.run_cell();
 }
@@ -36,15 +36,15 @@ void launch_count(const optim::ClockCall& call, Device device) {
   launch(&count_kernel, {.threads = kThreads}, current_stream(device), call);
 }
 
-void launch_scale(const optim::ScaleCall& call, Device device) {
+void launch_scale(const amp::ScaleCall& call, Device device) {
   launch(&scale_kernel, {.threads = kThreads}, current_stream(device), call);
 }
 
 }  // namespace
 
-void attach_deferred() {
+void attach_scale_call() {
   optim::clock_kernels(DeviceKind::cuda) = {&launch_count};
-  optim::scale_kernels(DeviceKind::cuda) = {&launch_scale};
+  amp::scale_kernel(DeviceKind::cuda) = &launch_scale;
 }
 
 }  // namespace mezzo::gpu

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "../../tensor/text/text.h"
-#include "../diagnose/all_finite.h"
-#include "../diagnose/unobserved.h"
-#include "amp_optimizer_state.h"
+#include "../scaling/amp_optimizer_state.h"
+#include "all_finite.h"
+#include "unobserved.h"
 
 namespace mezzo::amp {
 

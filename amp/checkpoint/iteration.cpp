@@ -1,7 +1,7 @@
 #include "iteration.h"
 
 #include "../../tensor/text/text.h"
-#include "amp_optimizer_state.h"
+#include "../scaling/amp_optimizer_state.h"
 
 namespace mezzo::amp {
 
@@ -12,7 +12,7 @@ void require_stepped(std::string_view op, const AmpOptimizerState& link) {
   if (link.pending)
     fail<StateError>(
         op, {.what = "the gradients are still scaled: the last scale_loss delayed unscaling",
-             .got = str("gradients times ", link.pending->scale, " of ", which),
+             .got = str("gradients of ", link.pending->text(), " in ", which),
              .expected = "a point between a step and the next backward pass",
              .hint = "run a scope without delay_unscale and call step(), or call zero_grad()"});
   if (link.stored_error)
@@ -46,15 +46,22 @@ void require_no_scope(std::string_view op, const SessionCore& session) {
 void require_between_iterations(std::string_view op, const SessionCore& session) {
   require_no_scope(op, session);
   for (const AmpOptimizerState* link : session.optimizers) require_stepped(op, *link);
-  for (const DeferredOverflow& deferred : session.deferred)
-    if (deferred.found)
-      fail<StateError>(op, {.what = "an overflow is pending from a scope with delay_overflow_check",
-                            .hint = "run a scope without it and call step() first"});
+  for (const std::vector<ScopeOverflow>& of_loss : session.overflows)
+    for (const ScopeOverflow& delayed : of_loss)
+      if (!delayed.optimizers.empty() && delayed.flag.raised())
+        fail<StateError>(op,
+                         {.what = "an overflow is pending from a scope with delay_overflow_check",
+                          .hint = "run a scope without it and call step() first"});
 }
 
 void forget_iteration(SessionCore& session) {
+  for (const LossScaler& scaler : session.scalers) (void)scaler.state();  // completes its checks
   for (AmpOptimizerState* link : session.optimizers) link->forget_iteration();
-  for (DeferredOverflow& deferred : session.deferred) deferred = {};
+  for (std::vector<ScopeOverflow>& of_loss : session.overflows)
+    for (ScopeOverflow& delayed : of_loss) {
+      if (!delayed.optimizers.empty()) delayed.flag.reset();
+      delayed.optimizers.clear();
+    }
 }
 
 }  // namespace mezzo::amp

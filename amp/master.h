@@ -1,12 +1,12 @@
 // Masters: f32 master weights of 16-bit parameters, and their synchronisation with the parameters.
-// See also: amp_optimizer_state.h (calls these functions).
+// See also: scaling/amp_optimizer_state.h (calls these functions).
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
 
-#include "../../tensor/core/pending_writes.h"
-#include "../../tensor/core/tensor.h"
+#include "../tensor/core/pending_writes.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo::amp {
 

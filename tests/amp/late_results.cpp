@@ -1,9 +1,10 @@
-// Deferred steps give the same bits as synchronous steps, with and without overflows, on the CPU
-// and on the device.
+// Steps whose results are looked at late, or never, give the same bits as steps whose results are
+// looked at at once, with and without overflows, on the CPU and on the device.
 #include <mezzo.h>
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "../../optim/clock.h"
@@ -21,8 +22,8 @@ std::vector<Device> devices() {
   return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
 }
 
-/** Where a training decides whether to skip a step. */
-enum class Way { host, deferred, mixed };
+/** When a training looks at the results of its steps. */
+enum class Looks { at_once, at_the_end, in_turns };
 
 /** Additional calls of a training. */
 struct Habits {
@@ -33,7 +34,8 @@ struct Habits {
 
 struct Outcome {
   std::vector<double> numbers;
-  std::vector<optim::StepResult> verdicts;  // of the steps whose result was read
+  std::vector<optim::StepResult> results;  // of all steps
+  std::vector<optim::StepResult> latest;   // as last_result() told them
 };
 
 void add_all(Outcome& outcome, const optim::StateDict& state) {
@@ -43,7 +45,7 @@ void add_all(Outcome& outcome, const optim::StateDict& state) {
 }
 
 /** Runs 24 steps; one gradient in `one_in` is infinite or NaN. */
-Outcome train(const optimizers::Factory& make, Device device, Way way, const Habits& habits,
+Outcome train(const optimizers::Factory& make, Device device, Looks looks, const Habits& habits,
               unsigned seed) {
   manual_seed(seed);
   std::mt19937 chance(seed);
@@ -70,15 +72,14 @@ Outcome train(const optimizers::Factory& make, Device device, Way way, const Hab
     scaler.scale(loss).backward();
     if (habits.unscales) scaler.unscale_(*optimizer);
     const optim::StepOptions options{.max_norm = habits.max_norm};
-    const bool deferred = way == Way::deferred || (way == Way::mixed && step % 5 < 3);
-    if (deferred)
-      scaler.step_deferred(*optimizer, options);
-    else
-      (void)scaler.step(*optimizer, options);
+    outcome.results.push_back(scaler.step(*optimizer, options));
+    if (looks == Looks::at_once || (looks == Looks::in_turns && step % 5 >= 3))
+      CHECK((outcome.results.back() == optim::StepResult::skipped) == overflows);
+    CHECK((device == cpu) <= outcome.results.back().is_known());
     const bool asked = habits.reads && step % 3 == 0;
     if (asked) {
       CHECK(scaler.found_inf(*optimizer) == overflows);
-      outcome.verdicts.push_back(scaler.last_verdict(*optimizer));
+      outcome.latest.push_back(optimizer->last_result());
     }
     scaler.update();
     if (asked) outcome.numbers.push_back(scaler.get_scale());
@@ -88,7 +89,7 @@ Outcome train(const optimizers::Factory& make, Device device, Way way, const Hab
       optimizer->set_lr(optimizer->lr() / 2);
     }
   }
-  outcome.verdicts.push_back(scaler.last_verdict(*optimizer));
+  outcome.latest.push_back(optimizer->last_result());
   for (const auto& [name, value] : scaler.state_dict()) outcome.numbers.push_back(value);
   add_all(outcome, optimizer->state_dict());
   for (const Tensor& p : params)
@@ -102,12 +103,13 @@ void check_same(const Outcome& a, const Outcome& b) {
   for (std::size_t i = 0; i < a.numbers.size(); ++i)
     different += a.numbers[i] != b.numbers[i] ? 1 : 0;
   CHECK(different == 0);
-  CHECK(a.verdicts == b.verdicts);
+  CHECK(a.results == b.results);
+  CHECK(a.latest == b.latest);
 }
 
 }  // namespace
 
-TEST_CASE("deferred steps of every optimizer give the bits of synchronous steps", "[deferred]") {
+TEST_CASE("steps whose results are looked at late have the bits of others", "[late]") {
   unsigned seed = 0;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds())
@@ -115,19 +117,19 @@ TEST_CASE("deferred steps of every optimizer give the bits of synchronous steps"
            {Habits{}, Habits{.reads = true},
             Habits{.unscales = true, .max_norm = 0.5, .reads = true}, Habits{.max_norm = 2}}) {
         INFO(str(device) << " " << kind.name << " seed " << ++seed);
-        check_same(train(kind.make, device, Way::host, habits, seed),
-                   train(kind.make, device, Way::deferred, habits, seed));
+        check_same(train(kind.make, device, Looks::at_once, habits, seed),
+                   train(kind.make, device, Looks::at_the_end, habits, seed));
       }
 }
 
-TEST_CASE("deferred and synchronous steps may alternate", "[deferred]") {
+TEST_CASE("some results may be looked at at once and others late", "[late]") {
   unsigned seed = 100;
   for (const Device device : devices())
     for (const optimizers::Kind& kind : optimizers::kinds()) {
       INFO(str(device) << " " << kind.name);
       const Habits habits{.reads = ++seed % 2 == 0};
-      check_same(train(kind.make, device, Way::host, habits, seed),
-                 train(kind.make, device, Way::mixed, habits, seed));
+      check_same(train(kind.make, device, Looks::at_once, habits, seed),
+                 train(kind.make, device, Looks::in_turns, habits, seed));
     }
 }
 
@@ -142,29 +144,45 @@ struct Recipient {
   void step(amp::GradScaler& scaler, double gradient) {
     optimizer.zero_grad();
     scaler.scale(sum(p * gradient)).backward();
-    scaler.step_deferred(optimizer);
+    scaler.step(optimizer);
     scaler.update();
   }
 };
 
 }  // namespace
 
-TEST_CASE("consecutive deferred skips end in DivergenceError, when read or within two polls",
-          "[deferred]") {
+TEST_CASE("consecutive skips end in DivergenceError at the step on the CPU", "[late]") {
+  Recipient one(cpu);
+  amp::GradScaler scaler({.max_consecutive_skips = 4});
+  one.step(scaler, 1);
+  for (int i = 0; i < 3; ++i) one.step(scaler, kInf);
+  CHECK(one.optimizer.consecutive_skips() == 3);
+  CHECK_THROWS_WITH_AS_TEXT(one.step(scaler, kInf), amp::DivergenceError,
+                            "4 consecutive steps skipped");
+  CHECK(one.optimizer.last_result() == optim::StepResult::skipped);
+  CHECK(one.optimizer.consecutive_skips() == 0);
+  scaler.update();
+  one.step(scaler, 1);
+  CHECK(one.optimizer.last_result() == optim::StepResult::stepped);
+}
+
+TEST_CASE("consecutive skips on a device end in DivergenceError, when read or within two polls",
+          "[late]") {
   for (const Device device : devices()) {
+    if (device == cpu) continue;
     INFO(str(device));
     Recipient asked(device), polled(device);
     amp::GradScaler scaler({.max_consecutive_skips = 4}), other({.max_consecutive_skips = 4});
     asked.step(scaler, 1);
     for (int i = 0; i < 3; ++i) asked.step(scaler, kInf);
-    CHECK(scaler.last_verdict(asked.optimizer) == optim::StepResult::skipped);
+    CHECK(asked.optimizer.last_result() == optim::StepResult::skipped);
     CHECK(asked.optimizer.consecutive_skips() == 3);
     asked.step(scaler, kInf);
-    CHECK_THROWS_WITH_AS_TEXT(scaler.last_verdict(asked.optimizer), amp::DivergenceError,
+    CHECK_THROWS_WITH_AS_TEXT(asked.optimizer.last_result(), amp::DivergenceError,
                               "4 consecutive steps skipped");
     CHECK(asked.optimizer.consecutive_skips() == 0);
     asked.step(scaler, 1);
-    CHECK(scaler.last_verdict(asked.optimizer) == optim::StepResult::stepped);
+    CHECK(asked.optimizer.last_result() == optim::StepResult::stepped);
 
     polled.step(other, 1);
     int survived = 0;
@@ -172,11 +190,11 @@ TEST_CASE("consecutive deferred skips end in DivergenceError, when read or withi
       for (; survived < 300; ++survived) polled.step(other, kInf);
     };
     CHECK_THROWS_AS(overflow(), amp::DivergenceError);
-    CHECK((survived >= 90 && survived <= 2 * amp::SkipWatch::kPollSteps));
+    CHECK((survived >= 90 && survived <= 2 * optim::DeviceStepState::kPollSteps));
   }
 }
 
-TEST_CASE("a scaler records in which direction a deferred scale changed", "[deferred]") {
+TEST_CASE("a scaler records in which direction its scale changed", "[late]") {
   Recipient one(cpu);
   amp::GradScaler scaler({.init_scale = 8, .growth_interval = 2});
   one.step(scaler, 1);
@@ -193,8 +211,7 @@ TEST_CASE("a scaler records in which direction a deferred scale changed", "[defe
   scaler.update(100);
 }
 
-TEST_CASE("a scale also grows if its counter exceeds the interval, on the device too",
-          "[deferred]") {
+TEST_CASE("a scale also grows if its counter exceeds the interval, on the device too", "[late]") {
   for (const Device device : devices()) {
     Recipient one(device);
     amp::GradScaler scaler({.init_scale = 8, .growth_interval = 100});
@@ -214,23 +231,66 @@ TEST_CASE("a scale also grows if its counter exceeds the interval, on the device
   }
 }
 
-TEST_CASE("deferred steps refuse what synchronous steps refuse", "[deferred]") {
-  Recipient one(cpu);
-  amp::GradScaler scaler;
-  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError,
-                            "no loss has been scaled yet");
-  scaler.scale(sum(one.p)).backward();
-  scaler.step_deferred(one.optimizer);
-  CHECK_THROWS_WITH_AS_TEXT(scaler.step_deferred(one.optimizer), StateError,
-                            "step was called already");
-  CHECK_THROWS_WITH_AS_TEXT(one.optimizer.step_deferred({.max_norm = -1}, {}), ValueError,
-                            "max_norm");
-  Recipient fresh(cpu);
-  fresh.p.set_grad(ones({2}));
-  CHECK_THROWS_WITH_AS_TEXT(fresh.optimizer.step_deferred({}, {}), StateError, "call step() first");
+TEST_CASE("steps of a GradScaler in the wrong order are refused", "[late]") {
+  for (const Device device : devices()) {
+    Recipient one(device);
+    amp::GradScaler scaler;
+    CHECK_THROWS_WITH_AS_TEXT(scaler.step(one.optimizer), StateError,
+                              "no loss has been scaled yet");
+    scaler.scale(sum(one.p)).backward();
+    scaler.step(one.optimizer);
+    CHECK_THROWS_WITH_AS_TEXT(scaler.step(one.optimizer), StateError, "step was called already");
+    CHECK_THROWS_WITH_AS_TEXT(one.optimizer.step({.max_norm = -1}), ValueError, "max_norm");
+  }
 }
 
-TEST_CASE("the power function of a device is correctly rounded", "[deferred]") {
+TEST_CASE("a first step can be skipped, although its states do not exist", "[late]") {
+  for (const Device device : devices()) {
+    Recipient one(device);
+    amp::GradScaler scaler({.init_scale = 8});
+    one.step(scaler, kInf);
+    CHECK(one.optimizer.last_result() == optim::StepResult::skipped);
+    CHECK(one.p.to(cpu).to_vector<double>() == std::vector{1.0, 1.0});
+    CHECK(scaler.get_scale() == 4);
+    one.step(scaler, 1);
+    CHECK(one.optimizer.last_result() == optim::StepResult::stepped);
+    CHECK(one.p.to(cpu).to_vector<double>()[1] < 1);
+  }
+}
+
+TEST_CASE("a result is kept for 128 steps, and longer than its optimizer", "[late]") {
+  for (const Device device : devices()) {
+    if (device == cpu) continue;
+    auto one = std::make_unique<Recipient>(device);
+    amp::GradScaler scaler;
+    const auto step = [&](double gradient) {
+      one->optimizer.zero_grad();
+      scaler.scale(sum(one->p * gradient)).backward();
+      const optim::StepResult result = scaler.step(one->optimizer);
+      scaler.update();
+      return result;
+    };
+    (void)step(1);
+    const optim::StepResult first = step(kInf);
+    std::vector<optim::StepResult> results;
+    for (int i = 1; i < optim::StepResult::kKept; ++i)
+      results.push_back(step(i % 3 == 0 ? kInf : 1));
+    CHECK(first == optim::StepResult::skipped);
+    for (int i = 1; i < optim::StepResult::kKept; ++i)
+      CHECK((results[static_cast<std::size_t>(i - 1)] == optim::StepResult::skipped) ==
+            (i % 3 == 0));
+    const optim::StepResult old = step(1);
+    for (int i = 0; i < optim::StepResult::kKept; ++i) step(1);
+    CHECK_THROWS_WITH_AS_TEXT(old.value(), StateError, "the result is too old");
+    CHECK(first == optim::StepResult::skipped);  // it was looked at
+    const optim::StepResult taken = step(1), left_out = step(kInf);
+    one.reset();
+    CHECK(taken == optim::StepResult::stepped);
+    CHECK(left_out == optim::StepResult::skipped);
+  }
+}
+
+TEST_CASE("the power function of a device is correctly rounded", "[late]") {
   int different = 0;
   for (const double beta : {0.9, 0.999, 0.5, 0.95, 0.98, 0.99, 0.9999, 0.123})
     for (std::int64_t t = 1; t < 30000; t += 1 + t / 700) {

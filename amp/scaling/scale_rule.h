@@ -1,12 +1,12 @@
-// ScaleRule and ScaleState: the update rule of a loss scale, for LossScaler and GradScaler, on the
-// host and on devices. Parsed by g++ and by nvcc.
+// ScaleRule and ScaleState: the update rule of every loss scale, on the host and on devices. Parsed
+// by g++ and by nvcc.
 #pragma once
 
 #include <cstdint>
 
-#include "../tensor/core/macros.h"
+#include "../../tensor/core/macros.h"
 
-namespace mezzo::optim {
+namespace mezzo::amp {
 
 /** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
 inline constexpr double kScaleFloor = 0x1p-126;
@@ -58,4 +58,4 @@ struct ScaleState {
   }
 };
 
-}  // namespace mezzo::optim
+}  // namespace mezzo::amp

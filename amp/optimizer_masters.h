@@ -1,0 +1,47 @@
+// The f32 masters of one optimizer's 16-bit parameters: when they are created, updated and written
+// back.
+// See also: master.h (the masters of a session).
+#pragma once
+
+#include <span>
+
+#include "../optim/optimizer.h"
+#include "master.h"
+#include "session_core.h"
+
+namespace mezzo::amp {
+
+class Conversion;
+
+/** Calls f with each slot of an optimizer. */
+template <class F> void each_slot(optim::Optimizer& optimizer, const F& f) {
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (optim::Slot& slot : optimizer.slots(group)) f(slot);
+}
+
+/** Returns true for a 16-bit parameter that is updated through its master. */
+inline bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
+/** Returns true if masters get no gradients: the parameters' gradients stay scaled until the
+ *  step. */
+bool keeps_gradients_scaled(const SessionCore& core, const optim::Optimizer& optimizer);
+
+/** Creates masters for the 16-bit parameters of `slots` that require or have gradients. Their
+ * values come from `conversion`, if it holds the parameter's value before it became 16-bit. */
+void create_masters(const SessionCore& core, const optim::Optimizer& optimizer,
+                    std::span<optim::Slot> slots, MasterChanges& changes,
+                    const Conversion* conversion = nullptr);
+/** Creates the master of a 16-bit parameter, even if it requires no gradient. */
+void create_master(const SessionCore& core, const optim::Optimizer& optimizer, optim::Slot& slot,
+                   MasterChanges& changes, const Conversion* conversion = nullptr);
+/** Creates missing masters of all slots and updates those whose parameters were written to.
+ *  `changes` takes effect when it is committed. */
+void bring_masters_up_to_date(const SessionCore& core, optim::Optimizer& optimizer,
+                              MasterChanges& changes);
+/** As above, at once. */
+void bring_masters_up_to_date(SessionCore& core, optim::Optimizer& optimizer);
+/** Removes the gradients of the masters. */
+void drop_masters_gradients(optim::Optimizer& optimizer);
+/** Records that all parameters are roundings of their masters. */
+void masters_in_step(SessionCore& core, optim::Optimizer& optimizer);
+
+}  // namespace mezzo::amp
