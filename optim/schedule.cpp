@@ -116,10 +116,11 @@ std::vector<double> Scheduler::rates_at(const State& state) const {
 void Scheduler::go_to(State state) { staged(std::move(state))(); }
 
 std::function<void()> Scheduler::staged(State state) {
-  return [this, rates = rates_at(state), state = std::move(state)]() mutable {
+  std::vector<double> rates = rates_at(state);
+  return [this, rates = std::move(rates), next = std::move(state)]() mutable {
     for (std::size_t group = 0; group < rates.size(); ++group)
       optimizer_.set_lr(rates[group], group);
-    state_ = std::move(state);
+    state_ = std::move(next);
   };
 }
 

@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # Checks the code style with clang-format 14 (other versions format differently); --fix applies it.
 #   tests/format.sh [--fix] [FILE...]      without files: the whole tree
+#   tests/format.sh --tidy [FILE...]       runs clang-tidy instead (see .clang-tidy), with the options
+#                                          of build/; without files: those changed since the last commit
 set -uo pipefail
+
+if [ "${1:-}" = --tidy ]; then
+  shift
+  exec python3 "$(dirname "${BASH_SOURCE[0]}")/checks/tidy.py" build "$@"
+fi
 
 fix=no
 [ "${1:-}" = --fix ] && { fix=yes; shift; }

@@ -82,4 +82,5 @@ def main(build, compiler):
     verdict(len(entries) - len(failures), failures)
 
 
-main(*sys.argv[1:])
+if __name__ == '__main__':
+    main(*sys.argv[1:])
