@@ -5,8 +5,8 @@
 
 #include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/apply.h"
+#include "../attach.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -8,6 +8,7 @@
 #include "../ops/arg_reduce.h"
 #include "../ops/attention.h"
 #include "../ops/batch_norm.h"
+#include "../ops/classes.h"
 #include "../ops/contraction.h"
 #include "../ops/conv.h"
 #include "../ops/copy.h"
@@ -67,6 +68,7 @@ std::vector<OpInfo*> collect() {
   append_ops(ops, op::ArithmeticOps{});
   append_ops(ops, op::AttentionOps{});
   append_ops(ops, op::BatchNormOps{});
+  append_ops(ops, op::ClassesOps{});
   append_ops(ops, op::CompareOps{});
   append_ops(ops, op::ContractionOps{});
   append_ops(ops, op::ConvOps{});

@@ -89,22 +89,8 @@ struct TripletMarginLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** True for each class that a row of the operand lists before its first -1. Errors: IndexError
- *  naming the first class out of range. */
-struct NamedClasses {
-  static constexpr OpTraits traits{.name = "named_classes",
-                                   .precision = Precision::match,
-                                   .differentiable = false,
-                                   .internal = true};
-  struct Attrs {
-    std::string_view op;  // for error messages; points to the static name in OpTraits
-  };
-  static OutSpecs infer(Inputs in, const Attrs& attrs);
-  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
-};
-
 using MarginLossOps = type_list<CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss,
                                 MultiMarginLoss, MultilabelMarginLoss, MultilabelSoftMarginLoss,
-                                NamedClasses, PoissonNllLoss, SoftMarginLoss, TripletMarginLoss>;
+                                PoissonNllLoss, SoftMarginLoss, TripletMarginLoss>;
 
 }  // namespace mezzo::op
