@@ -82,6 +82,28 @@ class CastScope {
   bool was_barred_;
 };
 
+/** Sets the recording of gradients on this thread until the end of the scope. Scopes nest. */
+class GradMode {
+ public:
+  /** Turns recording on this thread on or off; the destructor restores the previous mode. */
+  explicit GradMode(bool enabled) : previous_(thread_hooks().grad_enabled) {
+    thread_hooks().grad_enabled = enabled;
+  }
+  ~GradMode() { thread_hooks().grad_enabled = previous_; }
+  GradMode(const GradMode&) = delete;             // Not copyable.
+  GradMode& operator=(const GradMode&) = delete;  // Not copyable.
+
+ private:
+  bool previous_;
+};
+
+/** Turns recording and casts off until the end of the scope, for the library's own arithmetic on
+ *  parameters, gradients and states. */
+class NoGradNoCasts {
+  GradMode no_grad_{false};
+  CastScope no_casts_{nullptr};
+};
+
 /** Runs an op. `in` is modified: casts replace its entries. `out` receives the results. */
 MZ_API void run(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs);
 
