@@ -43,7 +43,7 @@ struct NamedClasses {
 struct OneHot {
   static constexpr OpTraits traits{.name = "one_hot",
                                    .precision = Precision::match,
-                                   .summary = "classes as rows with a single one",
+                                   .summary = "for each class a row: 1 at the class, 0 elsewhere",
                                    .differentiable = false,
                                    .integers = Integers::only};
   struct Attrs {

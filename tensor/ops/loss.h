@@ -87,7 +87,7 @@ struct NllLoss {
 
 struct SmoothL1Loss {
   static constexpr OpTraits traits =
-      detail::loss("smooth_l1_loss", "absolute error, rounded off near 0");
+      detail::loss("smooth_l1_loss", "absolute error, squared near 0");
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
