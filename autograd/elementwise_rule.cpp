@@ -32,7 +32,8 @@ Tensor other_factor(const Saved& saved, const Tensor& gy, int i) {
 
 Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const std::size_t count = saved.input_meta.size();
-  if (&saved.row == &op_info<op::Mul> && is_unit_gradient(gy) && saved.wants(0) != saved.wants(1)) {
+  if (&saved.info == &op_info<op::Mul> && is_unit_gradient(gy) &&
+      saved.wants(0) != saved.wants(1)) {
     const int i = saved.wants(0) ? 0 : 1;
     Grads gradients(2);
     gradients[static_cast<std::size_t>(i)] = other_factor(saved, gy, i);
@@ -43,7 +44,7 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   in[count] = saved.outputs[0];
   in[count + 1] = gy;
   const Inputs operands(in.data(), count + 2);
-  const MemoryFormat format = kept_format(saved.row.traits.channels_last, operands, gy.shape());
+  const MemoryFormat format = kept_format(saved.info.traits.channels_last, operands, gy.shape());
   const DType arithmetic = gradient_arithmetic(operands);
   for (std::size_t i = 0; i < count; ++i) {
     if (!saved.wanted[i]) continue;
@@ -53,8 +54,8 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
     out[i] = empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
   }
-  const DerivativeFn kernel = saved.row.derivative[static_cast<std::size_t>(gy.device().kind)];
-  kernel(saved.row, operands, {out.data(), count}, saved.attrs_address);
+  const DerivativeFn kernel = saved.info.derivative[static_cast<std::size_t>(gy.device().kind)];
+  kernel(saved.info, operands, {out.data(), count}, saved.attrs_address);
   return Grads(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
 }
 

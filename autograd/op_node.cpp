@@ -28,27 +28,27 @@ SavedAttrs::~SavedAttrs() {
 namespace {
 
 /** Returns the union of what the wanted gradients are computed from. */
-Needs needs_of(const OpInfo& row, std::span<const bool> wanted) {
+Needs needs_of(const OpInfo& info, std::span<const bool> wanted) {
   Needs needs;
-  for (std::size_t i = 0; i < wanted.size() && i < row.traits.needs.size(); ++i)
-    if (wanted[i]) needs = needs | row.traits.needs[i];
+  for (std::size_t i = 0; i < wanted.size() && i < info.traits.needs.size(); ++i)
+    if (wanted[i]) needs = needs | info.traits.needs[i];
   return needs;
 }
 
 /** Promotes the saved inputs of ops that promote their operands, because their gradients have the
  *  promoted dtype. Otherwise a product with a 0-dim gradient would have the narrower dtype of the
  *  input. Elementwise ops promote in their kernels. */
-void promote_inputs(const OpInfo& row, const Grads& gy, std::span<Tensor> inputs) {
-  if (row.traits.precision != Precision::promote || row.elementwise || !gy[0].defined()) return;
+void promote_inputs(const OpInfo& info, const Grads& gy, std::span<Tensor> inputs) {
+  if (info.traits.precision != Precision::promote || info.elementwise || !gy[0].defined()) return;
   for (Tensor& x : inputs)
     if (x.defined() && is_floating(x.dtype())) x = x.to(promote(x.dtype(), gy[0].dtype()));
 }
 
 }  // namespace
 
-OpNode::OpNode(const OpInfo& row, Inputs in, Outputs out, const void* attrs)
-    : row_(row),
-      attrs_(row.attrs, attrs),
+OpNode::OpNode(const OpInfo& info, Inputs in, Outputs out, const void* attrs)
+    : info_(info),
+      attrs_(info.attrs, attrs),
       wanted_(std::make_unique<bool[]>(in.size())),
       module_path_(current_module_path()) {
   num_outputs = static_cast<std::uint32_t>(out.size());
@@ -63,7 +63,7 @@ OpNode::OpNode(const OpInfo& row, Inputs in, Outputs out, const void* attrs)
                                                   .format = in[i].memory_format()}
                                      : TensorMeta{});
   }
-  const Needs needs = needs_of(row, {wanted_.get(), in.size()});
+  const Needs needs = needs_of(info, {wanted_.get(), in.size()});
   if (needs.bits == 0) return;
   inputs_.resize(in.size());
   outputs_.resize(out.size());
@@ -90,21 +90,21 @@ void OpNode::clear_preferences() {
 }
 
 std::optional<DType> OpNode::converts_to() const {
-  if (&row_ != &op_info<op::To>) return std::nullopt;
+  if (&info_ != &op_info<op::To>) return std::nullopt;
   return metas_[0].dtype;
 }
 
 /** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. With a trace hook it
  *  returns false, because the hook reads whole gradients. */
 bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
-  const bool is_part = &row_ == &op_info<op::Diagonal> || &row_ == &op_info<op::Select> ||
-                       &row_ == &op_info<op::Slice>;
+  const bool is_part = &info_ == &op_info<op::Diagonal> || &info_ == &op_info<op::Select> ||
+                       &info_ == &op_info<op::Slice>;
   const Tensor& g = gy[0];
   if (!is_part || thread_hooks().trace || !g.defined() || sum.dtype() != g.dtype() ||
       !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape))
     return false;
   const ModulePathScope path(module_path_);
-  Tensor part = row_.view(sum, attrs_.address());
+  Tensor part = info_.view(sum, attrs_.address());
   add_(part, g);
   return true;
 }
@@ -121,7 +121,7 @@ Tensor OpNode::unpack(const SavedTensor& kept) const {
   const SavedTensor saved = kept.slot == SavedTensor::kHere ? kept : region_->value(kept.slot);
   if (saved.tensor.version() == saved.version) return saved.tensor;
   const ModulePathScope path(module_path_);
-  fail<StateError>(row_.traits.name,
+  fail<StateError>(info_.traits.name,
                    {.what = "a tensor needed for backward was modified in place",
                     .got = str(saved.tensor, " at version ", saved.tensor.version()),
                     .expected = str("version ", saved.version),
@@ -161,22 +161,22 @@ void OpNode::fit_to_operands(Grads& gradients) const {
 }
 
 Grads OpNode::run_rule(const Saved& saved, const Grads& gy) const {
-  Grads gradients = row_.backward(saved, gy);
+  Grads gradients = info_.backward(saved, gy);
   gradients.resize(metas_.size());
   fit_to_operands(gradients);
   return gradients;
 }
 
 Grads OpNode::run_traced_rule(TraceHook& trace, const Saved& saved, const Grads& gy) const {
-  trace.enter_backward(row_);
+  trace.enter_backward(info_);
   Grads gradients;
   try {
     gradients = run_rule(saved, gy);
   } catch (...) {
-    trace.leave_backward(row_, gy, {});
+    trace.leave_backward(info_, gy, {});
     throw;
   }
-  trace.leave_backward(row_, gy, gradients);
+  trace.leave_backward(info_, gy, gradients);
   return gradients;
 }
 
@@ -187,20 +187,20 @@ Grads OpNode::apply(Grads gy) {
   } const clears_preferences{*this};
   const ModulePathScope path(module_path_);
   if (released_)
-    fail<StateError>(str(row_.traits.name, " backward"),
+    fail<StateError>(str(info_.traits.name, " backward"),
                      {.what = "the graph was freed by an earlier backward",
                       .hint = "pass retain_graph = true to the earlier call"});
-  if (grad_enabled() && !row_.traits.twice_differentiable)
-    fail<Unsupported>(row_.traits.name, {.what = "not twice differentiable",
-                                         .hint = "run backward without create_graph"});
+  if (grad_enabled() && !info_.traits.twice_differentiable)
+    fail<Unsupported>(info_.traits.name, {.what = "not twice differentiable",
+                                          .hint = "run backward without create_graph"});
   bool any = false;
   for (const Tensor& g : gy) any = any || g.defined();
   if (!any) return Grads(metas_.size());
   std::vector<Tensor> inputs = unpack_inputs();
-  promote_inputs(row_, gy, inputs);
+  promote_inputs(info_, gy, inputs);
   const std::vector<Tensor> outputs = unpack_outputs();
-  const Saved saved{
-      row_, inputs, outputs, metas_, {wanted_.get(), metas_.size()}, attrs_.address()};
+  const Saved saved{info_,           inputs, outputs, metas_, {wanted_.get(), metas_.size()},
+                    attrs_.address()};
   TraceHook* trace = thread_hooks().trace;
   return trace ? run_traced_rule(*trace, saved, gy) : run_rule(saved, gy);
 }

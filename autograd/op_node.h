@@ -41,12 +41,12 @@ class SavedAttrs {
 /** The node of one call of an op. */
 class OpNode final : public Node {
  public:
-  OpNode(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+  OpNode(const OpInfo& info, Inputs in, Outputs out, const void* attrs);
   ~OpNode() override;
 
   Grads apply(Grads gy) override;
   void release_saved() override;
-  std::string name() const override { return std::string(row_.traits.name); }
+  std::string name() const override { return std::string(info_.traits.name); }
   std::optional<DType> converts_to() const override;
   void prefer_gradient(std::size_t operand, DType dtype) override;
   bool add_gradient(const Grads& gy, const Tensor& sum) override;
@@ -69,7 +69,7 @@ class OpNode final : public Node {
   /** Resets the gradients' dtypes to those of the operands. */
   void clear_preferences();
 
-  const OpInfo& row_;
+  const OpInfo& info_;
   SavedAttrs attrs_;
   std::vector<TensorMeta> metas_;
   std::unique_ptr<bool[]> wanted_;

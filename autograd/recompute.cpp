@@ -48,7 +48,6 @@ RecomputedRegion::Run::~Run() { current_run = outer_; }
 RecomputedRegion* RecomputedRegion::current() {
   return current_run ? &current_run->region_ : nullptr;
 }
-bool RecomputedRegion::computing_again() { return current_run && current_run->again_; }
 
 struct RecomputedRegion::State {
   std::vector<SavedTensor> arguments = {};

@@ -43,8 +43,6 @@ class MZ_API RecomputedRegion : public RefCounted {
 
   /** Returns the region that this thread's ops save through, or null outside of regions. */
   static RecomputedRegion* current();
-  /** Returns whether the current region is running again. */
-  static bool computing_again();
 
   /** A run of the function on this thread, until the end of the scope. */
   class MZ_API Run {

@@ -16,10 +16,10 @@ void remember_view(const Tensor& base, const Tensor& view) {
   state.view_version = view.version();
 }
 
-void record(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
+void record(const OpInfo& info, Inputs in, Outputs out, const void* attrs) {
   for (const Tensor& x : in)
     if (x.defined()) refresh_view_edge(x);
-  Ref<OpNode> node = make_ref<OpNode>(row, in, out, attrs);
+  Ref<OpNode> node = make_ref<OpNode>(info, in, out, attrs);
   const GradState* written = find_grad_state(out[0]);
   // Before recording, only the output of an in-place write can be a view.
   const bool through_view = written && written->view_base.defined();
@@ -62,13 +62,13 @@ struct GraphPosition {
 
 }  // namespace
 
-void recorded_write(const OpInfo& row, Inputs in, Tensor& self, const void* attrs,
+void recorded_write(const OpInfo& info, Inputs in, Tensor& self, const void* attrs,
                     void (*write)(void* data), void* data) {
   GraphPosition own(self), base(grad_state(self).view_base);
   Storage& storage = *self.impl()->storage;
   storage.bump_version();  // saved results have the version after the write
   try {
-    record(row, in, {&self, 1}, attrs);
+    record(info, in, {&self, 1}, attrs);
     write(data);
   } catch (...) {
     own.restore();
@@ -78,8 +78,8 @@ void recorded_write(const OpInfo& row, Inputs in, Tensor& self, const void* attr
   }
 }
 
-Tensor begin_in_place(const OpInfo& row, const Tensor& self) {
-  const std::string op = str(row.traits.name, "_");
+Tensor begin_in_place(const OpInfo& info, const Tensor& self) {
+  const std::string op = str(info.traits.name, "_");
   const GradState* state = find_grad_state(self);
   const bool is_view = state && state->view_base.defined();
   if (self.requires_grad() && self.is_leaf())
@@ -97,7 +97,7 @@ Tensor begin_in_place(const OpInfo& row, const Tensor& self) {
   refresh_view_edge(self);
   Tensor before = alias(self, self.shape(), self.strides(), self.impl()->offset);
   bool saved = false;
-  for (const Needs needs : row.traits.needs) saved = saved || needs.has(input(0));
+  for (const Needs needs : info.traits.needs) saved = saved || needs.has(input(0));
   if (saved) {
     const NoGradNoCasts plain_ops;
     before = self.clone();

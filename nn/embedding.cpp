@@ -1,6 +1,7 @@
 #include "embedding.h"
 
 #include "../autograd/grad_mode.h"
+#include "../tensor/ops/embedding.h"
 #include "arguments.h"
 #include "init.h"
 
@@ -10,10 +11,7 @@ Embedding::Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions&
     : options_(options) {
   detail::require_at_least(1, "Embedding", "num", num);
   detail::require_at_least(1, "Embedding", "dim", dim);
-  if (options.padding_idx && (*options.padding_idx < -num || *options.padding_idx >= num))
-    fail<ValueError>("Embedding", {.what = "padding_idx is out of range",
-                                   .got = str(*options.padding_idx),
-                                   .expected = str("a number in ", -num, "..", num - 1)});
+  if (options.padding_idx) op::padding_row("Embedding", *options.padding_idx, num);
   weight_ = add_parameter("weight", empty_tensor({num, dim}, DType::f32, cpu));
   init::normal_(weight_);
   if (options.padding_idx) init::zeros_(weight_.detach().select(0, *options.padding_idx));

@@ -5,7 +5,7 @@
 
 namespace mezzo::nn {
 
-/** Returns its argument. Useful as a placeholder for a layer. */
+/** Returns its argument unchanged, where a model expects a layer but needs none. */
 class MZ_API Identity : public Model<Identity> {
  public:
   /** Returns x itself. */

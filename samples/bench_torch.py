@@ -22,6 +22,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import typing
 
 import torch_peer
 
@@ -69,7 +70,24 @@ import torch_nets  # after the threads of torch are set
 
 functional = torch.nn.functional
 
-LOW = {"O1": torch.float16, "O2": torch.float16, "O3": torch.float16, "O4": torch.bfloat16, "O5": torch.bfloat16}
+
+class Level(typing.NamedTuple):
+    """What a level does in PyTorch."""
+    low: torch.dtype = None  # the 16-bit dtype
+    casts: bool = False  # ops run under autocast
+    converts: bool = False  # the model is converted to the 16-bit dtype
+    masters: bool = False  # batch norms stay f32, and the optimizer steps f32 copies of the parameters
+    scales: bool = False  # the loss is scaled
+
+
+LEVELS = {
+    "O0": Level(),
+    "O1": Level(torch.float16, casts=True, scales=True),
+    "O2": Level(torch.float16, converts=True, masters=True, scales=True),
+    "O3": Level(torch.float16, converts=True),
+    "O4": Level(torch.bfloat16, casts=True),
+    "O5": Level(torch.bfloat16, converts=True, masters=True),
+}
 CODES = {"F32": torch.float32, "I64": torch.int64}
 
 
@@ -96,37 +114,36 @@ def read_safetensors(path):
 
 def can_run(level):
     """Returns why PyTorch cannot train at the level on the device, or None if it can."""
-    if level == "O0" or args.device != "cpu":
-        return None
-    return None if LOW[level] == torch.bfloat16 else f"{level}: PyTorch trains in float16 on GPUs only"
+    if args.device == "cpu" and LEVELS[level].low == torch.float16:
+        return f"{level}: PyTorch trains in float16 on GPUs only"
+    return None
 
 
 class Levelled:
     """A net and its optimizer at a level, with casts, masters and loss scale as in Mezzo."""
 
     def __init__(self, net, make_optimizer, level):
-        self.net, self.level = net.to(args.device), level
+        self.net, self.level = net.to(args.device), LEVELS[level]
         self.masters = None
-        low = LOW.get(level)
-        if level in ("O2", "O3", "O5"):
-            net.to(low)
-            if level != "O3":
-                for module in net.modules():
-                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-                        module.float()
-                self.masters = [p.detach().float().clone().requires_grad_() for p in net.parameters()]
+        if self.level.converts:
+            net.to(self.level.low)
+        if self.level.masters:
+            for module in net.modules():
+                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                    module.float()
+            self.masters = [p.detach().float().clone().requires_grad_() for p in net.parameters()]
         self.optimizer = make_optimizer(self.masters or list(net.parameters()))
-        self.scaler = torch.cuda.amp.GradScaler(enabled=level in ("O1", "O2") and args.device != "cpu")
+        self.scaler = torch.cuda.amp.GradScaler(enabled=self.level.scales and args.device != "cpu")
         self.call = torch.compile(net) if args.compile and hasattr(torch, "compile") else net
 
     def casts(self):
-        if self.level in ("O1", "O4"):
-            return torch.autocast(torch.device(args.device).type, dtype=LOW[self.level])
+        if self.level.casts:
+            return torch.autocast(torch.device(args.device).type, dtype=self.level.low)
         return contextlib.nullcontext()
 
     def __call__(self, x):
         with self.casts():
-            y = self.call(x.to(next(self.net.parameters()).dtype) if x.is_floating_point() and self.level in ("O2", "O3", "O5") else x)
+            y = self.call(x.to(next(self.net.parameters()).dtype) if x.is_floating_point() and self.level.converts else x)
         return y.float()
 
     def zero_grad(self):

@@ -46,13 +46,13 @@ void update_running(const Tensor& running_mean, const Tensor& running_var, doubl
 /** Returns whether the kernel can update the running statistics in place: they are contiguous, the
  *  batch counter is on the device of x, and no operand is cast. If a user's tag casts operands, the
  *  kernel gets copies. */
-bool kernel_can_update(const OpInfo& row, const Tensor& x, const BatchNormOptions& options) {
+bool kernel_can_update(const OpInfo& info, const Tensor& x, const BatchNormOptions& options) {
   const CastHook* casts = thread_hooks().cast;
   const auto is_usable = [](const Tensor& running) {
     return !running.defined() || running.is_contiguous();
   };
   const Tensor& counter = options.num_batches_tracked;
-  return (!casts || casts->keeps_tag(row)) && is_usable(options.running_mean) &&
+  return (!casts || casts->keeps_tag(info)) && is_usable(options.running_mean) &&
          is_usable(options.running_var) && (!counter.defined() || counter.device() == x.device());
 }
 

@@ -5,6 +5,7 @@
 #include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/checked_size.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/classes.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/place.h"
 #include "../../tensor/ops/rearrange.h"

@@ -8,6 +8,7 @@
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/loss_terms.h"
+#include "../../tensor/ops/classes.h"
 #include "../../tensor/ops/cross_entropy.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/text/text.h"

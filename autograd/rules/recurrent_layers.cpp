@@ -108,15 +108,11 @@ struct Stack {
       std::int64_t out = 0;
       for (std::size_t d = 0; d < directions; ++d) {
         const Inputs w = of(layer * directions + d);
-        if (!w[0].defined() || !w[1].defined())
-          fail<ValueError>(
-              name, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
+        op::require_weights(name, kind, w[0], w[1], w[4]);
         if (w[0].dim() != 2 || w[0].shape()[1] != features || w[1].dim() != 2)
           fail<ShapeError>(name, {.what = str("weights of layer ", layer, " do not fit its input"),
                                   .got = str(str(w[0]), " and ", w[1]),
                                   .expected = str("[.., ", features, "] and a matrix")});
-        if (w[4].defined() && kind != CellKind::lstm)
-          fail<ValueError>(name, {.what = "only an lstm has weight_hr", .got = str(w[4])});
         out += w[1].shape()[1];
       }
       features = out;

@@ -7,7 +7,6 @@
 
 #include "../../tensor/core/row_major.h"
 #include "../attach.h"
-#include "../kernels/row.h"
 #include "product.h"
 
 namespace mezzo::gpu {

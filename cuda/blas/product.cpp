@@ -7,7 +7,6 @@
 #include "../attach.h"
 #include "../kernels/gemm.h"
 #include "../kernels/host_lines.h"
-#include "../kernels/row.h"
 #include "../own_kernels.h"
 #include "../runtime/device.h"
 #include "blas.h"

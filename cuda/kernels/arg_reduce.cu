@@ -5,7 +5,6 @@
 #include "../attach.h"
 #include "found.h"
 #include "reduce.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

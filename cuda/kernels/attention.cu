@@ -6,7 +6,6 @@
 
 #include "../attach.h"
 #include "../dnn/attention_library.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

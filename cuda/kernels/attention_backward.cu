@@ -5,7 +5,6 @@
 #include "../attach.h"
 #include "../dnn/attention_library.h"
 #include "attention.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -5,7 +5,6 @@
 #include "../attach.h"
 #include "channel_norm.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -1,15 +1,14 @@
 // The CUDA kernels that convert class indices into weights, masks and one-hot vectors. Invalid
 // classes are recorded as deferred errors.
+#include "../../tensor/ops/classes.h"
+
 #include <limits>
 
 #include "../../tensor/cpu/order.h"
-#include "../../tensor/ops/margin_loss.h"
-#include "../../tensor/ops/triangle.h"
 #include "../attach.h"
 #include "../runtime/deferred.h"
 #include "items.h"
 #include "lines.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

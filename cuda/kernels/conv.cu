@@ -6,7 +6,6 @@
 #include "../dnn/dnn.h"
 #include "../own_kernels.h"
 #include "lines.h"
-#include "row.h"
 #include "tiles.h"
 #include "triple.h"
 

@@ -4,7 +4,6 @@
 #include "../attach.h"
 #include "copy.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

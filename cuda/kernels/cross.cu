@@ -4,7 +4,6 @@
 #include "../../tensor/elementwise/formula.h"
 #include "../attach.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

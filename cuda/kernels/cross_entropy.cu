@@ -9,7 +9,6 @@
 #include "../attach.h"
 #include "../runtime/deferred.h"
 #include "line_piece.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

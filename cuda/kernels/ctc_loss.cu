@@ -2,11 +2,10 @@
 // time together.
 #include "../../tensor/ops/ctc_loss.h"
 
-#include "../../tensor/cpu/ctc_alignments.h"
+#include "../../tensor/cpu/ctc_loss_alignments.h"
 #include "../../tensor/memory/transfer.h"
 #include "../attach.h"
 #include "lines.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -5,8 +5,8 @@
 
 #include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/elementwise/apply.h"
+#include "../attach.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 
@@ -84,7 +84,8 @@ void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) 
          *static_cast<const AttrsOf<Op>*>(attrs));
 }
 
-template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
+template <class Op>
+void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) {
   constexpr OpTraits traits = Op::traits;
   static_assert(traits.inputs + 2 <= kMostMapInputs && traits.inputs <= kMostMapOutputs);
   MapFns fns;
@@ -94,7 +95,7 @@ template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, 
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &launch_forward<Op, std::int64_t>;
-  map_elements(fns, elementwise_arithmetic(row, in), in, out, attrs);
+  map_elements(fns, elementwise_arithmetic(info, in), in, out, attrs);
 }
 
 template <class Op>

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "../../tensor/core/dispatch.h"
-#include "../../tensor/cpu/grid_taps.h"
+#include "../../tensor/cpu/grid_sample_taps.h"
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
 #include "exact_sum.h"
 #include "move.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -6,7 +6,6 @@
 #include "../attach.h"
 #include "channel_norm.h"
 #include "copy.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -8,7 +8,6 @@
 #include "../attach.h"
 #include "lines.h"
 #include "move.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -7,7 +7,6 @@
 #include "../runtime/device.h"
 #include "copy.h"
 #include "items.h"
-#include "row.h"
 #include "words.h"
 
 namespace mezzo::gpu {

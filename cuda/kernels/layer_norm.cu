@@ -7,7 +7,6 @@
 #include "../../tensor/cpu/moments.h"
 #include "../attach.h"
 #include "line_piece.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -4,7 +4,6 @@
 #include "../../tensor/cpu/metrics.h"
 #include "../attach.h"
 #include "lines.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -8,7 +8,6 @@
 #include "found.h"
 #include "items.h"
 #include "lines.h"
-#include "row.h"
 #include "triple.h"
 
 namespace mezzo::gpu {

@@ -5,7 +5,6 @@
 #include "../../tensor/random/random_values.h"
 #include "../attach.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -5,7 +5,6 @@
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
 #include "recurrent_library.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

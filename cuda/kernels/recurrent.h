@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../../tensor/memory/transfer.h"
-#include "../../tensor/ops/sequence_plan.h"
+#include "../../tensor/ops/recurrent_plan.h"
 #include "../blas/product.h"
 #include "lines.h"
 #include "move.h"

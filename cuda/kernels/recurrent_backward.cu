@@ -5,7 +5,6 @@
 #include "recurrent.h"
 #include "recurrent_library.h"
 #include "reduce.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -6,10 +6,10 @@
 
 #include "../../tensor/core/numerics.h"
 #include "../../tensor/memory/transfer.h"
+#include "../attach.h"
 #include "../library_fallback.h"
 #include "../own_kernels.h"
 #include "recurrent.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -15,10 +15,10 @@
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/random/philox.h"
 #include "../../tensor/text/text.h"
+#include "../attach.h"
 #include "../library_fallback.h"
 #include "recurrent.h"
 #include "recurrent_library.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

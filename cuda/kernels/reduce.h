@@ -13,7 +13,7 @@
 #include "../runtime/device.h"
 #include "axes.h"
 #include "lines.h"
-#include "reduction.h"
+#include "reduce_plan.h"
 
 namespace mezzo::gpu {
 
@@ -108,6 +108,28 @@ template <class R> void reduce(const Tensor& x, std::uint32_t dims, const R& r) 
   reduce_by(plan, r, x.device(), [&](const Grid& grid, typename R::State* partial) {
     launch(&reduce_kernel<R>, grid, current_stream(x.device()), plan, r, partial);
   });
+}
+
+/** A fold by a binary function with the neutral element `start`. The result is divided by
+ *  `divisor`, for means. */
+template <class C, class Combine> struct Fold {
+  using Value = C;
+  using State = C;
+  C start, divisor;
+  Array out;
+
+  __device__ State identity() const { return start; }
+  __device__ State add(State a, C x, std::int64_t) const { return Combine{}(a, x); }
+  __device__ State combine(State a, State b) const { return Combine{}(a, b); }
+  __device__ void finish(std::int64_t at, State s) const {
+    out.store<C>(at, divisor == C(1) ? s : static_cast<C>(s / divisor));
+  }
+};
+
+/** Folds the dimensions of x in `dims` by Combine into y. */
+template <class C, class Combine>
+void fold(const Tensor& x, const Tensor& y, std::uint32_t dims, C start, C divisor = C(1)) {
+  reduce(x, dims, Fold<C, Combine>{start, divisor, Array(y)});
 }
 
 }  // namespace mezzo::gpu

@@ -6,7 +6,6 @@
 #include "../../tensor/ops/statistics.h"
 #include "../attach.h"
 #include "map.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -3,7 +3,6 @@
 
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
-#include "row.h"
 #include "scan.h"
 
 namespace mezzo::gpu {

@@ -4,7 +4,6 @@
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/scan.h"
 #include "../attach.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

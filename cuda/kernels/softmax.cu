@@ -5,7 +5,6 @@
 #include "../../tensor/cpu/softmax_line.h"
 #include "../attach.h"
 #include "lines.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -7,7 +7,6 @@
 #include "../attach.h"
 #include "items.h"
 #include "lines.h"
-#include "row.h"
 #include "sort_lines.h"
 #include "words.h"
 

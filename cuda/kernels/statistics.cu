@@ -3,9 +3,9 @@
 
 #include "../../tensor/cpu/log_sum.h"
 #include "../../tensor/cpu/moments.h"
+#include "../../tensor/cpu/order.h"
 #include "../attach.h"
 #include "reduce.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 
@@ -115,6 +115,12 @@ void prod_of_others(Inputs in, Outputs out, const op::ProdOfOthers::Attrs& attrs
   });
 }
 
+void prod(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    fold<C, Times>(in[0], out[0], attrs.dims, C(1));
+  });
+}
+
 void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     reduce(in[0], attrs.dims, LogSumExp<C>{Array(out[0])});
@@ -147,6 +153,7 @@ void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
 
 void attach_statistics() {
   attach<op::LogSumExp, log_sum_exp>();
+  attach<op::Prod, prod>();
   attach<op::ProdOfOthers, prod_of_others>();
   attach<op::Std, standard_deviation>();
   attach<op::Var, var>();

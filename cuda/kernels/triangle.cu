@@ -5,7 +5,6 @@
 
 #include "../attach.h"
 #include "move.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

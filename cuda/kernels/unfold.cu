@@ -3,7 +3,6 @@
 
 #include "../attach.h"
 #include "move.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 

@@ -147,11 +147,6 @@ Stream create_stream(int device, bool urgent, Place place) {
   return stream;
 }
 
-void destroy_stream(Stream stream) noexcept {
-  cudaStreamDestroy(handle(stream));
-  cudaGetLastError();
-}
-
 void synchronize(Stream stream, Place place) {
   check("cudaStreamSynchronize", cudaStreamSynchronize(handle(stream)), place);
 }

@@ -60,7 +60,6 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
 // ---- streams: work in one runs in order. Errors of all: CudaError -------------------------------
 /** Creates a stream. An `urgent` one has the highest priority. */
 Stream create_stream(int device, bool urgent = false, Place place = Place::current());
-void destroy_stream(Stream stream) noexcept;
 /** Waits on the host until all work of the stream is done. */
 void synchronize(Stream stream, Place place = Place::current());
 /** Waits on the host until all streams of the device are done. */

@@ -1,5 +1,5 @@
-// Maps a run-time dtype to the compile-time type that arithmetic on it uses. Parsed by g++ and by
-// nvcc.
+// Maps a run-time dtype to compile-time types: its storage type, and the type that arithmetic on it
+// uses. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,18 @@ template <class F> void visit_floating_compute(DType dtype, F&& f) {
   else
     f(std::type_identity<float>{});
 }
+
+/** Calls f(std::type_identity<T>{}) with the C++ storage type of the floating `dtype`. */
+template <class F> void visit_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f16: return f(std::type_identity<Half>{});
+    case DType::bf16: return f(std::type_identity<BFloat16>{});
+    case DType::f32: return f(std::type_identity<float>{});
+    default: return f(std::type_identity<double>{});
+  }
+}
+
+/** The type that arithmetic on the floating storage type T runs in. */
+template <class T> using ComputeOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace mezzo

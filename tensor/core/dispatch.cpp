@@ -35,8 +35,8 @@ bool any_requires_grad(Inputs in) {
   return false;
 }
 
-[[noreturn]] void refuse_devices(const OpInfo& row, const Tensor& a, const Tensor& b) {
-  fail<DeviceError>(ApiScope::outermost(row.traits.name),
+[[noreturn]] void refuse_devices(const OpInfo& info, const Tensor& a, const Tensor& b) {
+  fail<DeviceError>(ApiScope::outermost(info.traits.name),
                     {.what = "operands are on different devices",
                      .got = str(a) + " and " + str(b),
                      .expected = "one device",
@@ -45,8 +45,8 @@ bool any_requires_grad(Inputs in) {
 
 /** Returns the common device of all operands. 0-dim CPU tensors may be combined with any device,
  *  unless they are overwritten (`self`). */
-Device common_device(const OpInfo& row, Inputs in, const Tensor* self = nullptr) {
-  if (row.traits.crosses_devices) return in[0].device();
+Device common_device(const OpInfo& info, Inputs in, const Tensor* self = nullptr) {
+  if (info.traits.crosses_devices) return in[0].device();
   const Tensor* anchor = nullptr;
   for (const Tensor& x : in) {
     if (!x.defined()) continue;
@@ -56,80 +56,81 @@ Device common_device(const OpInfo& row, Inputs in, const Tensor* self = nullptr)
     if (anchor->device() == cpu && anchor->dim() == 0)
       anchor = &x;
     else
-      refuse_devices(row, *anchor, x);
+      refuse_devices(info, *anchor, x);
   }
-  if (self && anchor && !(anchor->device() == self->device())) refuse_devices(row, *self, *anchor);
+  if (self && anchor && !(anchor->device() == self->device())) refuse_devices(info, *self, *anchor);
   return anchor ? anchor->device() : cpu;
 }
 
-KernelFn kernel_for(const OpInfo& row, Device device) {
-  const KernelFn kernel = row.kernel[static_cast<std::size_t>(device.kind)];
+KernelFn kernel_for(const OpInfo& info, Device device) {
+  const KernelFn kernel = info.kernel[static_cast<std::size_t>(device.kind)];
   if (!kernel)
-    fail<Unsupported>(row.traits.name,
+    fail<Unsupported>(info.traits.name,
                       {.what = str("no ", device.kind == DeviceKind::cuda ? "CUDA" : "CPU",
                                    " kernel in this build"),
                        .hint = "configure with -Dcuda=enabled, or move the operands to the CPU"});
   return kernel;
 }
 
-void require_operands(const OpInfo& row, Inputs in) {
+void require_operands(const OpInfo& info, Inputs in) {
   for (std::size_t i = 0; i < in.size(); ++i)
-    if ((i == 0 || row.elementwise) && !in[i].defined())
-      fail<ValueError>(row.traits.name,
+    if ((i == 0 || info.elementwise) && !in[i].defined())
+      fail<ValueError>(info.traits.name,
                        {.what = str("operand ", i, " is undefined"), .expected = "a tensor"});
 }
 
-void run_composite(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out,
+void run_composite(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out,
                    const void* attrs) {
   const CastScope off(nullptr);
-  std::vector<Tensor> results = row.composite(in, attrs);
+  std::vector<Tensor> results = info.composite(in, attrs);
   std::move(results.begin(), results.end(), out.begin());
 }
 
 /** Moves 0-dim CPU operands to the device of the others; elementwise kernels take them as they
  *  are. */
-void move_numbers(const OpInfo& row, std::span<Tensor> in, Device device) {
-  if (row.elementwise || row.traits.crosses_devices || device == cpu) return;
+void move_numbers(const OpInfo& info, std::span<Tensor> in, Device device) {
+  if (info.elementwise || info.traits.crosses_devices || device == cpu) return;
   for (Tensor& x : in)
     if (x.defined()) x = x.to(device);
 }
 
-void run_kernel(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
-  const OutSpecs specs = row.infer(row, in, attrs);
-  const Device device = common_device(row, in);
-  const KernelFn kernel = kernel_for(row, device);
-  move_numbers(row, in, device);
+void run_kernel(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out,
+                const void* attrs) {
+  const OutSpecs specs = info.infer(info, in, attrs);
+  const Device device = common_device(info, in);
+  const KernelFn kernel = kernel_for(info, device);
+  move_numbers(info, in, device);
   for (std::size_t i = 0; i < static_cast<std::size_t>(specs.count); ++i) {
     const OutSpec& spec = specs.items[i];
     const MemoryFormat format =
-        spec.format ? *spec.format : kept_format(row.traits.channels_last, in, spec.shape);
+        spec.format ? *spec.format : kept_format(info.traits.channels_last, in, spec.shape);
     out[i] =
         empty_tensor(spec.shape, spec.dtype, spec.device.value_or(device), spec.pinned, format);
   }
-  kernel(row, in, out, attrs);
+  kernel(info, in, out, attrs);
 }
 
 /** A scope that calls enter_forward and leave_forward of the trace hook, if there is one. */
 class TraceScope {
  public:
-  TraceScope(TraceHook* hook, const OpInfo& row) : hook_(hook), row_(row) {
-    if (hook_) hook_->enter_forward(row_);
+  TraceScope(TraceHook* hook, const OpInfo& info) : hook_(hook), info_(info) {
+    if (hook_) hook_->enter_forward(info_);
   }
   ~TraceScope() {
-    if (hook_) hook_->leave_forward(row_);
+    if (hook_) hook_->leave_forward(info_);
   }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
  private:
   TraceHook* hook_;
-  const OpInfo& row_;
+  const OpInfo& info_;
 };
 
 /** Returns the name that errors inside the op report; empty for internal ops, so that the calling
  *  op's name is used. */
-std::string_view name_for_errors(const OpInfo& row) {
-  return row.traits.internal ? std::string_view() : row.traits.name;
+std::string_view name_for_errors(const OpInfo& info) {
+  return info.traits.internal ? std::string_view() : info.traits.name;
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
@@ -138,10 +139,10 @@ bool same_view(const Tensor& a, const Tensor& b) {
 
 /** Returns true if a gradient that will be recorded is computed from the current value of operand
  *  i. */
-bool is_saved(const OpInfo& row, Inputs in, std::size_t i) {
+bool is_saved(const OpInfo& info, Inputs in, std::size_t i) {
   const Needs operand = input(static_cast<int>(i));
   for (std::size_t j = 0; j < in.size(); ++j)
-    if (in[j].defined() && in[j].requires_grad() && row.traits.needs[j].has(operand)) return true;
+    if (in[j].defined() && in[j].requires_grad() && info.traits.needs[j].has(operand)) return true;
   return false;
 }
 
@@ -149,96 +150,96 @@ bool is_saved(const OpInfo& row, Inputs in, std::size_t i) {
  *  elementwise op may read the same view in place, because it reads each element before it writes
  *  it. Operands that a gradient is computed from are copied in that case too, since backward needs
  *  their old values. */
-void copy_overlapping_operands(const OpInfo& row, std::span<Tensor> in, const Tensor& self,
+void copy_overlapping_operands(const OpInfo& info, std::span<Tensor> in, const Tensor& self,
                                bool recording) {
   for (std::size_t i = 1; i < in.size(); ++i) {
     if (!in[i].defined() || in[i].impl()->storage != self.impl()->storage) continue;
     const bool stays =
-        row.elementwise && same_view(in[i], self) && !(recording && is_saved(row, in, i));
+        info.elementwise && same_view(in[i], self) && !(recording && is_saved(info, in, i));
     if (!stays) in[i] = in[i].clone();
   }
 }
 
-void check_in_place(const OpInfo& row, const Tensor& self, const OutSpec& result) {
-  const std::string op = str(row.traits.name, "_");
+void check_in_place(const OpInfo& info, const Tensor& self, const OutSpec& result) {
+  const std::string op = str(info.traits.name, "_");
   if (!(result.shape == self.shape()))
     fail<ShapeError>(op, {.what = "the result does not fit the tensor it would overwrite",
                           .got = str("a result of shape ", result.shape, " for ", self),
                           .expected = "the same shape",
-                          .hint = str("use ", row.traits.name, "(...)")});
+                          .hint = str("use ", info.traits.name, "(...)")});
   const bool into_integers = is_floating(result.dtype) && !is_floating(self.dtype());
   if (into_integers)
     fail<DtypeError>(op, {.what = "a floating result cannot be stored in an integer tensor",
                           .got = str(self),
                           .expected = "a floating tensor",
-                          .hint = str("use ", row.traits.name, "(...)")});
+                          .hint = str("use ", info.traits.name, "(...)")});
   if (!same_dense_layout(self, self) && op::overlaps_itself(self.shape(), self.strides()))
     fail<ValueError>(op, {.what = "several elements of the tensor share one place in memory",
                           .got = str(self, " with strides ", self.strides()),
                           .hint = "use x.clone() first"});
 }
 
-void run_op(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+void run_op(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
-  const TraceScope trace_scope(hooks.trace, row);
-  const ApiScope api_scope(name_for_errors(row));
-  require_operands(row, in);
-  if (hooks.cast) hooks.cast->cast(row, in, false);
-  if (row.composite) {
-    run_composite(row, in, out, attrs);
+  const TraceScope trace_scope(hooks.trace, info);
+  const ApiScope api_scope(name_for_errors(info));
+  require_operands(info, in);
+  if (hooks.cast) hooks.cast->cast(info, in, false);
+  if (info.composite) {
+    run_composite(info, in, out, attrs);
   } else {
-    if (row.view)
-      out[0] = row.view(in[0], attrs);
+    if (info.view)
+      out[0] = info.view(in[0], attrs);
     else
-      run_kernel(row, in, out, attrs);
-    if (hooks.grad_enabled && row.traits.differentiable && any_requires_grad(in))
-      record(row, in, out, attrs);
-    if (hooks.grad_enabled && row.view) remember_view(in[0], out[0]);
+      run_kernel(info, in, out, attrs);
+    if (hooks.grad_enabled && info.traits.differentiable && any_requires_grad(in))
+      record(info, in, out, attrs);
+    if (hooks.grad_enabled && info.view) remember_view(in[0], out[0]);
   }
-  if (hooks.trace) hooks.trace->trace(row, in, out);
+  if (hooks.trace) hooks.trace->trace(info, in, out);
 }
 
-void run_op_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs) {
+void run_op_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs) {
   ThreadHooks& hooks = thread_hooks();
-  const TraceScope trace_scope(hooks.trace, row);
-  const ApiScope api_scope(name_for_errors(row));
-  require_operands(row, in);
+  const TraceScope trace_scope(hooks.trace, info);
+  const ApiScope api_scope(name_for_errors(info));
+  require_operands(info, in);
   Tensor self = in[0];
-  if (hooks.cast) hooks.cast->cast(row, in, true);
-  const OutSpecs specs = row.infer(row, in, attrs);
-  check_in_place(row, self, specs.items[0]);
-  const Device device = common_device(row, in, &self);
-  const KernelFn kernel = kernel_for(row, device);
-  move_numbers(row, in, device);
+  if (hooks.cast) hooks.cast->cast(info, in, true);
+  const OutSpecs specs = info.infer(info, in, attrs);
+  check_in_place(info, self, specs.items[0]);
+  const Device device = common_device(info, in, &self);
+  const KernelFn kernel = kernel_for(info, device);
+  move_numbers(info, in, device);
   // A non-differentiable op produces constants, so the graph records it as a fill.
-  const bool constant = !row.traits.differentiable;
+  const bool constant = !info.traits.differentiable;
   const bool recording =
       hooks.grad_enabled && (constant ? self.requires_grad() : any_requires_grad(in));
-  copy_overlapping_operands(row, in, self, recording);
+  copy_overlapping_operands(info, in, self, recording);
   if (recording) {
-    in[0] = begin_in_place(row, self);
-    auto write = [&] { kernel(row, in, {&self, 1}, attrs); };
+    in[0] = begin_in_place(info, self);
+    auto write = [&] { kernel(info, in, {&self, 1}, attrs); };
     const auto call = [](void* data) { (*static_cast<decltype(write)*>(data))(); };
     constexpr op::Fill::Attrs filled;
     if (constant)
       recorded_write(mezzo::op_info<op::Fill>, in.first(1), self, &filled, call, &write);
     else
-      recorded_write(row, in, self, attrs, call, &write);
+      recorded_write(info, in, self, attrs, call, &write);
   } else {
-    kernel(row, in, {&self, 1}, attrs);
+    kernel(info, in, {&self, 1}, attrs);
     self.impl()->storage->bump_version();
   }
-  if (hooks.trace) hooks.trace->trace(row, in, {&self, 1});
+  if (hooks.trace) hooks.trace->trace(info, in, {&self, 1});
 }
 
 }  // namespace
 
-void run(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
-  or_out_of_memory(row.traits.name, [&] { run_op(row, in, out, attrs); });
+void run(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out, const void* attrs) {
+  or_out_of_memory(info.traits.name, [&] { run_op(info, in, out, attrs); });
 }
 
-void run_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs) {
-  or_out_of_memory(row.traits.name, [&] { run_op_in_place(row, in, attrs); });
+void run_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs) {
+  or_out_of_memory(info.traits.name, [&] { run_op_in_place(info, in, attrs); });
 }
 
 // ---- layout of results --------------------------------------------------------------------------
@@ -296,23 +297,23 @@ namespace {
 
 /** Returns the shape that `shape` and the next operand's shape broadcast to. Errors: ShapeError
  *  that names all operands. */
-Shape broadcast_with(const Shape& shape, const Shape& next, const OpInfo& row, Inputs in) {
+Shape broadcast_with(const Shape& shape, const Shape& next, const OpInfo& info, Inputs in) {
   const int common = std::min(shape.rank(), next.rank());
   for (int i = 1; i <= common; ++i) {
     const std::int64_t a = shape[shape.rank() - i], b = next[next.rank() - i];
     if (a != b && a != 1 && b != 1)
-      fail<ShapeError>(row.traits.name, {.what = "shapes do not broadcast",
-                                         .got = str(in),
-                                         .expected = str("equal sizes or 1 in dimension ", -i),
-                                         .hint = "use x.unsqueeze(dim) or x.view(shape)"});
+      fail<ShapeError>(info.traits.name, {.what = "shapes do not broadcast",
+                                          .got = str(in),
+                                          .expected = str("equal sizes or 1 in dimension ", -i),
+                                          .hint = "use x.unsqueeze(dim) or x.view(shape)"});
   }
-  return broadcast_shapes(shape, next, row.traits.name.data());
+  return broadcast_shapes(shape, next, info.traits.name.data());
 }
 
 }  // namespace
 
-OutSpecs infer_elementwise(const OpInfo& row, Inputs in, const void*) {
-  const OpTraits& traits = row.traits;
+OutSpecs infer_elementwise(const OpInfo& info, Inputs in, const void*) {
+  const OpTraits& traits = info.traits;
   const Inputs valued = without_mask(traits, in);
   if (valued.size() < in.size()) {
     const Tensor& mask = traits.mask == MaskOperand::first ? in.front() : in.back();
@@ -341,7 +342,7 @@ OutSpecs infer_elementwise(const OpInfo& row, Inputs in, const void*) {
   }
   Shape shape = in[0].shape();
   for (const Tensor& x : in.subspan(1))
-    if (x.defined() && !(x.shape() == shape)) shape = broadcast_with(shape, x.shape(), row, in);
+    if (x.defined() && !(x.shape() == shape)) shape = broadcast_with(shape, x.shape(), info, in);
   return {{shape, traits.result == ResultType::truth ? DType::boolean : dtype}};
 }
 

@@ -13,7 +13,7 @@ namespace mezzo {
 /** The hook through which automatic mixed precision casts an op's inputs. */
 struct MZ_API CastHook {
   /** Replaces inputs by recorded casts of them, or throws if the op is banned. */
-  virtual void cast(const OpInfo& row, std::span<Tensor> in, bool in_place) = 0;
+  virtual void cast(const OpInfo& info, std::span<Tensor> in, bool in_place) = 0;
   /** Returns true if the op is cast by its own precision tag, false if a user override applies. */
   virtual bool keeps_tag(const OpInfo&) const { return true; }
   /** Drops cached casts, because a captured step needs its own. */
@@ -27,7 +27,7 @@ struct MZ_API CastHook {
  *  non-finite values. */
 struct MZ_API TraceHook {
   /** Called after an op with its inputs and outputs. */
-  virtual void trace(const OpInfo& row, Inputs in, Outputs out) = 0;
+  virtual void trace(const OpInfo& info, Inputs in, Outputs out) = 0;
   /** Called before an op. Each call is paired with one of leave_forward(); pairs nest if the op
    *  calls others. trace() is called in between, or not at all if the op throws. */
   virtual void enter_forward(const OpInfo&) {}
@@ -82,17 +82,39 @@ class CastScope {
   bool was_barred_;
 };
 
+/** Sets the recording of gradients on this thread until the end of the scope. Scopes nest. */
+class GradMode {
+ public:
+  /** Turns recording on this thread on or off; the destructor restores the previous mode. */
+  explicit GradMode(bool enabled) : previous_(thread_hooks().grad_enabled) {
+    thread_hooks().grad_enabled = enabled;
+  }
+  ~GradMode() { thread_hooks().grad_enabled = previous_; }
+  GradMode(const GradMode&) = delete;             // Not copyable.
+  GradMode& operator=(const GradMode&) = delete;  // Not copyable.
+
+ private:
+  bool previous_;
+};
+
+/** Turns recording and casts off until the end of the scope, for the library's own arithmetic on
+ *  parameters, gradients and states. */
+class NoGradNoCasts {
+  GradMode no_grad_{false};
+  CastScope no_casts_{nullptr};
+};
+
 /** Runs an op. `in` is modified: casts replace its entries. `out` receives the results. */
-MZ_API void run(const OpInfo& row, std::span<Tensor> in, std::span<Tensor> out, const void* attrs);
+MZ_API void run(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out, const void* attrs);
 
 /** Runs an op so that its result overwrites in[0]. Nothing is written if it throws. Errors:
  *  StateError for a leaf that requires a gradient; ShapeError or DtypeError if the result does not
  *  fit in[0]; ValueError if elements of in[0] share memory. */
-MZ_API void run_in_place(const OpInfo& row, std::span<Tensor> in, const void* attrs);
+MZ_API void run_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs);
 
 /** Returns the shape and dtype of an elementwise op's result, by broadcasting and type
  *  promotion. */
-MZ_API OutSpecs infer_elementwise(const OpInfo& row, Inputs in, const void* attrs);
+MZ_API OutSpecs infer_elementwise(const OpInfo& info, Inputs in, const void* attrs);
 
 /** Returns the memory format of a result of this shape by the op's channels-last rule. Undefined
  *  operands are ignored. All results get their format here. */
@@ -106,13 +128,13 @@ MZ_API DType promoted_dtype(Inputs in);
 // ---- defined in autograd/; only declared here ---------------------------------------------------
 
 /** Attaches a graph node for the op to its outputs. */
-void record(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+void record(const OpInfo& info, Inputs in, Outputs out, const void* attrs);
 /** Records that `view` is a view of `base`, so that an in-place write through either updates the
  *  graph of both. */
 void remember_view(const Tensor& base, const Tensor& view);
 /** Checks that `self` may be overwritten while gradients are recorded, and returns a handle to its
  *  previous place in the graph. */
-Tensor begin_in_place(const OpInfo& row, const Tensor& self);
+Tensor begin_in_place(const OpInfo& info, const Tensor& self);
 
 // ---- calling an op by its struct ----------------------------------------------------------------
 

@@ -13,20 +13,20 @@ class MZ_API NestedTrace : public TraceHook {
   NestedTrace(const NestedTrace&) = delete;
   NestedTrace& operator=(const NestedTrace&) = delete;
 
-  void trace(const OpInfo& row, Inputs in, Outputs out) override {
-    if (outer_) outer_->trace(row, in, out);
+  void trace(const OpInfo& info, Inputs in, Outputs out) override {
+    if (outer_) outer_->trace(info, in, out);
   }
-  void enter_forward(const OpInfo& row) override {
-    if (outer_) outer_->enter_forward(row);
+  void enter_forward(const OpInfo& info) override {
+    if (outer_) outer_->enter_forward(info);
   }
-  void leave_forward(const OpInfo& row) noexcept override {
-    if (outer_) outer_->leave_forward(row);
+  void leave_forward(const OpInfo& info) noexcept override {
+    if (outer_) outer_->leave_forward(info);
   }
-  void enter_backward(const OpInfo& row) override {
-    if (outer_) outer_->enter_backward(row);
+  void enter_backward(const OpInfo& info) override {
+    if (outer_) outer_->enter_backward(info);
   }
-  void leave_backward(const OpInfo& row, Inputs gy, Inputs gradients) override {
-    if (outer_) outer_->leave_backward(row, gy, gradients);
+  void leave_backward(const OpInfo& info, Inputs gy, Inputs gradients) override {
+    if (outer_) outer_->leave_backward(info, gy, gradients);
   }
 
  protected:

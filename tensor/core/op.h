@@ -177,14 +177,14 @@ struct OpInfo;
 
 /** The arguments of a backward rule. Tensors that `needs` does not name are undefined. */
 struct Saved {
-  const OpInfo& row;                       // the op whose gradient is computed
+  const OpInfo& info;                      // the op whose gradient is computed
   std::span<const Tensor> inputs;          // one per input, after casts
   std::span<const Tensor> outputs;         // one per output
   std::span<const TensorMeta> input_meta;  // one per input
   std::span<const bool> wanted;            // one per input: true if its gradient is requested
   const void* attrs_address;               // a copy of the attributes of the call; see attrs()
 
-  /** Returns the attributes of the call. Op must be the op of `row`; this is not checked. */
+  /** Returns the attributes of the call. Op must be the op of `info`; this is not checked. */
   template <class Op> const typename Op::Attrs& attrs() const {
     return *static_cast<const typename Op::Attrs*>(attrs_address);
   }
@@ -207,15 +207,15 @@ struct AttrsFacts {
 
 /** The shape rule of an op: returns the specs of its outputs, or throws for operands that do not
  *  fit. */
-using InferFn = OutSpecs (*)(const OpInfo& row, Inputs in, const void* attrs);
+using InferFn = OutSpecs (*)(const OpInfo& info, Inputs in, const void* attrs);
 /** The function of a view op: returns a view of `base`. */
 using ViewFn = Tensor (*)(const Tensor& base, const void* attrs);
 /** The kernel of an op for one kind of device: writes `out`, which dispatch has allocated. */
-using KernelFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+using KernelFn = void (*)(const OpInfo& info, Inputs in, Outputs out, const void* attrs);
 /** The gradient kernel of an elementwise op. `in` holds the operands (undefined if not saved), then
  *  the output, then the incoming gradient. `out[i]` is defined if the gradient of operand i is
  *  requested. */
-using DerivativeFn = void (*)(const OpInfo& row, Inputs in, Outputs out, const void* attrs);
+using DerivativeFn = void (*)(const OpInfo& info, Inputs in, Outputs out, const void* attrs);
 /** The function of a composite op: returns all results. */
 using CompositeFn = std::vector<Tensor> (*)(Inputs in, const void* attrs);
 /** A backward rule: returns one gradient per input from those of the outputs (`gy`). Entries for
@@ -305,25 +305,25 @@ template <class Op> constexpr OpInfo make_op_info() {
   } else {
     static_assert(CompositeOp<Op> || !Op::traits.differentiable || HasRule<Op>,
                   "a differentiable op needs `static Grads backward(const Saved&, const Grads&)`");
-    OpInfo row{.traits = Op::traits, .attrs = detail::attrs_facts<Attrs>()};
+    OpInfo info{.traits = Op::traits, .attrs = detail::attrs_facts<Attrs>()};
     if constexpr (KernelOp<Op>) {
-      row.infer = [](const OpInfo&, Inputs in, const void* attrs) {
+      info.infer = [](const OpInfo&, Inputs in, const void* attrs) {
         return Op::infer(in, *static_cast<const Attrs*>(attrs));
       };
-      row.kernel[0] = [](const OpInfo&, Inputs in, Outputs out, const void* attrs) {
+      info.kernel[0] = [](const OpInfo&, Inputs in, Outputs out, const void* attrs) {
         Op::cpu(in, out, *static_cast<const Attrs*>(attrs));
       };
     }
     if constexpr (ViewOp<Op>)
-      row.view = [](const Tensor& x, const void* attrs) {
+      info.view = [](const Tensor& x, const void* attrs) {
         return Op::view(x, *static_cast<const Attrs*>(attrs));
       };
     if constexpr (CompositeOp<Op>)
-      row.composite = [](Inputs in, const void* attrs) {
+      info.composite = [](Inputs in, const void* attrs) {
         return Op::composite(in, *static_cast<const Attrs*>(attrs));
       };
-    if constexpr (HasRule<Op>) row.backward = &Op::backward;
-    return row;
+    if constexpr (HasRule<Op>) info.backward = &Op::backward;
+    return info;
   }
 }
 

@@ -9,7 +9,7 @@ namespace mezzo {
 /** Records an op whose result overwrites `self`, then calls write(data). The graph is extended
  *  first, because that allocates memory. If either throws, `self` keeps its place in the graph and
  *  its version. Defined in autograd/. */
-void recorded_write(const OpInfo& row, Inputs in, Tensor& self, const void* attrs,
+void recorded_write(const OpInfo& info, Inputs in, Tensor& self, const void* attrs,
                     void (*write)(void* data), void* data);
 
 }  // namespace mezzo

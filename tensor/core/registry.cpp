@@ -8,6 +8,7 @@
 #include "../ops/arg_reduce.h"
 #include "../ops/attention.h"
 #include "../ops/batch_norm.h"
+#include "../ops/classes.h"
 #include "../ops/contraction.h"
 #include "../ops/conv.h"
 #include "../ops/copy.h"
@@ -67,6 +68,7 @@ std::vector<OpInfo*> collect() {
   append_ops(ops, op::ArithmeticOps{});
   append_ops(ops, op::AttentionOps{});
   append_ops(ops, op::BatchNormOps{});
+  append_ops(ops, op::ClassesOps{});
   append_ops(ops, op::CompareOps{});
   append_ops(ops, op::ContractionOps{});
   append_ops(ops, op::ConvOps{});
@@ -126,18 +128,18 @@ std::span<OpInfo* const> all_ops() {
 }
 
 OpInfo* find_op(std::string_view name) {
-  for (OpInfo* row : all_ops())
-    if (row->traits.name == name) return row;
+  for (OpInfo* info : all_ops())
+    if (info->traits.name == name) return info;
   return nullptr;
 }
 
-bool takes(const OpInfo& row, DType dtype) {
-  const OpTraits& traits = row.traits;
+bool takes(const OpInfo& info, DType dtype) {
+  const OpTraits& traits = info.traits;
   if (is_floating(dtype)) return traits.integers != Integers::only;
   // Structured ops accept floating dtypes only, unless they state more. Elementwise ops compute in
   // f32 where they do not keep integers.
   const bool kept = traits.integers == Integers::keep || traits.integers == Integers::only;
-  const bool integers = kept || (row.elementwise && traits.integers == Integers::to_float);
+  const bool integers = kept || (info.elementwise && traits.integers == Integers::to_float);
   if (dtype != DType::boolean) return integers;
   return integers && (traits.booleans || traits.integers != Integers::keep);
 }

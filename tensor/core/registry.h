@@ -16,6 +16,6 @@ MZ_API OpInfo* find_op(std::string_view name);
 
 /** Returns true if the operands of an op that carry values (not indices or masks) may have
  *  `dtype`. */
-MZ_API bool takes(const OpInfo& row, DType dtype);
+MZ_API bool takes(const OpInfo& info, DType dtype);
 
 }  // namespace mezzo

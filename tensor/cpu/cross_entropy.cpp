@@ -9,7 +9,7 @@
 #include "../ops/cross_entropy.h"
 
 #include "../core/dispatch.h"
-#include "class_targets.h"
+#include "classes.h"
 #include "line_map.h"
 #include "softmax_line.h"
 

@@ -7,7 +7,7 @@
 
 #include "../device/parallel.h"
 #include "block_io.h"
-#include "ctc_alignments.h"
+#include "ctc_loss_alignments.h"
 
 namespace mezzo::op {
 

@@ -129,7 +129,8 @@ void derivative_block(const C* const* in, C* const* out, std::int64_t n, const v
 }  // namespace detail
 
 /** The forward kernel of an elementwise op. Computes all outputs from blocks of the operands. */
-template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, const void* attrs) {
+template <class Op>
+void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) {
   constexpr OpTraits traits = Op::traits;
   BlockFns fns;
   if constexpr (traits.integers != Integers::only) {
@@ -138,7 +139,7 @@ template <class Op> void elementwise(const OpInfo& row, Inputs in, Outputs out, 
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &detail::forward_block<Op, std::int64_t>;
-  const DType compute = elementwise_arithmetic(row, in);
+  const DType compute = elementwise_arithmetic(info, in);
   map_blocks(fns, compute, in, out, attrs);
 }
 

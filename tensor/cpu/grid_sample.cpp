@@ -5,7 +5,7 @@
 #include "../core/dispatch.h"
 #include "../device/parallel.h"
 #include "block_io.h"
-#include "grid_taps.h"
+#include "grid_sample_taps.h"
 #include "index_list.h"
 
 namespace mezzo::op {

@@ -4,13 +4,28 @@
 #include "../core/dispatch.h"
 #include "block_io.h"
 #include "index_list.h"
-#include "interpolate_rows.h"
+#include "interpolate_terms.h"
+#include "separable.h"
 
 namespace mezzo::op {
 
 namespace {
 
 using namespace cpu_kernels;
+
+/** Returns the map along spatial dimension d, as sparse rows, of an operand with `operands`
+ * elements there. */
+template <class C>
+SparseRows<C> interpolation_rows(const InterpolateAttrs& attrs, std::size_t d,
+                                 std::int64_t operands) {
+  SparseRows<C> rows(operands);
+  const Interpolation<C> map(attrs, d, operands);
+  for (std::int64_t o = 0; o < map.r.out; ++o) {
+    map.for_each_term(o, [&rows](std::int64_t from, C by) { rows.add(from, by); });
+    rows.finish_row();
+  }
+  return rows;
+}
 
 /** Computes y by applying the maps of `attrs` for an operand of these sizes to x; if `transposed`,
  *  maps results back to operands. */

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../core/compute_type.h"
 #include "../core/row_major.h"
 #include "../device/parallel.h"
 #include "../ops/pool.h"
@@ -39,8 +40,6 @@ struct Windows {
   }
 };
 inline std::int64_t volume(const op::PoolSizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
-
-template <class T> using ComputeOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 /** The source and result planes of a kernel, and the number of scratch elements it needs. */
 template <class T> struct Planes {
@@ -77,15 +76,6 @@ void for_each_plane(const Planes<T>& planes, double plane_ns, F&& body) {
   const std::int64_t per_chunk =
       std::max<std::int64_t>(1, kElementwiseChunk / (from_size + to_size));
   parallel_chunks(planes.count, per_chunk, chunk, plane_ns);
-}
-
-template <class F> void visit_floating(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f16: return f(std::type_identity<Half>{});
-    case DType::bf16: return f(std::type_identity<BFloat16>{});
-    case DType::f32: return f(std::type_identity<float>{});
-    default: return f(std::type_identity<double>{});
-  }
 }
 
 }  // namespace mezzo::cpu_kernels

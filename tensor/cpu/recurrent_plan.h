@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../device/parallel.h"
-#include "../ops/sequence_plan.h"
+#include "../ops/recurrent_plan.h"
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"

@@ -1,4 +1,4 @@
-// Kernels of tril, triu and one_hot.
+// Kernels of tril and triu.
 #include "../ops/triangle.h"
 
 #include <algorithm>
@@ -45,14 +45,6 @@ void Tril::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 
 void Triu::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   keep_triangle(in[0], out[0], attrs.diagonal, false);
-}
-
-void OneHot::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const Tensor classes = checked_indices(in[0], {"one_hot", out[0], in[0].dim(), attrs.classes});
-  const std::int64_t* const at = classes.data<std::int64_t>();
-  std::int64_t* const y = out[0].data<std::int64_t>();
-  std::fill(y, y + out[0].numel(), 0);
-  for (std::int64_t i = 0; i < classes.numel(); ++i) y[i * attrs.classes + at[i]] = 1;
 }
 
 }  // namespace mezzo::op

@@ -246,8 +246,6 @@ class PoolOwner {
 
  private:
   static inline std::atomic<Pool*> current_ = new Pool;
-  // The parent's pool, whose threads cannot be joined in the child.
-  [[maybe_unused]] static inline Pool* abandoned_ = nullptr;
 };
 
 // ---- the number of threads ----------------------------------------------------------------------

@@ -146,7 +146,7 @@ struct Hardswish {
 
 struct Hardtanh {
   static constexpr OpTraits traits =
-      activation("hardtanh", "x limited to [low, high], constant at the corners");
+      activation("hardtanh", "x limited to [low, high]; gradient 0 at the limits");
   struct Attrs {
     double low = -1, high = 1;
   };
@@ -287,7 +287,7 @@ struct Softplus {
 
 struct Softshrink {
   static constexpr OpTraits traits =
-      activation("softshrink", "x moved towards 0 by lambda, 0 within it");
+      activation("softshrink", "x moved towards 0 by lambda, 0 where abs(x) <= lambda");
   struct Attrs {
     double lambda = 0.5;
   };

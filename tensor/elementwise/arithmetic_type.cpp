@@ -8,7 +8,7 @@ namespace mezzo {
 namespace {
 
 /** Checks that all elements are in the domain. Errors: ValueError naming the first that is not. */
-void require_integers(const OpInfo& row, IntegerDomain domain, const Tensor& x) {
+void require_integers(const OpInfo& info, IntegerDomain domain, const Tensor& x) {
   const CastScope no_casts(nullptr);
   const Tensor values = x.detach().to(cpu).to(DType::i64).contiguous();
   const std::int64_t* v = values.data<std::int64_t>();
@@ -16,7 +16,7 @@ void require_integers(const OpInfo& row, IntegerDomain domain, const Tensor& x) 
     if (domain == IntegerDomain::not_zero ? v[i] != 0 : v[i] >= 0) continue;
     const bool by_zero = domain == IntegerDomain::not_zero;
     fail<ValueError>(
-        row.traits.name,
+        info.traits.name,
         {.what = by_zero ? "integer division by zero" : "integers to a negative integer power",
          .got = str(v[i], " at element ", i, " of ", x),
          .expected = by_zero ? "divisors other than 0" : "exponents >= 0",
@@ -26,12 +26,12 @@ void require_integers(const OpInfo& row, IntegerDomain domain, const Tensor& x) 
 
 }  // namespace
 
-DType elementwise_arithmetic(const OpInfo& row, Inputs in) {
-  const OpTraits& traits = row.traits;
+DType elementwise_arithmetic(const OpInfo& info, Inputs in) {
+  const OpTraits& traits = info.traits;
   DType compute = compute_dtype(promoted_dtype(without_mask(traits, in)));
   if (traits.integers == Integers::to_float && compute == DType::i64) compute = DType::f32;
   if (traits.last_integers != IntegerDomain::any && compute == DType::i64)
-    require_integers(row, traits.last_integers, in.back());
+    require_integers(info, traits.last_integers, in.back());
   return compute;
 }
 

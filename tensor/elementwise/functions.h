@@ -118,7 +118,7 @@ struct Exp2 {
 struct Expm1 {
   // The gradient is y + 1 = e^x, computed from x: y + 1 would cancel where y is near -1.
   static constexpr OpTraits traits =
-      unary("expm1", Precision::f32, "exponential minus 1, exact near 0", input(0));
+      unary("expm1", Precision::f32, "exponential minus 1, accurate near 0", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return expm1(x); }
   template <class V> MZ_HD static V derivative(const V& x, const V&) { return exp(x); }
 };
@@ -140,7 +140,7 @@ struct Log10 {
 
 struct Log1p {
   static constexpr OpTraits traits =
-      unary("log1p", Precision::f32, "logarithm of 1 + x, exact near 0", input(0));
+      unary("log1p", Precision::f32, "logarithm of 1 + x, accurate near 0", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log1p(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     return g / (1 + x);

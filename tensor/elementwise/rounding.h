@@ -99,7 +99,7 @@ struct Sign {
 };
 
 struct Trunc {
-  static constexpr OpTraits traits = integer_unary("trunc", "x without its fraction");
+  static constexpr OpTraits traits = integer_unary("trunc", "x rounded towards zero");
   template <class V> MZ_HD static V forward(const V& x) {
     if constexpr (std::is_integral_v<V>)
       return x;

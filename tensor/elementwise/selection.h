@@ -48,7 +48,7 @@ struct Clamp {
 struct MaskedFill {
   static constexpr OpTraits traits{.name = "masked_fill",
                                    .precision = Precision::match,
-                                   .summary = "value where the mask holds, else x",
+                                   .summary = "value where the mask is true, else x",
                                    .inputs = 3,
                                    .needs = {input(2), input(2), kNothing},
                                    .in_place = true,
@@ -74,7 +74,7 @@ struct MaskedFill {
 struct MaskedScale {
   static constexpr OpTraits traits{.name = "masked_scale",
                                    .precision = Precision::match,
-                                   .summary = "x * scale where the mask holds, else 0",
+                                   .summary = "x * scale where the mask is true, else 0",
                                    .inputs = 2,
                                    .needs = {input(1), kNothing},
                                    .in_place = true,
@@ -96,7 +96,7 @@ struct MaskedScale {
 struct Where {
   static constexpr OpTraits traits{.name = "where",
                                    .precision = Precision::promote,
-                                   .summary = "a where the condition holds, else b",
+                                   .summary = "a where the condition is true, else b",
                                    .inputs = 3,
                                    .needs = {kNothing, input(0), input(0)},
                                    .integers = Integers::keep,

@@ -71,13 +71,14 @@ struct Addr {
 };
 
 struct Baddbmm {
-  static constexpr OpTraits traits{.name = "baddbmm",
-                                   .precision = Precision::low,
-                                   .summary = "beta C_b + alpha A_b B_b for each pair of matrices",
-                                   .inputs = 3,
-                                   .needs = {kNothing, input(2), input(1)},
-                                   .in_place = true,
-                                   .integers = Integers::keep};
+  static constexpr OpTraits traits{
+      .name = "baddbmm",
+      .precision = Precision::low,
+      .summary = "beta C_b + alpha A_b B_b for each entry b of a batch",
+      .inputs = 3,
+      .needs = {kNothing, input(2), input(1)},
+      .in_place = true,
+      .integers = Integers::keep};
   using Attrs = AddmmAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

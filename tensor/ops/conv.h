@@ -71,7 +71,7 @@ struct Conv3d : ConvFunctions {
 struct ConvTranspose1d : ConvTransposeFunctions {
   static constexpr OpTraits traits{.name = "conv_transpose1d",
                                    .precision = Precision::low,
-                                   .summary = "adjoint of conv1d in its input",
+                                   .summary = "transposed convolution over 1 dimension",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
                                    .channels_last = ChannelsLast::like_either};
@@ -79,7 +79,7 @@ struct ConvTranspose1d : ConvTransposeFunctions {
 struct ConvTranspose2d : ConvTransposeFunctions {
   static constexpr OpTraits traits{.name = "conv_transpose2d",
                                    .precision = Precision::low,
-                                   .summary = "adjoint of conv2d in its input",
+                                   .summary = "transposed convolution over 2 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
                                    .channels_last = ChannelsLast::like_either};
@@ -87,7 +87,7 @@ struct ConvTranspose2d : ConvTransposeFunctions {
 struct ConvTranspose3d : ConvTransposeFunctions {
   static constexpr OpTraits traits{.name = "conv_transpose3d",
                                    .precision = Precision::low,
-                                   .summary = "adjoint of conv3d in its input",
+                                   .summary = "transposed convolution over 3 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
                                    .channels_last = ChannelsLast::like_either};
@@ -98,7 +98,7 @@ struct ConvTranspose3d : ConvTransposeFunctions {
 struct ConvWeight {
   static constexpr OpTraits traits{.name = "conv_weight",
                                    .precision = Precision::low,
-                                   .summary = "gradient of a convolution in its weight",
+                                   .summary = "gradient of a convolution's weight",
                                    .inputs = 2,
                                    .needs = {input(1), input(0)},
                                    .internal = true,

@@ -7,13 +7,12 @@ namespace mezzo::op {
 
 /** Conversion to another dtype with one rounding. */
 struct To {
-  static constexpr OpTraits traits{
-      .name = "to",
-      .precision = Precision::match,
-      .summary = "converts to another dtype, one rounding to nearest even",
-      .integers = Integers::keep,
-      .booleans = true,
-      .channels_last = ChannelsLast::like_first};
+  static constexpr OpTraits traits{.name = "to",
+                                   .precision = Precision::match,
+                                   .summary = "converts to another dtype, rounded to nearest even",
+                                   .integers = Integers::keep,
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
   struct Attrs {
     DType dtype = DType::f32;
   };

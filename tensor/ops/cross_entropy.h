@@ -16,11 +16,10 @@ struct CrossEntropyAttrs {
 /** Cross entropy. Operands: x (C), (N,C) or (N,C,d..), target (class indices, or probabilities like
  *  x), weight (C) or undefined. */
 struct CrossEntropy {
-  static constexpr OpTraits traits{
-      .name = "cross_entropy",
-      .precision = Precision::f32,
-      .summary = "log_softmax and the negative log-likelihood of the target",
-      .inputs = 3};
+  static constexpr OpTraits traits{.name = "cross_entropy",
+                                   .precision = Precision::f32,
+                                   .summary = "negative log-likelihood of the target under softmax",
+                                   .inputs = 3};
   using Attrs = CrossEntropyAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };

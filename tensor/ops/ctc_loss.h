@@ -10,10 +10,11 @@ namespace mezzo::op {
 /** CTC loss. Operands: log-probabilities (t,n,c) or (t,c), targets (n,s) padded or 1-D
  *  concatenated, input lengths, target lengths. */
 struct CtcLoss {
-  static constexpr OpTraits traits{.name = "ctc_loss",
-                                   .precision = Precision::f32,
-                                   .summary = "label sequences without alignment",
-                                   .inputs = 4};
+  static constexpr OpTraits traits{
+      .name = "ctc_loss",
+      .precision = Precision::f32,
+      .summary = "negative log-likelihood of label sequences, summed over alignments",
+      .inputs = 4};
   struct Attrs {
     std::int64_t blank = 0;
     Reduction reduction = Reduction::mean;

@@ -63,7 +63,7 @@ struct Normalize {
 struct PairwiseDistance {
   static constexpr OpTraits traits{.name = "pairwise_distance",
                                    .precision = Precision::f32,
-                                   .summary = "p-norm of the difference of vectors, one by one",
+                                   .summary = "p-norm of the difference of each pair of vectors",
                                    .inputs = 2};
   struct Attrs {
     double p = 2;

@@ -7,17 +7,13 @@
 
 namespace mezzo::op {
 
-namespace {
-
-void require_padding_row(const char* op, std::int64_t padding_idx, std::int64_t rows) {
-  const bool exists = padding_idx >= -1 && padding_idx < rows;
-  if (!exists)
+std::int64_t padding_row(std::string_view op, std::int64_t padding_idx, std::int64_t rows) {
+  if (padding_idx < -rows || padding_idx >= rows)
     fail<ValueError>(op, {.what = "padding_idx is not a row of the table",
                           .got = str(padding_idx),
-                          .expected = str("0..", rows - 1, ", or -1 for none")});
+                          .expected = str(-rows, "..", rows - 1)});
+  return padding_idx < 0 ? padding_idx + rows : padding_idx;
 }
-
-}  // namespace
 
 OutSpecs Embedding::infer(Inputs in, const Attrs& attrs) {
   require_index_dtype("embedding", in[0]);
@@ -28,7 +24,7 @@ OutSpecs Embedding::infer(Inputs in, const Attrs& attrs) {
     fail<ShapeError>(
         "embedding",
         {.what = "the table must be a matrix", .got = str(in[1]), .expected = "weight [num, dim]"});
-  require_padding_row("embedding", attrs.padding_idx, in[1].shape()[0]);
+  if (attrs.padding_idx >= 0) padding_row("embedding", attrs.padding_idx, in[1].shape()[0]);
   Shape shape = in[0].shape();
   shape.push_back(in[1].shape()[1]);
   return {{shape, in[1].dtype()}};
@@ -42,7 +38,7 @@ OutSpecs EmbeddingGrad::infer(Inputs in, const Attrs& attrs) {
     fail<ShapeError>("embedding_grad", {.what = "the gradient does not fit the index",
                                         .got = str(in),
                                         .expected = "the index's shape and one more dimension"});
-  require_padding_row("embedding_grad", attrs.padding_idx, attrs.rows);
+  if (attrs.padding_idx >= 0) padding_row("embedding_grad", attrs.padding_idx, attrs.rows);
   return {{{attrs.rows, in[1].shape().back()}, in[1].dtype()}};
 }
 

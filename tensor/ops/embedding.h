@@ -16,7 +16,7 @@ struct Embedding {
                                    .integers = Integers::keep,
                                    .booleans = true};
   struct Attrs {
-    std::int64_t padding_idx = -1;    // the row that gets no gradient; -1: none
+    std::int64_t padding_idx = -1;    // the row that gets no gradient; negative: none
     bool scale_grad_by_freq = false;  // divide each row's gradient by the number of its lookups
   };
   static OutSpecs infer(Inputs in, const Attrs& attrs);
@@ -42,6 +42,10 @@ struct EmbeddingGrad {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
+
+/** Returns the row of the table that padding_idx names, counted from the front. Errors: ValueError
+ *  unless padding_idx is in -rows..rows-1. */
+std::int64_t padding_row(std::string_view op, std::int64_t padding_idx, std::int64_t rows);
 
 using EmbeddingOps = type_list<Embedding, EmbeddingGrad>;
 

@@ -12,7 +12,7 @@ namespace mezzo::op {
 struct Gather {
   static constexpr OpTraits traits{.name = "gather",
                                    .precision = Precision::match,
-                                   .summary = "elements named along a dimension",
+                                   .summary = "elements at given indices along a dimension",
                                    .inputs = 2,
                                    .needs = {input(1)},
                                    .integers = Integers::keep,
@@ -30,7 +30,7 @@ struct Gather {
 struct Scatter {
   static constexpr OpTraits traits{.name = "scatter",
                                    .precision = Precision::match,
-                                   .summary = "writes elements to places named along a dimension",
+                                   .summary = "writes elements to given indices along a dimension",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
                                    .in_place = true,
@@ -49,7 +49,7 @@ struct Scatter {
 struct ScatterAdd {
   static constexpr OpTraits traits{.name = "scatter_add",
                                    .precision = Precision::promote,
-                                   .summary = "adds elements to places named along a dimension",
+                                   .summary = "adds elements at given indices along a dimension",
                                    .inputs = 3,
                                    .needs = {kNothing, kNothing, input(1)},
                                    .in_place = true,

@@ -26,7 +26,7 @@ struct GridSampleAttrs {
 struct GridSample {
   static constexpr OpTraits traits{.name = "grid_sample",
                                    .precision = Precision::promote,
-                                   .summary = "an image sampled at the places of a grid",
+                                   .summary = "an image sampled at the points of a grid",
                                    .inputs = 2,
                                    .needs = {input(0) | input(1), input(0) | input(1)},
                                    .twice_differentiable = false};
@@ -55,8 +55,9 @@ struct GridSampleBackward {
 
 /** The sampling grid of an affine map of an image. Operand: theta (n,2,3) or (n,3,4). */
 struct AffineGrid {
-  static constexpr OpTraits traits{
-      .name = "affine_grid", .precision = Precision::match, .summary = "the grid of an affine map"};
+  static constexpr OpTraits traits{.name = "affine_grid",
+                                   .precision = Precision::match,
+                                   .summary = "sampling grid of an affine map, for grid_sample"};
   struct Attrs {
     Shape size;  // of the image: n, c, then its spatial sizes
     bool align_corners = false;

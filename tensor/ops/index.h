@@ -11,7 +11,7 @@ namespace mezzo::op {
 struct IndexSelect {
   static constexpr OpTraits traits{.name = "index_select",
                                    .precision = Precision::match,
-                                   .summary = "rows named along a dimension",
+                                   .summary = "rows at given indices along a dimension",
                                    .inputs = 2,
                                    .needs = {input(1)},
                                    .integers = Integers::keep,
@@ -29,7 +29,7 @@ struct IndexSelect {
 struct IndexAdd {
   static constexpr OpTraits traits{.name = "index_add",
                                    .precision = Precision::match,
-                                   .summary = "adds to rows named along a dimension",
+                                   .summary = "adds rows at given indices along a dimension",
                                    .inputs = 3,
                                    .needs = {kNothing, kNothing, input(1)},
                                    .in_place = true,
@@ -67,13 +67,14 @@ struct IndexPositions {
  *  of `positions` replace the indexed ones if those are adjacent, else they come first. Operands:
  *  x, positions (row-major in the indexed dimensions, non-negative). */
 struct Index {
-  static constexpr OpTraits traits{.name = "index",
-                                   .precision = Precision::match,
-                                   .summary = "x[i, j, ...] with index tensors and holes",
-                                   .inputs = 2,
-                                   .needs = {input(1)},
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "index",
+      .precision = Precision::match,
+      .summary = "x[i, j, ...] with index tensors; other dimensions are kept",
+      .inputs = 2,
+      .needs = {input(1)},
+      .integers = Integers::keep,
+      .booleans = true};
   struct Attrs {
     std::uint32_t dims = 0;
   };
@@ -121,7 +122,7 @@ struct Nonzero {
 struct MaskedSelect {
   static constexpr OpTraits traits{.name = "masked_select",
                                    .precision = Precision::match,
-                                   .summary = "the elements where a mask holds",
+                                   .summary = "elements where the mask is true",
                                    .inputs = 2,
                                    .integers = Integers::keep,
                                    .booleans = true};

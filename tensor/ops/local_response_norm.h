@@ -7,9 +7,10 @@ namespace mezzo::op {
 
 /** x / (k + alpha * mean of x^2 over `size` channels)^beta. */
 struct LocalResponseNorm {
-  static constexpr OpTraits traits{.name = "local_response_norm",
-                                   .precision = Precision::f32,
-                                   .summary = "divides by the size of neighbouring channels"};
+  static constexpr OpTraits traits{
+      .name = "local_response_norm",
+      .precision = Precision::f32,
+      .summary = "divides by a power of the mean square of neighbouring channels"};
   struct Attrs {
     std::int64_t size = 1;
     double alpha = 1e-4, beta = 0.75, k = 1;

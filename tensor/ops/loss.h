@@ -87,33 +87,13 @@ struct NllLoss {
 
 struct SmoothL1Loss {
   static constexpr OpTraits traits =
-      detail::loss("smooth_l1_loss", "absolute error, rounded off near 0");
+      detail::loss("smooth_l1_loss", "absolute error, squared near 0");
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** The weight of each target's class. Operands: target, weight (classes) or undefined. Results: the
- *  indices as i64 and the weight of each class, both 0 for ignored targets. Errors: IndexError
- *  naming the first class out of range. */
-struct ClassWeights {
-  static constexpr OpTraits traits{.name = "class_weights",
-                                   .precision = Precision::match,
-                                   .inputs = 2,
-                                   .outputs = 2,
-                                   .differentiable = false,
-                                   .internal = true};
-  struct Attrs {
-    std::string_view op;  // for error messages; points to the static name in OpTraits
-    std::int64_t classes = 0;
-    std::int64_t ignore_index = -100;
-    DType dtype = DType::f32;  // of the weights
-  };
-  static OutSpecs infer(Inputs in, const Attrs& attrs);
-  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
-};
-
-using LossOps = type_list<BinaryCrossEntropy, BinaryCrossEntropyWithLogits, ClassWeights, HuberLoss,
-                          KlDiv, L1Loss, MseLoss, NllLoss, SmoothL1Loss>;
+using LossOps = type_list<BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, KlDiv,
+                          L1Loss, MseLoss, NllLoss, SmoothL1Loss>;
 
 /** Checks that a reduction is not the one that only kl_div has. Errors: ValueError naming `op`. */
 MZ_API void require_plain_reduction(std::string_view op, Reduction reduction);

@@ -9,14 +9,15 @@ namespace mezzo::op {
 /** Operands: x1, x2 (N,D) or (D), target 1 or -1, (N) or 0-dim. */
 struct CosineEmbeddingLoss {
   static constexpr OpTraits traits =
-      detail::loss("cosine_embedding_loss", "angles between vectors, small or large as asked", 3);
+      detail::loss("cosine_embedding_loss",
+                   "1 - cos(x1, x2) for target 1, max(0, cos - margin) for target -1", 3);
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
 struct HingeEmbeddingLoss {
   static constexpr OpTraits traits =
-      detail::loss("hinge_embedding_loss", "distances, small or beyond a margin as asked");
+      detail::loss("hinge_embedding_loss", "x for target 1, max(0, margin - x) for target -1");
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -24,7 +25,7 @@ struct HingeEmbeddingLoss {
 /** Operands: x1, x2, target. */
 struct MarginRankingLoss {
   static constexpr OpTraits traits =
-      detail::loss("margin_ranking_loss", "which of two scores is to be the larger", 3);
+      detail::loss("margin_ranking_loss", "max(0, margin - target * (x1 - x2))", 3);
   using Attrs = ShapedLossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -32,7 +33,7 @@ struct MarginRankingLoss {
 /** Operands: x (N,C) or (C), target (class indices), weight (C) or undefined. */
 struct MultiMarginLoss {
   static constexpr OpTraits traits = detail::loss(
-      "multi_margin_loss", "score of the target class above all others by a margin", 3);
+      "multi_margin_loss", "hinge loss of the target class against every other class", 3);
   struct Attrs {
     int p = 1;
     double margin = 1;
@@ -44,15 +45,16 @@ struct MultiMarginLoss {
 /** Operands: x (N,C) or (C), target of the same shape: class indices up to the first -1. */
 struct MultilabelMarginLoss {
   static constexpr OpTraits traits = detail::loss(
-      "multilabel_margin_loss", "scores of all target classes above all others by a margin");
+      "multilabel_margin_loss", "hinge loss of each target class against every other class");
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
 /** Operands: x (..,C), target, weight or undefined. */
 struct MultilabelSoftMarginLoss {
-  static constexpr OpTraits traits = detail::loss(
-      "multilabel_soft_margin_loss", "cross entropy of independent labels, from scores", 3);
+  static constexpr OpTraits traits =
+      detail::loss("multilabel_soft_margin_loss",
+                   "mean binary cross entropy of independent labels, from scores", 3);
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -70,7 +72,7 @@ struct PoissonNllLoss {
 };
 
 struct SoftMarginLoss {
-  static constexpr OpTraits traits = detail::loss("soft_margin_loss", "softplus of -target * x");
+  static constexpr OpTraits traits = detail::loss("soft_margin_loss", "log(1 + exp(-target * x))");
   using Attrs = LossAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -78,7 +80,7 @@ struct SoftMarginLoss {
 /** Operands: anchor, positive, negative; vectors are along the last dimension. */
 struct TripletMarginLoss {
   static constexpr OpTraits traits = detail::loss(
-      "triplet_margin_loss", "nearer to the positive than to the negative by a margin", 3);
+      "triplet_margin_loss", "max(0, margin + d(anchor, positive) - d(anchor, negative))", 3);
   struct Attrs {
     double margin = 1;
     double p = 2;
@@ -89,22 +91,8 @@ struct TripletMarginLoss {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-/** True for each class that a row of the operand lists before its first -1. Errors: IndexError
- *  naming the first class out of range. */
-struct NamedClasses {
-  static constexpr OpTraits traits{.name = "named_classes",
-                                   .precision = Precision::match,
-                                   .differentiable = false,
-                                   .internal = true};
-  struct Attrs {
-    std::string_view op;  // for error messages; points to the static name in OpTraits
-  };
-  static OutSpecs infer(Inputs in, const Attrs& attrs);
-  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
-};
-
 using MarginLossOps = type_list<CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss,
                                 MultiMarginLoss, MultilabelMarginLoss, MultilabelSoftMarginLoss,
-                                NamedClasses, PoissonNllLoss, SoftMarginLoss, TripletMarginLoss>;
+                                PoissonNllLoss, SoftMarginLoss, TripletMarginLoss>;
 
 }  // namespace mezzo::op

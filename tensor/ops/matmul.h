@@ -9,7 +9,7 @@ namespace mezzo::op {
 struct Bmm {
   static constexpr OpTraits traits{.name = "bmm",
                                    .precision = Precision::low,
-                                   .summary = "products of two equally long lists of matrices",
+                                   .summary = "matrix products of two batches",
                                    .inputs = 2,
                                    .needs = {input(1), input(0)},
                                    .integers = Integers::keep};

@@ -12,7 +12,7 @@ namespace mezzo::op {
 struct IndexCopy {
   static constexpr OpTraits traits{.name = "index_copy",
                                    .precision = Precision::match,
-                                   .summary = "overwrites rows named along a dimension",
+                                   .summary = "overwrites rows at given indices along a dimension",
                                    .inputs = 3,
                                    .needs = {input(1), kNothing, input(1)},
                                    .in_place = true,
@@ -28,13 +28,14 @@ struct IndexCopy {
 
 /** x with one value written to the rows that index selects. Operands: x, index, value (0-dim). */
 struct IndexFill {
-  static constexpr OpTraits traits{.name = "index_fill",
-                                   .precision = Precision::match,
-                                   .summary = "one value for rows named along a dimension",
-                                   .inputs = 3,
-                                   .in_place = true,
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "index_fill",
+      .precision = Precision::match,
+      .summary = "fills rows at given indices along a dimension with one value",
+      .inputs = 3,
+      .in_place = true,
+      .integers = Integers::keep,
+      .booleans = true};
   using Attrs = IndexCopy::Attrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
@@ -44,7 +45,7 @@ struct IndexFill {
 struct MaskedScatter {
   static constexpr OpTraits traits{.name = "masked_scatter",
                                    .precision = Precision::match,
-                                   .summary = "elements of a source where a mask holds",
+                                   .summary = "writes elements of a source where the mask is true",
                                    .inputs = 3,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -56,7 +57,7 @@ struct MaskedScatter {
 struct Unique {
   static constexpr OpTraits traits{.name = "unique",
                                    .precision = Precision::match,
-                                   .summary = "distinct elements, in order",
+                                   .summary = "distinct elements, sorted",
                                    .outputs = 3,
                                    .differentiable = false,
                                    .integers = Integers::keep,

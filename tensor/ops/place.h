@@ -113,18 +113,17 @@ struct Pad : PlaceFunctions {
 struct Repeat : PlaceFunctions {
   static constexpr OpTraits traits{.name = "repeat",
                                    .precision = Precision::match,
-                                   .summary = "copies of a tensor side by side",
+                                   .summary = "repeats a tensor along its dimensions",
                                    .integers = Integers::keep,
                                    .booleans = true};
 };
 
 struct Roll : PlaceFunctions {
-  static constexpr OpTraits traits{
-      .name = "roll",
-      .precision = Precision::match,
-      .summary = "shifts elements, those pushed out enter at the other end",
-      .integers = Integers::keep,
-      .booleans = true};
+  static constexpr OpTraits traits{.name = "roll",
+                                   .precision = Precision::match,
+                                   .summary = "shifts elements cyclically",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
 };
 
 /** The adjoint: each element of the operand is the sum of g at the positions it was copied to. Sums

@@ -38,7 +38,7 @@ template <int N> struct AdaptiveMaxPool {
       .name =
           detail::by_rank(N, "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
       .precision = Precision::match,
-      .summary = "greatest element of each of a given number of windows",
+      .summary = "greatest element of each window, for a given output size",
       .outputs = 2,
       .needs = {output(1)},
       .channels_last = ChannelsLast::like_first};
@@ -86,7 +86,7 @@ template <int N> struct AdaptiveAvgPool {
       .name =
           detail::by_rank(N, "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
       .precision = Precision::match,
-      .summary = "mean of each of a given number of windows",
+      .summary = "mean of each window, for a given output size",
       .channels_last = ChannelsLast::like_first};
   using Attrs = PoolAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);

@@ -24,7 +24,7 @@ struct RandomFill {
 struct Bernoulli : RandomFill {
   static constexpr OpTraits traits{.name = "bernoulli",
                                    .precision = Precision::match,
-                                   .summary = "1 with a given probability, else 0",
+                                   .summary = "random numbers: 1 with a given probability, else 0",
                                    .in_place = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -35,7 +35,7 @@ struct Bernoulli : RandomFill {
 struct Normal : RandomFill {
   static constexpr OpTraits traits{.name = "normal",
                                    .precision = Precision::match,
-                                   .summary = "normal distribution by mean and standard deviation",
+                                   .summary = "random numbers of a normal distribution",
                                    .in_place = true};
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
@@ -44,7 +44,7 @@ struct Normal : RandomFill {
 struct Randint : RandomFill {
   static constexpr OpTraits traits{.name = "randint",
                                    .precision = Precision::match,
-                                   .summary = "uniform whole numbers in [low, high)",
+                                   .summary = "random integers, uniform in [low, high)",
                                    .in_place = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -55,7 +55,7 @@ struct Randint : RandomFill {
 struct Uniform : RandomFill {
   static constexpr OpTraits traits{.name = "uniform",
                                    .precision = Precision::match,
-                                   .summary = "uniform distribution over [low, high)",
+                                   .summary = "random numbers, uniform in [low, high)",
                                    .in_place = true};
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };

@@ -21,7 +21,7 @@ struct Diag {
 struct PixelShuffle {
   static constexpr OpTraits traits{.name = "pixel_shuffle",
                                    .precision = Precision::match,
-                                   .summary = "channels become pixels of a larger image",
+                                   .summary = "moves channels to pixels of a larger image",
                                    .integers = Integers::keep,
                                    .booleans = true};
   struct Attrs {
@@ -33,7 +33,7 @@ struct PixelShuffle {
 struct PixelUnshuffle {
   static constexpr OpTraits traits{.name = "pixel_unshuffle",
                                    .precision = Precision::match,
-                                   .summary = "pixels become channels of a smaller image",
+                                   .summary = "moves pixels to channels of a smaller image",
                                    .integers = Integers::keep,
                                    .booleans = true};
   using Attrs = PixelShuffle::Attrs;

@@ -31,13 +31,18 @@ void require_lengths(std::string_view op, const std::vector<std::int64_t>& lengt
 
 }  // namespace
 
+void require_weights(std::string_view op, CellKind kind, const Tensor& w_ih, const Tensor& w_hh,
+                     const Tensor& w_hr) {
+  if (!w_ih.defined() || !w_hh.defined())
+    fail<ValueError>(op, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
+  if (w_hr.defined() && kind != CellKind::lstm)
+    fail<ValueError>(op, {.what = "weight_hr is supported by lstm only", .got = str(w_hr)});
+}
+
 OutSpecs RecurrentLayer::infer(Inputs in, const Attrs& attrs) {
   const std::string_view op = attrs.name;
   const Tensor &x = in[0], &w_ih = in[3], &w_hh = in[4], &w_hr = in[7];
-  if (!w_ih.defined() || !w_hh.defined())
-    fail<ValueError>(op, {.what = "a weight is undefined", .expected = "weight_ih and weight_hh"});
-  if (w_hr.defined() && attrs.kind != CellKind::lstm)
-    fail<ValueError>(op, {.what = "weight_hr is supported by lstm only", .got = str(w_hr)});
+  require_weights(op, attrs.kind, w_ih, w_hh, w_hr);
   const std::int64_t gates = gates_of(attrs.kind);
   if (x.dim() != 3 || w_ih.dim() != 2 || w_ih.shape()[0] % gates != 0 ||
       w_ih.shape()[1] != x.shape()[2])

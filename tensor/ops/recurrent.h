@@ -46,6 +46,11 @@ struct RecurrentLayer {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
+/** Checks that the weights of one layer in one direction exist, and that only an lstm has w_hr.
+ *  Errors: ValueError naming `op`. */
+void require_weights(std::string_view op, CellKind kind, const Tensor& w_ih, const Tensor& w_hh,
+                     const Tensor& w_hr);
+
 /** Operands: x, h0, c0, w_ih, w_hh and w_hr of the forward op, its results y and the saved values,
  *  and the gradients of y and of the last h and c. Results: the gradients of x, h0 and c0, and
  *  those of w_ih, w_hh, b_ih, b_hh, w_hr concatenated; a gradient that is not wanted is empty. */

@@ -20,7 +20,7 @@ MZ_API std::int64_t reduced_count(const Shape& shape, const ReduceAttrs& attrs);
 struct All {
   static constexpr OpTraits traits{.name = "all",
                                    .precision = Precision::match,
-                                   .summary = "true where all elements are nonzero",
+                                   .summary = "true if all elements are nonzero",
                                    .differentiable = false,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -33,7 +33,7 @@ struct All {
 struct Amax {
   static constexpr OpTraits traits{.name = "amax",
                                    .precision = Precision::match,
-                                   .summary = "greatest element, gradient shared among ties",
+                                   .summary = "greatest element; ties share the gradient",
                                    .needs = {input(0) | output(0)},
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -47,7 +47,7 @@ struct Amax {
 struct Amin {
   static constexpr OpTraits traits{.name = "amin",
                                    .precision = Precision::match,
-                                   .summary = "least element, gradient shared among ties",
+                                   .summary = "least element; ties share the gradient",
                                    .needs = {input(0) | output(0)},
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -61,7 +61,7 @@ struct Amin {
 struct Any {
   static constexpr OpTraits traits{.name = "any",
                                    .precision = Precision::match,
-                                   .summary = "true where some element is nonzero",
+                                   .summary = "true if any element is nonzero",
                                    .differentiable = false,
                                    .integers = Integers::keep,
                                    .booleans = true};

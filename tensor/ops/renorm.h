@@ -11,7 +11,7 @@ namespace mezzo::op {
 struct Renorm {
   static constexpr OpTraits traits{.name = "renorm",
                                    .precision = Precision::f32,
-                                   .summary = "slices scaled down to a p-norm",
+                                   .summary = "scales slices down to a maximum p-norm",
                                    .needs = {input(0)},
                                    .in_place = true};
   struct Attrs {

@@ -46,12 +46,13 @@ struct Cummin {
 /** The median along dim and its index: the lower of the two middle elements; nan if there is
  *  one. */
 struct Median {
-  static constexpr OpTraits traits{.name = "median",
-                                   .precision = Precision::match,
-                                   .summary = "the middle one of the elements in order",
-                                   .outputs = 2,
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "median",
+      .precision = Precision::match,
+      .summary = "middle of the sorted elements, the lower of two, with its index",
+      .outputs = 2,
+      .integers = Integers::keep,
+      .booleans = true};
   struct Attrs {
     std::int64_t dim = 0;
     bool keepdim = false;

@@ -12,7 +12,7 @@ namespace mezzo::op {
 struct Sort {
   static constexpr OpTraits traits{.name = "sort",
                                    .precision = Precision::match,
-                                   .summary = "elements in order, with their indices",
+                                   .summary = "sorted elements, with their indices",
                                    .outputs = 2,
                                    .needs = {output(1)},
                                    .integers = Integers::keep,
@@ -30,7 +30,7 @@ struct Sort {
 struct Argsort {
   static constexpr OpTraits traits{.name = "argsort",
                                    .precision = Precision::match,
-                                   .summary = "indices that put elements in order",
+                                   .summary = "indices that sort the elements",
                                    .differentiable = false,
                                    .integers = Integers::keep,
                                    .booleans = true};

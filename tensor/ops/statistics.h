@@ -30,7 +30,7 @@ struct NormAttrs {
 struct Norm {
   static constexpr OpTraits traits{.name = "norm",
                                    .precision = Precision::f32,
-                                   .summary = "p-norm over dimensions; vector_norm"};
+                                   .summary = "p-norm over dimensions, as vector_norm"};
   using Attrs = NormAttrs;
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };

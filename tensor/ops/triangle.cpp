@@ -1,8 +1,7 @@
-// Shape rules of tril, triu and one_hot.
+// Shape rules of tril and triu.
 #include "triangle.h"
 
 #include "../text/text.h"
-#include "gather.h"
 
 namespace mezzo::op {
 
@@ -20,16 +19,5 @@ OutSpecs same_matrices(const char* op, const Tensor& x) {
 OutSpecs Tril::infer(Inputs in, const Attrs&) { return same_matrices("tril", in[0]); }
 
 OutSpecs Triu::infer(Inputs in, const Attrs&) { return same_matrices("triu", in[0]); }
-
-OutSpecs OneHot::infer(Inputs in, const Attrs& attrs) {
-  require_index_dtype("one_hot", in[0]);
-  if (attrs.classes < 1)
-    fail<ValueError>("one_hot", {.what = "the number of classes is out of range",
-                                 .got = str(attrs.classes),
-                                 .expected = "1 or more"});
-  Shape shape = in[0].shape();
-  shape.push_back(attrs.classes);
-  return {{shape, DType::i64}};
-}
 
 }  // namespace mezzo::op

@@ -1,4 +1,4 @@
-// The triangles of a matrix, tril and triu, and one_hot.
+// The triangles of a matrix: tril and triu.
 #pragma once
 
 #include "../core/op.h"
@@ -35,20 +35,6 @@ struct Triu {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-/** A row of `classes` zeros with a one at the class, for each class; i64. */
-struct OneHot {
-  static constexpr OpTraits traits{.name = "one_hot",
-                                   .precision = Precision::match,
-                                   .summary = "classes as rows with a single one",
-                                   .differentiable = false,
-                                   .integers = Integers::only};
-  struct Attrs {
-    std::int64_t classes = 0;
-  };
-  static OutSpecs infer(Inputs in, const Attrs& attrs);
-  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
-};
-
-using TriangleOps = type_list<OneHot, Tril, Triu>;
+using TriangleOps = type_list<Tril, Triu>;
 
 }  // namespace mezzo::op

@@ -37,11 +37,12 @@ struct Unfold {
 
 /** The adjoint: adds every column to the elements of its block, in f32 (f64, i64), rounded once. */
 struct Fold {
-  static constexpr OpTraits traits{.name = "fold",
-                                   .precision = Precision::match,
-                                   .summary = "columns added up where their blocks lie",
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "fold",
+      .precision = Precision::match,
+      .summary = "an image from columns of blocks; overlapping blocks are added",
+      .integers = Integers::keep,
+      .booleans = true};
   using Attrs = UnfoldAttrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);

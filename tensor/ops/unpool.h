@@ -24,7 +24,7 @@ template <int N> struct MaxUnpool {
   static constexpr OpTraits traits{
       .name = detail::by_rank(N, "max_unpool1d", "max_unpool2d", "max_unpool3d"),
       .precision = Precision::match,
-      .summary = "maxima back at their places, zeros around them",
+      .summary = "elements at the indices that max pooling returned, zeros elsewhere",
       .inputs = 2,
       .integers = Integers::keep,
       .booleans = true};

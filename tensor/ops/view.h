@@ -9,7 +9,7 @@ namespace mezzo::op {
 struct View {
   static constexpr OpTraits traits{.name = "view",
                                    .precision = Precision::match,
-                                   .summary = "same elements under another shape",
+                                   .summary = "the same elements in another shape",
                                    .view = true,
                                    .integers = Integers::keep,
                                    .booleans = true};
@@ -65,12 +65,13 @@ struct Slice {
 };
 
 struct Select {
-  static constexpr OpTraits traits{.name = "select",
-                                   .precision = Precision::match,
-                                   .summary = "one index along a dimension, which vanishes",
-                                   .view = true,
-                                   .integers = Integers::keep,
-                                   .booleans = true};
+  static constexpr OpTraits traits{
+      .name = "select",
+      .precision = Precision::match,
+      .summary = "elements at one index of a dimension, which is removed",
+      .view = true,
+      .integers = Integers::keep,
+      .booleans = true};
   struct Attrs {
     int dim = 0;
     std::int64_t index = 0;

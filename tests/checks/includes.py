@@ -1,7 +1,9 @@
-"""Checks every #include of the library, and that headers open with a comment.
+"""Checks every #include of the library, the comments that open headers, and the names of op files.
 
 Folders include only lower ones: tensor <- autograd <- nn, optim <- amp; cuda includes tensor and
-optim. Third-party headers are confined to a few files.
+optim. Third-party headers are confined to a few files. A file that defines the shape rule, a kernel
+or the gradient of an op in tensor/ops/NAME.h is called NAME or NAME_PART in every folder; for an op
+in tensor/elementwise/NAME.h, elementwise_NAME.
 
 Usage: includes.py
 """
@@ -32,6 +34,29 @@ THIRD_PARTY = {
 }
 # Slow to compile in every program; g++ 12 lacks <format>.
 TOO_COSTLY = {'format', 'iostream', 'random', 'ranges', 'regex'}
+OP_FOLDERS = ('tensor/ops', 'tensor/cpu', 'autograd/rules', 'cuda/kernels', 'cuda/blas', 'cuda/dnn')
+# A kernel that serves the ops of several stems: its own stem -> theirs.
+SHARED_KERNELS = {
+    'product': {'addmm', 'matmul'},  # every matrix product (tensor/ops/product.h)
+}
+# Files of autograd/ops, where the functions of several stems may form a family, that have the stem
+# of no op.
+FAMILIES = {
+    'common_dtype',  # no op: the dtype of several operands
+    'create',  # new tensors
+    'norm',  # batch_norm, group_norm, layer_norm
+    'number',  # no op: C++ numbers as operands
+    'operators',  # +, ==, & of arithmetic and compare
+    'pad',  # of place
+    'pointwise',  # no op: includes the families of elementwise functions
+    'window',  # no op: sizes in the options of conv and pool
+}
+# A struct of an op, or a list of ops, in a header of tensor/ops or tensor/elementwise.
+DECLARED = re.compile(r'^(?:template <.*>\s)?(?:struct|using) (\w+)', re.MULTILINE)
+# What a source file defines of an op: a function, a CUDA kernel, the kernels of a list.
+DEFINED = re.compile(
+    r'^(?=\S).*?\b(\w+)(?:<\w+>)?::(?:infer|view|cpu|backward|composite)\('
+    r'|\battach<(?:op::)?(\w+)|\bop::(\w+Ops)\{\}', re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 
 
@@ -67,12 +92,45 @@ def complaints_about_opening(text):
         yield 'must open with a comment line that says what the file holds'
 
 
+def stems_of_ops():
+    """Returns the stem that the files of each op or list of ops have."""
+    return {
+        name: prefix + path.stem
+        for folder, prefix in (('tensor/elementwise', 'elementwise_'), ('tensor/ops', ''))
+        for path in sources(folder, suffixes=('.h', ))
+        for name in DECLARED.findall((ROOT / path).read_text(encoding='utf-8'))
+    }
+
+
+def complaints_about_stem(path, text, stem_of):
+    """Where a file that defines part of an op has another stem than the op."""
+    for found in DEFINED.finditer(text):
+        op = found[1] or found[2] or found[3]
+        stem = stem_of.get(op)
+        if stem is None or stem in SHARED_KERNELS.get(path.stem, ()):
+            continue
+        if path.stem != stem and not path.stem.startswith(stem + '_'):
+            yield f'defines {op}, so its name must be {stem}{path.suffix} or begin with {stem}_'
+
+
+def complaints_about_family(path, stems):
+    """Where a file of public functions has neither the stem of an op nor that of a family."""
+    if path.stem not in FAMILIES | {stem.removeprefix('elementwise_') for stem in stems}:
+        yield 'has the stem of no header of tensor/ops or tensor/elementwise'
+
+
 def main():
     failures = []
+    stem_of = stems_of_ops()
     entered = []
     for path in sources(*ROOMS, 'samples', 'tests'):
         text = (ROOT / path).read_text(encoding='utf-8')
         failures += [f'{path}: {complaint}' for complaint in complaints_about(path, text)]
+        folder = path.parent.as_posix()
+        if folder in OP_FOLDERS and path.suffix != '.h':
+            failures += [f'{path}: {it}' for it in complaints_about_stem(path, text, stem_of)]
+        if folder == 'autograd/ops':
+            failures += [f'{path}: {it}' for it in complaints_about_family(path, stem_of.values())]
         if path.parts[0] in ROOMS and path.parts[0] != 'cuda' and re.search(
                 rf'#\s*include ".*{ENTRY}"', text):
             entered.append(str(path))

@@ -34,7 +34,6 @@ DTYPES = {
     'bool u8 i32 i64': 'integers, bool',
     'bool u8 i32 i64 f16 bf16 f32 f64': 'all',
 }
-LEVELS = ('O0', 'O1', 'O2', 'O3', 'O4', 'O5')
 
 
 def headers():
@@ -98,10 +97,11 @@ def complaints(ops, known):
 
 def tag_table(ops):
     """What each tag does at each level."""
+    levels = sorted(ops[0]['levels'])
     at = {}
     for op in ops:
-        at.setdefault(op['tag'], set()).add(tuple(op['levels'][level] for level in LEVELS))
-    lines = ['| tag | ops | ' + ' | '.join(LEVELS) + ' |', '|---' * (2 + len(LEVELS)) + '|']
+        at.setdefault(op['tag'], set()).add(tuple(op['levels'][level] for level in levels))
+    lines = ['| tag | ops | ' + ' | '.join(levels) + ' |', '|---' * (2 + len(levels)) + '|']
     for tag in sorted(at):
         if len(at[tag]) > 1:
             verdict(0, [f'ops of the tag {tag} are treated differently: {at[tag]}'])

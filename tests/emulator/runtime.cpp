@@ -212,7 +212,6 @@ void block_reused(void* block, std::size_t block_bytes, std::size_t bytes) noexc
 }
 
 Stream create_stream(int device, bool, Place) { return make_stream(device); }
-void destroy_stream(Stream stream) noexcept { drop_stream(stream_of(stream)); }
 void synchronize(Stream stream, Place place) {
   require_unbroken("cudaStreamSynchronize", place);
   refuse_in_capture("cudaStreamSynchronize", records(stream), place);

@@ -75,13 +75,6 @@ Stream* make_stream(int device) {
 
 int device_of(const Stream* stream) { return stream->device; }
 
-void drop_stream(Stream* stream) {
-  const std::lock_guard lock(mutex);
-  drain(stream);
-  std::erase(streams(), stream);
-  delete stream;
-}
-
 void put(Stream* stream, std::function<void()> work) {
   if (!stream || !LateWork::is_wanted()) return work();
   const std::lock_guard lock(mutex);

@@ -30,7 +30,6 @@ struct Event;
 
 Stream* make_stream(int device);
 int device_of(const Stream* stream);
-void drop_stream(Stream* stream);
 /** Enqueues work, which runs at once or late. A null stream always runs it at once. */
 void put(Stream* stream, std::function<void()> work);
 /** Runs all pending work of the stream. */

@@ -1,5 +1,6 @@
 // Rows: checkpoints of whole trainings, and data loaders.
 #include "../amp/trainings.h"
+#include "../support/levels.h"
 #include "look.h"
 #include "rows.h"
 
@@ -53,7 +54,9 @@ void add_checkpoints(std::vector<Row>& rows) {
   const auto load = [](Stopped& s) {
     s.run->resumed(amp::load_checkpoint(s.directory.path(), s.run->parts()));
   };
-  for (const char* surface : {"O0", "O1", "O2", "O3", "O5", "scaler"}) {
+  std::vector<const char*> surfaces = levels::names();
+  surfaces.push_back("scaler");
+  for (const char* surface : surfaces) {
     const trainings::Kind kind{.net = "conv", .surface = surface};
     add(rows, str("load_checkpoint at ", surface), kind, load);
     add(rows, str("save_checkpoint at ", surface), kind,

@@ -61,18 +61,18 @@ TEST_CASE("losses have the same bits in every run and for any number of threads"
 }
 
 TEST_CASE("levels measured in turns give the same figures as each alone", "[samples]") {
-  const std::vector<std::string> levels{"O0", "O1", "O2", "O3", "O5"};
+  const std::vector<std::string> all(kLevels.begin(), kLevels.end());
   for (const char* net : {"mlp", "char_lstm", "dcgan"}) {
     std::vector<std::string> rows;
     (void)tiny(net, "O0", 1);  // allocates what a thread keeps, which belongs to no level
     const std::vector<Measurement> together =
-        measure_levels(net, levels, {}, {.warm_up = 1, .steps = 7}, kRoof,
+        measure_levels(net, all, {}, {.warm_up = 1, .steps = 7}, kRoof,
                        [&](const Measurement& row) { rows.push_back(row.level); });
-    CHECK(rows == levels);
-    REQUIRE(together.size() == levels.size());
-    for (std::size_t i = 0; i < levels.size(); ++i) {
-      INFO(net << " " << levels[i]);
-      const Measurement alone = tiny(net, levels[i], 7);
+    CHECK(rows == all);
+    REQUIRE(together.size() == all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      INFO(net << " " << all[i]);
+      const Measurement alone = tiny(net, all[i], 7);
       CHECK(together[i].error.empty());
       CHECK(together[i].losses == alone.losses);
       CHECK(together[i].loss_scale == alone.loss_scale);

@@ -8,7 +8,7 @@
 #include "../ops/matmul.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
-#include "einsum_equation.h"
+#include "contraction_equation.h"
 #include "wide.h"
 
 namespace mezzo::op {

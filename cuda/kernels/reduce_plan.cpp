@@ -1,4 +1,4 @@
-#include "reduction.h"
+#include "reduce_plan.h"
 
 #include <algorithm>
 

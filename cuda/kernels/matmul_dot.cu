@@ -4,7 +4,6 @@
 #include "../../tensor/ops/matmul.h"
 #include "../attach.h"
 #include "reduce.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 
@@ -55,7 +54,7 @@ void inner_products(Inputs in, Outputs out, const NoAttrs&) {
 
 }  // namespace
 
-void attach_dot() {
+void attach_matmul_dot() {
   attach<op::Dot, inner_products>();
   attach<op::Vecdot, inner_products>();
 }

@@ -6,7 +6,6 @@
 #include "axes.h"
 #include "host_rows.h"
 #include "items.h"
-#include "row.h"
 #include "scan.h"
 
 namespace mezzo::gpu {
@@ -134,7 +133,7 @@ void nonzero(Inputs in, Outputs out, const op::Nonzero::Attrs& attrs) {
 
 }  // namespace
 
-void attach_places() {
+void attach_index_positions() {
   attach<op::IndexPositions, index_positions>();
   attach<op::Nonzero, nonzero>();
 }

@@ -1,9 +1,10 @@
-// Kernels of the matrix products. The entries of a batch run sequentially or are distributed over
-// threads.
+// Kernels of the matrix products: matmul, linear, addmm and related ops.
+#include "product.h"
+
 #include <algorithm>
 
 #include "../device/parallel.h"
-#include "../ops/linear_chain.h"
+#include "../elementwise/formula.h"
 #include "gemm.h"
 #include "workspace.h"
 
@@ -77,7 +78,9 @@ void run_entry(const ProductPlan& plan, std::int64_t index) {
        {plan.alpha, plan.beta, matrix_at(plan.addend, at.addend)});
 }
 
-void run(const ProductPlan& plan) {
+}  // namespace
+
+void run_product(const ProductPlan& plan) {
   if (plan.c.data == nullptr) return;
   const std::int64_t count = checked_numel(plan.batch, "matmul");
   // A few large products each use all threads, one after another; many small ones are distributed
@@ -91,22 +94,17 @@ void run(const ProductPlan& plan) {
         static_cast<double>(count) * (work * 0.02 + 200));
 }
 
-template <class Op> void run(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
-  run(op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs)));
-}
-
-}  // namespace
-
 }  // namespace mezzo::cpu_kernels
 
 namespace mezzo::op {
 
-using cpu_kernels::run;
+namespace {
 
-/** Runs the product of an op of a linear chain. */
-template <class Op> void run_in_chain(Inputs in, Outputs out) {
-  run(plan(product_of(std::type_identity<Op>{}, in, out)));
+template <class Op> void run(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
+  cpu_kernels::run_product(plan(product_of(std::type_identity<Op>{}, in, out, attrs)));
 }
+
+}  // namespace
 
 void Addbmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addbmm>(in, out, attrs); }
 void Addmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addmm>(in, out, attrs); }
@@ -115,19 +113,6 @@ void Addr::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Addr>(in, out, 
 void Baddbmm::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<Baddbmm>(in, out, attrs); }
 void Bmm::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Bmm>(in, out, attrs); }
 void Linear::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Linear>(in, out, attrs); }
-void LinearInputGrad::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  run_in_chain<LinearInputGrad>(in, out);
-  differentiate_in_place(out[0], is_gelu(attrs.before) ? in[3] : in[2], attrs.before);
-}
-void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  Tensor& sums = attrs.keeps_sums ? out[1] : out[0];
-  run_in_chain<LinearLink>(in, {&sums, 1});
-  activate(sums, out[0], attrs.after);
-}
-void LinearWeightGrads::cpu(Inputs in, Outputs out, const NoAttrs&) {
-  run_in_chain<LinearWeightGrads>(in, out);
-  sum_columns(in[0], out[1]);
-}
 void MatMul::cpu(Inputs in, Outputs out, const Attrs& attrs) { run<MatMul>(in, out, attrs); }
 void Mm::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Mm>(in, out, attrs); }
 void Mv::cpu(Inputs in, Outputs out, const NoAttrs& attrs) { run<Mv>(in, out, attrs); }

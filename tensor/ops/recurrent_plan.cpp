@@ -1,4 +1,4 @@
-#include "sequence_plan.h"
+#include "recurrent_plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "einsum_equation.h"
+#include "contraction_equation.h"
 
 #include <map>
 

@@ -3,7 +3,6 @@
 #include "../../tensor/ops/place.h"
 #include "../attach.h"
 #include "move.h"
-#include "row.h"
 
 namespace mezzo::gpu {
 
@@ -126,7 +125,7 @@ void place_backward(Inputs in, Outputs out, const op::PlaceBackward::Attrs& attr
 
 }  // namespace
 
-void attach_placement() {
+void attach_place() {
   attach<op::Flip, place>();
   attach<op::Pad, place>();
   attach<op::PlaceBackward, place_backward>();

@@ -1,5 +1,6 @@
 // Kernels of the inner products. Long vectors are summed in fixed chunks, whose partial sums are
 // combined pairwise.
+#include "../core/compute_type.h"
 #include "../core/dispatch.h"
 #include "../core/row_major.h"
 #include "../device/parallel.h"
@@ -63,16 +64,6 @@ template <class T, class X> T dot(const X* x, const X* y, std::int64_t n) {
   return sums[0];
 }
 
-/** Calls f with the type of the elements and the type of their sum. */
-template <class F> void visit_floating(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f16: return f(std::type_identity<Half>{}, float{});
-    case DType::bf16: return f(std::type_identity<BFloat16>{}, float{});
-    case DType::f32: return f(std::type_identity<float>{}, float{});
-    default: return f(std::type_identity<double>{}, double{});
-  }
-}
-
 /** Returns the operand with a contiguous last dimension, detached. */
 Tensor with_dense_rows(const Tensor& x) {
   return x.strides().back() == 1 || x.shape().back() == 1 ? x : row_major(x);
@@ -98,11 +89,9 @@ void Dot::cpu(Inputs in, Outputs out, const NoAttrs&) {
     const std::int64_t sum = integer_dot(x.data<std::int64_t>(), y.data<std::int64_t>(), x.numel());
     return cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
   }
-  visit_floating(compute, [&]<class X, class T>(std::type_identity<X>, T) {
-    if constexpr (std::is_same_v<X, T>) {
-      const T sum = dot<T>(x.data<X>(), y.data<X>(), x.numel());
-      cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
-    }
+  visit_floating_compute(compute, [&]<class T>(std::type_identity<T>) {
+    const T sum = dot<T>(x.data<T>(), y.data<T>(), x.numel());
+    cpu_kernels::convert(compute, &sum, out[0].dtype(), out[0].raw_data(), 1);
   });
 }
 
@@ -138,7 +127,8 @@ void Vecdot::cpu(Inputs in, Outputs out, const NoAttrs&) {
                            static_cast<char*>(out[0].raw_data()) + bytes, 1);
     });
   }
-  visit_floating(out[0].dtype(), [&]<class X, class T>(std::type_identity<X>, T) {
+  visit_floating(out[0].dtype(), [&]<class X>(std::type_identity<X>) {
+    using T = ComputeOf<X>;
     X* to = out[0].data<X>();
     for_each_row([&](std::int64_t index, std::int64_t at_x, std::int64_t at_y) {
       to[index] = static_cast<X>(dot<T>(x.data<X>() + at_x, y.data<X>() + at_y, n));
