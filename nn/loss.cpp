@@ -92,8 +92,10 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
   switch (reduction) {
     case Reduction::none: return loss;
     case Reduction::sum: return sum(loss);
-    default: return mean(loss);
+    case Reduction::mean:
+    case Reduction::batchmean: break;
   }
+  return mean(loss);
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 
 namespace mezzo::optim {
 
+struct AdagradSettings;
+struct AdagradUpdate;
+
 /** Options of FusedAdagrad. */
 struct FusedAdagradOptions {
   double lr = 1e-2;             // learning rate

@@ -8,6 +8,9 @@
 
 namespace mezzo::optim {
 
+struct AdamSettings;
+struct AdamUpdate;
+
 /** Options of Adam. */
 struct AdamOptions {
   double lr = 1e-3;                             // learning rate

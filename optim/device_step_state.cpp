@@ -17,6 +17,8 @@ void count_on_cpu(const ClockCall& call, Device) {
   if (call.record) call.record->note(skip, call.limit);
 }
 
+constexpr std::size_t kMost = ClockCall::kMost;
+
 template <class T> T* address(const Tensor& memory) { return static_cast<T*>(memory.raw_data()); }
 
 }  // namespace
@@ -127,7 +129,7 @@ void DeviceStepState::start(Device device) {
       clocks_.defined() && clocks_.device() == device && count == count_ && first == first_;
   const bool unchanged = fits && betas == sent_betas_;
   Capture* const capture = Capture::current();
-  Capture::require_prepared("step", !pending_ && (unchanged || !ahead_),
+  Capture::require_prepared("step", pending_.empty() && (unchanged || !ahead_),
                             "an optimizer has changed since its last step");
   if (!capture) flush();
   if (!unchanged) {
@@ -160,19 +162,27 @@ DeviceTime DeviceStepState::time_of(std::size_t group, std::size_t index) const 
 
 // ---- counting on the device ---------------------------------------------------------------------
 
-DeviceStepState::PendingStep DeviceStepState::pending_step(std::span<const ParamUpdate> updates,
-                                                           const Tensor& found_inf,
-                                                           std::int64_t limit) const {
-  PendingStep step{std::vector<std::uint64_t>((count_ + 63) / 64), found_inf, limit};
+std::vector<ClockCall> DeviceStepState::count_of(std::span<const ParamUpdate> updates,
+                                                 const Tensor& found_inf,
+                                                 std::int64_t limit) const {
+  const ClockCall common{.found_inf = found_inf.defined() ? found_inf.data<float>() : nullptr,
+                         .limit = limit};
+  std::vector<ClockCall> calls(std::max<std::size_t>(1, (count_ + kMost - 1) / kMost), common);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].clocks = address<ParamClock>(clocks_) + i * kMost;
+    calls[i].count = static_cast<std::int32_t>(std::min(count_ - i * kMost, kMost));
+  }
+  calls.back().record = address<StepRecord>(record_);
   for (const ParamUpdate& u : updates) {
     const std::size_t i = first_[u.group] + u.index;
-    step.taking_part[i / 64] |= std::uint64_t{1} << (i % 64);
+    calls[i / kMost].taking_part[i % kMost / 64] |= std::uint64_t{1} << (i % 64);
   }
-  return step;
+  return calls;
 }
 
-std::int64_t DeviceStepState::defer(PendingStep step) {
-  pending_ = std::move(step);
+std::int64_t DeviceStepState::defer(std::vector<ClockCall> count, const Tensor& found_inf) {
+  pending_ = std::move(count);
+  pending_flag_ = found_inf;
   if (recording_) {
     ++recording_->steps;
     return -1;
@@ -188,24 +198,11 @@ void DeviceStepState::run_ahead(std::int64_t steps) {
 }
 
 std::optional<ClockCall> DeviceStepState::take_pending() {
-  if (!pending_) return std::nullopt;
-  const PendingStep step = std::move(*pending_);
-  pending_.reset();
-  ClockCall call;
-  for (std::size_t done = 0;; done += ClockCall::kMost) {
-    call = {
-        .clocks = address<ParamClock>(clocks_) + done,
-        .found_inf = step.found_inf.defined() ? step.found_inf.data<float>() : nullptr,
-        .limit = step.limit,
-        .count = static_cast<std::int32_t>(std::min<std::size_t>(count_ - done, ClockCall::kMost))};
-    const std::size_t words = step.taking_part.size() - done / 64;
-    std::copy_n(step.taking_part.begin() + static_cast<std::ptrdiff_t>(done / 64),
-                std::min<std::size_t>(words, ClockCall::kWords), call.taking_part);
-    if (done + ClockCall::kMost >= count_) break;
-    clock_kernels(device().kind).count(call, device());
-  }
-  call.record = address<StepRecord>(record_);
-  return call;
+  if (pending_.empty()) return std::nullopt;
+  const std::vector<ClockCall> calls = std::exchange(pending_, {});
+  for (std::size_t i = 0; i + 1 < calls.size(); ++i)
+    clock_kernels(device().kind).count(calls[i], device());
+  return calls.back();
 }
 
 void DeviceStepState::flush() {
@@ -306,7 +303,7 @@ void DeviceStepState::finish_capture() {
 }
 
 void DeviceStepState::abandon_capture() noexcept {
-  pending_.reset();
+  pending_.clear();
   recording_.reset();
   if (!optimizer_) return;
   if (OptimizerHooks* hooks = optimizer_->hooks()) hooks->capture_abandoned(*optimizer_);

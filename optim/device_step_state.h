@@ -10,7 +10,7 @@
 #include "../tensor/device/capture.h"
 #include "../tensor/memory/transfer.h"
 #include "clock.h"
-#include "update_settings.h"
+#include "device_time.h"
 
 namespace mezzo::optim {
 
@@ -44,18 +44,13 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   void start(Device device);
   /** Returns pointers to the learning rate and counters of a parameter. */
   DeviceTime time_of(std::size_t group, std::size_t index) const;
-  /** A step that is not counted yet. */
-  struct PendingStep {
-    std::vector<std::uint64_t> taking_part;  // as ClockCall::taking_part, for all parameters
-    Tensor found_inf;                        // may be undefined
-    std::int64_t limit;                      // of consecutive skips; 0: no limit
-  };
-  /** Returns the step of these updates, for defer(). */
-  PendingStep pending_step(std::span<const ParamUpdate> updates, const Tensor& found_inf,
-                           std::int64_t limit) const;
-  /** Makes the step pending; take_pending() or flush() counts it. Returns the number of steps after
-   *  it, for was_skipped(); -1 in a capture. Allocates nothing. */
-  std::int64_t defer(PendingStep step);
+  /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
+   *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
+  std::vector<ClockCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
+                                  std::int64_t limit) const;
+  /** Keeps the calls that count a step, and their flag, for take_pending() or flush(). Returns the
+   * number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
+  std::int64_t defer(std::vector<ClockCall> count, const Tensor& found_inf);
   /** Counts the pending step, except for the last kernel call, which it returns for the caller to
    *  combine with other work. Returns nothing if no step is pending. */
   std::optional<ClockCall> take_pending();
@@ -110,10 +105,11 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   Tensor clocks_, rates_, record_;
   std::vector<double> sent_rates_;
   std::vector<std::pair<double, double>> sent_betas_;
-  bool current_ = false;          // the device's state is as new as the host's, or newer
-  bool ahead_ = false;            // the device's state is newer
-  std::int64_t steps_ahead_ = 0;  // while ahead_: steps that the device will have counted
-  std::optional<PendingStep> pending_;
+  bool current_ = false;                    // the device's state is as new as the host's, or newer
+  bool ahead_ = false;                      // the device's state is newer
+  std::int64_t steps_ahead_ = 0;            // while ahead_: steps that the device will have counted
+  std::vector<ClockCall> pending_;          // count a step; empty: no step is pending
+  Tensor pending_flag_;                     // keeps the memory alive that they read
   std::shared_ptr<MemoryCheck> recording_;  // of the capture in progress
   std::weak_ptr<StepObserver> observer_;
   StepRecord told_;   // what the observer knows

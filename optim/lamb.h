@@ -10,6 +10,9 @@
 
 namespace mezzo::optim {
 
+struct LambSettings;
+struct LambDirectionUpdate;
+
 /** Options of FusedLAMB. */
 struct FusedLambOptions {
   double lr = 1e-3;                             // learning rate

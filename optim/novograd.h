@@ -9,6 +9,9 @@
 
 namespace mezzo::optim {
 
+struct NovoGradSettings;
+struct NovoGradUpdate;
+
 /** Options of FusedNovoGrad. */
 struct FusedNovoGradOptions {
   double lr = 1e-3;                             // learning rate

@@ -251,8 +251,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   }
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
-  std::optional<DeviceStepState::PendingStep> pending;  // allocated before anything changes
-  if (on_device) pending = clock_->pending_step(updates, flag, condition.skip_limit);
+  std::vector<ClockCall> count;  // allocated before anything changes
+  if (on_device) count = clock_->count_of(updates, flag, condition.skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
     gradient_rule_->around(*this, updates, call, update_all);
@@ -263,7 +263,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
     if (!on_device) ++done.slot->steps;
   }
   if (!on_device) return StepResult::stepped;
-  const std::int64_t steps = clock_->defer(std::move(*pending));
+  const std::int64_t steps = clock_->defer(std::move(count), flag);
   if (flag.defined()) return StepResult(clock_, steps);
   clock_->flush();
   return StepResult::stepped;

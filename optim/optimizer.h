@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "device_step_state.h"
+#include "device_time.h"
 #include "multi_tensor.h"
 #include "state_dict.h"
 #include "step_result.h"
-#include "update_settings.h"
 
 namespace mezzo::optim {
 

@@ -2,8 +2,8 @@
 // checks, and the settings of one update.
 #pragma once
 
+#include "device_time.h"
 #include "optimizer.h"
-#include "update_settings.h"
 
 namespace mezzo::optim {
 

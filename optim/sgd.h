@@ -8,6 +8,9 @@
 
 namespace mezzo::optim {
 
+struct SgdSettings;
+struct SgdUpdate;
+
 /** Options of SGD. */
 struct SgdOptions {
   double lr = 1e-3;         // learning rate

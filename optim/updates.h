@@ -1,4 +1,5 @@
-// Includes the update formulas of all optimizers. Parsed by g++ and by nvcc.
+// The update formulas of all optimizers, and their list, from which every device makes its kernels.
+// Parsed by g++ and by nvcc.
 #pragma once
 
 #include "updates/adagrad.h"   // IWYU pragma: export
@@ -7,3 +8,14 @@
 #include "updates/larc.h"      // IWYU pragma: export
 #include "updates/novograd.h"  // IWYU pragma: export
 #include "updates/sgd.h"       // IWYU pragma: export
+
+/** Expands to X(Update) for each update. */
+#define MZ_FOR_EACH_UPDATE(X) \
+  X(AdagradUpdate)            \
+  X(AdamUpdate)               \
+  X(LambDirectionUpdate)      \
+  X(LambStepUpdate)           \
+  X(LarcUpdate)               \
+  X(NovoGradNormUpdate)       \
+  X(NovoGradUpdate)           \
+  X(SgdUpdate)

@@ -82,44 +82,12 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
 
 }  // namespace
 
-void AdagradUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                        const UpdateCall& call) {
-  update_all<AdagradUpdate>(items, settings, call);
-}
-
-void AdamUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                     const UpdateCall& call) {
-  update_all<AdamUpdate>(items, settings, call);
-}
-
-void LambDirectionUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                              const UpdateCall& call) {
-  update_all<LambDirectionUpdate>(items, settings, call);
-}
-
-void LambStepUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                         const UpdateCall& call) {
-  update_all<LambStepUpdate>(items, settings, call);
-}
-
-void LarcUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                     const UpdateCall& call) {
-  update_all<LarcUpdate>(items, settings, call);
-}
-
-void NovoGradNormUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                             const UpdateCall& call) {
-  update_all<NovoGradNormUpdate>(items, settings, call);
-}
-
-void NovoGradUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                         const UpdateCall& call) {
-  update_all<NovoGradUpdate>(items, settings, call);
-}
-
-void SgdUpdate::cpu(std::span<const TensorListEntry> items, const void* settings,
-                    const UpdateCall& call) {
-  update_all<SgdUpdate>(items, settings, call);
-}
+#define MZ_CPU_KERNEL(Update)                                                    \
+  void Update::cpu(std::span<const TensorListEntry> items, const void* settings, \
+                   const UpdateCall& call) {                                     \
+    update_all<Update>(items, settings, call);                                   \
+  }
+MZ_FOR_EACH_UPDATE(MZ_CPU_KERNEL)
+#undef MZ_CPU_KERNEL
 
 }  // namespace mezzo::optim

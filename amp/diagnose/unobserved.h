@@ -2,7 +2,6 @@
 // traced.
 #pragma once
 
-#include "../../autograd/grad_mode.h"
 #include "../../tensor/core/dispatch.h"
 
 namespace mezzo::amp {
@@ -17,8 +16,7 @@ class Unobserved {
 
  private:
   TraceHook* hook_;
-  NoGrad no_grad_;
-  CastScope no_casts_{nullptr};
+  NoGradNoCasts plain_ops_;
 };
 
 }  // namespace mezzo::amp

@@ -90,21 +90,23 @@ Tensor dense(const Tensor& grad) {
 
 }  // namespace
 
-AmpOptimizerState::MergeFactors AmpOptimizerState::merge_factors(const ScopeScale& scale) const {
+std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScopeScale& scale) {
   // Copies the scale: it may be updated before the step divides by it.
   Tensor have = scale.on_device.defined() ? scale.on_device.clone()
                                           : full({}, scale.on_host, {.dtype = DType::f64});
   if (device_of_params() != have.device()) have = have.to(cpu);
-  if (!holds_gradients_ && stash_.empty()) return {have, 1, 1};
+  merged_ = {have};
+  if (!holds_gradients_ && stash_.empty()) return {1, 1};
   const Device device = have.device();
   const Tensor held = held_scale_.defined() ? held_scale_.to(device)
                                             : ones({}, {.dtype = DType::f64, .device = device});
   const Tensor out = holds_gradients_ ? minimum(have, held) : have;
+  merged_ = {out, have, held};
   const auto over = [&](const Tensor& divisor) {
     const auto ratio = optim::Factor::ratio(out.data<double>(), divisor.data<double>());
     return device == cpu ? optim::Factor(ratio.value()) : ratio;
   };
-  return {out, holds_gradients_ ? over(have) : 1, over(held), {have, held}};
+  return {holds_gradients_ ? over(have) : 1, over(held)};
 }
 
 void AmpOptimizerState::collect(Seen& seen, const ScopeScale& scale,
@@ -114,13 +116,15 @@ void AmpOptimizerState::collect(Seen& seen, const ScopeScale& scale,
     each([&](Slot& slot) { create_masters(*core_, *optimizer_, {&slot, 1}, changes); });
     changes.commit();
   }
-  if (optimizer_ && keeps_gradients_scaled(*core_, *optimizer_)) merge_ = merge_factors(scale);
+  const bool merges = optimizer_ && keeps_gradients_scaled(*core_, *optimizer_);
+  std::pair<optim::Factor, optim::Factor> factors;
+  if (merges) factors = merge_with(scale);
   std::size_t position = 0;
   each([&](Slot& slot) {
     const std::uint32_t number = gradient_number(index_, position++);
     if (!seen.insert(slot.param.impl()).second) return;
-    if (merge_)
-      collect_in_place(slot.param, number, merge_->of_new, merge_->of_old, work);
+    if (merges)
+      collect_in_place(slot.param, number, factors.first, factors.second, work);
     else if (through_master(slot))
       collect_for_master(slot, number, scale, work);
     else
@@ -160,8 +164,8 @@ void AmpOptimizerState::collect_in_place(const Tensor& param, std::uint32_t numb
 
 void AmpOptimizerState::finish() {
   for (const auto& [tensor, grad] : new_gradients_) tensor.set_grad(grad);
-  if (merge_) {
-    held_scale_ = merge_->scale;
+  if (!merged_.empty()) {
+    held_scale_ = merged_[0];
     holds_gradients_ = true;
   }
   forget_results();

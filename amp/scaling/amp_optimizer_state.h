@@ -90,7 +90,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Discards the result of collect(); gradients stay as they are. */
   void forget_results() {
     new_gradients_.clear();
-    merge_.reset();
+    merged_.clear();
   }
   /** Drops the new gradients and restores the stashed ones. */
   void roll_back(Seen& seen);
@@ -142,18 +142,15 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::optional<int> loss_of_flag_;  // the loss whose overflow may make the next step skip
   int last_loss_ = 0;                // that of the latest step
   optim::FoundInf skip_flag_;        // reset between a step and the next scope
-  /** Factors that bring new and earlier gradients to one common scale. */
-  struct MergeFactors {
-    Tensor scale;  // the common scale, f64, one element
-    optim::Factor of_new, of_old;
-    std::vector<Tensor> operands = {};  // keep the memory alive that the factors point to
-  };
-  MergeFactors merge_factors(const ScopeScale& scale) const;
+  /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
+  std::pair<optim::Factor, optim::Factor> merge_with(const ScopeScale& scale);
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
-  bool holds_gradients_ = false;       // a scope since the last step has set held_scale_
-  std::optional<MergeFactors> merge_;  // set by collect(), used by finish()
-  std::vector<Tensor> entered_;        // parameters whose gradients enter() removes
+  bool holds_gradients_ = false;  // a scope since the last step has set held_scale_
+  // Between collect() and finish(): the scale of new and earlier gradients, and what the factors
+  // point to.
+  std::vector<Tensor> merged_;
+  std::vector<Tensor> entered_;  // parameters whose gradients enter() removes
   // Gradients from before the scope, by parameter.
   std::unordered_map<const TensorImpl*, Tensor> stash_;
   // Parameters or masters with their unscaled gradients.

@@ -40,8 +40,9 @@ cudnnRNNMode_t mode_of(CellKind kind) {
     case CellKind::rnn_tanh: return CUDNN_RNN_TANH;
     case CellKind::rnn_relu: return CUDNN_RNN_RELU;
     case CellKind::gru: return CUDNN_GRU;
-    default: return CUDNN_LSTM;
+    case CellKind::lstm: break;
   }
+  return CUDNN_LSTM;
 }
 
 /** Returns the math mode: f32 without Tensor Cores unless they are allowed, accumulation in f32. */

@@ -62,8 +62,9 @@ __device__ inline C load_element(const void* data, DType dtype, std::int64_t at)
     case DType::f16: return element_as<C>(static_cast<const Half*>(data)[at]);
     case DType::bf16: return element_as<C>(static_cast<const BFloat16*>(data)[at]);
     case DType::f32: return element_as<C>(static_cast<const float*>(data)[at]);
-    default: return element_as<C>(static_cast<const double*>(data)[at]);
+    case DType::f64: break;
   }
+  return element_as<C>(static_cast<const double*>(data)[at]);
 }
 
 template <class C>
@@ -76,7 +77,7 @@ __device__ inline void store_element(void* data, DType dtype, std::int64_t at, C
     case DType::f16: static_cast<Half*>(data)[at] = element_as<Half>(value); break;
     case DType::bf16: static_cast<BFloat16*>(data)[at] = element_as<BFloat16>(value); break;
     case DType::f32: static_cast<float*>(data)[at] = element_as<float>(value); break;
-    default: static_cast<double*>(data)[at] = element_as<double>(value); break;
+    case DType::f64: static_cast<double*>(data)[at] = element_as<double>(value); break;
   }
 }
 

@@ -33,8 +33,11 @@ __device__ Entry entry_of(const void* data, DType dtype, std::int64_t at, std::i
       case DType::i32: return entry(static_cast<const std::int32_t*>(data)[at]);
       case DType::f16: return entry(static_cast<const Half*>(data)[at]);
       case DType::bf16: return entry(static_cast<const BFloat16*>(data)[at]);
-      default: return entry(static_cast<const float*>(data)[at]);
+      case DType::f32:
+      case DType::f64:
+      case DType::i64: break;  // the last two have a wide Entry
     }
+    return entry(static_cast<const float*>(data)[at]);
   } else {
     if (dtype == DType::i64) return entry(static_cast<const std::int64_t*>(data)[at]);
     return entry(static_cast<const double*>(data)[at]);

@@ -8,6 +8,13 @@
 
 namespace mezzo::optim {
 
+/** Settings of AdagradUpdate. */
+struct AdagradSettings {
+  double lr, eps, weight_decay;
+  bool decoupled;
+  DeviceTime time = {};
+};
+
 /** Adagrad with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdagradUpdate {
   static constexpr std::string_view name = "adagrad";

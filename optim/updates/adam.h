@@ -8,6 +8,14 @@
 
 namespace mezzo::optim {
 
+/** Settings of AdamUpdate. */
+struct AdamSettings {
+  double lr, beta1, beta2, eps, weight_decay;
+  double correction1, correction2;  // 1 / (1 - beta^t), or 1: factors of the running means
+  bool decoupled;
+  DeviceTime time = {};
+};
+
 /** Adam with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdamUpdate {
   static constexpr std::string_view name = "adam";

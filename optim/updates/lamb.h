@@ -8,6 +8,25 @@
 
 namespace mezzo::optim {
 
+/** Settings of LambDirectionUpdate. */
+struct LambSettings {
+  double lr, beta1, beta2, beta3, eps, weight_decay;
+  double correction1, correction2;
+  double max_grad_norm;
+  bool decoupled;
+  bool adapts;  // the step length depends on the norms of parameter and direction
+  const double* global_norm = nullptr;  // of all gradients; null: no clipping
+  DeviceTime time = {};
+};
+
+/** Settings of LambStepUpdate. */
+struct LambStepSettings {
+  double lr;
+  const double* param_norm = nullptr;  // null: the step length is lr
+  const double* direction_norm = nullptr;
+  DeviceTime time = {};
+};
+
 /** Computes Adam's direction u from a clipped gradient. Only reads the parameter. */
 struct MZ_API LambDirectionUpdate {
   static constexpr std::string_view name = "lamb_direction";

@@ -6,6 +6,15 @@
 
 namespace mezzo::optim {
 
+/** Settings of LarcUpdate. */
+struct LarcSettings {
+  double lr, weight_decay, trust_coefficient, eps;
+  bool clip;
+  const double* param_norm = nullptr;
+  const double* grad_norm = nullptr;
+  DeviceTime time = {};
+};
+
 /** out = a (g + wd p), with a from the norms of the whole tensors, or out = g if one norm is 0.
  *  `out` is passed as the parameter, the parameter as a state that is only read. */
 struct MZ_API LarcUpdate {

@@ -8,8 +8,25 @@
 
 namespace mezzo::optim {
 
-/** Updates the running norm v of one tensor from its gradient's norm n: a one-element update with v
- *  as the parameter and n as the gradient. */
+/** Settings of NovoGradNormUpdate. */
+struct NovoGradNormSettings {
+  double beta2;
+  bool max_norm;  // largest magnitude instead of the L2 norm
+  bool first;     // v starts as the first norm
+};
+
+/** Settings of NovoGradUpdate. */
+struct NovoGradSettings {
+  double lr, beta1, beta3, eps, weight_decay;
+  double correction1, correction2;  // 1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t), or 1
+  bool reg_inside_moment;
+  const void* norm = nullptr;  // the tensor's running norm, in the compute dtype
+  NovoGradNormSettings running = {};
+  DeviceTime time = {};
+};
+
+/** Updates the running norm v of one tensor from its gradient's norm n: a one-element update with
+ * v as the parameter and n as the gradient. */
 struct MZ_API NovoGradNormUpdate {
   static constexpr std::string_view name = "novograd_norm";
   static constexpr std::size_t kStates = 0;

@@ -6,6 +6,15 @@
 
 namespace mezzo::optim {
 
+/** Settings of SgdUpdate. */
+struct SgdSettings {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov;
+  bool first;               // the buffer is new and starts as the gradient
+  bool decay_last = false;  // add weight decay after momentum instead of before
+  DeviceTime time = {};
+};
+
 /** Stochastic gradient descent with momentum. */
 struct MZ_API SgdUpdate {
   static constexpr std::string_view name = "sgd";

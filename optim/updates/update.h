@@ -3,8 +3,8 @@
 #pragma once
 
 #include "../../tensor/core/macros.h"
+#include "../device_time.h"
 #include "../multi_tensor.h"
-#include "../update_settings.h"
 
 namespace mezzo::optim {
 

@@ -15,8 +15,10 @@ int spatial_dims(InterpolateMode mode) {
     case InterpolateMode::nearest_exact: return 0;
     case InterpolateMode::linear: return 1;
     case InterpolateMode::trilinear: return 3;
-    default: return 2;
+    case InterpolateMode::bilinear:
+    case InterpolateMode::bicubic: break;
   }
+  return 2;
 }
 
 void require_options(const InterpolateAttrs& attrs) {

@@ -1,0 +1,21 @@
+// DeviceTime: the learning rate and the counters of a parameter in device memory. Parsed by g++ and
+// by nvcc.
+#pragma once
+
+#include "clock.h"
+
+namespace mezzo::optim {
+
+/** Values that a step may read from its device: the learning rate and the parameter's
+ *  clock. Null pointers: use the host's values. */
+struct DeviceTime {
+  const double* lr = nullptr;
+  const ParamClock* clock = nullptr;
+
+  /** Returns the device's value, or `of_host` if there is none. */
+  MZ_HD double rate(double of_host) const { return lr ? *lr : of_host; }
+  MZ_HD double correction1(double of_host) const { return clock ? clock->correction1 : of_host; }
+  MZ_HD double correction2(double of_host) const { return clock ? clock->correction2 : of_host; }
+};
+
+}  // namespace mezzo::optim
