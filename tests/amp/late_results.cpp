@@ -6,6 +6,8 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "../../optim/clock.h"
 #include "../support/catch.h"
@@ -287,6 +289,41 @@ TEST_CASE("a result is kept for 128 steps, and longer than its optimizer", "[lat
     one.reset();
     CHECK(taken == optim::StepResult::stepped);
     CHECK(left_out == optim::StepResult::skipped);
+  }
+}
+
+TEST_CASE("a session reports the skips on a device when it learns of them", "[late]") {
+  for (const Device device : devices()) {
+    INFO(str(device));
+    const Tensor p = ones({2}, {.device = device}).requires_grad_();
+    optim::FusedAdam optimizer({p}, {.lr = 0.1});
+    std::vector<std::string> lines;
+    const auto former = amp::set_log_sink([&](Severity, std::string_view line) {
+      if (line.find("overflow") != std::string_view::npos) lines.emplace_back(line);
+    });
+    amp::Options options;
+    options.max_consecutive_skips = 4;
+    auto session = amp::initialize({}, optimizer, options);
+    const auto step = [&](double factor) {
+      optimizer.zero_grad();
+      amp::scale_loss(sum(p * factor), optimizer, [](const Tensor& loss) { loss.backward(); });
+      return optimizer.step();
+    };
+    (void)step(1);
+    (void)step(kInf);
+    (void)step(kInf);
+    CHECK(optimizer.last_result() == optim::StepResult::skipped);
+    const std::string text =
+        "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to ";
+    CHECK(lines == (device == cpu
+                        ? std::vector{text + "32768.0", text + "16384.0"}
+                        : std::vector{text + "16384.0 (2 steps since the last message)"}));
+    (void)step(kInf);
+    CHECK_THROWS_WITH_AS_TEXT(step(kInf).value(), amp::DivergenceError,
+                              "step(optimizer 0): 4 consecutive steps skipped; got inf at [0] of "
+                              "parameter 0 (first non-finite gradient), loss scale 4096");
+    CHECK(step(1) == optim::StepResult::stepped);
+    amp::set_log_sink(former);
   }
 }
 
