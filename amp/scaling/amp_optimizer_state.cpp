@@ -273,9 +273,22 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
 // ---- the overflow flag --------------------------------------------------------------------------
 
 const optim::FoundInf& AmpOptimizerState::skip_flag(Device device) {
-  const Tensor& flag = skip_flag_.flag;
-  if (!flag.defined() || flag.device() != device) skip_flag_ = optim::FoundInf::reset_on(device);
-  return skip_flag_;
+  return skip_flag_ = moved_to(device, skip_flag_);
+}
+
+optim::FoundInf moved_to(Device device, const optim::FoundInf& found) {
+  if (found.flag.defined() && found.flag.device() == device) return found;
+  optim::FoundInf moved = optim::FoundInf::reset_on(device);
+  if (!found.flag.defined()) return moved;
+  moved.flag.copy_(found.flag);
+  moved.first.copy_(found.first);
+  return moved;
+}
+
+void AmpOptimizerState::complete_check() {
+  if (!loss_of_flag_) return;
+  LossScaler& scaler = core_->scalers[static_cast<std::size_t>(*loss_of_flag_)];
+  (void)scaler.call(scaler.device());  // runs a pending check
 }
 
 void AmpOptimizerState::depend_on_flag(int loss_id) {

@@ -17,6 +17,9 @@ namespace mezzo::amp {
 /** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
 using Seen = std::unordered_set<const TensorImpl*>;
 
+/** Returns the flag on a device: itself, or a copy; reset memory if it is undefined. */
+optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
+
 /** The unscaling of one gradient: out = a x + b y. */
 struct UnscaleWork {
   optim::AxpbyTensors tensors;
@@ -101,6 +104,9 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
   void depend_on_flag(int loss_id);
+  /** Completes the check of the loss that may have raised the flag. Call it before the flag is
+   * raised for another loss. */
+  void complete_check();
   /** Returns true if the next step depends on the flag. */
   bool depends_on_flag() const { return loss_of_flag_.has_value(); }
   /** Returns true if the next step will be skipped. Waits for the device. */

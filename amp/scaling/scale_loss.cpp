@@ -238,8 +238,7 @@ ScopeOverflow& ScaledLoss::Scope::own_overflow(Device device) {
   auto entry = std::find_if(all.begin(), all.end(),
                             [](const ScopeOverflow& one) { return one.optimizers.empty(); });
   if (entry == all.end()) entry = all.insert(entry, ScopeOverflow{});
-  if (!entry->flag.flag.defined() || entry->flag.flag.device() != device)
-    entry->flag = optim::FoundInf::reset_on(device);
+  entry->flag = moved_to(device, entry->flag);
   entry->optimizers.reserve(links.size());
   return *entry;
 }
@@ -293,23 +292,18 @@ auto ScaledLoss::Scope::delayed_overflows(Device device) const
     for (const auto& remembered : entry.optimizers)
       if (auto link = remembered.lock()) alive.push_back(std::move(link));
     for (const auto& link : alive) (void)link->skip_flag(device);
-    if (entry.flag.flag.device() != device) {
-      const optim::FoundInf moved = optim::FoundInf::reset_on(device);
-      moved.flag.copy_(entry.flag.flag);
-      moved.first.copy_(entry.flag.first);
-      entry.flag = moved;
-    }
+    entry.flag = moved_to(device, entry.flag);
     delayed.emplace_back(&entry, std::move(alive));
   }
   return delayed;
 }
 
-/** Adds a flag to the check of this loss, resets it, and makes the next steps of `optimizers`
- * depend on it: of a delayed scope only on its own flag, else on all. Completes the check unless
- *  `is_delayed`. */
+/** Adds a flag to the check of this loss, resets it, and makes the optimizers' next steps depend on
+ *  it; those of a delayed scope only on their own flag. Completes the check unless `is_delayed`. */
 void ScaledLoss::Scope::raise_flags(const Links& optimizers, const optim::FoundInf& found,
                                     bool is_delayed) {
   const Device device = loss.device();
+  for (const auto& link : optimizers) link->complete_check();
   for (std::size_t done = 0; done == 0 || done < optimizers.size();
        done += ScaleCall::kMostRaised) {
     ScaleCall call = scaler().call(device);

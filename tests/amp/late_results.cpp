@@ -327,6 +327,28 @@ TEST_CASE("a session reports the skips on a device when it learns of them", "[la
   }
 }
 
+TEST_CASE("an overflow of one loss leaves the scale of another", "[late]") {
+  for (const Device device : devices())
+    for (const bool first_overflows : {false, true}) {
+      INFO(str(device) << " " << first_overflows);
+      const Tensor p = ones({2}, {.device = device}).requires_grad_();
+      optim::FusedAdam optimizer({p}, {.lr = 0.1});
+      auto session = amp::initialize({}, optimizer, {.num_losses = 2, .verbosity = 0});
+      const auto scope = [&](int loss_id, double factor) {
+        amp::scale_loss(sum(p * factor), optimizer, {.loss_id = loss_id},
+                        [](const Tensor& loss) { loss.backward(); });
+      };
+      for (int i = 0; i < 3; ++i) {
+        optimizer.zero_grad();
+        scope(0, i == 1 && first_overflows ? kInf : 1);
+        scope(1, i == 1 && !first_overflows ? kInf : 1);
+        CHECK((optimizer.step() == optim::StepResult::skipped) == (i == 1));
+      }
+      CHECK(session.loss_scaler(0).loss_scale() == (first_overflows ? 32768 : 65536));
+      CHECK(session.loss_scaler(1).loss_scale() == (first_overflows ? 65536 : 32768));
+    }
+}
+
 TEST_CASE("the power function of a device is correctly rounded", "[late]") {
   int different = 0;
   for (const double beta : {0.9, 0.999, 0.5, 0.95, 0.98, 0.99, 0.9999, 0.123})
