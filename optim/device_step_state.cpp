@@ -231,6 +231,7 @@ void DeviceStepState::sync_to_host() {
 // ---- results ------------------------------------------------------------------------------------
 
 void DeviceStepState::tell(const StepRecord& now) {
+  if (now.steps < told_.steps) return;  // a poll that arrives after a later look
   const StepRecord known = std::exchange(told_, now);
   const std::int64_t skips = now.skipped - known.skipped;
   if (skips <= 0) return;
