@@ -51,7 +51,9 @@ TEST_CASE("arange beyond the memory throws OutOfMemory", "[create]") {
   CHECK_THROWS_AS(affine_grid(theta, {1, 1, 1, std::int64_t{1} << 56}), OutOfMemory);
   CHECK_THROWS_AS(affine_grid(theta, {1, 1, std::int64_t{1} << 40, std::int64_t{1} << 40}),
                   SizeError);
+#ifndef __SANITIZE_ADDRESS__  // it ends the program instead of throwing std::bad_alloc
   const Tensor huge = zeros({1}).expand({std::int64_t{1} << 58});
   CHECK_THROWS_AS(huge.unbind(), OutOfMemory);
   CHECK_THROWS_AS(huge.split(1), OutOfMemory);
+#endif
 }
