@@ -298,12 +298,12 @@ bool Optimizer::skips_now(StepCondition& condition) const {
 }
 
 void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit) {
+  if (result != StepResult::no_grads) {
+    clock_->sync_to_host();
+    record_.note(result == StepResult::skipped, skip_limit);
+    clock_->host_moved();
+  }
   last_result_ = result;
-  if (result == StepResult::no_grads) return;
-  clock_->sync_to_host();
-  last_result_ = result;
-  record_.note(result == StepResult::skipped, skip_limit);
-  clock_->host_moved();
 }
 
 StepResult Optimizer::step(const StepOptions& options, const StepCondition& given) {

@@ -5,6 +5,8 @@
 
 namespace mezzo::optim {
 
+static_assert(StepResult::kKept == StepRecord::kRecent);
+
 StepResult::StepResult(std::shared_ptr<DeviceStepState> device, std::int64_t steps)
     : value_(stepped), device_(std::move(device)), steps_(steps) {}
 

@@ -104,8 +104,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
   void depend_on_flag(int loss_id);
-  /** Completes the check of the loss that may have raised the flag. Call it before the flag is
-   * raised for another loss. */
+  /** Completes the check of the loss that may have raised the flag. Call it before another loss
+   *  raises the flag. */
   void complete_check();
   /** Returns true if the next step depends on the flag. */
   bool depends_on_flag() const { return loss_of_flag_.has_value(); }
@@ -138,6 +138,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
                           std::vector<UnscaleWork>& work);
   void collect_in_place(const Tensor& param, std::uint32_t number, const optim::Factor& new_factor,
                         const optim::Factor& old_factor, std::vector<UnscaleWork>& work);
+  /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
+  std::pair<optim::Factor, optim::Factor> merge_with(const ScopeScale& scale);
   void refuse_unfit_step() const;
   void refuse_gradients_without_scope() const;
   void finish_check();
@@ -148,8 +150,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::optional<int> loss_of_flag_;  // the loss whose overflow may make the next step skip
   int last_loss_ = 0;                // that of the latest step
   optim::FoundInf skip_flag_;        // reset between a step and the next scope
-  /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
-  std::pair<optim::Factor, optim::Factor> merge_with(const ScopeScale& scale);
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
   bool holds_gradients_ = false;  // a scope since the last step has set held_scale_

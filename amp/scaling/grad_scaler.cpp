@@ -202,8 +202,8 @@ GradScaler::PerOptimizer& GradScaler::state_of(std::string_view op, Optimizer& o
 
 namespace {
 
-/** Returns the gradients to check, numbered; to unscale in place, one with gaps or repeated
- * elements is first replaced by a dense copy. Errors: DtypeError for an f16 gradient to unscale. */
+/** Returns the gradients to check, numbered. To unscale in place, replaces a gradient with gaps or
+ *  repeated elements by a dense copy. Errors: DtypeError for an f16 gradient to unscale. */
 std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t number,
                                          bool unscales) {
   std::vector<optim::AxpbyTensors> work;
@@ -244,8 +244,7 @@ void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscale
   state.had_gradients = !work.empty();
   if (work.empty()) return;
   const Device device = work[0].x.device();
-  if (!state.found.flag.defined() || state.found.flag.device() != device)
-    state.found = optim::FoundInf::reset_on(device);
+  state.found = moved_to(device, state.found);
   if (unscales)
     optim::axpby(work, scaler_.inverse(device), 1, optim::CheckFinite::x, state.found);
   else
