@@ -31,6 +31,22 @@ MZ_API bool search_products();
 /** Sets search_products(). */
 MZ_API void set_search_products(bool on);
 
+/** Returns whether the CPU computes products of bf16 operands (the matrix products, convolutions,
+ *  attention and recurrent layers) in f32 arithmetic. Default: off, unless the environment variable
+ *  MEZZO_EXACT_PRODUCTS is 1 at the first call. If off, CPUs with AVX512-BF16 multiply pairs of
+ *  bf16 numbers and sum them in f32. These instructions add in another order than the f32
+ *  arithmetic, so the last bits differ (where products of both signs overflow, the sign of the
+ *  infinity), and they count operands, products and sums below 2^-126 in magnitude as zero. In
+ * attention and recurrent layers, operands computed inside the op (the probabilities, the gradients
+ * of scores and gates) are rounded to bf16, too. Either way, sums are rounded once, and the bits do
+ * not depend on the number of threads. CPUs without these instructions, products of f16, and GPUs
+ * are not affected. Errors: ValueError at the first call if the variable is neither 0 nor 1. */
+MZ_API bool exact_products();
+/** Sets exact_products() for the ops that begin after the call, in all threads. An op that another
+ *  thread is computing meanwhile may use either kind for each of its products. A captured step
+ *  contains no work for the CPU, so it is not affected. */
+MZ_API void set_exact_products(bool on);
+
 /** Returns whether cuDNN computes scaled_dot_product_attention on a GPU (compute capability 8.0 or
  *  higher) where it can. It can for f16 and bf16 without a mask and dropout, with or without
  *  is_causal, with at least 2 queries and 2 keys, and with rows of q and v whose sizes are

@@ -76,24 +76,26 @@ void take_block(T* scores, std::int64_t rows, std::int64_t num_values, bool firs
 }
 
 /** Computes the queries [begin, end) of one batch entry. */
-template <class T> class Chunk {
+template <class E> class Chunk {
+  using T = SumOf<E>;
+
  public:
   Chunk(const AttentionProblem& problem, std::int64_t entry, std::int64_t begin, std::int64_t end)
       : problem_(problem),
         entry_(entry),
         begin_(begin),
         end_(end),
-        queries_(strips() * problem.features * kWidth),
+        queries_(strips() * query_size()),
         values_(strips() * problem.values * kWidth),
         states_(strips()),
         scores_(2 * (kKeyBlock + RegisterBlock<T>::kRows) * kWidth),
+        probabilities_(kPairs ? steps_of<E>(kKeyBlock) * kWidth : 0),
         keys_(kKeyBlock, problem.features),
         key_values_(problem.values, kKeyBlock) {
     const Matrix q = problem.q.at(entry);
-    const T scale = static_cast<T>(problem.attrs.scale);
     for (std::int64_t i = 0; i < strips(); ++i) {
       pack_strip(q, strip(i), problem.features, query(i));
-      for (std::int64_t e = 0; e < problem.features * kWidth; ++e) query(i)[e] *= scale;
+      if constexpr (!kPairs) multiply(query(i), query_size(), scale());
       StripState<T>& state = states_.data()[i];
       std::fill_n(state.max, kWidth, -std::numeric_limits<T>::infinity());
       std::fill_n(state.sum, kWidth, T(0));
@@ -115,11 +117,14 @@ template <class T> class Chunk {
   }
 
  private:
-  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+  static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
+  static constexpr bool kPairs = Factors<E>::kTerms == 2;
 
+  T scale() const { return static_cast<T>(problem_.attrs.scale); }
   std::int64_t strips() const { return ceil_div(end_ - begin_, kWidth); }
-  Strip strip(std::int64_t i) const { return strip_of<T>(entry_, begin_ + i * kWidth, end_); }
-  T* query(std::int64_t i) const { return queries_.data() + i * problem_.features * kWidth; }
+  Strip strip(std::int64_t i) const { return strip_of<E>(entry_, begin_ + i * kWidth, end_); }
+  std::int64_t query_size() const { return steps_of<E>(problem_.features) * kWidth; }
+  E* query(std::int64_t i) const { return queries_.data() + i * query_size(); }
 
   void add_keys(std::int64_t i, std::int64_t first, std::int64_t block_rows) {
     const Strip lanes = strip(i);
@@ -128,6 +133,8 @@ template <class T> class Chunk {
     T* scores = scores_.data();
     T* room = scores + (kKeyBlock + RegisterBlock<T>::kRows) * kWidth;
     keys_.multiply(query(i), lanes.vectors, rows, problem_.features, scores, false);
+    // Numbers are multiplied with the scale in the queries; in bf16 these would be rounded.
+    if constexpr (kPairs) multiply(scores, rows * lanes.width<E>(), scale());
     apply_mask(problem_, lanes, first, rows, scores, room);
     StripState<T>& state = states_.data()[i];
     visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
@@ -135,14 +142,15 @@ template <class T> class Chunk {
     });
     if (problem_.attrs.dropout_p > 0) {
       dropout_factors(problem_, lanes, first, rows, room);
-      for (std::int64_t e = 0; e < rows * lanes.width<T>(); ++e) scores[e] *= room[e];
+      for (std::int64_t e = 0; e < rows * lanes.width<E>(); ++e) scores[e] *= room[e];
     }
-    key_values_.multiply(scores, lanes.vectors, problem_.values, rows, state.values, true);
+    const E* weights = right_operand(scores, rows, lanes.width<E>(), probabilities_.data());
+    key_values_.multiply(weights, lanes.vectors, problem_.values, rows, state.values, true);
   }
 
   void finish(std::int64_t i, const BlockWriter<T>& y, T* log_sums) const {
     const Strip lanes = strip(i);
-    const std::int64_t width = lanes.width<T>(), n = problem_.values;
+    const std::int64_t width = lanes.width<E>(), n = problem_.values;
     const StripState<T>& state = states_.data()[i];
     Scratch<T> row(n);
     for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
@@ -161,16 +169,19 @@ template <class T> class Chunk {
 
   const AttentionProblem& problem_;
   std::int64_t entry_, begin_, end_;
-  Workspace<T> queries_, values_;
+  Workspace<E> queries_;
+  Workspace<T> values_;
   Workspace<StripState<T>> states_;
   Workspace<T> scores_;
-  RowOperand<T> keys_, key_values_;
+  Workspace<E> probabilities_;
+  RowOperand<E> keys_, key_values_;
 };
 
 /** Estimated cost of one multiply-add, for the decision whether to use several threads. */
 constexpr double kMultiplyAddNs = 0.03;
 
-template <class T> void attend(const AttentionProblem& problem, Outputs out) {
+template <class E> void attend(const AttentionProblem& problem, Outputs out) {
+  using T = SumOf<E>;
   const BlockWriter<T> y(out[0]);
   const std::int64_t chunks = ceil_div(problem.queries, kQueryChunk);
   const double work = static_cast<double>(problem.entries * problem.queries) *
@@ -179,7 +190,7 @@ template <class T> void attend(const AttentionProblem& problem, Outputs out) {
       problem.entries * chunks,
       [&](std::int64_t task) {
         const std::int64_t begin = task % chunks * kQueryChunk;
-        Chunk<T>(problem, task / chunks, begin, std::min(begin + kQueryChunk, problem.queries))
+        Chunk<E>(problem, task / chunks, begin, std::min(begin + kQueryChunk, problem.queries))
             .run(y, out[1].data<T>());
       },
       work * kMultiplyAddNs);
@@ -190,10 +201,9 @@ template <class T> void attend(const AttentionProblem& problem, Outputs out) {
 void op::Attention::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const AttentionProblem problem(in[0], in[1], in[2], in[3], attrs);
   if (out[1].numel() == 0) return;
-  if (in[0].dtype() == DType::f64)
-    attend<double>(problem, out);
-  else
-    attend<float>(problem, out);
+  const DType dtype = in[0].dtype();
+  visit_factors(dtype, dtype, dtype == DType::f64,
+                [&]<class E>(std::type_identity<E>) { attend<E>(problem, out); });
 }
 
 }  // namespace mezzo

@@ -9,6 +9,7 @@
 #include "../ops/attention.h"
 #include "attention_tiles.h"
 #include "block_io.h"
+#include "convert.h"
 
 namespace mezzo {
 
@@ -37,43 +38,68 @@ template <class T> struct BackwardOperands {
 };
 
 /** The right operand of a product over the queries of a strip, in panels of columns. */
-template <class T> class ColumnOperand {
+template <class E> class ColumnOperand {
  public:
   ColumnOperand(std::int64_t strips, std::int64_t columns)
       : panels_(columns), room_(std::max<std::int64_t>(strips * strip_size(), 1)) {}
 
-  std::int64_t strip_size() const { return panels_.packed_size(RegisterBlock<T>::kColumns); }
+  std::int64_t strip_size() const { return panels_.packed_size(kSteps); }
   std::int64_t stride() const { return panels_.count * panels_.kWidth; }
 
-  void pack(std::int64_t strip, const Matrix& x, std::int64_t depth, T factor) {
-    T* to = room_.data() + strip * strip_size();
-    for (std::int64_t p = 0; p < panels_.count; ++p) {
-      T* panel = to + p * panels_.kWidth * RegisterBlock<T>::kColumns;
-      pack_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), depth,
-                 panels_.packed_width(p), panel);
-      for (std::int64_t i = 0; i < depth * panels_.packed_width(p); ++i) panel[i] *= factor;
-    }
+  void pack(std::int64_t strip, const Matrix& x, std::int64_t queries) {
+    E* to = room_.data() + strip * strip_size();
+    for (std::int64_t p = 0; p < panels_.count; ++p)
+      pack_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), queries,
+                 panels_.packed_width(p), to + p * panels_.kWidth * kSteps);
   }
 
-  /** Computes c[lane][column] += the sum over the strip's queries of a[query][lane] x(query,
+  /** Computes c[lane][column] += the sum over the strip's queries of a(query, lane) x(query,
    *  column), for `height` lanes. */
-  void add_product(std::int64_t strip, const BlockRows<T>& a, int height, std::int64_t depth,
-                   T* c) const {
-    const T* b = room_.data() + strip * strip_size();
+  void add_product(std::int64_t strip, const BlockRows<E>& a, int height, std::int64_t queries,
+                   SumOf<E>* c) const {
+    const E* b = room_.data() + strip * strip_size();
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      multiply_block<T>(
-          height, panels_.vectors_of(p), depth, a,
-          {b + p * panels_.kWidth * RegisterBlock<T>::kColumns, panels_.packed_width(p)},
-          c + p * panels_.kWidth, stride(), true);
+      multiply_block<E>(height, panels_.vectors_of(p), steps_of<E>(queries), a,
+                        {b + p * panels_.kWidth * kSteps, panels_.packed_width(p)},
+                        c + p * panels_.kWidth, stride(), true);
   }
 
  private:
-  ColumnPanels<T> panels_;
-  Workspace<T> room_;
+  static constexpr std::int64_t kSteps = steps_of<E>(RegisterBlock<E>::kColumns);
+
+  ColumnPanels<E> panels_;
+  Workspace<E> room_;
+};
+
+/** The tile [key][query] as the left operand of products over queries: the tile itself, or a copy
+ *  rounded to bf16, in which the factors of a pair are adjacent. */
+template <class E> class TileRows {
+ public:
+  explicit TileRows(std::int64_t size) : room_(kPairs ? size : 0) {}
+
+  void set(const SumOf<E>* tile, std::int64_t rows, std::int64_t width) {
+    width_ = width / Factors<E>::kTerms;
+    if constexpr (kPairs) {
+      narrow(tile, room_.data(), rows * width);
+      data_ = reinterpret_cast<const E*>(room_.data());
+    } else {
+      data_ = tile;
+    }
+  }
+  BlockRows<E> from(std::int64_t key) const { return {data_ + key * width_, width_, 1}; }
+
+ private:
+  static constexpr bool kPairs = Factors<E>::kTerms == 2;
+
+  Workspace<BFloat16> room_;
+  const E* data_ = nullptr;
+  std::int64_t width_ = 0;
 };
 
 /** Computes the gradients for a run of one entry's keys and all its queries. */
-template <class T> class KeyRun {
+template <class E> class KeyRun {
+  using T = SumOf<E>;
+
  public:
   /** Zeroes `dq`, which receives the gradients of the queries as [strip][feature][lane]. */
   KeyRun(const AttentionProblem& problem, const BackwardOperands<T>& operands, std::int64_t entry,
@@ -83,12 +109,15 @@ template <class T> class KeyRun {
         entry_(entry),
         dq_(dq),
         strips_(ceil_div(problem.queries, kWidth)),
-        queries_(strips_ * problem.features * kWidth),
-        gradients_(strips_ * problem.values * kWidth),
+        queries_(strips_ * steps_of<E>(problem.features) * kWidth),
+        gradients_(strips_ * steps_of<E>(problem.values) * kWidth),
         lanes_(2 * strips_ * kWidth),
         query_columns_(strips_, problem.features),
         gradient_columns_(strips_, problem.values),
         tiles_(3 * kTile),
+        p_rows_(kTile),
+        ds_rows_(kTile),
+        ds_pairs_(kPairs ? kTile / 2 : 0),
         keys_(kKeyBlock, problem.features),
         key_values_(kKeyBlock, problem.values),
         key_columns_(problem.features, kKeyBlock),
@@ -106,37 +135,51 @@ template <class T> class KeyRun {
     std::fill_n(dk_.data(), rows * query_columns_.stride(), T(0));
     std::fill_n(dv_.data(), rows * gradient_columns_.stride(), T(0));
     for (std::int64_t i = 0; i < strips_; ++i) add_strip(i, first, rows);
+    multiply(dk_.data(), rows * query_columns_.stride(), scale());
     write(operands_.dk, dk_.data(), query_columns_.stride(), problem_.features, first, rows);
     write(operands_.dv, dv_.data(), gradient_columns_.stride(), problem_.values, first, rows);
   }
 
  private:
-  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
-  static constexpr std::int64_t kTile = (kKeyBlock + RegisterBlock<T>::kRows) * kWidth;
+  static constexpr bool kPairs = Factors<E>::kTerms == 2;
+  static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
+  static constexpr std::int64_t kTile = (kKeyBlock + RegisterBlock<E>::kRows) * kWidth;
 
-  Strip strip(std::int64_t i) const { return strip_of<T>(entry_, i * kWidth, problem_.queries); }
-  T* query(std::int64_t i) const { return queries_.data() + i * problem_.features * kWidth; }
-  T* gradient(std::int64_t i) const { return gradients_.data() + i * problem_.values * kWidth; }
+  T scale() const { return static_cast<T>(problem_.attrs.scale); }
+  Strip strip(std::int64_t i) const { return strip_of<E>(entry_, i * kWidth, problem_.queries); }
+  E* query(std::int64_t i) const {
+    return queries_.data() + i * steps_of<E>(problem_.features) * kWidth;
+  }
+  E* gradient(std::int64_t i) const {
+    return gradients_.data() + i * steps_of<E>(problem_.values) * kWidth;
+  }
   T* log_sum(std::int64_t i) const { return lanes_.data() + 2 * i * kWidth; }
   /** Returns the sum of g y of each lane, which the gradient of softmax subtracts. */
   T* offset(std::int64_t i) const { return log_sum(i) + kWidth; }
 
   void pack_queries(std::int64_t i) {
     const Strip lanes = strip(i);
-    const std::int64_t width = lanes.width<T>();
-    const T scale = static_cast<T>(problem_.attrs.scale);
+    const std::int64_t width = lanes.width<E>();
     const Matrix q = problem_.q.at(entry_), g = operands_.g.at(entry_);
     pack_strip(q, lanes, problem_.features, query(i));
-    for (std::int64_t e = 0; e < problem_.features * width; ++e) query(i)[e] *= scale;
+    if constexpr (!kPairs) multiply(query(i), problem_.features * width, scale());
     pack_strip(g, lanes, problem_.values, gradient(i));
-    query_columns_.pack(i, part(q, lanes.first, 0), lanes.valid, scale);
-    gradient_columns_.pack(i, part(g, lanes.first, 0), lanes.valid, T(1));
-    const Workspace<T> y(std::max<std::int64_t>(problem_.values * width, 1));
+    query_columns_.pack(i, part(q, lanes.first, 0), lanes.valid);
+    gradient_columns_.pack(i, part(g, lanes.first, 0), lanes.valid);
+    const std::int64_t size = std::max<std::int64_t>(problem_.values * width, 1);
+    const Workspace<T> y(size), wide(kPairs ? size : 0);
     pack_strip(operands_.y.at(entry_), lanes, problem_.values, y.data());
+    const T* gradients;
+    if constexpr (kPairs) {
+      pack_strip(g, lanes, problem_.values, wide.data());
+      gradients = wide.data();
+    } else {
+      gradients = gradient(i);
+    }
     std::fill_n(offset(i), kWidth, T(0));
     for (std::int64_t e = 0; e < problem_.values; ++e)
       for (std::int64_t lane = 0; lane < width; ++lane)
-        offset(i)[lane] += gradient(i)[e * width + lane] * y.data()[e * width + lane];
+        offset(i)[lane] += gradients[e * width + lane] * y.data()[e * width + lane];
     std::fill_n(log_sum(i), kWidth, std::numeric_limits<T>::infinity());
     std::copy_n(operands_.log_sums + entry_ * problem_.queries + lanes.first, lanes.valid,
                 log_sum(i));
@@ -145,20 +188,23 @@ template <class T> class KeyRun {
   void add_strip(std::int64_t i, std::int64_t first, std::int64_t block_rows) {
     const Strip lanes = strip(i);
     const std::int64_t rows = problem_.visible(first, block_rows, lanes.end()),
-                       width = lanes.width<T>();
+                       width = lanes.width<E>();
     if (rows <= 0) return;
     T *p = tiles_.data(), *ds = p + kTile, *factors = ds + kTile;
     keys_.multiply(query(i), lanes.vectors, rows, problem_.features, p, false);
+    if constexpr (kPairs) multiply(p, rows * width, scale());
     apply_mask(problem_, lanes, first, rows, p, ds);
     key_values_.multiply(gradient(i), lanes.vectors, rows, problem_.values, ds, false);
     visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
       score_gradients<kVectors>(i, lanes, first, rows, p, ds, factors);
     });
     if (operands_.wants_mask) write_mask_gradient(lanes, first, rows, ds);
-    key_columns_.multiply(ds, lanes.vectors, problem_.features, rows,
-                          dq_ + i * problem_.features * kWidth, true);
-    add_keys(p, width, lanes.valid, rows, gradient_columns_, i, dv_.data());
-    add_keys(ds, width, lanes.valid, rows, query_columns_, i, dk_.data());
+    key_columns_.multiply(right_operand(ds, rows, width, ds_pairs_.data()), lanes.vectors,
+                          problem_.features, rows, dq_ + i * problem_.features * kWidth, true);
+    p_rows_.set(p, rows, width);
+    ds_rows_.set(ds, rows, width);
+    add_keys(p_rows_, lanes.valid, rows, gradient_columns_, i, dv_.data());
+    add_keys(ds_rows_, lanes.valid, rows, query_columns_, i, dk_.data());
   }
 
   /** Converts p from scores to dropped-out probabilities, and ds from their gradients to the
@@ -188,15 +234,14 @@ template <class T> class KeyRun {
       }
   }
 
-  /** Computes to[key][column] += the sum over the strip's queries of tile[key][query] x(query,
+  /** Computes to[key][column] += the sum over the strip's queries of tile(key, query) x(query,
    *  column). */
-  void add_keys(const T* tile, std::int64_t width, std::int64_t depth, std::int64_t rows,
-                const ColumnOperand<T>& x, std::int64_t i, T* to) {
-    const RowPanels<T> panels(rows);
+  void add_keys(const TileRows<E>& tile, std::int64_t queries, std::int64_t rows,
+                const ColumnOperand<E>& x, std::int64_t i, T* to) {
+    const RowPanels<E> panels(rows);
     for (std::int64_t panel = 0; panel < panels.count; ++panel) {
       const std::int64_t key = panel * panels.height;
-      const int height = panels.height_of(panel);
-      x.add_product(i, {tile + key * width, width, 1}, height, depth, to + key * x.stride());
+      x.add_product(i, tile.from(key), panels.height_of(panel), queries, to + key * x.stride());
     }
   }
 
@@ -210,7 +255,7 @@ template <class T> class KeyRun {
                            const T* ds) const {
     T row[kKeyBlock];
     for (std::int64_t lane = 0; lane < lanes.valid; ++lane) {
-      for (std::int64_t s = 0; s < rows; ++s) row[s] = ds[s * lanes.width<T>() + lane];
+      for (std::int64_t s = 0; s < rows; ++s) row[s] = ds[s * lanes.width<E>() + lane];
       operands_.dmask.copy((entry_ * problem_.queries + lanes.first + lane) * problem_.keys + first,
                            rows, row);
     }
@@ -221,15 +266,18 @@ template <class T> class KeyRun {
   std::int64_t entry_;
   T* dq_;
   std::int64_t strips_;
-  Workspace<T> queries_, gradients_, lanes_;
-  ColumnOperand<T> query_columns_, gradient_columns_;
+  Workspace<E> queries_, gradients_;
+  Workspace<T> lanes_;
+  ColumnOperand<E> query_columns_, gradient_columns_;
   Workspace<T> tiles_;
-  RowOperand<T> keys_, key_values_, key_columns_;
+  TileRows<E> p_rows_, ds_rows_;
+  Workspace<E> ds_pairs_;
+  RowOperand<E> keys_, key_values_, key_columns_;
   Workspace<T> dk_, dv_;
 };
 
 /** Sums the partial gradients of an entry's queries and writes them to their rows. */
-template <class T>
+template <class E, class T = SumOf<E>>
 void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T* partials,
                     std::int64_t runs, std::int64_t size, const BlockWriter<T>& dq) {
   const std::int64_t n = problem.features;
@@ -237,9 +285,9 @@ void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T
   const T scale = static_cast<T>(problem.attrs.scale);
   Scratch<T> row(n);
   for (std::int64_t query = 0; query < problem.queries; ++query) {
-    constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+    constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
     const std::int64_t i = query / kWidth, lane = query % kWidth;
-    const std::int64_t width = strip_of<T>(entry, i * kWidth, problem.queries).template width<T>();
+    const std::int64_t width = strip_of<E>(entry, i * kWidth, problem.queries).template width<E>();
     for (std::int64_t e = 0; e < n; ++e) {
       const T* at = partials + i * n * kWidth + e * width + lane;
       T sum = *at;
@@ -250,20 +298,20 @@ void finish_queries(const AttentionProblem& problem, std::int64_t entry, const T
   }
 }
 
-template <class T>
+template <class E, class T = SumOf<E>>
 void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& operands) {
   const std::int64_t blocks = blocks_per_task(problem);
   const std::int64_t runs =
       std::max<std::int64_t>(ceil_div(ceil_div(problem.keys, kKeyBlock), blocks), 1);
   const std::int64_t size =
-      std::max<std::int64_t>(ceil_div(problem.queries, RegisterBlock<T>::kColumns) *
-                                 problem.features * RegisterBlock<T>::kColumns,
+      std::max<std::int64_t>(ceil_div(problem.queries, RegisterBlock<E>::kColumns) *
+                                 problem.features * RegisterBlock<E>::kColumns,
                              1);
   const double work = static_cast<double>(problem.entries * problem.queries) *
                       static_cast<double>(problem.keys * (problem.features + problem.values)) *
                       0.08;
   const auto keys_of = [&](std::int64_t entry, std::int64_t run, T* dq) {
-    KeyRun<T> task(problem, operands, entry, dq);
+    KeyRun<E> task(problem, operands, entry, dq);
     const std::int64_t end = std::min((run + 1) * blocks * kKeyBlock, problem.keys);
     for (std::int64_t first = run * blocks * kKeyBlock; first < end; first += kKeyBlock)
       task.run(first, std::min(kKeyBlock, end - first));
@@ -274,7 +322,7 @@ void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& o
         [&](std::int64_t entry) {
           const Workspace<T> dq(size);
           keys_of(entry, 0, dq.data());
-          finish_queries(problem, entry, dq.data(), 1, size, operands.dq);
+          finish_queries<E>(problem, entry, dq.data(), 1, size, operands.dq);
         },
         work);
   const Workspace<T> partials(problem.entries * runs * size);
@@ -283,7 +331,8 @@ void differentiate(const AttentionProblem& problem, const BackwardOperands<T>& o
       [&](std::int64_t task) { keys_of(task / runs, task % runs, partials.data() + task * size); },
       work);
   parallel_for(problem.entries, [&](std::int64_t entry) {
-    finish_queries(problem, entry, partials.data() + entry * runs * size, runs, size, operands.dq);
+    finish_queries<E>(problem, entry, partials.data() + entry * runs * size, runs, size,
+                      operands.dq);
   });
 }
 
@@ -300,7 +349,9 @@ void op::AttentionBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0)
     for (Tensor& x : out) zero(x);
   if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0) return;
-  visit_floating_compute(in[1].dtype(), [&]<class T>(std::type_identity<T>) {
+  const DType dtype = in[1].dtype();
+  visit_factors(dtype, dtype, dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+    using T = SumOf<E>;
     const BackwardOperands<T> operands{BatchedMatrix(in[0], problem.batch),
                                        BatchedMatrix(in[5], problem.batch),
                                        in[6].data<T>(),
@@ -309,7 +360,7 @@ void op::AttentionBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
                                        BlockWriter<T>(out[2]),
                                        BlockWriter<T>(out[3]),
                                        attrs.mask_gradient};
-    differentiate<T>(problem, operands);
+    differentiate<E>(problem, operands);
   });
 }
 

@@ -64,60 +64,78 @@ struct AttentionProblem {
 
 /** The left operand of a product: the rows of a matrix in panels. The panels are packed unless the
  *  matrix can be read in place. */
-template <class T> class RowOperand {
+template <class E> class RowOperand {
  public:
-  RowOperand(std::int64_t max_rows, std::int64_t max_depth)
-      : room_((max_rows + RegisterBlock<T>::kRows) * std::max<std::int64_t>(max_depth, 1)),
+  RowOperand(std::int64_t max_rows, std::int64_t max_terms)
+      : room_((max_rows + RegisterBlock<E>::kRows) *
+              std::max<std::int64_t>(steps_of<E>(max_terms), 1)),
         panels_(0) {}
 
-  void set(const Matrix& x, std::int64_t rows, std::int64_t depth) {
-    panels_ = RowPanels<T>(rows);
-    if (fast_in_place<T>(x)) {
-      panels_at_ = {static_cast<const T*>(x.data), 0, panels_.height * x.row, 0, x.row, x.column};
+  void set(const Matrix& x, std::int64_t rows, std::int64_t terms) {
+    panels_ = RowPanels<E>(rows);
+    if (fast_in_place<E>(x, terms)) {
+      panels_at_ = panels_in_place<E>(x, panels_.height, 0);
       return;
     }
-    panels_at_ = {room_.data(), 0, panels_.height * depth, 0};
+    const std::int64_t size = panels_.height * steps_of<E>(terms);
+    panels_at_ = {room_.data(), 0, size, 0};
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), depth, panels_.height_of(p),
-                 room_.data() + p * panels_.height * depth);
+      pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), terms, panels_.height_of(p),
+                 room_.data() + p * size);
   }
 
-  /** Computes c[row][lane] = (or +=) the sum over the first `depth` steps of x(row, step) *
-   *  b[step][lane], for at least the first `rows` rows. */
-  void multiply(const T* b, int vectors, std::int64_t rows, std::int64_t depth, T* c,
+  /** Computes c[row][lane] = (or +=) the sum over the first `terms` terms of x(row, term) *
+   *  b(term, lane), for at least the first `rows` rows. */
+  void multiply(const E* b, int vectors, std::int64_t rows, std::int64_t terms, SumOf<E>* c,
                 bool accumulate) const {
-    const std::int64_t width = vectors * Simd<T>::kWidth;
+    const std::int64_t width = vectors * RegisterBlock<E>::kLanes;
     for (std::int64_t p = 0; p * panels_.height < rows; ++p) {
       const int height = panels_.height_of(p);
-      multiply_block<T>(height, vectors, depth, panels_at_.rows_of(p, height), {b, width},
-                        c + p * panels_.height * width, width, accumulate);
+      multiply_block<E>(height, vectors, steps_of<E>(terms), panels_at_.rows_of(p, height),
+                        {b, width}, c + p * panels_.height * width, width, accumulate);
     }
   }
 
  private:
-  Workspace<T> room_;
-  RowPanels<T> panels_;
-  Panels<T> panels_at_ = {};
+  Workspace<E> room_;
+  RowPanels<E> panels_;
+  Panels<E> panels_at_ = {};
 };
+
+/** Returns the terms x[term][lane] as the right operand of a product: x itself, or pairs of rounded
+ *  terms, which are written to `room`. */
+template <class E>
+const E* right_operand(const SumOf<E>* x, std::int64_t terms, std::int64_t width, E* room) {
+  if constexpr (Factors<E>::kTerms == 1) {
+    return x;
+  } else {
+    pack_panel<E>({x, dtype_of<SumOf<E>>(), 1, width}, width, terms, width, room);
+    return room;
+  }
+}
 
 /** A strip of queries: lanes [0, valid) hold queries, the values in other lanes are ignored. */
 struct Strip {
   std::int64_t entry, first, valid;
   int vectors;
 
-  template <class T> std::int64_t width() const { return vectors * Simd<T>::kWidth; }
+  template <class E> std::int64_t width() const { return vectors * RegisterBlock<E>::kLanes; }
   std::int64_t end() const { return first + valid; }
 };
 
-template <class T> Strip strip_of(std::int64_t entry, std::int64_t begin, std::int64_t end) {
-  const std::int64_t valid = std::min<std::int64_t>(RegisterBlock<T>::kColumns, end - begin);
-  return {entry, begin, valid, static_cast<int>(ceil_div(valid, Simd<T>::kWidth))};
+template <class E> Strip strip_of(std::int64_t entry, std::int64_t begin, std::int64_t end) {
+  const std::int64_t valid = std::min<std::int64_t>(RegisterBlock<E>::kColumns, end - begin);
+  return {entry, begin, valid, static_cast<int>(ceil_div(valid, RegisterBlock<E>::kLanes))};
 }
 
-/** Packs rows [strip.first, strip.end()) of a matrix into lanes: to[column][lane]. */
-template <class T>
-void pack_strip(const Matrix& x, const Strip& strip, std::int64_t columns, T* to) {
-  pack_panel(part(x, strip.first, 0), strip.valid, columns, strip.width<T>(), to);
+/** Packs rows [strip.first, strip.end()) of a matrix into lanes: to(column, lane). */
+template <class E>
+void pack_strip(const Matrix& x, const Strip& strip, std::int64_t columns, E* to) {
+  pack_panel(part(x, strip.first, 0), strip.valid, columns, strip.width<E>(), to);
+}
+
+template <class T> void multiply(T* x, std::int64_t n, T factor) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 /** Adds the mask to the scores [key][lane] of `rows` keys from `first_key` on; masked keys get

@@ -32,23 +32,38 @@ struct ConvPlan {
   PaddedLayout layout{};
   std::vector<Pass> passes{};
   std::int64_t groups = 1;
-  std::int64_t channels_in = 1, channels_out = 1;         // of a group
-  std::int64_t weight_group = 0, weight_out_channel = 0;  // strides in the weight
+  std::int64_t channels_in = 1, channels_out = 1;  // of a group
+  std::int64_t terms = 1;                          // input channels per panel element
+  // Strides in the weight.
+  std::int64_t weight_group = 0, weight_out_channel = 0, weight_in_channel = 0;
+
+  /** Returns the number of elements that hold the input channels of a group. */
+  std::int64_t channel_steps() const { return ceil_div(channels_in, terms); }
 };
 
-ConvPlan direct_plan(const ConvGeometry& g, std::int64_t channels_in, std::int64_t channels_out) {
-  ConvPlan plan{.groups = g.groups, .channels_in = channels_in, .channels_out = channels_out};
+/** The numbers of channels of a group, and of terms per panel element. */
+struct ConvChannels {
+  std::int64_t in, out, terms;
+};
+
+ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels) {
+  ConvPlan plan{.groups = g.groups,
+                .channels_in = channels.in,
+                .channels_out = channels.out,
+                .terms = channels.terms};
   plan.layout.before = g.pad;
   for (std::size_t d = 0; d < 3; ++d)
     plan.layout.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
   Pass pass;
-  pass.steps = tap_offsets(plan.layout, channels_in, g.kernel, g.dilation);
+  pass.steps = tap_offsets(plan.layout, plan.channel_steps(), g.kernel, g.dilation);
   pass.rows = position_offsets(plan.layout, g.out, g.stride);
-  for (std::size_t s = 0; s < pass.steps.size(); ++s)
-    pass.taps.push_back(static_cast<std::int64_t>(s));
+  plan.weight_in_channel = g.taps();
+  plan.weight_out_channel = plan.channels_in * g.taps();
+  plan.weight_group = plan.channels_out * plan.weight_out_channel;
+  for (std::int64_t c = 0; c < plan.channel_steps(); ++c)
+    for (std::int64_t tap = 0; tap < g.taps(); ++tap)
+      pass.taps.push_back(c * plan.terms * plan.weight_in_channel + tap);
   plan.passes.push_back(std::move(pass));
-  plan.weight_out_channel = channels_in * g.taps();
-  plan.weight_group = channels_out * plan.weight_out_channel;
   return plan;
 }
 
@@ -101,7 +116,7 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
         pass.places.push_back(((z.first + i * g.stride[0]) * g.in[1] + y.first + j * g.stride[1]) *
                                   g.in[2] +
                               x.first + k * g.stride[2]);
-  for (std::int64_t c = 0; c < plan.channels_in; ++c)
+  for (std::int64_t c = 0; c < plan.channel_steps(); ++c)
     for (std::size_t i = 0; i < z.taps.size(); ++i)
       for (std::size_t j = 0; j < y.taps.size(); ++j)
         for (std::size_t k = 0; k < x.taps.size(); ++k) {
@@ -110,7 +125,7 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
                                              y.source[j] + layout.before[1],
                                              x.source[k] + layout.before[2]));
           const std::int64_t tap = (z.taps[i] * g.kernel[1] + y.taps[j]) * g.kernel[2] + x.taps[k];
-          pass.taps.push_back(c * plan.channels_out * g.taps() + tap);
+          pass.taps.push_back(c * plan.terms * plan.weight_in_channel + tap);
         }
   const bool all_in_order = g.stride == Extent{1, 1, 1};
   if (all_in_order) pass.places.clear();
@@ -119,9 +134,14 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
 
 /** Returns the plan of a transposed convolution. `g` describes the convolution whose adjoint it is:
  *  g.out is read and g.in is written. */
-ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in,
-                         std::int64_t channels_out) {
-  ConvPlan plan{.groups = g.groups, .channels_in = channels_in, .channels_out = channels_out};
+ConvPlan transposed_plan(const ConvGeometry& g, const ConvChannels& channels) {
+  ConvPlan plan{.groups = g.groups,
+                .channels_in = channels.in,
+                .channels_out = channels.out,
+                .terms = channels.terms};
+  plan.weight_in_channel = plan.channels_out * g.taps();
+  plan.weight_out_channel = g.taps();
+  plan.weight_group = plan.channels_in * plan.weight_in_channel;
   std::array<std::vector<Phase>, 3> phases;
   for (std::size_t d = 0; d < 3; ++d) {
     phases[d] = phases_of(g.in[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d]);
@@ -130,13 +150,13 @@ ConvPlan transposed_plan(const ConvGeometry& g, std::int64_t channels_in,
   for (const Phase& z : phases[0])
     for (const Phase& y : phases[1])
       for (const Phase& x : phases[2]) plan.passes.push_back(transposed_pass(plan, g, z, y, x));
-  plan.weight_out_channel = g.taps();
-  plan.weight_group = channels_in * channels_out * g.taps();
   return plan;
 }
 
 /** Runs a plan over a batch. */
-template <class T> class Convolution {
+template <class E> class Convolution {
+  using T = SumOf<E>;
+
  public:
   Convolution(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias,
               const Volume& y)
@@ -167,7 +187,7 @@ template <class T> class Convolution {
   }
 
  private:
-  static constexpr std::int64_t kWidth = ColumnPanels<T>::kWidth;
+  static constexpr std::int64_t kWidth = ColumnPanels<E>::kWidth;
   static constexpr std::int64_t kTilesTogether = 16;
   static constexpr std::int64_t kEnoughTasks = 16;
 
@@ -185,7 +205,7 @@ template <class T> class Convolution {
       weight_offsets_.push_back(size);
       size += plan_.groups * columns_.packed_size(static_cast<std::int64_t>(pass.steps.size()));
     }
-    weights_ = Workspace<T>(size);
+    weights_ = Workspace<E>(size);
     const auto one = [&](std::int64_t index) {
       const std::int64_t units = plan_.groups * columns_.count;
       const std::int64_t p = index / units, group = index % units / columns_.count,
@@ -197,7 +217,7 @@ template <class T> class Convolution {
                  one, static_cast<double>(size) * 0.5);
   }
 
-  T* panel_of(std::int64_t p, std::int64_t group, std::int64_t q) const {
+  E* panel_of(std::int64_t p, std::int64_t group, std::int64_t q) const {
     const auto depth =
         static_cast<std::int64_t>(plan_.passes[static_cast<std::size_t>(p)].steps.size());
     return weights_.data() + weight_offsets_[static_cast<std::size_t>(p)] +
@@ -205,18 +225,59 @@ template <class T> class Convolution {
   }
 
   void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
-                         T* to) {
+                         E* to) const {
+    if constexpr (Factors<E>::kTerms == 2)
+      pack_weight_pairs(w, pass, group, q, to);
+    else
+      pack_weight_numbers(w, pass, group, q, to);
+  }
+
+  const char* first_weight(const Tensor& w, std::int64_t group, std::int64_t q) const {
+    return static_cast<const char*>(w.raw_data()) +
+           (group * plan_.weight_group + q * kWidth * plan_.weight_out_channel) *
+               static_cast<std::int64_t>(item_size(w.dtype()));
+  }
+
+  /** Pairs the weights of two input channels in rows of steps, and then transposes these. */
+  void pack_weight_pairs(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+                         E* to) const {
+    constexpr std::int64_t kRun = 128;  // steps
+    std::uint32_t rows[kWidth][kRun];
+    const auto* base = reinterpret_cast<const std::uint16_t*>(first_weight(w, group, q));
+    const auto count = static_cast<std::int64_t>(pass.taps.size());
+    const std::int64_t taps_per_channel = count / std::max<std::int64_t>(plan_.channel_steps(), 1);
+    // With an odd number of channels, the last steps have no second factor.
+    const std::int64_t paired = plan_.channels_in / 2 * taps_per_channel;
+    const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
+    for (std::int64_t first = 0; first < count; first += kRun) {
+      const std::int64_t run = std::min(kRun, count - first);
+      for (std::int64_t lane = 0; lane < valid; ++lane) {
+        const std::uint16_t* from = base + lane * plan_.weight_out_channel;
+        const std::int64_t* taps = pass.taps.data() + first;
+        const std::int64_t both = std::clamp<std::int64_t>(paired - first, 0, run);
+        for (std::int64_t s = 0; s < both; ++s)
+          rows[lane][s] =
+              std::uint32_t{from[taps[s] + plan_.weight_in_channel]} << 16 | from[taps[s]];
+        for (std::int64_t s = both; s < run; ++s) rows[lane][s] = from[taps[s]];
+      }
+      // Packing moves the bits of f32 elements unchanged.
+      pack_panel<float>({rows, DType::f32, kRun, 1}, valid, run, width,
+                        reinterpret_cast<float*>(to + first * width));
+    }
+  }
+
+  void pack_weight_numbers(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+                           E* to) const {
     const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
     const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
-    const char* base = static_cast<const char*>(w.raw_data()) +
-                       (group * plan_.weight_group + q * kWidth * plan_.weight_out_channel) * item;
+    const char* base = first_weight(w, group, q);
     // Taps with contiguous weights are packed together.
     const auto count = static_cast<std::int64_t>(pass.taps.size());
     for (std::int64_t s = 0; s < count;) {
       std::int64_t run = 1;
       const std::int64_t first = pass.taps[static_cast<std::size_t>(s)];
       while (s + run < count && pass.taps[static_cast<std::size_t>(s + run)] == first + run) ++run;
-      pack_panel<T>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run,
+      pack_panel<E>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run,
                     width, to + s * width);
       s += run;
     }
@@ -224,21 +285,31 @@ template <class T> class Convolution {
 
   void run_chunk(Range images, Range units) {
     const std::int64_t count = images.end - images.begin;
-    const std::int64_t image_size = x_.channels * plan_.layout.channel_size();
-    const Workspace<T> image(count * image_size);
+    const std::int64_t group_size = plan_.channel_steps() * plan_.layout.channel_size(),
+                       image_size = plan_.groups * group_size;
+    const Workspace<E> image(count * image_size);
     const Workspace<T> scratch(in_place_ ? 0 : count * kWidth * y_.pixels());
-    const Workspace<T> tiles(kTilesTogether * RegisterBlock<T>::kRows * kWidth);
+    const Workspace<T> tiles(kTilesTogether * RegisterBlock<E>::kRows * kWidth);
     for (std::int64_t n = 0; n < count; ++n)
-      copy_padded(x_, images.begin + n, {0, x_.channels}, plan_.layout,
-                  image.data() + n * image_size);
+      copy_image(images.begin + n, image.data() + n * image_size);
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
       const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
       const Target target{images, group, q, scratch.data()};
       for (std::size_t p = 0; p < plan_.passes.size(); ++p)
-        run_pass(p, target, image.data() + group * plan_.channels_in * plan_.layout.channel_size(),
-                 image_size, tiles.data());
+        run_pass(p, target, image.data() + group * group_size, image_size, tiles.data());
       finish(target);
     }
+  }
+
+  void copy_image(std::int64_t n, E* to) const {
+    for (std::int64_t group = 0; group < plan_.groups; ++group)
+      for (std::int64_t c = 0; c < plan_.channels_in; c += plan_.terms) {
+        const std::int64_t channel = group * plan_.channels_in + c;
+        const bool has_second = plan_.terms == 2 && c + 1 < plan_.channels_in;
+        copy_padded(x_, x_.channel(n, channel), has_second ? x_.channel(n, channel + 1) : nullptr,
+                    plan_.layout, to);
+        to += plan_.layout.channel_size();
+      }
   }
 
   /** One panel of output channels of some images, and the buffer of its sums. */
@@ -257,18 +328,18 @@ template <class T> class Convolution {
 
   /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in
    *  depth blocks. */
-  void run_pass(std::size_t p, const Target& target, const T* image, std::int64_t image_size,
+  void run_pass(std::size_t p, const Target& target, const E* image, std::int64_t image_size,
                 T* tiles) {
     const Pass& pass = plan_.passes[p];
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
     const std::int64_t positions = per_image * (target.images.end - target.images.begin);
-    const RowPanels<T> blocks(positions);
+    const RowPanels<E> blocks(positions);
     const int vectors = columns_.vectors_of(target.q);
     const std::int64_t width = columns_.packed_width(target.q);
-    const T* weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
+    const E* weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
     const auto depth = static_cast<std::int64_t>(pass.steps.size());
-    const OffsetKernel<T> kernel = offset_kernel_for<T>(blocks.height, vectors);
-    std::int64_t rows[kTilesTogether][RegisterBlock<T>::kRows];
+    const OffsetKernel<E> kernel = offset_kernel_for<E>(blocks.height, vectors);
+    std::int64_t rows[kTilesTogether][RegisterBlock<E>::kRows];
     for (std::int64_t first = 0; first < blocks.count; first += kTilesTogether) {
       const std::int64_t count = std::min(kTilesTogether, blocks.count - first);
       std::int64_t n = first * blocks.height / per_image,
@@ -281,7 +352,7 @@ template <class T> class Convolution {
           if (!last && ++position == per_image) position = 0, ++n;
         }
       const auto tile = [&](std::int64_t t) {
-        return tiles + t * RegisterBlock<T>::kRows * kWidth;
+        return tiles + t * RegisterBlock<E>::kRows * kWidth;
       };
       for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock)
         for (std::int64_t t = 0; t < count; ++t)
@@ -357,19 +428,22 @@ template <class T> class Convolution {
 
   const ConvPlan& plan_;
   Volume x_, y_;
-  ColumnPanels<T> columns_;
+  ColumnPanels<E> columns_;
   bool in_place_;
   Tensor bias_;  // as T
-  Workspace<T> weights_;
+  Workspace<E> weights_;
   std::vector<std::int64_t> weight_offsets_;
 };
 
-void run_plan(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias,
-              const Volume& y) {
-  if (y.dtype == DType::f64)
-    Convolution<double>(plan, x, w, bias, y).run();
-  else
-    Convolution<float>(plan, x, w, bias, y).run();
+/** Runs the plan that `make_plan` returns for the channels of a group. */
+template <class MakePlan>
+void run_plan(MakePlan make_plan, std::int64_t groups, const Volume& x, const Tensor& w,
+              const Tensor& bias, const Volume& y) {
+  visit_factors(x.dtype, w.dtype(), y.dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+    const ConvPlan plan =
+        make_plan(ConvChannels{x.channels / groups, y.channels / groups, Factors<E>::kTerms});
+    Convolution<E>(plan, x, w, bias, y).run();
+  });
 }
 
 }  // namespace
@@ -387,8 +461,8 @@ void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
     const ConvGeometry geometry =
         conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
-    run_plan(direct_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups), from,
-             w, in[2], to);
+    const auto plan = [&](const ConvChannels& channels) { return direct_plan(geometry, channels); };
+    run_plan(plan, attrs.groups, from, w, in[2], to);
   });
 }
 
@@ -399,8 +473,10 @@ void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
     const ConvGeometry geometry =
         conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
-    run_plan(transposed_plan(geometry, from.channels / attrs.groups, to.channels / attrs.groups),
-             from, w, in[2], to);
+    const auto plan = [&](const ConvChannels& channels) {
+      return transposed_plan(geometry, channels);
+    };
+    run_plan(plan, attrs.groups, from, w, in[2], to);
   });
 }
 

@@ -4,32 +4,48 @@
 #include <cstring>
 
 #include "convert.h"
+#include "gemm_pack.h"
 
 namespace mezzo::cpu_kernels {
 
-template <class T>
-void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout,
-                 T* to) {
-  const auto item = static_cast<std::int64_t>(item_size(x.dtype));
+namespace {
+
+/** Calls copy_row(offset of the row in a channel, elements, to) for each row of a channel that lies
+ *  in the layout, after setting the padding to zero. */
+template <class E, class CopyRow>
+void copy_channel(const Volume& x, const PaddedLayout& layout, E* to, CopyRow copy_row) {
+  if (layout.size == x.size && layout.before == Extent{0, 0, 0}) return copy_row(0, x.pixels(), to);
   const std::int64_t row =
       std::max<std::int64_t>(std::min(x.size[2], layout.size[2] - layout.before[2]), 0);
-  for (std::int64_t c = channels.begin; c < channels.end; ++c, to += layout.channel_size()) {
-    const char* from = x.channel(n, c);
-    if (layout.size == x.size && layout.before == Extent{0, 0, 0}) {
-      convert(x.dtype, from, dtype_of<T>(), to, x.pixels());
-      continue;
-    }
-    std::memset(to, 0, static_cast<std::size_t>(layout.channel_size()) * sizeof(T));
-    for (std::int64_t z = 0; z < std::min(x.size[0], layout.size[0] - layout.before[0]); ++z)
-      for (std::int64_t y = 0; y < std::min(x.size[1], layout.size[1] - layout.before[1]); ++y)
-        convert(x.dtype, from + (z * x.size[1] + y) * x.size[2] * item, dtype_of<T>(),
-                to + layout.offset(z + layout.before[0], y + layout.before[1], layout.before[2]),
-                row);
-  }
+  std::memset(to, 0, static_cast<std::size_t>(layout.channel_size()) * sizeof(E));
+  for (std::int64_t z = 0; z < std::min(x.size[0], layout.size[0] - layout.before[0]); ++z)
+    for (std::int64_t y = 0; y < std::min(x.size[1], layout.size[1] - layout.before[1]); ++y)
+      copy_row((z * x.size[1] + y) * x.size[2], row,
+               to + layout.offset(z + layout.before[0], y + layout.before[1], layout.before[2]));
 }
 
-template void copy_padded(const Volume&, std::int64_t, Channels, const PaddedLayout&, float*);
-template void copy_padded(const Volume&, std::int64_t, Channels, const PaddedLayout&, double*);
+}  // namespace
+
+template <class E>
+void copy_padded(const Volume& x, const char* channel, const char* second,
+                 const PaddedLayout& layout, E* to) {
+  const auto item = static_cast<std::int64_t>(item_size(x.dtype));
+  copy_channel(x, layout, to, [&](std::int64_t at, std::int64_t count, E* row) {
+    const char* from = channel + at * item;
+    if constexpr (Factors<E>::kTerms == 1)
+      convert(x.dtype, from, dtype_of<E>(), row, count);
+    else
+      pack_pairs({from, x.dtype, 1, 0}, {second ? second + at * item : nullptr, x.dtype, 1, 0},
+                 count, 1, count, row);
+  });
+}
+
+template void copy_padded(const Volume&, const char*, const char*, const PaddedLayout&, float*);
+template void copy_padded(const Volume&, const char*, const char*, const PaddedLayout&, double*);
+#if defined(__AVX512BF16__)
+template void copy_padded(const Volume&, const char*, const char*, const PaddedLayout&,
+                          BFloat16Pair*);
+#endif
 
 std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,
                                            const Extent& step) {

@@ -33,11 +33,11 @@ struct Channels {
   std::int64_t begin, end;
 };
 
-/** Writes some channels of image n in the padded layout, converted to T; elements outside the
- *  layout are dropped. */
-template <class T>
-void copy_padded(const Volume& x, std::int64_t n, Channels channels, const PaddedLayout& layout,
-                 T* to);
+/** Writes a channel of x in the padded layout, converted to panel elements; elements outside the
+ *  layout are dropped. Pairs take their second factors from the channel `second`; nullptr: 0. */
+template <class E>
+void copy_padded(const Volume& x, const char* channel, const char* second,
+                 const PaddedLayout& layout, E* to);
 
 /** Returns the offset of each output position's first tap, in order of output positions. */
 std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,

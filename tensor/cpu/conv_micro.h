@@ -8,18 +8,19 @@ namespace mezzo::cpu_kernels {
 
 /** Computes c[i][j] = sum over s of x[rows[i] + steps[s]] * b[s][j], added to c if `accumulate`.
  *  Like micro_kernel, but rows and steps are offsets: pixels and taps, or taps and pixels. b is
- *  packed; the row stride of c is RegisterBlock<T>::kColumns. */
-template <class T>
-using OffsetKernel = void (*)(std::int64_t depth, const std::int64_t* steps, const T* x,
-                              const std::int64_t* rows, const T* b, T* c, bool accumulate);
+ *  packed; the row stride of c is RegisterBlock<E>::kColumns. */
+template <class E>
+using OffsetKernel = void (*)(std::int64_t depth, const std::int64_t* steps, const E* x,
+                              const std::int64_t* rows, const E* b, SumOf<E>* c, bool accumulate);
 
-template <class T, int kRows, int kVectors>
-void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x,
-                   const std::int64_t* rows, const T* b, T* c, bool accumulate) {
-  using S = Simd<T>;
-  constexpr int kStride = RegisterBlock<T>::kColumns;
+template <class E, int kRows, int kVectors>
+void offset_kernel(std::int64_t depth, const std::int64_t* steps, const E* x,
+                   const std::int64_t* rows, const E* b, SumOf<E>* c, bool accumulate) {
+  using S = Simd<SumOf<E>>;
+  using F = Factors<E>;
+  constexpr int kStride = RegisterBlock<E>::kColumns;
   typename S::V sums[kRows][kVectors];
-  const T* at[kRows];
+  const E* at[kRows];
   MZ_UNROLL
   for (int i = 0; i < kRows; ++i) {
     at[i] = x + rows[i];
@@ -29,14 +30,14 @@ void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x,
   }
   for (std::int64_t s = 0; s < depth; ++s) {
     const std::int64_t step = steps[s];
-    typename S::V columns[kVectors];
+    typename F::V columns[kVectors];
     MZ_UNROLL
-    for (int j = 0; j < kVectors; ++j) columns[j] = S::load(b + j * S::kWidth);
+    for (int j = 0; j < kVectors; ++j) columns[j] = F::load(b + j * S::kWidth);
     MZ_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      const typename S::V row = S::splat(at[i][step]);
+      const typename F::V row = F::splat(at[i] + step);
       MZ_UNROLL
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = S::fma(row, columns[j], sums[i][j]);
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = F::add_products(row, columns[j], sums[i][j]);
     }
     b += kVectors * S::kWidth;
   }
@@ -48,29 +49,24 @@ void offset_kernel(std::int64_t depth, const std::int64_t* steps, const T* x,
 }
 
 /** One kernel for each possible block: [vectors - 1][rows - 1]. */
-template <class T>
+template <class E>
 using OffsetKernels =
-    std::array<std::array<OffsetKernel<T>, RegisterBlock<T>::kRows>, RegisterBlock<T>::kVectors>;
+    std::array<std::array<OffsetKernel<E>, RegisterBlock<E>::kRows>, RegisterBlock<E>::kVectors>;
 
-extern const OffsetKernels<float> kOffsetKernelsF32;   // conv_micro_f32.cpp
-extern const OffsetKernels<double> kOffsetKernelsF64;  // conv_micro_f64.cpp
+/** Returns all kernels for panels of E: see conv_micro_*.cpp. */
+template <class E> const OffsetKernels<E>& offset_kernels();
 
-template <class T> OffsetKernel<T> offset_kernel_for(int rows, int vectors) {
-  const auto at = [&](const auto& kernels) {
-    return kernels[static_cast<std::size_t>(vectors - 1)][static_cast<std::size_t>(rows - 1)];
-  };
-  if constexpr (std::is_same_v<T, float>)
-    return at(kOffsetKernelsF32);
-  else
-    return at(kOffsetKernelsF64);
+template <class E> OffsetKernel<E> offset_kernel_for(int rows, int vectors) {
+  return offset_kernels<E>()[static_cast<std::size_t>(vectors - 1)]
+                            [static_cast<std::size_t>(rows - 1)];
 }
 
-template <class T, int... kRow>
-constexpr OffsetKernels<T> make_offset_kernels(std::integer_sequence<int, kRow...>) {
-  return {{{&offset_kernel<T, kRow + 1, 1>...}, {&offset_kernel<T, kRow + 1, 2>...}}};
+template <class E, int... kRow>
+constexpr OffsetKernels<E> make_offset_kernels(std::integer_sequence<int, kRow...>) {
+  return {{{&offset_kernel<E, kRow + 1, 1>...}, {&offset_kernel<E, kRow + 1, 2>...}}};
 }
-template <class T> constexpr OffsetKernels<T> make_offset_kernels() {
-  return make_offset_kernels<T>(std::make_integer_sequence<int, RegisterBlock<T>::kRows>{});
+template <class E> constexpr OffsetKernels<E> make_offset_kernels() {
+  return make_offset_kernels<E>(std::make_integer_sequence<int, RegisterBlock<E>::kRows>{});
 }
 
 }  // namespace mezzo::cpu_kernels

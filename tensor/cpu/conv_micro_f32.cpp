@@ -3,6 +3,9 @@
 
 namespace mezzo::cpu_kernels {
 
-const OffsetKernels<float> kOffsetKernelsF32 = make_offset_kernels<float>();
+template <> const OffsetKernels<float>& offset_kernels<float>() {
+  static constexpr OffsetKernels<float> kKernels = make_offset_kernels<float>();
+  return kKernels;
+}
 
 }  // namespace mezzo::cpu_kernels

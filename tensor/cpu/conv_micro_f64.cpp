@@ -3,6 +3,9 @@
 
 namespace mezzo::cpu_kernels {
 
-const OffsetKernels<double> kOffsetKernelsF64 = make_offset_kernels<double>();
+template <> const OffsetKernels<double>& offset_kernels<double>() {
+  static constexpr OffsetKernels<double> kKernels = make_offset_kernels<double>();
+  return kKernels;
+}
 
 }  // namespace mezzo::cpu_kernels

@@ -1,7 +1,7 @@
 // Gradient of a convolution's weight: register blocks of taps x output channels, summed over
-// positions. The batch is divided into chunks by shape alone; each has its own partial sums, which
-// are added in order. If these sums are large, there are fewer chunks, and the taps are divided
-// among tasks instead.
+// positions. The two factors of a pair are those of two images at the same position. The batch is
+// divided into chunks by shape alone; each has its own partial sums, which are added in order. If
+// these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
 #include "../core/dispatch.h"
 #include "../core/row_major.h"
 #include "../device/parallel.h"
@@ -15,7 +15,9 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-template <class T> class WeightGradient {
+template <class E> class WeightGradient {
+  using T = SumOf<E>;
+
  public:
   WeightGradient(const ConvGeometry& g, const Volume& x, const Volume& y, const MatrixOut& w)
       : x_(x),
@@ -28,7 +30,7 @@ template <class T> class WeightGradient {
         taps_(g.taps()) {
     const std::int64_t few =
         std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(partial_size(), 1), 1);
-    chunks_ = std::min({x.batch, kEnoughTasks, few});
+    chunks_ = std::min({steps_of<E>(x.batch), kEnoughTasks, few});
     units_ = chunks_ == 0 ? 0 : std::min(ceil_div(kEnoughTasks, chunks_), blocks_.count);
     partials_ = Workspace<T>(std::max<std::int64_t>(chunks_, 1) * partial_size());
     layout_.before = g.pad;
@@ -56,8 +58,10 @@ template <class T> class WeightGradient {
   static constexpr std::int64_t kEnoughTasks = 16;
   /** Maximum number of elements in partial sums. */
   static constexpr std::int64_t kMaxPartials = std::int64_t{1} << 20;
-  static constexpr std::int64_t kWidth = ColumnPanels<T>::kWidth;
+  static constexpr std::int64_t kWidth = ColumnPanels<E>::kWidth;
 
+  /** Returns the number of steps of images: an image, or a pair of them. */
+  std::int64_t image_steps() const { return steps_of<E>(x_.batch); }
   std::int64_t tile_size() const { return blocks_.height * kWidth; }
   std::int64_t partial_size() const {
     return groups_ * columns_.count * blocks_.count * tile_size();
@@ -76,7 +80,7 @@ template <class T> class WeightGradient {
   void list_steps(const std::vector<std::int64_t>& positions) {
     together_ = std::clamp<std::int64_t>(
         256 / y_.pixels(), 1,
-        std::max<std::int64_t>(ceil_div(x_.batch, std::max<std::int64_t>(chunks_, 1)), 1));
+        std::max<std::int64_t>(ceil_div(image_steps(), std::max<std::int64_t>(chunks_, 1)), 1));
     std::int64_t channels = 0;
     for (std::int64_t unit = 0; unit < units_; ++unit) {
       const Channels needed = channels_of(blocks_of(unit));
@@ -89,10 +93,10 @@ template <class T> class WeightGradient {
 
   void run_task(std::int64_t chunk, std::int64_t unit) {
     const std::int64_t positions = y_.pixels();
-    const Range images{chunk * x_.batch / chunks_, (chunk + 1) * x_.batch / chunks_},
+    const Range images{chunk * image_steps() / chunks_, (chunk + 1) * image_steps() / chunks_},
         blocks = blocks_of(unit);
     const Channels channels = channels_of(blocks);
-    const Workspace<T> image(together_ * image_size_), packed(kWidth * positions * together_);
+    const Workspace<E> image(together_ * image_size_), packed(kWidth * positions * together_);
     std::vector<std::int64_t> rows(rows_.begin() + blocks.begin * blocks_.height,
                                    rows_.begin() + blocks.end * blocks_.height);
     for (std::int64_t& row : rows) row -= channels.begin * layout_.channel_size();
@@ -101,14 +105,12 @@ template <class T> class WeightGradient {
       for (std::int64_t group = 0; group < groups_; ++group) {
         const std::int64_t base = group * channels_in_;
         for (std::int64_t n = 0; n < count; ++n)
-          copy_padded(x_, first + n, {base + channels.begin, base + channels.end}, layout_,
+          copy_images(first + n, {base + channels.begin, base + channels.end},
                       image.data() + n * image_size_);
         for (std::int64_t q = 0; q < columns_.count; ++q) {
           for (std::int64_t n = 0; n < count; ++n)
-            pack_panel<T>({y_.channel(first + n, group * columns_.columns + q * kWidth), y_.dtype,
-                           positions, 1},
-                          columns_.valid(q), positions, columns_.packed_width(q),
-                          packed.data() + n * positions * columns_.packed_width(q));
+            pack_gradients(first + n, group * columns_.columns + q * kWidth, q,
+                           packed.data() + n * positions * columns_.packed_width(q));
           T* sums = partials_.data() + chunk * partial_size() +
                     ((group * columns_.count + q) * blocks_.count + blocks.begin) * tile_size();
           add_panel(sums, q, count * positions, image.data(), rows, packed.data(),
@@ -118,9 +120,32 @@ template <class T> class WeightGradient {
     }
   }
 
-  void add_panel(T* sums, std::int64_t q, std::int64_t depth, const T* image,
-                 const std::vector<std::int64_t>& rows, const T* packed, bool accumulate) {
-    const OffsetKernel<T> kernel = offset_kernel_for<T>(blocks_.height, columns_.vectors_of(q));
+  /** Returns the address of a channel in an image, or nullptr after the last image. */
+  static const char* channel_of(const Volume& x, std::int64_t image, std::int64_t channel) {
+    return image < x.batch ? x.channel(image, channel) : nullptr;
+  }
+
+  /** Copies channels of the images whose elements form step `images`. */
+  void copy_images(std::int64_t images, Channels channels, E* to) const {
+    const std::int64_t n = images * Factors<E>::kTerms;
+    for (std::int64_t c = channels.begin; c < channels.end; ++c, to += layout_.channel_size())
+      copy_padded(x_, x_.channel(n, c), channel_of(x_, n + 1, c), layout_, to);
+  }
+
+  /** Packs the gradients of panel q, whose first channel is given, in these images. */
+  void pack_gradients(std::int64_t images, std::int64_t channel, std::int64_t q, E* to) const {
+    const std::int64_t n = images * Factors<E>::kTerms, positions = y_.pixels();
+    const Matrix gradients{y_.channel(n, channel), y_.dtype, positions, 1};
+    if constexpr (Factors<E>::kTerms == 2)
+      pack_pairs(gradients, {channel_of(y_, n + 1, channel), y_.dtype, positions, 1},
+                 columns_.valid(q), positions, columns_.packed_width(q), to);
+    else
+      pack_panel(gradients, columns_.valid(q), positions, columns_.packed_width(q), to);
+  }
+
+  void add_panel(T* sums, std::int64_t q, std::int64_t depth, const E* image,
+                 const std::vector<std::int64_t>& rows, const E* packed, bool accumulate) {
+    const OffsetKernel<E> kernel = offset_kernel_for<E>(blocks_.height, columns_.vectors_of(q));
     for (std::int64_t from = 0; from < depth; from += kDepthBlock)
       for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(blocks_.height))
         kernel(std::min(kDepthBlock, depth - from), steps_.data() + from, image, rows.data() + row,
@@ -148,8 +173,8 @@ template <class T> class WeightGradient {
   Volume x_, y_;
   MatrixOut w_;
   std::int64_t groups_, channels_in_;
-  ColumnPanels<T> columns_;
-  RowPanels<T> blocks_;
+  ColumnPanels<E> columns_;
+  RowPanels<E> blocks_;
   std::int64_t taps_;
   std::int64_t chunks_ = 0, units_ = 0;  // parts of the batch, and of the taps
   Workspace<T> partials_;
@@ -174,10 +199,9 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
       conv_geometry(attrs, from.size, to.size, leading(attrs.sizes, attrs.dims, 1));
   with_row_major(out[0], [&](const Tensor& w) {
     const MatrixOut rows{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1};
-    if (w.dtype() == DType::f64)
-      WeightGradient<double>(geometry, from, to, rows).run();
-    else
-      WeightGradient<float>(geometry, from, to, rows).run();
+    visit_factors(
+        x.dtype(), y.dtype(), w.dtype() == DType::f64,
+        [&]<class E>(std::type_identity<E>) { WeightGradient<E>(geometry, from, to, rows).run(); });
   });
 }
 

@@ -51,26 +51,29 @@ template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
 }
 
 /** Computes one block of the result whose shared operand fits the workspace. */
-template <class T> class Product {
+template <class E> class Product {
+  using T = SumOf<E>;
+
  public:
   Product(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
           const MatrixOut& c, const Epilogue& epilogue)
       : rows_(m),
         columns_(n),
-        k_(k),
+        terms_(k),
+        k_(steps_of<E>(k)),
         a_(a),
         b_(b.transposed()),
         c_(c),
         epilogue_(epilogue),
-        a_in_place_(n <= kFewReaders && fast_in_place<T>(a_)),
-        b_in_place_(m <= kFewReaders && n % Simd<T>::kWidth == 0 && b_.row == 1 &&
-                    fast_in_place<T>(b_)),
+        a_in_place_(n <= kFewReaders && fast_in_place<E>(a_, k)),
+        b_in_place_(m <= kFewReaders && n % RegisterBlock<E>::kLanes == 0 && b_.row == 1 &&
+                    fast_in_place<E>(b_, k)),
         by_columns_(n >= m) {
     choose_strips();
   }
 
   void run() {
-    const Workspace<T> shared(by_columns_ ? packed_rows() : packed_columns());
+    const Workspace<E> shared(by_columns_ ? packed_rows() : packed_columns());
     shared_ = shared.data();
     if (by_columns_ ? !a_in_place_ : !b_in_place_) pack_shared();
     if (splits_ == 1)
@@ -107,25 +110,24 @@ template <class T> class Product {
     parallel_for(
         panels,
         [&](std::int64_t p) {
-          T* to = shared_ + p * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
+          E* to = shared_ + p * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
           by_columns_ ? pack_row_panel(p, {0, k_}, to) : pack_column_panel(p, {0, k_}, to);
         },
         static_cast<double>(std::min(rows_.rows, columns_.columns) * k_) * kPackNs);
   }
 
-  void pack_row_panel(std::int64_t p, Range steps, T* to) const {
-    pack_panel(from(a_, p * rows_.height, steps.begin), rows_.height_of(p), steps.end - steps.begin,
+  void pack_row_panel(std::int64_t p, Range steps, E* to) const {
+    pack_panel(from(a_, p * rows_.height, first_term(steps)), rows_.height_of(p), terms_of(steps),
                rows_.height_of(p), to);
   }
-  void pack_column_panel(std::int64_t q, Range steps, T* to) const {
-    pack_panel(from(b_, q * columns_.kWidth, steps.begin), columns_.valid(q),
-               steps.end - steps.begin, columns_.packed_width(q), to);
+  void pack_column_panel(std::int64_t q, Range steps, E* to) const {
+    pack_panel(from(b_, q * columns_.kWidth, first_term(steps)), columns_.valid(q), terms_of(steps),
+               columns_.packed_width(q), to);
   }
 
-  /** Returns an operand's panels in place. */
-  static Panels<T> in_place(const Matrix& lanes, std::int64_t panel, std::int64_t begin) {
-    return {
-        static_cast<const T*>(lanes.data), 0, panel * lanes.row, begin, lanes.row, lanes.column};
+  static std::int64_t first_term(Range steps) { return steps.begin * Factors<E>::kTerms; }
+  std::int64_t terms_of(Range steps) const {
+    return std::min(steps.end * Factors<E>::kTerms, terms_) - first_term(steps);
   }
 
   /** Multiplies strip `strip` over the given steps with the whole shared operand, and packs it
@@ -138,18 +140,19 @@ template <class T> class Product {
     const Range mine{strip * strip_, std::min((strip + 1) * strip_, panels)};
     const bool packs = by_columns_ ? !b_in_place_ : !a_in_place_;
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
-    const Workspace<T> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
+    const Workspace<E> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
     for (std::int64_t i = mine.begin; packs && i < mine.end; ++i) {
-      T* to = packed.data() + (i - mine.begin) * panel_size;
+      E* to = packed.data() + (i - mine.begin) * panel_size;
       by_columns_ ? pack_column_panel(i, steps, to) : pack_row_panel(i, steps, to);
     }
     // Panels are addressed from number 0 on, so `first` is 0 for operands read in place.
-    const Panels<T> own{packed.data(), mine.begin, panel_size, 0},
+    const Panels<E> own{packed.data(), mine.begin, panel_size, 0},
         all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
-    const Operands<T> operands{
+    const Operands<E> operands{
         rows_, columns_,
-        a_in_place_ ? in_place(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
-        b_in_place_ ? in_place(b_, columns_.kWidth, steps.begin) : (by_columns_ ? own : all)};
+        a_in_place_ ? panels_in_place<E>(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
+        b_in_place_ ? panels_in_place<E>(b_, columns_.kWidth, steps.begin)
+                    : (by_columns_ ? own : all)};
     for (std::int64_t first = 0; first < others; first += kTilePanels) {
       const Range tile{first, std::min(first + kTilePanels, others)};
       multiply_tile(operands, by_columns_ ? tile : mine, by_columns_ ? mine : tile, depth, c,
@@ -184,15 +187,15 @@ template <class T> class Product {
     }
   }
 
-  RowPanels<T> rows_;
-  ColumnPanels<T> columns_;
-  std::int64_t k_;
-  Matrix a_, b_;  // both with lanes as rows
+  RowPanels<E> rows_;
+  ColumnPanels<E> columns_;
+  std::int64_t terms_, k_;  // terms of a sum, and steps
+  Matrix a_, b_;            // both with lanes as rows
   MatrixOut c_;
   Epilogue epilogue_;
   bool a_in_place_, b_in_place_;  // read without packing
   bool by_columns_;               // strips are cut from b and a is shared, else the reverse
-  T* shared_ = nullptr;
+  E* shared_ = nullptr;
   // Panels per strip, number of strips, number of parts of the depth.
   std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;
 };
@@ -206,17 +209,18 @@ void zero_sums(std::int64_t m, std::int64_t n, const MatrixOut& c, const Epilogu
   }
 }
 
-template <class T>
+template <class E>
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
               const MatrixOut& c, const Epilogue& epilogue) {
-  const std::int64_t block = std::max<std::int64_t>(kMaxPacked / k, 8 * RegisterBlock<T>::kColumns);
+  const std::int64_t block =
+      std::max<std::int64_t>(kMaxPacked / steps_of<E>(k), 8 * RegisterBlock<E>::kColumns);
   // Only the smaller side is packed as a whole, so only that one is divided.
   const std::int64_t rows = n >= m ? block : m, columns = n >= m ? n : block;
   for (std::int64_t j = 0; j < n; j += columns)
     for (std::int64_t i = 0; i < m; i += rows) {
       Epilogue here = epilogue;
       here.addend = from(epilogue.addend, i, j);
-      Product<T>(std::min(rows, m - i), std::min(columns, n - j), k, from(a, i, 0), from(b, 0, j),
+      Product<E>(std::min(rows, m - i), std::min(columns, n - j), k, from(a, i, 0), from(b, 0, j),
                  from(c, i, j), here)
           .run();
     }
@@ -230,8 +234,8 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const
   const bool wide = c.dtype == DType::f64;
   if (k == 0)
     return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);
-  return wide ? multiply<double>(m, n, k, a, b, c, epilogue)
-              : multiply<float>(m, n, k, a, b, c, epilogue);
+  visit_factors(a.dtype, b.dtype, wide,
+                [&]<class E>(std::type_identity<E>) { multiply<E>(m, n, k, a, b, c, epilogue); });
 }
 
 }  // namespace mezzo::cpu_kernels

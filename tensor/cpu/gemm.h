@@ -34,8 +34,9 @@ struct MatrixOut {
 };
 
 /** Computes c = alpha * a b + beta * addend, where a is m x k and b is k x n. Sums run over all of
- *  k in f32 (f64 if the result is f64), followed by one rounding. k = 0 gives zero sums. The bits
- *  do not depend on the number of threads. */
+ *  k in f32 (f64 if the result is f64), followed by one rounding. Products of two bf16 operands use
+ *  the CPU's instructions for them unless exact_products(). k = 0 gives zero sums. The bits do not
+ *  depend on the number of threads. */
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
           const MatrixOut& c, const Epilogue& epilogue = {});
 

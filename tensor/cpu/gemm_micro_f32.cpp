@@ -3,6 +3,9 @@
 
 namespace mezzo::cpu_kernels {
 
-const MicroKernels<float> kMicroKernelsF32 = make_micro_kernels<float>();
+template <> const MicroKernels<float>& micro_kernels<float>() {
+  static constexpr MicroKernels<float> kKernels = make_micro_kernels<float>();
+  return kKernels;
+}
 
 }  // namespace mezzo::cpu_kernels

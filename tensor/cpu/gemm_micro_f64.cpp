@@ -3,6 +3,9 @@
 
 namespace mezzo::cpu_kernels {
 
-const MicroKernels<double> kMicroKernelsF64 = make_micro_kernels<double>();
+template <> const MicroKernels<double>& micro_kernels<double>() {
+  static constexpr MicroKernels<double> kKernels = make_micro_kernels<double>();
+  return kKernels;
+}
 
 }  // namespace mezzo::cpu_kernels

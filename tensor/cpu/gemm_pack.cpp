@@ -99,4 +99,143 @@ void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t depth, std::in
 template void pack_panel(const Matrix&, std::int64_t, std::int64_t, std::int64_t, float*);
 template void pack_panel(const Matrix&, std::int64_t, std::int64_t, std::int64_t, double*);
 
+#if defined(__AVX512BF16__)
+
+namespace {
+
+/** Vectors of 16 pairs. */
+using Pairs = Simd<float>;
+
+/** Loads n elements of bf16, 0 <= n <= 16, as the low halves of 32-bit lanes. */
+__m512i load_low(const BFloat16* x, std::int64_t n) {
+  const auto mask = static_cast<__mmask16>((1u << n) - 1);
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x));
+}
+/** Rounds; subnormals become 0, as in the products. */
+__m512i load_low(const float* x, std::int64_t n) {
+  const auto mask = static_cast<__mmask16>((1u << n) - 1);
+  return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x)));
+}
+
+/** Returns the pairs {first[i], second[i]} for i < n, and zeros. */
+template <class X> Pairs::V interleave(const X* first, const X* second, std::int64_t n) {
+  const __m512i high = second ? _mm512_slli_epi32(load_low(second, n), 16) : _mm512_setzero_si512();
+  return (Pairs::V)_mm512_or_si512(load_low(first, n), high);
+}
+
+/** Returns the pairs {x[2 i], x[2 i + 1]}. */
+Pairs::V adjacent(const BFloat16* x) { return (Pairs::V)_mm512_loadu_si512(x); }
+Pairs::V adjacent(const float* x) {
+  return (Pairs::V)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x));
+}
+
+BFloat16Pair pair_of(const BFloat16* first, const BFloat16* second) {
+  std::uint16_t low, high = 0;
+  std::memcpy(&low, first, sizeof low);
+  if (second) std::memcpy(&high, second, sizeof high);
+  return {static_cast<std::uint32_t>(high) << 16 | low};
+}
+BFloat16Pair pair_of(const float* first, const float* second) {
+  const BFloat16 low(*first), high(second ? *second : 0.0f);
+  return pair_of(&low, &high);
+}
+
+/** The operands of pack_pairs. */
+template <class X> struct PairSource {
+  const X *first, *second;
+  std::int64_t lane, step;  // strides
+
+  const X* second_at(std::int64_t offset) const { return second ? second + offset : nullptr; }
+};
+
+/** Packs lanes that are contiguous in memory. */
+template <class X>
+void pack_pair_rows(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
+                    std::int64_t width, BFloat16Pair* panel) {
+  for (std::int64_t step = 0; step < steps; ++step, panel += width)
+    for (std::int64_t lane = 0; lane < width; lane += Pairs::kWidth) {
+      const std::int64_t at = step * x.step + lane;
+      const std::int64_t n = std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth);
+      const Pairs::V pairs = interleave(x.first + at, x.second_at(at), n);
+      Pairs::store_first(reinterpret_cast<float*>(panel + lane), pairs,
+                         std::min<std::int64_t>(width - lane, Pairs::kWidth));
+    }
+}
+
+/** Packs one vector of lanes whose steps are contiguous in memory, a square of lanes and steps at a
+ *  time. Returns the number of steps done. */
+template <class X>
+std::int64_t pack_pair_squares(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
+                               std::int64_t width, std::int64_t stored, BFloat16Pair* panel) {
+  const bool are_adjacent = x.step == 2 && x.second == x.first + 1;
+  if (x.step != 1 && !are_adjacent) return 0;
+  std::int64_t step = 0;
+  for (; step + Pairs::kWidth <= steps; step += Pairs::kWidth) {
+    Pairs::V square[Pairs::kWidth];
+    MZ_UNROLL
+    for (int lane = 0; lane < Pairs::kWidth; ++lane) {
+      const std::int64_t at = lane * x.lane + step * x.step;
+      if (lane >= lanes)
+        square[lane] = Pairs::V{};
+      else if (are_adjacent)
+        square[lane] = adjacent(x.first + at);
+      else
+        square[lane] = interleave(x.first + at, x.second_at(at), Pairs::kWidth);
+    }
+    Pairs::transpose(square);
+    MZ_UNROLL
+    for (int s = 0; s < Pairs::kWidth; ++s)
+      Pairs::store_first(reinterpret_cast<float*>(panel + (step + s) * width), square[s], stored);
+  }
+  return step;
+}
+
+template <class X>
+void pack_pairs_of(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
+                   std::int64_t width, BFloat16Pair* panel) {
+  if (x.lane == 1) return pack_pair_rows(x, lanes, steps, width, panel);
+  for (std::int64_t lane = 0; lane < width; lane += Pairs::kWidth) {
+    const PairSource<X> from{x.first + lane * x.lane, x.second_at(lane * x.lane), x.lane, x.step};
+    const std::int64_t valid = std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth);
+    const std::int64_t stored = std::min<std::int64_t>(Pairs::kWidth, width - lane);
+    BFloat16Pair* to = panel + lane;
+    for (std::int64_t step = pack_pair_squares(from, valid, steps, width, stored, to); step < steps;
+         ++step)
+      for (std::int64_t i = 0; i < stored; ++i) {
+        const std::int64_t at = i * x.lane + step * x.step;
+        to[step * width + i] =
+            i < valid ? pair_of(from.first + at, from.second_at(at)) : BFloat16Pair{0};
+      }
+  }
+}
+
+}  // namespace
+
+void pack_pairs(const Matrix& first, const Matrix& second, std::int64_t lanes, std::int64_t steps,
+                std::int64_t width, BFloat16Pair* panel) {
+  const auto from = [&]<class X>(std::type_identity<X>) {
+    const PairSource<X> x{static_cast<const X*>(first.data), static_cast<const X*>(second.data),
+                          first.row, first.column};
+    pack_pairs_of(x, lanes, steps, width, panel);
+  };
+  first.dtype == DType::bf16 ? from(std::type_identity<BFloat16>{})
+                             : from(std::type_identity<float>{});
+}
+
+template <>
+void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t terms, std::int64_t width,
+                BFloat16Pair* panel) {
+  const auto at = [&](std::int64_t term) {
+    const auto item = static_cast<std::int64_t>(item_size(x.dtype));
+    return Matrix{static_cast<const char*>(x.data) + term * x.column * item, x.dtype, x.row,
+                  2 * x.column};
+  };
+  const std::int64_t whole = terms / 2;
+  pack_pairs(at(0), at(1), lanes, whole, width, panel);
+  if (terms % 2 == 1)
+    pack_pairs(at(terms - 1), {nullptr, x.dtype}, lanes, 1, width, panel + whole * width);
+}
+
+#endif
+
 }  // namespace mezzo::cpu_kernels

@@ -68,9 +68,11 @@ void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const M
 namespace {
 
 /** One tile of the result: the memory of its sums, and the passes that add to them. */
-template <class T> class Tile {
+template <class E> class Tile {
+  using T = SumOf<E>;
+
  public:
-  Tile(const Operands<T>& x, Range row_panels, Range column_panels, const MatrixOut& c,
+  Tile(const Operands<E>& x, Range row_panels, Range column_panels, const MatrixOut& c,
        const Epilogue& epilogue)
       : x_(x),
         row_panels_(row_panels),
@@ -118,22 +120,22 @@ template <class T> class Tile {
     const int height = x_.rows.height_of(p), vectors = x_.columns.vectors_of(q);
     const std::int64_t width = x_.columns.packed_width(q), valid = x_.columns.valid(q);
     const std::int64_t depth = steps.end - steps.begin;
-    const BlockRows<T> a = x_.a.rows_of(p, height, steps.begin);
-    const BlockColumns<T> b = x_.b.columns_of(q, width, steps.begin);
+    const BlockRows<E> a = x_.a.rows_of(p, height, steps.begin);
+    const BlockColumns<E> b = x_.b.columns_of(q, width, steps.begin);
     T* to =
         sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
     // In scratch memory, full vectors may extend past the last column; in the result they must not.
     if (!in_place_ || valid == width)
       return multiply_block(height, vectors, depth, a, b, to, stride_, accumulate);
-    constexpr std::int64_t kStride = ColumnPanels<T>::kWidth;
-    T block[RegisterBlock<T>::kRows * kStride] = {};
+    constexpr std::int64_t kStride = ColumnPanels<E>::kWidth;
+    T block[RegisterBlock<E>::kRows * kStride] = {};
     if (accumulate)
       for (int i = 0; i < height; ++i) std::copy_n(to + i * stride_, valid, block + i * kStride);
     multiply_block(height, vectors, depth, a, b, block, kStride, accumulate);
     for (int i = 0; i < height; ++i) std::copy_n(block + i * kStride, valid, to + i * stride_);
   }
 
-  const Operands<T>& x_;
+  const Operands<E>& x_;
   Range row_panels_, column_panels_;
   const MatrixOut& c_;
   const Epilogue& epilogue_;
@@ -146,10 +148,10 @@ template <class T> class Tile {
 
 }  // namespace
 
-template <class T>
-void multiply_tile(const Operands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
+template <class E>
+void multiply_tile(const Operands<E>& x, Range row_panels, Range column_panels, std::int64_t depth,
                    const MatrixOut& c, const Epilogue& epilogue) {
-  Tile<T> tile(x, row_panels, column_panels, c, epilogue);
+  Tile<E> tile(x, row_panels, column_panels, c, epilogue);
   for (std::int64_t at = 0; at < depth; at += kDepthBlock)
     tile.add({at, std::min(at + kDepthBlock, depth)}, at > 0);
   tile.finish();
@@ -163,5 +165,9 @@ template void multiply_tile(const Operands<float>&, Range, Range, std::int64_t, 
                             const Epilogue&);
 template void multiply_tile(const Operands<double>&, Range, Range, std::int64_t, const MatrixOut&,
                             const Epilogue&);
+#if defined(__AVX512BF16__)
+template void multiply_tile(const Operands<BFloat16Pair>&, Range, Range, std::int64_t,
+                            const MatrixOut&, const Epilogue&);
+#endif
 
 }  // namespace mezzo::cpu_kernels

@@ -13,9 +13,9 @@ namespace mezzo::cpu_kernels {
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /** The division of the rows of A into panels of equal height, as high as the registers allow. */
-template <class T> struct RowPanels {
+template <class E> struct RowPanels {
   explicit RowPanels(std::int64_t m) : rows(m) {
-    const std::int64_t least = ceil_div(m, RegisterBlock<T>::kRows);
+    const std::int64_t least = ceil_div(m, RegisterBlock<E>::kRows);
     height = static_cast<int>(ceil_div(m, std::max<std::int64_t>(least, 1)));
     count = height == 0 ? 0 : ceil_div(m, height);
   }
@@ -28,20 +28,20 @@ template <class T> struct RowPanels {
 
 /** The division of the columns of B into panels of one register block's width; the last one has as
  *  many vectors as it needs. */
-template <class T> struct ColumnPanels {
-  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+template <class E> struct ColumnPanels {
+  static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
   explicit ColumnPanels(std::int64_t n) : columns(n), count(ceil_div(n, kWidth)) {}
   std::int64_t valid(std::int64_t panel) const {
     return std::min(kWidth, columns - panel * kWidth);
   }
   int vectors_of(std::int64_t panel) const {
-    return static_cast<int>(ceil_div(valid(panel), Simd<T>::kWidth));
+    return static_cast<int>(ceil_div(valid(panel), RegisterBlock<E>::kLanes));
   }
   std::int64_t packed_width(std::int64_t panel) const {
-    return vectors_of(panel) * Simd<T>::kWidth;
+    return vectors_of(panel) * RegisterBlock<E>::kLanes;
   }
-  /** Returns the number of elements in the packed panels of k steps. */
-  std::int64_t packed_size(std::int64_t k) const { return count * kWidth * k; }
+  /** Returns the number of elements in the packed panels of that many steps. */
+  std::int64_t packed_size(std::int64_t steps) const { return count * kWidth * steps; }
   std::int64_t columns, count;
 };
 
@@ -55,21 +55,26 @@ struct Range {
 };
 
 /** Returns whether the register blocks can read an operand's lanes (rows of A, columns of B) in
- *  place, without packing. */
-template <class T> bool readable(const Matrix& lanes) {
-  return lanes.dtype == dtype_of<T>() && lanes.column != 0 && (lanes.row == 1 || lanes.column == 1);
+ *  place, without packing. Pairs are read in place if their factors are adjacent, which needs whole
+ *  pairs. */
+template <class E> bool readable(const Matrix& lanes, std::int64_t terms) {
+  if constexpr (Factors<E>::kTerms == 2)
+    return lanes.column == 1 && lanes.row % 2 == 0 && terms % 2 == 0;
+  else
+    return lanes.dtype == dtype_of<E>() && lanes.column != 0 &&
+           (lanes.row == 1 || lanes.column == 1);
 }
 /** Returns whether rows of A are read in place as fast as packed ones: rows that are whole pages
  *  apart evict each other from the L1 cache. */
-template <class T> bool fast_in_place(const Matrix& rows) {
+template <class E> bool fast_in_place(const Matrix& rows, std::int64_t terms) {
   constexpr std::int64_t kPage = 4096;
-  return readable<T>(rows) &&
-         (rows.row == 1 || rows.row * static_cast<std::int64_t>(sizeof(T)) % kPage != 0);
+  const auto item = static_cast<std::int64_t>(item_size(rows.dtype));
+  return readable<E>(rows, terms) && (rows.row == 1 || rows.row * item % kPage != 0);
 }
 
 /** The panels of an operand, packed or in place. */
-template <class T> struct Panels {
-  const T* data;
+template <class E> struct Panels {
+  const E* data;
   std::int64_t first;     // number of the panel at `data`
   std::int64_t size;      // elements between panels
   std::int64_t begin;     // the first step
@@ -77,32 +82,40 @@ template <class T> struct Panels {
   std::int64_t step = 0;  // elements between steps; 0: the number of lanes of the panel
 
   /** Returns a panel's rows from step `from` on; a packed panel has `width` of them. */
-  BlockRows<T> rows_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
+  BlockRows<E> rows_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
     return {at(panel, width, from), lane, step_of(width)};
   }
   /** Returns a panel's columns from step `from` on; a packed panel has `width` of them. */
-  BlockColumns<T> columns_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
+  BlockColumns<E> columns_of(std::int64_t panel, std::int64_t width, std::int64_t from = 0) const {
     return {at(panel, width, from), step_of(width)};
   }
 
  private:
   std::int64_t step_of(std::int64_t width) const { return step == 0 ? width : step; }
-  const T* at(std::int64_t panel, std::int64_t width, std::int64_t from) const {
+  const E* at(std::int64_t panel, std::int64_t width, std::int64_t from) const {
     return data + (panel - first) * size + (begin + from) * step_of(width);
   }
 };
 
+/** Returns the panels of `height` rows of an operand that is readable(), without packing it. Steps
+ *  are counted from step `begin`. */
+template <class E>
+Panels<E> panels_in_place(const Matrix& lanes, std::int64_t height, std::int64_t begin) {
+  const std::int64_t lane = lanes.row / Factors<E>::kTerms;
+  return {static_cast<const E*>(lanes.data), 0, height * lane, begin, lane, lanes.column};
+}
+
 /** Both operands of a product. */
-template <class T> struct Operands {
-  RowPanels<T> rows;
-  ColumnPanels<T> columns;
-  Panels<T> a, b;
+template <class E> struct Operands {
+  RowPanels<E> rows;
+  ColumnPanels<E> columns;
+  Panels<E> a, b;
 };
 
 /** Computes the part of c = a b in the given panels, summing over `depth` steps. c and the addend
  *  start at row 0, column 0. */
-template <class T>
-void multiply_tile(const Operands<T>& x, Range row_panels, Range column_panels, std::int64_t depth,
+template <class E>
+void multiply_tile(const Operands<E>& x, Range row_panels, Range column_panels, std::int64_t depth,
                    const MatrixOut& c, const Epilogue& epilogue);
 
 /** Writes alpha * sum + beta * addend to the n elements of row i of c that begin at column j.

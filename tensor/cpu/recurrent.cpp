@@ -32,7 +32,9 @@ void combined_bias(Inputs in, op::CellKind kind, std::int64_t columns, T* sum, T
   }
 }
 
-template <class T, class Units> class LayerForward {
+template <class E, class Units> class LayerForward {
+  using T = SumOf<E>;
+
  public:
   LayerForward(Inputs in, Outputs out, const op::RecurrentAttrs& attrs)
       : in_(in),
@@ -70,7 +72,7 @@ template <class T, class Units> class LayerForward {
   }
 
  private:
-  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+  static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
 
   static std::size_t bytes_of(const Tensor& x) {
     return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
@@ -79,7 +81,7 @@ template <class T, class Units> class LayerForward {
   void step(std::int64_t time) {
     const std::int64_t n = plan_.active(time);
     if (n == 0) return;
-    const RowPanels<T> rows = pack_rows(h_.data(), n, size_, packed_.data());
+    const RowPanels<E> rows = pack_rows<E>(h_.data(), n, size_, packed_.data());
     parallel_for(
         recurrent_.panels(), [&](std::int64_t panel) { compute_units(time, rows, panel); },
         static_cast<double>(n * columns_) * (static_cast<double>(size_) * 0.02 + 1));
@@ -87,7 +89,7 @@ template <class T, class Units> class LayerForward {
   }
 
   /** Computes the units of one panel for all active sequences. */
-  void compute_units(std::int64_t time, const RowPanels<T>& rows, std::int64_t panel) {
+  void compute_units(std::int64_t time, const RowPanels<E>& rows, std::int64_t panel) {
     const std::int64_t n = rows.rows, first = recurrent_.first_column(panel);
     const Workspace<T> sums(Units::kGates * n * kWidth);
     for (std::int64_t gate = 0; gate < Units::kGates; ++gate)
@@ -125,7 +127,7 @@ template <class T, class Units> class LayerForward {
 
   void project(std::int64_t time) {
     const std::int64_t n = plan_.active(time);
-    const RowPanels<T> rows = pack_rows(raw_.data(), n, hidden_, packed_.data());
+    const RowPanels<E> rows = pack_rows<E>(raw_.data(), n, hidden_, packed_.data());
     parallel_for(
         projection_->panels(),
         [&](std::int64_t panel) {
@@ -142,18 +144,21 @@ template <class T, class Units> class LayerForward {
   Outputs out_;
   SequencePlan plan_;
   std::int64_t hidden_, columns_, size_;
-  FixedOperand<T> recurrent_;
-  std::optional<FixedOperand<T>> projection_;
-  Workspace<T> h_, c_, raw_, packed_, bias_, apart_, own_gates_;
+  FixedOperand<E> recurrent_;
+  std::optional<FixedOperand<E>> projection_;
+  Workspace<T> h_, c_, raw_;
+  Workspace<E> packed_;
+  Workspace<T> bias_, apart_, own_gates_;
   T *gates_, *extra_;
 };
 
 }  // namespace
 
 void op::RecurrentLayer::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(), [&]<class T>(std::type_identity<T>) {
-    visit_cell<T>(attrs.kind,
-                  [&]<class Units>(Units) { LayerForward<T, Units>(in, out, attrs).run(); });
+  const DType dtype = in[0].dtype();
+  visit_factors(dtype, in[4].dtype(), dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+    visit_cell<SumOf<E>>(attrs.kind,
+                         [&]<class Units>(Units) { LayerForward<E, Units>(in, out, attrs).run(); });
   });
 }
 

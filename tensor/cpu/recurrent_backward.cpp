@@ -20,7 +20,9 @@ using enum Backward::Parameter;
 using Parameter = Backward::Parameter;
 enum Result : std::size_t { kDx, kDh0, kDc0, kParameters };
 
-template <class T, class Units> class LayerBackward {
+template <class E, class Units> class LayerBackward {
+  using T = SumOf<E>;
+
  public:
   LayerBackward(Inputs in, Outputs out, const op::RecurrentLayerBackward::Attrs& attrs)
       : in_(in),
@@ -59,14 +61,13 @@ template <class T, class Units> class LayerBackward {
     for (std::int64_t k = plan_.steps - 1; k >= 0; --k) step(plan_.time(k));
     if (wanted_[kDh0]) store_state(gh_.data(), plan_, size_, out_[kDh0]);
     if (wanted_[kDc0]) store_state(gc_.data(), plan_, hidden_, out_[kDc0]);
-    if (wanted_[kDx]) input_gradient();
-    weight_gradients();
+    product_gradients();
     if (wants(kDbih)) bias_gradient(input_gates_.data(), kDbih);
     if (wants(kDbhh)) bias_gradient(hidden_gates(), kDbhh);
   }
 
  private:
-  static constexpr std::int64_t kWidth = RegisterBlock<T>::kColumns;
+  static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
   static constexpr bool kGru = std::is_same_v<Units, GruUnits<T>>;
   static constexpr bool kLstm = std::is_same_v<Units, LstmUnits<T>>;
 
@@ -103,8 +104,8 @@ template <class T, class Units> class LayerBackward {
     parallel_for(
         n, [&](std::int64_t i) { differentiate_units(time, i); },
         static_cast<double>(n * columns_) * 2);
-    const RowPanels<T> rows =
-        pack_rows(hidden_gates() + plan_.offset(time) * columns_, n, columns_, packed_.data());
+    const RowPanels<E> rows =
+        pack_rows<E>(hidden_gates() + plan_.offset(time) * columns_, n, columns_, packed_.data());
     parallel_for(
         recurrent_.panels(), [&](std::int64_t panel) { to_step_before(rows, panel); },
         static_cast<double>(n * columns_) * static_cast<double>(size_) * 0.02);
@@ -132,7 +133,7 @@ template <class T, class Units> class LayerBackward {
       for (std::int64_t u = 0; u < hidden_; ++u)
         raw_.data()[row * hidden_ + u] =
             out_gate[row * columns_ + u] * math::tanh(extra_[row * hidden_ + u]);
-    const RowPanels<T> rows = pack_rows(gh_.data(), n, size_, packed_.data());
+    const RowPanels<E> rows = pack_rows<E>(gh_.data(), n, size_, packed_.data());
     for (std::int64_t panel = 0; panel < projection_->panels(); ++panel) {
       const Workspace<T> sums(n * kWidth);
       projection_->multiply(rows, packed_.data(), 0, panel, sums.data());
@@ -161,7 +162,7 @@ template <class T, class Units> class LayerBackward {
   }
 
   /** Computes one panel of the gradient of the previous h. */
-  void to_step_before(const RowPanels<T>& rows, std::int64_t panel) {
+  void to_step_before(const RowPanels<E>& rows, std::int64_t panel) {
     const Workspace<T> sums(rows.rows * kWidth);
     recurrent_.multiply(rows, packed_.data(), 0, panel, sums.data());
     const std::int64_t first = recurrent_.first_column(panel);
@@ -171,10 +172,19 @@ template <class T, class Units> class LayerBackward {
             sums.data()[i * kWidth + u] + (kGru ? direct_.data()[i * hidden_ + first + u] : T(0));
   }
 
-  void input_gradient() {
+  /** Computes the gradients that are products over all steps. */
+  void product_gradients() {
+    Workspace<BFloat16> room, hidden_room;
+    const Matrix gates = product_operand<E>(input_gates_.data(), plan_.rows, columns_, room);
+    if (wanted_[kDx]) input_gradient(gates);
+    weight_gradients(
+        gates,
+        kGru ? product_operand<E>(hidden_gates_.data(), plan_.rows, columns_, hidden_room) : gates);
+  }
+
+  void input_gradient(const Matrix& g) {
     Tensor& dx = out_[kDx];
     const std::int64_t n = dx.shape()[2];
-    const Matrix g{input_gates_.data(), dtype_of<T>(), columns_, 1};
     if (plan_.full)
       return gemm(plan_.rows, n, columns_, g, matrix_of(in_[kWih]),
                   {dx.raw_data(), dx.dtype(), n, 1});
@@ -188,22 +198,23 @@ template <class T, class Units> class LayerBackward {
   }
 
   /** Computes g^T x over all rows. */
-  void weight_gradient(const T* g, std::int64_t m, const Matrix& x, Parameter to) const {
+  void weight_gradient(const Matrix& g, const Matrix& x, Parameter to) const {
     const std::int64_t n = places_[to].shape[1];
-    gemm(m, n, plan_.rows, {g, dtype_of<T>(), 1, m}, x,
-         {address(to), out_[kParameters].dtype(), n, 1});
+    gemm(g.row, n, plan_.rows, g.transposed(), x, {address(to), out_[kParameters].dtype(), n, 1});
   }
 
-  void weight_gradients() {
+  void weight_gradients(const Matrix& input_gates, const Matrix& hidden_gates) const {
     if (wants(kDwih)) {
       Workspace<char> room;
-      const Matrix x = packed_rows(in_[kX], plan_, room);
-      weight_gradient(input_gates_.data(), columns_, x, kDwih);
+      weight_gradient(input_gates, packed_rows(in_[kX], plan_, room), kDwih);
     }
+    Workspace<BFloat16> room, raw_room;
     if (wants(kDwhh))
-      weight_gradient(hidden_gates(), columns_, {h_before_.data(), dtype_of<T>(), size_, 1}, kDwhh);
+      weight_gradient(hidden_gates, product_operand<E>(h_before_.data(), plan_.rows, size_, room),
+                      kDwhh);
     if (wants(kDwhr))
-      weight_gradient(projected_.data(), size_, {raw_.data(), dtype_of<T>(), hidden_, 1}, kDwhr);
+      weight_gradient(product_operand<E>(projected_.data(), plan_.rows, size_, room),
+                      product_operand<E>(raw_.data(), plan_.rows, hidden_, raw_room), kDwhr);
   }
 
   void bias_gradient(const T* g, Parameter to) const {
@@ -225,20 +236,23 @@ template <class T, class Units> class LayerBackward {
   std::array<op::ParameterPlace, 5> places_;
   SequencePlan plan_;
   std::int64_t columns_, hidden_, size_;
-  FixedOperand<T> recurrent_;
-  std::optional<FixedOperand<T>> projection_;
+  FixedOperand<E> recurrent_;
+  std::optional<FixedOperand<E>> projection_;
   const T *gates_, *extra_;
-  Workspace<T> h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_, packed_, projected_,
-      raw_, raw_gradient_;
+  Workspace<T> h_before_, input_gates_, hidden_gates_, gh_, gc_, c0_, direct_;
+  Workspace<E> packed_;
+  Workspace<T> projected_, raw_, raw_gradient_;
   Tensor gy_;
 };
 
 }  // namespace
 
 void op::RecurrentLayerBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[kX].dtype(), [&]<class T>(std::type_identity<T>) {
-    visit_cell<T>(attrs.forward.kind,
-                  [&]<class Units>(Units) { LayerBackward<T, Units>(in, out, attrs).run(); });
+  const DType dtype = in[kX].dtype();
+  visit_factors(dtype, in[kWhh].dtype(), dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+    visit_cell<SumOf<E>>(attrs.forward.kind, [&]<class Units>(Units) {
+      LayerBackward<E, Units>(in, out, attrs).run();
+    });
   });
 }
 

@@ -20,10 +20,12 @@ Matrix packed_rows(const Tensor& given, const SequencePlan& plan, Workspace<char
   return {room.data(), x.dtype(), n, 1};
 }
 
-template <class T>
-FixedOperand<T>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns,
-                              std::int64_t depth)
-    : panels_(columns), depth_(depth), room_(blocks * panels_.count * kWidth * depth) {
+template <class E>
+FixedOperand<E>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t columns,
+                              std::int64_t terms)
+    : panels_(columns),
+      depth_(steps_of<E>(terms)),
+      room_(blocks * panels_.count * kWidth * depth_) {
   parallel_for(
       blocks * panels_.count,
       [&](std::int64_t index) {
@@ -32,10 +34,10 @@ FixedOperand<T>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t
         from.data =
             static_cast<const char*>(x.data) + (block * columns + panel * kWidth) * x.row *
                                                    static_cast<std::int64_t>(item_size(x.dtype));
-        pack_panel(from, panels_.valid(panel), depth, panels_.packed_width(panel),
-                   room_.data() + index * kWidth * depth);
+        pack_panel(from, panels_.valid(panel), terms, panels_.packed_width(panel),
+                   room_.data() + index * kWidth * depth_);
       },
-      static_cast<double>(blocks * columns * depth) * 0.3);
+      static_cast<double>(blocks * columns * terms) * 0.3);
 }
 
 template <class T>
@@ -57,6 +59,9 @@ void store_state(const T* from, const SequencePlan& plan, std::int64_t n, const 
 
 template class FixedOperand<float>;
 template class FixedOperand<double>;
+#if defined(__AVX512BF16__)
+template class FixedOperand<BFloat16Pair>;
+#endif
 template void load_state(const Tensor&, const SequencePlan&, std::int64_t, float*);
 template void load_state(const Tensor&, const SequencePlan&, std::int64_t, double*);
 template void store_state(const float*, const SequencePlan&, std::int64_t, const Tensor&);

@@ -63,7 +63,9 @@ struct Case {
   double factor = 1;      // multiplies the tolerances of value and gradient comparisons
   bool gradients = true;  // false where the function is not differentiable or random
   bool second_order = true;
-  bool half = true;       // run in f16 and bf16 too
+  bool half = true;  // run in f16 and bf16 too
+  // bf16 operands computed inside the op are rounded if the CPU multiplies bf16 itself.
+  bool rounds_inside = false;
   bool single_op = true;  // false where the call wraps the op in others, which autocast would treat
                           // by their own tags
   bool exact_shapes_only = false;  // operands are always contiguous (views, in-place cases)

@@ -89,7 +89,8 @@ const Registrar attention([] {
             .oracle = attention_oracle({}),
             .operands = {{}, {}, {}},
             .shapes = shapes,
-            .factor = 4});
+            .factor = 4,
+            .rounds_inside = true});
   add_case({.op = op,
             .variant = "causal, with a scale",
             .call = CALL(
@@ -99,7 +100,8 @@ const Registrar attention([] {
             .shapes = {{{2, 5, 4}, {2, 7, 4}, {2, 7, 3}},
                        {{6, 2}, {4, 2}, {4, 2}},
                        {{3, 37, 2}, {37, 2}, {37, 1}}},
-            .factor = 4});
+            .factor = 4,
+            .rounds_inside = true});
   add_case({.op = op,
             .variant = "bool mask",
             .call = CALL(scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]})),
@@ -109,7 +111,8 @@ const Registrar attention([] {
                        {{2, 5, 4}, {2, 2, 4}, {2, 2, 3}, {2, 1, 2}},
                        {{5, 2}, {3, 2}, {3, 2}, {3}},
                        {{2, 3, 2}, {2, 1, 2}, {2, 1, 2}, {3, 1}}},
-            .factor = 4});
+            .factor = 4,
+            .rounds_inside = true});
   add_case({.op = op,
             .variant = "floating mask",
             .call = CALL(scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]})),
@@ -118,7 +121,8 @@ const Registrar attention([] {
             .shapes = {{{2, 2, 5, 4}, {2, 2, 3, 4}, {2, 2, 3, 3}, {2, 2, 5, 3}},
                        {{2, 5, 4}, {2, 2, 4}, {2, 2, 3}, {5, 1}},
                        {{5, 2}, {3, 2}, {3, 2}, {3}}},
-            .factor = 6});
+            .factor = 6,
+            .rounds_inside = true});
   add_case({.op = op,
             .variant = "dropout",
             .call =
@@ -130,7 +134,8 @@ const Registrar attention([] {
             .oracle = attention_oracle({.dropout_p = 0.3}),
             .operands = {{}, {}, {}},
             .shapes = {{{2, 2, 5, 4}, {2, 2, 7, 4}, {2, 2, 7, 3}}, {{3, 2}, {4, 2}, {4, 2}}},
-            .factor = 4});
+            .factor = 4,
+            .rounds_inside = true});
 });
 
 }  // namespace
