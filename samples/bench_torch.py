@@ -210,4 +210,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (OSError, subprocess.CalledProcessError) as problem:  # no bench, or it failed
+        sys.exit(f"bench_torch: {torch_rows.one_line(problem)}")

@@ -48,7 +48,8 @@ def median_seconds(step, count):
 
 
 def run_bench(bench, *options):
-    subprocess.run([bench, *(str(option) for option in options)], check=True, stdout=subprocess.DEVNULL)
+    command = [bench, *(str(option) for option in options)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def bench_report(bench, *options):

@@ -91,7 +91,9 @@ def row(facts, times, errors, o0_times, target):
 def in_words(run):
     """Returns a row as lines: ratios, whether they meet the targets, and what failed."""
     def judged(text, sign, wanted, met):
-        return f"{text} (wanted {sign} {wanted:g}: {'met' if met else 'missed'})" if wanted else text
+        if not wanted:
+            return text
+        return f"{text} (wanted {sign} {wanted:g}: {'met' if met else 'missed'})"
 
     name = f"{run['net']} {run['level']}, {run['threads']} threads"
     parts = []
@@ -106,7 +108,8 @@ def in_words(run):
         parts.append(judged(f"mezzo {run['level']}/O0 {run['o0_ratio']:.2f}", "<=", wanted,
                             wanted and run["o0_ratio"] <= wanted))
     lines = [f"{name}: {', '.join(parts)}"] if parts else []
-    titles = {"mezzo": "Mezzo failed", "torch": "PyTorch cannot", "compiled": "torch.compile failed"}
+    titles = {"mezzo": "Mezzo failed", "torch": "PyTorch cannot",
+              "compiled": "torch.compile failed"}
     return lines + [f"{name}: {titles[side]}: {run[side + '_error']}" for side in SIDES
                     if side + "_error" in run]
 
