@@ -10,9 +10,11 @@ operation, prints the median time of both sides, the median, smallest and larges
 Needs a python3 with torch (Debian: apt-get install python3-torch).
 """
 import math
+import statistics
 import sys
 
 import torch_peer
+import torch_rows
 
 # Operation -> target ratio.
 TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
@@ -22,6 +24,8 @@ parser.add_argument("--only", default=",".join(TARGETS))
 parser.add_argument("--rounds", type=int, default=15)
 args = parser.parse_args()
 torch = torch_peer.load_torch(args.threads)
+import torch_levels  # after the threads of torch are set
+
 nn, functional = torch.nn, torch.nn.functional
 
 
@@ -42,7 +46,7 @@ def adam():
     parameters = [leaf(*shape) for _ in range(16) for shape in ((256, 256), (256,))]
     for p in parameters:
         p.grad = torch.randn_like(p)
-    return torch.optim.Adam(parameters).step
+    return torch_levels.make_optimizer(torch.optim.Adam, parameters)[0].step
 
 
 def attend(q, k, v):
@@ -101,9 +105,14 @@ def main():
         if name not in TARGETS:
             sys.exit(f"compare_torch_ops: --only: no such operation: {name}; there are {', '.join(TARGETS)}")
         step = globals()[name]()
-        c = torch_peer.Comparison(lambda: mezzo_block(name), lambda: peer_block(step), args.blocks)
-        spread = f"{c.lowest:.2f} to {c.highest:.2f}"
-        print(f"{name:15} {c.mezzo:10.3f} {c.torch:10.3f} {c.ratio:7.2f} {spread:>14} {TARGETS[name]:7.1f}", flush=True)
+        times, errors = torch_rows.in_turns({"mezzo": lambda: mezzo_block(name), "torch": lambda: peer_block(step)}, args.blocks)
+        if errors:
+            print(f"{name:15} failed: {', '.join(errors.values())}", flush=True)
+            continue
+        mezzo, peer = (statistics.median(times[side]) for side in ("mezzo", "torch"))
+        ratio = torch_rows.Ratio(times["torch"], times["mezzo"])
+        spread = f"{ratio.lowest:.2f} to {ratio.highest:.2f}"
+        print(f"{name:15} {mezzo:10.3f} {peer:10.3f} {ratio.median:7.2f} {spread:>14} {TARGETS[name]:7.1f}", flush=True)
 
 
 main()

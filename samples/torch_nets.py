@@ -1,7 +1,7 @@
 """The nets of samples/nets/*.h in PyTorch, with the same names of parameters.
 
 A net is constructed from {name: shape} of its weights and the facts of its exported file.
-Used by bench_torch.py and tests/gpu/torch_steps.py.
+Used by torch_training.py and tests/gpu/torch_steps.py.
 """
 import math
 
@@ -101,9 +101,14 @@ class CharLstm(nn.Module):
         if self.turn % 4 == 0:
             self.state = None
         self.turn += 1
-        y, state = self.lstm(self.embedding(x), self.state)
+        y, *state = self.read(x, self.state)
         self.state = tuple(s.detach() for s in state)
-        return self.head(y)
+        return y
+
+    def read(self, x, state):
+        """Returns the logits and the state after x; can be compiled, as it changes no attribute."""
+        y, (h, c) = self.lstm(self.embedding(x), state)
+        return self.head(y), h, c
 
 
 class Position(nn.Module):

@@ -1,4 +1,4 @@
-"""Common parts of the comparisons with PyTorch: options, threads, alternating blocks, ratios.
+"""Common parts of the comparisons with PyTorch: options, threads, running the bench.
 
 Used by bench_torch.py and compare_torch_ops.py.
 """
@@ -30,7 +30,8 @@ def load_torch(threads):
     try:
         import torch
     except ImportError:
-        sys.exit(f"{os.path.basename(sys.argv[0])}: no torch in this python3; apt-get install python3-torch and use /usr/bin/python3")
+        sys.exit(f"{os.path.basename(sys.argv[0])}: no torch in this python3; apt-get install "
+                 "python3-torch and use /usr/bin/python3")
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     return torch
@@ -47,7 +48,8 @@ def median_seconds(step, count):
 
 
 def run_bench(bench, *options):
-    subprocess.run([bench, *(str(option) for option in options)], check=True, stdout=subprocess.DEVNULL)
+    command = [bench, *(str(option) for option in options)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def bench_report(bench, *options):
@@ -55,19 +57,5 @@ def bench_report(bench, *options):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
         run_bench(bench, *options, "--json", path)
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             return json.load(file)
-
-
-class Comparison:
-    """Medians of both sides' times, and of the blocks' ratios of torch's time to Mezzo's.
-
-    A ratio above 1 means that Mezzo is faster.
-    """
-
-    def __init__(self, mezzo, torch, blocks):
-        pairs = [(mezzo(), torch()) for _ in range(blocks)]
-        ratios = [theirs / ours for ours, theirs in pairs]
-        self.mezzo = statistics.median(ours for ours, _ in pairs)
-        self.torch = statistics.median(theirs for _, theirs in pairs)
-        self.ratio, self.lowest, self.highest = statistics.median(ratios), min(ratios), max(ratios)

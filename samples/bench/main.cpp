@@ -73,7 +73,7 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("html", o.html, "write a page with bars and curves to this file");
   arguments.option("export", o.export_to,
                    "write each net's initial weights and data to this folder and exit");
-  arguments.option("peer", o.peer, "print the ratios that bench_torch.py wrote to this file");
+  arguments.option("peer", o.peer, "print the comparison that bench_torch.py wrote to this file");
   arguments.flag("micro", o.micro, "measure single operations instead");
   arguments.flag(
       "ops", o.ops,
@@ -149,6 +149,14 @@ int compare_levels(const Options& o) {
   return status_of(errors.size(), results.size(), "runs");
 }
 
+int print_peer(const std::string& path) {
+  const PeerReport peer = read_peer(path);
+  std::cout << peer.facts << "\n";
+  print(std::cout, peer.table);
+  for (const std::string& error : peer.errors) std::cout << error << "\n";
+  return 0;
+}
+
 int measure_operations(const Options& o) {
   const mezzo::Device device = parse_device(o.device);
   const Size size = parse_size(o.size);
@@ -198,10 +206,7 @@ int main(int argc, char** argv) {
     apply(options.numerics);
     if (options.ops) return measure_ops(options);
     if (options.micro) return measure_operations(options);
-    if (!options.peer.empty()) {
-      print(std::cout, peer_table(options.peer));
-      return 0;
-    }
+    if (!options.peer.empty()) return print_peer(options.peer);
     mezzo::tune_malloc();
     check(options);
     return options.export_to.empty() ? compare_levels(options) : export_nets(options);

@@ -51,8 +51,14 @@ class JsonLines {
 void write_page(const std::string& path, const BenchFacts& facts,
                 const std::vector<Measurement>& results);
 
-/** Returns the table of a comparison that samples/bench_torch.py wrote. Errors: IoError and
- *  FormatError with path and reason. */
-Table peer_table(const std::string& path);
+/** A comparison that samples/bench_torch.py wrote. */
+struct PeerReport {
+  std::string facts;  // one line: version of PyTorch, device, numbers of blocks and steps
+  Table table;
+  std::vector<std::string> errors;  // one line for each side of a row that failed
+};
+
+/** Reads a comparison. Errors: IoError and FormatError with path and reason. */
+PeerReport read_peer(const std::string& path);
 
 }  // namespace samples

@@ -25,7 +25,7 @@ with tempfile.TemporaryDirectory() as folder:
     nets = sorted({run['net'] for run in runs})
     subprocess.run([
         sys.executable, ROOT / 'samples/bench_torch.py', '--bench', bench, '--nets', ','.join(nets),
-        '--size', 'tiny', '--steps',
+        '--levels', 'O0', '--size', 'tiny', '--steps',
         str(STEPS), '--losses', torch
     ],
                    check=True)
