@@ -1,7 +1,6 @@
 #include "elementwise_rule.h"
 
 #include "../tensor/core/elementwise_info.h"
-#include "../tensor/elementwise/arithmetic.h"
 #include "unit_gradient.h"
 
 namespace mezzo::detail {
@@ -30,15 +29,18 @@ Tensor other_factor(const Saved& saved, const Tensor& gy, int i) {
 
 }  // namespace
 
+std::optional<Grads> unit_product_gradients(const Saved& saved, const Tensor& gy) {
+  if (!is_unit_gradient(gy) || saved.wants(0) == saved.wants(1)) return {};
+  const int i = saved.wants(0) ? 0 : 1;
+  Tensor factor = other_factor(saved, gy, i);
+  if (!factor.defined()) return {};
+  Grads gradients(2);
+  gradients[static_cast<std::size_t>(i)] = std::move(factor);
+  return gradients;
+}
+
 Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const std::size_t count = saved.input_meta.size();
-  if (&saved.info == &op_info<op::Mul> && is_unit_gradient(gy) &&
-      saved.wants(0) != saved.wants(1)) {
-    const int i = saved.wants(0) ? 0 : 1;
-    Grads gradients(2);
-    gradients[static_cast<std::size_t>(i)] = other_factor(saved, gy, i);
-    if (gradients[static_cast<std::size_t>(i)].defined()) return gradients;
-  }
   std::array<Tensor, cpu_kernels::kMaxBlockOperands> in, out;
   for (std::size_t i = 0; i < count; ++i) in[i] = saved.inputs[i];
   in[count] = saved.outputs[0];

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "../tensor/cpu/elementwise_kernel.h"
@@ -13,6 +15,10 @@
 #include "ops/pointwise.h"
 
 namespace mezzo {
+
+namespace op {
+struct Mul;
+}
 
 /** The select function of op formulas that are evaluated on tensors. */
 inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) {
@@ -26,6 +32,10 @@ inline Tensor select(const Tensor& condition, double a, const Tensor& b) {
 }
 
 namespace detail {
+
+/** Returns the gradients of a product for an incoming gradient of 1, without computing anything, if
+ *  one of the factors is their only one. */
+MZ_API std::optional<Grads> unit_product_gradients(const Saved& saved, const Tensor& gy);
 
 /** Runs the op's gradient kernel: one pass over memory for all wanted gradients. */
 MZ_API Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy);
@@ -65,9 +75,12 @@ Grads composite_elementwise_backward(const Saved& saved, const Tensor& gy,
 /** Returns the gradients of an elementwise op: from one fused kernel, or, while gradients are
  *  recorded, from differentiable ops. */
 template <class Op> Grads elementwise_backward(const Saved& saved, const Grads& gy) {
-  if (!grad_enabled()) return detail::fused_elementwise_backward(saved, gy[0]);
-  return detail::composite_elementwise_backward<Op>(
-      saved, gy[0], std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+  if (grad_enabled())
+    return detail::composite_elementwise_backward<Op>(
+        saved, gy[0], std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+  if constexpr (std::is_same_v<Op, op::Mul>)
+    if (auto gradients = detail::unit_product_gradients(saved, gy[0])) return *std::move(gradients);
+  return detail::fused_elementwise_backward(saved, gy[0]);
 }
 
 }  // namespace mezzo

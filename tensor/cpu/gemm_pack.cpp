@@ -106,21 +106,32 @@ namespace {
 /** Vectors of 16 pairs. */
 using Pairs = Simd<float>;
 
-/** Loads n elements of bf16, 0 <= n <= 16, as the low halves of 32-bit lanes. */
-__m512i load_low(const BFloat16* x, std::int64_t n) {
-  const auto mask = static_cast<__mmask16>((1u << n) - 1);
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x));
+__mmask16 first_lanes(std::int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+
+/** Loads elements of bf16 as the low halves of 32-bit lanes; 0 in the lanes outside the mask. */
+__m512i load_low(const BFloat16* x, __mmask16 lanes) {
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, x));
 }
 /** Rounds; subnormals become 0, as in the products. */
-__m512i load_low(const float* x, std::int64_t n) {
-  const auto mask = static_cast<__mmask16>((1u << n) - 1);
-  return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x)));
+__m512i load_low(const float* x, __mmask16 lanes) {
+  return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x)));
 }
 
-/** Returns the pairs {first[i], second[i]} for i < n, and zeros. */
-template <class X> Pairs::V interleave(const X* first, const X* second, std::int64_t n) {
-  const __m512i high = second ? _mm512_slli_epi32(load_low(second, n), 16) : _mm512_setzero_si512();
-  return (Pairs::V)_mm512_or_si512(load_low(first, n), high);
+/** Returns the pairs {first[i], second[i]}; 0 in the lanes outside the mask. */
+template <class X> Pairs::V interleave(const X* first, const X* second, __mmask16 lanes) {
+  const __m512i high =
+      second ? _mm512_slli_epi32(load_low(second, lanes), 16) : _mm512_setzero_si512();
+  return (Pairs::V)_mm512_or_si512(load_low(first, lanes), high);
+}
+
+/** Writes the pairs {first[i], second[i]} for i < 32. */
+void interleave_32(const BFloat16* first, const BFloat16* second, BFloat16Pair* to) {
+  // Quarters of both vectors are interleaved in place; the outer quarters are then exchanged.
+  const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+  const __m512i a = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(first)),
+                b = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(second));
+  _mm512_storeu_si512(to, _mm512_unpacklo_epi16(a, b));
+  _mm512_storeu_si512(to + Pairs::kWidth, _mm512_unpackhi_epi16(a, b));
 }
 
 /** Returns the pairs {x[2 i], x[2 i + 1]}. */
@@ -148,18 +159,26 @@ template <class X> struct PairSource {
   const X* second_at(std::int64_t offset) const { return second ? second + offset : nullptr; }
 };
 
-/** Packs lanes that are contiguous in memory. */
+/** Packs lanes that are contiguous in memory: groups of 32, then vectors. */
 template <class X>
 void pack_pair_rows(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
                     std::int64_t width, BFloat16Pair* panel) {
-  for (std::int64_t step = 0; step < steps; ++step, panel += width)
-    for (std::int64_t lane = 0; lane < width; lane += Pairs::kWidth) {
+  std::int64_t lane = 0;
+  if constexpr (std::is_same_v<X, BFloat16>)
+    for (; x.second && lane + 2 * Pairs::kWidth <= lanes; lane += 2 * Pairs::kWidth)
+      for (std::int64_t step = 0; step < steps; ++step) {
+        const std::int64_t at = step * x.step + lane;
+        interleave_32(x.first + at, x.second + at, panel + step * width + lane);
+      }
+  for (; lane < width; lane += Pairs::kWidth) {
+    const __mmask16 valid = first_lanes(std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth)),
+                    stored = first_lanes(std::min<std::int64_t>(width - lane, Pairs::kWidth));
+    for (std::int64_t step = 0; step < steps; ++step) {
       const std::int64_t at = step * x.step + lane;
-      const std::int64_t n = std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth);
-      const Pairs::V pairs = interleave(x.first + at, x.second_at(at), n);
-      Pairs::store_first(reinterpret_cast<float*>(panel + lane), pairs,
-                         std::min<std::int64_t>(width - lane, Pairs::kWidth));
+      _mm512_mask_storeu_ps(panel + step * width + lane, stored,
+                            (__m512)interleave(x.first + at, x.second_at(at), valid));
     }
+  }
 }
 
 /** Packs one vector of lanes whose steps are contiguous in memory, a square of lanes and steps at a
@@ -180,7 +199,7 @@ std::int64_t pack_pair_squares(const PairSource<X>& x, std::int64_t lanes, std::
       else if (are_adjacent)
         square[lane] = adjacent(x.first + at);
       else
-        square[lane] = interleave(x.first + at, x.second_at(at), Pairs::kWidth);
+        square[lane] = interleave(x.first + at, x.second_at(at), first_lanes(Pairs::kWidth));
     }
     Pairs::transpose(square);
     MZ_UNROLL
