@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kMapThreads)
     V run[kRun];
 #pragma unroll
     for (int first = 0; first < kRun; first += Values::kPerBlock) {
-      const auto block = here(static_cast<std::uint64_t>((at + first) / Values::kPerBlock));
+      const auto block = here(
+          philox_block(here.stream, static_cast<std::uint64_t>((at + first) / Values::kPerBlock)));
 #pragma unroll
       for (int k = 0; k < Values::kPerBlock; ++k) run[first + k] = block.value[k];
     }

@@ -16,3 +16,14 @@
 #else
 #  define MZ_HD
 #endif
+
+/** Marks a function that is always inlined, so that the compiler vectorises loops over it. */
+#define MZ_ALWAYS_INLINE inline __attribute__((always_inline))
+
+/** Marks a loop with independent iterations: what it writes does not overlap what it reads, or is
+ *  the same memory, element for element. */
+#ifdef __clang__
+#  define MZ_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define MZ_INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#endif

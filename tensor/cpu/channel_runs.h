@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../core/macros.h"
 #include "../device/parallel.h"
 #include "block_io.h"
 #include "fold.h"
@@ -58,12 +59,15 @@ void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& 
     for (std::int64_t k = 0; k < n;) {
       if (s.inner == 1) {
         const std::int64_t first = (at + k) % period, count = std::min(n - k, period - first);
+        MZ_INDEPENDENT_LOOP
         for (std::int64_t j = 0; j < count; ++j) y[k + j] = value_at(x, k + j, first + j, operands);
         k += count;
       } else {
         const std::int64_t run = (at + k) / s.inner, end = std::min(n, (run + 1) * s.inner - at);
         const std::int64_t i = run % period;
-        for (; k < end; ++k) y[k] = value_at(x, k, i, operands);
+        MZ_INDEPENDENT_LOOP
+        for (std::int64_t j = k; j < end; ++j) y[j] = value_at(x, j, i, operands);
+        k = end;
       }
     }
     writer.write(at, n, y);
@@ -96,6 +100,7 @@ template <class C, class Gate, class Coefficient>
 const C* gated(const Gate& gate, const C* g, const C* x, std::int64_t n, C* room,
                const Coefficient& coefficient) {
   if constexpr (std::is_same_v<Gate, NoGate>) return g;
+  MZ_INDEPENDENT_LOOP
   for (std::int64_t j = 0; j < n; ++j) room[j] = gate(g[j], x[j], coefficient(j));
   return room;
 }

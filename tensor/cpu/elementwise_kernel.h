@@ -9,16 +9,9 @@
 #include <utility>
 
 #include "../core/elementwise_info.h"
+#include "../core/macros.h"
 #include "../elementwise/apply.h"
 #include "block_map.h"
-
-// Iterations are independent: an output either does not overlap the inputs or is the same memory,
-// element for element.
-#ifdef __clang__
-#  define MZ_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define MZ_INDEPENDENT_LOOP _Pragma("GCC ivdep")
-#endif
 
 namespace mezzo::cpu_kernels {
 

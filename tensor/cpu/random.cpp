@@ -16,15 +16,46 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Writes values(block) for the blocks of elements [begin, end); begin is a multiple of the number
- *  of values in a block. */
+/** Blocks of a stream that are computed together, in vector lanes. */
+constexpr int kTogether = 64;
+
+/** Computes the blocks [first, first + kTogether) of a stream. */
+void philox_blocks(PhiloxStream stream, std::uint64_t first, PhiloxBlock* to) {
+  std::uint32_t words[4][kTogether];
+  const auto update = [&](auto&& next) {
+    for (int i = 0; i < kTogether; ++i) {
+      const PhiloxBlock block = next(i);
+      for (int k = 0; k < 4; ++k) words[k][i] = block.word[k];
+    }
+  };
+  update(
+      [&](int i) { return detail::philox_counter(stream, first + static_cast<std::uint64_t>(i)); });
+  detail::PhiloxKey key = detail::philox_key(stream);
+  for (int round = 0; round < detail::kPhiloxRounds; ++round, key = key.next())
+    update([&](int i) {
+      return detail::philox_round({{words[0][i], words[1][i], words[2][i], words[3][i]}}, key);
+    });
+  for (int i = 0; i < kTogether; ++i)
+    to[i] = {{words[0][i], words[1][i], words[2][i], words[3][i]}};
+}
+
+/** Writes the values of the blocks of elements [begin, end); begin is a multiple of the number of
+ *  values in a block. */
 template <class Values>
 void fill_blocks(typename Values::Value* to, std::int64_t begin, std::int64_t end,
                  const Values& values) {
   constexpr std::int64_t kPerBlock = Values::kPerBlock;
-  for (std::int64_t i = begin; i < end; i += kPerBlock) {
-    const auto block = values(static_cast<std::uint64_t>(i / kPerBlock));
-    std::copy_n(block.value, std::min(kPerBlock, end - i), to + (i - begin));
+  PhiloxBlock words[kTogether];
+  for (std::int64_t i = begin; i < end; i += kTogether * kPerBlock) {
+    philox_blocks(values.stream, static_cast<std::uint64_t>(i / kPerBlock), words);
+    const std::int64_t n = std::min(kTogether * kPerBlock, end - i), whole = n / kPerBlock;
+    for (std::int64_t b = 0; b < whole; ++b) {
+      const auto block = values(words[b]);
+      for (int k = 0; k < kPerBlock; ++k) to[i - begin + b * kPerBlock + k] = block.value[k];
+    }
+    if (whole * kPerBlock < n)
+      std::copy_n(values(words[whole]).value, n - whole * kPerBlock,
+                  to + (i - begin) + whole * kPerBlock);
   }
 }
 
@@ -82,7 +113,10 @@ template <class C>
 void dropout_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
   const double p = *static_cast<const double*>(address);
   const C keep = static_cast<C>(1 - p);
-  for (std::int64_t i = 0; i < n; ++i) out[0][i] = in[1][i] != C(0) ? in[0][i] / keep : C(0);
+  const C *x = in[0], *mask = in[1];
+  C* y = out[0];
+  MZ_INDEPENDENT_LOOP
+  for (std::int64_t i = 0; i < n; ++i) y[i] = mask[i] != C(0) ? x[i] / keep : C(0);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /** Returns a * b + c, rounded once if the target has an instruction for it. The choice depends on
  *  the compiler's flags, so it is the same throughout a build. */
-template <class T> MZ_HD inline T multiply_add(T a, T b, T c) {
+template <class T> MZ_HD MZ_ALWAYS_INLINE T multiply_add(T a, T b, T c) {
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
   return std::fma(a, b, c);
 #else
@@ -30,13 +30,13 @@ template <class T> MZ_HD inline T multiply_add(T a, T b, T c) {
 }
 
 /** Returns c0 + x (c1 + x (c2 + ...)). */
-template <class T> MZ_HD inline T polynomial(T, T c0) { return c0; }
-template <class T, class... Rest> MZ_HD inline T polynomial(T x, T c0, Rest... rest) {
+template <class T> MZ_HD MZ_ALWAYS_INLINE T polynomial(T, T c0) { return c0; }
+template <class T, class... Rest> MZ_HD MZ_ALWAYS_INLINE T polynomial(T x, T c0, Rest... rest) {
   return multiply_add(x, polynomial(x, rest...), c0);
 }
 
 /** Returns x limited to [low, high]; NaN is returned unchanged. */
-MZ_HD inline float limited(float x, float low, float high) {
+MZ_HD MZ_ALWAYS_INLINE float limited(float x, float low, float high) {
   const float raised = x < low ? low : x;
   return raised > high ? high : raised;
 }
@@ -49,17 +49,19 @@ struct Whole {
 
 /** Returns x rounded to an integer, |x| < 2^22. Adding 1.5 * 2^23 removes the fraction bits and
  *  puts the integer into the low mantissa bits. */
-MZ_HD inline Whole nearest_whole(float x) {
+MZ_HD MZ_ALWAYS_INLINE Whole nearest_whole(float x) {
   constexpr float kShift = 0x1.8p23f;
   const float shifted = x + kShift;
   return {shifted - kShift, bits_as<std::uint32_t>(shifted) - bits_as<std::uint32_t>(kShift)};
 }
 
 /** Returns 2^n for n in -126..127. */
-MZ_HD inline float power_of_two(std::uint32_t n) { return bits_as<float>((n + 127u) << 23); }
+MZ_HD MZ_ALWAYS_INLINE float power_of_two(std::uint32_t n) {
+  return bits_as<float>((n + 127u) << 23);
+}
 
 /** Returns x * 2^n for n in -252..254, rounded once: the first factor keeps a normal x normal. */
-MZ_HD inline float scaled(float x, std::uint32_t n) {
+MZ_HD MZ_ALWAYS_INLINE float scaled(float x, std::uint32_t n) {
   const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) >> 1);
   return x * power_of_two(half) * power_of_two(n - half);
 }
@@ -70,7 +72,7 @@ inline constexpr float kLn2Low = -0x1.bd0106p-13f;
 inline constexpr float kLog2E = 0x1.715476p+0f;
 
 /** Returns (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; minimax, relative error of e^r 3.4e-9. */
-MZ_HD inline float exp_tail(float r) {
+MZ_HD MZ_ALWAYS_INLINE float exp_tail(float r) {
   return polynomial(r, 0x1.fffffcp-2f, 0x1.555494p-3f, 0x1.555886p-5f, 0x1.12386cp-7f,
                     0x1.6a7b7ep-10f);
 }
@@ -80,14 +82,14 @@ struct Split {
   float mantissa;
   std::uint32_t exponent;
 };
-MZ_HD inline Split exp_split(float x) {
+MZ_HD MZ_ALWAYS_INLINE Split exp_split(float x) {
   const Whole n = nearest_whole(x * kLog2E);
   const float r = (x - n.value * kLn2High) - n.value * kLn2Low;
   return {1.0f + (r + r * r * exp_tail(r)), n.bits};
 }
 
 /** Returns e^x for results that are normal numbers: -87 <= x <= 88. */
-MZ_HD inline float exp_normal(float x) {
+MZ_HD MZ_ALWAYS_INLINE float exp_normal(float x) {
   const Split e = exp_split(x);
   return e.mantissa * power_of_two(e.exponent);
 }
@@ -95,7 +97,7 @@ MZ_HD inline float exp_normal(float x) {
 }  // namespace detail
 
 /** Returns e^x. Overflow gives infinity, subnormal results are kept. Error: below 1 ulp. */
-MZ_HD inline float exp(float x) {
+MZ_HD MZ_ALWAYS_INLINE float exp(float x) {
   const detail::Split e = detail::exp_split(detail::limited(x, -104.0f, 89.0f));
   return detail::scaled(e.mantissa, e.exponent);
 }
@@ -103,7 +105,7 @@ MZ_HD inline float exp(float x) {
 namespace detail {
 
 /** Returns 2^r - 1 for |r| <= 1/2. */
-MZ_HD inline float exp2_rest(float r) {
+MZ_HD MZ_ALWAYS_INLINE float exp2_rest(float r) {
   return r * polynomial(r, 0x1.62e432p-1f, 0x1.ebfc18p-3f, 0x1.c6ad62p-5f, 0x1.3afb98p-7f,
                         0x1.5fe47ap-10f, 0x1.66663ep-13f);
 }
@@ -111,7 +113,7 @@ MZ_HD inline float exp2_rest(float r) {
 }  // namespace detail
 
 /** Returns 2^x; exact for integers. Error: below 1.2 ulp. */
-MZ_HD inline float exp2(float x) {
+MZ_HD MZ_ALWAYS_INLINE float exp2(float x) {
   const float c = detail::limited(x, -151.0f, 129.0f);
   const detail::Whole n = detail::nearest_whole(c);
   const float r = c - n.value;
@@ -119,7 +121,7 @@ MZ_HD inline float exp2(float x) {
 }
 
 /** Returns e^x - 1, with full relative precision near 0. Error: below 1.7 ulp. */
-MZ_HD inline float expm1(float x) {
+MZ_HD MZ_ALWAYS_INLINE float expm1(float x) {
   using namespace detail;
   const float c = detail::limited(x, -18.0f, 89.0f);
   const Whole n = nearest_whole(c * kLog2E);
@@ -136,7 +138,7 @@ MZ_HD inline float expm1(float x) {
 }
 
 /** Returns 1 / (1 + e^-x), with full relative precision towards 0 as well. Error: below 2 ulp. */
-MZ_HD inline float sigmoid(float x) {
+MZ_HD MZ_ALWAYS_INLINE float sigmoid(float x) {
   const float z = exp(-std::fabs(x));
   const float right = 1.0f / (1.0f + z);
   // For x < 0: z / (1 + z), written so that the rounding of 1 + z has little effect.
@@ -146,7 +148,7 @@ MZ_HD inline float sigmoid(float x) {
 namespace detail {
 
 /** Returns e^a / 2 for a >= 0, finite where sinh and cosh are. */
-MZ_HD inline float half_exp(float a) {
+MZ_HD MZ_ALWAYS_INLINE float half_exp(float a) {
   const Split e = exp_split(limited(a, 0.0f, 91.0f));
   return scaled(e.mantissa, e.exponent - 1u);
 }
@@ -154,13 +156,13 @@ MZ_HD inline float half_exp(float a) {
 }  // namespace detail
 
 /** Returns the hyperbolic cosine. Error: below 2 ulp. */
-MZ_HD inline float cosh(float x) {
+MZ_HD MZ_ALWAYS_INLINE float cosh(float x) {
   const float h = detail::half_exp(std::fabs(x));
   return h + 0.25f / h;
 }
 
 /** Returns the hyperbolic sine, with full relative precision near 0. Error: below 2 ulp. */
-MZ_HD inline float sinh(float x) {
+MZ_HD MZ_ALWAYS_INLINE float sinh(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float s = x * x;
@@ -171,7 +173,7 @@ MZ_HD inline float sinh(float x) {
 }
 
 /** Returns the hyperbolic tangent, with full relative precision near 0. Error: below 1.4 ulp. */
-MZ_HD inline float tanh(float x) {
+MZ_HD MZ_ALWAYS_INLINE float tanh(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float s = x * x;

@@ -18,17 +18,30 @@ struct PhiloxBlock {
 
 namespace detail {
 
-/** Returns the counter after ten rounds. Source: Salmon, Moraes, Dror, Shaw, Parallel random
+inline constexpr int kPhiloxRounds = 10;
+
+/** The key of a round. */
+struct PhiloxKey {
+  std::uint32_t word0, word1;
+
+  MZ_HD constexpr PhiloxKey next() const { return {word0 + 0x9E3779B9u, word1 + 0xBB67AE85u}; }
+};
+
+/** Returns the counter after one round. Source: Salmon, Moraes, Dror, Shaw, Parallel random
  *  numbers: as easy as 1, 2, 3 (SC 2011). */
+MZ_HD constexpr MZ_ALWAYS_INLINE PhiloxBlock philox_round(PhiloxBlock c, PhiloxKey key) {
+  const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c.word[0];
+  const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c.word[2];
+  return {{static_cast<std::uint32_t>(p1 >> 32) ^ c.word[1] ^ key.word0,
+           static_cast<std::uint32_t>(p1),
+           static_cast<std::uint32_t>(p0 >> 32) ^ c.word[3] ^ key.word1,
+           static_cast<std::uint32_t>(p0)}};
+}
+
+/** Returns the counter after all rounds. */
 MZ_HD constexpr PhiloxBlock philox4x32_10(PhiloxBlock c, std::uint32_t key0, std::uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c.word[0];
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c.word[2];
-    c = {{static_cast<std::uint32_t>(p1 >> 32) ^ c.word[1] ^ key0, static_cast<std::uint32_t>(p1),
-          static_cast<std::uint32_t>(p0 >> 32) ^ c.word[3] ^ key1, static_cast<std::uint32_t>(p0)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
+  PhiloxKey key{key0, key1};
+  for (int round = 0; round < kPhiloxRounds; ++round, key = key.next()) c = philox_round(c, key);
   return c;
 }
 
@@ -75,12 +88,26 @@ MZ_HD inline Strict strict_log(double u) {
 
 }  // namespace detail
 
-/** Returns block number `block` of a stream: the key is the seed, the counter is (block, draw). */
+namespace detail {
+
+/** Returns the counter of a block: (block, draw). */
+MZ_HD constexpr MZ_ALWAYS_INLINE PhiloxBlock philox_counter(PhiloxStream stream,
+                                                            std::uint64_t block) {
+  return {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+           static_cast<std::uint32_t>(stream.draw), static_cast<std::uint32_t>(stream.draw >> 32)}};
+}
+
+/** Returns the first key: the seed. */
+MZ_HD constexpr PhiloxKey philox_key(PhiloxStream stream) {
+  return {static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)};
+}
+
+}  // namespace detail
+
+/** Returns block number `block` of a stream. */
 MZ_HD constexpr PhiloxBlock philox_block(PhiloxStream stream, std::uint64_t block) {
-  return detail::philox4x32_10(
-      {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-        static_cast<std::uint32_t>(stream.draw), static_cast<std::uint32_t>(stream.draw >> 32)}},
-      static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32));
+  const detail::PhiloxKey key = detail::philox_key(stream);
+  return detail::philox4x32_10(detail::philox_counter(stream, block), key.word0, key.word1);
 }
 
 /** Returns a uniform number in [0,1), a multiple of 2^-24. */

@@ -2,7 +2,7 @@
 // use them. Parsed by g++ and by nvcc.
 //
 // A distribution V defines V::Value, V::kPerBlock (elements made from one block of words) and
-// V()(block), which returns them.
+// V()(words), which returns them for a block of V().stream.
 #pragma once
 
 #include <cmath>
@@ -21,8 +21,7 @@ struct BernoulliValues {
   PhiloxStream stream;
   std::uint64_t threshold;
 
-  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
-    const PhiloxBlock words = philox_block(stream, block);
+  MZ_HD RandomBlock<float, 4> operator()(const PhiloxBlock& words) const {
     RandomBlock<float, 4> values{};
     for (int k = 0; k < 4; ++k) values.value[k] = bernoulli(words.word[k], threshold) ? 1.0f : 0.0f;
     return values;
@@ -42,8 +41,7 @@ struct IntegerValues {
     const auto first = static_cast<std::int64_t>(low);
     return {stream, first, static_cast<std::uint64_t>(static_cast<std::int64_t>(high) - first)};
   }
-  MZ_HD RandomBlock<std::int64_t, 2> operator()(std::uint64_t block) const {
-    const PhiloxBlock w = philox_block(stream, block);
+  MZ_HD RandomBlock<std::int64_t, 2> operator()(const PhiloxBlock& w) const {
     return {{low + static_cast<std::int64_t>(uniform_below(count, w.word[0], w.word[1])),
              low + static_cast<std::int64_t>(uniform_below(count, w.word[2], w.word[3]))}};
   }
@@ -57,8 +55,7 @@ struct NormalValues {
   double mean, deviation;
 
   MZ_HD float value(double z) const { return static_cast<float>(mean + deviation * z); }
-  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
-    const PhiloxBlock words = philox_block(stream, block);
+  MZ_HD RandomBlock<float, 4> operator()(const PhiloxBlock& words) const {
     const NormalPair x = normal_pair(words.word[0], words.word[1]),
                      y = normal_pair(words.word[2], words.word[3]);
     return {{value(x.first), value(x.second), value(y.first), value(y.second)}};
@@ -72,8 +69,8 @@ struct WideNormalValues {
   PhiloxStream stream;
   double mean, deviation;
 
-  MZ_HD RandomBlock<double, 2> operator()(std::uint64_t block) const {
-    const NormalPair z = normal_pair(philox_block(stream, block));
+  MZ_HD RandomBlock<double, 2> operator()(const PhiloxBlock& words) const {
+    const NormalPair z = normal_pair(words);
     return {{mean + deviation * z.first, mean + deviation * z.second}};
   }
 };
@@ -98,8 +95,7 @@ struct UniformValues {
   PhiloxStream stream;
   float low, high;
 
-  MZ_HD RandomBlock<float, 4> operator()(std::uint64_t block) const {
-    const PhiloxBlock words = philox_block(stream, block);
+  MZ_HD RandomBlock<float, 4> operator()(const PhiloxBlock& words) const {
     RandomBlock<float, 4> values{};
     for (int k = 0; k < 4; ++k)
       values.value[k] = detail::scaled_uniform(uniform_f32(words.word[k]), low, high);
@@ -114,8 +110,7 @@ struct WideUniformValues {
   PhiloxStream stream;
   double low, high;
 
-  MZ_HD RandomBlock<double, 2> operator()(std::uint64_t block) const {
-    const PhiloxBlock w = philox_block(stream, block);
+  MZ_HD RandomBlock<double, 2> operator()(const PhiloxBlock& w) const {
     return {{detail::scaled_uniform(uniform_f64(w.word[0], w.word[1]), low, high),
              detail::scaled_uniform(uniform_f64(w.word[2], w.word[3]), low, high)}};
   }
