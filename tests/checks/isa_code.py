@@ -15,9 +15,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
-from check import ROOT, must, verdict
+from check import ROOT, must, run, verdict
 
 SECTION = re.compile(r'^Disassembly of section (\S+):$')
 FUNCTION = re.compile(r'^[0-9a-f]+ <(.*)>:$')
@@ -89,6 +90,55 @@ def planted(folder, compiler):
     return folder / 'planted.so'
 
 
+# Kernel sources that variants.py must refuse, with a part of its message.
+REFUSED = {
+    'static initialisation': """
+        #include <cstdlib>
+        int first = std::rand();""",
+    'the inline variable counter': """
+        inline int counter = 0;
+        int next() { return ++counter; }""",
+    'the inline variable only()::it': """
+        struct It { int x = 1; };
+        inline It& only() { static It it; return it; }
+        int next() { return ++only().x; }""",
+    'the variable sizes of a kernel source is used outside': """
+        extern const int sizes[2];
+        const int sizes[2] = {1, 2};""",
+    'is used outside, but not compiled for every': """
+        #if defined(__AVX512F__)
+        int user_calls() { return 1; }
+        #endif""",
+}
+USER = """
+extern const int sizes[2];
+int user_calls();
+int use(int i) { return sizes[i] + user_calls(); }"""
+
+
+def refusal(folder, compiler, text):
+    """Returns what variants.py says about a kernel source, or '' if it accepts it."""
+    script = ROOT / 'tensor/cpu/variants/variants.py'
+    user = compiled(folder, 'user', compiler, USER)
+    words = [sys.executable, script, 'table', folder / 'table.s', user, '--']
+    for isa in ('v3', 'v4'):
+        made = compiled(folder, isa, [*compiler, f'-march=x86-64-{isa}'], textwrap.dedent(text))
+        done = run([sys.executable, script, 'merge', isa, made, folder / f'{isa}_merged.o'])
+        if done.returncode != 0:
+            return done.stdout
+        words += ['kernels', isa, folder / f'{isa}_merged.o']
+    done = run(words)
+    return done.stdout if done.returncode != 0 else ''
+
+
+def compiled(folder, name, compiler, text):
+    source = folder / f'{name}.cpp'
+    source.write_text(text, encoding='utf-8')
+    made = source.with_suffix('.o')
+    must([*compiler, '-std=c++20', '-O2', '-fPIC', '-c', source, '-o', made])
+    return made
+
+
 def included(path, seen):
     """Adds the file and all files of the repository that it includes."""
     if path not in seen:
@@ -122,7 +172,11 @@ def main(build, library, *compiler):
     with tempfile.TemporaryDirectory() as folder:
         if not any('twice' in line for line in examine(planted(Path(folder), compiler))[1]):
             failures.append('a function compiled with AVX-512 in the baseline was not found')
-    verdict(2 if not failures else 0, failures)
+        for part, text in REFUSED.items():
+            said = refusal(Path(folder), compiler, text)
+            if part not in said:
+                failures.append(f'variants.py said {said!r} about{text}\nexpected {part!r}')
+    verdict(2 + len(REFUSED) if not failures else 0, failures)
 
 
 main(*sys.argv[1:])

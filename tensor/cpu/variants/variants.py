@@ -82,7 +82,10 @@ def write_if_changed(path, text):
 def merge(isa, archive, made):
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / 'script'
-        script.write_text(f'SECTIONS {{ .mezzo_{isa} 0 : {{ *(.text .text.*) }} }}\n', 'utf-8')
+        # .llvm_addrsig numbers the symbols of an object of clang, which are others afterwards
+        script.write_text(
+            f'SECTIONS {{ .mezzo_{isa} 0 : {{ *(.text .text.*) }}\n'
+            '/DISCARD/ : { *(.llvm_addrsig) } }\n', 'utf-8')
         run('ld', '-r', '--force-group-allocation', '-T', script, '-o', made, '--whole-archive',
             archive)
     refuse_startup_code(archive, sections_of(made))
