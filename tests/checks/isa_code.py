@@ -1,4 +1,4 @@
-"""A CPU runs only instructions that it has: looks at the machine code of a portable library.
+"""A CPU runs only instructions that it has: looks at the machine code of a portable build.
 
 Kernels for x86-64-v3, v4 and v4 with AVX512-BF16 are in sections of their own (see
 tensor/cpu/variants/variants.py). No other code may use AVX, and none of these more than its own
@@ -8,7 +8,7 @@ for several instruction sets, of which the linker keeps one copy; the check must
 Only some kernel sources are compiled with AVX512-BF16 (bf16_stems). No other may see code for it:
 the two would not agree on types and functions.
 
-Usage: isa_code.py BUILD_DIR LIBRARY COMPILER...
+Usage: isa_code.py BUILD_DIR FILE... -- COMPILER...      (FILE: a library or program with kernels)
 """
 import json
 import re
@@ -161,14 +161,21 @@ def complaints_about_sources(build):
                            '(tensor/cpu/variants/meson.build)')
 
 
-def main(build, library, *compiler):
-    counts, failures = examine(library)
-    failures = failures[:20] + list(complaints_about_sources(Path(build)))
-    print(', '.join(f'{name}: {number} AVX instructions' for name, number in counts.items()))
-    failures += [
-        f'{library} has no kernels in {section}'
-        for section in ('.mezzo_v3', '.mezzo_v4', '.mezzo_bf16') if not counts.get(section)
-    ]
+def complaints_about(path):
+    counts, complaints = examine(path)
+    numbers = ', '.join(f'{number} in {name}' for name, number in counts.items())
+    print(f'{path}: AVX instructions: {numbers}')
+    yield from complaints[:20]
+    for section in ('.mezzo_v3', '.mezzo_v4', '.mezzo_bf16'):
+        if not counts.get(section):
+            yield f'{path} has no kernels in {section}'
+
+
+def main(build, *words):
+    files, compiler = words[:words.index('--')], words[words.index('--') + 1:]
+    failures = list(complaints_about_sources(Path(build)))
+    for path in files:
+        failures += complaints_about(path)
     with tempfile.TemporaryDirectory() as folder:
         if not any('twice' in line for line in examine(planted(Path(folder), compiler))[1]):
             failures.append('a function compiled with AVX-512 in the baseline was not found')
@@ -176,7 +183,7 @@ def main(build, library, *compiler):
             said = refusal(Path(folder), compiler, text)
             if part not in said:
                 failures.append(f'variants.py said {said!r} about{text}\nexpected {part!r}')
-    verdict(2 + len(REFUSED) if not failures else 0, failures)
+    verdict(len(files) + 2 + len(REFUSED) if not failures else 0, failures)
 
 
 main(*sys.argv[1:])
