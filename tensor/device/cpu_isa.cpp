@@ -12,7 +12,7 @@
 
 #include "../core/error.h"
 
-/** The functions of the kernels that other code calls, made by tensor/cpu/variants.py. */
+/** The functions of the kernels that other code calls, made by tensor/cpu/variants/variants.py. */
 struct MezzoKernelTable {
   std::size_t count;
   void** slots;                          // what the calls jump to

@@ -1,9 +1,9 @@
 """A CPU runs only instructions that it has: looks at the machine code of a portable build.
 
 Kernels for x86-64-v3, v4 and v4 with AVX512-BF16 are in sections of their own (see
-tensor/cpu/variants/variants.py). No other code may use AVX, and none of these more than its own
-instruction set. The baseline may be given vector instructions by an inline function that is compiled
-for several instruction sets, of which the linker keeps one copy; the check must find planted code.
+tensor/cpu/variants/variants.py). Other code may not use AVX, and a section only its instruction
+set. AVX gets into other code if the linker merges the copies of an inline function that were
+compiled for different instruction sets. The check must find such a planted function.
 
 Only some kernel sources are compiled with AVX512-BF16 (bf16_stems). No other may see code for it:
 the two would not agree on types and functions.
@@ -23,13 +23,13 @@ from check import ROOT, must, run, verdict
 SECTION = re.compile(r'^Disassembly of section (\S+):$')
 FUNCTION = re.compile(r'^[0-9a-f]+ <(.*)>:$')
 # VEX or EVEX: all mnemonics with v but those of system instructions, mask registers, parts of BMI.
-VECTOR = re.compile(r'v(?!er[rw]\b|m)|vm(?!call|clear|func|launch|load|mcall|ptr|read|resume|run|save|'
-                    r'write|xo)|k[a-z]+[bwdq]\b|(andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|'
+VECTOR = re.compile(r'v(?!er[rw]\b|m)|vm(?!call|clear|func|launch|load|mcall|ptr|read|resume|run|'
+                    r'save|write|xo)|k[a-z]+[bwdq]\b|(andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|'
                     r'rorx|sarx|shlx|shrx)\b')
 WIDE = re.compile(r'%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])|\{')  # EVEX
 BF16 = re.compile(r'vdpbf16ps|vcvtne2?ps2?bf16')
-NOT_IN_V4 = re.compile(r'vp?dp(bf16|bus|wss)|vcvtne2?ps2?bf16|vpopcnt[bwdq]|vpsh[lr]d|vpermi?t?2?b\b|'
-                       r'vpcompress[bw]|vpexpand[bw]|vpmadd52|vp2intersect|vaes|vpclmul|vgf2p8')
+NOT_IN_V4 = re.compile(r'vp?dp(bf16|bus|wss)|vcvtne2?ps2?bf16|vpopcnt[bwdq]|vpsh[lr]d|'
+                       r'vpermi?t?2?b\b|vpcompress[bw]|vpexpand[bw]|vpmadd52|vp2intersect|vaes|vpclmul|vgf2p8')
 
 
 def excess(section, mnemonic, operands):

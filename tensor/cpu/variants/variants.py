@@ -1,18 +1,21 @@
-"""Makes the objects of a library whose kernels are compiled several times, once per instruction set.
+"""Links kernels that are compiled several times, once per instruction set ("ISA").
 
-A "group" is a list of sources, compiled to one archive per instruction set ("ISA"). The code of a
-variant must be reachable only through its entry points: the linker would merge an inline function
-that was compiled with AVX-512 with copies of the baseline, and a CPU without AVX-512 would run it.
-So each archive becomes one object whose symbols are all local, but for the entry points, whose names
-get the ISA as a suffix. In the place of an entry point, a jump leads through a table that
-mezzo_choose_kernels (tensor/device/cpu_isa.cpp) fills at the first call.
+The linker keeps one copy of an inline function. If that copy was compiled with AVX-512, a CPU
+without AVX-512 crashes where the baseline calls it. So the objects of an ISA are linked to one
+object whose symbols are local. Only its entry points, the functions that other code calls, stay
+global; their names get the ISA as a suffix. The plain name of an entry point is a jump through a
+table. The first jump calls mezzo_choose_kernels (tensor/device/cpu_isa.cpp), which fills the table.
 
-Usage: variants.py merge ISA ARCHIVE OBJECT      LD: the linker, OBJCOPY and so on from PATH
-           Links the archive to one object; its code is in the section .mezzo_ISA.
+A "group" is a list of sources that is compiled for the same ISAs. An entry point of a group without
+a variant for an ISA uses that of the next lower one.
+
+Usage: variants.py merge ISA ARCHIVE OBJECT
+           Links the archive to an object whose code is in the section .mezzo_ISA.
        variants.py table TABLE OUTSIDE... -- GROUP ISA OBJECT [GROUP ISA OBJECT]...
-           Writes the assembly file TABLE and, beside it, GROUP.entries. OUTSIDE: other archives.
+           Writes the table of merged objects, in assembler, and GROUP.entries beside it. OUTSIDE:
+           archives of code that calls kernels.
        variants.py close ISA ENTRIES MERGED OBJECT
-           Makes all symbols of the object local except the entry points.
+           Makes the symbols of a merged object local, except the entry points.
 """
 import re
 import subprocess
@@ -80,6 +83,8 @@ def write_if_changed(path, text):
 
 
 def merge(isa, archive, made):
+    # --force-group-allocation turns inline functions, which the linker could replace by copies of
+    # other objects, into ordinary ones.
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / 'script'
         # .llvm_addrsig numbers the symbols of an object of clang, which are others afterwards
@@ -101,7 +106,8 @@ def refuse_startup_code(archive, sections):
 
 
 def refuse_double_data(archive, sections, symbols):
-    """Refuses variables of inline functions, and inline variables, which must exist once."""
+    """Refuses inline variables that are written, also those of inline functions: each variant would
+    have its own."""
     for symbol in symbols:
         name, _, flags = sections.get(symbol.section, ('', 0, ''))
         if (symbol.binding != 'GLOBAL' and 'W' in flags and
