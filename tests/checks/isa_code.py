@@ -23,13 +23,15 @@ from check import ROOT, must, run, verdict
 SECTION = re.compile(r'^Disassembly of section (\S+):$')
 FUNCTION = re.compile(r'^[0-9a-f]+ <(.*)>:$')
 # VEX or EVEX: all mnemonics with v but those of system instructions, mask registers, parts of BMI.
-VECTOR = re.compile(r'v(?!er[rw]\b|m)|vm(?!call|clear|func|launch|load|mcall|ptr|read|resume|run|'
-                    r'save|write|xo)|k[a-z]+[bwdq]\b|(andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|'
-                    r'rorx|sarx|shlx|shrx)\b')
+VECTOR = re.compile(r'v(?!er[rw]\b|m)|'
+                    r'vm(?!call|clear|func|launch|load|mcall|ptr|read|resume|run|save|write|xo)|'
+                    r'k[a-z]+[bwdq]\b|'
+                    r'(andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx)\b')
 WIDE = re.compile(r'%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])|\{')  # EVEX
 BF16 = re.compile(r'vdpbf16ps|vcvtne2?ps2?bf16')
 NOT_IN_V4 = re.compile(r'vp?dp(bf16|bus|wss)|vcvtne2?ps2?bf16|vpopcnt[bwdq]|vpsh[lr]d|'
-                       r'vpermi?t?2?b\b|vpcompress[bw]|vpexpand[bw]|vpmadd52|vp2intersect|vaes|vpclmul|vgf2p8')
+                       r'vpermi?t?2?b\b|vpcompress[bw]|vpexpand[bw]|vpmadd52|vp2intersect|vaes|'
+                       r'vpclmul|vgf2p8')
 
 
 def excess(section, mnemonic, operands):
