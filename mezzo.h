@@ -65,6 +65,7 @@
 #include "tensor/core/registry.h"
 #include "tensor/core/tensor.h"
 #include "tensor/core/version.h"
+#include "tensor/device/cpu_isa.h"
 #include "tensor/device/device.h"
 #include "tensor/device/parallel.h"
 #include "tensor/io/idx.h"

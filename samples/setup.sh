@@ -36,6 +36,7 @@ have() {
     libcli11-dev) pkg-config --exists CLI11 ;;
     zlib1g-dev) pkg-config --exists zlib ;;
     catch2) pkg-config --exists catch2 ;;
+    qemu-user) command -v qemu-x86_64 ;;
     clang) command -v clang++ ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -89,7 +90,8 @@ disk_is_full() {
 }
 
 # configure DIR [OPTION...]: sets up the build directory, or reconfigures it if the options differ
-# from those of the last call. A directory that was configured for another compiler than CXX, or
+# from those of the last call. Kernels are compiled for this CPU only, unless the options say
+# otherwise, since compiling them for all CPUs takes minutes. A directory that was configured for another compiler than CXX, or
 # whose setup was interrupted, is set up again.
 configure() {
   local dir=$1 record=$1/.configured anew=
@@ -104,7 +106,7 @@ configure() {
   elif [ -d "$dir/meson-private" ]; then
     rm -rf "$dir/meson-private" "$dir/meson-info"
   fi
-  if ! "$MESON" setup $anew "$dir" "$@" >&2; then
+  if ! "$MESON" setup $anew "$dir" -Dcpu_arch=native "$@" >&2; then
     disk_is_full ||
       say "Configuring $dir/ failed (above). If it has other content, remove it and run this again."
     return 1

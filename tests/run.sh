@@ -5,6 +5,7 @@
 #                             device, quick checks
 #   tests/run.sh --all        as in CI: also warnings as errors, kernels compiled by nvcc if
 #                             installed, the emulated device under AddressSanitizer and UBSan,
+#                             kernels for all CPUs instead of this one,
 #                             slow checks (suite "strict" of tests/meson.build)
 #   tests/run.sh --sanitize   all tests under AddressSanitizer and UBSan, built in build-asan/
 #   tests/run.sh [--all | --sanitize] NAME...   only these tests (see meson test -C build --list)
@@ -33,7 +34,7 @@ while [ $# -gt 0 ]; do
 done
 
 need_for_build catch2 python3
-if [ "$all" = true ]; then need clang clang-format cmake doxygen; fi
+if [ "$all" = true ]; then need clang clang-format cmake doxygen qemu-user; fi
 find_python
 
 build=build
@@ -49,7 +50,8 @@ elif [ "$all" = true ]; then
   # the kernels are only compiled, so one architecture is enough
   cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
     echo enabled || echo auto)
-  options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90)
+  options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90
+    -Dcpu_arch=portable)
   selection=()
 fi
 

@@ -22,6 +22,15 @@ Check number_in(double low, double high, const std::string& range) {
   };
 }
 
+/** Throws ValueError if MEZZO_CPU_ISA does not name an instruction set that can be used. */
+void require_usable_isa() {
+  try {
+    mezzo::cpu_isa();
+  } catch (const mezzo::Unsupported&) {
+    // Programs that call no kernel run on every CPU. The first kernel throws this again.
+  }
+}
+
 }  // namespace
 
 struct Arguments::Impl {
@@ -80,12 +89,16 @@ void Arguments::flag(const std::string& name, bool& value, const std::string& he
 std::optional<int> Arguments::parse(int argc, char** argv) {
   try {
     impl_->app.parse(argc, argv);
+    require_usable_isa();
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
     return run_program(impl_->program, [&] {
       std::cout << impl_->app.help();
       return 0;
     });
+  } catch (const mezzo::ValueError& e) {  // of MEZZO_CPU_ISA
+    std::cerr << mezzo::error_text(impl_->program, {.what = e.what()}) << "\n";
+    return 2;
   } catch (const CLI::ParseError& e) {
     return run_program(impl_->program, [&]() -> int { throw UsageError(e.what()); });
   }

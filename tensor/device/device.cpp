@@ -6,6 +6,7 @@
 #include "../core/error.h"
 #include "../text/text.h"
 #include "backend.h"
+#include "cpu_isa.h"
 #include "parallel.h"
 
 namespace mezzo {
@@ -49,9 +50,24 @@ Device Device::parse(const std::string& text) {
   return {DeviceKind::cuda, index};
 }
 
+namespace {
+
+const char* words_for(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::baseline: return "";
+    case CpuIsa::v3: return "x86-64-v3, ";
+    case CpuIsa::v4: return "x86-64-v4, ";
+    case CpuIsa::v4_bf16: return "x86-64-v4 with AVX512-BF16, ";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string description(Device device) {
   if (device == cpu)
-    return str("CPU, ", num_threads(), num_threads() == 1 ? " thread" : " threads");
+    return str("CPU, ", words_for(cpu_isa()), num_threads(),
+               num_threads() == 1 ? " thread" : " threads");
   const int index = Device::parse(str(device)).index;  // throws for an absent device
   return find_backend(DeviceKind::cuda)->description(index);
 }

@@ -44,9 +44,10 @@ struct CopyOptions {
 /** Returns "cpu" or "cuda:0". */
 MZ_API std::string str(Device device);
 
-/** Returns a description of a device for reports: a GPU's name, memory and architecture, and the
- *  versions of the driver and of the libraries that its ops use (loaded for this). Errors:
- *  DeviceError if this build or machine has no such device. */
+/** Returns a description of a device for reports: the CPU's instruction set in use (cpu_isa) and
+ *  number of threads; a GPU's name, memory and architecture, and the versions of the driver and of
+ *  the libraries that its ops use (loaded for this). Errors: DeviceError if this build or machine
+ *  has no such device; for the CPU as cpu_isa(). */
 MZ_API std::string description(Device device);
 
 }  // namespace mezzo

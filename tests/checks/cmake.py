@@ -21,7 +21,8 @@ add_executable(consumer "{root}/tests/consumer/main.cpp")
 target_link_libraries(consumer PRIVATE mezzo::mezzo)
 '''
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
-TARGETS = ('libcore.a.p', 'libkernels.a.p')  # Meson's, of which every library is made
+# Meson's, of which every library is made
+TARGETS = ('libcore.a.p', 'libkernels.a.p', 'tensor/cpu/variants/libkernels_')
 STUB = 'cuda/absent.cpp'  # stands for the GPU backend, which CMake does not build
 
 

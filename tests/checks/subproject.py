@@ -4,7 +4,7 @@ Checks that it configures, compiles with the given include folders and links wit
 library, which must have every source. The build has already compiled the sources, so their objects
 are taken from there.
 
-Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR COMPILER...      (the compiler that the build uses)
+Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR CPU_ARCH COMPILER...      (the last as in the build)
 """
 import os
 import shutil
@@ -16,13 +16,14 @@ from check import ROOMS, ROOT, must, verdict
 
 PARTS = (*ROOMS, '.package', 'mezzo.h', 'meson.build', 'meson_options.txt')
 # A compiler that copies the objects of our sources from the build, and compiles other sources.
-REUSING_COMPILER = '''#!/bin/sh
+REUSING_COMPILER = r'''#!/bin/sh
 for word; do
   case $previous in -o) object=$word ;; esac
   previous=$word
 done
 case $object in
-  subprojects/mezzo/lib*.a.p/*.o | subprojects/mezzo/lib*.so*.p/*.o)
+  subprojects/mezzo/lib*.a.p/*.o | subprojects/mezzo/lib*.so*.p/*.o | \
+      subprojects/mezzo/tensor/cpu/variants/lib*.a.p/*.o)
     made={build}/${{object#subprojects/mezzo/}}
     [ -f "$made" ] && exec cp "$made" "$object" ;;
 esac
@@ -36,7 +37,7 @@ def program(path, text):
     return path
 
 
-def main(scratch, meson, build, *compiler):
+def main(scratch, meson, build, cpu_arch, *compiler):
     scratch = Path(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
     project = scratch / 'project'
@@ -53,7 +54,7 @@ def main(scratch, meson, build, *compiler):
     must([
         meson, 'setup', scratch / 'build', project, '--wrap-mode=nodownload',
         '-Ddefault_library=static', '-Dmezzo:default_library=static', '-Dmezzo:cuda=disabled',
-        '-Db_pch=false'
+        f'-Dmezzo:cpu_arch={cpu_arch}', '-Db_pch=false'
     ],
          env=environment)
     must(['ninja', '-C', scratch / 'build', 'consumer'], env=environment)

@@ -27,12 +27,13 @@ TEST_CASE("a device that does not exist is reported by name", "[device]") {
   CHECK_THROWS_AS(x.to(Device{DeviceKind::cpu, 256}), DeviceError);
 }
 
-TEST_CASE("the CPU's description has its number of threads", "[device]") {
+TEST_CASE("the CPU's description ends with its number of threads", "[device]") {
   const int threads = num_threads();
   set_num_threads(3);
-  CHECK(description(cpu) == "CPU, 3 threads");
+  CHECK(description(cpu).starts_with("CPU, "));
+  CHECK(description(cpu).ends_with(", 3 threads"));
   set_num_threads(1);
-  CHECK(description(cpu) == "CPU, 1 thread");
+  CHECK(description(cpu).ends_with(", 1 thread"));
   set_num_threads(threads);
 }
 
