@@ -6,6 +6,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../nn/serialize.h"
+#include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
@@ -175,6 +176,16 @@ void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit
   default_generator() = saved.state.default_generator;
 }
 
+/** Logs if bf16 products on the CPU are computed in another way than in the saved training. */
+void report_products(const Training& training, const ReadCheckpoint& saved) {
+  const std::optional<bool> then = saved.state.cpu_multiplies_bf16;
+  if (!then || !trains_on_cpu(training) || *then == cpu_multiplies_bf16()) return;
+  const auto way = [](bool by_cpu) { return by_cpu ? "by the CPU's instructions" : "in f32"; };
+  log_text(Severity::warning,
+           str(kOp, "(", saved.path, "): products of bf16 operands were computed ", way(*then),
+               " and are now computed ", way(!*then), ", so last bits differ"));
+}
+
 }  // namespace
 
 LoadedCheckpoint load_checkpoint(const std::string& path, const Training& training,
@@ -186,6 +197,7 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
   ReadCheckpoint saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
   const Fit fit = fit_to(training, saved, options);
   for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
+  report_products(training, saved);
   apply(training, saved, fit);
   return {std::move(saved.path), saved.state.step, saved.state.epoch,
           std::move(saved.state.metadata), std::move(passed_over)};

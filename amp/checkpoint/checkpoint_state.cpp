@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "../../tensor/core/version.h"
+#include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/io/crc32c.h"
 #include "../../tensor/io/json_text.h"
@@ -204,6 +205,7 @@ std::string state_text(const CheckpointState& s) {
   put("world_size", JsonValue::whole(1));
   put("step", JsonValue::whole(static_cast<std::uint64_t>(s.step)));
   put("epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
+  if (s.cpu_multiplies_bf16) put("cpu_multiplies_bf16", *s.cpu_multiplies_bf16);
   put("metadata", json_of_all(s.metadata));
   put("models", json_of_all(s.models));
   put("optimizers", json_of_all(s.optimizers));
@@ -241,13 +243,16 @@ CheckpointState read_state(const io::ByteReader& file) {
     root.at("schema").refuse("is not supported by this version", str(schema), str(kSchema));
   root.require_members({"schema", "library", "world_size", "step", "epoch", "metadata", "models",
                         "optimizers", "sessions", "scalers", "schedules", "loaders",
-                        "default_generator", "generators", "files", "self"});
+                        "default_generator", "generators", "files", "self"},
+                       {"cpu_multiplies_bf16"});
   CheckpointState s;
   (void)root.at("library").text();
   if (const std::uint64_t size = root.at("world_size").whole(); size != 1)
     root.at("world_size").refuse("comes from a multi-process training", str(size), "1");
   s.step = root.at("step").count();
   s.epoch = root.at("epoch").count();
+  if (root.has("cpu_multiplies_bf16"))
+    s.cpu_multiplies_bf16 = root.at("cpu_multiplies_bf16").truth();
   read_all(root.at("metadata"), s.metadata);
   read_all(root.at("models"), s.models);
   read_all(root.at("optimizers"), s.optimizers);
@@ -297,8 +302,16 @@ optim::Names parameter_names(const Parts<const nn::Module>& models) {
 
 std::string key_prefix(const std::string& name) { return name.empty() ? name : name + "."; }
 
+bool trains_on_cpu(const Training& training) {
+  for (const auto& model : training.model)
+    for (const Tensor& parameter : model.object->parameters())
+      if (parameter.device() == cpu) return true;
+  return false;
+}
+
 CheckpointState state_of(const Training& training) {
   CheckpointState s;
+  if (trains_on_cpu(training)) s.cpu_multiplies_bf16 = cpu_multiplies_bf16();
   s.step = training.step;
   s.epoch = training.epoch;
   s.metadata = training.metadata;

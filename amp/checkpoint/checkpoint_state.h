@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "../../tensor/io/atomic_directory.h"
@@ -40,6 +41,7 @@ struct SavedLoader {
 /** The contents of state.json. */
 struct CheckpointState {
   std::int64_t step = 0, epoch = 0;
+  std::optional<bool> cpu_multiplies_bf16;  // of a training on the CPU; absent in older files
   CheckpointMetadata metadata;
   std::map<std::string, std::string> models;  // name -> kind, for information only
   std::map<std::string, SavedOptimizer> optimizers;
@@ -51,6 +53,8 @@ struct CheckpointState {
   std::map<std::string, io::FileFacts> files;  // all files but state.json
 };
 
+/** Returns whether a model of the training has parameters on the CPU. */
+bool trains_on_cpu(const Training& training);
 /** Collects the numbers and names of a training; `files` stays empty. */
 CheckpointState state_of(const Training& training);
 /** Returns the options that the numbers of a training under this session depend on. */

@@ -116,17 +116,28 @@ int status_of(std::size_t failed, std::size_t all, const char* of_what) {
   return 1;
 }
 
+/** Returns a sentence that says which levels can be faster than O0 on this CPU, and why. */
+const char* speed_on_cpu() {
+  if (mezzo::exact_products())
+    return "No level is faster here: MEZZO_EXACT_PRODUCTS has bf16 products computed in f32";
+  if (!mezzo::cpu_multiplies_bf16())
+    return "No level is faster here: products of 16-bit numbers are computed in f32";
+  return "O4 and O5 are faster here: the CPU multiplies bf16 numbers itself. f16 products (O1 to "
+         "O3) "
+         "are computed in f32";
+}
+
 int compare_levels(const Options& o) {
   JsonLines lines(o.json_lines);
   const std::string hardware = description(o.setting.device);
   const Roof roof = measure_roof(o.setting.device);
   const BenchFacts facts{o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, roof};
   if (!o.quiet)
-    std::cerr
-        << hardware << ". "
-        << (o.setting.device == mezzo::cpu
-                ? "16-bit levels are emulated on a CPU: they round like a GPU but are not faster\n"
-                : "Steps run op by op, and each step synchronises to read its loss\n");
+    std::cerr << hardware << ". "
+              << (o.setting.device == mezzo::cpu
+                      ? speed_on_cpu()
+                      : "Steps run op by op, and each step synchronises to read its loss")
+              << '\n';
   lines.write(facts);
   std::vector<Measurement> results;
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);

@@ -28,8 +28,11 @@ template <class E> class WeightGradient {
         columns_(y.channels / g.groups),
         blocks_(channels_in_ * g.taps()),
         taps_(g.taps()) {
+    // The number of chunks decides in which order sums are added, so it depends on the size of the
+    // weight instead of that of its tiles, which differs between CPUs.
+    const std::int64_t size = y.channels * channels_in_ * taps_;
     const std::int64_t few =
-        std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(partial_size(), 1), 1);
+        std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(size, 1), 1);
     chunks_ = std::min({steps_of<E>(x.batch), kEnoughTasks, few});
     units_ = chunks_ == 0 ? 0 : std::min(ceil_div(kEnoughTasks, chunks_), blocks_.count);
     partials_ = Workspace<T>(std::max<std::int64_t>(chunks_, 1) * partial_size());

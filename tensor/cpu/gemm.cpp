@@ -31,7 +31,7 @@ constexpr std::int64_t kEnoughStrips = 16;
 /** Minimum multiply-adds per strip, about 10 us; narrower strips do not pay. */
 constexpr std::int64_t kLeastStripWork = 1 << 19;
 
-/** Steps per partial sum if the depth is divided. */
+/** Minimum number of terms per partial sum if the depth is divided. */
 constexpr std::int64_t kDepthSplit = 2048;
 
 /** Maximum number of rows or columns of the other operand for which packing does not pay. */
@@ -98,8 +98,20 @@ template <class E> class Product {
     strip_ = std::clamp(ceil_div(panels, kEnoughStrips), std::min(worth_while, panels),
                         std::max(in_cache, std::min(worth_while, panels)));
     num_strips_ = ceil_div(panels, strip_);
-    if (num_strips_ < kEnoughStrips)
-      splits_ = std::clamp<std::int64_t>(k_ / kDepthSplit, 1, ceil_div(kEnoughStrips, num_strips_));
+    splits_ = num_splits();
+  }
+
+  /** Returns the number of parts of the depth. The panels depend on the registers of the CPU; this
+   *  must not, since it decides in which order sums are added. */
+  std::int64_t num_splits() const {
+    constexpr std::int64_t kPanel = 16;  // rows or columns
+    const std::int64_t others = std::min(rows_.rows, columns_.columns),
+                       panels = ceil_div(std::max(rows_.rows, columns_.columns), kPanel),
+                       work = kPanel * others * terms_;
+    const std::int64_t strips =
+        std::clamp<std::int64_t>(panels * work / kLeastStripWork, 1, panels);
+    if (strips >= kEnoughStrips) return 1;
+    return std::clamp<std::int64_t>(terms_ / kDepthSplit, 1, ceil_div(kEnoughStrips, strips));
   }
 
   std::int64_t packed_rows() const { return a_in_place_ ? 0 : rows_.rows * k_; }

@@ -11,6 +11,7 @@
 #endif
 
 #include "../core/error.h"
+#include "../core/numerics.h"
 
 /** The functions of the kernels that other code calls, made by tensor/cpu/variants/variants.py. */
 struct MezzoKernelTable {
@@ -140,6 +141,8 @@ CpuIsa cpu_isa() {
   static const CpuIsa isa = &mezzo_kernel_table ? chosen_isa() : compiled_isa();
   return isa;
 }
+
+bool cpu_multiplies_bf16() { return cpu_isa() == CpuIsa::v4_bf16 && !exact_products(); }
 
 std::string str(CpuIsa isa) { return std::string(kNames[static_cast<std::size_t>(isa)]); }
 

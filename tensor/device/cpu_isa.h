@@ -26,6 +26,10 @@ inline constexpr int kNumCpuIsas = 4;
  *  CPU lacks v3, in a portable build. A kernel of a portable build throws the same errors. */
 MZ_API CpuIsa cpu_isa();
 
+/** Returns whether products of bf16 operands on the CPU use its own instructions for them:
+ * cpu_isa() is v4_bf16, and exact_products() is off. Errors: as cpu_isa() and exact_products(). */
+MZ_API bool cpu_multiplies_bf16();
+
 /** Returns "baseline", "v3", "v4" or "bf16". */
 MZ_API std::string str(CpuIsa isa);
 

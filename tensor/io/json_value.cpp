@@ -188,10 +188,20 @@ std::map<std::string, JsonField> JsonField::members() const {
   return out;
 }
 
-void JsonField::require_members(std::initializer_list<std::string_view> names) const {
+bool JsonField::has(std::string_view name) const {
+  const auto& all = object();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const auto& member) { return member.first == name; });
+}
+
+void JsonField::require_members(std::initializer_list<std::string_view> names,
+                                std::initializer_list<std::string_view> optional) const {
   for (const std::string_view name : names) (void)at(name);
+  const auto is_in = [](const auto& list, std::string_view member) {
+    return std::find(list.begin(), list.end(), member) != list.end();
+  };
   for (const auto& [member, value] : object())
-    if (std::find(names.begin(), names.end(), member) == names.end())
+    if (!is_in(names, member) && !is_in(optional, member))
       refuse("has an unknown member", quote(member));
 }
 

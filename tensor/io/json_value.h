@@ -81,8 +81,12 @@ class MZ_API JsonField {
   JsonField at(std::string_view name) const;
   /** Returns the members of an object by name. */
   std::map<std::string, JsonField> members() const;
-  /** Checks that the object has exactly these members. Errors: FormatError. */
-  void require_members(std::initializer_list<std::string_view> names) const;
+  /** Returns whether an object has a member. */
+  bool has(std::string_view name) const;
+  /** Checks that the object has these members, and no others but the optional ones. Errors:
+   *  FormatError. */
+  void require_members(std::initializer_list<std::string_view> names,
+                       std::initializer_list<std::string_view> optional = {}) const;
   /** Returns a bool. */
   bool truth() const;
   /** Returns a string. */

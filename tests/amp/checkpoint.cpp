@@ -1,5 +1,6 @@
 // The contents of a checkpoint.
 #include "../support/catch.h"
+#include "../support/exact_products.h"
 #include "../support/throws.h"
 #include "trainings.h"
 
@@ -182,4 +183,29 @@ TEST_CASE("a parameter that thawed before the save keeps its master's low bits",
   const std::string whole = run_from(false, false);
   CHECK(run_from(true, true) == whole);
   CHECK(run_from(true, false) == whole);
+}
+
+TEST_CASE("a resumed training reports that bf16 products are computed in another way",
+          "[checkpoint]") {
+  const files::Directory directory;
+  Run run({.surface = "O0"});
+  run.steps(1);
+  std::string path;
+  {
+    const ExactProducts scope(true);
+    path = amp::save_checkpoint(directory.path(), run.parts());
+  }
+  CHECK(files::read(path + "/state.json").find("\"cpu_multiplies_bf16\": false") !=
+        std::string::npos);
+  const auto reports = [&] {
+    nets::LogCapture log;
+    amp::load_checkpoint(path, run.parts());
+    return std::count_if(log.lines.begin(), log.lines.end(), [](const std::string& line) {
+      return line.find("products of bf16 operands were computed in f32 and are now") !=
+             std::string::npos;
+    });
+  };
+  CHECK(reports() == (cpu_multiplies_bf16() ? 1 : 0));
+  const ExactProducts scope(true);
+  CHECK(reports() == 0);
 }

@@ -1,6 +1,7 @@
 """Runs the tests of the ops with the kernels for each instruction set that this CPU has.
 
-The best of them is in use by default, and the test "ops" runs it.
+The best of them is in use by default, and the test "ops" runs it. Exact products must have the same
+bits with all of them.
 
 Usage: isa_ops.py OPS_TESTS CUSTOM_OP
 """
@@ -22,9 +23,19 @@ def main(tests, custom_op):
         done = at(isa, tests)
         if done.returncode != 0:
             failures.append(f'MEZZO_CPU_ISA={isa}:\n{done.stdout}')
+    bits = {isa: at(isa, tests, '[.product_bits]').stdout for isa in here}
+    bits = {isa: [line for line in text.splitlines() if line.startswith('bits of ')] for isa, text in bits.items()}
+    first = bits[here[0]]
+    if len(first) < 50:
+        failures.append(f'only {len(first)} checksums of exact products, expected 50 or more')
+    for isa in here[1:]:
+        differing = [f'{a} at {here[0]}, {b} at {isa}' for a, b in zip(first, bits[isa]) if a != b]
+        if differing or len(first) != len(bits[isa]):
+            failures.append('\n'.join(['exact products differ:', *differing]))
+    print(f'{len(first)} checksums of exact products compared at {", ".join(here)}')
     ran = ', '.join(here[:-1] or here)
     print(f'the tests of the ops ran at {ran}; the test "ops" runs at {here[-1]}')
-    verdict(len(here[:-1] or here) - len(failures), failures)
+    verdict(2 * len(here) - 1 - len(failures), failures)
 
 
 main(*sys.argv[1:])
