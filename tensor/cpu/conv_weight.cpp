@@ -51,9 +51,10 @@ template <class E> class WeightGradient {
     parallel_for(
         chunks_ * units_, [&](std::int64_t task) { run_task(task / units_, task % units_); },
         static_cast<double>(x_.batch * y_.pixels()) * static_cast<double>(partial_size()) * 0.02);
-    const std::int64_t channels = groups_ * columns_.columns;
+    const std::int64_t parts = ceil_div(blocks_.rows, kTaps);
     parallel_for(
-        channels, [&](std::int64_t channel) { finish(channel); },
+        groups_ * columns_.count * parts,
+        [&](std::int64_t task) { finish(task / parts, task % parts * kTaps); },
         static_cast<double>(chunks_ * partial_size()) * 0.5);
   }
 
@@ -62,6 +63,8 @@ template <class E> class WeightGradient {
   /** Maximum number of elements in partial sums. */
   static constexpr std::int64_t kMaxPartials = std::int64_t{1} << 20;
   static constexpr std::int64_t kWidth = ColumnPanels<E>::kWidth;
+  /** Taps that are finished together. */
+  static constexpr std::int64_t kTaps = 64;
 
   /** Returns the number of steps of images: an image, or a pair of them. */
   std::int64_t image_steps() const { return steps_of<E>(x_.batch); }
@@ -156,21 +159,24 @@ template <class E> class WeightGradient {
                sums + static_cast<std::int64_t>(row) * kWidth, accumulate || from > 0);
   }
 
-  /** Computes the weights of one output channel: its lane of every tile, summed over the chunks. */
-  void finish(std::int64_t channel) {
-    const std::int64_t taps = blocks_.rows, group = channel / columns_.columns;
-    const std::int64_t q = channel % columns_.columns / kWidth,
-                       lane = channel % columns_.columns % kWidth;
-    const Workspace<T> row(taps);
-    const T* from =
-        partials_.data() + (group * columns_.count + q) * blocks_.count * tile_size() + lane;
+  /** Computes up to kTaps weights, from tap `first` on, of each output channel of a panel: sums the
+   *  tiles over the chunks, and transposes them. */
+  void finish(std::int64_t panel, std::int64_t first) {
+    const std::int64_t taps = std::min(kTaps, blocks_.rows - first), q = panel % columns_.count;
+    const T* tiles = partials_.data() + panel * blocks_.count * tile_size() + first * kWidth;
+    alignas(64) T rows[kWidth][kTaps];
     for (std::int64_t tap = 0; tap < taps; ++tap) {
-      T sum = from[tap * kWidth];
-      for (std::int64_t chunk = 1; chunk < chunks_; ++chunk)
-        sum += from[chunk * partial_size() + tap * kWidth];
-      row.data()[tap] = sum;
+      alignas(64) T sums[kWidth];
+      std::copy_n(tiles + tap * kWidth, kWidth, sums);
+      for (std::int64_t chunk = 1; chunk < chunks_; ++chunk) {
+        const T* more = tiles + chunk * partial_size() + tap * kWidth;
+        for (std::int64_t lane = 0; lane < kWidth; ++lane) sums[lane] += more[lane];
+      }
+      for (std::int64_t lane = 0; lane < kWidth; ++lane) rows[lane][tap] = sums[lane];
     }
-    finish_row(row.data(), channel, 0, taps, w_, {});
+    const std::int64_t channel = panel / columns_.count * columns_.columns + q * kWidth;
+    for (std::int64_t lane = 0; lane < columns_.valid(q); ++lane)
+      finish_row(rows[lane], channel + lane, first, taps, w_, {});
   }
 
   Volume x_, y_;
