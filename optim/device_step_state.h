@@ -40,7 +40,7 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   const Optimizer* owner() const { return optimizer_; }
 
   /** Prepares a step whose counters are on the device: uploads what has changed on the host. In a
-   * captured step, each replay does that. Errors: CapturePostponed, OutOfMemory. */
+   *  captured step, each replay does that. Errors: CapturePostponed, OutOfMemory. */
   void start(Device device);
   /** Returns pointers to the learning rate and counters of a parameter. */
   DeviceTime time_of(std::size_t group, std::size_t index) const;
@@ -49,7 +49,7 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   std::vector<ClockCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
                                   std::int64_t limit) const;
   /** Keeps the calls that count a step, and their flag, for take_pending() or flush(). Returns the
-   * number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
+   *  number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
   std::int64_t defer(std::vector<ClockCall> count, const Tensor& found_inf);
   /** Counts the pending step, except for the last kernel call, which it returns for the caller to
    *  combine with other work. Returns nothing if no step is pending. */

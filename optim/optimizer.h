@@ -117,7 +117,8 @@ class MZ_API Optimizer {
    *  (step before backward); ShapeError, DtypeError or DeviceError if a gradient does not match its
    *  parameter; ValueError for a negative max_norm; nothing has changed then.
    *  amp::DivergenceError after too many skips: on the CPU at once, on a device when a result is
-   *  looked at, at the latest DeviceStepState::kPollSteps steps later. */
+   *  looked at, at the latest in the step after the poll that every
+   *  DeviceStepState::kPollSteps-th step starts. */
   StepResult step(const StepOptions& options = {}) { return step(options, {}); }
   /** As above, on a condition; GradScaler steps with it. */
   StepResult step(const StepOptions& options, const StepCondition& condition);
@@ -171,7 +172,8 @@ class MZ_API Optimizer {
    *  are not all on the flag's device). If a flag that it reads is not raised, removes it from
    *  `condition`. Errors: CapturePostponed before the first update. */
   bool skips_now(StepCondition& condition) const;
-  /** Copies the step and skip counters to the host. Waits for the device if its are newer. */
+  /** Copies the step and skip counters to the host. Waits for the device if its counters are
+   *  newer. */
   void sync_to_host() const { clock_->sync_to_host(); }
   /** Returns the counters and learning rates in device memory. */
   DeviceStepState& clock() const { return *clock_; }

@@ -110,8 +110,8 @@ class MZ_API LossScaler {
   /** Sets a function that is called when a capture that uses the scale is abandoned. */
   void set_abandoned(std::function<void()> abandoned);
 
-  /** Returns true if the scale changes in the memory of `device`: it is no CPU, and the scale is
-   *  dynamic. */
+  /** Returns true if the scale changes in the memory of `device`: the device is not the CPU,
+   *  and the scale is dynamic. */
   bool lives_on(Device device) const { return device != cpu && dynamic(); }
   /** Returns the scale in device memory, 0-dim of dtype f32 or f64. Moves the scale to the device.
    *  In a captured step, each replay uploads the host's changes. Errors: OutOfMemory. */
@@ -136,6 +136,7 @@ class MZ_API LossScaler {
   /** Notes that a scope uses the present scale until close_scope(): checks do not change the
    *  memory that on() returned. */
   void open_scope();
+  /** Ends a scope: checks may change that memory again after the last one. */
   void close_scope();
 
  private:
