@@ -26,18 +26,18 @@ template <int I, class V> MZ_HD V towards(const V& g) {
 }
 
 /** Returns min(x, 0) - log1p(exp(-|x|)), the logarithm of sigmoid(x). */
-template <class V> MZ_HD V log_sigmoid(const V& x) {
+template <class V> MZ_HD MZ_ALWAYS_INLINE V log_sigmoid(const V& x) {
   return select(x > 0, num<V>(0), x) - log1p(exp(select(x > 0, -x, x)));
 }
 
 /** Returns max(log(x), -100), which is -100 at 0. It and its derivative are finite for x >= 0. */
-template <class V> MZ_HD V clamped_log(const V& x) {
+template <class V> MZ_HD MZ_ALWAYS_INLINE V clamped_log(const V& x) {
   const V y = log(select(x <= 0, num<V>(1), x));
   return select(x <= 0, num<V>(-100), select(y < -100, num<V>(-100), y));
 }
 
 /** Returns max(log(1 - x), -100). */
-template <class V> MZ_HD V clamped_log_rest(const V& x) {
+template <class V> MZ_HD MZ_ALWAYS_INLINE V clamped_log_rest(const V& x) {
   const V y = log1p(-select(x >= 1, num<V>(0), x));
   return select(x >= 1, num<V>(-100), select(y < -100, num<V>(-100), y));
 }

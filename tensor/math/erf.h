@@ -9,7 +9,7 @@
 namespace mezzo::math {
 
 /** Returns the error function of x, with full relative precision near 0. Error: below 1.4 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float erf(float x) {
+MZ_HD inline float erf(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float s = x * x;
@@ -26,7 +26,7 @@ MZ_HD MZ_ALWAYS_INLINE float erf(float x) {
 
 /** Returns 1 - erf(x), with full relative precision in the tail, subnormal results included. Error:
  *  below 0.55 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float erfc(float x) {
+MZ_HD inline float erfc(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   // (1 + 2 a) e^(a^2) erfc(a) is smooth in t = (a - 4) / (a + 4), which maps [0, 10.5] to [-1,
@@ -47,7 +47,7 @@ template <class T> struct Gaussian { T below, bell; };
 
 /** Returns the normal distribution at x. Error of `below`: less than 2.5e-7, and relative less than
  *  3e-5 down to x = -12; error of `bell`: less than 1e-7. */
-MZ_HD MZ_ALWAYS_INLINE Gaussian<float> gaussian(float x) {
+MZ_HD inline Gaussian<float> gaussian(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float exponent = -0.72134752f * (a * a);  // to base 2
@@ -95,8 +95,6 @@ MZ_HD inline double erfinv(double y) {
 
 /** Returns the x with erf(x) = y. +-1 gives +-infinity, larger magnitudes NaN. Error: below 1
  *  ulp. */
-MZ_HD MZ_ALWAYS_INLINE float erfinv(float y) {
-  return static_cast<float>(erfinv(static_cast<double>(y)));
-}
+MZ_HD inline float erfinv(float y) { return static_cast<float>(erfinv(static_cast<double>(y))); }
 
 }  // namespace mezzo::math

@@ -14,13 +14,13 @@ inline constexpr float kHalfPiHigh = 0x1.921fb6p+0f, kHalfPiLow = -0x1.777a5cp-2
 inline constexpr float kPiHigh = 0x1.921fb6p+1f, kPiLow = -0x1.777a5cp-24f;
 
 /** Returns asin(x) - x from s = x * x <= 1/4. */
-MZ_HD MZ_ALWAYS_INLINE float asin_tail(float x, float s) {
+MZ_HD inline float asin_tail(float x, float s) {
   return x * (s * polynomial(s, 0x1.5555c8p-3f, 0x1.3301e4p-4f, 0x1.747e4cp-5f, 0x1.8c282ep-6f,
                              0x1.596d36p-5f));
 }
 
 /** Returns atan(q) for 0 <= q <= 1. */
-MZ_HD MZ_ALWAYS_INLINE float atan_of_fraction(float q) {
+MZ_HD inline float atan_of_fraction(float q) {
   const float s = q * q;
   return q +
          q * (s * polynomial(s, -0x1.5554dcp-2f, 0x1.9978f4p-3f, -0x1.230adcp-3f, 0x1.b4e126p-4f,
@@ -33,7 +33,7 @@ struct ArcSplit {
   float z, tail;
   bool far;
 };
-MZ_HD MZ_ALWAYS_INLINE ArcSplit arc_split(float a) {
+MZ_HD inline ArcSplit arc_split(float a) {
   const bool far = a > 0.5f;
   const float s = far ? 0.5f * (1.0f - a) : a * a;
   const float root = std::sqrt(s);
@@ -44,7 +44,7 @@ MZ_HD MZ_ALWAYS_INLINE ArcSplit arc_split(float a) {
 }  // namespace detail
 
 /** Returns the arc sine; NaN outside [-1, 1]. Error: below 2 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float asin(float x) {
+MZ_HD inline float asin(float x) {
   using namespace detail;
   const ArcSplit a = arc_split(std::fabs(x));
   const float far = (kHalfPiHigh - 2.0f * a.z) - (2.0f * a.tail - kHalfPiLow);
@@ -52,7 +52,7 @@ MZ_HD MZ_ALWAYS_INLINE float asin(float x) {
 }
 
 /** Returns the arc cosine; NaN outside [-1, 1]. Error: below 1.5 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float acos(float x) {
+MZ_HD inline float acos(float x) {
   using namespace detail;
   const ArcSplit a = arc_split(std::fabs(x));
   const float near = kHalfPiHigh - (x - (kHalfPiLow - std::copysign(a.tail, x)));
@@ -62,7 +62,7 @@ MZ_HD MZ_ALWAYS_INLINE float acos(float x) {
 }
 
 /** Returns the arc tangent. Error: below 2 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float atan(float x) {
+MZ_HD inline float atan(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const bool inverted = a > 1.0f;
@@ -72,7 +72,7 @@ MZ_HD MZ_ALWAYS_INLINE float atan(float x) {
 
 /** Returns the angle of the point (x, y), in [-pi, pi]; zeros and infinities as in IEEE 754. Error:
  *  below 2 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float atan2(float y, float x) {
+MZ_HD inline float atan2(float y, float x) {
   using namespace detail;
   const float a = std::fabs(y), b = std::fabs(x);
   const bool steep = a > b;

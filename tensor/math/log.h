@@ -15,7 +15,7 @@ struct LogSplit {
   float fraction;
   std::int32_t exponent;
 };
-MZ_HD MZ_ALWAYS_INLINE LogSplit log_split(float x) {
+MZ_HD inline LogSplit log_split(float x) {
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;
   const bool subnormal = x < 0x1p-126f;
   const std::uint32_t bits = bits_as<std::uint32_t>(subnormal ? x * 0x1p23f : x);
@@ -25,7 +25,7 @@ MZ_HD MZ_ALWAYS_INLINE LogSplit log_split(float x) {
 }
 
 /** Returns exponent * ln 2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]. */
-MZ_HD MZ_ALWAYS_INLINE float log_sum(float f, std::int32_t exponent) {
+MZ_HD inline float log_sum(float f, std::int32_t exponent) {
   const auto n = static_cast<float>(exponent);
   const float s = f * f;
   const float tail =
@@ -36,7 +36,7 @@ MZ_HD MZ_ALWAYS_INLINE float log_sum(float f, std::int32_t exponent) {
 }
 
 /** Returns `value`, the logarithm of a positive finite x, or the IEEE 754 result for other x. */
-MZ_HD MZ_ALWAYS_INLINE float log_guarded(float x, float value) {
+MZ_HD inline float log_guarded(float x, float value) {
   const float outside = x == 0.0f ? -kInfinity : kNan;
   return x > 0.0f ? (x < kInfinity ? value : x) : outside;
 }
@@ -68,14 +68,14 @@ MZ_HD inline double exp2_wide(double t) {
 }  // namespace detail
 
 /** Returns the natural logarithm. log(0) = -infinity, negative gives NaN. Error: below 1 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float log(float x) {
+MZ_HD inline float log(float x) {
   const detail::LogSplit split = detail::log_split(x);
   return detail::log_guarded(x, detail::log_sum(split.fraction, split.exponent));
 }
 
 /** Returns log(1 + x), with full relative precision near 0. log1p(-1) = -infinity, smaller x gives
  *  NaN. Error: below 1.4 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float log1p(float x) {
+MZ_HD inline float log1p(float x) {
   using namespace detail;
   const float u = 1.0f + x;
   const float rest = u - 1.0f;
@@ -89,19 +89,19 @@ MZ_HD MZ_ALWAYS_INLINE float log1p(float x) {
 }
 
 /** Returns the logarithm to base 2; exact for powers of two. Error: below 0.51 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float log2(float x) {
+MZ_HD inline float log2(float x) {
   return detail::log_guarded(x, static_cast<float>(detail::log2_wide(x)));
 }
 
 /** Returns the logarithm to base 10; exact for powers of ten. Error: below 0.51 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float log10(float x) {
+MZ_HD inline float log10(float x) {
   constexpr double kLog10Of2 = 0.301029995663981195;
   return detail::log_guarded(x, static_cast<float>(detail::log2_wide(x) * kLog10Of2));
 }
 
 /** Returns x to the power y with the special cases of IEEE 754: pow(x, 0) = pow(1, y) = 1 even for
  *  NaN; a negative base with a non-integer exponent gives NaN. Error: below 0.51 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float pow(float x, float y) {
+MZ_HD inline float pow(float x, float y) {
   using namespace detail;
   const float a = std::fabs(x);
   // Floats with a magnitude of 2^24 or more are even integers; infinities are treated alike.

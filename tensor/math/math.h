@@ -17,8 +17,8 @@
 namespace mezzo::math {
 
 // Functions that use <cmath> in float as well.
-#define MZ_MATH_UNARY(name)                                           \
-  MZ_HD MZ_ALWAYS_INLINE float name(float x) { return std::name(x); } \
+#define MZ_MATH_UNARY(name)                                 \
+  MZ_HD inline float name(float x) { return std::name(x); } \
   MZ_HD inline double name(double x) { return std::name(x); }
 MZ_MATH_UNARY(acosh)
 MZ_MATH_UNARY(asinh)
@@ -56,7 +56,7 @@ MZ_HD inline double atan2(double y, double x) { return std::atan2(y, x); }
 MZ_HD inline double pow(double x, double y) { return std::pow(x, y); }
 
 /** Returns the remainder of x / y with x's sign; exact. */
-MZ_HD MZ_ALWAYS_INLINE float fmod(float x, float y) { return std::fmod(x, y); }
+MZ_HD inline float fmod(float x, float y) { return std::fmod(x, y); }
 MZ_HD inline double fmod(double x, double y) { return std::fmod(x, y); }
 
 /** Returns true if fmod_short gives the same bits as fmod without its loop, because the quotient
@@ -66,13 +66,13 @@ MZ_HD inline bool is_short_quotient(float x, float y) {
   return (size * 0x1p-27f < divisor) & (size < detail::kInfinity) & (divisor < detail::kInfinity);
 }
 /** Returns fmod(x, y) where is_short_quotient(x, y) is true. */
-MZ_HD MZ_ALWAYS_INLINE float fmod_short(float x, float y) {
+MZ_HD inline float fmod_short(float x, float y) {
   const double a = static_cast<double>(x), b = static_cast<double>(y);
   return std::copysign(static_cast<float>(a - std::trunc(a / b) * b), x);
 }
 
 /** Returns 1 / sqrt(x): 0 gives infinity, negative NaN. */
-MZ_HD MZ_ALWAYS_INLINE float rsqrt(float x) { return 1.0f / std::sqrt(x); }
+MZ_HD inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 MZ_HD inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 
 /** Returns 1 / (1 + e^-x), with full relative precision towards 0 as well. */

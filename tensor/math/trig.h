@@ -70,7 +70,7 @@ MZ_HD inline Angle reduce(float x) {
 }
 
 /** Returns sin(x + (pi / 2) * ahead) from the reduced x. */
-MZ_HD MZ_ALWAYS_INLINE float sin_ahead(float x, const Angle& angle, std::uint32_t ahead) {
+MZ_HD inline float sin_ahead(float x, const Angle& angle, std::uint32_t ahead) {
   const auto r = static_cast<float>(angle.r);
   const std::uint32_t quadrant = angle.quadrant + ahead;
   const float s = r * r;
@@ -85,7 +85,7 @@ MZ_HD MZ_ALWAYS_INLINE float sin_ahead(float x, const Angle& angle, std::uint32_
 }
 
 /** Returns tan(x) from the reduced x: tan(r), or -1 / tan(r) in odd quadrants. */
-MZ_HD MZ_ALWAYS_INLINE float tan_of(float x, const Angle& angle) {
+MZ_HD inline float tan_of(float x, const Angle& angle) {
   const auto r = static_cast<float>(angle.r);
   const auto low = static_cast<float>(angle.r - static_cast<double>(r));
   const float s = r * r;
@@ -105,21 +105,19 @@ MZ_HD MZ_ALWAYS_INLINE float tan_of(float x, const Angle& angle) {
 MZ_HD inline bool is_moderate_angle(float x) { return std::fabs(x) < 0x1p27f; }
 
 /** Returns the sine of x in radians, reduced exactly for every finite x. Error: below 1.5 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float sin(float x) { return detail::sin_ahead(x, detail::reduce(x), 0); }
-MZ_HD MZ_ALWAYS_INLINE float sin_moderate(float x) {
+MZ_HD inline float sin(float x) { return detail::sin_ahead(x, detail::reduce(x), 0); }
+MZ_HD inline float sin_moderate(float x) {
   return detail::sin_ahead(x, detail::reduce_moderate(x), 0);
 }
 
 /** Returns the cosine of x in radians, reduced exactly for every finite x. Error: below 1.5 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float cos(float x) { return detail::sin_ahead(x, detail::reduce(x), 1); }
-MZ_HD MZ_ALWAYS_INLINE float cos_moderate(float x) {
+MZ_HD inline float cos(float x) { return detail::sin_ahead(x, detail::reduce(x), 1); }
+MZ_HD inline float cos_moderate(float x) {
   return detail::sin_ahead(x, detail::reduce_moderate(x), 1);
 }
 
 /** Returns the tangent of x in radians, reduced exactly for every finite x. Error: below 2 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float tan(float x) { return detail::tan_of(x, detail::reduce(x)); }
-MZ_HD MZ_ALWAYS_INLINE float tan_moderate(float x) {
-  return detail::tan_of(x, detail::reduce_moderate(x));
-}
+MZ_HD inline float tan(float x) { return detail::tan_of(x, detail::reduce(x)); }
+MZ_HD inline float tan_moderate(float x) { return detail::tan_of(x, detail::reduce_moderate(x)); }
 
 }  // namespace mezzo::math
