@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "../core/dtype.h"
 #include "../core/numerics.h"
 #include "simd.h"
 
