@@ -80,7 +80,9 @@ void lower(NonfiniteLocation::Word* least, NonfiniteLocation::Word word) {
   while (word < now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
 }
 
-void axpby_all(std::span<const TensorListEntry> items, const AxpbyCall& call) {
+}  // namespace
+
+void axpby_on_cpu(std::span<const TensorListEntry> items, const AxpbyCall& call) {
   for_each_chunk(items, 0.7, [&](const Chunk& chunk, std::size_t) {
     const TensorListEntry& item = items[chunk.item];
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
@@ -91,6 +93,8 @@ void axpby_all(std::span<const TensorListEntry> items, const AxpbyCall& call) {
     lower(call.first, bad);
   });
 }
+
+namespace {
 
 /** Returns the sum of squares, in eight lanes: the order is fixed and the loop vectorises. */
 template <class V> double squares(const V* x, std::int64_t n) {
@@ -147,7 +151,9 @@ double root(double sum, double p) {
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
 }
 
-void norm_all(std::span<const TensorListEntry> items, const NormCall& call) {
+}  // namespace
+
+void norm_on_cpu(std::span<const TensorListEntry> items, const NormCall& call) {
   std::vector<double>&partials = Scratch::here().partials, &sums = Scratch::here().sums;
   const std::vector<Chunk>& chunks = chunks_of(items);
   partials.assign(chunks.size(), 0);
@@ -167,14 +173,6 @@ void norm_all(std::span<const TensorListEntry> items, const NormCall& call) {
   *call.total = root(total, call.p);
   for (std::size_t i = 0; i < items.size(); ++i) call.each[items[i].index] = root(sums[i], call.p);
   if (!std::isfinite(*call.total)) raise(call.found_inf);
-}
-
-}  // namespace
-
-ListKernels& list_kernels(DeviceKind kind) {
-  static std::array<ListKernels, kNumDeviceKinds> kernels{
-      {{.axpby = &axpby_all, .norm = &norm_all}}};
-  return kernels[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace mezzo::optim

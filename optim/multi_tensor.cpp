@@ -2,6 +2,7 @@
 #include "multi_tensor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "../autograd/grad_mode.h"
 #include "../tensor/memory/transfer.h"
@@ -9,6 +10,13 @@
 #include "blocks_cpu.h"
 
 namespace mezzo::optim {
+
+// Here and not beside the kernels, so that registering those of a device chooses none for the CPU.
+ListKernels& list_kernels(DeviceKind kind) {
+  static std::array<ListKernels, kNumDeviceKinds> kernels{
+      {{.axpby = &axpby_on_cpu, .norm = &norm_on_cpu}}};
+  return kernels[static_cast<std::size_t>(kind)];
+}
 
 namespace {
 

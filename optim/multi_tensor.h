@@ -194,4 +194,8 @@ struct MZ_API ListKernels {
 /** Returns the kernels of a kind of device, for use or registration. */
 MZ_API ListKernels& list_kernels(DeviceKind kind);
 
+/** The kernels of the CPU: lists_cpu.cpp. */
+void axpby_on_cpu(std::span<const TensorListEntry> items, const AxpbyCall& call);
+void norm_on_cpu(std::span<const TensorListEntry> items, const NormCall& call);
+
 }  // namespace mezzo::optim
