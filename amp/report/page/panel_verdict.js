@@ -1,0 +1,95 @@
+// Panel 1: the findings as sentences, and the key figures of the run.
+
+const SEVERITIES = {problem: 'Problem', hint: 'Hint', good: 'Good'};
+const KIND_TITLES = {
+  underflow: 'gradients become zero', overflow: 'numbers overflow',
+  lost_update: 'updates are lost', wrong_tag: 'an op in the wrong precision',
+  fine_in_f16: 'fits f16', needs_bf16: 'needs the range of bf16', healthy: 'healthy',
+  truncated: 'the run is incomplete',
+};
+
+function renderVerdict(body, {run, report}) {
+  const order = Object.keys(SEVERITIES);
+  const findings = [...run.findings].sort((a, b) =>
+    order.indexOf(a.severity) - order.indexOf(b.severity));
+  const notes = completenessNotes(run, report);
+  show(body, h('p', {class: 'summary'}, summaryOf(run)),
+    notes.map((note) => h('p', {class: 'note'}, note)),
+    findings.length > 0 ? h('ul', {class: 'findings'}, findings.map(findingNode)) :
+      missing('This file holds no findings for the run. They are added when the page is made.'),
+    table('Key figures', ['Figure', 'Value'], keyFigures(run), [1]));
+}
+
+/** One sentence on what was trained and how it went. */
+function summaryOf(run) {
+  const {info, figures} = run;
+  if (figures.steps === 0) return `${info.title} at ${levelText(run)}: no step was recorded.`;
+  const loss = Number.isFinite(figures.firstLoss) || Number.isFinite(figures.lastLoss) ?
+    ` The loss went from ${numberText(figures.firstLoss)} to ${numberText(figures.lastLoss)}.` : '';
+  const skipped = figures.skipped === 0 ? ' No step was skipped.' :
+    ` ${plural(figures.skipped, 'step')} of ${countText(figures.steps)} skipped because a gradient ` +
+    'overflowed.';
+  return `${info.title} at ${levelText(run)}: ${plural(figures.steps, 'step')}, ` +
+    `${countText(figures.sampled)} of them with histograms.${loss}${skipped}`;
+}
+
+function levelText(run) {
+  return run.info.level === 'none' ? 'no level (plain f32)' : `level ${run.info.level}`;
+}
+
+/** What the file lacks, in words. */
+function completenessNotes(run, report) {
+  const notes = [];
+  const last = run.steps.at(-1);
+  if (!run.end && last) notes.push('The run did not end properly: the file stops after step ' +
+    `${countText(last.step)}. Everything up to there is shown.`);
+  else if (!run.end) notes.push('The run did not end properly: the file holds no complete step.');
+  else if (run.end.complete === false) notes.push('The run is incomplete: it recorded ' +
+    `${plural(run.end.steps ?? run.steps.length, 'step')} and then stopped.`);
+  if (report.cut > 0) notes.push(`${plural(report.cut, 'line')} of the file could not be read and ` +
+    'was left out. This happens when a run is killed while it writes.');
+  return notes;
+}
+
+function findingNode(finding) {
+  const severity = finding.severity in SEVERITIES ? finding.severity : 'hint';
+  const advice = [];
+  if (finding.level) advice.push(`level ${finding.level}`);
+  if (finding.loss_scale) advice.push(`loss scale ${scaleText(toNumber(finding.loss_scale))}`);
+  return h('li', {class: `finding ${severity}`},
+    h('p', {class: 'finding-head'}, h('strong', {}, SEVERITIES[severity]), ' ',
+      KIND_TITLES[finding.kind] ?? finding.kind),
+    h('p', {}, finding.text),
+    advice.length > 0 ? h('p', {class: 'advice'}, `Suggested: ${advice.join(', ')}`) : null,
+    finding.names?.length > 0 ? h('p', {class: 'names'}, finding.names.slice(0, 8).join(', ') +
+      (finding.names.length > 8 ? ` and ${finding.names.length - 8} more` : '')) : null);
+}
+
+function keyFigures(run) {
+  const {figures, info} = run;
+  const rows = [
+    ['Steps', countText(figures.steps)],
+    ['Sampled steps', info.every ? `${countText(figures.sampled)}, every ${info.every}th and overflows` :
+      countText(figures.sampled)],
+    ['Loss, first and last', `${numberText(figures.firstLoss)}, ${numberText(figures.lastLoss)}`],
+    ['Skipped steps', countText(figures.skipped)],
+    ['Loss scale at the end', scaleText(figures.scale)],
+    ['Time per step, median of unsampled steps', msText(figures.ms)],
+    ['Peak memory', bytesText(figures.memory)],
+    ['Casts per step', `${countText(figures.casts)}, ${bytesText(figures.castBytes)}`],
+    ['Parameters', `${countText(figures.parameters)} in ${plural(run.parameters.length, 'tensor')}`],
+  ];
+  const totals = castTotals(run);
+  if (totals) rows.push(['Elements that casts flushed to zero', countText(totals.flushed)],
+    ['Elements that casts overflowed', countText(totals.overflowed)]);
+  if (run.end?.seconds !== undefined) rows.push(['Whole run', msText(1000 * run.end.seconds)]);
+  return rows;
+}
+
+/** The sums over the casts of all sampled steps, or null. */
+function castTotals(run) {
+  if (run.casts.length === 0) return null;
+  const entries = run.casts.flatMap((one) => one.entries);
+  return {flushed: total(entries.map((one) => one.flushed ?? 0)),
+    overflowed: total(entries.map((one) => one.overflowed ?? 0))};
+}
