@@ -39,11 +39,11 @@ function linearAxis(min, max, label, text = numberText, n = 5) {
 }
 
 /** Returns a frame: svg, the layer to draw in, px(x) and py(y). The margins fit the labels. */
-function frame(name, {width, height, x, y}) {
+function frame(name, {width, height, x, y, head = 0}) {
   const left = widest(y.ticks.map(([, text]) => text), TICK_SIZE) + 12;
   const lastTick = x.ticks.at(-1)?.[1] ?? '';
   const right = Math.max(14, textWidth(lastTick, TICK_SIZE) / 2 + 4);
-  const top = 26, bottom = 40;
+  const top = 26 + head, bottom = 40;
   const across = width - left - right, down = height - top - bottom;
   const px = (v) => left + (v - x.min) / (x.max - x.min) * across;
   const py = (v) => top + (y.max - v) / (y.max - y.min) * down;

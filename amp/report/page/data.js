@@ -8,7 +8,9 @@ async function dataText() {
   if (typeof DecompressionStream === 'undefined')
     throw new Error('This browser cannot decompress the data of this page (it lacks ' +
       'DecompressionStream). Open the page with Firefox 113, Chrome 80, Safari 16.4 or later.');
-  const bytes = Uint8Array.from(atob(body), (c) => c.charCodeAt(0));
+  const binary = atob(body);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; ++i) bytes[i] = binary.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Response(stream).text();
 }

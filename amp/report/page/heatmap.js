@@ -45,7 +45,7 @@ function heatmapLayout({rows, columns, left, right, strips = [], width, xLabel})
   const lefts = left.map((head) => Math.max(24, textWidth(head, 11) + 8));
   const spare = width - names - total(rights) - total(lefts) - 6;
   const count = columns.hi - columns.lo + 1;
-  const cell = Math.max(7, Math.min(26, spare / count));
+  const cell = Math.max(7, Math.min(34, spare / count));
   const rowHeight = rows.length > 30 ? 16 : 20;
   const start = names + total(lefts);
   const top = 20 + strips.length * 18;
@@ -87,8 +87,7 @@ function heatmapBands({bands = [], columns}, size) {
 }
 
 function heatmapAxis({columns, left, right, xLabel}, size) {
-  const every = Math.max(1, Math.floor((columns.hi - columns.lo + 1) * 34 / (size.plotEnd - size.start)));
-  const ticks = integerTicks(columns.lo, columns.hi, (columns.hi - columns.lo + 1) / Math.max(2, every));
+  const ticks = integerTicks(columns.lo, columns.hi, (size.plotEnd - size.start) / 36);
   const y = size.bottom;
   let x = size.names;
   const heads = left.map((head, i) => {

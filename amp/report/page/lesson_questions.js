@@ -11,6 +11,8 @@ function numberQuestion(text, right, others, show, why) {
   return question(text, values.map(show), values.indexOf(right), why);
 }
 
+/** Questions on shares take tensors with at least so many non-zero elements. */
+const LEAST = 20;
 const SHARE_STEPS = [0.001, 0.1, 0.5, 1.01];
 const SHARE_TEXTS = ['almost none (less than 0.1 %)', 'some (0.1 to 10 %)', 'many (10 to 50 %)', 'half or more'];
 
@@ -20,34 +22,46 @@ function shareQuestion(text, share, why) {
 
 /** Returns eight questions about the run. Where the run lacks data for one, the next fits in. */
 function lessonQuestions(run, policy) {
-  const makers = [survival, neededScale, tooLargeScale, lostUpdates, lostInBf16, opDtype, memoryPeak, skippedSteps,
-    firstNonfinite, castsOfStep, lossInF16, weightSpacing, ...GENERAL];
+  const facts = {run, policy, gradients: gradientRows(run), updates: updateRows(run)};
+  const makers = [survival, neededScale, tooLargeScale, lostUpdates, lostInBf16, opDtype, memoryPeak,
+    skippedSteps, firstNonfinite, castsOfStep, lossInF16, weightSpacing, ...GENERAL];
   const made = [];
   for (const make of makers) {
-    const one = make(run, policy);
-    if (one && made.length < 8) made.push(one);
+    const one = made.length < 8 ? make(facts) : null;
+    if (one) made.push(one);
   }
   return made;
 }
 
-/** All gradient rows of the run with their steps, those with most elements below f16's range first. */
+/** For each gradient, the sample with most elements below the range of f16 when unscaled; the
+ *  gradient with the largest share first. */
 function gradientRows(run) {
   const f16 = formatNamed('f16');
-  const seen = new Set();
-  return run.samples.flatMap((sample) => sample.rows.filter((row) => GRADIENT_KINDS.includes(row.kind) &&
-    total(row.counts) > 0 && row.max > 0 && Number.isFinite(row.max)).map((row) => {
-    const counts = zoneCounts(row, f16, shiftOf(row, 0));
-    return {row, step: sample.step, share: shareOf(counts.flushed, counts.nonzero)};
-  })).sort((a, b) => b.share - a.share).filter(({row}) =>
-    !seen.has(row.name + row.kind) && seen.add(row.name + row.kind));
+  const worst = new Map();
+  for (const {step, rows} of run.samples)
+    for (const row of rows) {
+      if (!GRADIENT_KINDS.includes(row.kind) || !(row.max > 0) || !Number.isFinite(row.max)) continue;
+      const counts = zoneCounts(row, f16, shiftOf(row, 0));
+      const share = shareOf(counts.flushed, counts.nonzero);
+      const key = `${row.kind} ${row.name}`;
+      if (counts.nonzero >= LEAST && !(worst.get(key)?.share >= share)) worst.set(key, {row, step, share});
+    }
+  return [...worst.values()].sort((a, b) => b.share - a.share);
+}
+
+/** The sampled updates with their shares below the line of f16, the largest first. */
+function updateRows(run) {
+  return run.samples.flatMap(({step, rows}) =>
+    rows.filter((row) => row.kind === 'update' && row.ratio && total(row.ratio.counts) >= LEAST).map((row) =>
+      ({row, step, share: ratioShare(row.ratio, -11)}))).sort((a, b) => b.share - a.share);
 }
 
 function gradientName({kind, name}) {
   return kind === 'weight_grad' ? `the gradient of ${name}` : `the gradient of the activation ${name}`;
 }
 
-function survival(run) {
-  const [one] = gradientRows(run);
+function survival({gradients}) {
+  const [one] = gradients;
   if (!one) return null;
   const lo = one.row.lo + one.row.counts.findIndex((count) => count > 0) + shiftOf(one.row, 0);
   return shareQuestion(`In step ${one.step}, the non-zero elements of ${gradientName(one.row)} have true ` +
@@ -56,9 +70,9 @@ function survival(run) {
   `${percentText(one.share)} of them lie below 2⁻²⁵, half of the smallest number of f16, and become zero.`);
 }
 
-function neededScale(run) {
+function neededScale({gradients}) {
   const f16 = formatNamed('f16');
-  for (const {row, step} of gradientRows(run)) {
+  for (const {row, step} of gradients) {
     const k = smallestScale(row, f16, 0.001);
     if (k === null) continue;
     return numberQuestion(`Which is the smallest of these loss scales with which at most 0.1 % of the elements of ` +
@@ -69,8 +83,8 @@ function neededScale(run) {
   return null;
 }
 
-function tooLargeScale(run) {
-  const rows = gradientRows(run).sort((a, b) => b.row.max / b.row.scale - a.row.max / a.row.scale);
+function tooLargeScale({gradients}) {
+  const rows = [...gradients].sort((a, b) => b.row.max / b.row.scale - a.row.max / a.row.scale);
   const f16 = formatNamed('f16');
   for (const {row, step} of rows) {
     const k = largestScale(row, f16);
@@ -84,32 +98,24 @@ function tooLargeScale(run) {
   return null;
 }
 
-/** The sampled update rows with a ratio, those with most lost in f16 first. */
-function updateRows(run) {
-  return run.samples.flatMap((sample) => updatesOf(sample).filter((row) => total(row.ratio.counts) > 0).map((row) =>
-    ({row, step: sample.step}))).sort((a, b) => ratioShare(b.row.ratio, -11) - ratioShare(a.row.ratio, -11));
-}
-
-function lostUpdates(run) {
-  const [one] = updateRows(run);
+function lostUpdates({updates: [one]}) {
   if (!one) return null;
-  const share = ratioShare(one.row.ratio, -11);
+  const {share} = one;
   return shareQuestion(`In step ${one.step} the optimizer changes ${one.row.name}. How many of its non-zero updates ` +
     'are below 2⁻¹¹ of their weight, so that a weight of f16 without an f32 master may not move?', share,
   `${percentText(share)} are below 2⁻¹¹. f16 has 10 fraction bits: half the spacing beside 1 is 2⁻¹¹.`);
 }
 
-function lostInBf16(run) {
-  const [one] = updateRows(run);
+function lostInBf16({updates: [one]}) {
   if (!one) return null;
-  const [half, brain] = [ratioShare(one.row.ratio, -11), ratioShare(one.row.ratio, -8)];
+  const half = one.share, brain = ratioShare(one.row.ratio, -8);
   return question(`And if ${one.row.name} were kept in bf16 instead: how many of these updates would be lost?`,
     ['fewer than in f16', 'as many as in f16', 'more than in f16'], brain > half ? 2 : 1,
     `bf16 has 7 fraction bits, so the line is 2⁻⁸: ${percentText(brain)} are below it, ` +
     `against ${percentText(half)} below the line of f16.`);
 }
 
-function opDtype(run, policy) {
+function opDtype({run, policy}) {
   const at = policy?.levels?.indexOf(run.info.level) ?? -1;
   if (at < 0) return null;
   const used = (run.graph?.ops ?? []).map((op) => op.op);
@@ -124,7 +130,7 @@ function opDtype(run, policy) {
     `${op.levels[at] === 'as is' ? `; at ${run.info.level} ops are not touched` : ''}. See panel 8.`);
 }
 
-function memoryPeak(run) {
+function memoryPeak({run}) {
   if (run.memory.length === 0) return null;
   const one = run.memory[0], peak = peakOf(one);
   const order = one.categories.map((name, i) => [name, peak.bytes[i]]).sort((a, b) => b[1] - a[1]).slice(0, 4);
@@ -135,7 +141,7 @@ function memoryPeak(run) {
   `${order.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(', ')}. See panel 6.`);
 }
 
-function skippedSteps(run) {
+function skippedSteps({run}) {
   const n = run.figures.steps;
   if (n < 4) return null;
   const skipped = run.figures.skipped;
@@ -146,7 +152,7 @@ function skippedSteps(run) {
       'too large there; it is halved after each overflow. See panel 3.');
 }
 
-function firstNonfinite(run) {
+function firstNonfinite({run}) {
   const step = run.steps.find((one) => one.first_nonfinite);
   const name = run.parameters.map((one) => one.name).filter((one) =>
     step?.first_nonfinite.split(' ').includes(one))[0];
@@ -159,7 +165,7 @@ function firstNonfinite(run) {
   `${step.first_nonfinite}. See panel 3.`);
 }
 
-function castsOfStep(run) {
+function castsOfStep({run}) {
   const n = run.figures.casts;
   if (!Number.isFinite(n)) return null;
   return numberQuestion('How many casts does one step of this run make?', n, n === 0 ? [4, 20, 100] :
@@ -167,7 +173,7 @@ function castsOfStep(run) {
     `${countText(n)}, which write ${bytesText(run.figures.castBytes)}. See panel 5 for where they are.`);
 }
 
-function lossInF16(run) {
+function lossInF16({run}) {
   const loss = run.figures.lastLoss;
   if (!Number.isFinite(loss) || loss === 0) return null;
   return roundingQuestion(loss, formatNamed('f16'), 'The last loss of this run');
@@ -184,7 +190,7 @@ function roundingQuestion(value, format, what) {
     `is ${exactText(right)}.`);
 }
 
-function weightSpacing(run) {
+function weightSpacing({run}) {
   const row = run.samples.flatMap((sample) => sample.rows).find((one) => one.kind === 'weight' && one.max > 0 &&
     one.max < 65504);
   if (!row) return null;

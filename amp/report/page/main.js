@@ -13,7 +13,7 @@ function makePanels() {
   const bodies = PANELS.map(() => h('div', {class: 'body'}));
   show(document.getElementById('panels'), PANELS.map(([title], i) =>
     h('section', {id: `panel-${i + 1}`, 'aria-labelledby': `heading-${i + 1}`},
-      h('h2', {id: `heading-${i + 1}`}, h('span', {class: 'number'}, `${i + 1}`), title), bodies[i])));
+      h('h2', {id: `heading-${i + 1}`}, h('span', {class: 'index'}, `${i + 1}`), title), bodies[i])));
   show(document.getElementById('contents'), h('ol', {}, PANELS.map(([title], i) =>
     h('li', {}, h('a', {href: `#panel-${i + 1}`}, title)))));
   return bodies;

@@ -38,7 +38,7 @@ function numberTable(x) {
     const code = encode(format, x), value = decode(format, code);
     const [below, above] = neighbours(format, x);
     return [format.name, bitsNode(format, code), hexText(format, code), exactText(value), classOf(format, value),
-      ...errorTexts(format, x, value), exactText(below), exactText(above)];
+      ...errorTexts(format, x, value), numberText(below, 9), numberText(above, 9)];
   });
   return table('a in each format', ['Format', 'Bits', 'Hex', 'Value', 'Kind', 'Error', 'Error / a', 'Next below',
     'Next above'], rows, [2, 3, 5, 6, 7, 8]);

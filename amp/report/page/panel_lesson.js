@@ -50,6 +50,6 @@ function questionNode(one, i, count) {
     show(answer, h('p', {}, h('strong', {}, hit ? 'Right. ' : `No: ${one.options[one.right]}. `), one.why));
   };
   settle();
-  return h('li', {}, h('fieldset', {}, h('legend', {}, one.text), h('div', {class: 'answers'}, options)),
+  return h('li', {}, h('fieldset', {}, h('legend', {}, h('strong', {}, `${i + 1} `), one.text), h('div', {class: 'answers'}, options)),
     h('div', {class: 'screen-only'}, reveal), answer);
 }

@@ -51,7 +51,7 @@ function bytesAxis(most, label) {
 function memoryDrawing(one, peak, width, line) {
   const points = one.points, sums = points.map((point) => total(point.bytes));
   const last = Math.max(1, points.length - 1);
-  const area = frame(`Memory over step ${one.step}`, {width, height: 300,
+  const area = frame(`Memory over step ${one.step}`, {width, height: 310, head: 16,
     x: {min: 0, max: last, label: 'ops in the order they ran', ticks: integerSteps(0, last, width / 110).map((i) =>
       [i, String(i)])},
     y: bytesAxis(Math.max(...sums), 'bytes in use')});

@@ -106,7 +106,7 @@ function opGraph(run, casts, width) {
   const texts = rows.map((row) => row.op ? opTexts(row.op, castsOf(casts, row.op, row.index, ops)) : null);
   const gutter = 14 + LANE * Math.max(1, ...edges.map((edge) => edge.lane));
   const names = Math.max(...rows.map((row) => row.depth * 12 + textWidth(row.op?.op ?? row.module))) + 16;
-  const heads = ['rule', 'result', 'parameters and inputs', 'casts for this op'];
+  const heads = ['rule', 'result', 'casts for this op', 'parameters and inputs'];
   const widths = heads.map((head, i) => Math.max(textWidth(head),
     ...texts.filter(Boolean).map((one) => widest([one[i]]))) + 18);
   const starts = widths.map((_, i) => gutter + names + total(widths.slice(0, i)));
@@ -124,12 +124,18 @@ function opGraph(run, casts, width) {
   h('div', {class: 'scroll tall', tabindex: 0, role: 'region', 'aria-label': 'Graph of ops'}, svg));
 }
 
-/** The texts beside an op: rule, result, parameters and inputs, casts. */
+/** The texts beside an op: rule, result, casts, parameters and inputs. */
 function opTexts(op, casts) {
   const result = (op.out ?? []).map((one) => `${one.dtype} ${shapeText(one.shape)}`).join(', ');
   const given = (op.in ?? []).filter((one) => one.from < 0).map((one) =>
-    `${one.name || 'input'} ${one.dtype} ${shapeText(one.shape)}`).join(', ');
-  return [op.tag ?? '', result, given, casts.map(castText).join('; ')];
+    `${ownName(one.name, op.module)} ${one.dtype} ${shapeText(one.shape)}`).join(', ');
+  return [op.tag ?? '', result, casts.map(castText).join('; '), given];
+}
+
+/** The name of an operand, without the module that its row stands in. */
+function ownName(name, module) {
+  if (!name) return 'input';
+  return module && name.startsWith(`${module}.`) ? name.slice(module.length + 1) : name;
 }
 
 function castText(one) {

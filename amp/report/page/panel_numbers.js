@@ -22,7 +22,7 @@ function renderNumbers(body, {run, width}) {
     show(controls, numbersControls(run, kinds, draw, arrange));
     draw();
   };
-  show(body, controls, drawing, line);
+  show(body, controls, drawing);
   arrange();
 }
 
@@ -110,7 +110,7 @@ function drawNumbers(drawing, line, run, width) {
     describe: (row, range, count) => describeCell(row, range, count, k)};
   const title = KINDS.find(([one]) => one === kind)[1];
   show(drawing, numbersSentence(all, name, k, title), heatmap(`Magnitudes of ${title} at step ${sample.step}`,
-    options), heatLegend(), isGradient ? scaleCurve(present, format, k, width) : null);
+    options), line, heatLegend(), isGradient ? scaleCurve(present, format, k, width) : null);
 }
 
 function rowNames(samples, kind) {
@@ -155,7 +155,7 @@ function numbersSentence(all, name, k, title) {
 }
 
 function heatLegend() {
-  return legend([['cell-key', 'share of the tensor’s elements, darker is more (0.1 % to 100 %)'],
+  return legend([['cell-key', 'share of the tensor’s elements, stronger is more (0.1 % to 100 %)'],
     ['zero', 'rounds to zero'], ['subnormal', 'subnormal: fewer digits'], ['normal', 'normal'],
     ['overflow', 'overflows'], ['bad', 'inf or nan']]);
 }

@@ -28,7 +28,7 @@ function renderRatio(body, {run, width}) {
       ratioState.parameter = name;
       drawRatioCurve(curve, samples, width);
     });
-  show(body, h('div', {class: 'controls'}, steps.node), heat, line, h('div', {class: 'controls'}, which),
+  show(body, h('div', {class: 'controls'}, steps.node), heat, h('div', {class: 'controls'}, which),
     curve);
   drawRatios(heat, line, samples, names, width);
   drawRatioCurve(curve, samples, width);
@@ -49,7 +49,7 @@ function drawRatios(heat, line, samples, names, width) {
       right: ['held in', 'below 2⁻¹¹', 'below 2⁻⁸'],
       xLabel: '|update| / |weight| of each element, powers of two',
       strips: [{name: '', zones: ratioZones()}],
-      lines: LINES.map(([, e]) => [e, '']), describe: describeRatio}));
+      lines: LINES.map(([, e]) => [e, '']), describe: describeRatio}), line);
 }
 
 function ratioZones() {

@@ -15,9 +15,10 @@ function renderVerdict(body, {run, report}) {
   const notes = completenessNotes(run, report);
   show(body, h('p', {class: 'summary'}, summaryOf(run)),
     notes.map((note) => h('p', {class: 'note'}, note)),
-    findings.length > 0 ? h('ul', {class: 'findings'}, findings.map(findingNode)) :
+    h('div', {class: 'columns'}, findings.length > 0 ?
+      h('ul', {class: 'findings'}, findings.map(findingNode)) :
       missing('This file holds no findings for the run. They are added when the page is made.'),
-    table('Key figures', ['Figure', 'Value'], keyFigures(run), [1]));
+    table('Key figures', ['Figure', 'Value'], keyFigures(run), [1])));
 }
 
 /** One sentence on what was trained and how it went. */
@@ -27,7 +28,7 @@ function summaryOf(run) {
   const loss = Number.isFinite(figures.firstLoss) || Number.isFinite(figures.lastLoss) ?
     ` The loss went from ${numberText(figures.firstLoss)} to ${numberText(figures.lastLoss)}.` : '';
   const skipped = figures.skipped === 0 ? ' No step was skipped.' :
-    ` ${plural(figures.skipped, 'step')} of ${countText(figures.steps)} skipped because a gradient ` +
+    ` ${countText(figures.skipped)} of ${plural(figures.steps, 'step')} were skipped because a gradient ` +
     'overflowed.';
   return `${info.title} at ${levelText(run)}: ${plural(figures.steps, 'step')}, ` +
     `${countText(figures.sampled)} of them with histograms.${loss}${skipped}`;
@@ -51,6 +52,11 @@ function completenessNotes(run, report) {
   return notes;
 }
 
+/** The text of a finding with 2^12 as 2¹², and no line break before a percent sign. */
+function prettyText(text) {
+  return String(text ?? '').replace(/\b2\^(-?\d+)/g, (_, e) => power2(e)).replaceAll(' %', '\u00a0%');
+}
+
 function findingNode(finding) {
   const severity = finding.severity in SEVERITIES ? finding.severity : 'hint';
   const advice = [];
@@ -59,7 +65,7 @@ function findingNode(finding) {
   return h('li', {class: `finding ${severity}`},
     h('p', {class: 'finding-head'}, h('strong', {}, SEVERITIES[severity]), ' ',
       KIND_TITLES[finding.kind] ?? finding.kind),
-    h('p', {}, finding.text),
+    h('p', {}, prettyText(finding.text)),
     advice.length > 0 ? h('p', {class: 'advice'}, `Suggested: ${advice.join(', ')}`) : null,
     finding.names?.length > 0 ? h('p', {class: 'names'}, finding.names.slice(0, 8).join(', ') +
       (finding.names.length > 8 ? ` and ${finding.names.length - 8} more` : '')) : null);

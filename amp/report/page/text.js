@@ -3,6 +3,8 @@
 const SUPERSCRIPT = {'-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '⁵', 6: '⁶', 7: '⁷', 8: '⁸',
   9: '⁹'};
 
+const COUNT = new Intl.NumberFormat('en-US');
+
 /** Returns 2 to the power e: "2⁻¹¹". */
 function power2(e) {
   return '2' + [...String(e)].map((c) => SUPERSCRIPT[c] ?? c).join('');
@@ -25,7 +27,7 @@ function exactText(x) {
 }
 
 function countText(n) {
-  return Number.isFinite(n) ? Math.round(n).toLocaleString('en-US') : 'unknown';
+  return Number.isFinite(n) ? COUNT.format(Math.round(n)) : 'unknown';
 }
 
 /** Returns "1 step", "2 steps". */
@@ -36,12 +38,12 @@ function plural(n, noun) {
 /** Returns a share as percent. Only an exact 0 and an exact 1 are shown as 0 % and 100 %. */
 function percentText(share) {
   if (!Number.isFinite(share)) return 'unknown';
-  if (share === 0) return '0 %';
-  if (share === 1) return '100 %';
+  if (share === 0) return '0\u00a0%';
+  if (share === 1) return '100\u00a0%';
   const percent = 100 * share;
-  if (percent < 0.01) return '< 0.01 %';
-  if (percent > 99.9) return '> 99.9 %';
-  return `${percent.toFixed(percent < 1 ? 2 : 1)} %`;
+  if (percent < 0.01) return '<\u00a00.01\u00a0%';
+  if (percent > 99.9) return '>\u00a099.9\u00a0%';
+  return `${percent.toFixed(percent < 1 ? 2 : 1)}\u00a0%`;
 }
 
 function bytesText(bytes) {
