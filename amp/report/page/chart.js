@@ -2,6 +2,15 @@
 
 const TICK_SIZE = 12;  // px, the size of the text at axes
 
+/** Returns [least, largest] of numbers; there must be one. */
+function rangeOf(values) {
+  return values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+}
+
+function percentTicks() {
+  return [0, 25, 50, 75, 100].map((v) => [v, String(v)]);
+}
+
 /** Returns about n round numbers between min and max. */
 function roundTicks(min, max, n) {
   const raw = (max - min) / n || 1;
@@ -48,8 +57,8 @@ function frame(name, {width, height, x, y, head = 0}) {
   const px = (v) => left + (v - x.min) / (x.max - x.min) * across;
   const py = (v) => top + (y.max - v) / (y.max - y.min) * down;
   const layer = s('g');
-  const svg = s('svg', {class: 'chart', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
-    'aria-label': name},
+  const svg = s('svg', {class: 'chart', viewBox: `0 0 ${width} ${height}`, width, height,
+    role: 'img', 'aria-label': name},
   s('text', {class: 'axis-label', x: 2, y: 14}, y.label),
   s('text', {class: 'axis-label', x: left + across, y: height - 4, 'text-anchor': 'end'}, x.label),
   y.ticks.map(([value, text]) => [
@@ -81,8 +90,17 @@ function stairs(points, px, py) {
   return path(corners, px, py);
 }
 
-/** Adds a cursor to a drawing: pointer and arrow keys choose one of the positions `xs` (ascending, in
- *  units of the axis); describe(i) is written to the readout. */
+/** Returns a drawing with a legend, a cursor over the positions xs and the cursor's readout. */
+function figureOf(caption, area, xs, describe, entries = []) {
+  const line = h('p', {class: 'readout', 'aria-live': 'polite'},
+    'Point at the drawing, or focus it and use the arrow keys.');
+  addCursor(area, xs, describe, line);
+  return h('figure', {}, caption ? h('figcaption', {}, caption) : null, area.svg,
+    entries.length > 0 ? legend(entries) : null, line);
+}
+
+/** Adds a cursor to a drawing: pointer and arrow keys choose one of the positions `xs` (ascending,
+ *  in units of the axis); describe(i) is written to the readout. */
 function addCursor(area, xs, describe, line) {
   if (xs.length === 0) return;
   const mark = s('line', {class: 'cursor', y1: area.top, y2: area.bottom, visibility: 'hidden'});
@@ -90,8 +108,7 @@ function addCursor(area, xs, describe, line) {
   const go = (i) => {
     at = Math.max(0, Math.min(xs.length - 1, i));
     const x = area.px(xs[at]);
-    for (const [key, value] of [['x1', x], ['x2', x], ['visibility', 'visible']])
-      mark.setAttribute(key, value);
+    setAll(mark, {x1: x, x2: x, visibility: 'visible'});
     line.textContent = describe(at);
   };
   const pointed = (event) => {

@@ -48,6 +48,12 @@ function select(label, options, value, changed) {
       h('option', {value: key, selected: String(key) === String(value)}, text))));
 }
 
+/** Returns the slider over sampled steps. */
+function stepSlider(samples, value, changed) {
+  return slider('Step', {min: 0, max: samples.length - 1, value, changed,
+    text: (i) => `${countText(samples[i].step)} (sample ${i + 1} of ${samples.length})`});
+}
+
 function button(text, clicked, more = {}) {
   return h('button', {type: 'button', click: clicked, ...more}, text);
 }

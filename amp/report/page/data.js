@@ -33,7 +33,7 @@ function parseLines(text) {
 /** Returns a number of the data, which is a string if JSON cannot hold it. */
 function toNumber(value) {
   if (typeof value === 'number') return value;
-  return {nan: NaN, inf: Infinity, '-inf': -Infinity}[value] ?? NaN;
+  return {inf: Infinity, '-inf': -Infinity}[value] ?? Number(value ?? NaN);
 }
 
 /** Returns {policy, runs, cut}. A run: info, models, steps, samples, casts, graph, memory, end and
@@ -66,7 +66,7 @@ function addToRun(run, object) {
     case 'model': run.models.push(object); break;
     case 'step': run.steps.push(readStep(object)); break;
     case 'sample': run.samples.push(readSample(object)); break;
-    case 'casts': run.casts.push(object); break;
+    case 'casts': run.casts.push({...object, entries: object.entries ?? []}); break;
     case 'graph': run.graph ??= object; break;
     case 'memory': if (object.points?.length > 0) run.memory.push(object); break;
     case 'end': run.end = object; break;
@@ -98,9 +98,9 @@ function readSample(object) {
 
 /** Fills in what a damaged file lacks, and what several panels use. */
 function finishRun(run) {
-  run.info.title ??= `run ${run.number}`;
-  run.info.level ??= 'none';
-  run.info.group ??= run.info.title;
+  run.info.title ||= `run ${run.number}`;
+  run.info.level ||= 'none';
+  run.info.group ||= run.info.title;
   run.steps.sort((a, b) => a.step - b.step);
   run.samples.sort((a, b) => a.step - b.step);
   run.parameters = run.models.flatMap((model) => model.parameters ?? []);
@@ -116,8 +116,8 @@ function overflowed(step) {
 /** The figures of a run that the verdict and the comparison of levels show. */
 function figuresOf(run) {
   const losses = run.steps.map((step) => step.losses[0]).filter((loss) => loss !== undefined);
-  const peaks = run.memory.flatMap((one) => one.points.map((point) => total(point.bytes)));
-  const inUse = run.steps.map((step) => step.memory ?? 0);
+  const peaks = [...run.memory.flatMap((one) => one.points.map((point) => total(point.bytes))),
+    ...run.steps.map((step) => step.memory ?? 0)];
   return {
     steps: run.steps.length,
     sampled: run.samples.length,
@@ -127,8 +127,7 @@ function figuresOf(run) {
     overflows: run.overflows.length,
     scale: run.steps.at(-1)?.scales[0] ?? NaN,
     ms: median(run.steps.filter((step) => !step.sampled).map((step) => step.ms)),
-    memory: peaks.reduce((a, b) => Math.max(a, b), 0) ||
-      inUse.reduce((a, b) => Math.max(a, b), 0) || NaN,
+    memory: rangeOf([0, ...peaks])[1] || NaN,
     casts: median(run.steps.map((step) => step.casts ?? NaN)),
     castBytes: median(run.steps.map((step) => step.cast_bytes ?? NaN)),
     parameters: run.parameters.reduce((sum, one) => sum + product(one.shape ?? []), 0),

@@ -2,7 +2,8 @@
 
 const SVG_SPACE = 'http://www.w3.org/2000/svg';
 
-/** Returns an HTML element. Attributes that are functions are event listeners. */
+/** Returns an HTML element. Attributes that are functions are event listeners; children that are
+ *  null, undefined or '' are left out. */
 function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -13,19 +14,27 @@ function s(tag, attributes = {}, ...children) {
 }
 
 function fill(element, attributes, children) {
+  setAll(element, attributes);
+  element.append(...given(children));
+  return element;
+}
+
+function setAll(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === 'function') element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, '');
     else if (value !== false && value !== null && value !== undefined)
       element.setAttribute(name, value);
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined));
-  return element;
+}
+
+function given(children) {
+  return children.flat(4).filter((child) => child !== null && child !== undefined && child !== '');
 }
 
 /** Replaces the content of an element. */
 function show(element, ...children) {
-  element.replaceChildren(...children.flat(3).filter((child) => child !== null));
+  element.replaceChildren(...given(children));
 }
 
 const ruler = document.createElement('canvas').getContext('2d');
@@ -48,18 +57,14 @@ function table(caption, head, rows, numeric = []) {
     h('td', {class: side(i)}, cell));
   return h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption},
     h('table', {}, h('caption', {}, caption),
-      h('thead', {}, h('tr', {}, head.map((cell, i) => h('th', {scope: 'col', class: side(i)}, cell)))),
+      h('thead', {}, h('tr', {}, head.map((cell, i) =>
+        h('th', {scope: 'col', class: side(i)}, cell)))),
       h('tbody', {}, rows.map((row) => h('tr', {}, cells(row))))));
 }
 
 /** Says that a panel lacks data, and how to get it. */
 function missing(text) {
   return h('p', {class: 'missing'}, text);
-}
-
-/** A line of text that names what the pointer or the keyboard points at. */
-function readout(text) {
-  return h('p', {class: 'readout', 'aria-live': 'polite'}, text);
 }
 
 /** Returns a legend: [[CSS class, text]]. */

@@ -57,7 +57,8 @@ function encode(format, x) {
   if (a === 0) return sign;
   if (a === Infinity) return sign + beyond;
   const e = Math.max(exponentOf(a), format.emin);
-  const code = (e - format.emin) * 2 ** format.fraction + roundToEven(a / 2 ** (e - format.fraction));
+  const units = roundToEven(a / 2 ** (e - format.fraction));
+  const code = (e - format.emin) * 2 ** format.fraction + units;
   return sign + (code > format.maxCode ? beyond : code);
 }
 
@@ -80,7 +81,7 @@ function roundTo(format, x) {
 }
 
 /** Returns the format's numbers just below and above x, as [below, above]; for a number of the
- *  format these are its neighbours. Beyond the largest number there is infinity, or nothing: NaN. */
+ *  format these are its neighbours. Beyond the largest is infinity, or nothing: NaN. */
 function neighbours(format, x) {
   const r = roundTo(format, x);
   if (!Number.isFinite(x) || !Number.isFinite(r)) {
@@ -114,8 +115,8 @@ function addRounded(format, a, b) {
   return {left, right, sum, lost: right !== 0 && Number.isFinite(right) && sum === left};
 }
 
-/** Returns {value} or {error} of what a user typed: a number, inf, nan, bits of the format as 0x.. or
- *  0b.., or products and powers such as 3*2^-14. */
+/** Returns {value} or {error} of what a user typed: a number, inf, nan, bits of the format as 0x..
+ *  or 0b.., or products and powers such as 3*2^-14. */
 function parseNumber(text, format) {
   const clean = text.trim().toLowerCase().replaceAll('−', '-').replaceAll('_', '');
   if (clean === '') return {error: 'type a number'};

@@ -1,10 +1,11 @@
 // Builds the page when its data is read.
 
 const PANELS = [
-  ['Verdict', renderVerdict], ['Where the numbers live', renderNumbers], ['Loss scale', renderScale],
-  ['Updates beside their weights', renderRatio], ['The model', renderModel], ['Memory over a step', renderMemory],
-  ['Levels side by side', renderLevels], ['Policy', renderPolicy], ['Number explorer', renderExplorer],
-  ['Lesson', renderLesson],
+  ['Verdict', renderVerdict], ['Where the numbers live', renderNumbers],
+  ['Loss scale', renderScale], ['Updates beside their weights', renderRatio],
+  ['The model', renderModel], ['Memory over a step', renderMemory],
+  ['Levels side by side', renderLevels], ['Policy', renderPolicy],
+  ['Number explorer', renderExplorer], ['Lesson', renderLesson],
 ];
 const DRAWN = [2, 3, 4, 5, 6, 7];  // panels whose drawings fit the width of the page
 
@@ -13,7 +14,8 @@ function makePanels() {
   const bodies = PANELS.map(() => h('div', {class: 'body'}));
   show(document.getElementById('panels'), PANELS.map(([title], i) =>
     h('section', {id: `panel-${i + 1}`, 'aria-labelledby': `heading-${i + 1}`},
-      h('h2', {id: `heading-${i + 1}`}, h('span', {class: 'index'}, `${i + 1}`), title), bodies[i])));
+      h('h2', {id: `heading-${i + 1}`}, h('span', {class: 'index'}, `${i + 1} `), title),
+      bodies[i])));
   show(document.getElementById('contents'), h('ol', {}, PANELS.map(([title], i) =>
     h('li', {}, h('a', {href: `#panel-${i + 1}`}, title)))));
   return bodies;
@@ -25,7 +27,7 @@ function render(report, run, bodies, numbers) {
 }
 
 function start(report) {
-  if (report.runs.length === 0) throw new Error('The file holds no run. Was it written by amp::Report?');
+  if (report.runs.length === 0) throw new Error('The file holds no run: amp::Report did not write it.');
   const bodies = makePanels();
   const every = PANELS.map((_, i) => i + 1);
   let current = report.runs[0];
@@ -51,8 +53,8 @@ function start(report) {
 
 /** What tests and the curious call; `ready` is kept when the page is complete. */
 window.report = {
-  formats: FORMATS, encode, decode, roundTo, neighbours, addRounded, parseNumber, zoneCounts, totalCounts,
-  ratioShare, lessonQuestions, data: null,
+  formats: FORMATS, encode, decode, roundTo, neighbours, addRounded, parseNumber, zoneCounts,
+  totalCounts, ratioShare, lessonQuestions, data: null,
 };
 window.report.ready = dataText().then((text) => {
   window.report.data = buildReport(parseLines(text));

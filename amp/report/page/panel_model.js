@@ -12,60 +12,60 @@ function renderModel(body, {run, width}) {
   }) : null;
   show(body, h('p', {class: 'summary'}, modelSentence(run, casts)),
     picker && h('div', {class: 'controls'}, picker), moduleTree(run),
-    run.graph?.ops?.length > 0 ? opGraph(run, casts, width) :
-      missing('This run holds no graph of ops: no forward pass was sampled.'),
-    castTable(casts));
+    run.graph?.ops?.length > 0 ? opGraph(run.graph, casts) :
+      missing('This run holds no graph of ops: no forward pass was sampled.'), castTable(casts));
 }
 
 function modelSentence(run, casts) {
-  const ops = run.graph?.ops?.length ?? 0;
-  const entries = casts?.entries ?? [];
-  const count = total(entries.map((one) => one.count));
-  const bytes = total(entries.map((one) => one.bytes));
-  const made = casts ? `In step ${countText(casts.step)}, ${plural(count, 'cast')} wrote ${bytesText(bytes)}; ` +
-    `${countText(total(entries.map((one) => one.cache_hits ?? 0)))} further casts were taken from the cache.` :
+  const sum = (key) => total(casts.entries.map((one) => one[key] ?? 0));
+  const made = casts ? `In step ${countText(casts.step)}, ${plural(sum('count'), 'cast')} wrote ` +
+    `${bytesText(sum('bytes'))}; ${countText(sum('cache_hits'))} more came from the cache.` :
     'No casts were recorded.';
-  return `${plural(run.modules.length, 'module')}, ${plural(run.parameters.length, 'parameter tensor')}, ` +
-    `${plural(ops, 'op')} in the forward pass. ${made}`;
+  return `${plural(run.modules.length, 'module')}, ` +
+    `${plural(run.parameters.length, 'parameter tensor')}, ` +
+    `${plural(run.graph?.ops?.length ?? 0, 'op')} in the forward pass. ${made}`;
 }
 
 // ---- modules ------------------------------------------------------------------------------------
 
 function moduleTree(run) {
-  if (run.modules.length === 0)
-    return missing(run.parameters.length > 0 ? `No modules were named; the parameters are ${
-      run.parameters.map((one) => one.name).join(', ')}.` : 'No modules were named in this run.');
-  const roots = [];
-  const nodes = new Map();
+  if (run.modules.length === 0) {
+    const names = run.parameters.map((one) => one.name).join(', ');
+    return missing(`No modules were named in this run. Parameters: ${names || 'none'}.`);
+  }
+  const roots = [], nodes = new Map();
   for (const model of run.models)
     for (const one of model.modules ?? []) {
-      const path = model.name && one.path ? `${model.name}.${one.path}` : model.name || one.path;
+      const path = [model.name, one.path].filter(Boolean).join('.');
       const node = {...one, path, model, children: []};
-      nodes.set(path, node);
       (parentOf(nodes, path)?.children ?? roots).push(node);
+      nodes.set(path, node);
     }
-  return h('details', {class: 'tree', open: run.modules.length <= 12}, h('summary', {}, 'Modules and their ' +
-    'parameters'), h('ul', {}, roots.map((node) => moduleNode(node, run))));
+  return h('details', {class: 'tree', open: run.modules.length <= 12},
+    h('summary', {}, 'Modules and their parameters'), h('ul', {}, roots.map(moduleNode)));
 }
 
-/** Returns the module that a path lies in, or undefined: the one with the longest prefix. */
+/** Returns the module that a path lies in, the one with the longest prefix, or undefined. */
 function parentOf(nodes, path) {
   for (let at = path.lastIndexOf('.'); at > 0; at = path.lastIndexOf('.', at - 1))
     if (nodes.has(path.slice(0, at))) return nodes.get(path.slice(0, at));
   return path === '' ? undefined : nodes.get('');
 }
 
-function moduleNode(node, run) {
-  const own = node.model.parameters?.filter((one) => one.module === node.path) ?? [];
+function moduleNode(node) {
+  const own = node.model.parameters?.filter((one) =>
+    one.module === node.path && one.name) ?? [];
   return h('li', {}, h('span', {class: 'module'}, node.path || '(model)'), ` ${node.type}`,
     own.map((one) => h('span', {class: `chip dtype-${one.dtype}`, title: one.name},
-      `${one.name.split('.').at(-1)} ${one.dtype} ${shapeText(one.shape)}${one.master ? ' + f32 master' : ''}`)),
-    node.children.length > 0 ? h('ul', {}, node.children.map((child) => moduleNode(child, run))) : null);
+      `${one.name.split('.').at(-1)} ${one.dtype} ${shapeText(one.shape)}` +
+      (one.master ? ' + f32 master' : ''))),
+    node.children.length > 0 ? h('ul', {}, node.children.map(moduleNode)) : null);
 }
 
 // ---- ops ----------------------------------------------------------------------------------------
 
-const ROW = 20, LANE = 9;
+const ROW = 20, LANE = 9, INDENT = 12, HEAD = 26;  // px
+const GRAPH_HEADS = ['rule', 'result', 'casts for this op', 'parameters and inputs'];
 
 /** Returns the rows of the drawing: a row for each op, and one for each module that it enters. */
 function graphRows(ops) {
@@ -74,7 +74,7 @@ function graphRows(ops) {
   ops.forEach((op, index) => {
     const parts = op.module ? op.module.split('.') : [];
     let same = 0;
-    while (same < parts.length && same < stack.length && parts[same] === stack[same]) ++same;
+    while (same < parts.length && parts[same] === stack[same]) ++same;
     // a chain of new names is one row
     if (same < parts.length) rows.push({module: parts.slice(same).join('.'), depth: same});
     rows.push({op, index, depth: parts.length});
@@ -83,53 +83,54 @@ function graphRows(ops) {
   return rows;
 }
 
-/** Returns the edges between ops with a lane each: 0 for neighbours, else the lowest that is free. */
+/** Returns the edges between ops with a lane each: 0 for neighbours, else the lowest free one. */
 function graphEdges(ops) {
-  const edges = ops.flatMap((op, to) => (op.in ?? []).filter((one) => one.from >= 0).map((one) =>
-    ({from: one.from, to, dtype: ops[one.from]?.out?.[0]?.dtype ?? one.dtype, lane: 0})));
-  const seen = new Set(), lanes = [];
-  return edges.filter((edge) => {
-    const key = `${edge.from} ${edge.to}`;
-    return !seen.has(key) && seen.add(key);
-  }).map((edge) => {
-    if (edge.to === edge.from + 1) return edge;
-    let lane = lanes.findIndex((end) => end <= edge.from);
-    if (lane < 0) lane = lanes.length < 12 ? lanes.length : 11;
-    lanes[lane] = edge.to;
-    return {...edge, lane: lane + 1};
-  });
+  const seen = new Set(), ends = [];  // ends: where the last edge of a lane ends
+  return ops.flatMap((op, to) => (op.in ?? []).filter((one) => one.from >= 0).map((one) =>
+    ({from: one.from, to, dtype: ops[one.from]?.out?.[0]?.dtype ?? one.dtype, lane: 0})))
+    .filter(({from, to}) => !seen.has(`${from} ${to}`) && seen.add(`${from} ${to}`))
+    .map((edge) => {
+      if (edge.to === edge.from + 1) return edge;
+      let lane = ends.findIndex((end) => end <= edge.from);
+      if (lane < 0) lane = Math.min(ends.length, 11);
+      ends[lane] = edge.to;
+      return {...edge, lane: lane + 1};
+    });
 }
 
-function opGraph(run, casts, width) {
-  const ops = run.graph.ops;
+function opGraph({ops, step}, casts) {
   const rows = graphRows(ops), edges = graphEdges(ops);
-  const texts = rows.map((row) => row.op ? opTexts(row.op, castsOf(casts, row.op, row.index, ops)) : null);
-  const gutter = 14 + LANE * Math.max(1, ...edges.map((edge) => edge.lane));
-  const names = Math.max(...rows.map((row) => row.depth * 12 + textWidth(row.op?.op ?? row.module))) + 16;
-  const heads = ['rule', 'result', 'casts for this op', 'parameters and inputs'];
-  const widths = heads.map((head, i) => Math.max(textWidth(head),
-    ...texts.filter(Boolean).map((one) => widest([one[i]]))) + 18);
+  const texts = rows.map(({op, index}) => op ? opTexts(op, castsOf(casts, op, index, ops)) : null);
+  const gutter = 14 + LANE * rangeOf([1, ...edges.map((edge) => edge.lane)])[1];
+  const names = 16 + rangeOf(rows.map((row) =>
+    row.depth * INDENT + textWidth(row.op?.op ?? row.module)))[1];
+  const widths = GRAPH_HEADS.map((head, i) =>
+    18 + widest([head, ...texts.filter(Boolean).map((one) => one[i])]));
   const starts = widths.map((_, i) => gutter + names + total(widths.slice(0, i)));
-  const size = {width: Math.max(gutter + names + total(widths), 300), height: 26 + rows.length * ROW};
+  const width = gutter + names + total(widths), height = HEAD + rows.length * ROW;
   const yOf = [];
-  rows.forEach((row, i) => row.op && (yOf[row.index] = 26 + i * ROW + ROW / 2));
-  const svg = s('svg', {class: 'chart graph', viewBox: `0 0 ${size.width} ${size.height}`, ...size, role: 'img',
-    'aria-label': `The ${ops.length} ops of the forward pass in order, with the dtypes of their results`},
+  rows.forEach(({op, index}, i) => op && (yOf[index] = HEAD + (i + 0.5) * ROW));
+  const svg = s('svg', {class: 'chart graph', viewBox: `0 0 ${width} ${height}`, width, height,
+    role: 'img', 'aria-label': `The ${ops.length} ops of the forward pass and their dtypes`},
   s('text', {class: 'small', x: gutter, y: 14}, 'op'),
-  heads.map((head, i) => s('text', {class: 'small', x: starts[i], y: 14}, head)),
+  GRAPH_HEADS.map((head, i) => s('text', {class: 'small', x: starts[i], y: 14}, head)),
   edges.map((edge) => edgePath(edge, gutter - 6, yOf)),
-  rows.map((row, i) => graphRow(row, texts[i], 26 + i * ROW, gutter, starts)));
-  return h('figure', {}, h('figcaption', {}, `Ops of the forward pass of step ${countText(run.graph.step)}, ` +
-    'from first to last; a line leads from an op to each op that reads its result'), dtypeLegend(run),
+  rows.map((row, i) => graphRow(row, texts[i], HEAD + i * ROW, gutter, starts)));
+  const used = [...new Set(ops.flatMap((op) => (op.out ?? []).map((one) => one.dtype)))];
+  return h('figure', {}, h('figcaption', {}, `Ops of the forward pass of step ${countText(step)}` +
+    ', from first to last; a line leads from an op to each op that reads its result'),
+  legend([...used.map((dtype) => [`line-key dtype-${dtype}`, dtype]), ['node-key', 'op'],
+    ['cast-key', 'cast (op “to”)']]),
   h('div', {class: 'scroll tall', tabindex: 0, role: 'region', 'aria-label': 'Graph of ops'}, svg));
 }
 
-/** The texts beside an op: rule, result, casts, parameters and inputs. */
+/** The texts beside an op, as GRAPH_HEADS names them. */
 function opTexts(op, casts) {
-  const result = (op.out ?? []).map((one) => `${one.dtype} ${shapeText(one.shape)}`).join(', ');
+  const tensors = (list) => list.map((one) => [one.label, one.dtype, shapeText(one.shape)]
+    .filter(Boolean).join(' ')).join(', ');
   const given = (op.in ?? []).filter((one) => one.from < 0).map((one) =>
-    `${ownName(one.name, op.module)} ${one.dtype} ${shapeText(one.shape)}`).join(', ');
-  return [op.tag ?? '', result, casts.map(castText).join('; '), given];
+    ({...one, label: ownName(one.name, op.module)}));
+  return [op.tag ?? '', tensors(op.out ?? []), casts.map(castText).join('; '), tensors(given)];
 }
 
 /** The name of an operand, without the module that its row stands in. */
@@ -141,8 +142,9 @@ function ownName(name, module) {
 function castText(one) {
   const lost = [one.flushed > 0 ? `${countText(one.flushed)} became zero` : '',
     one.overflowed > 0 ? `${countText(one.overflowed)} overflowed` : ''].filter(Boolean);
+  const count = one.count === 1 ? 'once' : `${countText(one.count)} times`;
   return `${one.direction === 'backward' ? 'backward ' : ''}${one.from} to ${one.to}: ` +
-    [one.count === 1 ? 'once' : `${countText(one.count)} times`, bytesText(one.bytes), ...lost].join(', ');
+    [count, bytesText(one.bytes), ...lost].join(', ');
 }
 
 /** The casts of a module's op; of several calls of it, the first is given all. */
@@ -151,42 +153,35 @@ function castsOf(casts, op, index, ops) {
   return ops.findIndex(same) === index ? (casts?.entries ?? []).filter(same) : [];
 }
 
-function edgePath(edge, x, yOf) {
-  const [y1, y2] = [yOf[edge.from], yOf[edge.to]];
-  if (y1 === undefined || y2 === undefined) return null;
-  const left = x - edge.lane * LANE;
-  const d = edge.lane === 0 ? `M${x} ${y1}V${y2}` :
-    `M${x} ${y1}C${left} ${y1} ${left} ${y1 + 4} ${left} ${y1 + 12}V${y2 - 12}C${left} ${y2 - 4} ${left} ${y2} ${x} ${y2}`;
-  return s('path', {class: `edge dtype-${edge.dtype}`, d});
+function edgePath({from, to, lane, dtype}, x, yOf) {
+  const a = yOf[from], b = yOf[to], left = x - lane * LANE;
+  if (a === undefined || b === undefined) return null;
+  const d = lane === 0 ? `M${x} ${a}V${b}` : `M${x} ${a}C${left} ${a} ${left} ${a + 4} ` +
+    `${left} ${a + 12}V${b - 12}C${left} ${b - 4} ${left} ${b} ${x} ${b}`;
+  return s('path', {class: `edge dtype-${dtype}`, d});
 }
 
-function graphRow(row, texts, y, gutter, starts) {
-  const base = y + ROW / 2 + 4;
-  if (!row.op) return s('text', {class: 'module', x: gutter + row.depth * 12, y: base}, row.module);
-  const dtype = row.op.out?.[0]?.dtype;
-  const cx = gutter - 6, cy = y + ROW / 2;
-  const node = row.op.op === 'to' ?
-    s('path', {class: `node dtype-${dtype}`, d: `M${cx - 5} ${cy}l5 -5l5 5l-5 5z`}) :
-    s('circle', {class: `node dtype-${dtype}`, cx, cy, r: 4});
-  return s('g', {}, node, s('text', {x: gutter + 4 + row.depth * 12, y: base}, row.op.op),
-    texts.map((text, i) => s('text', {class: ['tag', `dtype-${dtype} value`, 'small', 'small'][i], x: starts[i],
-      y: base}, text)));
-}
-
-function dtypeLegend(run) {
-  const used = [...new Set(run.graph.ops.flatMap((op) => (op.out ?? []).map((one) => one.dtype)))];
-  return legend([...used.map((dtype) => [`line-key dtype-${dtype}`, dtype]), ['node-key', 'op'],
-    ['cast-key', 'cast (op “to”)']]);
+function graphRow({op, module, depth}, texts, y, gutter, starts) {
+  const base = y + ROW / 2 + 4, x = gutter + depth * INDENT;
+  if (!op) return s('text', {class: 'module', x, y: base}, module);
+  const dtype = `dtype-${op.out?.[0]?.dtype}`, cx = gutter - 6, cy = y + ROW / 2;
+  const node = op.op === 'to' ?
+    s('path', {class: `node ${dtype}`, d: `M${cx - 5} ${cy}l5 -5l5 5l-5 5z`}) :
+    s('circle', {class: `node ${dtype}`, cx, cy, r: 4});
+  return [node, s('text', {x: x + 4, y: base}, op.op), texts.map((text, i) => text && s('text',
+    {class: ['tag', `${dtype} value`, 'small', 'small'][i], x: starts[i], y: base}, text))];
 }
 
 function castTable(casts) {
   if (!casts || casts.entries.length === 0)
-    return missing('No casts were recorded: at levels O0 and O3, or without a session, ops run in the ' +
-      'dtypes they are given.');
-  const rows = casts.entries.map((one) => [moduleText(one.module), one.op, one.rule ?? '', one.direction,
-    `${one.from} to ${one.to}`, countText(one.count), countText(one.cache_hits ?? 0), countText(one.elements),
-    bytesText(one.bytes), countText(one.overflowed ?? 0), countText(one.flushed ?? 0)]);
-  return h('details', {open: rows.length <= 12}, h('summary', {}, `All casts of step ${countText(casts.step)}`),
-    table('Casts', ['Module', 'Op', 'Rule', 'Direction', 'Cast', 'Count', 'From cache', 'Elements', 'Bytes',
-      'Overflowed', 'Flushed to zero'], rows, [5, 6, 7, 8, 9, 10]));
+    return missing('No casts were recorded. Without casts around ops (levels O0, O2, O3 and O5, ' +
+      'or no session) an op runs in the dtypes it is given.');
+  const rows = casts.entries.map((one) => [one.module || '(outside modules)', one.op,
+    one.rule ?? '', one.direction, `${one.from} to ${one.to}`, countText(one.count), countText(one.cache_hits ?? 0),
+    countText(one.elements), bytesText(one.bytes), countText(one.overflowed ?? 0),
+    countText(one.flushed ?? 0)]);
+  return h('details', {open: rows.length <= 12}, h('summary', {}, 'All casts of the step'),
+    table(`Casts of step ${countText(casts.step)}`, ['Module', 'Op', 'Rule', 'Direction', 'Cast',
+      'Count', 'From cache', 'Elements', 'Bytes', 'Overflowed', 'Flushed to zero'], rows,
+    [5, 6, 7, 8, 9, 10]));
 }

@@ -28,8 +28,8 @@ function summaryOf(run) {
   const loss = Number.isFinite(figures.firstLoss) || Number.isFinite(figures.lastLoss) ?
     ` The loss went from ${numberText(figures.firstLoss)} to ${numberText(figures.lastLoss)}.` : '';
   const skipped = figures.skipped === 0 ? ' No step was skipped.' :
-    ` ${countText(figures.skipped)} of ${plural(figures.steps, 'step')} were skipped because a gradient ` +
-    'overflowed.';
+    ` ${countText(figures.skipped)} of ${plural(figures.steps, 'step')} were skipped because a ` +
+    'gradient overflowed.';
   return `${info.title} at ${levelText(run)}: ${plural(figures.steps, 'step')}, ` +
     `${countText(figures.sampled)} of them with histograms.${loss}${skipped}`;
 }
@@ -40,21 +40,21 @@ function levelText(run) {
 
 /** What the file lacks, in words. */
 function completenessNotes(run, report) {
-  const notes = [];
-  const last = run.steps.at(-1);
-  if (!run.end && last) notes.push('The run did not end properly: the file stops after step ' +
-    `${countText(last.step)}. Everything up to there is shown.`);
-  else if (!run.end) notes.push('The run did not end properly: the file holds no complete step.');
-  else if (run.end.complete === false) notes.push('The run is incomplete: it recorded ' +
-    `${plural(run.end.steps ?? run.steps.length, 'step')} and then stopped.`);
-  if (report.cut > 0) notes.push(`${plural(report.cut, 'line')} of the file could not be read and ` +
-    'was left out. This happens when a run is killed while it writes.');
+  const last = run.steps.at(-1), notes = [];
+  if (!run.end) notes.push('The run did not end properly: the file ' + (last ?
+    `stops after step ${countText(last.step)}. Everything up to there is shown.` :
+    'holds no complete step.'));
+  else if (run.end.complete === false)
+    notes.push(`The run stopped early, after ${plural(run.steps.length, 'step')}.`);
+  if (report.cut > 0) notes.push(`${plural(report.cut, 'line')} of the file could not be read ` +
+    'and was left out. This happens when a run is killed while it writes.');
   return notes;
 }
 
 /** The text of a finding with 2^12 as 2¹², and no line break before a percent sign. */
 function prettyText(text) {
-  return String(text ?? '').replace(/\b2\^(-?\d+)/g, (_, e) => power2(e)).replaceAll(' %', '\u00a0%');
+  return String(text ?? '').replace(/\b2\^(-?\d+)/g, (_, e) => power2(e))
+    .replaceAll(' %', '\u00a0%');
 }
 
 function findingNode(finding) {
@@ -71,31 +71,21 @@ function findingNode(finding) {
       (finding.names.length > 8 ? ` and ${finding.names.length - 8} more` : '')) : null);
 }
 
-function keyFigures(run) {
-  const {figures, info} = run;
-  const rows = [
+function keyFigures({figures, info, casts, end, parameters}) {
+  const sum = (key) => countText(total(casts.flatMap((one) =>
+    one.entries.map((entry) => entry[key] ?? 0))));
+  return [
     ['Steps', countText(figures.steps)],
-    ['Sampled steps', info.every ? `${countText(figures.sampled)}, every ${info.every}th and overflows` :
-      countText(figures.sampled)],
+    ['Steps with histograms', countText(figures.sampled) +
+      (info.every ? `, every ${info.every}th and overflows` : '')],
     ['Loss, first and last', `${numberText(figures.firstLoss)}, ${numberText(figures.lastLoss)}`],
     ['Skipped steps', countText(figures.skipped)],
     ['Loss scale at the end', scaleText(figures.scale)],
     ['Time per step, median of unsampled steps', msText(figures.ms)],
     ['Peak memory', bytesText(figures.memory)],
     ['Casts per step', `${countText(figures.casts)}, ${bytesText(figures.castBytes)}`],
-    ['Parameters', `${countText(figures.parameters)} in ${plural(run.parameters.length, 'tensor')}`],
-  ];
-  const totals = castTotals(run);
-  if (totals) rows.push(['Elements that casts flushed to zero', countText(totals.flushed)],
-    ['Elements that casts overflowed', countText(totals.overflowed)]);
-  if (run.end?.seconds !== undefined) rows.push(['Whole run', msText(1000 * run.end.seconds)]);
-  return rows;
-}
-
-/** The sums over the casts of all sampled steps, or null. */
-function castTotals(run) {
-  if (run.casts.length === 0) return null;
-  const entries = run.casts.flatMap((one) => one.entries);
-  return {flushed: total(entries.map((one) => one.flushed ?? 0)),
-    overflowed: total(entries.map((one) => one.overflowed ?? 0))};
+    ['Elements that sampled casts flushed to zero', sum('flushed')],
+    ['Elements that sampled casts overflowed', sum('overflowed')],
+    ['Parameters', `${countText(figures.parameters)} in ${plural(parameters.length, 'tensor')}`],
+    ['Whole run', msText(1000 * toNumber(end?.seconds))]];
 }

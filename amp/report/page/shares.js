@@ -28,8 +28,8 @@ function between(x, low, high) {
 
 /** Returns how many elements of the row round to zero, become subnormal, stay normal or overflow in
  *  the format after a shift of exponents. The format's borders are powers of two but for `over`, so
- *  counts are exact up to ties. In the bin that `over` divides, elements are taken as evenly spread in
- *  log2; the row's largest magnitude decides whether any is above. `nonzero` counts all finite
+ *  counts are exact up to ties. In the bin that `over` divides, elements are taken as evenly spread
+ *  in log2; the row's largest magnitude decides whether any is above. `nonzero` counts all finite
  *  elements that are not zero; inf and nan are as recorded. */
 function zoneCounts(row, format, shift) {
   const {zero, normal, over} = zonesOf(format);
@@ -72,8 +72,8 @@ function shareOf(part, whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-/** Returns the share of non-zero updates whose ratio to the weight is below 2^line. Updates that are
- *  exactly zero are not counted. */
+/** Returns the share of non-zero updates whose ratio to the weight is below 2^line. Updates that
+ *  are exactly zero are not counted. */
 function ratioShare(ratio, line) {
   let below = 0, all = 0;
   for (const [i, count] of ratio.counts.entries()) {

@@ -1,13 +1,12 @@
 // Numbers and names as text.
 
-const SUPERSCRIPT = {'-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '⁵', 6: '⁶', 7: '⁷', 8: '⁸',
-  9: '⁹'};
+const SUPERSCRIPT = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
 const COUNT = new Intl.NumberFormat('en-US');
 
 /** Returns 2 to the power e: "2⁻¹¹". */
 function power2(e) {
-  return '2' + [...String(e)].map((c) => SUPERSCRIPT[c] ?? c).join('');
+  return '2' + String(e).replace(/./g, (c) => SUPERSCRIPT[c] ?? '⁻');
 }
 
 /** Returns a number with so many significant digits; nan and inf by name. */
@@ -16,7 +15,8 @@ function numberText(x, digits = 4) {
   if (!Number.isFinite(x)) return x > 0 ? 'inf' : '-inf';
   if (x === 0) return Object.is(x, -0) ? '-0' : '0';
   const a = Math.abs(x);
-  if (a >= 1e6 || a < 1e-3) return x.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('+', '');
+  if (a >= 1e6 || a < 1e-3)
+    return x.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('+', '');
   return String(Number(x.toPrecision(digits)));
 }
 
@@ -70,8 +70,4 @@ function scaleText(scale) {
 /** Returns "64×6×24×24", or "scalar". */
 function shapeText(shape) {
   return !shape || shape.length === 0 ? 'scalar' : shape.join('×');
-}
-
-function moduleText(path) {
-  return path ? path : '(outside modules)';
 }
