@@ -21,24 +21,25 @@ def find_browser():
 class Browser:
     """A browser with one page. `messages`: what the page wrote to the console, and its exceptions.
     `requests`: the addresses that it asked for."""
-
     def __init__(self, width=1280, height=900):
         self.folder = tempfile.TemporaryDirectory()
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
         command = [
-            find_browser(), '--headless', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe',
-            '--no-first-run', f'--user-data-dir={self.folder.name}', f'--window-size={width},{height}',
-            'about:blank']
+            find_browser(), '--headless', '--no-sandbox', '--disable-gpu',
+            '--remote-debugging-pipe', '--no-first-run', f'--user-data-dir={self.folder.name}',
+            f'--window-size={width},{height}', 'about:blank'
+        ]
         # The protocol is spoken on the descriptors 3 and 4.
         words = ['bash', '-c', f'exec "$@" 3<&{to_browser} 4>&{from_browser}', 'bash', *command]
-        self.process = subprocess.Popen(words, pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(words, pass_fds=(to_browser, from_browser),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
         self.buffer, self.count, self.session = b'', 0, None
         self.messages, self.requests, self.events = [], [], []
-        target = next(one for one in self.call('Target.getTargets')['targetInfos'] if one['type'] == 'page')
+        target = next(one for one in self.call('Target.getTargets')['targetInfos']
+                      if one['type'] == 'page')
         attached = self.call('Target.attachToTarget', targetId=target['targetId'], flatten=True)
         self.session = attached['sessionId']
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
@@ -102,7 +103,8 @@ class Browser:
 
     def evaluate(self, expression):
         """Returns the value of a JavaScript expression, which may be a promise."""
-        answer = self.call('Runtime.evaluate', expression=expression, awaitPromise=True, returnByValue=True)
+        answer = self.call('Runtime.evaluate', expression=expression, awaitPromise=True,
+                           returnByValue=True)
         if 'exceptionDetails' in answer:
             raise RuntimeError(f'{expression[:200]}: {answer["exceptionDetails"]}')
         return answer['result'].get('value')
@@ -110,18 +112,25 @@ class Browser:
     def press(self, key):
         """Presses and releases a key such as ArrowRight."""
         for kind in ('keyDown', 'keyUp'):
-            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key,
-                      windowsVirtualKeyCode={'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40,
-                                             'Tab': 9}[key])
+            self.call(
+                'Input.dispatchKeyEvent', type=kind, key=key, code=key, windowsVirtualKeyCode={
+                    'ArrowLeft': 37,
+                    'ArrowUp': 38,
+                    'ArrowRight': 39,
+                    'ArrowDown': 40,
+                    'Tab': 9
+                }[key])
 
     def resize(self, width, height=900):
-        self.call('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1,
-                  mobile=False)
+        self.call('Emulation.setDeviceMetricsOverride', width=width, height=height,
+                  deviceScaleFactor=1, mobile=False)
 
     def media(self, kind='', scheme='light'):
         """Emulates print (kind 'print') or a colour scheme."""
-        self.call('Emulation.setEmulatedMedia', media=kind,
-                  features=[{'name': 'prefers-color-scheme', 'value': scheme}])
+        self.call('Emulation.setEmulatedMedia', media=kind, features=[{
+            'name': 'prefers-color-scheme',
+            'value': scheme
+        }])
 
     def screenshot(self, path):
         data = self.call('Page.captureScreenshot', captureBeyondViewport=True)['data']
@@ -132,7 +141,9 @@ class Browser:
         box = self.evaluate(f'(() => {{ const b = document.querySelector({json.dumps(selector)})'
                             '.getBoundingClientRect(); return {x: b.x + scrollX, y: b.y + scrollY, '
                             'width: b.width, height: b.height}; })()')
-        data = self.call('Page.captureScreenshot', captureBeyondViewport=True, clip={**box, 'scale': scale})['data']
+        data = self.call('Page.captureScreenshot', captureBeyondViewport=True, clip={
+            **box, 'scale': scale
+        })['data']
         Path(path).write_bytes(base64.b64decode(data))
 
     def pdf(self, path):

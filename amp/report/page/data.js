@@ -42,7 +42,7 @@ function buildReport({objects, cut}) {
   const report = {policy: null, runs: [], cut};
   const byNumber = new Map();
   for (const object of objects) {
-    if (object === null || typeof object !== 'object') continue;
+    if (typeof object?.type !== 'string') continue;
     if (object.type === 'policy') report.policy = object;
     else addToRun(runOf(report, byNumber, object.run ?? 0), object);
   }

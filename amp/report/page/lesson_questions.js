@@ -67,8 +67,8 @@ function survival({gradients: [one]}) {
   const first = one.row.counts.findIndex((count) => count > 0);
   const lo = power2(Math.floor(one.row.lo + first + shiftOf(one.row, 0)));
   return shareQuestion(`In step ${one.step}, the non-zero elements of ${one.name} have ` +
-    `magnitudes from about ${lo} to ${numberText(one.most, 3)} before scaling. Without loss scaling, how ` +
-    'many of them become zero in f16?', one.share, `${percentText(one.share)} of them lie below ` +
+    `magnitudes from about ${lo} to ${numberText(one.most, 3)} before scaling. Without loss ` +
+    'scaling, how many of them become zero in f16?', one.share, `${percentText(one.share)} of them lie below ` +
     '2⁻²⁵, half of the smallest number of f16, and become zero. See panel 2.');
 }
 
@@ -89,7 +89,8 @@ function tooLargeScale({gradients}) {
     const k = largestScale(row, formatNamed('f16'));
     if (k !== null && k >= 0) return numberQuestion(`In step ${step}, the largest element of ` +
       `${name} is ${numberText(most, 3)} before scaling. Which is the largest of these loss ` +
-      'scales with which it does not overflow in f16?', k, [k + 1, k + 4, k >= 3 ? k - 3 : k + 7], power2,
+      'scales with which it does not overflow in f16?', k, [k + 1, k + 4, k >= 3 ? k - 3 : k + 7],
+    power2,
     `${numberText(most, 3)} times ${power2(k)} is ${numberText(most * 2 ** k)}; numbers from ` +
       '65520 on become infinite.');
   }
@@ -99,8 +100,9 @@ function tooLargeScale({gradients}) {
 function lostUpdates({updates: [one]}) {
   return one ? shareQuestion(`In step ${one.step} the optimizer changes ${one.row.name}. How ` +
     'many of its non-zero updates are below 2⁻¹¹ of their weight, so that a weight of f16 ' +
-    'without an f32 master may not move?', one.share, `${percentText(one.share)}. f16 has 10 fraction bits: ` +
-    'half the spacing beside 1 is 2⁻¹¹. See panel 4.') : null;
+    'without an f32 master may not move?', one.share,
+  `${percentText(one.share)}. f16 has 10 fraction bits: half the ` +
+    'spacing beside 1 is 2⁻¹¹. See panel 4.') : null;
 }
 
 function lostInBf16({updates: [one]}) {

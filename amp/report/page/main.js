@@ -27,7 +27,8 @@ function render(report, run, bodies, numbers) {
 }
 
 function start(report) {
-  if (report.runs.length === 0) throw new Error('The file holds no run: amp::Report did not write it.');
+  if (report.runs.length === 0)
+    throw new Error('The file holds no run: amp::Report did not write it.');
   const bodies = makePanels();
   const every = PANELS.map((_, i) => i + 1);
   let current = report.runs[0];

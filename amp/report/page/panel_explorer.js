@@ -19,8 +19,8 @@ function renderExplorer(body) {
       (name) => change('bits', name))),
   h('p', {class: 'examples'}, 'Examples: ', EXAMPLES.map((text) =>
     button(text, () => (a.value = text, change('a', text))))),
-  h('p', {class: 'hint'}, 'Numbers are read as f64 and rounded once, to the nearest; a tie goes to ' +
-    'the even fraction. f8e4m3 and f8e5m2 are the OCP formats: f8e4m3 has no infinity, and a ' +
+  h('p', {class: 'hint'}, 'Numbers are read as f64 and rounded once, to the nearest; a tie goes ' +
+    'to the even fraction. f8e4m3 and f8e5m2 are the OCP formats: f8e4m3 has no infinity, and a ' +
     'number beyond 448 becomes nan here (hardware may saturate to 448 instead).'), result);
   draw();
 }

@@ -30,8 +30,8 @@ function scoreText() {
 function questionNode(one, i, count) {
   const {chosen, revealed} = lessonState;
   const answer = h('div', {class: 'answer', 'aria-live': 'polite'});
-  const inputs = one.options.map((_, k) => h('input', {type: 'radio', name: `question${i}`, value: k,
-    checked: chosen[i] === k, change: () => (chosen[i] = k, settle())}));
+  const inputs = one.options.map((_, k) => h('input', {type: 'radio', name: `question${i}`,
+    value: k, checked: chosen[i] === k, change: () => (chosen[i] = k, settle())}));
   const options = one.options.map((text, k) => h('label', {}, inputs[k], h('span', {}, text)));
   const reveal = button('Reveal', () => (revealed[i] = true, settle(), count()));
   const settle = () => {

@@ -177,7 +177,8 @@ function castTable(casts) {
     return missing('No casts were recorded. Without casts around ops (levels O0, O2, O3 and O5, ' +
       'or no session) an op runs in the dtypes it is given.');
   const rows = casts.entries.map((one) => [one.module || '(outside modules)', one.op,
-    one.rule ?? '', one.direction, `${one.from} to ${one.to}`, countText(one.count), countText(one.cache_hits ?? 0),
+    one.rule ?? '', one.direction, `${one.from} to ${one.to}`, countText(one.count),
+    countText(one.cache_hits ?? 0),
     countText(one.elements), bytesText(one.bytes), countText(one.overflowed ?? 0),
     countText(one.flushed ?? 0)]);
   return h('details', {open: rows.length <= 12}, h('summary', {}, 'All casts of the step'),

@@ -40,7 +40,8 @@ function policyTable(ops, levels, run) {
   const shown = level ? [level] : levels;
   const at = (op, one) => op.levels[levels.indexOf(one)];
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = ops.filter((op) => (!tag || op.tag === tag) && (!action || at(op, level) === action) &&
+  const rows = ops.filter((op) => (!tag || op.tag === tag) &&
+    (!action || at(op, level) === action) &&
     words.every((word) => `${op.name} ${op.summary}`.toLowerCase().includes(word)));
   const used = new Set((run.graph?.ops ?? []).map((op) => op.op));
   const cell = (value) => h('span', {class: `action dtype-${value}`}, value);

@@ -55,8 +55,8 @@ function ratioRow(name, row) {
 
 function describeRatio(row, range, count) {
   const share = percentText(shareOf(count, row.n));
-  return `${countText(count)} of ${countText(row.n)} elements (${share}) have |update| / |weight| ` +
-    `${range}. Update exactly zero: ${countText(row.data.zero)}.`;
+  return `${countText(count)} of ${countText(row.n)} elements (${share}) have |update| / ` +
+    `|weight| ${range}. Update exactly zero: ${countText(row.data.zero)}.`;
 }
 
 function ratioSentence(rows, step) {
