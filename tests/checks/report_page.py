@@ -468,6 +468,17 @@ def check_damaged(browser, folder):
         expect('no run' in text and not browser.messages, f'a file with {body!r}', text)
 
 
+def check_old_browser(browser, path):
+    """Without DecompressionStream the page says which browsers can open it."""
+    script = browser.call('Page.addScriptToEvaluateOnNewDocument',
+                          source='delete window.DecompressionStream')
+    browser.open(path)
+    browser.evaluate('window.report.ready')
+    text = browser.evaluate('document.querySelector("main").textContent')
+    expect('Firefox 113' in text and not browser.messages, 'a browser that cannot decompress', text)
+    browser.call('Page.removeScriptToEvaluateOnNewDocument', identifier=script['identifier'])
+
+
 def main(paths):
     if find_browser() is None:
         skip('Chromium is not installed')
@@ -478,6 +489,7 @@ def main(paths):
                 path.write_text(page_of(kind, number % 2 == 1), encoding='utf-8')
                 paths.append(path)
             check_damaged(browser, folder)
+            check_old_browser(browser, paths[1])
         for path in paths:
             check_page(browser, path, Path(path).name)
         open_page(browser, paths[0], 'explorer')

@@ -58,7 +58,7 @@ function signedLogAxis(values, label) {
   const sizes = values.map(Math.abs).filter((v) => v > 0 && Number.isFinite(v));
   const [least, most] = sizes.length > 0 ? rangeOf(sizes) : [1, 1];
   const top = Math.ceil(Math.log10(most));
-  const bottom = between(Math.floor(Math.log10(least)), top - 7, top - 1);
+  const bottom = between(Math.floor(Math.log10(least)), top - 5, top - 1);
   const place = (v) => Number.isFinite(v) ? Math.sign(v) *
     Math.max(0, Math.log10(Math.max(Math.abs(v), 1e-300)) - bottom + 1) : NaN;
   const end = top - bottom + 1;

@@ -77,6 +77,6 @@ function overflowTable(steps, overflow) {
       step.first_nonfinite ?? 'not recorded'];
   });
   const more = overflow.length > 50 ? `, the first 50 of ${countText(overflow.length)}` : '';
-  return table(`Steps with an overflow${more}`,
-    ['Step', 'Loss scale', 'Loss scale after it', 'First non-finite gradient'], rows);
+  return h('div', {class: 'tall-table'}, table(`Steps with an overflow${more}`,
+    ['Step', 'Loss scale', 'Loss scale after it', 'First non-finite gradient'], rows));
 }
