@@ -25,6 +25,7 @@
 #include "ops/ctc_loss.h"
 #include "ops/distance.h"
 #include "ops/embedding.h"
+#include "ops/exponents.h"
 #include "ops/gather.h"
 #include "ops/grid_sample.h"
 #include "ops/index.h"

@@ -17,6 +17,7 @@
 #include "../ops/ctc_loss.h"
 #include "../ops/distance.h"
 #include "../ops/embedding.h"
+#include "../ops/exponents.h"
 #include "../ops/gather.h"
 #include "../ops/glu.h"
 #include "../ops/grid_sample.h"
@@ -78,6 +79,7 @@ std::vector<OpInfo*> collect() {
   append_ops(ops, op::CtcLossOps{});
   append_ops(ops, op::DistanceOps{});
   append_ops(ops, op::EmbeddingOps{});
+  append_ops(ops, op::ExponentOps{});
   append_ops(ops, op::FunctionOps{});
   append_ops(ops, op::GatherOps{});
   append_ops(ops, op::GluOps{});

@@ -111,7 +111,47 @@ std::size_t GzipReader::read(void* to, std::size_t n) {
   return done;
 }
 
+bool can_gzip() { return true; }
+
+std::vector<std::byte> gzip(std::span<const std::byte> content) {
+  z_stream z{};
+  const auto out_of_memory = [] { fail<OutOfMemory>("gzip", {.what = "not enough memory"}); };
+  if (::deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY) !=
+      Z_OK)
+    out_of_memory();
+  struct End {
+    z_stream& z;
+    ~End() { ::deflateEnd(&z); }
+  } const end{z};
+  std::vector<std::byte> out;
+  std::byte chunk[1 << 16];
+  std::size_t at = 0;
+  int status = Z_OK;
+  while (status != Z_STREAM_END) {
+    if (z.avail_in == 0) {  // zlib counts in 32 bits
+      const std::size_t n = std::min<std::size_t>(content.size() - at, std::size_t{1} << 30);
+      z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(content.data() + at));
+      z.avail_in = static_cast<uInt>(n);
+      at += n;
+    }
+    z.next_out = reinterpret_cast<Bytef*>(chunk);
+    z.avail_out = sizeof chunk;
+    status = ::deflate(&z, at == content.size() ? Z_FINISH : Z_NO_FLUSH);
+    if (status == Z_STREAM_ERROR) out_of_memory();
+    or_out_of_memory("gzip",
+                     [&] { out.insert(out.end(), chunk, chunk + sizeof chunk - z.avail_out); });
+  }
+  return out;
+}
+
 #else
+
+bool can_gzip() { return false; }
+
+std::vector<std::byte> gzip(std::span<const std::byte>) {
+  fail<Unsupported>(
+      "gzip", {.what = "this build cannot write gzip", .hint = "configure with -Dzlib=enabled"});
+}
 
 struct GzipReader::Stream {
   template <class Source> Stream(const std::string& subject, const Source&) {

@@ -42,6 +42,12 @@ class MZ_API GzipReader {
 MZ_API std::vector<std::byte> gunzip(const std::string& subject,
                                      std::span<const std::byte> compressed, std::uint64_t most);
 
+/** Returns true in a build with zlib. */
+MZ_API bool can_gzip();
+/** Returns the bytes as a gzip file, compressed as far as zlib can. Errors: Unsupported in a build
+ *  without zlib; OutOfMemory. */
+MZ_API std::vector<std::byte> gzip(std::span<const std::byte> content);
+
 /** The maximum expansion of a deflate stream. A larger claimed size is rejected before anything is
  *  allocated. */
 inline constexpr std::uint64_t kMostExpansion = 1032;

@@ -80,6 +80,15 @@ const Rows reductions([] {
   add_row("argmax", place<mezzo::argmax>);
   add_row("argmin", place<mezzo::argmin>);
   add_row("count_nonzero", kept<mezzo::count_nonzero>);
+  add_row("exponent_histogram", [](Draw& d) {
+    const Tensor x = d.tensor();
+    const auto call = [=] {
+      const ExponentHistogram h = exponent_histogram(x);
+      return std::vector<Tensor>{h.counts, h.largest};
+    };
+    return Trial{call,
+                 is_floating(x.dtype()) ? Expected(std::vector<Sizes>{{280}, {}}) : refused()};
+  });
   add_row("logsumexp", kept<mezzo::logsumexp>);
   add_row("max", extreme<mezzo::max>);
   add_row("mean", converted<mezzo::mean>);

@@ -1,0 +1,26 @@
+// exponent_histogram: where the magnitudes of a tensor lie. ops.h explains the notation and the
+// precision tags.
+#pragma once
+
+#include "../../tensor/core/tensor.h"
+
+namespace mezzo {
+
+/** The result of exponent_histogram. */
+struct ExponentHistogram {
+  // floor(log2(|x|)) of the smallest and greatest f32 number
+  static constexpr int kLeast = -149, kGreatest = 127;
+  /** i64 [280]: the number of zeros, of elements with floor(log2(|x|)) = -149, -148, ..., 127, of
+   *  infinities, of NaN. */
+  Tensor counts;
+  Tensor largest;  // f32 []: the largest finite magnitude; 0 if there is none
+};
+
+/** Counts the elements of x by floor(log2(|x|)), in one pass, without waiting for the device.
+ *  Exponents of f64 beyond those of f32 count as the nearest of f32, and the largest magnitude is
+ *  at most that of f32.
+ *  Precision: match; exact.
+ *  Errors: DtypeError unless floating-point. */
+MZ_API ExponentHistogram exponent_histogram(const Tensor& x);
+
+}  // namespace mezzo
