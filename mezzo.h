@@ -9,6 +9,7 @@
 #include "amp/diagnose/detect_nonfinite.h"
 #include "amp/diagnose/nonfinite_gradient.h"
 #include "amp/diagnose/trace.h"
+#include "amp/report/report.h"
 #include "amp/scaling/divergence.h"
 #include "amp/scaling/grad_scaler.h"
 #include "amp/session.h"

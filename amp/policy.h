@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "../tensor/core/op.h"
@@ -59,6 +60,10 @@ constexpr Action action(Precision tag, bool casts_active) {
   }
   return casts_active ? Action::refuse : Action::keep;
 }
+
+/** Returns what happens to the inputs of an op with this tag at a level: "as is", the name of a
+ *  dtype, "promote" or "error". */
+MZ_API std::string action_text(Precision tag, const Level& level);
 
 /** True for types that automatic casts may change: f16, bf16 and f32. f64, integers and bool are
  *  never cast, at any level. */

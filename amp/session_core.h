@@ -34,6 +34,7 @@ struct MZ_API SessionCore final : CastingSession {
   std::vector<AmpOptimizerState*> optimizers;  // currently attached
   Masters masters;
   int open_scopes = 0;
+  int open_loss = 0;  // the loss of the innermost open scope; stays after the scope
   bool told_about_low_gradients = false;
 
   bool enabled() const { return properties.enabled; }

@@ -7,6 +7,7 @@
 #include "../tensor/ops/copy.h"
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
+#include "hooks.h"
 #include "leaf_lock.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -340,8 +341,9 @@ Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gr
 }  // namespace
 
 void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool create_graph) {
-  Walk(outputs, root_gradients(outputs, gradients, "backward", !create_graph), {}, retain_graph,
-       create_graph);
+  Grads roots = root_gradients(outputs, gradients, "backward", !create_graph);
+  notify_backward(outputs[0]);
+  Walk(outputs, std::move(roots), {}, retain_graph, create_graph);
 }
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,

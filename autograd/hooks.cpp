@@ -1,10 +1,14 @@
 #include "hooks.h"
 
+#include <utility>
+
 #include "../tensor/text/text.h"
 
 namespace mezzo {
 
 namespace {
+
+thread_local BackwardObserver* innermost_observer = nullptr;
 
 /** Returns the hook with a check that a replaced gradient has the shape, dtype and device of the
  *  original. */
@@ -44,6 +48,20 @@ void register_post_accumulate_grad_hook(const Tensor& leaf,
         "register_post_accumulate_grad_hook",
         {.what = "only leaves that require a gradient accumulate one", .got = str(leaf)});
   grad_state(leaf).accumulated_hooks.push_back(std::move(hook));
+}
+
+BackwardObserver::BackwardObserver() : outer_(std::exchange(innermost_observer, this)) {}
+
+BackwardObserver::~BackwardObserver() {
+  // Observers do not depend on each other, so any order of destruction is right.
+  BackwardObserver** link = &innermost_observer;
+  while (*link && *link != this) link = &(*link)->outer_;
+  if (*link) *link = outer_;
+}
+
+void notify_backward(const Tensor& output) {
+  for (BackwardObserver* observer = innermost_observer; observer; observer = observer->outer_)
+    observer->begin_backward(output);
 }
 
 }  // namespace mezzo

@@ -59,6 +59,8 @@ class MZ_API Module {
   template <class M> bool is() const { return type() == detail::type_name<M>(); }
   /** Returns true if both handles refer to the same module. */
   bool is_same(const Module& other) const { return state_ == other.state_; }
+  /** Returns the module's class as the compiler spells it, such as "mezzo::nn::Linear". */
+  std::string_view type() const;
   /** Returns the name that the first parent gave the module; empty for a root. */
   const std::string& name() const;
 
@@ -232,7 +234,6 @@ class MZ_API Module {
  private:
   template <class Derived> friend class Model;
 
-  std::string_view type() const;
   void check_no_container(const char* call) const;
   void check_no_cycle(const char* call, std::string_view name, const Module& member) const;
   void add_child(std::string_view name, const Module& member);

@@ -315,6 +315,10 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
   std::optional<StepResult> result;
   if (hooks) result = hooks->before_step(*this, condition);
   if (!result && skips_now(condition)) result = StepResult::skipped;
+  Factor unscale = condition.unscale;
+  unscale.number *= options.inv_scale;
+  const bool skips = result.has_value() && *result == StepResult::skipped;
+  for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, unscale, skips); });
   const Capture* const capture = Capture::current();
   const bool on_device = !result && (condition.found.flag.defined() || capture);
   if (on_device && capture)
@@ -328,7 +332,18 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
     clock_->tell(record_);
   else if (!capture)
     clock_->poll();
+  for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, *result); });
   return *result;
+}
+
+void Optimizer::for_each_step_hook(const std::function<void(StepHook&)>& f) {
+  bool any_expired = false;
+  for (const std::weak_ptr<StepHook>& hook : step_hooks_)
+    if (const std::shared_ptr<StepHook> alive = hook.lock())
+      f(*alive);
+    else
+      any_expired = true;
+  if (any_expired) std::erase_if(step_hooks_, [](const auto& hook) { return hook.expired(); });
 }
 
 StepResult Optimizer::last_result() const {

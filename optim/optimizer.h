@@ -99,6 +99,18 @@ class MZ_API OptimizerHooks {
   virtual void detached(Optimizer& optimizer) noexcept = 0;
 };
 
+/** Observes the steps of an optimizer; see Optimizer::add_step_hook. */
+class MZ_API StepHook {
+ public:
+  virtual ~StepHook() = default;
+  /** Called in a step before anything is updated. The update multiplies the gradients
+   *  (Optimizer::gradient_of) by `unscale`. `skips`: the host knows that the step is skipped. Must
+   *  not throw. */
+  virtual void before_update(Optimizer& optimizer, const Factor& unscale, bool skips) noexcept = 0;
+  /** Called at the end of a step. Must not throw. */
+  virtual void after_step(Optimizer& optimizer, const StepResult& result) noexcept = 0;
+};
+
 /** Updates parameters from their gradients. States are created at a parameter's first update, in
  *  f32, or in f64 for f64 parameters. Neither copyable nor movable: schedules and sessions hold
  *  references to it. */
@@ -144,6 +156,11 @@ class MZ_API Optimizer {
   /** Returns the result of the latest step, or of the latest replay of a captured one. Waits for
    *  the device if it is not known. Errors: amp::DivergenceError. */
   StepResult last_result() const;
+  /** Adds a hook, which is called in every step until it is destroyed; steps inside replays of
+   *  captured steps are not seen. */
+  void add_step_hook(std::weak_ptr<StepHook> hook) { step_hooks_.push_back(std::move(hook)); }
+  /** Returns the gradient that an update of the slot reads; undefined if there is none. */
+  Tensor gradient_of(const Slot& slot) const;
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
    *  the device, as last_result(). */
   std::int64_t consecutive_skips() const;
@@ -227,18 +244,20 @@ class MZ_API Optimizer {
   friend class StateLoad;
   friend class DeviceStepState;
   std::vector<ParamUpdate> collect();
-  Tensor gradient_of(const Slot& slot) const;
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   bool any_requires_grad() const;
   bool device_can_decide(Device device) const;
   StepResult update_parameters(const StepOptions& options, const StepCondition& condition,
                                bool on_device);
   void count_on_host(StepResult::Value result, std::int64_t skip_limit);
+  /** Calls f on every living step hook, and removes the others. */
+  void for_each_step_hook(const std::function<void(StepHook&)>& f);
   /** Bumps the versions of all parameters and states after a replay wrote them. */
   void written();
 
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<OptimizerHooks> hooks_;
+  std::vector<std::weak_ptr<StepHook>> step_hooks_;
   GradientTransform* gradient_rule_ = nullptr;
   StepRecord record_;
   StepResult::Value last_result_ = StepResult::no_grads;

@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
 done
 
 need_for_build catch2 python3
-if [ "$all" = true ]; then need clang clang-format cmake doxygen qemu-user; fi
+if [ "$all" = true ]; then need chromium clang clang-format cmake doxygen qemu-user; fi
 find_python
 
 build=build

@@ -222,11 +222,11 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   condition.skip_limit = core_->properties.max_consecutive_skips;
   condition.observer = shared_from_this();
   if (loss_of_flag_) condition.found = skip_flag_;
+  if (holds_gradients_)
+    condition.unscale = ScopeScale{.on_device = held_scale_}.inverse(device_of_params());
   if (optimizer.skips_now(condition)) return StepResult::skipped;
   bring_masters_up_to_date(*core_, *optimizer_);
   refuse_gradients_without_scope();
-  if (holds_gradients_)
-    condition.unscale = ScopeScale{.on_device = held_scale_}.inverse(device_of_params());
   return std::nullopt;
 }
 

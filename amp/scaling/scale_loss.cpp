@@ -143,6 +143,7 @@ void ScaledLoss::Scope::enter(const Tensor& unscaled) {
     set_gradients_aside();
   }
   for (const auto& link : links) link->in_scope = true;
+  core->open_loss = options.loss_id;
   ++core->open_scopes;
   scaler().open_scope();
   uses_scale = true;

@@ -6,18 +6,6 @@ namespace {
 
 using namespace mezzo;
 
-/** Returns the cast of the inputs of an op with this tag at a level. */
-std::string at_level(Precision tag, const amp::Level& level) {
-  switch (amp::action(tag, level.patch_functions)) {
-    case amp::Action::keep: return "as is";
-    case amp::Action::to_low: return std::string(name(level.low.value()));
-    case amp::Action::to_f32: return "f32";
-    case amp::Action::promote: return "promote";
-    case amp::Action::refuse: break;
-  }
-  return "error";
-}
-
 std::vector<std::string> dtypes_of(const OpInfo& op) {
   std::vector<std::string> dtypes;
   for (int i = 0; i < kNumDTypes; ++i) {
@@ -42,7 +30,7 @@ OpFacts facts_of(const OpInfo& op) {
                 .internal = traits.internal,
                 .summary = std::string(traits.summary)};
   for (const amp::Level& level : amp::kLevels)
-    facts.levels.push_back(at_level(traits.precision, level));
+    facts.levels.push_back(amp::action_text(traits.precision, level));
   const char* kinds[] = {"cpu", "cuda"};
   for (int k = 0; k < kNumDeviceKinds; ++k)
     if (op.kernel[static_cast<std::size_t>(k)]) facts.devices.emplace_back(kinds[k]);

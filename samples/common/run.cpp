@@ -43,6 +43,13 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
       progress_(title_ + " " + options.level, extent_.total_steps, options.quiet) {
   if (!options.resume.empty()) resume(options.resume);
   progress_.start_at(figures_.steps);
+  if (!options.report.empty()) {
+    amp::Training recorded = training_;
+    recorded.step = figures_.steps;
+    report_ = std::make_unique<amp::Report>(
+        recorded, options.report,
+        amp::ReportOptions{.title = title_ + " " + options.level, .group = title_});
+  }
   interrupted = 0;
   handle_signals(on_signal);
   start_clock();
@@ -107,6 +114,7 @@ void Run::note(const std::string& name, double value) { notes_.emplace_back(name
 RunFigures Run::finish() {
   save();
   const RunFigures result = figures();
+  if (report_) report_->close();
   if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
   if (was_interrupted())
     progress_.line("interrupted after step " + std::to_string(figures_.steps) +

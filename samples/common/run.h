@@ -4,6 +4,7 @@
 #include <mezzo.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,6 +91,7 @@ class Run {
   std::vector<double> losses_, times_;  // of the steps in this process
   std::vector<double> recent_;          // most recent losses, oldest first
   std::vector<std::pair<std::string, double>> notes_;
+  std::unique_ptr<mezzo::amp::Report> report_;  // null without --report
   mezzo::amp::CastStats casts_at_step_;
   std::chrono::steady_clock::time_point step_start_;
 };

@@ -34,6 +34,8 @@ void declare(Arguments& arguments, RunOptions& o) {
                    "steps between additional checkpoints; 0 means none");
   arguments.option("resume", o.resume, "continue from this checkpoint or directory of checkpoints");
   arguments.option("json", o.json, "write the run's figures to this file");
+  arguments.option("report", o.report,
+                   "write a page that shows the numbers of the run to this file (.html)");
   arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }

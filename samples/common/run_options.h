@@ -27,13 +27,14 @@ struct RunOptions {
   std::int64_t seed = 1, threads = 0;  // threads 0: all cores
   std::string device = "cpu";
   std::string save = {}, resume = {};  // directories of checkpoints; empty for none
-  std::string json = {};               // path of the report; empty for none
+  std::string json = {};               // path of the figures; empty for none
+  std::string report = {};             // path of the precision report; empty for none
   bool quiet = false;                  // prints no progress
   NumericsOptions numerics = {};
 };
 
 /** Adds --opt-level, --steps, --seed, --device, --threads, --save, --save-every, --resume,
- *  --json, --quiet, and the options of NumericsOptions. */
+ *  --json, --report, --quiet, and the options of NumericsOptions. */
 void declare(Arguments& arguments, RunOptions& options);
 
 /** Checks the level, sets threads, switches and this thread's seed, and returns the device.

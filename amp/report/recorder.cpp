@@ -1,0 +1,279 @@
+#include "recorder.h"
+
+#include <ctime>
+
+#include "../../autograd/ops.h"
+#include "../../tensor/core/numerics.h"
+#include "../../tensor/core/version.h"
+#include "../../tensor/device/capture.h"
+#include "../../tensor/device/cpu_isa.h"
+#include "../../tensor/memory/allocator.h"
+#include "../../tensor/text/log.h"
+#include "../../tensor/text/text.h"
+#include "../diagnose/unobserved.h"
+#include "../scaling/grad_scaler.h"
+#include "../session_core.h"
+
+namespace mezzo::amp {
+
+using namespace report;
+
+namespace {
+
+/** Returns the time in UTC as "2026-11-23T10:00:00Z". */
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+double milliseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+/** Returns the dotted name without its last part. */
+std::string parent_of(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
+}
+
+Device device_of(const Training& training) {
+  for (const auto& model : training.model)
+    for (const Tensor& parameter : model.object->parameters()) return parameter.device();
+  return cpu;
+}
+
+/** Returns the 16-bit dtype of a level; empty at O0. */
+std::optional<DType> low_dtype(const Properties& properties) {
+  const std::optional<DType> model = properties.model_dtype();
+  if (model && is_low(*model)) return model;
+  return properties.patch_functions ? properties.level->low : std::nullopt;
+}
+
+/** Returns true if products in this dtype are computed in f32 on the device. */
+bool is_emulated(DType dtype, Device device) {
+  if (device != cpu) return false;
+  return dtype == f16 || exact_products() || !cpu_multiplies_bf16();
+}
+
+}  // namespace
+
+Report::Recorder::Recorder(const Training& training, ReportFile& file, const ReportOptions& options)
+    : training_(training),
+      file_(file),
+      options_(options),
+      run_(file.add_run()),
+      device_(device_of(training)),
+      first_step_(training.step) {
+  line_.step = first_step_;
+  write_run();
+  write_models();
+  start_step();
+}
+
+void Report::Recorder::finish() {
+  if (std::exchange(ended_, true)) return;
+  sampler_.reset();
+  file_.write(end_line(run_, line_.step - first_step_, milliseconds(Clock::now() - start_) / 1e3));
+}
+
+template <class F> void Report::Recorder::guarded(F&& f) noexcept {
+  if (ended_ || std::this_thread::get_id() != thread_ || Capture::current()) return;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    ended_ = true;
+    sampler_.reset();
+    log_text(Severity::warning, str("amp::Report: the rest of the report is dropped: ", e.what()));
+  }
+}
+
+void Report::Recorder::write_run() {
+  RunLine run{.title = options_.title,
+              .group = options_.group.empty() ? options_.title : options_.group,
+              .level = training_.scaler.empty() ? "O0" : "autocast",
+              .started = utc_now(),
+              .version = std::string(version()),
+              .commit = {},
+              .device = str(device_),
+              .hardware = description(device_),
+              .every = options_.every,
+              .loss_scale = training_.scaler.empty() ? "" : "dynamic",
+              .cast_dtype = {}};
+  for (const auto& session : training_.session) {
+    const Properties& properties = session.object->options();
+    if (!properties.enabled) continue;
+    run.level = properties.level->name;
+    run.loss_scale = properties.dynamic() ? "dynamic" : scale_text(properties.loss_scale);
+    run.options = property_texts(properties);
+    if (const std::optional<DType> low = low_dtype(properties)) {
+      run.cast_dtype = name(*low);
+      run.emulated = is_emulated(*low, device_);
+    }
+  }
+  file_.write(json_line(run_, run));
+}
+
+void Report::Recorder::write_models() {
+  std::vector<const void*> with_master;
+  for (const auto& optimizer : training_.optimizer)
+    for (std::size_t group = 0; group < optimizer.object->num_groups(); ++group)
+      for (const optim::Slot& slot : optimizer.object->slots(group))
+        if (slot.master.defined()) with_master.push_back(slot.param.impl());
+  std::int64_t number = 0;
+  for (const auto& part : training_.model) {
+    const std::string prefix = part.name.empty() ? "" : part.name + ".";
+    ModelLine line{.number = number++, .name = part.name};
+    for (const nn::NamedModule& module : part.object->named_modules())
+      line.modules.push_back(
+          {prefix + module.name, std::string(nn::detail::short_name(module.module.type()))});
+    for (const nn::NamedTensor& p : part.object->named_parameters()) {
+      const std::string name = prefix + p.name;
+      names_.add(p.tensor, {.name = name, .module = parent_of(name), .model = prefix});
+      line.parameters.push_back({.name = name,
+                                 .module = parent_of(name),
+                                 .shape = {p.tensor.shape().begin(), p.tensor.shape().end()},
+                                 .dtype = p.tensor.dtype(),
+                                 .master = std::find(with_master.begin(), with_master.end(),
+                                                     p.tensor.impl()) != with_master.end()});
+    }
+    file_.write(json_line(run_, line));
+  }
+}
+
+void Report::Recorder::start_step() {
+  line_ = {.step = line_.step};
+  const bool is_sampled = (line_.step - first_step_) % options_.every == 0 && file_.accepts();
+  if (is_sampled) {
+    line_.sampled = true;
+    sampler_ = std::make_unique<Sampler>(names_, device_, sampled_++ < 2);
+  }
+  casts_ = cast_stats();
+  step_start_ = Clock::now();
+}
+
+void Report::Recorder::begin_backward(const Tensor& output) noexcept {
+  guarded([&] {
+    if (output.numel() != 1 || (device_ != cpu && !sampler_)) return;
+    const Unobserved quiet;
+    line_.losses.push_back(output.item<double>() / scale_of_loss());
+  });
+}
+
+double Report::Recorder::scale_of_loss() const {
+  for (const auto& session : training_.session) {
+    const SessionCore& core = session.object->core();
+    if (core.open_scopes > 0)
+      return core.scalers[static_cast<std::size_t>(core.open_loss)].loss_scale();
+  }
+  for (const auto& scaler : training_.scaler) return scaler.object->get_scale();
+  return 1;
+}
+
+std::vector<double> Report::Recorder::scales() const {
+  std::vector<double> out;
+  if (device_ != cpu && !sampler_) return out;
+  for (const auto& session : training_.session)
+    for (const LossScaler& scaler : session.object->core().scalers)
+      out.push_back(scaler.loss_scale());
+  for (const auto& scaler : training_.scaler) out.push_back(scaler.object->get_scale());
+  return out;
+}
+
+std::string Report::Recorder::first_nonfinite() const {
+  const auto latest = [](const std::vector<ScaleEvent>& events) {
+    const bool overflowed = !events.empty() && events.back().reason == ScaleReason::overflow;
+    return overflowed ? events.back().first_nonfinite : std::string();
+  };
+  for (const auto& session : training_.session)
+    for (const LossScaler& scaler : session.object->core().scalers)
+      if (std::string text = latest(scaler.events()); !text.empty()) return text;
+  for (const auto& scaler : training_.scaler)
+    if (std::string text = latest(scaler.object->events()); !text.empty()) return text;
+  return {};
+}
+
+std::string Report::Recorder::name_of(const optim::Optimizer& optimizer, std::size_t group,
+                                      std::size_t index) const {
+  const ParameterName* name = names_.find(optimizer.slots(group)[index].param);
+  return name ? name->name : str("group ", group, " parameter ", index);
+}
+
+void Report::Recorder::before_update(optim::Optimizer& optimizer, const optim::Factor& unscale,
+                                     bool skips) noexcept {
+  guarded([&] {
+    if (!sampler_ && !skips) return;
+    const Unobserved quiet;
+    std::vector<PendingRow>& rows = sampler_ ? sampler_->rows() : overflow_rows_;
+    // A factor in device memory is 1 / scale.
+    const double scale =
+        unscale.is_number() && !unscale.numerator ? 1 / unscale.number : scale_of_loss();
+    for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+      const auto slots = optimizer.slots(group);
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        const optim::Slot& slot = slots[i];
+        const std::string name = name_of(optimizer, group, i);
+        const SampleRow row{.name = name, .module = parent_of(name)};
+        const auto of_kind = [&](Kind kind, double contained) {
+          SampleRow out = row;
+          out.kind = kind;
+          out.scale = contained;
+          return out;
+        };
+        if (sampler_) rows.push_back(pending_row(of_kind(Kind::weight, 1), slot.param));
+        const Tensor gradient = optimizer.gradient_of(slot);
+        if (!gradient.defined()) continue;
+        rows.push_back(pending_row(of_kind(Kind::weight_grad, scale), gradient));
+        if (!sampler_ || skips) continue;
+        const CategoryScope other(MemoryCategory::other);
+        before_.push_back({of_kind(Kind::update, 1), slot.target(), slot.target().clone()});
+      }
+    }
+    if (sampler_) sampler_->note_memory(std::string(optimizer.type_name()), "step");
+  });
+}
+
+void Report::Recorder::after_step(optim::Optimizer& optimizer,
+                                  const optim::StepResult& result) noexcept {
+  guarded([&] {
+    if (sampler_ || result.is_known()) {
+      line_.results.emplace_back(name(result.value()));
+      if (result == optim::StepResult::skipped) line_.first_nonfinite = first_nonfinite();
+    }
+    if (sampler_ && result == optim::StepResult::stepped)
+      for (const Before& b : before_)
+        sampler_->rows().push_back(pending_update(b.row, b.value, b.target));
+    before_.clear();
+    if (&optimizer == std::prev(training_.optimizer.end())->object) end_step();
+  });
+}
+
+void Report::Recorder::end_step() {
+  line_.ms = milliseconds(Clock::now() - step_start_);
+  line_.scales = scales();
+  const CastStats casts = cast_stats() - casts_;
+  line_.casts = casts.casts;
+  line_.cast_bytes = casts.bytes;
+  line_.memory = memory_stats(device_).total.current;
+  file_.write(json_line(run_, line_));
+  if (sampler_) {
+    write_sample(sampler_->rows());
+    file_.write(json_line(run_, line_.step, sampler_->casts()));
+    if (sampled_ == 1) file_.write(json_line(run_, line_.step, sampler_->graph()));
+    if (sampled_ <= 2) file_.write(json_line(run_, line_.step, sampler_->memory()));
+    sampler_.reset();
+  } else if (!overflow_rows_.empty()) {
+    write_sample(overflow_rows_);
+  }
+  ++line_.step;
+  start_step();
+}
+
+void Report::Recorder::write_sample(std::vector<PendingRow>& rows) {
+  file_.write(json_line(run_, line_.step, finished(rows)));
+  rows.clear();
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,70 @@
+// Report::Recorder: collects the lines of a report from the hooks of a training.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../../autograd/hooks.h"
+#include "../../optim/optimizer.h"
+#include "../autocast/cast_stats.h"
+#include "report.h"
+#include "sampler.h"
+
+namespace mezzo::amp {
+
+struct Report::Recorder final : public optim::StepHook, private BackwardObserver {
+ public:
+  Recorder(const Training& training, ReportFile& file, const ReportOptions& options);
+  /** Ends the record; later calls of the hooks do nothing. */
+  void finish();
+
+  void before_update(optim::Optimizer& optimizer, const optim::Factor& unscale,
+                     bool skips) noexcept override;
+  void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) noexcept override;
+  void begin_backward(const Tensor& output) noexcept override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /** The value of a parameter before its update. */
+  struct Before {
+    report::SampleRow row;
+    Tensor target, value;
+  };
+
+  /** Calls f if the record goes on, on its thread and outside captures. Ends the record if f
+   *  throws. */
+  template <class F> void guarded(F&& f) noexcept;
+  void write_run();
+  void write_models();
+  void start_step();
+  void end_step();
+  void write_sample(std::vector<report::PendingRow>& rows);
+  /** Returns the scale that the loss of the running backward pass contains. */
+  double scale_of_loss() const;
+  std::vector<double> scales() const;
+  std::string first_nonfinite() const;
+  std::string name_of(const optim::Optimizer& optimizer, std::size_t group,
+                      std::size_t index) const;
+
+  const Training training_;
+  ReportFile& file_;
+  const ReportOptions options_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::int64_t run_;
+  bool ended_ = false;
+  Device device_ = cpu;
+  report::ParameterNames names_;
+  report::StepLine line_;
+  std::int64_t first_step_ = 0, sampled_ = 0;
+  std::unique_ptr<report::Sampler> sampler_;       // in sampled steps
+  std::vector<report::PendingRow> overflow_rows_;  // of a step that was not sampled
+  std::vector<Before> before_;
+  CastStats casts_;
+  Clock::time_point start_ = Clock::now(), step_start_ = start_;
+};
+
+}  // namespace mezzo::amp

@@ -1,0 +1,49 @@
+#include "report.h"
+
+#include <filesystem>
+
+#include "../../tensor/core/error.h"
+#include "../../tensor/text/log.h"
+#include "../../tensor/text/text.h"
+#include "recorder.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+ReportOptions checked(ReportOptions options, const ReportFile& file) {
+  if (options.every <= 0)
+    fail<ValueError>("amp::Report", {.what = "every must be positive",
+                                     .got = str(options.every),
+                                     .expected = "the number of steps between samples"});
+  if (options.title.empty()) options.title = std::filesystem::path(file.lines_path()).stem();
+  return options;
+}
+
+}  // namespace
+
+Report::Report(const Training& training, const std::string& path, const ReportOptions& options)
+    : own_file_(std::make_unique<ReportFile>(path)),
+      recorder_(std::make_shared<Recorder>(training, *own_file_, checked(options, *own_file_))) {
+  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);
+}
+
+Report::Report(const Training& training, ReportFile& file, const ReportOptions& options)
+    : recorder_(std::make_shared<Recorder>(training, file, checked(options, file))) {
+  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);
+}
+
+Report::~Report() {
+  try {
+    close();
+  } catch (const std::exception& e) {
+    log_text(Severity::error, e.what());
+  }
+}
+
+void Report::close() {
+  recorder_->finish();
+  if (own_file_) own_file_->close();
+}
+
+}  // namespace mezzo::amp

@@ -1,0 +1,59 @@
+// Report: records where the numbers of a training lie, and makes a page of it.
+// See also: README.md (how to use it, the format of the file).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../checkpoint/checkpoint.h"
+#include "report_file.h"
+
+namespace mezzo::amp {
+
+/** Options of Report. */
+struct ReportOptions {
+  std::string title = {};   // shown on the page; empty: the file's name
+  std::string group = {};   // runs of one group are compared; empty: the title
+  std::int64_t every = 20;  // sample the first step and then each `every`-th
+};
+
+/** Records a training until it is destroyed:
+ *    amp::Report report(model, optimizer, session, "run.html");
+ *  Nothing else changes in the program; a step ends with the step of the last optimizer. Of each
+ *  step it records losses, loss scales, results and time; of sampled steps, histograms of
+ *  activations, weights, their gradients and updates, the casts, the ops, and memory by category.
+ *  Bits of the training do not change. Observes the thread that constructs it. Ops of sampled steps
+ *  run one by one, without the fusions that a trace hook prevents. On a device a sampled step
+ *  waits for it, losses and scales are recorded in sampled steps only, and replays of captured
+ *  steps are not seen. */
+class MZ_API Report {
+ public:
+  /** Records a training into a file of its own (report_file.h says which). Needs no session, no
+   *  optimizer and no module. Errors: those of ReportFile; ValueError unless every > 0. */
+  Report(const Training& training, const std::string& path, const ReportOptions& options = {});
+  /** Records a training into a file that several reports share; it must outlive this one. */
+  Report(const Training& training, ReportFile& file, const ReportOptions& options = {});
+  Report(const nn::Module& model, optim::Optimizer& optimizer, Session& session,
+         const std::string& path, const ReportOptions& options = {})
+      : Report(Training{.model = model, .optimizer = optimizer, .session = session}, path,
+               options) {}
+  Report(const nn::Module& model, optim::Optimizer& optimizer, const std::string& path,
+         const ReportOptions& options = {})
+      : Report(Training{.model = model, .optimizer = optimizer}, path, options) {}
+  /** Ends the record and makes the page; errors are logged. */
+  ~Report();
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  /** Ends the record and makes the page. Closing again does nothing. Errors: IoError with the
+   *  path. */
+  void close();
+
+ private:
+  struct Recorder;
+  std::unique_ptr<ReportFile> own_file_;  // null if the file is shared
+  std::shared_ptr<Recorder> recorder_;
+};
+
+}  // namespace mezzo::amp
