@@ -34,10 +34,12 @@ class MZ_API Report {
   Report(const Training& training, const std::string& path, const ReportOptions& options = {});
   /** Records a training into a file that several reports share; it must outlive this one. */
   Report(const Training& training, ReportFile& file, const ReportOptions& options = {});
+  /** Records one model and its optimizer in a session. */
   Report(const nn::Module& model, optim::Optimizer& optimizer, Session& session,
          const std::string& path, const ReportOptions& options = {})
       : Report(Training{.model = model, .optimizer = optimizer, .session = session}, path,
                options) {}
+  /** Records one model and its optimizer without mixed precision. */
   Report(const nn::Module& model, optim::Optimizer& optimizer, const std::string& path,
          const ReportOptions& options = {})
       : Report(Training{.model = model, .optimizer = optimizer}, path, options) {}

@@ -8,8 +8,8 @@ namespace mezzo {
 
 /** The result of exponent_histogram. */
 struct ExponentHistogram {
-  // floor(log2(|x|)) of the smallest and greatest f32 number
-  static constexpr int kLeast = -149, kGreatest = 127;
+  static constexpr int kLeast = -149;    // floor(log2(|x|)) of the smallest f32 number
+  static constexpr int kGreatest = 127;  // floor(log2(|x|)) of the greatest f32 number
   /** i64 [280]: the number of zeros, of elements with floor(log2(|x|)) = -149, -148, ..., 127, of
    *  infinities, of NaN. */
   Tensor counts;

@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include <mezzo.h>
 #include <unistd.h>
 
 #include "../../amp/report/run_data.h"

@@ -1,6 +1,7 @@
 // The verdict of a report: six kinds of case, each with 10 random nets, and healthy runs.
 #include <filesystem>
 
+#include <mezzo.h>
 #include <unistd.h>
 
 #include "../../amp/report/verdict.h"

@@ -35,7 +35,7 @@ def commands(folder):
             continue  # one of Meson's other programs
         if source.suffix != '.cpp':
             continue  # a precompiled header
-        made = source.name == 'version.cpp' or not source.is_relative_to(ROOT)
+        made = source.name in ('version.cpp', 'page_template.cpp') or not source.is_relative_to(ROOT)
         name = source.name if made else str(source.relative_to(ROOT))
         found[name] = shlex.split(entry['command'])
     return found
