@@ -158,6 +158,8 @@ void Report::Recorder::begin_backward(const Tensor& output) noexcept {
   guarded([&] {
     if (output.numel() != 1 || (device_ != cpu && !sampler_)) return;
     const Unobserved quiet;
+    // Read now, because an overflow lowers the scale before the step ends.
+    if (line_.scales.empty()) line_.scales = scales();
     line_.losses.push_back(output.item<double>() / scale_of_loss());
   });
 }
@@ -252,7 +254,7 @@ void Report::Recorder::after_step(optim::Optimizer& optimizer,
 
 void Report::Recorder::end_step() {
   line_.ms = milliseconds(Clock::now() - step_start_);
-  line_.scales = scales();
+  if (line_.scales.empty()) line_.scales = scales();
   const CastStats casts = cast_stats() - casts_;
   line_.casts = casts.casts;
   line_.cast_bytes = casts.bytes;
