@@ -1,0 +1,18 @@
+#include "chapters.h"
+
+#include "bfloat.h"
+#include "casts.h"
+#include "masters.h"
+#include "number.h"
+#include "overflow.h"
+#include "rounding.h"
+#include "underflow.h"
+
+namespace samples::tour {
+
+std::vector<Chapter> chapters() {
+  return {tell_number,  tell_rounding, tell_overflow, tell_underflow,
+          tell_masters, tell_casts,    tell_bfloat};
+}
+
+}  // namespace samples::tour
