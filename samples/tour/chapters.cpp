@@ -5,6 +5,7 @@
 #include "masters.h"
 #include "number.h"
 #include "overflow.h"
+#include "report.h"
 #include "rounding.h"
 #include "underflow.h"
 
@@ -12,7 +13,7 @@ namespace samples::tour {
 
 std::vector<Chapter> chapters() {
   return {tell_number,  tell_rounding, tell_overflow, tell_underflow,
-          tell_masters, tell_casts,    tell_bfloat};
+          tell_masters, tell_casts,    tell_bfloat,   tell_report};
 }
 
 }  // namespace samples::tour

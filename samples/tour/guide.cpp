@@ -46,7 +46,7 @@ void Guide::say(const std::string& text) {
 
 void Guide::ask(const std::string& question) {
   paragraph("Predict: " + question);
-  if (pauses_) wait_for_enter(out_);
+  if (options_.pauses) wait_for_enter(out_);
   out_ << "\nWhat happened:\n" << std::flush;
 }
 

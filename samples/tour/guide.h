@@ -3,16 +3,27 @@
 
 #include <iosfwd>
 #include <string>
+#include <utility>
 
 #include "../common/table.h"
 
 namespace samples::tour {
 
+/** Options of Guide. */
+struct GuideOptions {
+  bool pauses = false;               // ask() waits for a line of standard input
+  std::string report = "tour.html";  // the page that chapter 8 writes
+};
+
 /** Prints headings, questions and answers, wrapped to 78 columns. */
 class Guide {
  public:
-  /** Prints to `out`. With `pauses`, ask() waits for a line of standard input. */
-  explicit Guide(std::ostream& out, bool pauses = false) : out_(out), pauses_(pauses) {}
+  /** Prints to `out`. */
+  explicit Guide(std::ostream& out, GuideOptions options = {})
+      : out_(out), options_(std::move(options)) {}
+
+  /** Returns the path of the page that chapter 8 writes. */
+  const std::string& report() const { return options_.report; }
 
   /** Prints the heading of a chapter. */
   void chapter(int number, const std::string& title);
@@ -31,7 +42,7 @@ class Guide {
   void paragraph(const std::string& text, const std::string& indent = "");
 
   std::ostream& out_;
-  bool pauses_;
+  GuideOptions options_;
 };
 
 /** Returns a number with at most `digits` significant digits: "0.1", "1e-08", "inf". */

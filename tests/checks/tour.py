@@ -52,7 +52,7 @@ def chapters_of(text):
 def check_chapters():
     whole = output_of()
     chapters = chapters_of(whole)
-    expect(len(chapters) == 7 and whole == ''.join(chapters), 'the chapters', whole)
+    expect(len(chapters) == 8 and whole == ''.join(chapters), 'the chapters', whole)
     for number, chapter in enumerate(chapters, 1):
         expect(chapter.startswith(f'Chapter {number}: '), f'heading of chapter {number}', chapter)
         expect(re.fullmatch('(PHW)+', parts_of(chapter)),

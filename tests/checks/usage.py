@@ -103,6 +103,8 @@ def cases(folder):
         (2, '--depth', [resnet, '--depth', '34']),
         (2, '--chapter', [tour, '--chapter', '0x']),
         (2, '--chapter', [tour, '--chapter', '9']),
+        (2, '.html', [tour, '--report', folder / 'page']),
+        (2, 'could not be written', [tour, '--report', folder / 'no/such.html']),
         (2, '--nonsense', [tour, '--nonsense']),
         (2, 'nonsense', [tour, 'nonsense']),
         (0, '', [tour, '--help']),

@@ -10,9 +10,11 @@
 #include "../../samples/tour/masters.h"
 #include "../../samples/tour/number.h"
 #include "../../samples/tour/overflow.h"
+#include "../../samples/tour/report.h"
 #include "../../samples/tour/rounding.h"
 #include "../../samples/tour/small_task.h"
 #include "../../samples/tour/underflow.h"
+#include "../io/files.h"
 #include "../support/catch.h"
 
 using namespace samples::tour;
@@ -310,11 +312,77 @@ TEST_CASE("tour 7: bf16 has the range, f16 the digits", "[samples][tour]") {
   CHECK(found.masters.weight == to_bf16(exact));
 }
 
+namespace {
+
+/** Trains as chapter 8 does, without a report. */
+RecordedRun train_unobserved(const char* level, const ReportFinding& settings) {
+  const SmallTask task = make_small_task();
+  mezzo::optim::Adam optimizer(task.net.parameters(), {.lr = settings.lr});
+  auto session = mezzo::amp::initialize(task.net, optimizer, {.opt_level = level, .verbosity = 0});
+  RecordedRun run{.level = level};
+  const auto numbers = [&] {
+    std::vector<double> all;
+    for (const mezzo::Tensor& p : mezzo::amp::master_params(optimizer))
+      for (const double x : p.to_vector<double>()) all.push_back(x);
+    return all;
+  };
+  for (; run.steps < 1000; ++run.steps) {
+    const mezzo::Tensor loss = task.loss();
+    run.last_loss = loss.item<double>();
+    if (run.steps == 0) run.first_loss = run.last_loss;
+    optimizer.zero_grad();
+    run.last_scale = session.loss_scaler().loss_scale();
+    mezzo::amp::scale_loss(loss, optimizer, [](const mezzo::Tensor& s) { s.backward(); });
+    const auto before = numbers();
+    if (optimizer.step() == mezzo::optim::StepResult::skipped) {
+      ++run.skipped;
+      continue;
+    }
+    if (run.steps % settings.every != 0) continue;
+    const auto after = numbers();
+    for (std::size_t i = 0; i < after.size(); ++i) run.no_effect += before[i] == after[i];
+    run.updates += static_cast<std::int64_t>(after.size());
+  }
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("tour 8: the report recorded what happened", "[samples][tour]") {
+  const files::Directory folder;
+  const ReportFinding found = find_report(folder / "tour.html");
+  REQUIRE(found.runs.size() == 3);
+  for (const RecordedRun& run : found.runs) {
+    INFO(run.level);
+    const RecordedRun expected = train_unobserved(run.level.c_str(), found);
+    CHECK(run.steps == expected.steps);
+    CHECK(run.skipped == expected.skipped);
+    CHECK(run.first_loss == expected.first_loss);
+    CHECK(run.last_loss == expected.last_loss);
+    CHECK(run.last_scale == expected.last_scale);
+    CHECK(run.updates == expected.updates);
+    CHECK(run.no_effect == expected.no_effect);
+  }
+  const RecordedRun &o0 = found.runs[0], &o2 = found.runs[1], &o3 = found.runs[2];
+  CHECK((o0.level == "O0" && o2.level == "O2" && o3.level == "O3"));
+  CHECK(o2.last_loss == Approx(o0.last_loss).epsilon(0.01));
+  CHECK(o3.first_loss - o3.last_loss < 0.6 * (o0.first_loss - o0.last_loss));
+  CHECK((o0.skipped == 0 && o2.skipped > 0 && o3.skipped == 0));
+  CHECK(o2.last_scale == std::ldexp(65536, static_cast<int>(-o2.skipped)));
+  CHECK((o0.no_effect == 0 && o2.no_effect == 0));
+  CHECK(2 * o3.no_effect > o3.updates);
+  const std::string page = files::read(folder / "tour.html");
+  CHECK(page.compare(0, 15, "<!doctype html>") == 0);
+  CHECK(page.size() < 2000000);
+}
+
 TEST_CASE("chapters ask, then answer, then explain, in at most 78 columns", "[samples][tour]") {
+  const files::Directory folder;
   const std::vector<Chapter> all = chapters();
+  REQUIRE(all.size() == 8);
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::ostringstream out;
-    Guide guide(out);
+    Guide guide(out, {.report = folder / "tour.html"});
     all[i](guide);
     const std::string heading = "Chapter " + std::to_string(i + 1) + ": ";
     CHECK(out.str().compare(0, heading.size(), heading) == 0);
