@@ -76,7 +76,9 @@ void tell_runs(Guide& guide, const std::vector<RecordedRun>& runs) {
 
 /** Names the panels of the page and the chapters behind them. */
 void tell_panels(Guide& guide) {
-  guide.say("Open the page. It needs no network. Its panels, and the chapters behind them:");
+  guide.say(
+      "Open the page (it needs no network) and choose the run at O3 at its top. Its panels, and "
+      "the chapters behind them:");
   for (const char* line : {
            " 1 Verdict: what was lost, and what to do about it",
            " 2 Where the numbers live: underflow and overflow by layer (3, 4)",
