@@ -9,8 +9,9 @@ from pathlib import Path
 
 from check import verdict
 
-programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'mnist', 'ops', 'resnet')
-bench, char_gpt, char_lstm, custom_op, dcgan, mnist, ops, resnet = (
+programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'mnist', 'ops', 'resnet',
+            'tour')
+bench, char_gpt, char_lstm, custom_op, dcgan, mnist, ops, resnet, tour = (
     Path(sys.argv[1]) / name for name in programs)
 
 
@@ -100,6 +101,13 @@ def cases(folder):
         (2, 'larger than the data', [mnist, '--train', '16', '--batch', '32']),
         (2, '--dropout', [char_gpt, '--dropout', '1.5']),
         (2, '--depth', [resnet, '--depth', '34']),
+        (2, '--chapter', [tour, '--chapter', '0x']),
+        (2, '--chapter', [tour, '--chapter', '9']),
+        (2, '.html', [tour, '--report', folder / 'page']),
+        (2, 'could not be written', [tour, '--report', folder / 'no/such.html']),
+        (2, '--nonsense', [tour, '--nonsense']),
+        (2, 'nonsense', [tour, 'nonsense']),
+        (0, '', [tour, '--help']),
         (0, '', [char_gpt, '--help']),
         (0, '', [mnist, '--help']),
         (0, '', [custom_op, '--help']),
@@ -117,6 +125,7 @@ def without_place_for_results(folder):
         ('bench: the results', [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet']),
         ('custom_op: the results', [custom_op]),
         ('ops: the results', [ops]),
+        ('tour: the results', [tour, '--chapter', '1']),
     )]
 
 
