@@ -23,6 +23,7 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/range.h"
 #include "cuda/runtime/stream.h"
+#include "measure/op_work.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
