@@ -340,12 +340,14 @@ Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gr
 }  // namespace
 
 void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool create_graph) {
+  const TraceRange range("backward");
   Walk(outputs, root_gradients(outputs, gradients, "backward", !create_graph), {}, retain_graph,
        create_graph);
 }
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,
                          TensorList gradients) {
+  const TraceRange range("backward");
   Grads roots = root_gradients(outputs, gradients, "grad", false);
   for (const Tensor& x : inputs) {
     if (!x.defined() || !x.requires_grad())
