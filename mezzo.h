@@ -25,6 +25,7 @@
 #include "cuda/runtime/stream.h"
 #include "measure/environment.h"
 #include "measure/op_work.h"
+#include "measure/profiler.h"
 #include "measure/roof.h"
 #include "measure/statistics.h"
 #include "nn/activation.h"

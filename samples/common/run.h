@@ -4,12 +4,14 @@
 #include <mezzo.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "progress.h"
 #include "run_options.h"
+#include "step_profile.h"
 
 namespace samples {
 
@@ -79,6 +81,8 @@ class Run {
   void resume(const std::string& path);
   bool was_interrupted() const;
   double recent_loss() const;
+  /** Prints the table of a profile that is complete. */
+  void print_profile(const std::string& table);
 
   std::string title_;
   RunOptions options_;
@@ -92,6 +96,7 @@ class Run {
   std::vector<std::pair<std::string, double>> notes_;
   mezzo::amp::CastStats casts_at_step_;
   std::chrono::steady_clock::time_point step_start_;
+  std::optional<StepProfile> profile_;  // set after resuming
 };
 
 /** Writes a run's figures as JSON. Errors: IoError. */

@@ -11,9 +11,12 @@ MemoryHook*& MemoryHook::innermost() {
   return hook;
 }
 
-MemoryHook::MemoryHook() : outer_(std::exchange(innermost(), this)) {}
+MemoryHook::MemoryHook() : outer_(std::exchange(innermost(), this)) {
+  open_.fetch_add(1, std::memory_order_relaxed);
+}
 
 MemoryHook::~MemoryHook() {
+  open_.fetch_sub(1, std::memory_order_relaxed);
   close_guard(innermost(), *this, &MemoryHook::outer_,
               "memory hooks must be destroyed in reverse order of construction");
 }

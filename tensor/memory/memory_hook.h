@@ -1,6 +1,7 @@
 // MemoryHook: observes the memory that this thread allocates and frees.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "allocator.h"
@@ -17,6 +18,7 @@ class MemoryHook {
   /** Calls the hooks of this thread. The allocator's lock is held. */
   static void call(const Allocator& allocator, MemoryCategory category, std::int64_t bytes,
                    std::int64_t current) noexcept {
+    if (open_.load(std::memory_order_relaxed) == 0) return;
     for (MemoryHook* hook = innermost(); hook; hook = hook->outer_)
       hook->memory_changed(allocator, category, bytes, current);
   }
@@ -33,6 +35,8 @@ class MemoryHook {
 
  private:
   static MemoryHook*& innermost();
+  static inline std::atomic<int> open_ =
+      0;  // hooks of all threads; cheaper to read than innermost()
   MemoryHook* outer_;
 };
 
