@@ -22,6 +22,7 @@ StepProfile::StepProfile(std::string path, std::int64_t steps, Device device)
 
 std::string StepProfile::advance(std::int64_t done) {
   if (path_.empty()) return {};
+  done_ = done;
   std::string table = done == last_ ? finish() : std::string();
   if (done == first_ && first_ < last_)
     profile_ = std::make_unique<Profiler>(ProfilerOptions{.device = device_});
@@ -33,7 +34,7 @@ std::string StepProfile::finish() {
   const std::unique_ptr<Profiler> profile = std::exchange(profile_, nullptr);
   profile->stop();
   profile->chrome_trace(path_);
-  return str("profile of steps ", first_ + 1, " to ", last_, ", trace in ", path_, "\n",
+  return str("profile of steps ", first_ + 1, " to ", done_, ", trace in ", path_, "\n",
              profile->table({.rows = 20, .roof = &roof_}));
 }
 

@@ -27,6 +27,7 @@ class StepProfile {
  private:
   std::string path_;
   std::int64_t first_ = 0, last_ = 0;  // steps done at the start and at the end of the profile
+  std::int64_t done_ = 0;              // steps done
   mezzo::Device device_;
   mezzo::Roof roof_;
   std::unique_ptr<mezzo::Profiler> profile_;
