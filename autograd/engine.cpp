@@ -341,6 +341,7 @@ Grads root_gradients(std::span<const Tensor> outputs, std::span<const Tensor> gr
 }  // namespace
 
 void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool create_graph) {
+  const TraceRange range("backward");
   Grads roots = root_gradients(outputs, gradients, "backward", !create_graph);
   notify_backward(outputs[0]);
   Walk(outputs, std::move(roots), {}, retain_graph, create_graph);
@@ -348,6 +349,7 @@ void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool 
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,
                          TensorList gradients) {
+  const TraceRange range("backward");
   Grads roots = root_gradients(outputs, gradients, "grad", false);
   for (const Tensor& x : inputs) {
     if (!x.defined() || !x.requires_grad())

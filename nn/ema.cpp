@@ -103,6 +103,7 @@ std::int64_t ExponentialMovingAverage::num_updates() const { return state_->upda
 bool ExponentialMovingAverage::swapped() const { return state_->swapped; }
 
 void ExponentialMovingAverage::update() {
+  const TraceRange range("ExponentialMovingAverage.update");
   state_->require_unswapped("an update");
   const NoGradNoCasts plain_ops;
   const std::vector<detail::Slot> slots = state_->fitting_slots();

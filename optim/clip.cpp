@@ -64,6 +64,7 @@ Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double 
 
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
   const ApiScope called("clip_grad_norm");
+  const TraceRange range("clip_grad_norm");
   if (!(max_norm >= 0))
     fail<ValueError>("clip_grad_norm",
                      {.what = "max_norm must not be negative", .got = str(max_norm)});
@@ -87,6 +88,7 @@ void clip_grad_value(TensorList params, double limit) {
   if (!(limit >= 0))
     fail<ValueError>("clip_grad_value",
                      {.what = "the limit must not be negative", .got = str(limit)});
+  const TraceRange range("clip_grad_value");
   const NoGradNoCasts plain_ops;
   const std::vector<Tensor> grads = gradients_of("clip_grad_value", params);
   const Tensor low = operand(-limit), high = operand(limit);

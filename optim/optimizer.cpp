@@ -111,6 +111,7 @@ bool is_writable(const Tensor& grad) {
 }  // namespace
 
 void Optimizer::zero_grad(bool set_to_none) {
+  const TraceRange range("zero_grad");
   const NoGradNoCasts plain_ops;
   std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything changes
   for (const std::vector<Slot>& group : groups_)
@@ -308,6 +309,7 @@ void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit)
 
 StepResult Optimizer::step(const StepOptions& options, const StepCondition& given) {
   const std::string op = str(type_name(), ".step");
+  const TraceRange range(op);
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<OptimizerHooks> hooks = hooks_;

@@ -15,7 +15,7 @@ fix=no
 files=("$@")
 if [ ${#files[@]} -eq 0 ]; then
   cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-  mapfile -t files < <(find mezzo.h amp autograd cuda nn optim samples tensor tests \
+  mapfile -t files < <(find mezzo.h amp autograd cuda measure nn optim samples tensor tests \
     -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 fi
 

@@ -140,6 +140,7 @@ namespace {
 
 /** Casts all weights in one launch and records each as an op of its own. */
 std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtype) {
+  const TraceRange range("cast weights");
   std::vector<Tensor> casts;
   std::vector<optim::AxpbyTensors> items;
   for (const Tensor& w : weights) {

@@ -254,6 +254,7 @@ void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscale
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   constexpr std::string_view op = "GradScaler.unscale_";
+  const TraceRange range(op);
   if (!options_.enabled) return;
   PerOptimizer& state = state_of(op, optimizer);
   if (state.stage == Stage::unscaled)
@@ -266,6 +267,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
 
 StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
+  const TraceRange range(op);
   if (!options_.enabled) return optimizer.step(options);
   PerOptimizer& state = state_of(op, optimizer);
   if (state.stage == Stage::stepped)
@@ -326,6 +328,7 @@ ScaleCall GradScaler::call_of(PerOptimizer& state, const ScaleCall& blank) {
 
 void GradScaler::update() {
   constexpr std::string_view op = "GradScaler.update";
+  const TraceRange range(op);
   if (!options_.enabled) return;
   require_scaled(op);
   std::size_t left = 0;

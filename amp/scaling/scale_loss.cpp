@@ -331,6 +331,7 @@ void ScaledLoss::Scope::keep_scaled() {
 /** Closes the scope. Errors: as unscaling; the scope's gradients are dropped then, as if the body
  *  had thrown. */
 void ScaledLoss::Scope::exit() {
+  const TraceRange range(kOp);
   if (!inert) {
     try {
       if (options.delay_unscale) {
@@ -369,6 +370,7 @@ void ScaledLoss::Scope::exit_by_exception() {
 ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
                        const ScaleLossOptions& options)
     : scope_(std::make_unique<Scope>()) {
+  const TraceRange range(kOp);
   if (!loss.defined() || !is_floating(loss.dtype()))
     fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
   scope_->links = links_of(optimizers);

@@ -89,6 +89,7 @@ class Epoch {
 
   /** Returns the next batch, or undefined tensors after the last. Errors: those of gathering it. */
   Batch next() {
+    const TraceRange range("next batch");
     if (!made_.x.defined()) made_ = options_.prefetch == 0 ? make() : taken();
     if (!made_.x.defined()) return {};
     const Device device = options_.device.value_or(all_.x.device());

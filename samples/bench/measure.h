@@ -14,7 +14,7 @@ struct Measurement {
   double step_ms = 0;               // median
   double fast_ms = 0, slow_ms = 0;  // 10 % and 90 % quantiles of the step times
   double samples_per_s = 0;         // samples of a step divided by the median step time
-  Work work;                        // work of one step, including updates
+  mezzo::OpWork work;               // work of one step, including updates
   Floor floor;                      // lower bounds of the time for that work, in seconds
   mezzo::MemoryStats memory;        // peak memory of this net and its steps
   double loss = 0;                  // of the last step

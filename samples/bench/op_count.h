@@ -6,13 +6,6 @@
 
 namespace samples {
 
-/** Arithmetic of products (matrix products, convolutions, attention, recurrent layers), and the
- *  memory traffic of all ops. */
-struct Work {
-  double flops = 0;
-  double bytes = 0;
-};
-
 /** Scope that counts the work of this thread's ops, including backward passes. */
 class OpCount final : mezzo::TraceHook {
  public:
@@ -21,14 +14,14 @@ class OpCount final : mezzo::TraceHook {
   OpCount(const OpCount&) = delete;
   OpCount& operator=(const OpCount&) = delete;
 
-  const Work& work() const { return work_; }
+  const mezzo::OpWork& work() const { return work_; }
 
  private:
   void trace(const mezzo::OpInfo& op, mezzo::Inputs in, mezzo::Outputs out) override;
   void leave_backward(const mezzo::OpInfo& op, mezzo::Inputs gy, mezzo::Inputs gradients) override;
 
   mezzo::TraceHook* previous_;
-  Work work_;
+  mezzo::OpWork work_;
 };
 
 /** Returns the bytes that one update of an optimizer reads and writes: gradients, weights, masters
@@ -48,6 +41,6 @@ struct Floor {
   double arithmetic = 0, memory = 0;
 };
 /** Returns the lower bounds of time for some work. */
-Floor floor_of(const Work& work, const Roof& roof);
+Floor floor_of(const mezzo::OpWork& work, const Roof& roof);
 
 }  // namespace samples

@@ -52,6 +52,9 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
   }
   interrupted = 0;
   handle_signals(on_signal);
+  profile_.emplace(options.profile, extent_.total_steps - figures_.steps,
+                   parse_device(options.device));
+  print_profile(profile_->advance(0));
   start_clock();
 }
 
@@ -72,6 +75,7 @@ bool Run::step_done(double loss, optim::StepResult result) {
   if (result == optim::StepResult::skipped) ++figures_.skipped_steps;
   progress_.step(figures_.steps, status());
   if (options_.save_every > 0 && figures_.steps % options_.save_every == 0) save();
+  print_profile(profile_->advance(static_cast<std::int64_t>(losses_.size())));
   start_clock();
   return !finished();
 }
@@ -111,7 +115,14 @@ void Run::resume(const std::string& path) {
 
 void Run::note(const std::string& name, double value) { notes_.emplace_back(name, value); }
 
+void Run::print_profile(const std::string& table) {
+  if (table.empty()) return;
+  progress_.clear();
+  std::cerr << table;
+}
+
 RunFigures Run::finish() {
+  print_profile(profile_->finish());
   save();
   const RunFigures result = figures();
   if (report_) report_->close();

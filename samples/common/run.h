@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "progress.h"
 #include "run_options.h"
+#include "step_profile.h"
 
 namespace samples {
 
@@ -80,6 +82,8 @@ class Run {
   void resume(const std::string& path);
   bool was_interrupted() const;
   double recent_loss() const;
+  /** Prints the table of a profile that is complete. */
+  void print_profile(const std::string& table);
 
   std::string title_;
   RunOptions options_;
@@ -94,6 +98,7 @@ class Run {
   std::unique_ptr<mezzo::amp::Report> report_;  // null without --report
   mezzo::amp::CastStats casts_at_step_;
   std::chrono::steady_clock::time_point step_start_;
+  std::optional<StepProfile> profile_;  // set after resuming
 };
 
 /** Writes a run's figures as JSON. Errors: IoError. */

@@ -36,6 +36,8 @@ void declare(Arguments& arguments, RunOptions& o) {
   arguments.option("json", o.json, "write the run's figures to this file");
   arguments.option("report", o.report,
                    "write a page that shows the numbers of the run to this file (.html)");
+  arguments.option("profile", o.profile,
+                   "write a trace of steps 4 to 8 to this file and print where their time goes");
   arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
@@ -56,6 +58,7 @@ Device prepare(const RunOptions& options) {
   check_level(options.level);
   const Device device = parse_device(options.device);
   if (!options.json.empty()) check_writable(options.json);
+  if (!options.profile.empty()) check_writable(options.profile);
   if (!options.save.empty()) make_folder(options.save);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   apply(options.numerics);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "op.h"
@@ -40,6 +41,11 @@ struct MZ_API TraceHook {
    *  `gradients` are those of its inputs, undefined where not requested; the span is empty if the
    *  rule threw. */
   virtual void leave_backward(const OpInfo&, Inputs /*gy*/, Inputs /*gradients*/) {}
+  /** Called when a TraceRange opens. The name is valid during the call only. Ranges nest, also with
+   *  ops and backward rules. */
+  virtual void enter_range(std::string_view /*name*/) {}
+  /** Called when the innermost TraceRange closes, also if it was opened before this hook. */
+  virtual void leave_range() noexcept {}
 
  protected:
   ~TraceHook() = default;
@@ -58,6 +64,22 @@ struct ThreadHooks {
 
 /** Returns the hooks of this thread. */
 MZ_API ThreadHooks& thread_hooks();
+
+/** A scope that names work that is not an op, such as "Adam.step", for this thread's trace hooks:
+ *    const TraceRange range("read a batch");
+ *  Does nothing without a hook. */
+class TraceRange {
+ public:
+  /** Opens the range. `name` need not outlive the call. */
+  explicit TraceRange(std::string_view name) {
+    if (TraceHook* hook = thread_hooks().trace) hook->enter_range(name);
+  }
+  ~TraceRange() {
+    if (TraceHook* hook = thread_hooks().trace) hook->leave_range();
+  }
+  TraceRange(const TraceRange&) = delete;             // Not copyable.
+  TraceRange& operator=(const TraceRange&) = delete;  // Not copyable.
+};
 
 /** A scope that replaces this thread's cast hook. nullptr disables casting and prevents guards
  *  inside the scope from enabling it. */

@@ -62,11 +62,22 @@ bool module_is_executing() { return innermost_scope != nullptr; }
 
 std::string current_module_path() {
   std::string path;
+  current_module_path(path);
+  return path;
+}
+
+void current_module_path(std::string& path) {
+  std::size_t length = 0;
+  for (const ModulePathScope* scope = innermost_scope; scope; scope = scope->outer_)
+    if (!scope->name_.empty()) length += scope->name_.size() + (length > 0 ? 1 : 0);
+  path.resize(length);
+  // from the innermost module, whose name is last
   for (const ModulePathScope* scope = innermost_scope; scope; scope = scope->outer_) {
     if (scope->name_.empty()) continue;
-    path.insert(0, path.empty() ? std::string(scope->name_) : std::string(scope->name_) + ".");
+    length -= scope->name_.size();
+    scope->name_.copy(path.data() + length, scope->name_.size());
+    if (length > 0) path[--length] = '.';
   }
-  return path;
 }
 
 std::string error_text(std::string_view op, const Complaint& c) {

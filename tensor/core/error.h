@@ -63,6 +63,8 @@ template <class E> [[noreturn]] void fail(std::string_view op, const Complaint& 
 
 /** Returns the dotted path of the module executing on this thread; empty if there is none. */
 MZ_API std::string current_module_path();
+/** Writes the same path to `path`, whose memory is reused. */
+MZ_API void current_module_path(std::string& path);
 
 /** A scope in which a module executes on this thread. Scopes nest; their names are joined with
  *  dots. */
@@ -75,7 +77,7 @@ class MZ_API ModulePathScope {
   ModulePathScope& operator=(const ModulePathScope&) = delete;  // Not copyable.
 
  private:
-  friend MZ_API std::string current_module_path();
+  friend MZ_API void current_module_path(std::string& path);
   std::string_view name_;
   const ModulePathScope* outer_;
 };

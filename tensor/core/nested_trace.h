@@ -28,6 +28,12 @@ class MZ_API NestedTrace : public TraceHook {
   void leave_backward(const OpInfo& info, Inputs gy, Inputs gradients) override {
     if (outer_) outer_->leave_backward(info, gy, gradients);
   }
+  void enter_range(std::string_view name) override {
+    if (outer_) outer_->enter_range(name);
+  }
+  void leave_range() noexcept override {
+    if (outer_) outer_->leave_range();
+  }
 
  protected:
   /** Installs the hook. `out_of_order` is logged if the hook is destroyed before one that was

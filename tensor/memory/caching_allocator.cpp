@@ -7,6 +7,7 @@
 #include "../core/error.h"
 #include "../device/capture.h"
 #include "../text/text.h"
+#include "memory_hook.h"
 
 namespace mezzo {
 
@@ -228,21 +229,26 @@ void CachingAllocator::count(std::size_t bytes, MemoryCategory category) {
     use->peak = std::max(use->peak, use->current);
     ++use->allocations;
   }
+  MemoryHook::call(*this, category, static_cast<std::int64_t>(bytes), stats_[category].current);
 }
 
 void CachingAllocator::uncount(std::size_t bytes, MemoryCategory category) {
   stats_.total.current -= static_cast<std::int64_t>(bytes);
   stats_.by_category[static_cast<std::size_t>(category)].current -=
       static_cast<std::int64_t>(bytes);
+  MemoryHook::call(*this, category, -static_cast<std::int64_t>(bytes), stats_[category].current);
 }
 
 void CachingAllocator::recategorise(std::size_t bytes, MemoryCategory from,
                                     MemoryCategory to) noexcept {
   const std::lock_guard lock(mutex_);
-  stats_.by_category[static_cast<std::size_t>(from)].current -= static_cast<std::int64_t>(bytes);
+  const auto moved = static_cast<std::int64_t>(bytes);
+  stats_.by_category[static_cast<std::size_t>(from)].current -= moved;
   MemoryUse& use = stats_.by_category[static_cast<std::size_t>(to)];
-  use.current += static_cast<std::int64_t>(bytes);
+  use.current += moved;
   use.peak = std::max(use.peak, use.current);
+  MemoryHook::call(*this, from, 0, stats_[from].current);
+  MemoryHook::call(*this, to, 0, use.current);
 }
 
 MemoryStats CachingAllocator::stats() const {

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'cuda')
+ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'measure', 'cuda')
 WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror']
 
 

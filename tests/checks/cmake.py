@@ -23,6 +23,7 @@ target_link_libraries(consumer PRIVATE mezzo::mezzo)
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
 # Meson's, of which every library is made
 TARGETS = ('libcore.a.p', 'libkernels.a.p', 'tensor/cpu/variants/libkernels_')
+MADE = {'version.cpp', 'build_facts.cpp'}
 STUB = 'cuda/absent.cpp'  # stands for the GPU backend, which CMake does not build
 
 
@@ -35,7 +36,7 @@ def commands(folder):
             continue  # one of Meson's other programs
         if source.suffix != '.cpp':
             continue  # a precompiled header
-        made = source.name in ('version.cpp', 'page_template.cpp') or not source.is_relative_to(ROOT)
+        made = source.name in MADE or not source.is_relative_to(ROOT)
         name = source.name if made else str(source.relative_to(ROOT))
         found[name] = shlex.split(entry['command'])
     return found

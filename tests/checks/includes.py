@@ -1,7 +1,7 @@
 """Checks every #include of the library, the comments that open headers, and the names of op files.
 
-Folders include only lower ones: tensor <- autograd <- nn, optim <- amp; cuda includes tensor and
-optim. Third-party headers are confined to a few files. A file that defines the shape rule, a kernel
+Folders include only lower ones: tensor <- autograd <- nn, optim <- amp <- measure; cuda includes
+tensor and optim. Third-party headers are confined to a few files. A file that defines the shape rule, a kernel
 or the gradient of an op in tensor/ops/NAME.h is called NAME or NAME_PART in every folder; for an op
 in tensor/elementwise/NAME.h, elementwise_NAME.
 
@@ -17,6 +17,7 @@ SEES = {
     'nn': {'tensor', 'autograd', 'nn'},
     'optim': {'tensor', 'autograd', 'optim'},
     'amp': {'tensor', 'autograd', 'nn', 'optim', 'amp'},
+    'measure': {'tensor', 'autograd', 'nn', 'optim', 'amp', 'measure'},
     'cuda': {'tensor', 'optim', 'cuda'},
 }
 # Headers of higher folders that a folder may include: the structs of kernel arguments.
@@ -26,7 +27,7 @@ ENTRY = 'cuda/register.h'
 # Third-party header -> where it may be included.
 THIRD_PARTY = {
     r'Eigen/': r'tensor/cpu/|samples/.*eigen.*\.cpp',  # samples measure against Eigen
-    r'nlohmann/': r'(tensor/io|amp|samples)/.*\.cpp',
+    r'nlohmann/': r'(tensor/io|amp|measure|samples|tests/measure)/.*\.cpp',
     r'zlib\.h': r'tensor/io/.*\.cpp',
     r'CLI/': r'samples/.*\.cpp',
     r'catch2/': r'tests/support/catch\.h',

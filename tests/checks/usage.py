@@ -46,6 +46,7 @@ def cases(folder):
         (2, 'could not be written', [bench, *hours, '--html', folder / 'no/such']),
         (2, 'could not be written', [bench, '--micro', '--json-lines', folder / 'no/such']),
         (2, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
+        (2, 'could not be written', [resnet, '--depth', '50', '--profile', folder / 'no/such']),
         (2, 'write no rows', [bench, '--ops', '--json-lines', folder / 'rows']),
         # The disk is full in the middle of the run.
         (1, 'could not be written',

@@ -1,0 +1,93 @@
+// The roof: its lower bounds of time, the size of the caches, and the measured limits.
+#include "../../measure/roof.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "../../autograd/ops/create.h"
+#include "../../autograd/ops/matmul.h"
+#include "../../measure/cache_size.h"
+#include "../../measure/stopwatch.h"
+#include "../io/files.h"
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+constexpr Roof kRoof{.f32_flops_per_s = 100,
+                     .f16_flops_per_s = 200,
+                     .bf16_flops_per_s = 400,
+                     .memory_bytes_per_s = 10,
+                     .cache_bytes_per_s = 50,
+                     .cache_bytes = 1000};
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text << "\n";
+}
+
+/** Lists a cache as Linux does. */
+void list_cache(const std::filesystem::path& folder, const char* level, const char* size,
+                const char* sharers) {
+  write(folder / "level", level);
+  write(folder / "size", size);
+  write(folder / "shared_cpu_list", sharers);
+}
+
+}  // namespace
+
+TEST_CASE("the least time of an op is that of its slowest resource", "[roof]") {
+  CHECK(kRoof.seconds({.flops = 300, .bytes = 20}) == 3.0);       // the product
+  CHECK(kRoof.seconds({.flops = 300, .bytes = 20}, f16) == 1.5);  // its operands are f16
+  CHECK(kRoof.seconds({.flops = 300, .bytes = 20}, bf16) == 0.75);
+  CHECK(kRoof.seconds({.flops = 300, .bytes = 20}, f64) == 3.0);
+  CHECK(kRoof.seconds({.flops = 0, .bytes = 2000}) == 40.0);  // all may be in the caches
+  CHECK(kRoof.seconds({.flops = 0, .bytes = 2600}) == 60.0);  // 600 bytes cannot be
+  CHECK(kRoof.seconds({}) == 0.0);
+  CHECK(Roof{}.seconds({.flops = 300, .bytes = 20}) == 0.0);  // no limit was measured
+}
+
+TEST_CASE("the best of two roofs has the larger of each limit", "[roof]") {
+  Roof other = kRoof;
+  other.f32_flops_per_s = 150;
+  other.cache_bytes_per_s = 40;
+  const Roof best = kRoof.best_of(other);
+  CHECK(best.f32_flops_per_s == 150);
+  CHECK(best.cache_bytes_per_s == 50);
+  CHECK(best.f16_flops_per_s == 200);
+  CHECK(best.bf16_flops_per_s == 400);
+  CHECK(best.memory_bytes_per_s == 10);
+  CHECK(best.cache_bytes == 1000);
+}
+
+TEST_CASE("a cache that CPUs share counts once, and level 1 does not", "[roof]") {
+  const files::Directory folder;
+  const std::filesystem::path cpus = folder.path();
+  CHECK(cache_bytes_of_cpus(folder.path()) == 0);
+  CHECK(cache_bytes_of_cpus(folder.path() + "/absent") == 0);
+  for (const char* cpu : {"cpu0", "cpu1"}) {
+    const std::filesystem::path caches = cpus / cpu / "cache";
+    list_cache(caches / "index0", "1", "48K", cpu + 3);
+    list_cache(caches / "index2", "2", "1024K", cpu + 3);
+    list_cache(caches / "index3", "3", "32M", "0-1");
+  }
+  write(cpus / "online", "0-1");
+  CHECK(cache_bytes_of_cpus(folder.path()) == (2 * 1 + 32) * 1024.0 * 1024.0);
+}
+
+TEST_CASE("a roof is measured, and no product is far above it", "[roof]") {
+  const Roof roof = measure_roof();
+  CHECK(roof.memory_bytes_per_s > 0);
+  CHECK(roof.cache_bytes_per_s >= roof.memory_bytes_per_s);
+  for (const DType dtype : {f32, f16, bf16}) {
+    INFO(name(dtype));
+    CHECK(roof.flops_per_s(dtype) >= roof.f32_flops_per_s);
+    const Tensor a = ones({512, 384}, {.dtype = dtype}), b = ones({384, 512}, {.dtype = dtype});
+    double least = 1e30;
+    for (int i = 0; i < 20; ++i) least = std::min(least, seconds([&] { (void)matmul(a, b); }));
+    CHECK(2.0 * 512 * 384 * 512 / least > 0.05 * roof.flops_per_s(dtype));
+    CHECK(2.0 * 512 * 384 * 512 / least < 2 * roof.flops_per_s(dtype));
+  }
+}
