@@ -30,9 +30,10 @@ namespace mezzo::bench {
 
 /** How a net is to be trained. */
 struct Setting {
-  std::string level = "O0";  // level of mixed precision
-  Device device = cpu;       // device of the model and of the batches
-  std::uint64_t seed = 1;    // this thread's generator starts with it
+  /** Level of mixed precision, "O0" to "O5". */
+  std::string level = "O0";
+  Device device = cpu;     // device of the model and of the batches
+  std::uint64_t seed = 1;  // this thread's generator starts with it
 };
 
 /** The result of a training step. */
@@ -76,7 +77,8 @@ MZ_API std::unique_ptr<Workload> supervised(const Setting& setting, Supervised p
  *  setting and this thread's generator, which starts with the seed. Memory allocated by the
  *  function counts as MemoryCategory::other, apart from weights, masters and optimizer state. */
 struct Net {
-  std::string name;
+  std::string name;  // as in the rows
+  /** Constructs the training of this net. */
   std::function<std::unique_ptr<Workload>(const Setting& setting)> make;
 };
 
@@ -92,16 +94,18 @@ struct Options {
   std::int64_t memory = 0;    // bytes for the nets that take turns; 0: on the CPU half of the free
                               // memory, on a GPU all of it
   std::optional<Roof> roof = {};  // unset: measured first
-  // What reports say about the program, such as {"size", "small"}.
+  /** What reports say about the program, such as {"size", "small"}. */
   std::vector<std::pair<std::string, std::string>> notes = {};
 };
 
 /** What applies to all rows. */
 struct Facts {
-  Environment environment;
-  Roof roof;
-  std::int64_t warm_up = 0, steps = 0;
-  double seconds = 0;
+  Environment environment;   // machine, build and time
+  Roof roof;                 // limits of the device
+  std::int64_t warm_up = 0;  // Options::warm_up, and the same for the others
+  std::int64_t steps = 0;    // Options::steps
+  double seconds = 0;        // Options::seconds
+  /** Options::notes. */
   std::vector<std::pair<std::string, std::string>> notes = {};
 };
 
@@ -110,22 +114,25 @@ inline constexpr double kStableWidth = 0.1;
 
 /** Figures of one net at one level. */
 struct MZ_API Row {
-  std::string net, level;
-  std::string error = {};           // why the run failed; such a row has no figures
-  bool emulated = false;            // emulates_level(): products are computed in f32
-  std::int64_t samples = 0;         // in one step
-  MedianInterval step_ms = {};      // of the medians of the turns, without the warm-up
-  MedianInterval over_o0 = {};      // step time over that of O0 in the same round; 0 without O0
-  double fast_ms = 0, slow_ms = 0;  // quantiles at 10 % and 90 % of the step times
-  double samples_per_s = 0;         // samples of a step over its median time
-  OpWork work = {};                 // of one step, with updates
-  double floor_ms = 0;              // the sum of the lower bounds of time of a step's ops
-  MemoryStats memory = {};          // peak memory of this net
-  double loss = 0;                  // of the last of the steps
-  double loss_scale = 1;            // after the last of the steps
-  std::int64_t skipped_steps = 0;   // of the steps
-  double casts_per_step = 0, cast_bytes_per_step = 0;  // in the last of the steps
-  std::vector<double> losses = {};                     // of the steps, with the warm-up
+  std::string net;                    // name of the net
+  std::string level;                  // level of mixed precision
+  std::string error = {};             // why the run failed; such a row has no figures
+  bool emulated = false;              // emulates_level(): products are computed in f32
+  std::int64_t samples = 0;           // in one step
+  MedianInterval step_ms = {};        // of the medians of the turns, without the warm-up
+  MedianInterval over_o0 = {};        // step time over that of O0 in the same round; 0 without O0
+  double fast_ms = 0;                 // the quantile of the step times at 10 %
+  double slow_ms = 0;                 // at 90 %
+  double samples_per_s = 0;           // samples of a step over its median time
+  OpWork work = {};                   // of one step, with updates
+  double floor_ms = 0;                // the sum of the lower bounds of time of a step's ops
+  MemoryStats memory = {};            // peak memory of this net
+  double loss = 0;                    // of the last of the steps
+  double loss_scale = 1;              // after the last of the steps
+  std::int64_t skipped_steps = 0;     // of the steps
+  double casts_per_step = 0;          // of the forward pass of the last of the steps
+  double cast_bytes_per_step = 0;     // written by them
+  std::vector<double> losses = {};    // of the steps, with the warm-up
   std::vector<double> times_ms = {};  // of all steps, with the warm-up and the rounds added
 
   /** Returns whether the interval of step_ms is wider than kStableWidth of the median. */
@@ -136,14 +143,16 @@ struct MZ_API Row {
 
 /** What measure() returns. */
 struct Results {
-  Facts facts;
+  Facts facts;            // of all rows
   std::vector<Row> rows;  // by net, then by level
 };
 
 /** Receives facts and rows as soon as they are known. A function may be empty; it must not throw.
  */
 struct Sink {
+  /** Called once, before the first net. */
   std::function<void(const Facts& facts)> facts = {};
+  /** Called for each row, in the order in which they are complete. */
   std::function<void(const Row& row)> row = {};
 };
 
@@ -167,8 +176,9 @@ MZ_API std::string table(const Results& results);
 MZ_API TextTable text_table(const Results& results);
 /** Returns a line for each row that failed: net, level and error. */
 MZ_API std::vector<std::string> errors(const Results& results);
-/** Returns facts, or a row, as a JSON object in one line. Numbers that are not finite are null. */
+/** Returns the facts as a JSON object in one line. Numbers that are not finite are null. */
 MZ_API std::string json(const Facts& facts);
+/** Returns a row as a JSON object in one line; of a row that failed net, level and error. */
 MZ_API std::string json(const Row& row);
 /** Returns the JSON object of the facts with the member "runs": the rows. */
 MZ_API std::string json(const Results& results);

@@ -13,9 +13,9 @@ const std::vector<std::string> kHeader = {
     "peak", "loss",  "skipped", "loss scale", "casts/step", "cast bytes", "note"};
 
 /** Returns "low-high", or "-" for an interval without bounds. */
-std::string interval(const MedianInterval& of) {
+std::string interval(const MedianInterval& of, int digits) {
   if (!std::isfinite(of.low) || !std::isfinite(of.high)) return "-";
-  return fixed(of.low, 2) + "-" + fixed(of.high, 2);
+  return fixed(of.low, digits) + "-" + fixed(of.high, digits);
 }
 
 /** Returns what a reader must know of a row, or "-". */
@@ -32,13 +32,14 @@ std::vector<std::string> cells(const Row& row) {
     cells[2] = "failed";
     return cells;
   }
+  const int digits = row.step_ms.value < 1 ? 3 : 2;
   return {row.net,
           row.level,
-          fixed(row.step_ms.value, 2),
-          interval(row.step_ms),
+          fixed(row.step_ms.value, digits),
+          interval(row.step_ms, digits),
           fixed(row.samples_per_s, 0),
           row.over_o0.value > 0 ? fixed(row.over_o0.value, 2) : "-",
-          interval(row.over_o0),
+          interval(row.over_o0, 2),
           fixed(100 * row.share_of_floor(), 0),
           bytes_text(static_cast<double>(row.memory.total.peak)),
           fixed(row.loss, 4),
