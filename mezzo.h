@@ -24,11 +24,13 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/range.h"
 #include "cuda/runtime/stream.h"
+#include "measure/bench.h"
 #include "measure/environment.h"
 #include "measure/op_work.h"
 #include "measure/profiler.h"
 #include "measure/roof.h"
 #include "measure/statistics.h"
+#include "measure/text_table.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
@@ -86,6 +88,8 @@
 namespace mezzo {
 /** Mixed precision: levels, casts, loss scaling, checkpoints. */
 namespace amp {}
+/** Times, memory and losses of a net at every level. */
+namespace bench {}
 /** Data sets and batches. */
 namespace data {}
 /** What is specific to NVIDIA GPUs: streams, captured steps, profiler ranges. */

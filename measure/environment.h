@@ -9,22 +9,22 @@ namespace mezzo {
 
 /** The machine, the build of the library, the switches and the time of a measurement. */
 struct MZ_API Environment {
-  std::string device;            // "cpu" or "cuda:0"
-  std::string hardware;          // description(device)
-  std::string cpu_model;         // name of the processor; empty if the system does not tell
-  int cores = 0;                 // CPUs that this process may use
-  int threads = 0;               // num_threads()
-  std::string cpu_isa;           // instruction set of the kernels: str(cpu_isa())
-  bool multiplies_bf16 = false;  // cpu_multiplies_bf16()
-  bool exact_products = false;   // exact_products(), and the same for the next three
-  bool allow_tf32 = false;
-  bool allow_nondeterministic = false;
-  bool search_products = false;
-  std::string compiler;  // name and version, of the library
-  std::string flags;     // build type, options and compiler arguments of the library
-  std::string version;   // version() of Mezzo
-  std::string commit;    // of Mezzo, as `git describe` says; "unknown" outside a git repository
-  std::string date;      // of the call, in UTC, as "2026-11-23T10:00:00Z"
+  std::string device;                   // "cpu" or "cuda:0"
+  std::string hardware;                 // description(device)
+  std::string cpu_model;                // name of the processor; empty if the system does not tell
+  int cores = 0;                        // CPUs that this process may use
+  int threads = 0;                      // num_threads()
+  std::string cpu_isa;                  // instruction set of the kernels: str(cpu_isa())
+  bool multiplies_bf16 = false;         // cpu_multiplies_bf16()
+  bool exact_products = false;          // exact_products()
+  bool allow_tf32 = false;              // allow_tf32()
+  bool allow_nondeterministic = false;  // allow_nondeterministic()
+  bool search_products = false;         // search_products()
+  std::string compiler;                 // name and version, of the library
+  std::string flags;                    // build type, options and compiler arguments of the library
+  std::string version;                  // version() of Mezzo
+  std::string commit;  // of Mezzo, as `git describe` says; "unknown" outside a git repository
+  std::string date;    // of the call, in UTC, as "2026-11-23T10:00:00Z"
 };
 
 /** Returns the environment of measurements on a device. Errors: as description(device). */

@@ -10,8 +10,7 @@ namespace mezzo {
 /** The limits of a device, as measured with Mezzo's own kernels and num_threads() threads. A kernel
  *  faster than these does not exist in Mezzo, so a share of the roof exceeds 1 only by noise. */
 struct MZ_API Roof {
-  // Multiplications and additions per second in products of operands of this dtype.
-  double f32_flops_per_s = 0;
+  double f32_flops_per_s = 0;     // multiplications and additions in products of f32 operands
   double f16_flops_per_s = 0;     // not below f32's; about f32's where f16 is computed in f32
   double bf16_flops_per_s = 0;    // not below f32's; about f32's where bf16 is computed in f32
   double memory_bytes_per_s = 0;  // reads and writes of data too large for the caches

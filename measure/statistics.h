@@ -17,8 +17,10 @@ MZ_API double median_of(std::vector<double> values);
 
 /** A median and an interval that contains the true median with at least 95 % confidence. */
 struct MZ_API MedianInterval {
-  double value = 0;                                       // the median of the sample
-  double low = -std::numeric_limits<double>::infinity();  // unbounded with fewer than 6 values
+  double value = 0;  // the median of the sample
+  /** Lower end; minus infinity with fewer than 6 values. */
+  double low = -std::numeric_limits<double>::infinity();
+  /** Upper end; infinity with fewer than 6 values. */
   double high = std::numeric_limits<double>::infinity();
 
   /** Returns (high - low) / value: 0.1 means that the interval is a tenth of the median wide. */

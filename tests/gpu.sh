@@ -66,7 +66,7 @@ all_parts() {
   part smoke 1 70 "$smoke" "${small[@]}"
   part micro 1 60 "$bench" --micro --device cuda --size $full --json-lines "$logs/micro.jsonl"
   part bench 1 90 "$bench" --device cuda --size $full --nets $nets --levels $net_levels --quiet \
-    --json-lines "$logs/bench.jsonl"
+    --together 1 --seconds 0 --json-lines "$logs/bench.jsonl"
   part graph 1 60 "${test}gpu$emulated" '[graph]'
   part gpu 2 120 "${test}gpu$emulated"
   part amp 2 90 "${on_device[@]}" "${test}amp$emulated" \

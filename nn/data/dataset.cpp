@@ -17,6 +17,11 @@ Dataset::Dataset(const Tensor& x, const Tensor& y, std::string notice)
   const NoGrad no_grad;
   x_ = x.detach().contiguous();
   y_ = y.detach().contiguous();
+  for (const Tensor& data : {x_, y_}) {
+    Storage& storage = *data.impl()->storage;
+    if (storage.category() == MemoryCategory::activations)
+      storage.set_category(MemoryCategory::other);
+  }
 }
 
 Dataset Dataset::slice(std::int64_t start, std::int64_t count) const {

@@ -9,7 +9,8 @@
 
 namespace mezzo::data {
 
-/** Samples x [N, ...] of any dtype and labels y [N, ...]. Copies share the tensors. */
+/** Samples x [N, ...] of any dtype and labels y [N, ...]. Copies share the tensors. In
+ * memory_stats() they count as MemoryCategory::other instead of activations. */
 class MZ_API Dataset {
  public:
   /** Constructs from samples and labels. `notice` is a sentence about the source of the data.

@@ -11,7 +11,7 @@ std::unique_ptr<Workload> digits_workload(const Setting& setting, const Net& net
                                           std::int64_t batch) {
   const auto digits = mezzo::data::synthetic_digits(kBatches * batch, setting.seed);
   return supervised(setting,
-                    {.net = net,
+                    {.model = net,
                      .optimizer = std::make_shared<mezzo::optim::Adam>(
                          net.parameters(), mezzo::optim::AdamOptions{.lr = 1e-3}),
                      .loss = [net](const mezzo::Batch& b) { return cross_entropy(net(b.x), b.y); },

@@ -3,6 +3,7 @@
 //   bench                                 prints the table for tiny nets
 //   bench --size small --html page.html   uses sizes for a laptop, and writes a page with bars and
 //                                         curves
+//   bench --json all.json --csv all.csv   writes all figures, with the time of every step
 //   bench --json-lines rows.jsonl         writes each row to a file as soon as it is measured
 //   bench --export DIR                    writes initial weights and data for bench_torch.py
 //   bench --peer FILE.json                prints times and ratios that bench_torch.py measured
@@ -45,9 +46,9 @@ std::vector<std::string> names_of_levels() {
 
 struct Options {
   Setting setting;
-  MeasureOptions measure;
+  mezzo::bench::Options bench;
   std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
-  std::string size = "tiny", device = "cpu", json, json_lines, html, export_to, peer;
+  std::string size = "tiny", device = "cpu", json, csv, json_lines, html, export_to, peer;
   std::int64_t threads = 0, seed = 1;
   bool micro = false, ops = false, quiet = false;
   std::vector<std::string> only = op_names();
@@ -61,13 +62,19 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("size", o.size, "tiny: a second or two; small: for a laptop; full: for a GPU");
   arguments.option("batch", o.setting.batch, 0, 1000000,
                    "samples per step; 0 means the default of the size");
-  arguments.option("steps", o.measure.steps, 1, 1000000000, "steps of each run");
-  arguments.option("warm-up", o.measure.warm_up, 0, 1000000000,
+  arguments.option("steps", o.bench.steps, 1, 1000000000, "steps of each run");
+  arguments.option("warm-up", o.bench.warm_up, 0, 1000000000,
                    "first steps of each run that are not timed");
+  arguments.option("seconds", o.bench.seconds, 0, 1e6,
+                   "limit of the time for more steps, until the 95 % interval of each median is at "
+                   "most a tenth of it wide; 0: none");
+  arguments.option("together", o.bench.together, 0, 1000000,
+                   "nets that take turns; 0: as many as fit into half of the free memory");
   arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "seed of initial weights and data");
   arguments.option("device", o.device, "cpu or cuda[:n]");
   arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
   arguments.option("json", o.json, "write all figures to this file");
+  arguments.option("csv", o.csv, "write all figures to this file, a line for each row");
   arguments.option("json-lines", o.json_lines,
                    "write each row to this file as soon as it is measured, also with --micro");
   arguments.option("html", o.html, "write a page with bars and curves to this file");
@@ -91,11 +98,10 @@ void check(Options& o) {
   check_nets(o.nets);
   o.setting.device = parse_device(o.device);
   o.setting.seed = static_cast<std::uint64_t>(o.seed);
-  if (o.measure.steps <= o.measure.warm_up)
-    throw UsageError("--steps " + std::to_string(o.measure.steps) +
-                     " leaves nothing to time after --warm-up " +
-                     std::to_string(o.measure.warm_up));
-  for (const std::string& report : {o.json, o.html})
+  if (o.bench.steps <= o.bench.warm_up)
+    throw UsageError("--steps " + std::to_string(o.bench.steps) +
+                     " leaves nothing to time after --warm-up " + std::to_string(o.bench.warm_up));
+  for (const std::string& report : {o.json, o.csv, o.html})
     if (!report.empty()) check_writable(report);
 }
 
@@ -127,43 +133,49 @@ const char* speed_on_cpu() {
          "are computed in f32";
 }
 
+/** Returns the options for the library. */
+mezzo::bench::Options bench_options(const Options& o) {
+  mezzo::bench::Options options = o.bench;
+  options.levels = o.levels;
+  options.device = o.setting.device;
+  options.seed = o.setting.seed;
+  options.notes = {{"size", o.size}};
+  return options;
+}
+
 int compare_levels(const Options& o) {
   JsonLines lines(o.json_lines);
-  const std::string hardware = description(o.setting.device);
-  const Roof roof = measure_roof(o.setting.device);
-  const BenchFacts facts{o.size, o.device, hardware, o.measure.warm_up, o.measure.steps, roof};
   if (!o.quiet)
-    std::cerr << hardware << ". "
+    std::cerr << description(o.setting.device) << ". "
               << (o.setting.device == mezzo::cpu
                       ? speed_on_cpu()
                       : "Steps run op by op, and each step synchronises to read its loss")
               << '\n';
-  lines.write(facts);
-  std::vector<Measurement> results;
+  std::vector<mezzo::bench::Net> nets;
+  for (const std::string& net : o.nets) nets.push_back(bench_net(net, o.setting));
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
   std::int64_t rows = 0;
-  for (const std::string& net : o.nets) {
-    const auto of_net = measure_levels(net, o.levels, o.setting, o.measure, facts.roof,
-                                       [&](const Measurement& row) {
-                                         lines.write(row);
-                                         progress.step(++rows, net + " " + row.level);
-                                       });
-    results.insert(results.end(), of_net.begin(), of_net.end());
-  }
+  const mezzo::bench::Results results =
+      measure(nets, bench_options(o),
+              {.facts = [&](const mezzo::bench::Facts& facts) { lines.write(facts); },
+               .row =
+                   [&](const mezzo::bench::Row& row) {
+                     lines.write(row);
+                     progress.step(++rows, row.net + " " + row.level);
+                   }});
   progress.clear();
-  print(std::cout, table_of(results));
-  const std::vector<std::string> errors = errors_of(results);
-  for (const std::string& error : errors) std::cout << error << "\n";
-  if (!o.json.empty()) write_json(o.json, facts, results);
-  if (!o.html.empty()) write_page(o.html, facts, results);
+  std::cout << table(results);
+  if (!o.json.empty()) write_report(o.json, json(results));
+  if (!o.csv.empty()) write_report(o.csv, csv(results));
+  if (!o.html.empty()) write_page(o.html, results);
   lines.finish();
-  return status_of(errors.size(), results.size(), "runs");
+  return status_of(errors(results).size(), results.rows.size(), "runs");
 }
 
 int print_peer(const std::string& path) {
   const PeerReport peer = read_peer(path);
   std::cout << peer.facts << "\n";
-  print(std::cout, peer.table);
+  std::cout << peer.table.text();
   for (const std::string& error : peer.errors) std::cout << error << "\n";
   return 0;
 }
@@ -172,7 +184,8 @@ int measure_operations(const Options& o) {
   const mezzo::Device device = parse_device(o.device);
   const Size size = parse_size(o.size);
   JsonLines lines(o.json_lines);
-  lines.write(BenchFacts{.size = o.size, .device = o.device, .hardware = description(device)});
+  lines.write(mezzo::bench::Facts{
+      .environment = mezzo::environment(device), .roof = {}, .notes = {{"size", o.size}}});
   MicroResults results([&](const MicroResult& row) { lines.write(row); });
   device == mezzo::cpu ? run_micro(results) : run_gpu_micro(device, size, results);
   Table table{{"operation", "figure", "unit", "target"}, {}};
@@ -182,7 +195,7 @@ int measure_operations(const Options& o) {
     table.rows.push_back({r.what, failed ? "failed" : fixed(r.value, 2), r.unit, r.target});
     if (failed) errors.push_back(mezzo::error_text(r.what + " failed", {.what = r.error}));
   }
-  print(std::cout, table);
+  std::cout << table.text();
   for (const std::string& error : errors) std::cout << error << "\n";
   lines.finish();
   return status_of(errors.size(), results.rows().size(), "operations");
@@ -193,7 +206,7 @@ int measure_ops(const Options& o) {
   const std::vector<Figure> figures = run_ops(o.only, o.rounds);
   Table table{{"operation", "ms"}, {}};
   for (const Figure& f : figures) table.rows.push_back({f.name, fixed(f.value, 3)});
-  print(std::cout, table);
+  std::cout << table.text();
   if (!o.json.empty()) write_figures(o.json, "ms", figures);
   return 0;
 }

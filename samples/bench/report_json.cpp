@@ -1,4 +1,4 @@
-// Writes the bench's JSON reports and reads those of bench_torch.py.
+// Writes the bench's JSON lines and reads those of bench_torch.py.
 #include <nlohmann/json.hpp>
 
 #include "../common/file.h"
@@ -11,55 +11,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json memory_json(const mezzo::MemoryStats& memory) {
-  ordered_json peaks{{"total", memory.total.peak}};
-  for (std::size_t i = 0; i < mezzo::kNumMemoryCategories; ++i)
-    peaks[std::string(name(static_cast<mezzo::MemoryCategory>(i)))] = memory.by_category[i].peak;
-  return peaks;
-}
-
-ordered_json as_json(const Measurement& m) {
-  if (!m.error.empty()) return {{"net", m.net}, {"level", m.level}, {"error", m.error}};
-  return {{"net", m.net},
-          {"level", m.level},
-          {"samples", m.samples},
-          {"steps", m.steps},
-          {"step_ms", m.step_ms},
-          {"fast_ms", m.fast_ms},
-          {"slow_ms", m.slow_ms},
-          {"samples_per_s", m.samples_per_s},
-          {"flops_per_step", m.work.flops},
-          {"bytes_per_step", m.work.bytes},
-          {"arithmetic_floor_ms", 1e3 * m.floor.arithmetic},
-          {"memory_floor_ms", 1e3 * m.floor.memory},
-          {"peak_bytes", memory_json(m.memory)},
-          {"loss", m.loss},
-          {"skipped_steps", m.skipped_steps},
-          {"loss_scale", m.loss_scale},
-          {"casts_per_step", m.casts_per_step},
-          {"cast_bytes_per_step", m.cast_bytes_per_step},
-          {"losses", m.losses}};
-}
-
 ordered_json as_json(const MicroResult& r) {
   if (!r.error.empty()) return {{"operation", r.what}, {"error", r.error}};
   return {{"operation", r.what}, {"figure", r.value}, {"unit", r.unit}, {"target", r.target}};
-}
-
-ordered_json as_json(const BenchFacts& facts) {
-  ordered_json report{{"size", facts.size},
-                      {"device", facts.device},
-                      {"hardware", facts.hardware},
-                      {"threads", mezzo::num_threads()},
-                      {"allow_tf32", mezzo::allow_tf32()},
-                      {"allow_nondeterministic", mezzo::allow_nondeterministic()},
-                      {"search_products", mezzo::search_products()}};
-  if (facts.steps > 0)  // of nets
-    report.update({{"warm_up", facts.warm_up},
-                   {"steps", facts.steps},
-                   {"best_flops_per_s", facts.roof.flops_per_s},
-                   {"best_bytes_per_s", facts.roof.bytes_per_s}});
-  return report;
 }
 
 /** Returns a row as one line. Invalid UTF-8 in error texts is replaced. */
@@ -114,20 +68,12 @@ void add_peer_errors(const ordered_json& run, std::vector<std::string>& errors) 
 
 }  // namespace
 
-void write_json(const std::string& path, const BenchFacts& facts,
-                const std::vector<Measurement>& results) {
-  ordered_json report = as_json(facts);
-  report["runs"] = ordered_json::array();
-  for (const Measurement& m : results) report["runs"].push_back(as_json(m));
-  write_report(path, report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-}
-
 JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
   if (!path_.empty()) file_ = open_report(path_);
 }
 
-void JsonLines::write(const BenchFacts& facts) { write_line(one_line(as_json(facts))); }
-void JsonLines::write(const Measurement& row) { write_line(one_line(as_json(row))); }
+void JsonLines::write(const mezzo::bench::Facts& facts) { write_line(json(facts)); }
+void JsonLines::write(const mezzo::bench::Row& row) { write_line(json(row)); }
 void JsonLines::write(const MicroResult& row) { write_line(one_line(as_json(row))); }
 
 void JsonLines::write_line(const std::string& line) {

@@ -12,6 +12,7 @@ namespace samples {
 namespace {
 
 using mezzo::str;
+using mezzo::bench::Row;
 
 constexpr const char* kColours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
                                     "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e"};
@@ -39,16 +40,16 @@ std::string drawing(double height, const std::string& content) {
 }
 
 /** Returns a drawing of step times, one bar per level. */
-std::string time_bars(const std::vector<Measurement>& runs) {
+std::string time_bars(const std::vector<Row>& runs) {
   double longest = 1e-9, y = 0;
-  for (const Measurement& m : runs) longest = std::max(longest, m.step_ms);
+  for (const Row& m : runs) longest = std::max(longest, m.step_ms.value);
   std::string content;
   for (std::size_t i = 0; i < runs.size(); ++i, y += 18) {
-    const double width = 600 * runs[i].step_ms / longest;
+    const double width = 600 * runs[i].step_ms.value / longest;
     content +=
         label(0, y + 11, runs[i].level) + rectangle(40, y, width, colour(i)) +
         label(46 + width, y + 11,
-              fixed(runs[i].step_ms, 2) + " ms, " + fixed(100 * runs[i].share_of_floor(), 0) +
+              fixed(runs[i].step_ms.value, 2) + " ms, " + fixed(100 * runs[i].share_of_floor(), 0) +
                   " % of the floor, " + fixed(runs[i].samples_per_s, 0) + " samples/s");
   }
   return drawing(y, content);
@@ -56,11 +57,11 @@ std::string time_bars(const std::vector<Measurement>& runs) {
 
 /** Returns a drawing of peak memory, one bar per level with a segment for each category. Categories
  *  peak at different times, so the segments are scaled to the total. */
-std::string memory_bars(const std::vector<Measurement>& runs) {
+std::string memory_bars(const std::vector<Row>& runs) {
   double most = 1, y = 0;
-  for (const Measurement& m : runs) most = std::max(most, static_cast<double>(m.memory.total.peak));
+  for (const Row& m : runs) most = std::max(most, static_cast<double>(m.memory.total.peak));
   std::string content;
-  for (const Measurement& m : runs) {
+  for (const Row& m : runs) {
     double sum = 1e-9, x = 40;
     for (const mezzo::MemoryUse& use : m.memory.by_category) sum += static_cast<double>(use.peak);
     const double width = 600 * static_cast<double>(m.memory.total.peak) / most;
@@ -85,10 +86,10 @@ std::string memory_key() {
 }
 
 /** Returns a drawing of losses over the steps, one curve per level. */
-std::string loss_curves(const std::vector<Measurement>& runs) {
+std::string loss_curves(const std::vector<Row>& runs) {
   double low = 1e300, high = -1e300;
   std::size_t longest = 2;
-  for (const Measurement& m : runs) {
+  for (const Row& m : runs) {
     longest = std::max(longest, m.losses.size());
     for (const double loss : m.losses)
       if (std::isfinite(loss)) low = std::min(low, loss), high = std::max(high, loss);
@@ -131,20 +132,25 @@ std::string html(const Table& table) {
 
 }  // namespace
 
-void write_page(const std::string& path, const BenchFacts& facts,
-                const std::vector<Measurement>& results) {
-  std::map<std::string, std::vector<Measurement>> nets;
-  for (const Measurement& m : results)
-    if (m.error.empty()) nets[m.net].push_back(m);
+void write_page(const std::string& path, const mezzo::bench::Results& results) {
+  const mezzo::bench::Facts& facts = results.facts;
+  std::map<std::string, std::vector<Row>> nets;
+  for (const Row& row : results.rows)
+    if (row.error.empty()) nets[row.net].push_back(row);
   std::ostringstream page;
-  page << kHead << "<h1>The bench</h1><p>Size " << facts.size << " on " << facts.hardware << ", "
-       << mezzo::num_threads() << " threads, " << facts.steps << " steps, of which "
-       << facts.warm_up << " for warm-up. The floor is the time of a step's products at "
-       << fixed(facts.roof.flops_per_s * 1e-9, 0) << " GFLOP/s, or of its memory traffic at "
-       << fixed(facts.roof.bytes_per_s * 1e-9, 1)
-       << " GB/s, whichever is longer; both were measured on this machine.</p>\n"
-       << html(table_of(results));
-  for (const std::string& error : errors_of(results)) page << "<p>" << escaped(error) << "</p>\n";
+  page
+      << kHead << "<h1>The bench</h1><p>" << facts.environment.hardware << ", " << facts.steps
+      << " steps, of which " << facts.warm_up
+      << " for warm-up. The floor is the sum of the least times of a step's ops: of their products "
+         "at "
+      << fixed(facts.roof.f32_flops_per_s * 1e-9, 0) << " GFLOP/s in f32 and "
+      << fixed(facts.roof.bf16_flops_per_s * 1e-9, 0)
+      << " GFLOP/s in bf16, or of their memory traffic at "
+      << fixed(facts.roof.cache_bytes_per_s * 1e-9, 1) << " GB/s within the caches and "
+      << fixed(facts.roof.memory_bytes_per_s * 1e-9, 1)
+      << " GB/s beyond; all were measured on this machine.</p>\n"
+      << html(text_table(results));
+  for (const std::string& error : errors(results)) page << "<p>" << escaped(error) << "</p>\n";
   for (const auto& [net, runs] : nets)
     page << "<h2>" << net << "</h2><h3>Time per step</h3>" << time_bars(runs)
          << "<h3>Peak memory</h3>" << memory_key() << memory_bars(runs) << "<h3>Loss</h3>"

@@ -26,7 +26,7 @@ std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions&
   const auto optimizer = std::make_shared<optim::SGD>(
       net.parameters(), optim::SgdOptions{.lr = lr, .momentum = 0.9, .weight_decay = 5e-4});
   return supervised(s,
-                    {.net = net,
+                    {.model = net,
                      .optimizer = optimizer,
                      .loss = [net](const Batch& b) { return cross_entropy(net(b.x), b.y); },
                      .batches = batches_of(images, batch)},

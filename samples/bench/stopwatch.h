@@ -1,13 +1,15 @@
 // Timing that is robust against noise: medians over many rounds, with interleaved candidates.
 #pragma once
 
+#include <mezzo.h>
+
 #include <chrono>
 #include <utility>
 #include <vector>
 
-#include "../common/median.h"
-
 namespace samples {
+
+using mezzo::median_of;
 
 /** Returns the seconds of one call of f(). */
 template <class F> double seconds(F&& f) {
@@ -26,7 +28,7 @@ template <class F> double median_seconds(int rounds, int calls, F&& f) {
     });
     if (r > 0) times.push_back(t / calls);
   }
-  return median(times);
+  return median_of(times);
 }
 
 /** Returns the median seconds of f and of g, with alternating calls, so that both run under the
@@ -40,7 +42,7 @@ std::pair<double, double> interleaved_seconds(int rounds, F&& f, G&& g) {
     first.push_back(seconds(f));
     second.push_back(seconds(g));
   }
-  return {median(first), median(second)};
+  return {median_of(first), median_of(second)};
 }
 
 }  // namespace samples

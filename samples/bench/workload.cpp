@@ -12,32 +12,21 @@ SAMPLE_NETS
 
 namespace {
 
+/** A workload of the library with the data for export. */
 class SupervisedWorkload final : public Workload {
  public:
   SupervisedWorkload(const Setting& setting, const Supervised& parts)
-      : parts_(parts),
-        session_(amp::initialize(parts_.net, *parts_.optimizer,
-                                 {.opt_level = setting.level, .verbosity = 0})) {}
-
-  StepOutcome step(std::int64_t number) override {
-    const Tensor loss =
-        parts_.loss(parts_.batches[static_cast<std::size_t>(number) % parts_.batches.size()]);
-    parts_.optimizer->zero_grad();
-    amp::scale_loss(loss, *parts_.optimizer, [](const Tensor& scaled) { scaled.backward(); });
-    optim::StepOptions options;
-    if (parts_.max_norm > 0) options.max_norm = parts_.max_norm;
-    const bool skipped = parts_.optimizer->step(options) == optim::StepResult::skipped;
-    return {loss.item<double>(), skipped};
+      : inner_(bench::supervised(
+            {.level = setting.level, .device = setting.device, .seed = setting.seed}, parts)) {
+    samples = inner_->samples;
   }
 
-  double loss_scale() override { return session_.loss_scaler().loss_scale(); }
-  std::vector<const optim::Optimizer*> optimizers() const override {
-    return {parts_.optimizer.get()};
-  }
+  StepOutcome step(std::int64_t number) override { return inner_->step(number); }
+  double loss_scale() override { return inner_->loss_scale(); }
+  std::vector<const optim::Optimizer*> optimizers() const override { return inner_->optimizers(); }
 
  private:
-  Supervised parts_;
-  amp::Session session_;
+  std::unique_ptr<bench::Workload> inner_;
 };
 
 }  // namespace
@@ -45,17 +34,12 @@ class SupervisedWorkload final : public Workload {
 std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& parts,
                                      TensorMetadata facts) {
   NamedTensors tensors;
-  add_weights(tensors, "net.", parts.net);
+  add_weights(tensors, "net.", parts.model);
   for (std::size_t i = 0; i < parts.batches.size(); ++i) {
     tensors.emplace_back(str("x.", i), parts.batches[i].x);
     tensors.emplace_back(str("y.", i), parts.batches[i].y);
   }
-  Supervised placed = parts;
-  placed.net.to(setting.device);
-  for (Batch& batch : placed.batches)
-    batch = {batch.x.to(setting.device), batch.y.to(setting.device)};
-  auto workload = std::make_unique<SupervisedWorkload>(setting, placed);
-  workload->samples = parts.batches.front().size();
+  auto workload = std::make_unique<SupervisedWorkload>(setting, parts);
   workload->tensors = std::move(tensors);
   if (parts.max_norm > 0) facts["max_norm"] = str(parts.max_norm);
   workload->facts = std::move(facts);
@@ -105,6 +89,17 @@ std::unique_ptr<Workload> make_workload(const std::string& name, const Setting& 
   auto workload = entry.make(setting);
   workload->facts["net"] = name;
   return workload;
+}
+
+bench::Net bench_net(const std::string& name, const Setting& setting) {
+  find_net(name);
+  return {name, [name, setting](const bench::Setting& s) {
+            Setting at = setting;
+            at.level = s.level;
+            at.device = s.device;
+            at.seed = s.seed;
+            return make_workload(name, at);
+          }};
 }
 
 Size parse_size(const std::string& text) {

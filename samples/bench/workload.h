@@ -37,24 +37,12 @@ struct Setting {
   }
 };
 
-/** The result of a step. */
-struct StepOutcome {
-  double loss = 0;
-  bool skipped = false;
-};
+using mezzo::bench::StepOutcome;
+using mezzo::bench::Supervised;
 
-/** The training of one net. */
-class Workload {
+/** The training of a sample net. A sample is an image or a stretch of text. */
+class Workload : public mezzo::bench::Workload {
  public:
-  virtual ~Workload() = default;
-
-  /** Runs training step `number`, counted from 0, on its batch. */
-  virtual StepOutcome step(std::int64_t number) = 0;
-  /** Returns the loss scale of the first loss. */
-  virtual double loss_scale() = 0;
-  virtual std::vector<const mezzo::optim::Optimizer*> optimizers() const = 0;
-
-  std::int64_t samples = 0;  // images or stretches of text in a step
   // Data for the same training in another program: initial weights and all batches by name, and
   // the options of net and optimizer.
   mezzo::NamedTensors tensors;
@@ -64,17 +52,8 @@ class Workload {
 /** Number of different batches. The steps cycle through them. */
 inline constexpr std::int64_t kBatches = 4;
 
-/** A net with one optimizer and one loss. */
-struct Supervised {
-  mezzo::nn::Module net;
-  std::shared_ptr<mezzo::optim::Optimizer> optimizer;
-  std::function<mezzo::Tensor(const mezzo::Batch&)> loss;
-  std::vector<mezzo::Batch> batches;
-  double max_norm = 0;  // maximum norm for gradient clipping; 0: no clipping
-};
-
-/** Returns the workload of a net. Its `tensors` contain the weights and the batches. Moves net and
- *  batches to the device and initialises mixed precision at the level. */
+/** Returns the workload of mezzo::bench::supervised(). Its `tensors` contain the weights and the
+ *  batches. */
 std::unique_ptr<Workload> supervised(const Setting& setting, const Supervised& parts,
                                      mezzo::TensorMetadata facts);
 
@@ -97,6 +76,9 @@ std::span<const NetEntry> all_nets();
 void check_nets(const std::vector<std::string>& names);
 /** Seeds the generator and returns a workload. Errors: UsageError for an unknown name. */
 std::unique_ptr<Workload> make_workload(const std::string& name, const Setting& setting);
+/** Returns a net for mezzo::bench::measure(), which sets the setting's level, device and seed.
+ *  Errors: UsageError for an unknown name. */
+mezzo::bench::Net bench_net(const std::string& name, const Setting& setting);
 /** Returns the size of a name. Errors: UsageError unless it is tiny, small or full. */
 Size parse_size(const std::string& text);
 

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <numeric>
 
-#include "median.h"
 #include "table.h"
 
 namespace samples {
@@ -153,7 +152,7 @@ std::string Run::status() const {
 
 RunFigures Run::figures() const {
   RunFigures result = figures_;
-  const double seconds = median(times_);
+  const double seconds = median_of(times_);
   result.step_ms = 1e3 * seconds;
   result.samples_per_s = seconds > 0 ? static_cast<double>(extent_.samples) / seconds : 0;
   result.recent_loss = recent_loss();

@@ -64,6 +64,7 @@ Text::Text(std::string_view content, std::string notice) : notice_(std::move(not
       bytes_ += static_cast<char>(byte);
     }
   const auto size = static_cast<std::int64_t>(content.size());
+  const CategoryScope not_activations(MemoryCategory::other);
   const Tensor all = empty({size}, {.dtype = i64});
   std::transform(content.begin(), content.end(), all.data<std::int64_t>(),
                  [&](char c) { return number[static_cast<unsigned char>(c)]; });
@@ -113,6 +114,7 @@ void Text::require(std::int64_t count) const {
 Batch random_stretches(const Tensor& text, std::int64_t batch, std::int64_t length) {
   const std::vector<std::int64_t> starts =
       randint(0, text.numel() - length, {batch}).to_vector<std::int64_t>();
+  const CategoryScope not_activations(MemoryCategory::other);
   std::vector<Tensor> x, y;
   for (const std::int64_t start : starts) {
     x.push_back(text.narrow(0, start, length));

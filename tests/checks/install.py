@@ -1,4 +1,4 @@
-"""Installs the build into a scratch folder and builds a user's program against it.
+"""Installs the build into a scratch folder and builds users' programs against it.
 
 Uses pkg-config (shared and static) and CMake.
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from check import ROOT, WARNINGS, must, verdict
 
 CONSUMER = ROOT / 'tests' / 'consumer'
-SAYS = 'consumer: works\n'
+PROGRAMS = ('main', 'bench')  # a source each
+SAYS = {'main': 'consumer: works\n', 'bench': 'bench: works\n'}
 
 
 def decoy(folder):
@@ -38,7 +39,7 @@ def flags_by_kind(libdir, environment):
 
 
 def main(build, meson, *compilers):
-    said = {}  # way of building -> what the program printed
+    said = {}  # (way of building, program) -> what the program printed
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         must([
@@ -55,20 +56,22 @@ def main(build, meson, *compilers):
         users = decoy(scratch / 'user')
         for compiler in filter(shutil.which, compilers):
             for kind, flags in flags_by_kind(libdir, environment).items():
-                must([
-                    compiler, *WARNINGS, f'-I{users}', CONSUMER / 'main.cpp', '-o', program, *flags
-                ])
-                said[f'{compiler}, {kind}'] = must([program], env=environment)
+                for source in PROGRAMS:
+                    must([
+                        compiler, *WARNINGS, f'-I{users}', CONSUMER / f'{source}.cpp', '-o',
+                        program, *flags
+                    ])
+                    said[f'{compiler}, {kind}', source] = must([program], env=environment)
         if shutil.which('cmake'):
             must([
                 'cmake', '-S', CONSUMER, '-B', scratch / 'cmake',
                 f'-DMezzo_DIR={libdir}/cmake/Mezzo'
             ])
             must(['cmake', '--build', scratch / 'cmake'])
-            said['CMake'] = must([scratch / 'cmake' / 'consumer'], env=environment)
+            said['CMake', 'main'] = must([scratch / 'cmake' / 'consumer'], env=environment)
     failures = [
-        f'{way}: the program printed {text!r}, expected {SAYS!r}' for way, text in said.items()
-        if text != SAYS
+        f'{way}: {source}.cpp printed {text!r}, expected {SAYS[source]!r}'
+        for (way, source), text in said.items() if text != SAYS[source]
     ]
     verdict(len(said) - len(failures), failures)
 

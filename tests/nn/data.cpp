@@ -47,6 +47,22 @@ std::vector<int> epoch(Batches&& batches) { return epoch(batches); }
 
 }  // namespace
 
+TEST_CASE("memory of a data set does not count as activations") {
+  const auto bytes = [](MemoryCategory category) { return memory_stats()[category].current; };
+  const std::int64_t activations = bytes(MemoryCategory::activations);
+  const std::int64_t weights = bytes(MemoryCategory::weights);
+  const Tensor weight = zeros({1000, 2});
+  weight.impl()->storage->set_category(MemoryCategory::weights);
+  {
+    const std::int64_t other = bytes(MemoryCategory::other);
+    const Dataset set = numbered(1000), part = set.slice(100, 500), of_weights(weight, weight);
+    CHECK(bytes(MemoryCategory::activations) == activations);
+    CHECK(bytes(MemoryCategory::other) - other == 1000 * (2 * 4 + 8));
+    CHECK(bytes(MemoryCategory::weights) - weights == 1000 * 2 * 4);
+  }
+  CHECK(bytes(MemoryCategory::activations) == activations);
+}
+
 TEST_CASE("batches without shuffling come in order") {
   const Dataset set = numbered(7);
   for (const std::int64_t prefetch : {0, 1, 3}) {

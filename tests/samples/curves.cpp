@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 
-#include "../../samples/bench/measure.h"
+#include "../../samples/bench/workload.h"
 #include "../support/catch.h"
 #include "../support/device.h"
 #include "../support/levels.h"
@@ -63,9 +63,10 @@ TEST_CASE("every net's losses match the stored ones and PyTorch's", "[curves]") 
       const auto kept = curves.find({net, level});
       REQUIRE(kept != curves.end());
       REQUIRE(kept->second.size() == 20);
-      const Curve losses = measure(net, {.level = level, .device = mezzo::testing::test_device()},
-                                   {.warm_up = 0, .steps = 20}, {1, 1})
-                               .losses;
+      const auto workload =
+          make_workload(net, {.level = level, .device = mezzo::testing::test_device()});
+      Curve losses;
+      for (std::int64_t i = 0; i < 20; ++i) losses.push_back(workload->step(i).loss);
       CHECK(largest_difference(losses, kept->second) < tolerance(level));
       if (std::string(level) == "O0") CHECK(largest_difference(losses, torch->second) < 1e-4);
     }

@@ -1,23 +1,33 @@
 // The nets of the bench: each learns at every level, repeats bit for bit, and reports its work.
-#include "../../samples/bench/measure.h"
+#include "../../samples/bench/workload.h"
 
 #include <cmath>
 #include <numeric>
 
+#include "../../measure/work_count.h"
 #include "../../samples/common/program.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/throws.h"
 
 using namespace samples;
+using mezzo::bench::Row;
 
 namespace {
 
 const std::vector<const char*> kLevels = levels::names();
-constexpr Roof kRoof{1e9, 1e9};
+constexpr mezzo::Roof kRoof{.f32_flops_per_s = 1e9,
+                            .f16_flops_per_s = 1e9,
+                            .bf16_flops_per_s = 1e9,
+                            .memory_bytes_per_s = 1e9};
 
-Measurement tiny(const std::string& net, const std::string& level, std::int64_t steps) {
-  return measure(net, {.level = level}, {.warm_up = 1, .steps = steps}, kRoof);
+/** Returns options for so many steps, and no more. */
+mezzo::bench::Options few(std::int64_t steps, std::vector<std::string> levels) {
+  return {.levels = std::move(levels), .warm_up = 1, .steps = steps, .seconds = 0, .roof = kRoof};
+}
+
+Row tiny(const std::string& net, const std::string& level, std::int64_t steps) {
+  return measure({bench_net(net, {})}, few(steps, {level})).rows.at(0);
 }
 
 double mean_of(const std::vector<double>& losses, std::size_t from, std::size_t count) {
@@ -32,7 +42,7 @@ TEST_CASE("every net learns at every level", "[samples]") {
   for (const NetEntry& entry : all_nets())
     for (const char* level : kLevels) {
       INFO(entry.name << " " << level);
-      const Measurement m = tiny(std::string(entry.name), level, 20);
+      const Row m = tiny(std::string(entry.name), level, 20);
       REQUIRE(m.losses.size() == 20);
       CHECK(std::isfinite(m.loss));
       // Steps cycle through four batches, so that the first four and the last four losses are of
@@ -60,44 +70,52 @@ TEST_CASE("losses have the same bits in every run and for any number of threads"
   mezzo::set_num_threads(before);
 }
 
-TEST_CASE("levels measured in turns give the same figures as each alone", "[samples]") {
+TEST_CASE("nets and levels measured in turns give the same figures as each alone", "[samples]") {
   const std::vector<std::string> all(kLevels.begin(), kLevels.end());
   const int before = mezzo::num_threads();
   mezzo::set_num_threads(1);  // several threads have workspaces at once, or one after the other
+  std::vector<mezzo::bench::Net> nets;
   for (const char* net : {"mlp", "char_lstm", "dcgan"}) {
-    std::vector<std::string> rows;
-    (void)tiny(net, "O0", 1);  // allocates what a thread keeps, which belongs to no level
-    const std::vector<Measurement> together =
-        measure_levels(net, all, {}, {.warm_up = 1, .steps = 7}, kRoof,
-                       [&](const Measurement& row) { rows.push_back(row.level); });
-    CHECK(rows == all);
-    REQUIRE(together.size() == all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      INFO(net << " " << all[i]);
-      const Measurement alone = tiny(net, all[i], 7);
-      CHECK(together[i].error.empty());
-      CHECK(together[i].losses == alone.losses);
-      CHECK(together[i].loss_scale == alone.loss_scale);
-      CHECK(together[i].skipped_steps == alone.skipped_steps);
-      CHECK(together[i].cast_bytes_per_step == alone.cast_bytes_per_step);
-      CHECK(together[i].work.bytes == alone.work.bytes);
-      CHECK(together[i].memory.total.peak == alone.memory.total.peak);
-      for (std::size_t c = 0; c < mezzo::kNumMemoryCategories; ++c)
-        CHECK(together[i].memory.by_category[c].peak == alone.memory.by_category[c].peak);
-    }
+    nets.push_back(bench_net(net, {}));
+    (void)tiny(net, "O0", 1 + 1);  // allocates what a thread keeps, which belongs to no level
+  }
+  std::vector<std::string> order;
+  const std::vector<Row> together =
+      measure(nets, few(7, all),
+              {.row = [&](const Row& row) { order.push_back(row.net + " " + row.level); }})
+          .rows;
+  REQUIRE(together.size() == nets.size() * all.size());
+  REQUIRE(order.size() == together.size());
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const Row& row = together[i];
+    INFO(row.net << " " << row.level);
+    CHECK(order[i] == nets[i / all.size()].name + " " + all[i % all.size()]);
+    const Row alone = tiny(nets[i / all.size()].name, all[i % all.size()], 7);
+    CHECK(row.error.empty());
+    CHECK(row.losses == alone.losses);
+    CHECK(row.losses.size() == 7);
+    CHECK(row.loss_scale == alone.loss_scale);
+    CHECK(row.skipped_steps == alone.skipped_steps);
+    CHECK(row.cast_bytes_per_step == alone.cast_bytes_per_step);
+    CHECK(row.work.bytes == alone.work.bytes);
+    CHECK(row.floor_ms == alone.floor_ms);
+    CHECK(row.memory.total.peak == alone.memory.total.peak);
+    for (std::size_t c = 0; c < mezzo::kNumMemoryCategories; ++c)
+      CHECK(row.memory.by_category[c].peak == alone.memory.by_category[c].peak);
   }
   mezzo::set_num_threads(before);
 }
 
 TEST_CASE("a level that fails is reported and does not affect the others", "[samples]") {
   const auto run = [](const std::vector<std::string>& levels, std::vector<std::string>& rows) {
-    return measure_levels(
-        "mlp", levels, {}, {.warm_up = 1, .steps = 12}, kRoof,
-        [&](const Measurement& row) { rows.push_back(row.level + row.error.substr(0, 6)); });
+    return measure(
+               {bench_net("mlp", {})}, few(12, levels),
+               {.row = [&](const Row& row) { rows.push_back(row.level + row.error.substr(0, 6)); }})
+        .rows;
   };
   std::vector<std::string> rows;
   SECTION("on construction") {
-    const std::vector<Measurement> results = run({"O0", "O9", "O2"}, rows);
+    const std::vector<Row> results = run({"O0", "O9", "O2"}, rows);
     CHECK(rows == std::vector<std::string>{"O9" + results[1].error.substr(0, 6), "O0", "O2"});
     CHECK_FALSE(results[1].error.empty());
     CHECK(results[2].losses == tiny("mlp", "O2", 12).losses);
@@ -108,12 +126,12 @@ TEST_CASE("a level that fails is reported and does not affect the others", "[sam
     (void)run({"O0", "O2"}, rows);
     mezzo::allocator_for(mezzo::cpu).fail_nth((allocations() - before) / 2);
     rows.clear();
-    const std::vector<Measurement> results = run({"O0", "O2"}, rows);
+    const std::vector<Row> results = run({"O0", "O2"}, rows);
     mezzo::allocator_for(mezzo::cpu).fail_nth(0);
     const std::size_t failed = results[0].error.empty() ? 1 : 0;
     CHECK(results[failed].error.find("memory") != std::string::npos);
     CHECK(results[failed].losses.empty());
-    const Measurement& other = results[1 - failed];
+    const Row& other = results[1 - failed];
     CHECK(other.error.empty());
     CHECK(other.losses == tiny("mlp", other.level, 12).losses);
     CHECK(rows.size() == 2);
@@ -121,7 +139,7 @@ TEST_CASE("a level that fails is reported and does not affect the others", "[sam
 }
 
 TEST_CASE("the work of an mlp step is computed", "[samples]") {
-  const Measurement m = tiny("mlp", "O0", 2);
+  const Row m = tiny("mlp", "O0", 2);
   // Three products forward. Backward, each has a product for the weight's gradient, and all but the
   // first layer one for the input's.
   const double forward = 2.0 * 16 * (784 * 64 + 64 * 64 + 64 * 10);
@@ -130,15 +148,17 @@ TEST_CASE("the work of an mlp step is computed", "[samples]") {
   // Adam reads the gradient, and reads and writes the weight and both moments.
   CHECK(m.work.bytes > 7 * weights);
   CHECK(m.work.bytes < 20 * weights);
-  CHECK(m.floor.arithmetic == m.work.flops / kRoof.flops_per_s);
+  // Each op takes as long as its products or its memory traffic.
+  CHECK(m.floor_ms > 1e3 * m.work.flops / kRoof.f32_flops_per_s);
+  CHECK(m.floor_ms <= 1e3 * (m.work.flops + m.work.bytes) / kRoof.f32_flops_per_s);
 }
 
 TEST_CASE("the work of convolutions, attention and recurrent layers is computed", "[samples]") {
   using namespace mezzo;
   const auto flops = [](const auto& f) {
-    const OpCount count;
+    const WorkCount count;
     f();
-    return count.work().flops;
+    return count.work().total().flops;
   };
   const Tensor image = randn({2, 3, 8, 8}), weight = randn({4, 3, 3, 3});
   CHECK(flops([&] { conv2d(image, weight, {}, {.padding = 1}); }) == 2.0 * 2 * 4 * 64 * 27);

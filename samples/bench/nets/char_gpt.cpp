@@ -20,7 +20,7 @@ std::unique_ptr<Workload> make_char_gpt(const Setting& s) {
       net.parameters(), optim::AdamWOptions{.lr = 1e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1});
   return supervised(
       s,
-      {.net = net,
+      {.model = net,
        .optimizer = optimizer,
        .loss =
            [net](const Batch& b) { return cross_entropy(net(b.x).flatten(0, 1), b.y.flatten()); },

@@ -26,22 +26,20 @@ std::unique_ptr<Workload> make_char_lstm(const Setting& s) {
       std::make_shared<optim::Adam>(net.parameters(), optim::AdamOptions{.lr = 2e-3});
   const auto memory = std::make_shared<LstmState>();
   const auto turn = std::make_shared<std::int64_t>(0);
-  auto workload =
-      supervised(s,
-                 {.net = net,
-                  .optimizer = optimizer,
-                  .loss =
-                      [=](const Batch& b) {
-                        if ((*turn)++ % kBatches == 0) *memory = {};
-                        const CharLstmResult result = net(b.x, *memory);
-                        *memory = {result.state.h.detach(), result.state.c.detach()};
-                        return cross_entropy(result.logits.flatten(0, 1), b.y.flatten());
-                      },
-                  .batches = batches,
-                  .max_norm = 1},
-                 {{"optimizer", "adam"}, {"lr", "2e-3"}});
-  workload->samples = batch;
-  return workload;
+  return supervised(s,
+                    {.model = net,
+                     .optimizer = optimizer,
+                     .loss =
+                         [=](const Batch& b) {
+                           if ((*turn)++ % kBatches == 0) *memory = {};
+                           const CharLstmResult result = net(b.x, *memory);
+                           *memory = {result.state.h.detach(), result.state.c.detach()};
+                           return cross_entropy(result.logits.flatten(0, 1), b.y.flatten());
+                         },
+                     .batches = batches,
+                     .max_norm = 1,
+                     .samples = batch},
+                    {{"optimizer", "adam"}, {"lr", "2e-3"}});
 }
 
 }  // namespace samples

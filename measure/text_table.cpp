@@ -1,28 +1,29 @@
-#include "table.h"
+#include "text_table.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <ostream>
 
-namespace samples {
+namespace mezzo {
 
-void print(std::ostream& out, const Table& table) {
-  std::vector<std::size_t> widths(table.header.size(), 0);
+std::string TextTable::text() const {
+  std::vector<std::size_t> widths(header.size(), 0);
   const auto widen = [&](const std::vector<std::string>& row) {
     for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
   };
-  const auto write = [&](const std::vector<std::string>& row) {
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& row) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - row[i].size(), ' ');
-      out << (i ? "  " : "") << (i ? padding + row[i] : row[i] + padding);
+      text += i > 0 ? "  " + padding + row[i] : row[i] + padding;
     }
-    out << "\n";
+    text += '\n';
   };
-  widen(table.header);
-  for (const auto& row : table.rows) widen(row);
-  write(table.header);
-  for (const auto& row : table.rows) write(row);
+  widen(header);
+  for (const auto& row : rows) widen(row);
+  add(header);
+  for (const auto& row : rows) add(row);
+  return text;
 }
 
 std::string fixed(double value, int digits) {
@@ -38,4 +39,4 @@ std::string bytes_text(double bytes) {
   return fixed(bytes, unit == 0 ? 0 : 1) + " " + units[unit];
 }
 
-}  // namespace samples
+}  // namespace mezzo

@@ -1,0 +1,89 @@
+#include "bench_run.h"
+
+#include <algorithm>
+
+#include "stopwatch.h"
+
+namespace mezzo::bench {
+
+namespace {
+
+/** Swaps a run's generator with this thread's for a scope. */
+class OwnGenerator {
+ public:
+  explicit OwnGenerator(Generator& own) : own_(own) { std::swap(own_, default_generator()); }
+  ~OwnGenerator() { std::swap(own_, default_generator()); }
+  OwnGenerator(const OwnGenerator&) = delete;
+  OwnGenerator& operator=(const OwnGenerator&) = delete;
+
+ private:
+  Generator& own_;
+};
+
+}  // namespace
+
+Run::Run(const Net& net, const Setting& setting, const Options& options)
+    : options_(options), memory_(setting.device), generator_{setting.seed} {
+  row_.net = net.name;
+  row_.level = setting.level;
+  row_.emulated = emulates_level(setting.level, setting.device);
+  memory_.during([&] {
+    const OwnGenerator generator(generator_);
+    const CategoryScope not_activations(MemoryCategory::other);
+    workload_ = net.make(setting);
+  });
+  row_.samples = workload_->samples;
+  (void)train(std::min(options.warm_up, options.steps));
+}
+
+void Run::turn() {
+  const std::int64_t left = options_.steps - steps_;
+  turns_ms_.push_back(median_of(train(left > 0 ? std::min(kTurn, left) : kTurn)));
+}
+
+bool Run::stable() const { return median_interval(turns_ms_).relative_width() <= kStableWidth; }
+
+std::vector<double> Run::train(std::int64_t count) {
+  const OwnGenerator generator(generator_);
+  const auto all = [&] {
+    for (std::int64_t i = 0; i < count; ++i) step();
+  };
+  // Rounds that are added for the times do not count otherwise.
+  done() ? all() : memory_.during(all);
+  return {row_.times_ms.end() - count, row_.times_ms.end()};
+}
+
+void Run::step() {
+  const amp::CastStats before = amp::cast_stats();
+  StepOutcome outcome;
+  row_.times_ms.push_back(1e3 * seconds([&] { outcome = workload_->step(steps_); }));
+  if (!done()) {
+    casts_ = amp::cast_stats() - before;
+    row_.losses.push_back(outcome.loss);
+    row_.skipped_steps += outcome.skipped ? 1 : 0;
+    row_.loss_scale = workload_->loss_scale();
+  }
+  ++steps_;
+}
+
+Row Run::finish() {
+  row_.memory = memory_.stats();
+  row_.loss = row_.losses.empty() ? 0 : row_.losses.back();
+  row_.casts_per_step = static_cast<double>(casts_.casts);
+  row_.cast_bytes_per_step = static_cast<double>(casts_.bytes);
+  row_.step_ms = median_interval(turns_ms_);
+  const std::vector<double> timed(row_.times_ms.begin() + options_.warm_up, row_.times_ms.end());
+  row_.fast_ms = quantile_of(timed, 0.1);
+  row_.slow_ms = quantile_of(timed, 0.9);
+  const double ms = row_.step_ms.value;
+  row_.samples_per_s = ms > 0 ? 1e3 * static_cast<double>(row_.samples) / ms : 0;
+  const OwnGenerator generator(generator_);
+  const WorkCount count;
+  workload_->step(steps_);
+  work_ = count.work();
+  for (const optim::Optimizer* optimizer : workload_->optimizers()) work_.add_update(*optimizer);
+  row_.work = work_.total();
+  return row_;
+}
+
+}  // namespace mezzo::bench

@@ -1,0 +1,75 @@
+// The bench's table.
+#include <cmath>
+
+#include "../tensor/core/error.h"
+#include "bench.h"
+
+namespace mezzo::bench {
+
+namespace {
+
+const std::vector<std::string> kHeader = {
+    "net",  "level", "step ms", "95 %",       "samples/s",  "time/O0",    "95 %", "% of floor",
+    "peak", "loss",  "skipped", "loss scale", "casts/step", "cast bytes", "note"};
+
+/** Returns "low-high", or "-" for an interval without bounds. */
+std::string interval(const MedianInterval& of, int digits) {
+  if (!std::isfinite(of.low) || !std::isfinite(of.high)) return "-";
+  return fixed(of.low, digits) + "-" + fixed(of.high, digits);
+}
+
+/** Returns what a reader must know of a row, or "-". */
+std::string note(const Row& row) {
+  if (row.unstable()) return row.emulated ? "unstable, emulated" : "unstable";
+  return row.emulated ? "emulated" : "-";
+}
+
+std::vector<std::string> cells(const Row& row) {
+  if (!row.error.empty()) {
+    std::vector<std::string> cells(kHeader.size(), "-");
+    cells[0] = row.net;
+    cells[1] = row.level;
+    cells[2] = "failed";
+    return cells;
+  }
+  const int digits = row.step_ms.value < 1 ? 3 : 2;
+  return {row.net,
+          row.level,
+          fixed(row.step_ms.value, digits),
+          interval(row.step_ms, digits),
+          fixed(row.samples_per_s, 0),
+          row.over_o0.value > 0 ? fixed(row.over_o0.value, 2) : "-",
+          interval(row.over_o0, 2),
+          fixed(100 * row.share_of_floor(), 0),
+          bytes_text(static_cast<double>(row.memory.total.peak)),
+          fixed(row.loss, 4),
+          std::to_string(row.skipped_steps),
+          fixed(row.loss_scale, 0),
+          fixed(row.casts_per_step, 0),
+          bytes_text(row.cast_bytes_per_step),
+          note(row)};
+}
+
+}  // namespace
+
+TextTable text_table(const Results& results) {
+  TextTable table{kHeader, {}};
+  for (const Row& row : results.rows) table.rows.push_back(cells(row));
+  return table;
+}
+
+std::string table(const Results& results) {
+  std::string text = text_table(results).text();
+  for (const std::string& error : errors(results)) text += error + "\n";
+  return text;
+}
+
+std::vector<std::string> errors(const Results& results) {
+  std::vector<std::string> lines;
+  for (const Row& row : results.rows)
+    if (!row.error.empty())
+      lines.push_back(error_text(row.net + " " + row.level + " failed", {.what = row.error}));
+  return lines;
+}
+
+}  // namespace mezzo::bench

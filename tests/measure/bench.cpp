@@ -1,0 +1,281 @@
+// bench::measure: the order of turns, groups, statistics of the turns, and what is reported.
+#include "../../measure/bench.h"
+
+#include <chrono>
+#include <thread>
+
+#include "../../autograd/ops/create.h"
+#include "../../autograd/ops/random.h"
+#include "../../autograd/ops/reduce.h"
+#include "../../nn/linear.h"
+#include "../../nn/loss.h"
+#include "../../optim/sgd.h"
+#include "../support/catch.h"
+#include "../support/throws.h"
+
+using namespace mezzo;
+using bench::Row;
+
+namespace {
+
+constexpr Roof kRoof{.f32_flops_per_s = 1e12, .memory_bytes_per_s = 1e12};
+
+bench::Options options(std::vector<std::string> levels, std::int64_t steps) {
+  return {.levels = std::move(levels), .warm_up = 1, .steps = steps, .seconds = 0, .roof = kRoof};
+}
+
+/** A workload that records its steps and does what the test wants in each. */
+class Recorded final : public bench::Workload {
+ public:
+  Recorded(std::string name, std::vector<std::string>& log, std::function<void(std::int64_t)> work)
+      : name_(std::move(name)), log_(log), work_(std::move(work)) {
+    samples = 10;
+  }
+  bench::StepOutcome step(std::int64_t number) override {
+    if (log_.empty() || log_.back() != name_) log_.push_back(name_);
+    if (work_) work_(number);
+    // The loss depends on this thread's generator, as with dropout.
+    return {.loss = rand({1}).item<double>() + static_cast<double>(number), .skipped = number == 2};
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string>& log_;
+  std::function<void(std::int64_t)> work_;
+};
+
+bench::Net recorded(const std::string& name, std::vector<std::string>& log,
+                    std::function<void(std::int64_t)> work = {}) {
+  return {name, [=, &log](const bench::Setting& s) -> std::unique_ptr<bench::Workload> {
+            return std::make_unique<Recorded>(name + s.level, log, work);
+          }};
+}
+
+/** A net that holds so much memory. */
+bench::Net holding(const std::string& name, std::int64_t bytes, std::vector<std::string>& log) {
+  return {name, [=, &log](const bench::Setting& s) -> std::unique_ptr<bench::Workload> {
+            const Tensor held = empty({bytes}, {.dtype = u8});
+            return std::make_unique<Recorded>(name + s.level, log, [held](std::int64_t) {});
+          }};
+}
+
+std::unique_ptr<bench::Workload> trained(const bench::Setting& setting) {
+  const nn::Linear model(256, 4);
+  const auto optimizer =
+      std::make_shared<optim::SGD>(model.parameters(), optim::SgdOptions{.lr = 0.01});
+  return bench::supervised(setting,
+                           {.model = model,
+                            .optimizer = optimizer,
+                            .loss = [model](const Batch& b) { return mse_loss(model(b.x), b.y); },
+                            .batches = {{rand({1000, 256}), rand({1000, 4})}}});
+}
+
+void pause(double ms) {
+  std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
+}
+
+}  // namespace
+
+TEST_CASE("every level of every net has a turn in each round", "[bench]") {
+  std::vector<std::string> log;
+  const auto nets = {recorded("a", log), recorded("b", log)};
+  // One step of warm-up for each, then turns of 5 steps, the last of 3, then one step to count.
+  const std::vector<std::string> round{"aO0", "aO2", "bO0", "bO2"};
+  std::vector<std::string> together, alone;
+  for (int i = 0; i < 4; ++i) together.insert(together.end(), round.begin(), round.end());
+  for (const char* net : {"a", "b"})
+    for (int i = 0; i < 4; ++i)
+      for (const char* level : {"O0", "O2"}) alone.push_back(std::string(net) + level);
+
+  const bench::Results results = measure(nets, options({"O0", "O2"}, 9));
+  CHECK(log == together);
+  log.clear();
+  bench::Options one_by_one = options({"O0", "O2"}, 9);
+  one_by_one.together = 1;
+  const bench::Results separate = measure(nets, one_by_one);
+  CHECK(log == alone);
+
+  REQUIRE(results.rows.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Row &row = results.rows[i], &other = separate.rows[i];
+    INFO(row.net << " " << row.level);
+    CHECK(row.losses.size() == 9);
+    CHECK(row.losses == other.losses);  // also where steps draw random numbers
+    CHECK(row.loss == row.losses.back());
+    CHECK(row.skipped_steps == 1);
+    CHECK(row.times_ms.size() == 9);
+    CHECK(row.samples == 10);
+  }
+  CHECK(results.rows[0].losses == results.rows[1].losses);  // the same seed at each level
+}
+
+TEST_CASE("losses do not depend on random numbers drawn elsewhere", "[bench]") {
+  std::vector<std::string> log;
+  const bench::Net net = recorded("a", log);
+  const auto losses = [&] { return measure({net}, options({"O0"}, 4)).rows[0].losses; };
+  manual_seed(5);
+  const Generator before = default_generator();
+  const std::vector<double> first = losses();
+  CHECK(default_generator() == before);
+  manual_seed(6);
+  (void)rand({3});
+  CHECK(losses() == first);
+  bench::Options other_seed = options({"O0"}, 4);
+  other_seed.seed = 2;
+  CHECK(measure({net}, other_seed).rows[0].losses != first);
+}
+
+TEST_CASE("nets that do not fit into memory together are measured in groups", "[bench]") {
+  constexpr std::int64_t kMega = 1 << 20;
+  std::vector<std::string> log;
+  const auto nets = {holding("a", 4 * kMega, log), holding("b", 4 * kMega, log),
+                     holding("c", 4 * kMega, log), holding("d", 40 * kMega, log)};
+  bench::Options limited = options({"O0"}, 6);
+  limited.memory = 9 * kMega;
+  const bench::Results results = measure(nets, limited);
+  // Warm-up of a and b; c does not fit. Their turns and last steps. Then c, d does not fit, d.
+  CHECK(log == std::vector<std::string>{"aO0", "bO0", "cO0", "aO0", "bO0", "aO0", "bO0", "cO0",
+                                        "dO0", "cO0", "dO0"});
+  for (const Row& row : results.rows) {
+    CHECK(row.error.empty());
+    CHECK(row.losses.size() == 6);
+    CHECK(row.losses == results.rows[0].losses);
+  }
+  CHECK(results.rows[0].memory[MemoryCategory::other].peak >= 4 * kMega);
+}
+
+TEST_CASE("a net without memory beside another is measured alone", "[bench]") {
+  std::vector<std::string> log;
+  const std::int64_t before = memory_stats()[MemoryCategory::other].current;
+  const bench::Net needs_all{"b", [&](const bench::Setting& s) -> std::unique_ptr<bench::Workload> {
+                               if (memory_stats()[MemoryCategory::other].current > before)
+                                 fail<OutOfMemory>("test", {.what = "another net is there"});
+                               return std::make_unique<Recorded>("b" + s.level, log,
+                                                                 [](std::int64_t) {});
+                             }};
+  const bench::Results results =
+      measure({holding("a", 1 << 20, log), needs_all}, options({"O0"}, 6));
+  for (const Row& row : results.rows) CHECK(row.error.empty());
+  CHECK(log == std::vector<std::string>{"aO0", "bO0"});
+}
+
+TEST_CASE("a row with a wide interval is unstable", "[bench]") {
+  Row row;
+  row.step_ms = {.value = 10, .low = 9.6, .high = 10.5};
+  CHECK_FALSE(row.unstable());
+  row.step_ms.high = 10.7;
+  CHECK(row.unstable());
+  row.step_ms = median_interval({10, 10, 10});  // no interval
+  CHECK(row.unstable());
+  row.step_ms = median_interval({10, 10, 10, 10, 10, 10});
+  CHECK_FALSE(row.unstable());
+}
+
+TEST_CASE("steady times are stable, jumping ones are not", "[bench]") {
+  std::vector<std::string> log;
+  std::int64_t calls = 0;
+  const bench::Net steady = recorded("steady", log, [](std::int64_t) { pause(2); });
+  // Every other turn is three times as long.
+  const bench::Net jumping = recorded("jumping", log, [&](std::int64_t number) {
+    ++calls;
+    pause(number > 0 && (number - 1) / 5 % 2 == 0 ? 1 : 3);
+  });
+  const bench::Results results = measure({steady, jumping}, options({"O0", "O3"}, 1 + 12 * 5));
+  const Row& calm = results.rows[0];
+  CHECK_FALSE(calm.unstable());
+  CHECK(calm.step_ms.value >= 2);
+  CHECK(calm.step_ms.low <= calm.step_ms.value);
+  CHECK(calm.step_ms.value <= calm.step_ms.high);
+  CHECK(calm.over_o0.value == 1);
+  CHECK(results.rows[1].over_o0.low <= results.rows[1].over_o0.value);
+  CHECK(std::abs(results.rows[1].over_o0.value - 1) < 0.2);
+  CHECK(results.rows[2].unstable());
+  CHECK(std::abs(results.rows[3].over_o0.value - 1) < 0.2);  // the ratio of turns of one round
+  CHECK(table(results).find("unstable") != std::string::npos);
+}
+
+TEST_CASE("rounds are added until rows are stable or time is over", "[bench]") {
+  std::vector<std::string> log;
+  const bench::Net steady = recorded("steady", log, [](std::int64_t) { pause(1); });
+  bench::Options more = options({"O0"}, 6);
+  more.seconds = 60;
+  const Row row = measure({steady}, more).rows[0];
+  CHECK_FALSE(row.unstable());
+  CHECK(row.times_ms.size() >= 1 + 6 * 5);  // an interval needs six turns
+  CHECK(row.losses.size() == 6);            // those of the steps only
+  CHECK(row.skipped_steps == 1);
+
+  const bench::Net jumping = recorded("jumping", log, [](std::int64_t number) {
+    pause(number > 0 && (number - 1) / 5 % 2 == 0 ? 0.5 : 2);
+  });
+  more.seconds = 0.2;
+  const auto start = std::chrono::steady_clock::now();
+  const Row late = measure({jumping}, more).rows[0];
+  CHECK(late.unstable());
+  CHECK(late.times_ms.size() > 6);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
+}
+
+TEST_CASE("supervised nets are trained at every level, and batches are no activations", "[bench]") {
+  std::vector<bench::Facts> facts;
+  bench::Options all = options({}, 8);
+  all.notes = {{"size", "test"}};
+  const bench::Results results =
+      measure({{"linear", trained}}, all,
+              {.facts = [&](const bench::Facts& f) { facts.push_back(f); }, .row = {}});
+  REQUIRE(results.rows.size() == 6);
+  REQUIRE(facts.size() == 1);
+  CHECK(facts[0].environment.device == "cpu");
+  for (const Row& row : results.rows) {
+    INFO(row.level);
+    CHECK(row.error.empty());
+    CHECK(row.samples == 1000);
+    CHECK(row.losses.back() < row.losses.front());
+    CHECK(row.emulated == emulates_level(row.level));
+    CHECK(row.work.flops == 2 * 2.0 * 1000 * 256 * 4);  // forward and the weight's gradient
+    const std::int64_t batch = 1000 * 260 * 4;
+    CHECK(row.memory[MemoryCategory::other].peak >= batch);
+    if (row.level == "O0") CHECK(row.memory[MemoryCategory::activations].peak < batch / 4);
+    CHECK(row.memory[MemoryCategory::weights].peak > 0);
+  }
+}
+
+TEST_CASE("wrong options and parts of a bench are errors", "[bench]") {
+  CHECK_THROWS_WITH_AS_TEXT(measure({}, options({}, 1)), ValueError, "no step is left to time");
+  bench::Options negative = options({}, 5);
+  negative.warm_up = -1;
+  CHECK_THROWS_WITH_AS_TEXT(measure({}, negative), ValueError, "not negative");
+  const nn::Linear model(2, 2);
+  CHECK_THROWS_WITH_AS_TEXT(bench::supervised({}, {.model = model}), ValueError,
+                            "no optimizer, no loss, 0 batches");
+  CHECK(measure({}, options({}, 5)).rows.empty());
+}
+
+TEST_CASE("JSON and CSV quote what needs it, and leave out what is not finite", "[bench]") {
+  bench::Results results;
+  results.facts.environment.cpu_model = "A \"CPU\", fast\n\xff";
+  results.facts.steps = 3;
+  Row& row = results.rows.emplace_back();
+  row.net = "net, of mine";
+  row.level = "O1";
+  row.loss = std::nan("");
+  row.losses = {1.5, 2};
+  row.step_ms = median_interval({0.5});
+  Row& failed = results.rows.emplace_back();
+  failed.net = "b";
+  failed.level = "O2";
+  failed.error = "out of \"memory\"";
+  const std::string text = json(results);
+  CHECK(text.find(R"("cpu_model":"A \"CPU\", fast\n?")") != std::string::npos);
+  CHECK(text.find(R"("low_ms":null)") != std::string::npos);
+  CHECK(text.find(R"("loss":null)") != std::string::npos);
+  CHECK(text.find(R"("losses":[1.5,2])") != std::string::npos);
+  CHECK(text.find(R"({"net":"b","level":"O2","error":"out of \"memory\""})") != std::string::npos);
+  CHECK(json(results.rows[0]).find('\n') == std::string::npos);
+  const std::string lines = csv(results);
+  CHECK(lines.starts_with("net,level,error,"));
+  CHECK(lines.find("\r\n\"net, of mine\",O1,,") != std::string::npos);
+  CHECK(lines.find("\r\nb,O2,\"out of \"\"memory\"\"\",") != std::string::npos);
+  CHECK(lines.find("\"A \"\"CPU\"\", fast\n\xff\"") != std::string::npos);
+  CHECK(lines.find(",1.5 2,") != std::string::npos);
+}
