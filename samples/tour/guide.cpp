@@ -51,9 +51,7 @@ void Guide::ask(const std::string& question) {
 }
 
 void Guide::show(const Table& table) {
-  std::ostringstream text;
-  print(text, table);
-  std::istringstream lines(text.str());
+  std::istringstream lines(table.text());
   for (std::string line; std::getline(lines, line);) show(line);
 }
 
