@@ -41,9 +41,8 @@ class SupervisedWorkload final : public Workload {
     return {loss.item<double>(), skipped};
   }
 
-  double loss_scale() override { return session_.loss_scaler().loss_scale(); }
-  std::vector<const optim::Optimizer*> optimizers() const override {
-    return {parts_.optimizer.get()};
+  amp::Training training() override {
+    return {.model = parts_.model, .optimizer = *parts_.optimizer, .session = session_};
   }
 
  private:

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "../amp/checkpoint/checkpoint.h"
+#include "../amp/report/report_file.h"
 #include "../nn/data/batches.h"
 #include "../nn/module.h"
 #include "../optim/optimizer.h"
@@ -49,10 +51,9 @@ class MZ_API Workload {
 
   /** Runs training step `number`, counted from 0. On a GPU it returns when the device is done. */
   virtual StepOutcome step(std::int64_t number) = 0;
-  /** Returns the loss scale (of the first loss); 1 without loss scaling. */
-  virtual double loss_scale() { return 1; }
-  /** Returns the optimizers, whose updates count as work; none if they are not known. */
-  virtual std::vector<const optim::Optimizer*> optimizers() const { return {}; }
+  /** Returns the parts that the steps train: optimizers, whose updates count as work, sessions or
+   *  scalers, of which the first has the loss scale of the rows, and models, for record(). */
+  virtual amp::Training training() { return {}; }
 
   std::int64_t samples = 0;  // in one step
 };
@@ -170,6 +171,15 @@ struct Sink {
 MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {},
                        const Sink& sink = {});
 
+/** Trains every net at every level with amp::Report, one run after the other from the same weights,
+ *  whose page compares the runs of one net:
+ *    amp::ReportFile file("levels.html");
+ *    bench::record({net}, file);
+ *  Of the options only levels, device, seed and steps apply; about 20 steps of each run are
+ * sampled. Returns a line for each run that failed, as errors(). */
+MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
+                                       const Options& options = {});
+
 /** Returns a text table with a heading, one line per row, and errors() below. */
 MZ_API std::string table(const Results& results);
 /** Returns the cells of the table. */
@@ -185,5 +195,8 @@ MZ_API std::string json(const Results& results);
 /** Returns comma-separated values (RFC 4180): a heading, and one line per row with all facts and
  *  figures. Lists are separated by spaces within their cell. */
 MZ_API std::string csv(const Results& results);
+/** Writes a page that needs no network: the facts, the table, and for each net drawings of times,
+ *  peak memory and losses. Errors: IoError with the path. */
+MZ_API void write_page(const std::string& path, const Results& results);
 
 }  // namespace mezzo::bench

@@ -8,17 +8,12 @@ namespace mezzo::bench {
 
 namespace {
 
-/** Swaps a run's generator with this thread's for a scope. */
-class OwnGenerator {
- public:
-  explicit OwnGenerator(Generator& own) : own_(own) { std::swap(own_, default_generator()); }
-  ~OwnGenerator() { std::swap(own_, default_generator()); }
-  OwnGenerator(const OwnGenerator&) = delete;
-  OwnGenerator& operator=(const OwnGenerator&) = delete;
-
- private:
-  Generator& own_;
-};
+/** Returns the loss scale of the first loss; 1 without loss scaling. */
+double loss_scale_of(const amp::Training& training) {
+  for (const auto& session : training.session) return session.object->loss_scaler().loss_scale();
+  for (const auto& scaler : training.scaler) return scaler.object->get_scale();
+  return 1;
+}
 
 }  // namespace
 
@@ -61,7 +56,7 @@ void Run::step() {
     casts_ = amp::cast_stats() - before;
     row_.losses.push_back(outcome.loss);
     row_.skipped_steps += outcome.skipped ? 1 : 0;
-    row_.loss_scale = workload_->loss_scale();
+    row_.loss_scale = loss_scale_of(workload_->training());
   }
   ++steps_;
 }
@@ -81,7 +76,8 @@ Row Run::finish() {
   const WorkCount count;
   workload_->step(steps_);
   work_ = count.work();
-  for (const optim::Optimizer* optimizer : workload_->optimizers()) work_.add_update(*optimizer);
+  const amp::Training training = workload_->training();
+  for (const auto& optimizer : training.optimizer) work_.add_update(*optimizer.object);
   row_.work = work_.total();
   return row_;
 }

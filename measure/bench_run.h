@@ -15,6 +15,18 @@ namespace mezzo::bench {
  *  median of the turn hides. */
 inline constexpr std::int64_t kTurn = 5;
 
+/** Swaps a run's generator with this thread's for a scope. */
+class OwnGenerator {
+ public:
+  explicit OwnGenerator(Generator& own) : own_(own) { std::swap(own_, default_generator()); }
+  ~OwnGenerator() { std::swap(own_, default_generator()); }
+  OwnGenerator(const OwnGenerator&) = delete;
+  OwnGenerator& operator=(const OwnGenerator&) = delete;
+
+ private:
+  Generator& own_;
+};
+
 /** Peak memory of one net, while other nets use memory of the same device. */
 class OwnMemory {
  public:

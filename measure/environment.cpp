@@ -1,16 +1,16 @@
 #include "environment.h"
 
-#include <ctime>
 #include <fstream>
 #include <thread>
 
 #include "../amp/policy.h"
+#include "../tensor/core/build_facts.h"
 #include "../tensor/core/numerics.h"
 #include "../tensor/core/version.h"
 #include "../tensor/device/cpu_isa.h"
 #include "../tensor/device/parallel.h"
 #include "../tensor/text/text.h"
-#include "build_facts.h"
+#include "../tensor/text/time.h"
 
 namespace mezzo {
 
@@ -36,15 +36,6 @@ std::string compiler() {
 #endif
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 }  // namespace
 
 Environment environment(Device device) {
@@ -68,9 +59,8 @@ Environment environment(Device device) {
 
 bool emulates_level(const std::string& level, Device device) {
   const amp::Level* found = amp::find_level(level);
-  if (found == nullptr || !(device == cpu)) return false;
-  const DType dtype = found->low.value_or(found->cast_model_type.value_or(f32));
-  return dtype == f16 || (dtype == bf16 && !cpu_multiplies_bf16());
+  return found != nullptr &&
+         emulates_products(found->low.value_or(found->cast_model_type.value_or(f32)), device);
 }
 
 }  // namespace mezzo

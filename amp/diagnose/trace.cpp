@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -11,15 +12,19 @@
 #include "../../tensor/core/guard_list.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
+#include "all_finite.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
 
 namespace {
 
-std::int64_t count_true(const Tensor& mask) {
-  Capture::refuse_crossing("amp::trace", mask, cpu);
-  return count_nonzero(mask).item<std::int64_t>();
+std::int64_t count_zeros(const Tensor& x) {
+  return x.numel() - count_nonzero(x).item<std::int64_t>();
+}
+
+std::int64_t count_infinite(const Tensor& x) {
+  return count_nonzero(isinf(x)).item<std::int64_t>();
 }
 
 void add(CastEntry& sum, const CastEntry& entry) {
@@ -80,14 +85,18 @@ struct trace::Recorder {
     return entries[place->second];
   }
 
-  void add(const EntryKey& key, const Tensor& from, const Tensor& to) {
+  /** Adds a cast of `from` to the dtype of the key; `to` is its result, if it exists. Zeros stay
+   *  zero and infinities infinite, so that others of the result have been flushed or overflowed. */
+  void add(const EntryKey& key, const Tensor& from, const std::optional<Tensor>& to) {
     CastEntry& e = entry(key);
     ++e.count;
-    e.elements += to.numel();
-    e.bytes += to.numel() * static_cast<std::int64_t>(item_size(to.dtype()));
-    if (!is_low(to.dtype())) return;
-    e.overflowed += count_true(isinf(to) & isfinite(from));
-    e.flushed += count_true((to == 0) & (from != 0));
+    e.elements += from.numel();
+    e.bytes += from.numel() * static_cast<std::int64_t>(item_size(key.to));
+    if (!is_low(key.to)) return;
+    Capture::refuse_crossing("amp::trace", from, cpu);
+    const Tensor result = to ? *to : from.to(key.to);
+    if (const std::int64_t zeros = count_zeros(result)) e.flushed += zeros - count_zeros(from);
+    if (!finite(result)) e.overflowed += count_infinite(result) - count_infinite(from);
   }
 
   static void watch_gradient(const std::shared_ptr<Recorder>& self, const EntryKey& key,
@@ -125,7 +134,7 @@ void trace::Recorder::watch_gradient(const std::shared_ptr<Recorder>& self, cons
     const Unobserved quiet;
     const EntryKey backward_key{key.module,       key.op,  key.rule, CastDirection::backward,
                                 gradient.dtype(), key.from};
-    recorder->add(backward_key, gradient, gradient.to(key.from));
+    recorder->add(backward_key, gradient, std::nullopt);
     return {};
   });
 }

@@ -1,4 +1,4 @@
-// The page of a report without its data. The build makes the definition from page/.
+// The page of a report without its data, and its style. The build makes the definitions from page/.
 #pragma once
 
 #include <string>
@@ -7,5 +7,8 @@ namespace mezzo::amp::report {
 
 /** Returns the page, in which @DATA@ stands for the element that holds the lines. */
 std::string page_template();
+
+/** Returns the style sheet, which the bench's page has too. */
+std::string page_style();
 
 }  // namespace mezzo::amp::report

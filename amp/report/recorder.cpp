@@ -1,15 +1,14 @@
 #include "recorder.h"
 
-#include <ctime>
-
 #include "../../autograd/ops.h"
-#include "../../tensor/core/numerics.h"
+#include "../../tensor/core/build_facts.h"
 #include "../../tensor/core/version.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/memory/allocator.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "../../tensor/text/time.h"
 #include "../diagnose/unobserved.h"
 #include "../scaling/grad_scaler.h"
 #include "../session_core.h"
@@ -19,15 +18,6 @@ namespace mezzo::amp {
 using namespace report;
 
 namespace {
-
-/** Returns the time in UTC as "2026-11-23T10:00:00Z". */
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 double milliseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -50,12 +40,6 @@ std::optional<DType> low_dtype(const Properties& properties) {
   const std::optional<DType> model = properties.model_dtype();
   if (model && is_low(*model)) return model;
   return properties.patch_functions ? properties.level->low : std::nullopt;
-}
-
-/** Returns true if products in this dtype are computed in f32 on the device. */
-bool is_emulated(DType dtype, Device device) {
-  if (device != cpu) return false;
-  return dtype == f16 || exact_products() || !cpu_multiplies_bf16();
 }
 
 }  // namespace
@@ -96,7 +80,7 @@ void Report::Recorder::write_run() {
               .level = training_.scaler.empty() ? "O0" : "autocast",
               .started = utc_now(),
               .version = std::string(version()),
-              .commit = {},
+              .commit = build_commit(),
               .device = str(device_),
               .hardware = description(device_),
               .every = options_.every,
@@ -110,7 +94,7 @@ void Report::Recorder::write_run() {
     run.options = property_texts(properties);
     if (const std::optional<DType> low = low_dtype(properties)) {
       run.cast_dtype = name(*low);
-      run.emulated = is_emulated(*low, device_);
+      run.emulated = emulates_products(*low, device_);
     }
   }
   file_.write(json_line(run_, run));

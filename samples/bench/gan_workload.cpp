@@ -42,9 +42,11 @@ class GanWorkload final : public Workload {
     return {first.loss, first.skipped || second.skipped};
   }
 
-  double loss_scale() override { return session_.loss_scaler().loss_scale(); }
-  std::vector<const optim::Optimizer*> optimizers() const override {
-    return {&generator_optimizer_, &discriminator_optimizer_};
+  amp::Training training() override {
+    return {.model = {{"generator", generator_}, {"discriminator", discriminator_}},
+            .optimizer = {{"generator", generator_optimizer_},
+                          {"discriminator", discriminator_optimizer_}},
+            .session = session_};
   }
 
  private:

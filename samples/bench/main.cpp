@@ -3,6 +3,8 @@
 //   bench                                 prints the table for tiny nets
 //   bench --size small --html page.html   uses sizes for a laptop, and writes a page with bars and
 //                                         curves
+//   bench --report page.html              trains each net once more with amp::Report, and writes a
+//                                         page of where its numbers lie at each level
 //   bench --json all.json --csv all.csv   writes all figures, with the time of every step
 //   bench --json-lines rows.jsonl         writes each row to a file as soon as it is measured
 //   bench --export DIR                    writes initial weights and data for bench_torch.py
@@ -16,6 +18,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "../common/arguments.h"
 #include "../common/program.h"
@@ -48,7 +51,7 @@ struct Options {
   Setting setting;
   mezzo::bench::Options bench;
   std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
-  std::string size = "tiny", device = "cpu", json, csv, json_lines, html, export_to, peer;
+  std::string size = "tiny", device = "cpu", json, csv, json_lines, html, report, export_to, peer;
   std::int64_t threads = 0, seed = 1;
   bool micro = false, ops = false, quiet = false;
   std::vector<std::string> only = op_names();
@@ -78,6 +81,9 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("json-lines", o.json_lines,
                    "write each row to this file as soon as it is measured, also with --micro");
   arguments.option("html", o.html, "write a page with bars and curves to this file");
+  arguments.option("report", o.report,
+                   "then train each net once more at each level from the same weights, and write a "
+                   "page of where the numbers lie (.html or .jsonl)");
   arguments.option("export", o.export_to,
                    "write each net's initial weights and data to this folder and exit");
   arguments.option("peer", o.peer, "print the comparison that bench_torch.py wrote to this file");
@@ -145,6 +151,8 @@ mezzo::bench::Options bench_options(const Options& o) {
 
 int compare_levels(const Options& o) {
   JsonLines lines(o.json_lines);
+  std::optional<mezzo::amp::ReportFile> report;
+  if (!o.report.empty()) report.emplace(o.report);
   if (!o.quiet)
     std::cerr << description(o.setting.device) << ". "
               << (o.setting.device == mezzo::cpu
@@ -167,9 +175,18 @@ int compare_levels(const Options& o) {
   std::cout << table(results);
   if (!o.json.empty()) write_report(o.json, json(results));
   if (!o.csv.empty()) write_report(o.csv, csv(results));
-  if (!o.html.empty()) write_page(o.html, results);
+  if (!o.html.empty()) mezzo::bench::write_page(o.html, results);
   lines.finish();
-  return status_of(errors(results).size(), results.rows.size(), "runs");
+  std::size_t runs = results.rows.size(), failed = errors(results).size();
+  if (report) {
+    for (const std::string& error : record(nets, *report, bench_options(o))) {
+      std::cout << error << "\n";
+      ++failed;
+    }
+    report->close();
+    runs *= 2;
+  }
+  return status_of(failed, runs, "runs");
 }
 
 int print_peer(const std::string& path) {

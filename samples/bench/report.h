@@ -1,4 +1,4 @@
-// Reports of the bench: JSON lines, an HTML page, and the comparison with PyTorch.
+// Reports of the bench: JSON lines and the comparison with PyTorch.
 #pragma once
 
 #include <fstream>
@@ -28,10 +28,6 @@ class JsonLines {
   std::string path_;
   std::ofstream file_;
 };
-
-/** Writes a self-contained HTML page with SVG bars of time and memory and curves of the losses.
- *  Errors: IoError with the path. */
-void write_page(const std::string& path, const mezzo::bench::Results& results);
 
 /** A comparison that samples/bench_torch.py wrote. */
 struct PeerReport {

@@ -22,8 +22,7 @@ class SupervisedWorkload final : public Workload {
   }
 
   StepOutcome step(std::int64_t number) override { return inner_->step(number); }
-  double loss_scale() override { return inner_->loss_scale(); }
-  std::vector<const optim::Optimizer*> optimizers() const override { return inner_->optimizers(); }
+  amp::Training training() override { return inner_->training(); }
 
  private:
   std::unique_ptr<bench::Workload> inner_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "../device/parallel.h"
@@ -26,47 +27,100 @@ struct Tally {
     largest = std::max(largest, other.largest);
   }
 
+  void add(double x) {
+    ++counts[static_cast<std::size_t>(exponent_bin(x))];
+    largest = std::max(largest, finite_magnitude(x));
+  }
+};
+
+/** Counts blocks of numbers. */
+template <class C> class Counter {
+ public:
   void add(const double* x, std::int64_t n) {
+    std::for_each(x, x + n, [&](double v) { tally_.add(v); });
+  }
+  Tally take() { return tally_; }
+
+ private:
+  Tally tally_;
+};
+
+/** Counts f32 by the exponent's bits. Only blocks with subnormal or non-finite numbers are read
+ *  again, element by element. */
+template <> class Counter<float> {
+ public:
+  void add(const float* x, std::int64_t n) {
+    Scan scan;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) scan.add(x + i);
+    float rest[kLanes] = {};
+    std::copy(x + i, x + n, rest);
+    scan.add(rest);
+    most_ = std::max(most_, *std::max_element(scan.most, scan.most + kLanes));
+    const std::int64_t padding = i + kLanes - n;
+    tally_.counts[kZeroBin] += std::accumulate(scan.zeros, scan.zeros + kLanes, -padding);
+    if (std::accumulate(scan.extremes, scan.extremes + kLanes, 0u) > 0) add_extremes(x, n);
+    for (i = 0; i + kTables <= n; i += kTables)
+      for (std::int64_t t = 0; t < kTables; ++t) ++tables_[t][magnitude_bits(x[i + t]) >> 23];
+    for (; i < n; ++i) ++tables_[0][magnitude_bits(x[i]) >> 23];
+  }
+
+  Tally take() {
+    for (const auto& table : tables_)
+      for (std::size_t e = 1; e < 255; ++e)
+        tally_.counts[e - 127 + static_cast<std::size_t>(1 - kLeastExponent)] += table[e];
+    tally_.largest = std::bit_cast<float>(most_);
+    return tally_;
+  }
+
+ private:
+  static constexpr std::uint32_t kInfinity = 0x7F800000u, kLeastNormal = 0x00800000u;
+  static constexpr std::int64_t kTables = 8, kLanes = 16;
+
+  /** What the tables do not tell, by lane of the vectors. */
+  struct Scan {
+    std::uint32_t zeros[kLanes] = {}, extremes[kLanes] = {}, most[kLanes] = {};
+
+    void add(const float* x) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        const std::uint32_t bits = magnitude_bits(x[lane]);
+        zeros[lane] += bits == 0;
+        extremes[lane] += (bits - 1 < kLeastNormal - 1) | (bits >= kInfinity);
+        most[lane] = std::max(most[lane], bits < kInfinity ? bits : 0);
+      }
+    }
+  };
+
+  static std::uint32_t magnitude_bits(float x) {
+    return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
+  }
+
+  /** Counts subnormal and non-finite numbers. */
+  void add_extremes(const float* x, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      ++counts[static_cast<std::size_t>(exponent_bin(x[i]))];
-      largest = std::max(largest, finite_magnitude(x[i]));
+      const std::uint32_t bits = magnitude_bits(x[i]);
+      if (bits != 0 && (bits < kLeastNormal || bits >= kInfinity))
+        ++tally_.counts[static_cast<std::size_t>(exponent_bin(x[i]))];
     }
   }
 
-  /** Counts by the exponent's bits. Only blocks with zeros, subnormal or non-finite numbers are
-   *  read again. Four tables, because increments of one counter wait for each other. */
-  void add(const float* x, std::int64_t n) {
-    std::uint32_t tables[4][256] = {}, most = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu;
-      ++tables[i & 3][bits >> 23];
-      most = std::max(most, bits < 0x7F800000u ? bits : 0);
-    }
-    largest = std::max(largest, std::bit_cast<float>(most));
-    std::array<std::int64_t, 256> sums;
-    for (std::size_t e = 0; e < sums.size(); ++e)
-      sums[e] = std::int64_t{tables[0][e]} + tables[1][e] + tables[2][e] + tables[3][e];
-    for (std::size_t e = 1; e < 255; ++e)
-      counts[e - 127 + static_cast<std::size_t>(1 - kLeastExponent)] += sums[e];
-    if (sums[0] + sums[255] == 0) return;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::uint32_t exponent = std::bit_cast<std::uint32_t>(x[i]) >> 23 & 255;
-      if (exponent == 0 || exponent == 255) ++counts[static_cast<std::size_t>(exponent_bin(x[i]))];
-    }
-  }
+  Tally tally_;
+  std::uint32_t most_ = 0;
+  /** Several tables, because increments of one counter wait for each other. */
+  std::int64_t tables_[kTables][256] = {};
 };
 
 /** Returns the histogram of `blocks` blocks of C from block `first` on. */
 template <class C>
 Tally tally_of(const BlockReader<C>& x, std::int64_t numel, std::int64_t first,
                std::int64_t blocks) {
-  Tally tally;
+  Counter<C> counter;
   Scratch<C> buffer(kBlock);
   for (std::int64_t b = first; b < first + blocks; ++b) {
     const std::int64_t n = std::min(kBlock, numel - b * kBlock);
-    if (n > 0) tally.add(x.read(b * kBlock, n, buffer.data()), n);
+    if (n > 0) counter.add(x.read(b * kBlock, n, buffer.data()), n);
   }
-  return tally;
+  return counter.take();
 }
 
 template <class C> Tally tally_of(const Tensor& x) {

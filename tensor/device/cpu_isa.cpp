@@ -142,6 +142,10 @@ CpuIsa cpu_isa() {
   return isa;
 }
 
+bool emulates_products(DType dtype, Device device) {
+  return device == cpu && (dtype == f16 || (dtype == bf16 && !cpu_multiplies_bf16()));
+}
+
 bool cpu_multiplies_bf16() { return cpu_isa() == CpuIsa::v4_bf16 && !exact_products(); }
 
 std::string str(CpuIsa isa) { return std::string(kNames[static_cast<std::size_t>(isa)]); }

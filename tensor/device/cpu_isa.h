@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "../core/dtype.h"
 #include "../core/macros.h"
+#include "device.h"
 
 namespace mezzo {
 
@@ -29,6 +31,10 @@ MZ_API CpuIsa cpu_isa();
 /** Returns whether products of bf16 operands on the CPU use its own instructions for them:
  * cpu_isa() is v4_bf16, and exact_products() is off. Errors: as cpu_isa() and exact_products(). */
 MZ_API bool cpu_multiplies_bf16();
+/** Returns true if a device computes products of this dtype in f32 after conversion, so that they
+ *  are no faster than in f32: f16 on every CPU, bf16 where cpu_multiplies_bf16() is false. Errors:
+ *  as cpu_multiplies_bf16(). */
+MZ_API bool emulates_products(DType dtype, Device device);
 
 /** Returns "baseline", "v3", "v4" or "bf16". */
 MZ_API std::string str(CpuIsa isa);

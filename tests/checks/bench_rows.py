@@ -61,8 +61,8 @@ def failed_run(folder):
     expect(facts['size'] == 'full' and facts['steps'] == 2, 'first of the JSON lines', facts)
     expect(written == runs, 'JSON lines are the runs of --json', written)
     text = page.read_text(encoding='utf-8')
-    expect('<td>failed</td>' in text and '<p>resnet50 O0 failed: ' in text, 'failed rows, page',
-           text)
+    expect(">failed</td>" in text and "<p class='error'>resnet50 O0 failed: " in text,
+           'failed rows, page', text)
 
 
 def rows_as_they_come(folder):

@@ -1,9 +1,15 @@
 // bench::measure: the order of turns, groups, statistics of the turns, and what is reported.
 #include "../../measure/bench.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "../../amp/report/run_data.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/random.h"
 #include "../../autograd/ops/reduce.h"
@@ -238,6 +244,63 @@ TEST_CASE("supervised nets are trained at every level, and batches are no activa
     if (row.level == "O0") CHECK(row.memory[MemoryCategory::activations].peak < batch / 4);
     CHECK(row.memory[MemoryCategory::weights].peak > 0);
   }
+}
+
+TEST_CASE("record makes one page of all levels, from the same weights", "[bench][report]") {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("mezzo_record_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const bench::Net broken{"broken", [](const bench::Setting&) -> std::unique_ptr<bench::Workload> {
+                            throw std::runtime_error("no data");
+                          }};
+  const bench::Options all = options({"O0", "O4"}, 30);
+  const Generator before = default_generator();
+  std::vector<std::string> failed;
+  {
+    amp::ReportFile file(folder + "/levels.html");
+    failed = record({{"linear", trained}, broken}, file, all);
+  }
+  CHECK(default_generator() == before);
+  CHECK(failed ==
+        std::vector<std::string>{"broken O0 failed: no data", "broken O4 failed: no data"});
+  const auto data = amp::report::read_report({folder + "/levels.jsonl"});
+  REQUIRE(data.runs.size() == 2);
+  const std::vector<Row> rows = measure({{"linear", trained}}, all).rows;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& run = data.runs[i];
+    INFO(run.run.title);
+    CHECK(run.run.title == "linear " + all.levels[i]);
+    CHECK(run.run.group == "linear");
+    CHECK(run.run.level == all.levels[i]);
+    CHECK(run.complete);
+    CHECK(run.samples.size() == 30);  // a twentieth of 30 steps is each step
+    REQUIRE(run.steps.size() == 30);
+    for (std::size_t step = 0; step < 30; ++step)
+      CHECK(run.steps[step].losses == std::vector<double>{rows[i].losses[step]});
+  }
+  std::ostringstream page;
+  page << std::ifstream(folder + "/levels.html").rdbuf();
+  CHECK(page.str().ends_with("</html>\n"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the bench's page has all runs and their errors", "[bench]") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("mezzo_bench_" + std::to_string(::getpid()));
+  bench::Results results = measure({{"a<b", trained}}, options({"O0", "O5"}, 4));
+  Row& failed = results.rows.emplace_back();
+  failed.net = "c&d";
+  failed.level = "O2";
+  failed.error = "out of <memory>";
+  write_page(path, results);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::string page = text.str();
+  for (const char* part : {"<h2>a&lt;b</h2>", "c&amp;d O2 failed: out of &lt;memory&gt;",
+                           "level-fill level-O0", "level-fill level-O5", "category-0"})
+    CHECK(page.find(part) != std::string::npos);
+  std::filesystem::remove(path);
+  CHECK_THROWS_AS(write_page("/no/such/folder/page.html", results), IoError);
 }
 
 TEST_CASE("wrong options and parts of a bench are errors", "[bench]") {

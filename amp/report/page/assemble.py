@@ -21,6 +21,10 @@ def bare(path):
     return INDENT.sub('', COMMENT.sub('', read(path))).strip()
 
 
+def style(folder):
+    return bare(folder / 'page.css')
+
+
 def assemble(folder):
     """Returns the text of page.html with the style and the scripts of order.txt."""
     script = '\n'.join(bare(folder / name) for name in read(folder / 'order.txt').split())
@@ -30,7 +34,7 @@ def assemble(folder):
             sys.exit(f'assemble.py: page.html must hold {mark} once; got {page.count(mark)}')
     if '</script' in script or '@DATA@' in script:
         sys.exit('assemble.py: a script holds </script or @DATA@, which would end or change it')
-    page = page.replace('@STYLE@', bare(folder / 'page.css'))
+    page = page.replace('@STYLE@', style(folder))
     return page.replace('@SCRIPT@', f"(() => {{\n'use strict';\n{script}\n}})();")
 
 
