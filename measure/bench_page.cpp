@@ -34,7 +34,11 @@ document.documentElement.dataset.theme =
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text)
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '\'' ? "&#39;" : std::string(1, c);
+    out += c == '<'    ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '&'  ? "&amp;"
+           : c == '\'' ? "&#39;"
+                       : std::string(1, c);
   return out;
 }
 
