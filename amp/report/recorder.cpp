@@ -44,6 +44,26 @@ std::optional<DType> low_dtype(const Properties& properties) {
 
 }  // namespace
 
+/** Ends a step of the recorder after each replay of a captured step. */
+class Report::Recorder::Replays final : public CaptureParticipant {
+ public:
+  explicit Replays(Recorder& recorder) : recorder_(&recorder) {}
+
+  void before_replay() override {}
+  void after_replay() override {
+    if (recorder_)
+      recorder_->guarded([&] {
+        recorder_->drop_sample();
+        recorder_->end_step();
+      });
+  }
+  /** The recorder does not exist any more, although the captured step does. */
+  void leave() { recorder_ = nullptr; }
+
+ private:
+  Recorder* recorder_;
+};
+
 Report::Recorder::Recorder(const Training& training, ReportFile& file, const ReportOptions& options)
     : training_(training),
       file_(file),
@@ -57,6 +77,10 @@ Report::Recorder::Recorder(const Training& training, ReportFile& file, const Rep
   start_step();
 }
 
+Report::Recorder::~Recorder() {
+  if (replays_) replays_->leave();
+}
+
 void Report::Recorder::finish() {
   if (std::exchange(ended_, true)) return;
   sampler_.reset();
@@ -68,10 +92,14 @@ template <class F> void Report::Recorder::guarded(F&& f) noexcept {
   try {
     f();
   } catch (const std::exception& e) {
-    ended_ = true;
-    sampler_.reset();
-    log_text(Severity::warning, str("amp::Report: the rest of the report is dropped: ", e.what()));
+    drop(e);
   }
+}
+
+void Report::Recorder::drop(const std::exception& e) noexcept {
+  ended_ = true;
+  sampler_.reset();
+  log_text(Severity::warning, str("amp::Report: the rest of the report is dropped: ", e.what()));
 }
 
 void Report::Recorder::write_run() {
@@ -223,6 +251,8 @@ void Report::Recorder::before_update(optim::Optimizer& optimizer, const optim::F
 
 void Report::Recorder::after_step(optim::Optimizer& optimizer,
                                   const optim::StepResult& result) noexcept {
+  const bool is_last = &optimizer == std::prev(training_.optimizer.end())->object;
+  if (Capture::current() && is_last) follow_replays();
   guarded([&] {
     if (sampler_ || result.is_known()) {
       line_.results.emplace_back(name(result.value()));
@@ -232,8 +262,23 @@ void Report::Recorder::after_step(optim::Optimizer& optimizer,
       for (const Before& b : before_)
         sampler_->rows().push_back(pending_update(b.row, b.value, b.target));
     before_.clear();
-    if (&optimizer == std::prev(training_.optimizer.end())->object) end_step();
+    if (is_last) end_step();
   });
+}
+
+void Report::Recorder::follow_replays() noexcept {
+  if (ended_ || std::this_thread::get_id() != thread_) return;
+  try {
+    if (!replays_) replays_ = std::make_shared<Replays>(*this);
+    Capture::current()->join(replays_);
+  } catch (const std::exception& e) {
+    drop(e);
+  }
+}
+
+void Report::Recorder::drop_sample() {
+  sampler_.reset();
+  line_.sampled = false;
 }
 
 void Report::Recorder::end_step() {

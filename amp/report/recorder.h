@@ -18,6 +18,7 @@ namespace mezzo::amp {
 struct Report::Recorder final : public optim::StepHook, private BackwardObserver {
  public:
   Recorder(const Training& training, ReportFile& file, const ReportOptions& options);
+  ~Recorder();
   /** Ends the record; later calls of the hooks do nothing. */
   void finish();
 
@@ -27,6 +28,7 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   void begin_backward(const Tensor& output) noexcept override;
 
  private:
+  class Replays;
   using Clock = std::chrono::steady_clock;
 
   /** The value of a parameter before its update. */
@@ -42,6 +44,12 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   void write_models();
   void start_step();
   void end_step();
+  /** Has each replay of the step that is being captured counted. */
+  void follow_replays() noexcept;
+  /** Makes the step that is being recorded one without a sample. */
+  void drop_sample();
+  /** Ends the record, because it failed. */
+  void drop(const std::exception& e) noexcept;
   void write_sample(std::vector<report::PendingRow>& rows);
   /** Returns the scale that the loss of the running backward pass contains. */
   double scale_of_loss() const;
@@ -61,6 +69,7 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   report::StepLine line_;
   std::int64_t first_step_ = 0, sampled_ = 0;
   std::unique_ptr<report::Sampler> sampler_;       // in sampled steps
+  std::shared_ptr<Replays> replays_;               // null if no step was captured
   std::vector<report::PendingRow> overflow_rows_;  // of a step that was not sampled
   std::vector<Before> before_;
   CastStats casts_;

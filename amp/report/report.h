@@ -25,8 +25,8 @@ struct ReportOptions {
  *  activations, weights, their gradients and updates, the casts, the ops, and memory by category.
  *  Bits of the training do not change. Observes the thread that constructs it. Ops of sampled steps
  *  run one by one, without the fusions that a trace hook prevents. On a device a sampled step
- *  waits for it, losses and scales are recorded in sampled steps only, and replays of captured
- *  steps are not seen. */
+ *  waits for it, and losses and scales are recorded in sampled steps only. A gpu::CapturedStep runs
+ *  op by op in a sampled step; replays of a gpu::Graph count as steps that are not sampled. */
 class MZ_API Report {
  public:
   /** Records a training into a file of its own (report_file.h says which). Needs no session, no

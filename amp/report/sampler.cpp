@@ -100,6 +100,10 @@ void Sampler::leave_backward(const OpInfo& op, Inputs gy, Inputs gradients) {
 }
 
 void Sampler::note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) {
+  if (Capture::current()) {  // the counts of casts_ cannot be read in a captured step
+    if (casts_.outer) casts_.outer->note(reason, from, to, cached);
+    return;
+  }
   if (with_details_ && !cached && backward_ == 0 && thread_hooks().grad_enabled)
     add_to_graph("to", reason.rule, {&from, 1}, {&to, 1});
   if (const ParameterName* parameter = names_.find(from)) cast_of_[to.impl()] = parameter;

@@ -248,7 +248,7 @@ std::vector<Tensor> CapturedStep::operator()(const std::vector<Tensor>& inputs) 
   if (!state_)
     fail<StateError>("CapturedStep",
                      {.what = "the step was moved from", .hint = "call the moved-to object"});
-  if (state_->device == cpu) return state_->run(inputs);
+  if (state_->device == cpu || thread_hooks().trace) return state_->run(inputs);
   // The function may call reset(), so entries are looked up again after it.
   auto& entries = state_->entries;
   const std::string key = key_of(inputs);

@@ -70,7 +70,9 @@ struct CapturedStepOptions {
  *    for (const auto& [x, y] : batches) Tensor loss = step({x, y})[0];
  *  Inputs are copied into the memory that the captured step reads. Results are detached, and the
  *  next call with inputs of these shapes overwrites them. On the CPU, which does not support
- *  capture, every call runs the function. */
+ *  capture, every call runs the function. So does a call under a trace hook, which would see
+ * nothing of a replay: under a Profiler, detect_nonfinite, or in a step that amp::Report samples.
+ */
 class MZ_API CapturedStep {
  public:
   /** A step: takes the inputs on the step's device, returns the results. */
