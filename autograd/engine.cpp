@@ -202,7 +202,7 @@ class Walk {
    *  at once, provided no hook or trace reads it in between. Not used for graphs that are kept,
    *  because several threads may run their nodes. */
   void pass_on_conversions(Node& node) {
-    if (thread_hooks().trace) return;
+    if (needs_single_ops()) return;
     for (std::size_t i = 0; i < node.next().size(); ++i) {
       const Edge& edge = node.next()[i];
       if (!edge.node || edge.node->has_hooks()) continue;

@@ -94,13 +94,13 @@ std::optional<DType> OpNode::converts_to() const {
   return metas_[0].dtype;
 }
 
-/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. With a trace hook it
- *  returns false, because the hook reads whole gradients. */
+/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. Returns false under a
+ *  trace hook that reads whole gradients. */
 bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
   const bool is_part = &info_ == &op_info<op::Diagonal> || &info_ == &op_info<op::Select> ||
                        &info_ == &op_info<op::Slice>;
   const Tensor& g = gy[0];
-  if (!is_part || thread_hooks().trace || !g.defined() || sum.dtype() != g.dtype() ||
+  if (!is_part || needs_single_ops() || !g.defined() || sum.dtype() != g.dtype() ||
       !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape))
     return false;
   const ModulePathScope path(module_path_);

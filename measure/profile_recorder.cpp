@@ -22,12 +22,14 @@ DType first_floating_dtype(Inputs tensors) {
 
 }  // namespace
 
-ProfileRecorder::ProfileRecorder(ProfileLog& log, DeviceMarks& marks, std::int64_t start)
+ProfileRecorder::ProfileRecorder(ProfileLog& log, DeviceMarks& marks, std::int64_t start,
+                                 bool single_ops)
     : NestedTrace("Profiler: profilers must be stopped in reverse order of construction"),
       log_(log),
       marks_(marks),
       start_(start) {
   open_.reserve(64);
+  if (!single_ops) allow_fused_ops();
 }
 
 std::uint32_t ProfileRecorder::name_of(const OpInfo& info, ProfileKind kind) {

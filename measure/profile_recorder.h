@@ -25,7 +25,7 @@ inline std::int64_t clock_ns() {
 class ProfileRecorder final : public NestedTrace, MemoryHook {
  public:
   /** Starts recording. `start` is the time from which times are counted. */
-  ProfileRecorder(ProfileLog& log, DeviceMarks& marks, std::int64_t start);
+  ProfileRecorder(ProfileLog& log, DeviceMarks& marks, std::int64_t start, bool single_ops);
 
   void trace(const OpInfo& info, Inputs in, Outputs out) override;
   void enter_forward(const OpInfo& info) override;

@@ -11,11 +11,11 @@
 namespace mezzo {
 
 struct Profiler::State {
-  explicit State(Device device) : marks(device) {
-    for (const Device it : {cpu, device})
+  explicit State(const ProfilerOptions& options) : marks(options.device) {
+    for (const Device it : {cpu, options.device})
       if (log.devices.empty() || it != cpu)
         log.devices.push_back({it, &allocator_for(it), memory_stats(it)});
-    recorder.emplace(log, marks, start);
+    recorder.emplace(log, marks, start, options.single_ops);
   }
 
   /** Returns the nanoseconds from construction to stop(), or until now. */
@@ -42,8 +42,7 @@ std::string ProfileRow::name() const {
   return module.empty() ? op : op.empty() ? module : module + "." + op;
 }
 
-Profiler::Profiler(const ProfilerOptions& options)
-    : state_(std::make_unique<State>(options.device)) {}
+Profiler::Profiler(const ProfilerOptions& options) : state_(std::make_unique<State>(options)) {}
 
 Profiler::~Profiler() = default;
 

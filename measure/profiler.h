@@ -25,6 +25,9 @@ struct Roof;
 struct ProfilerOptions {
   /** A device whose work is timed by events in the queue of this thread; the CPU for none. */
   Device device = Device::best();
+  /** Run fused ops one by one, so that each has a row in its module. They take longer than fused.
+   */
+  bool single_ops = false;
 };
 
 /** What a row of a profile is about. */
@@ -90,11 +93,10 @@ struct MemorySample {
 };
 
 /** Scope that records every op, backward rule and TraceRange of the thread that opens it; those of
- *  other threads are not seen. Values do not change. While it is open, a few fused kernels are
- *  replaced by the ops that they fuse, as under every trace hook: mlp, batch_norm_relu, conversions
- *  of gradients to a narrower dtype and sums of gradients of slices. Each event costs about
- *  0.3 us and 200 bytes until the profiler is destroyed. Profilers nest; the inner one must be
- *  destroyed or stopped first. A replayed graph (gpu::Graph) has no events of ops. */
+ *  other threads are not seen. Values do not change, and ops run fused as they do without it,
+ * unless options or another trace hook ask for single ops. Each event costs about 0.3 us and 200
+ * bytes until the profiler is destroyed. Profilers nest; the inner one must be destroyed or stopped
+ *  first. A replayed graph (gpu::Graph) has no events of ops. */
 class MZ_API Profiler {
  public:
   /** Starts recording. Errors: DeviceError for a device that does not exist. */

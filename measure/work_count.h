@@ -35,6 +35,7 @@ class MZ_API StepWork {
 /** Scope that counts the work of this thread's ops, with backward passes. */
 class MZ_API WorkCount final : public NestedTrace {
  public:
+  WorkCount() { allow_fused_ops(); }
   /** Returns the work so far. */
   const StepWork& work() const { return work_; }
 

@@ -10,10 +10,11 @@ namespace mezzo::nn::detail {
 
 namespace {
 
-/** Returns true if no trace is active and none of the ops has an overridden precision tag. */
+/** Returns true if no trace reads the ops' results and none of the ops has an overridden precision
+ *  tag. */
 template <std::size_t count> bool is_unobservable(const std::array<const OpInfo*, count>& ops) {
   const ThreadHooks& hooks = thread_hooks();
-  if (hooks.trace) return false;
+  if (needs_single_ops()) return false;
   return !hooks.cast || std::all_of(ops.begin(), ops.end(),
                                     [&](const OpInfo* op) { return hooks.cast->keeps_tag(*op); });
 }

@@ -46,6 +46,9 @@ struct MZ_API TraceHook {
   virtual void enter_range(std::string_view /*name*/) {}
   /** Called when the innermost TraceRange closes, also if it was opened before this hook. */
   virtual void leave_range() noexcept {}
+  /** Returns true if the hook reads the results of each op, so that ops must not run fused with
+   *  others; false if it measures what runs without it. */
+  virtual bool needs_single_ops() const { return true; }
 
  protected:
   ~TraceHook() = default;
@@ -64,6 +67,12 @@ struct ThreadHooks {
 
 /** Returns the hooks of this thread. */
 MZ_API ThreadHooks& thread_hooks();
+
+/** Returns true if a trace hook of this thread reads the results of each op. */
+inline bool needs_single_ops() {
+  const TraceHook* hook = thread_hooks().trace;
+  return hook && hook->needs_single_ops();
+}
 
 /** A scope that names work that is not an op, such as "Adam.step", for this thread's trace hooks:
  *    const TraceRange range("read a batch");

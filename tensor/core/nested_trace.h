@@ -34,6 +34,9 @@ class MZ_API NestedTrace : public TraceHook {
   void leave_range() noexcept override {
     if (outer_) outer_->leave_range();
   }
+  bool needs_single_ops() const override {
+    return reads_results_ || (outer_ && outer_->needs_single_ops());
+  }
 
  protected:
   /** Installs the hook. `out_of_order` is logged if the hook is destroyed before one that was
@@ -45,11 +48,14 @@ class MZ_API NestedTrace : public TraceHook {
     if (observes) thread_hooks().trace = this;
   }
   ~NestedTrace();
+  /** Lets ops run fused, unless an outer hook reads their results. */
+  void allow_fused_ops() { reads_results_ = false; }
 
  private:
   TraceHook* outer_;
   const char* out_of_order_;
   bool observes_;
+  bool reads_results_ = true;
 };
 
 }  // namespace mezzo

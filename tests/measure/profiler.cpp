@@ -1,5 +1,6 @@
 // Profiler: rows of ops, rules, ranges and modules, and what they add up to.
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -249,6 +250,25 @@ TEST_CASE("ops and named ranges cover 95 % of a training step", "[measure][profi
     best = std::max(best, 1 - row_of(profile.rows(), "outside ops").self_s / profile.seconds());
   }
   CHECK(best >= 0.95);
+}
+
+TEST_CASE("ops run fused as without a profiler, or one by one if asked", "[measure][profiler]") {
+  const nn::Sequential net(nn::Linear(8, 8), nn::ReLU(), nn::Linear(8, 4));
+  const Tensor x = rand({4, 8});
+  const auto ops = [&](bool single) {
+    std::set<std::string> names;
+    Profiler profile({.device = cpu, .single_ops = single});
+    net(x);
+    profile.stop();
+    for (const ProfileRow& row : profile.rows()) names.insert(row.op);
+    return names;
+  };
+  CHECK(ops(false).contains("mlp"));
+  CHECK_FALSE(ops(false).contains("relu"));
+  CHECK_FALSE(ops(true).contains("mlp"));
+  CHECK(ops(true).contains("relu"));
+  const Profiler outer({.device = cpu, .single_ops = true});
+  CHECK(ops(false).contains("relu"));  // the outer one reads single ops
 }
 
 TEST_CASE("profiling changes no value", "[measure][profiler][device]") {
