@@ -15,14 +15,13 @@ PendingRow pending_row(SampleRow row, const Tensor& x) {
 
 PendingRow pending_update(SampleRow row, const Tensor& before, const Tensor& after) {
   const Unobserved quiet;
-  const DType dtype = compute_dtype(before.dtype());
-  const Tensor old = before.to(dtype), update = sub(after.to(dtype), old);
   row.dtype = after.dtype();
   // Weights that are 0 have no ratio: they give infinity or NaN, which the page does not count.
+  ChangeHistograms histograms = change_histograms(before, after);
   return {.row = std::move(row),
           .elements = after.numel(),
-          .counts = exponent_histogram(update),
-          .ratio = exponent_histogram(div(update, old))};
+          .counts = std::move(histograms.change),
+          .ratio = std::move(histograms.ratio)};
 }
 
 Histogram to_histogram(const ExponentHistogram& counts, std::int64_t elements) {

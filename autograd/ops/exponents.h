@@ -1,4 +1,4 @@
-// exponent_histogram: where the magnitudes of a tensor lie. ops.h explains the notation and the
+// exponent_histogram, change_histograms: where magnitudes lie. ops.h explains the notation and the
 // precision tags.
 #pragma once
 
@@ -22,5 +22,17 @@ struct ExponentHistogram {
  *  Precision: match; exact.
  *  Errors: DtypeError unless floating-point. */
 MZ_API ExponentHistogram exponent_histogram(const Tensor& x);
+
+/** The result of change_histograms. */
+struct ChangeHistograms {
+  ExponentHistogram change;  // of after - before
+  ExponentHistogram ratio;   // of (after - before) / before; infinite or NaN where before is 0
+};
+
+/** Returns the exponent histograms of a change, in one pass, without waiting for the device. Both
+ *  tensors have the same shape. The change is computed in the compute dtype: f32, or f64 for f64.
+ *  Precision: match.
+ *  Errors: DtypeError unless floating-point; ShapeError unless the shapes are equal. */
+MZ_API ChangeHistograms change_histograms(const Tensor& before, const Tensor& after);
 
 }  // namespace mezzo

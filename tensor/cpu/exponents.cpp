@@ -1,4 +1,4 @@
-// Kernel of exponent_histogram.
+// Kernels of exponent_histogram and change_histograms.
 #include "../ops/exponents.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace cpu_kernels;
 
-constexpr std::int64_t kBlock = 4096;
+constexpr std::int64_t kBlock = 2048;
 
 /** The histogram of some elements. */
 struct Tally {
@@ -106,47 +106,106 @@ template <> class Counter<float> {
 
   Tally tally_;
   std::uint32_t most_ = 0;
-  /** Several tables, because increments of one counter wait for each other. */
-  std::int64_t tables_[kTables][256] = {};
+  /** Several tables, because increments of one counter wait for each other. 32 bits, so that the
+   *  tables of two counters stay in the first cache; they count 2^32 elements, and a panel has a
+   *  sixteenth of the tensor. */
+  std::uint32_t tables_[kTables][256] = {};
 };
 
-/** Returns the histogram of `blocks` blocks of C from block `first` on. */
-template <class C>
-Tally tally_of(const BlockReader<C>& x, std::int64_t numel, std::int64_t first,
-               std::int64_t blocks) {
-  Counter<C> counter;
-  Scratch<C> buffer(kBlock);
-  for (std::int64_t b = first; b < first + blocks; ++b) {
-    const std::int64_t n = std::min(kBlock, numel - b * kBlock);
-    if (n > 0) counter.add(x.read(b * kBlock, n, buffer.data()), n);
-  }
-  return counter.take();
-}
+/** The blocks of a tensor: one histogram. */
+template <class C> class Elements {
+ public:
+  static constexpr std::size_t kHistograms = 1;
 
-template <class C> Tally tally_of(const Tensor& x) {
+  explicit Elements(Inputs in) : x_(in[0]) {}
+  void count(std::int64_t at, std::int64_t n, Counter<C>* counters) {
+    counters[0].add(x_.read(at, n, buffer_.data()), n);
+  }
+
+ private:
+  BlockReader<C> x_;
+  Scratch<C> buffer_{kBlock};
+};
+
+/** The changes between two tensors: histograms of the change and of the ratio. */
+template <class C> class Changes {
+ public:
+  static constexpr std::size_t kHistograms = 2;
+
+  explicit Changes(Inputs in) : before_(in[0]), after_(in[1]) {}
+  void count(std::int64_t at, std::int64_t n, Counter<C>* counters) {
+    constexpr std::int64_t kLanes = 16;
+    const C* before = before_.read(at, n, before_buffer_.data());
+    const C* after = after_.read(at, n, after_buffer_.data());
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      compute<kLanes>(before + i, after + i, change_.data() + i, ratio_.data() + i);
+    for (; i < n; ++i) compute<1>(before + i, after + i, change_.data() + i, ratio_.data() + i);
+    counters[0].add(change_.data(), n);
+    counters[1].add(ratio_.data(), n);
+  }
+
+ private:
+  template <int lanes>
+  static void compute(const C* before, const C* after, C* __restrict change, C* __restrict ratio) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      change[lane] = after[lane] - before[lane];
+      ratio[lane] = (after[lane] - before[lane]) / before[lane];
+    }
+  }
+
+  BlockReader<C> before_, after_;
+  Scratch<C> before_buffer_{kBlock}, after_buffer_{kBlock}, change_{kBlock}, ratio_{kBlock};
+};
+
+/** Counts the tensors of a source, and writes counts and largest magnitude of each histogram. */
+template <class C, template <class> class Source> void write_histograms(Inputs in, Outputs out) {
   constexpr std::int64_t kPanels = 16;
-  const std::int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
+  constexpr std::size_t kHistograms = Source<C>::kHistograms;
+  const std::int64_t numel = in[0].numel(), blocks = (numel + kBlock - 1) / kBlock;
   const std::int64_t per_panel = (blocks + kPanels - 1) / kPanels;
-  std::vector<Tally> tallies(kPanels);
+  std::vector<Tally> tallies(kPanels * kHistograms);
   parallel_for(
       kPanels,
       [&](std::int64_t panel) {
-        tallies[static_cast<std::size_t>(panel)] =
-            tally_of(BlockReader<C>(x), x.numel(), panel * per_panel, per_panel);
+        Source<C> source(in);
+        Counter<C> counters[kHistograms];
+        const std::int64_t end = std::min(numel, (panel + 1) * per_panel * kBlock);
+        for (std::int64_t at = panel * per_panel * kBlock; at < end; at += kBlock)
+          source.count(at, std::min(kBlock, end - at), counters);
+        for (std::size_t h = 0; h < kHistograms; ++h)
+          tallies[static_cast<std::size_t>(panel) * kHistograms + h] = counters[h].take();
       },
-      0.5 * static_cast<double>(x.numel()));
-  for (std::size_t i = 1; i < tallies.size(); ++i) tallies[0].add(tallies[i]);
-  return tallies[0];
+      0.5 * static_cast<double>(numel) * static_cast<double>(kHistograms));
+  for (std::size_t h = 0; h < kHistograms; ++h) {
+    Tally sum;
+    for (std::size_t i = h; i < tallies.size(); i += kHistograms) sum.add(tallies[i]);
+    std::copy(sum.counts.begin(), sum.counts.end(), out[2 * h].data<std::int64_t>());
+    *out[2 * h + 1].data<float>() = sum.largest;
+  }
+}
+
+/** Calls the kernel of the inputs' compute type. The order of the elements does not matter, so
+ * dense tensors of one layout are read as they are. */
+template <template <class> class Source> void histograms_of(Inputs in, Outputs out) {
+  std::vector<Tensor> dense(in.begin(), in.end());
+  for (const Tensor& x : in)
+    if (!same_dense_layout(in[0], x))
+      for (Tensor& it : dense) it = row_major(it);
+  if (in[0].dtype() == DType::f64)
+    write_histograms<double, Source>(dense, out);
+  else
+    write_histograms<float, Source>(dense, out);
 }
 
 }  // namespace
 
 void ExponentHistogram::cpu(Inputs in, Outputs out, const NoAttrs&) {
-  // The order of the elements does not matter, so dense tensors of any layout are read as they are.
-  const Tensor x = same_dense_layout(in[0], in[0]) ? in[0] : row_major(in[0]);
-  const Tally tally = x.dtype() == DType::f64 ? tally_of<double>(x) : tally_of<float>(x);
-  std::copy(tally.counts.begin(), tally.counts.end(), out[0].data<std::int64_t>());
-  *out[1].data<float>() = tally.largest;
+  histograms_of<Elements>(in, out);
+}
+
+void ChangeHistograms::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  histograms_of<Changes>(in, out);
 }
 
 }  // namespace mezzo::op

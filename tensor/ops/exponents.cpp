@@ -1,4 +1,4 @@
-// Shape rule of exponent_histogram.
+// Shape rules of the exponent histograms.
 #include "exponents.h"
 
 #include "../core/dispatch.h"
@@ -6,12 +6,29 @@
 
 namespace mezzo::op {
 
-OutSpecs ExponentHistogram::infer(Inputs in, const NoAttrs&) {
-  if (!is_floating(in[0].dtype()))
+namespace {
+
+const OutSpec kCounts{Shape{kExponentBins}, DType::i64}, kLargest{Shape{}, DType::f32};
+
+void require_floating(std::string_view op, const Tensor& x) {
+  if (!is_floating(x.dtype()))
     fail<DtypeError>(
-        "exponent_histogram",
-        {.what = "expected a floating-point tensor", .got = str(in[0]), .hint = "use x.to(f32)"});
-  return {{Shape{kExponentBins}, DType::i64}, {Shape{}, DType::f32}};
+        op, {.what = "expected a floating-point tensor", .got = str(x), .hint = "use x.to(f32)"});
+}
+
+}  // namespace
+
+OutSpecs ExponentHistogram::infer(Inputs in, const NoAttrs&) {
+  require_floating(traits.name, in[0]);
+  return {kCounts, kLargest};
+}
+
+OutSpecs ChangeHistograms::infer(Inputs in, const NoAttrs&) {
+  for (const Tensor& x : in) require_floating(traits.name, x);
+  if (in[0].shape() != in[1].shape())
+    fail<ShapeError>(traits.name, {.what = "before and after differ in shape",
+                                   .got = str(in[0].shape(), " and ", in[1].shape())});
+  return {kCounts, kLargest, kCounts, kLargest};
 }
 
 }  // namespace mezzo::op

@@ -1,4 +1,5 @@
-// exponent_histogram: how often each power of two occurs among the magnitudes of a tensor.
+// exponent_histogram, change_histograms: how often each power of two occurs among the magnitudes of
+// a tensor, or of the changes of one.
 #pragma once
 
 #include <bit>
@@ -17,6 +18,20 @@ struct ExponentHistogram {
                                    .precision = Precision::match,
                                    .summary = "counts of magnitudes by power of two",
                                    .outputs = 2,
+                                   .differentiable = false};
+  static OutSpecs infer(Inputs in, const NoAttrs& attrs);
+  static void cpu(Inputs in, Outputs out, const NoAttrs& attrs);
+};
+
+/** Does the same for the changes of a tensor: after - before, and (after - before) / before,
+ * computed in the compute type. Inputs: before, after. Outputs 0 and 1: of the change; 2 and 3: of
+ * the ratio; each as those of ExponentHistogram. */
+struct ChangeHistograms {
+  static constexpr OpTraits traits{.name = "change_histograms",
+                                   .precision = Precision::match,
+                                   .summary = "exponent_histogram of b - a, and of (b - a) / a",
+                                   .inputs = 2,
+                                   .outputs = 4,
                                    .differentiable = false};
   static OutSpecs infer(Inputs in, const NoAttrs& attrs);
   static void cpu(Inputs in, Outputs out, const NoAttrs& attrs);
@@ -60,6 +75,6 @@ template <class C> MZ_HD float finite_magnitude(C x) {
   return static_cast<float>(size > kMost ? kMost : size);
 }
 
-using ExponentOps = type_list<ExponentHistogram>;
+using ExponentOps = type_list<ChangeHistograms, ExponentHistogram>;
 
 }  // namespace mezzo::op

@@ -1,4 +1,4 @@
-// Cases of exponent_histogram.
+// Cases of exponent_histogram and change_histograms.
 #include <cmath>
 
 #include "cases.h"
@@ -19,7 +19,34 @@ std::vector<Array> histogram(const std::vector<Array>& x) {
   return {largest, counts};
 }
 
+/** The histograms of the change and of the ratio, rounded to f32 as the kernels compute them. */
+std::vector<Array> change_histograms_of(const std::vector<Array>& x) {
+  Array change = x[0], ratio = x[0];
+  for (std::size_t i = 0; i < change.values.size(); ++i) {
+    const float before = static_cast<float>(x[0].values[i]);
+    const float difference = static_cast<float>(x[1].values[i]) - before;
+    change.values[i] = difference;
+    ratio.values[i] = difference / before;
+  }
+  const std::vector<Array> of_change = histogram({change}), of_ratio = histogram({ratio});
+  return {of_change[0], of_change[1], of_ratio[0], of_ratio[1]};
+}
+
 const Registrar additions([] {
+  for (const double size : {2.0, 1e-6})
+    add_case({.op = "change_histograms",
+              .variant = std::to_string(size),
+              .call =
+                  [](const std::vector<Tensor>& x) {
+                    const ChangeHistograms h = change_histograms(x[0], x[1]);
+                    return std::vector<Tensor>{h.change.largest, h.change.counts, h.ratio.largest,
+                                               h.ratio.counts};
+                  },
+              .oracle = change_histograms_of,
+              .operands = {{.low = -size, .high = size}, {.low = -size, .high = size}},
+              .shapes = {{{}, {}}, {{0}, {0}}, {{5, 13}, {5, 13}}, {{300, 301}, {300, 301}}},
+              .gradients = false,
+              .half = false});
   for (const double size : {2.0, 1e-6, 3e4})
     add_case({.op = "exponent_histogram",
               .variant = std::to_string(size),

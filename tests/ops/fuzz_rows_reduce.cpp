@@ -79,6 +79,17 @@ const Rows reductions([] {
   add_row("any", kept<mezzo::any>);
   add_row("argmax", place<mezzo::argmax>);
   add_row("argmin", place<mezzo::argmin>);
+  add_row("change_histograms", [](Draw& d) {
+    const Tensor before = d.tensor(), after = d.flag() ? d.tensor() : before.clone();
+    const auto call = [=] {
+      const ChangeHistograms h = change_histograms(before, after);
+      return std::vector<Tensor>{h.change.counts, h.change.largest, h.ratio.counts,
+                                 h.ratio.largest};
+    };
+    const bool fits = is_floating(before.dtype()) && is_floating(after.dtype()) &&
+                      before.shape() == after.shape();
+    return Trial{call, fits ? Expected(std::vector<Sizes>{{280}, {}, {280}, {}}) : refused()};
+  });
   add_row("count_nonzero", kept<mezzo::count_nonzero>);
   add_row("exponent_histogram", [](Draw& d) {
     const Tensor x = d.tensor();
