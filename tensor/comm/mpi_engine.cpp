@@ -60,6 +60,8 @@ constexpr Function kWideFunctions[2][kNumOps] = {
 Function function_for(DType dtype, Op op) {
   const auto i = static_cast<std::size_t>(op);
   if (is_low(dtype)) return kLowFunctions[dtype == bf16][i];
+  // Open MPI 4.1 saturates sums of bytes where the CPU has vectors of them, and else wraps.
+  if (dtype == u8 && op == Op::sum) return call_combine<u8, Op::sum>;
   return is_floating(dtype) ? kWideFunctions[dtype == f64][i] : nullptr;
 }
 

@@ -32,16 +32,19 @@ TEST_CASE("a mismatch of operations names what differs", "[frame]") {
 
   other = sum;
   other.count = 8;
-  CHECK(got(sum, other) == "all_reduce(sum, ranks) of f32 x 4 on rank 0, "
-                           "all_reduce(sum, ranks) of f32 x 8 on rank 2");
+  CHECK(got(sum, other) ==
+        "all_reduce(sum, ranks) of f32 x 4 on rank 0, "
+        "all_reduce(sum, ranks) of f32 x 8 on rank 2");
   other = sum;
   other.dtype = f16, other.op = comm::Op::max, other.order = 0;
-  CHECK(got(sum, other) == "all_reduce(sum, ranks) of f32 x 4 on rank 0, "
-                           "all_reduce(max, fast) of f16 x 4 on rank 2");
+  CHECK(got(sum, other) ==
+        "all_reduce(sum, ranks) of f32 x 4 on rank 0, "
+        "all_reduce(max, fast) of f16 x 4 on rank 2");
   other = sum;
   other.sequence = 7;
-  CHECK(got(sum, other) == "all_reduce(sum, ranks) of f32 x 4 as operation 1 on rank 0, "
-                           "all_reduce(sum, ranks) of f32 x 4 as operation 8 on rank 2");
+  CHECK(got(sum, other) ==
+        "all_reduce(sum, ranks) of f32 x 4 as operation 1 on rank 0, "
+        "all_reduce(sum, ranks) of f32 x 4 as operation 8 on rank 2");
   CHECK(got({.kind = FrameKind::barrier},
             {.kind = FrameKind::broadcast, .dtype = i64, .count = 3, .number = 1}) ==
         "barrier on rank 0, broadcast(root 1) of i64 x 3 on rank 2");
