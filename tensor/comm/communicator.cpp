@@ -306,7 +306,10 @@ Communicator Communicator::split(int color, int key) const {
 
 Pending Communicator::begin_round(const Round& round) const {
   if (alone()) return {};
-  Frame frame{.kind = FrameKind::round, .number = ++group_->rounds, .signature = round.signature};
+  Frame frame{.kind = FrameKind::round,
+              .count = round.details != nullptr,
+              .number = ++group_->rounds,
+              .signature = round.signature};
   put_name(frame, round.kind);
   group_->round = describe(frame);
   auto job = new_job(frame);

@@ -11,8 +11,10 @@ namespace mezzo::comm::detail {
 
 namespace {
 
+/** Compares what describes the operation; the payload of a round is its name. */
 bool same(const Frame& a, const Frame& b) {
-  return std::memcmp(&a, &b, offsetof(Frame, payload)) == 0;
+  const bool whole = a.kind == FrameKind::round && b.kind == FrameKind::round;
+  return std::memcmp(&a, &b, whole ? sizeof(Frame) : offsetof(Frame, payload)) == 0;
 }
 
 std::string_view name(FrameKind kind) {
@@ -47,8 +49,10 @@ std::string round_name(const Frame& frame) {
   return str(all.substr(0, all.find('\0')), " ", frame.number);
 }
 
-std::string with_sequence(const Frame& frame) {
-  return str(describe(frame), " as operation ", frame.sequence + 1);
+std::string in_detail(const Frame& frame) {
+  std::string text = str(describe(frame), " as operation ", frame.sequence + 1);
+  if (frame.kind == FrameKind::round) text += str(" with signature ", frame.signature);
+  return text;
 }
 
 }  // namespace
@@ -72,7 +76,7 @@ std::optional<std::string> mismatch(std::span<const Frame> frames) {
                                   [&](const Frame& frame) { return !same(frame, frames[0]); });
   if (other == frames.end()) return std::nullopt;
   std::string first = describe(frames[0]), second = describe(*other);
-  if (first == second) first = with_sequence(frames[0]), second = with_sequence(*other);
+  if (first == second) first = in_detail(frames[0]), second = in_detail(*other);
   return error_text("comm",
                     {.what = "ranks are not in the same operation",
                      .got = str(first, " on rank 0, ", second, " on rank ", other - frames.begin()),

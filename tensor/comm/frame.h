@@ -34,10 +34,10 @@ struct Frame {
   DType dtype = DType::u8;
   std::uint8_t order = 0;               // 0: fast, 1: ranks, 2: ranks with f32 sums
   std::uint32_t sequence = 0;           // number of operations of the communicator before this one
-  std::int64_t count = 0;               // elements of the input, whole
+  std::int64_t count = 0;               // elements of the input, whole; 1 for a round with details
   std::int64_t number = 0;              // root of a broadcast; number of a round
   std::uint64_t signature = 0;          // of a round
-  std::array<std::byte, 32> payload{};  // not compared
+  std::array<std::byte, 32> payload{};  // compared only in rounds
 };
 static_assert(sizeof(Frame) == 64);
 

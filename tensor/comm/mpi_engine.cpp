@@ -139,8 +139,9 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    groups_.resize(1);
-    if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &groups_[0])) return text_of(code);
+    MPI_Comm all = MPI_COMM_NULL;
+    if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &all)) return text_of(code);
+    if (const int code = add_group(all)) return text_of(code);
     if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &notes_)) return text_of(code);
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
@@ -156,7 +157,8 @@ class MpiTransport final : public Transport {
   int local_rank() const override { return local_rank_; }
 
   std::string start(const Transfer& t) override {
-    const MPI_Comm comm = groups_[static_cast<std::size_t>(t.group)];
+    const Group& group = groups_[static_cast<std::size_t>(t.group)];
+    const MPI_Comm comm = t.is_frame ? group.frames : group.data;
     const void* in = t.in ? t.in : MPI_IN_PLACE;
     const auto count = static_cast<int>(t.count);
     const MPI_Datatype type = type_for(t.dtype);
@@ -189,11 +191,11 @@ class MpiTransport final : public Transport {
 
   std::string split(int group, int color, int key, int& made) override {
     MPI_Comm comm = MPI_COMM_NULL;
-    const int code = MPI_Comm_split(groups_[static_cast<std::size_t>(group)], color, key, &comm);
+    const int code =
+        MPI_Comm_split(groups_[static_cast<std::size_t>(group)].data, color, key, &comm);
     if (code != MPI_SUCCESS) return text_of(code);
     made = static_cast<int>(groups_.size());
-    groups_.push_back(comm);
-    return {};
+    return text_of(add_group(comm));
   }
 
   void send_note(const std::string& text) override {
@@ -232,12 +234,23 @@ class MpiTransport final : public Transport {
     for (auto& row : operations_)
       for (MPI_Op& op : row)
         if (op != MPI_OP_NULL) MPI_Op_free(&op);
-    for (MPI_Comm& comm : groups_) MPI_Comm_free(&comm);
+    for (Group& group : groups_) MPI_Comm_free(&group.frames), MPI_Comm_free(&group.data);
     MPI_Comm_free(&notes_);
     MPI_Finalize();
   }
 
  private:
+  struct Group {
+    MPI_Comm frames, data;
+  };
+
+  int add_group(MPI_Comm data) {
+    MPI_Comm frames = MPI_COMM_NULL;
+    const int code = MPI_Comm_dup(data, &frames);
+    groups_.push_back({frames, data});
+    return code;
+  }
+
   void make_operations() {
     for (int d = 0; d < kNumDTypes; ++d)
       for (int o = 0; o < kNumOps; ++o) {
@@ -258,7 +271,7 @@ class MpiTransport final : public Transport {
   }
 
   int rank_ = 0, size_ = 1, local_rank_ = 0;
-  std::vector<MPI_Comm> groups_;  // by Transfer::group
+  std::vector<Group> groups_;  // by Transfer::group
   MPI_Comm notes_ = MPI_COMM_NULL;
   MPI_Op operations_[kNumDTypes][kNumOps];  // null: MPI's own
   MPI_Request running_ = MPI_REQUEST_NULL;

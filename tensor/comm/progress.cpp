@@ -186,7 +186,8 @@ void Progress::exchange_frames(Job& job) {
                   .group = job.group->id,
                   .in = &job.frame,
                   .out = frames_.data(),
-                  .count = sizeof(Frame)});
+                  .count = sizeof(Frame),
+                  .is_frame = true});
   const auto difference = mismatch(frames_);
   if (!difference) return;
   if (!only_signatures_differ(frames_) || !job.details) tell_all(*difference);
@@ -198,7 +199,8 @@ void Progress::exchange_frames(Job& job) {
                   .group = job.group->id,
                   .in = &length,
                   .out = frames_.data(),
-                  .count = sizeof(Frame)});
+                  .count = sizeof(Frame),
+                  .is_frame = true});
   run_plan(job, *gather_text_plan(*job.details, texts));
   tell_all(
       error_text(describe(job.frame), {.what = "ranks differ", .got = first_difference(texts)}));

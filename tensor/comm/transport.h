@@ -32,6 +32,8 @@ struct Transfer {
   std::int64_t out_stride = 0;  // the same for `out`
   Op op = Op::sum;              // all_reduce and reduce_scatter
   int root = 0;                 // broadcast
+  bool is_frame = false;        // of a Frame; kept apart from data, so that neither arrives as the
+                                // other where ranks are in different operations
 };
 
 /** Combines elements, as cpu_kernels::combine does. */
