@@ -18,9 +18,9 @@ bool same(const Frame& a, const Frame& b) {
 }
 
 std::string_view name(FrameKind kind) {
-  constexpr std::string_view kNames[] = {"all_reduce",  "reduce_scatter", "all_gather",
-                                         "broadcast",   "all_to_all",     "barrier",
-                                         "gather_text", "split",          "begin_round"};
+  constexpr std::string_view kNames[] = {
+      "all_reduce", "reduce_scatter", "all_gather", "broadcast",   "all_to_all",
+      "barrier",    "gather_text",    "split",      "begin_round", "the end of the program"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

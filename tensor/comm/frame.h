@@ -25,6 +25,7 @@ enum class FrameKind : std::uint8_t {
   text,  // gathers texts of different lengths
   split,
   round,  // the start of a round, named by the first bytes of the payload
+  end,    // the end of the program
 };
 
 /** A description of an operation, compared between ranks, and a few bytes of its data. */

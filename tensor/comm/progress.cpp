@@ -182,12 +182,12 @@ void Progress::execute(Job& job) {
 
 void Progress::exchange_frames(Job& job) {
   frames_.resize(static_cast<std::size_t>(job.group->size));
-  transfer(&job, {.kind = TransferKind::all_gather,
-                  .group = job.group->id,
-                  .in = &job.frame,
-                  .out = frames_.data(),
-                  .count = sizeof(Frame),
-                  .is_frame = true});
+  transfer(job, {.kind = TransferKind::all_gather,
+                 .group = job.group->id,
+                 .in = &job.frame,
+                 .out = frames_.data(),
+                 .count = sizeof(Frame),
+                 .is_frame = true});
   const auto difference = mismatch(frames_);
   if (!difference) return;
   if (!only_signatures_differ(frames_) || !job.details) tell_all(*difference);
@@ -195,12 +195,12 @@ void Progress::exchange_frames(Job& job) {
   for (Frame& frame : frames_) frame.payload = {};
   Frame length;
   put_length(length, job.details->size());
-  transfer(&job, {.kind = TransferKind::all_gather,
-                  .group = job.group->id,
-                  .in = &length,
-                  .out = frames_.data(),
-                  .count = sizeof(Frame),
-                  .is_frame = true});
+  transfer(job, {.kind = TransferKind::all_gather,
+                 .group = job.group->id,
+                 .in = &length,
+                 .out = frames_.data(),
+                 .count = sizeof(Frame),
+                 .is_frame = true});
   run_plan(job, *gather_text_plan(*job.details, texts));
   tell_all(
       error_text(describe(job.frame), {.what = "ranks differ", .got = first_difference(texts)}));
@@ -214,19 +214,19 @@ void Progress::tell_all(const std::string& text) {
 void Progress::run_plan(Job& job, Plan& plan) {
   PlanContext context{*job.group, frames_, scratch_, max_count(), *transport_};
   Transfer next;
-  while (plan.next(context, next)) transfer(&job, next);
+  while (plan.next(context, next)) transfer(job, next);
 }
 
-void Progress::transfer(const Job* job, const Transfer& transfer) {
+void Progress::transfer(const Job& job, const Transfer& transfer) {
   const auto require = [&](const std::string& failure) {
     if (failure.empty()) return;
-    const std::string what = str("failed in ", job ? label_of(*job) : "the end", ": ", failure);
+    const std::string what = str("failed in ", label_of(job), ": ", failure);
     transport_->send_note(kLeft + what);
     fail<CommError>("comm", {.what = str("this rank ", what)});
   };
   require(transport_->start(transfer));
   tests_since_gone_ = 0;
-  Pause pause(job ? 200us : 10ms);
+  Pause pause(job.frame.kind == FrameKind::end ? 10ms : 200us);
   bool done = false;
   for (int tests = 0; !done; ++tests) {
     require(transport_->test(done));
@@ -236,14 +236,15 @@ void Progress::transfer(const Job* job, const Transfer& transfer) {
   }
 }
 
-void Progress::look_for_trouble(const Job* job) {
+void Progress::look_for_trouble(const Job& job) {
   receive_notes();
   {
     const std::scoped_lock lock(mutex_);
     if (!farewell_.empty()) transport_->send_note(kLeft + std::exchange(farewell_, {}));
     if (failure_) std::rethrow_exception(failure_);
   }
-  if (job) check_time(*job);
+  // The others may compute for as long as they like after this rank has ended.
+  if (job.frame.kind != FrameKind::end) check_time(job);
 }
 
 void Progress::check_time(const Job& job) {
@@ -285,10 +286,11 @@ void Progress::finish() {
     }
     transport_->send_note(std::string(1, kEnded));
     if (healthy) {
-      char mine = 0;
-      std::vector<char> all(gone_.size());
-      transfer(nullptr,
-               {.kind = TransferKind::all_gather, .in = &mine, .out = all.data(), .count = 1});
+      Job last;
+      last.frame.kind = FrameKind::end;
+      last.group = std::make_shared<Group>();
+      last.group->size = transport_->size();
+      exchange_frames(last);
       transport_->close();
       return;
     }

@@ -53,9 +53,9 @@ class Progress {
   void exchange_frames(Job& job);
   [[noreturn]] void tell_all(const std::string& text);
   void check_time(const Job& job);
-  void transfer(const Job* job, const Transfer& transfer);
+  void transfer(const Job& job, const Transfer& transfer);
   void run_plan(Job& job, Plan& plan);
-  void look_for_trouble(const Job* job);
+  void look_for_trouble(const Job& job);
   void receive_notes();
   void break_down(std::exception_ptr error);
   void finish();

@@ -35,6 +35,7 @@ def backward_differs(first, second):
 SUM = 'all_reduce(sum, ranks) of f32 x'
 NO_ANSWER = f'backward 3: no answer for {TIMEOUT} s (MEZZO_COMM_TIMEOUT_S); waiting in '
 
+ANYTHING = re.compile('.*')
 # scenario -> the error of rank 0 and of rank 1: a text, a pattern, or None for a rank that prints
 # nothing
 SCENARIOS = {
@@ -51,7 +52,6 @@ SCENARIOS = {
     'signatures': backward_differs('b f32[4]', 'b f16[4]'),
     'more_lines': backward_differs('nothing', 'b'),
     'round_kinds': differ('backward 1', 'checkpoint 1'),
-    'one_round_ahead': differ('backward 3', 'backward 2'),
     'other_signature': differ('backward 1 as operation 1 with signature 8',
                               'backward 1 as operation 1 with signature 7'),
     'frame_meets_data': [re.compile(r'backward 1: no answer for 2 s .*')] * 2,
@@ -60,11 +60,13 @@ SCENARIOS = {
         'relu: no memory; got 4 GiB'
     ],
     'throw_outside': ['comm: rank 1 left its work: an exception', 'data: no such file'],
-    'ended_early': [f'backward 3: rank 1 has ended its program; waiting in backward 3', None],
-    'ended_with_3': [f'backward 3: rank 1 has ended its program; waiting in backward 3', None],
+    'ended_early': [differ('backward 3', 'the end of the program')[0], None],
+    'ended_with_3': [differ('backward 3', 'the end of the program')[0], None],
+    'ended_in_bucket': [f'backward 3: rank 1 has ended its program; waiting in {LABEL}', None],
     'hung': [NO_ANSWER + 'backward 3', None],
     'hung_in_bucket': [NO_ANSWER + LABEL, None],
-    'stopped': [NO_ANSWER + 'backward 3', None],
+    # the launcher wakes rank 1 before it ends it
+    'stopped': [NO_ANSWER + 'backward 3', ANYTHING],
     'no_init': [
         'comm::init: no answer for 2 s (MEZZO_COMM_TIMEOUT_S); every process has to call '
         'comm::init()', None
@@ -107,6 +109,8 @@ def check_scenario(expect, program, scenario, expected):
     done, seconds, lines = start(program, scenario)
     for rank, wanted in enumerate(expected):
         got = lines[rank]
+        if wanted is ANYTHING:
+            continue
         if wanted is None:
             expect(not got, f'{scenario}: rank {rank} printed an error', done.stdout)
             continue
