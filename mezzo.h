@@ -65,6 +65,10 @@
 #include "optim/novograd.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
+#include "tensor/comm/comm_error.h"
+#include "tensor/comm/communicator.h"
+#include "tensor/comm/reduction.h"
+#include "tensor/comm/world.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/core/dtype.h"
 #include "tensor/core/error.h"
@@ -90,6 +94,8 @@ namespace mezzo {
 namespace amp {}
 /** Times, memory and losses of a net at every level. */
 namespace bench {}
+/** Several processes: collective operations between them. */
+namespace comm {}
 /** Data sets and batches. */
 namespace data {}
 /** What is specific to NVIDIA GPUs: streams, captured steps, profiler ranges. */

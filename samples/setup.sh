@@ -36,6 +36,8 @@ have() {
     libcli11-dev) pkg-config --exists CLI11 ;;
     zlib1g-dev) pkg-config --exists zlib ;;
     catch2) pkg-config --exists catch2 ;;
+    libopenmpi-dev) pkg-config --exists ompi ;;
+    openmpi-bin) command -v mpirun ;;
     qemu-user) command -v qemu-x86_64 ;;
     clang) command -v clang++ ;;
     *) command -v "$1" ;;

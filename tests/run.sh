@@ -34,7 +34,9 @@ while [ $# -gt 0 ]; do
 done
 
 need_for_build catch2 python3
-if [ "$all" = true ]; then need chromium clang clang-format cmake doxygen qemu-user; fi
+if [ "$all" = true ]; then
+  need chromium clang clang-format cmake doxygen libopenmpi-dev openmpi-bin qemu-user
+fi
 find_python
 
 build=build
@@ -50,8 +52,8 @@ elif [ "$all" = true ]; then
   # the kernels are only compiled, so one architecture is enough
   cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
     echo enabled || echo auto)
-  options=(-Dtests=enabled -Dwerror=true -Dgpu_emulation=sanitized -Dcuda=$cuda -Dgpu_arch=90
-    -Dcpu_arch=portable)
+  options=(-Dtests=enabled -Dwerror=true -Dmpi=enabled -Dgpu_emulation=sanitized -Dcuda=$cuda
+    -Dgpu_arch=90 -Dcpu_arch=portable)
   selection=()
 fi
 

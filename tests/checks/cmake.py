@@ -22,7 +22,7 @@ target_link_libraries(consumer PRIVATE mezzo::mezzo)
 '''
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
 # Meson's, of which every library is made
-TARGETS = ('libcore.a.p', 'libkernels.a.p', 'tensor/cpu/variants/libkernels_')
+TARGETS = ('libcore.a.p', 'libkernels.a.p', 'libmezzo-mpi.so.p', 'tensor/cpu/variants/libkernels_')
 MADE = {'version.cpp', 'build_facts.cpp', 'page_template.cpp'}
 STUB = 'cuda/absent.cpp'  # stands for the GPU backend, which CMake does not build
 

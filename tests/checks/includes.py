@@ -27,6 +27,7 @@ ENTRY = 'cuda/register.h'
 # Third-party header -> where it may be included.
 THIRD_PARTY = {
     r'Eigen/': r'tensor/cpu/|samples/.*eigen.*\.cpp',  # samples measure against Eigen
+    r'mpi\.h': r'tensor/comm/mpi_engine\.cpp',
     r'nlohmann/': r'(tensor/io|amp|measure|samples|tests/measure)/.*\.cpp',
     r'zlib\.h': r'tensor/io/.*\.cpp',
     r'CLI/': r'samples/.*\.cpp',

@@ -1,0 +1,22 @@
+// Combines the elements of several processes: the arithmetic of an all-reduce.
+#pragma once
+
+#include <cstdint>
+
+#include "../comm/reduction.h"
+#include "../core/dtype.h"
+#include "../core/macros.h"
+
+namespace mezzo::cpu_kernels {
+
+/** Sets into[i] = op(into[i], from[i]) for n elements of a dtype other than bool. 16-bit elements
+ *  are added in f32 and rounded once. The result does not depend on the order of the operands,
+ *  except for the payload of a NaN sum. */
+MZ_API void combine(DType dtype, comm::Op op, const void* from, void* into, std::int64_t n);
+
+/** Sets out[i] to the sum of parts[p * stride + i] over `count` parts of 16-bit elements, added in
+ *  f32 in the order of p and rounded once. `stride` is in elements. */
+MZ_API void sum_low_in_f32(DType dtype, const void* parts, std::int64_t stride, int count,
+                           void* out, std::int64_t n);
+
+}  // namespace mezzo::cpu_kernels
