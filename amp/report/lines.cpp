@@ -166,11 +166,11 @@ std::string json_line(std::int64_t run, std::int64_t step, const std::vector<Gra
     for (const GraphOp::Operand& x : op.in) in.push_back(operand_json(x));
     for (const GraphOp::Operand& x : op.out)
       results.push_back({{"dtype", name(x.dtype)}, {"shape", x.shape}});
-    list.push_back({{"op", op.op},
-                    {"module", op.module},
-                    {"tag", op.tag},
-                    {"in", std::move(in)},
-                    {"out", std::move(results)}});
+    Json node = {{"op", op.op}, {"module", op.module}, {"tag", op.tag}};
+    if (!op.row.empty()) node["row"] = op.row;
+    node["in"] = std::move(in);
+    node["out"] = std::move(results);
+    list.push_back(std::move(node));
   }
   out["step"] = step;
   out["ops"] = std::move(list);

@@ -80,6 +80,7 @@ struct GraphOp {
     std::vector<std::int64_t> shape = {};
   };
   std::string op, module, tag;
+  std::string row = {};  // name of its activations in samples; empty if they have none
   std::vector<Operand> in = {}, out = {};
 };
 

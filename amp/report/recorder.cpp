@@ -168,6 +168,7 @@ void Report::Recorder::start_step() {
 
 void Report::Recorder::begin_backward(const Tensor& output) noexcept {
   guarded([&] {
+    if (sampler_) sampler_->set_loss_scale(scale_of_loss());
     if (output.numel() != 1 || (device_ != cpu && !sampler_)) return;
     const Unobserved quiet;
     // Read now, because an overflow lowers the scale before the step ends.

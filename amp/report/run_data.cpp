@@ -116,11 +116,17 @@ CastEntry cast_of(const Json& e) {
 }
 
 GraphOp graph_op_of(const Json& op) {
-  GraphOp out{.op = text_of(op, "op"), .module = text_of(op, "module"), .tag = text_of(op, "tag")};
+  GraphOp out{.op = text_of(op, "op"),
+              .module = text_of(op, "module"),
+              .tag = text_of(op, "tag"),
+              .row = text_of(op, "row")};
   for (const Json& x : op.at("in"))
     out.in.push_back({.from = integer(x, "from"),
                       .name = text_of(x, "name"),
-                      .dtype = dtype_named(x.at("dtype").get<std::string>())});
+                      .dtype = dtype_named(x.at("dtype").get<std::string>()),
+                      .shape = x.at("shape").get<std::vector<std::int64_t>>()});
+  for (const Json& x : op.at("out"))
+    out.out.push_back({.dtype = dtype_named(x.at("dtype").get<std::string>())});
   return out;
 }
 

@@ -16,12 +16,18 @@
 namespace mezzo::amp::report {
 
 /** Observes the calling thread until it is destroyed. Ops without gradient recording (evaluation),
- *  ops inside the kernels of other ops, and captured steps are not recorded. */
+ *  ops inside the kernels of other ops, and captured steps are not recorded. An internal op has the
+ *  name of the public one that called it. An op that is called with the parameter of a module
+ *  belongs to that module. Casts have no rows; inputs of the program have one where a product reads
+ *  them. */
 class Sampler final : public NestedTrace, public CastLedger {
  public:
   /** `with_details`: record the graph and the memory too. */
   Sampler(const ParameterNames& names, Device device, bool with_details);
   ~Sampler();
+
+  /** Sets the loss scale that the gradients of the next backward pass contain. */
+  void set_loss_scale(double scale) { loss_scale_ = scale; }
 
   std::vector<PendingRow>& rows() { return rows_; }
   const std::vector<GraphOp>& graph() const { return graph_; }
@@ -38,11 +44,27 @@ class Sampler final : public NestedTrace, public CastLedger {
 
  private:
   void note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) override;
+  /** A recorded call of an op. */
+  struct Call {
+    std::string name, module, op;
+  };
+
   void add_forward(const OpInfo& op, Inputs in, Outputs out);
-  void add_to_graph(std::string_view op, std::string_view tag, Inputs in, Inputs out);
+  /** Adds rows of the operands of a product that no recorded op has computed. */
+  void add_inputs(const Call& call, Inputs in);
+  void add_gradient(const Call& call, const Tensor& gradient);
+  void add_to_graph(GraphOp node, Inputs in, Inputs out);
+  /** Returns the public op that an op is part of: of nested composites the innermost. */
+  const OpInfo& public_op(const OpInfo& op) const;
+  /** Returns the tag that decides the dtype of an op: that of the outermost composite. */
+  Precision precision(const OpInfo& op) const;
+  /** Returns the path of the module whose parameter is an operand, or else of the executing one. */
+  std::string module_of(Inputs in) const;
   GraphOp::Operand operand(const Tensor& x) const;
   /** Returns the parameter that x is or is a cast of; null if there is none. */
   const ParameterName* parameter_of(const Tensor& x) const;
+  /** Returns true for a floating tensor that no recorded op has computed. */
+  bool is_input(const Tensor& x) const;
   /** Sets the model that is executing to the owner of a parameter among the operands. */
   void find_model(Inputs in);
 
@@ -54,14 +76,18 @@ class Sampler final : public NestedTrace, public CastLedger {
   std::vector<GraphOp> graph_;
   std::vector<MemoryPoint> memory_;
   std::unordered_map<const void*, std::int64_t> makers_;  // index of the op that made a tensor
+  std::unordered_map<const void*, bool>
+      is_input_;  // of views, casts and results; others are inputs
   /** The parameter that a tensor is a cast of. */
   std::unordered_map<const void*, const ParameterName*> cast_of_;
-  /** Names of the calls of an op of a module, in order; a backward pass takes the last. */
-  std::map<std::string, std::vector<std::string>> calls_;
-  std::map<std::string, std::size_t> counted_;
-  std::string model_;  // prefix of the executing model
-  int kernels_ = 0;    // ops with a kernel that are executing
-  int backward_ = 0;   // backward rules that are executing
+  /** The calls of an op while a module executes, in order; a backward pass takes the last. */
+  std::map<std::string, std::vector<Call>> calls_;
+  std::map<std::string, std::size_t> counted_;  // calls by name
+  std::vector<const OpInfo*> composites_;       // those that are executing
+  std::string model_;                           // prefix of the executing model
+  int kernels_ = 0;                             // ops with a kernel that are executing
+  int backward_ = 0;                            // backward rules that are executing
+  double loss_scale_ = 1;
 };
 
 }  // namespace mezzo::amp::report
