@@ -77,22 +77,27 @@ bool flushed_gradients(const RunData& run) {
   });
 }
 
-/** Returns for each 16-bit tensor the largest share of elements with a gradient that kept their
- *  value. Weights in f32, or with f32 masters, have updates in f32. */
+/** Returns for each 16-bit tensor the share of elements with a gradient that kept their value, in
+ *  all samples together, if it is too large. Weights in f32, or with f32 masters, have updates in
+ *  f32. */
 Shares kept_weights(const Evidence& evidence) {
   std::map<std::pair<std::int64_t, std::string>, std::int64_t> no_gradient;
   for (const JudgedRow& judged : evidence.rows)
     if (judged.row->kind == Kind::weight_grad)
       no_gradient[{judged.step, judged.row->name}] = judged.row->histogram.zeros;
-  Shares lost;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;  // kept, with gradient
   for (const JudgedRow& judged : evidence.rows) {
     const SampleRow& row = *judged.row;
     if (row.kind != Kind::update || !is_low(row.dtype)) continue;
     const std::int64_t without = no_gradient[{judged.step, row.name}];
-    const auto moved = static_cast<double>(row.histogram.elements - without);
-    const double kept = static_cast<double>(row.histogram.zeros - without);
-    if (moved > 0 && kept / moved > kMostLost)
-      lost[row.name] = std::max(lost[row.name], kept / moved);
+    auto& [kept, moving] = counts[row.name];
+    kept += std::max<std::int64_t>(0, row.histogram.zeros - without);
+    moving += row.histogram.elements - without;
+  }
+  Shares lost;
+  for (const auto& [name, count] : counts) {
+    const double share = static_cast<double>(count.first) / static_cast<double>(count.second);
+    if (share > kMostLost) lost[name] = share;
   }
   return lost;
 }

@@ -1,5 +1,7 @@
 #include "recorder.h"
 
+#include <algorithm>
+
 #include "../../autograd/ops.h"
 #include "../../tensor/core/build_facts.h"
 #include "../../tensor/core/version.h"
@@ -40,6 +42,16 @@ std::optional<DType> low_dtype(const Properties& properties) {
   const std::optional<DType> model = properties.model_dtype();
   if (model && is_low(*model)) return model;
   return properties.patch_functions ? properties.level->low : std::nullopt;
+}
+
+/** Returns "inf in fc1.weight" for the first gradient that is not finite; empty if all are. */
+std::string nonfinite_row(const std::vector<SampleRow>& rows) {
+  for (const SampleRow& row : rows) {
+    const Histogram& h = row.histogram;
+    if (row.kind == Kind::weight_grad && h.infinities + h.nans > 0)
+      return str(h.infinities > 0 ? "inf" : "nan", " in ", row.name);
+  }
+  return {};
 }
 
 }  // namespace
@@ -205,8 +217,6 @@ std::string Report::Recorder::first_nonfinite() const {
   for (const auto& session : training_.session)
     for (const LossScaler& scaler : session.object->core().scalers)
       if (std::string text = latest(scaler.events()); !text.empty()) return text;
-  for (const auto& scaler : training_.scaler)
-    if (std::string text = latest(scaler.object->events()); !text.empty()) return text;
   return {};
 }
 
@@ -246,7 +256,6 @@ void Report::Recorder::before_update(optim::Optimizer& optimizer, const optim::F
         before_.push_back({of_kind(Kind::update, 1), slot.target(), slot.target().clone()});
       }
     }
-    if (sampler_) sampler_->note_memory(std::string(optimizer.type_name()), "step");
   });
 }
 
@@ -263,6 +272,7 @@ void Report::Recorder::after_step(optim::Optimizer& optimizer,
       for (const Before& b : before_)
         sampler_->rows().push_back(pending_update(b.row, b.value, b.target));
     before_.clear();
+    if (sampler_) sampler_->note_memory(std::string(optimizer.type_name()), "step");
     if (is_last) end_step();
   });
 }
@@ -289,23 +299,23 @@ void Report::Recorder::end_step() {
   line_.casts = casts.casts;
   line_.cast_bytes = casts.bytes;
   line_.memory = memory_stats(device_).total.current;
+  const std::vector<SampleRow> rows = finished(sampler_ ? sampler_->rows() : overflow_rows_);
+  overflow_rows_.clear();
+  if (line_.first_nonfinite.empty() && was_skipped()) line_.first_nonfinite = nonfinite_row(rows);
   file_.write(json_line(run_, line_));
+  if (sampler_ || !rows.empty()) file_.write(json_line(run_, line_.step, rows));
   if (sampler_) {
-    write_sample(sampler_->rows());
     file_.write(json_line(run_, line_.step, sampler_->casts()));
     if (sampled_ == 1) file_.write(json_line(run_, line_.step, sampler_->graph()));
     if (sampled_ <= 2) file_.write(json_line(run_, line_.step, sampler_->memory()));
     sampler_.reset();
-  } else if (!overflow_rows_.empty()) {
-    write_sample(overflow_rows_);
   }
   ++line_.step;
   start_step();
 }
 
-void Report::Recorder::write_sample(std::vector<PendingRow>& rows) {
-  file_.write(json_line(run_, line_.step, finished(rows)));
-  rows.clear();
+bool Report::Recorder::was_skipped() const {
+  return std::find(line_.results.begin(), line_.results.end(), "skipped") != line_.results.end();
 }
 
 }  // namespace mezzo::amp

@@ -50,7 +50,8 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   void drop_sample();
   /** Ends the record, because it failed. */
   void drop(const std::exception& e) noexcept;
-  void write_sample(std::vector<report::PendingRow>& rows);
+  /** Returns true if an optimizer skipped the step. */
+  bool was_skipped() const;
   /** Returns the scale that the loss of the running backward pass contains. */
   double scale_of_loss() const;
   std::vector<double> scales() const;

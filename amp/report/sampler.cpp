@@ -167,13 +167,17 @@ void Sampler::note(const CastReason& reason, const Tensor& from, const Tensor& t
     if (casts_.outer) casts_.outer->note(reason, from, to, cached);
     return;
   }
-  if (const ParameterName* parameter = names_.find(from)) cast_of_[to.impl()] = parameter;
+  is_input_[to.impl()] = is_input(from);
   if (with_details_ && !cached && backward_ == 0 && thread_hooks().grad_enabled) {
-    const auto maker = makers_.find(to.impl());
-    GraphOp* const cast =
-        maker == makers_.end() ? nullptr : &graph_[static_cast<std::size_t>(maker->second)];
-    if (cast && cast->op == kCast) cast->tag = reason.rule;  // trace() has recorded it
+    if (kernels_ == 0 && !graph_.empty() && graph_.back().op == kCast)
+      graph_.back().tag = reason.rule;  // trace() has recorded the cast as an op
+    else
+      add_to_graph({.op = std::string(kCast),
+                    .module = module_of({&from, 1}),
+                    .tag = std::string(reason.rule)},
+                   {&from, 1}, {&to, 1});
   }
+  if (const ParameterName* parameter = names_.find(from)) cast_of_[to.impl()] = parameter;
   if (outer) outer->note(reason, from, to, cached);
 }
 

@@ -153,6 +153,100 @@ TEST_CASE("a report changes no bit of a training", "[amp][report]") {
   }
 }
 
+namespace {
+
+/** Returns the loss scales that the lines of a report state. */
+std::vector<double> recorded_scales(const std::string& path) {
+  std::vector<double> scales;
+  const ReportData data = amp::report::read_report({path});
+  for (const amp::report::StepLine& step : data.runs.at(0).steps) {
+    REQUIRE(step.scales.size() == 1);
+    scales.push_back(step.scales[0]);
+  }
+  return scales;
+}
+
+}  // namespace
+
+TEST_CASE("a step's line states the loss scale the step was computed with", "[amp][report]") {
+  const Folder folder;
+  const std::string path = folder.file("scales.jsonl");
+  const nn::Sequential net = small_net();
+  optim::SGD optimizer(net.parameters(), {.lr = 0.01});
+  const Tensor x = randn({8, 6}), y = randint(0, 4, {8});
+  constexpr int kSteps = 5, kOverflow = 2;
+  // The factor makes infinite gradients from a finite loss.
+  const auto loss_at = [&](int step) {
+    return cross_entropy(net(x), y) * (step == kOverflow ? 1e36 : 1.0);
+  };
+  std::vector<double> scales;
+  const std::int64_t every = GENERATE(1, 100);  // all steps are sampled, or the first
+  SECTION("scale_loss") {
+    auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
+    const amp::Report report(net, optimizer, session, path, {.every = every});
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      amp::scale_loss(loss_at(step), optimizer, [&](const Tensor& scaled) {
+        scales.push_back(session.loss_scaler().loss_scale());
+        scaled.backward();
+      });
+      optimizer.step();
+    }
+  }
+  SECTION("GradScaler") {
+    amp::GradScaler scaler;
+    const amp::Report report(amp::Training{.model = net, .optimizer = optimizer, .scaler = scaler},
+                             path, {.every = every});
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      Tensor loss;
+      {
+        const amp::autocast casts;
+        loss = loss_at(step);
+      }
+      scales.push_back(scaler.get_scale());
+      scaler.scale(loss).backward();
+      scaler.step(optimizer);
+      scaler.update();
+    }
+  }
+  const std::vector<double> recorded = recorded_scales(path);
+  CHECK(recorded == scales);
+  REQUIRE(recorded.size() == kSteps);
+  CHECK(recorded[kOverflow] == recorded[kOverflow - 1]);
+  CHECK(recorded[kOverflow + 1] == recorded[kOverflow] / 2);
+  const ReportData data = amp::report::read_report({path});
+  CHECK(data.runs[0].steps[kOverflow].results == std::vector<std::string>{"skipped"});
+  CHECK(data.runs[0].steps[kOverflow].first_nonfinite.find("0.weight") != std::string::npos);
+}
+
+TEST_CASE("gradients of activations state the loss scale they contain", "[amp][report]") {
+  const Folder folder;
+  std::map<double, double> largest;  // of the output layer's gradient, by loss scale
+  for (const double scale : {1.0, 1024.0}) {
+    const nn::Sequential net = small_net();
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+    auto session =
+        amp::initialize(net, optimizer, {.opt_level = "O1", .loss_scale = scale, .verbosity = 0});
+    {
+      const amp::Report report(net, optimizer, session, folder.file("run.jsonl"));
+      const Tensor x = randn({8, 6}), y = randint(0, 4, {8});
+      amp::scale_loss(cross_entropy(net(x), y), optimizer,
+                      [](const Tensor& scaled) { scaled.backward(); });
+      optimizer.step();
+    }
+    const ReportData data = amp::report::read_report({folder.file("run.jsonl")});
+    for (const amp::report::SampleRow& row : data.runs[0].samples[0].rows)
+      if (row.kind == Kind::activation_grad) {
+        CHECK(row.scale == scale);
+        if (row.name == "2 linear") largest[scale] = row.histogram.largest / row.scale;
+      }
+  }
+  REQUIRE(largest.size() == 2);
+  CHECK(largest[1024] > 0.99 * largest[1]);
+  CHECK(largest[1024] < 1.01 * largest[1]);
+}
+
 TEST_CASE("a report works without session, and with several models", "[amp][report]") {
   const Folder folder;
   const nn::Linear a{3, 3}, b{3, 1};

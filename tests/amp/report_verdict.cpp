@@ -190,7 +190,9 @@ TEST_CASE("a verdict names gradients that overflow", "[amp][report]") {
 
 TEST_CASE("a verdict names products that overflow", "[amp][report]") {
   check_each("overflow", [](Draw& draw) {
-    return Case{.amp = level(draw.one_of({"O1", "O2"})), .input_factor = draw.power(17, 24)};
+    return Case{.amp = level(draw.one_of({"O1", "O2"})),
+                .input_factor = draw.power(17, 24),
+                .adaptive = true};
   });
 }
 
@@ -247,4 +249,94 @@ TEST_CASE("a verdict is silent on healthy runs", "[amp][report]") {
       INFO(run.text);
       CHECK_FALSE(run.has_problem());
     }
+}
+
+namespace {
+
+/** Trains a net with Adam on the loss that a function computes, and returns the findings. */
+template <class Loss>
+std::vector<Finding> findings_of(const nn::Module& net, const amp::Options& options,
+                                 const Loss& loss, double lr = 1e-3) {
+  const std::string path = std::filesystem::temp_directory_path() /
+                           ("mezzo_verdict_" + std::to_string(::getpid()) + ".jsonl");
+  optim::Adam optimizer(net.parameters(), {.lr = lr});
+  {
+    auto session = amp::initialize(net, optimizer, options);
+    const amp::Report report(net, optimizer, session, path, {.every = 3});
+    for (int step = 0; step < 12; ++step) {
+      optimizer.zero_grad();
+      amp::scale_loss(loss(), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+      optimizer.step();
+    }
+  }
+  return findings_in(path);
+}
+
+std::string kinds_of(const std::vector<Finding>& findings) {
+  std::string kinds;
+  for (const Finding& finding : findings) kinds += (kinds.empty() ? "" : " ") + finding.kind;
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("a verdict on runs with unusual but harmless numbers", "[amp][report]") {
+  manual_seed(5);
+  const Tensor x = randn({8, 6}), y = randint(0, 4, {8});
+  const nn::Sequential net{nn::Linear{6, 16}, nn::ReLU{}, nn::Linear{16, 4}};
+  const auto loss = [&] { return cross_entropy(net(x), y); };
+  SECTION("masters keep updates that are tiny") {
+    CHECK(kinds_of(findings_of(net, level("O2"), loss, 1e-7)) == "healthy");
+  }
+  SECTION("a parameter without gradient") {
+    struct WithSpare : nn::Model<WithSpare> {
+      Tensor forward(const Tensor& in) const { return used(in); }
+      nn::Linear used = add("used", nn::Linear{6, 4}), spare = add("spare", nn::Linear{6, 4});
+    };
+    const WithSpare model;
+    CHECK(kinds_of(findings_of(model, level("O2"), [&] { return cross_entropy(model(x), y); })) ==
+          "healthy");
+  }
+  SECTION("ReLU units that are off") {
+    {
+      const NoGrad no_grad;
+      net.named_parameters()[1].tensor.fill_(-100);
+    }
+    CHECK(kinds_of(findings_of(net, level("O3", amp::LossScale(128.0)), loss, 0.01)) == "healthy");
+  }
+  SECTION("an embedding with rows that are not used") {
+    const nn::Sequential words{nn::Embedding{500, 8}, nn::Flatten{}, nn::Linear{32, 4}};
+    const Tensor indices = randint(0, 500, {8, 4});
+    for (const char* name : {"O1", "O2", "O5"})
+      CHECK(kinds_of(findings_of(words, level(name),
+                                 [&] { return cross_entropy(words(indices), y); })) == "healthy");
+  }
+  SECTION("a batch of one") {
+    for (const char* name : {"O1", "O2", "O4"})
+      CHECK(kinds_of(findings_of(net, level(name), [&] {
+              return cross_entropy(net(x.narrow(0, 0, 1)), y.narrow(0, 0, 1));
+            })) == "healthy");
+  }
+  SECTION("a mask of -inf before softmax") {
+    const Tensor mask = tensor({0, 0, 1, 1}, {.dtype = boolean});
+    const auto masked = [&] {
+      return mean(
+          square(softmax(masked_fill(net(x), mask, -std::numeric_limits<double>::infinity()), -1)));
+    };
+    CHECK(kinds_of(findings_of(net, level("O1"), masked)) == "healthy");
+  }
+}
+
+TEST_CASE("a verdict on a loss that is NaN does not blame the precision", "[amp][report]") {
+  manual_seed(6);
+  const Tensor x = randn({8, 6});
+  for (const char* name : {"O0", "O1", "O2", "O4"}) {
+    const nn::Sequential net{nn::Linear{6, 4}};
+    const auto findings =
+        findings_of(net, level(name), [&] { return mean(sqrt(-1 - square(net(x)))); });
+    INFO(name);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].kind == "bad_loss");
+    CHECK(findings[0].names == std::vector<std::string>{"sqrt"});
+  }
 }

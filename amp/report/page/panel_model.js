@@ -130,7 +130,10 @@ function opTexts(op, casts) {
     .filter(Boolean).join(' ')).join(', ');
   const given = (op.in ?? []).filter((one) => one.from < 0).map((one) =>
     ({...one, label: ownName(one.name, op.module)}));
-  return [op.tag ?? '', tensors(op.out ?? []), casts.map(castText).join('; '), tensors(given)];
+  const named = given.filter((one) => one.name), inputs = given.filter((one) => !one.name);
+  const operands = inputs.length > 2 ?
+    [tensors(named), plural(inputs.length, 'input')].filter(Boolean).join(', ') : tensors(given);
+  return [op.tag ?? '', tensors(op.out ?? []), casts.map(castText).join('; '), operands];
 }
 
 /** The name of an operand, without the module that its row stands in. */
