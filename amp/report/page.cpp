@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t kManyRuns = 8;
 constexpr std::int64_t kLeastSamples = 12;
+/** Bytes of data on a page, and for each run of it. */
+constexpr std::size_t kMostBytes = 14'500'000, kMostBytesOfRun = 1'850'000;
 
 /** Returns the sampled steps of a run that are kept: the first, the last, those with an overflow,
  *  and others at equal distances. */
@@ -32,11 +34,13 @@ std::set<std::int64_t> kept_steps(const RunData& run, std::int64_t most) {
   return kept;
 }
 
-/** Removes lines of sampled steps, so that a page of many runs stays small. */
+/** Removes sampled steps of runs that have more than `most`, so that a page stays small. */
 void thin(ReportData& data, std::int64_t most) {
   for (std::size_t r = 0; r < data.runs.size(); ++r) {
-    if (std::ssize(data.runs[r].samples) <= most) continue;
-    const std::set<std::int64_t> kept = kept_steps(data.runs[r], most);
+    RunData& run = data.runs[r];
+    if (std::ssize(run.samples) <= most) continue;
+    const std::set<std::int64_t> kept = kept_steps(run, most);
+    std::erase_if(run.samples, [&](const Sample& sample) { return !kept.contains(sample.step); });
     std::erase_if(data.lines, [&](const ReportData::Line& line) {
       return line.run == static_cast<std::int64_t>(r) &&
              (line.type == "sample" || line.type == "casts") && !kept.contains(line.step);
@@ -44,10 +48,9 @@ void thin(ReportData& data, std::int64_t most) {
   }
 }
 
-/** Returns the lines with findings, safe inside of a script element. */
-std::string page_data(const ReportData& data) {
+/** Returns the lines of the findings on all runs. */
+std::string findings_text(const ReportData& data) {
   std::string out;
-  for (const ReportData::Line& line : data.lines) out += line.text + "\n";
   for (std::size_t r = 0; r < data.runs.size(); ++r)
     for (const Finding& finding : verdict(data.runs[r]))
       out += json_line(static_cast<std::int64_t>(r), finding) + "\n";
@@ -85,6 +88,29 @@ std::string data_element(const std::string& lines) {
              "</script>");
 }
 
+std::int64_t most_samples(const ReportData& data) {
+  std::int64_t most = 0;
+  for (const RunData& run : data.runs) most = std::max<std::int64_t>(most, std::ssize(run.samples));
+  return most;
+}
+
+/** Returns the script element of lines and findings. Thins the samples until it is small enough, or
+ *  few are left. */
+std::string fitted_element(ReportData& data, const std::string& findings) {
+  const std::size_t budget = std::min(kMostBytes, kMostBytesOfRun * data.runs.size());
+  for (;;) {
+    std::string text;
+    for (const ReportData::Line& line : data.lines) text += line.text + "\n";
+    std::string element = data_element(text + findings);
+    const std::int64_t count = most_samples(data);
+    if (element.size() <= budget || count <= kLeastSamples) return element;
+    const double share = static_cast<double>(budget) / static_cast<double>(element.size());
+    thin(data, std::max(kLeastSamples,
+                        static_cast<std::int64_t>(0.9 * share * static_cast<double>(count))));
+    if (most_samples(data) == count) return element;  // all others overflowed
+  }
+}
+
 }  // namespace
 
 void write_report_page(const std::vector<std::string>& lines_paths, const std::string& page_path,
@@ -99,8 +125,9 @@ void write_report_page(const std::vector<std::string>& lines_paths, const std::s
   const std::int64_t most = options.samples != 0           ? options.samples
                             : data.runs.size() > kManyRuns ? kLeastSamples
                                                            : 0;
+  const std::string findings = findings_text(data);
   if (most > 0 && data.runs.size() > 1) thin(data, most);
-  const std::string page = page_template(), element = data_element(page_data(data));
+  const std::string page = page_template(), element = fitted_element(data, findings);
   constexpr std::string_view kPlace = "@DATA@";
   const std::size_t at = page.find(kPlace);
   io::AtomicFile file(kOp, page_path);

@@ -50,7 +50,8 @@ class MZ_API ReportFile {
 /** Options of write_report_page. */
 struct ReportPageOptions {
   /** Sampled steps that are kept of each run if there are several runs, at least 12; the first, the
-   *  last and those with an overflow are always kept. 0: all, or 12 with more than 8 runs. */
+   *  last and those with an overflow are always kept. 0: all, or 12 with more than 8 runs. Fewer
+   *  are kept, but at least 12, where the page would exceed 2 MB a run or 15 MB. */
   std::int64_t samples = 0;
 };
 

@@ -42,7 +42,7 @@ function drawRatios(heat, samples, names, width) {
     right: ['held in', 'below 2⁻¹¹', 'below 2⁻⁸'],
     xLabel: '|update| / |weight| of each element, powers of two',
     strips: [{name: '', zones: [[-Infinity, -11, 'zero', 'lost in f16 and bf16'],
-      [-11, -8, 'subnormal', 'lost in bf16'], [-8, Infinity, 'normal', 'kept']]}],
+      [-11, -8, 'subnormal', 'bf16 only'], [-8, Infinity, 'normal', 'kept']]}],
     lines: [-11, -8], describe: describeRatio}));
 }
 

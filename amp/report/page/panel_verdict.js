@@ -5,7 +5,7 @@ const KIND_TITLES = {
   underflow: 'gradients become zero', overflow: 'numbers overflow',
   lost_update: 'updates are lost', wrong_tag: 'an op in the wrong precision',
   fine_in_f16: 'fits f16', needs_bf16: 'needs the range of bf16', healthy: 'healthy',
-  truncated: 'the run is incomplete',
+  truncated: 'the run is incomplete', bad_loss: 'the loss is not finite',
 };
 
 function renderVerdict(body, {run, report}) {
