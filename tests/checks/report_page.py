@@ -1,8 +1,10 @@
 """Opens pages of the precision report in headless Chromium and checks what they show.
 
-Usage: report_page.py [PAGE.html...]
+Usage: report_page.py [--samples FOLDER] [PAGE.html...]
 
 Without pages: the page in amp/report/page with the synthetic runs of tests/support/report_data.py.
+With the folder of the sample programs: also the page of each net at all levels, whose panels must
+be filled by the run.
 For each page: no message on the console, no request but for the file itself, content in all ten
 panels, labels neither clipped nor overlapping at three widths, shares equal to a reference on the
 data, the lesson, the keyboard, and contrast in both themes. Once: the number explorer.
@@ -11,6 +13,7 @@ import base64
 import gzip
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +34,18 @@ MOST_SIZE = 110_000  # bytes of the page without data
 WIDTHS = (760, 1280, 1920)
 KINDS = ('activation', 'activation_grad', 'weight', 'weight_grad', 'update')
 GRADIENTS = ('activation_grad', 'weight_grad')
+
+LEVELS = ('O0', 'O1', 'O2', 'O3', 'O4', 'O5')
+MOST_BYTES = 15_000_000  # of a page of several runs
+
+# Net -> sample and its arguments: the smallest trainings with three sampled steps.
+TRAININGS = {
+    'mlp': ('mnist', '--net mlp --train 800 --test 32 --batch 16 --epochs 9 --steps 42'),
+    'lenet': ('mnist', '--net lenet --train 200 --test 32 --batch 4 --epochs 9 --steps 42'),
+    'char_gpt': ('char_gpt', '--config tiny --batch 2 --steps 42'),
+    'char_lstm': ('char_lstm', '--width 32 --batch 4 --steps 42'),
+    'dcgan': ('dcgan', '--width 4 --noise 8 --train 400 --batch 8 --steps 42'),
+}
 
 # Texts of drawings that leave their drawing or overlap another text in the same row, and elements
 # whose content is wider than they are (but for those that scroll).
@@ -153,6 +168,16 @@ def check_panels(browser, name):
         expect(length > 30 and (parts > 0 or len(missing) > 30),
                f'{name}: panel {number} is empty: {length} characters, {parts} parts', missing)
         expect(odd == '', f'{name}: panel {number} shows {odd!r}')
+
+
+def check_filled(browser, name):
+    """No panel says that the run lacks its data; only a run at O0 has no casts."""
+    missing = browser.evaluate('''Array.from({length: 10}, (_, i) => [i + 1,
+      ...[...document.querySelectorAll(`#panel-${i + 1} .missing`)].map((one) => one.textContent)])
+      .filter((one) => one.length > 1)''')
+    level = browser.evaluate('document.getElementById("title").textContent')
+    wrong = [one for one in missing if not ('O0' in level and one[0] == 5 and len(one) == 2)]
+    expect(not wrong, f'{name}: panels without data', wrong)
 
 
 def check_labels(browser, name):
@@ -321,8 +346,8 @@ def check_controls(browser, name):
     expect(not wrong, f'{name}: labels with other choices', '\n'.join(wrong))
 
 
-def check_runs(browser, name, objects):
-    """Choosing each run shows it."""
+def check_runs(browser, name, objects, filled):
+    """Choosing each run shows it; `filled`: with data in all panels."""
     runs = [one for one in objects if one.get('type') == 'run']
     if len(runs) < 2:
         return
@@ -335,9 +360,11 @@ def check_runs(browser, name, objects):
         title = browser.evaluate('document.getElementById("title").textContent')
         expect(run['title'] in title and run['level'] in title, f'{name}: run {number}', title)
         check_panels(browser, f'{name}, run {number}')
+        if filled:
+            check_filled(browser, f'{name}, {run["level"]}')
 
 
-def check_page(browser, path, name):
+def check_page(browser, path, name, filled=False):
     text = Path(path).read_text(encoding='utf-8')
     objects = data_of(text)
     seconds = open_page(browser, path, name)
@@ -354,11 +381,38 @@ def check_page(browser, path, name):
     check_lesson(browser, name)
     check_themes(browser, name)
     check_controls(browser, name)
-    check_runs(browser, name, objects)
+    check_runs(browser, name, objects, filled)
     check_quiet(browser, name, path)
     size = len(DATA.sub('', text).encode('utf-8'))
     expect(size <= MOST_SIZE, f'{name}: {size} bytes without data, expected at most {MOST_SIZE}')
     print(f'{name}: complete after {seconds:.2f} s of CPU time, {size} bytes without data')
+
+
+# ---- pages of the samples -----------------------------------------------------------------------
+
+
+def call(command):
+    """Runs a program; returns True if it succeeded."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    expect(run.returncode == 0, ' '.join(map(str, command)), run.stdout + run.stderr)
+    return run.returncode == 0
+
+
+def check_samples(browser, programs, folder):
+    """Trains each net at all levels with --report, and checks the page of the six runs."""
+    for net, (program, arguments) in TRAININGS.items():
+        files = [Path(folder) / f'{net}_{level}.jsonl' for level in LEVELS]
+        made = [
+            call([programs / program, *arguments.split(), '--opt-level', level, '--threads', '1',
+                  '--quiet', '--report', path.with_suffix('.html')])
+            for level, path in zip(LEVELS, files)
+        ]
+        page = Path(folder) / f'{net}.html'
+        if not all(made) or not call([programs / 'report', *files, page]):
+            continue
+        check_page(browser, page, page.name, filled=True)
+        size = page.stat().st_size
+        expect(size <= MOST_BYTES, f'{net}: the page has {size} bytes')
 
 
 # ---- number explorer ----------------------------------------------------------------------------
@@ -482,6 +536,9 @@ def check_old_browser(browser, path):
 def main(paths):
     if find_browser() is None:
         skip('Chromium is not installed')
+    programs = None
+    if paths[:1] == ['--samples']:
+        programs, paths = Path(paths[1]), paths[2:]
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         if not paths:
             for number, kind in enumerate(report_data.KINDS):
@@ -492,6 +549,8 @@ def main(paths):
             check_old_browser(browser, paths[1])
         for path in paths:
             check_page(browser, path, Path(path).name)
+        if programs:
+            check_samples(browser, programs, folder)
         open_page(browser, paths[0], 'explorer')
         check_numbers(browser)
         check_codes(browser)
