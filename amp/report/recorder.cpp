@@ -150,9 +150,11 @@ void Report::Recorder::write_models() {
   for (const auto& part : training_.model) {
     const std::string prefix = part.name.empty() ? "" : part.name + ".";
     ModelLine line{.number = number++, .name = part.name};
-    for (const nn::NamedModule& module : part.object->named_modules())
+    for (const nn::NamedModule& module : part.object->named_modules()) {
+      names_.add_module(prefix + module.name);
       line.modules.push_back(
           {prefix + module.name, std::string(nn::detail::short_name(module.module.type()))});
+    }
     for (const nn::NamedTensor& p : part.object->named_parameters()) {
       const std::string name = prefix + p.name;
       names_.add(p.tensor, {.name = name, .module = parent_of(name), .model = prefix});

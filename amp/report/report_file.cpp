@@ -79,7 +79,12 @@ void ReportFile::close() {
   if (closed_) return;
   closed_ = true;
   stream_->file.close();
-  if (!page_path_.empty() && runs_ > 0) write_report_page({lines_path_}, page_path_);
+  if (page_path_.empty() || runs_ == 0) return;
+  try {
+    write_report_page({lines_path_}, page_path_);
+  } catch (const Error&) {
+    if (!dropped_) throw;  // else a full disk has been reported
+  }
 }
 
 }  // namespace mezzo::amp

@@ -78,9 +78,22 @@ Precision Sampler::precision(const OpInfo& op) const {
 }
 
 std::string Sampler::module_of(Inputs in) const {
-  for (const Tensor& x : in)
-    if (const ParameterName* parameter = parameter_of(x)) return parameter->module;
-  return model_ + current_module_path();
+  const std::string executed = current_module_path();
+  const std::string path = names_.module_path(model_, executed);
+  for (const Tensor& x : in) {
+    const ParameterName* parameter = parameter_of(x);
+    if (!parameter) continue;
+    const std::string& owner = parameter->module;
+    const bool is_part = executed.empty() || owner.starts_with(path + ".");
+    if (is_part || owner.ends_with("." + executed)) return owner;
+  }
+  return path;
+}
+
+std::vector<CastEntry> Sampler::casts() const {
+  std::vector<CastEntry> entries = casts_.entries();
+  for (CastEntry& entry : entries) entry.module = names_.module_path("", entry.module);
+  return entries;
 }
 
 void Sampler::trace(const OpInfo& op, Inputs in, Outputs out) {

@@ -124,7 +124,7 @@ RunFigures Run::finish() {
   print_profile(profile_->finish());
   save();
   const RunFigures result = figures();
-  if (report_) report_->close();
+  report_.reset();  // a full disk is logged and does not fail the run
   if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
   if (was_interrupted())
     progress_.line("interrupted after step " + std::to_string(figures_.steps) +

@@ -67,10 +67,10 @@ TEST_CASE("a cache that CPUs share counts once, and level 1 does not", "[roof]")
   const std::filesystem::path cpus = folder.path();
   CHECK(cache_bytes_of_cpus(folder.path()) == 0);
   CHECK(cache_bytes_of_cpus(folder.path() + "/absent") == 0);
-  for (const char* cpu : {"cpu0", "cpu1"}) {
-    const std::filesystem::path caches = cpus / cpu / "cache";
-    list_cache(caches / "index0", "1", "48K", cpu + 3);
-    list_cache(caches / "index2", "2", "1024K", cpu + 3);
+  for (const char* name : {"cpu0", "cpu1"}) {
+    const std::filesystem::path caches = cpus / name / "cache";
+    list_cache(caches / "index0", "1", "48K", name + 3);
+    list_cache(caches / "index2", "2", "1024K", name + 3);
     list_cache(caches / "index3", "3", "32M", "0-1");
   }
   write(cpus / "online", "0-1");
