@@ -17,15 +17,9 @@ namespace mezzo::amp::report {
 
 /** Observes the calling thread until it is destroyed. Ops without gradient recording (evaluation),
  *  ops inside the kernels of other ops, and captured steps are not recorded. An internal op has the
-<<<<<<< HEAD
- *  name of the public one that called it. An op that is called with the parameter of a module
- *  belongs to that module. Casts have no rows; inputs of the program have one where a product reads
- *  them. */
-=======
  *  name of the public one that called it. An op that a module calls with the parameter of a
  *  part of it belongs to that part. Casts have no rows; inputs of the program have one where a
- * product reads them. */
->>>>>>> bc1b6e1e2bdd63f642a4bc39c149e3fb9339da53
+ *  product reads them. */
 class Sampler final : public NestedTrace, public CastLedger {
  public:
   /** `with_details`: record the graph and the memory too. */
@@ -65,11 +59,7 @@ class Sampler final : public NestedTrace, public CastLedger {
   const OpInfo& public_op(const OpInfo& op) const;
   /** Returns the tag that decides the dtype of an op: that of the outermost composite. */
   Precision precision(const OpInfo& op) const;
-<<<<<<< HEAD
-  /** Returns the path of the module whose parameter is an operand, or else of the executing one. */
-=======
   /** Returns the path of the executing module, or of a part of it whose parameter is an operand. */
->>>>>>> bc1b6e1e2bdd63f642a4bc39c149e3fb9339da53
   std::string module_of(Inputs in) const;
   GraphOp::Operand operand(const Tensor& x) const;
   /** Returns the parameter that x is or is a cast of; null if there is none. */
