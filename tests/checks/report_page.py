@@ -346,6 +346,22 @@ def check_controls(browser, name):
     expect(not wrong, f'{name}: labels with other choices', '\n'.join(wrong))
 
 
+def check_sample_count(browser, name, objects, number):
+    """The head says how many of the sampled steps the page has."""
+
+    def steps(kind):
+        return {
+            one['step']
+            for one in objects if one.get('type') == kind and one.get('run', 0) == number and
+            (kind == 'sample' or one.get('sampled'))
+        }
+
+    sampled, kept = steps('step'), steps('step') & steps('sample')
+    facts = browser.evaluate('document.getElementById("facts").textContent')
+    told = f'{len(kept)} of {len(sampled)}, so' if kept != sampled else f'{len(sampled)}Started'
+    expect(f'Sampled steps{told}' in facts, f'{name}: sampled steps of run {number}', facts)
+
+
 def check_runs(browser, name, objects, filled):
     """Choosing each run shows it; `filled`: with data in all panels."""
     runs = [one for one in objects if one.get('type') == 'run']
@@ -359,6 +375,7 @@ def check_runs(browser, name, objects, filled):
         })''' + f'({number})')
         title = browser.evaluate('document.getElementById("title").textContent')
         expect(run['title'] in title and run['level'] in title, f'{name}: run {number}', title)
+        check_sample_count(browser, name, objects, number)
         check_panels(browser, f'{name}, run {number}')
         if filled:
             check_filled(browser, f'{name}, {run["level"]}')
@@ -373,6 +390,7 @@ def check_page(browser, path, name, filled=False):
     title = browser.evaluate('document.getElementById("title").textContent')
     first = next(one for one in objects if one.get('type') == 'run')
     expect(first['title'] in title, f'{name}: the title', title)
+    check_sample_count(browser, name, objects, first.get('run', 0))
     check_panels(browser, name)
     check_slider(browser, name, objects)
     check_labels(browser, name)

@@ -21,10 +21,20 @@ function factsOf(run) {
     ['16-bit dtype', info.cast_dtype || 'none'],
     ['Loss scale', info.loss_scale == null ? 'none' : numberOrWord(info.loss_scale)],
     ['Hardware', [info.hardware, info.device].filter(Boolean).join(', ') || 'not recorded'],
+    ['Sampled steps', sampledText(run)],
     ['Started', dateText(info.started)],
     ['Mezzo', [info.mezzo, info.commit].filter(Boolean).join(', commit ') || 'not recorded'],
     ['Options', options.map((one) => one.join(' ')).join(', ') || 'those of the level'],
   ];
+}
+
+/** How many sampled steps the page has, and whether some were left out. */
+function sampledText({steps, samples}) {
+  const kept = new Set(samples.map((sample) => sample.step));
+  const sampled = steps.filter((step) => step.sampled).map((step) => step.step);
+  const count = sampled.filter((step) => kept.has(step)).length;
+  return count === sampled.length ? String(count) :
+    `${count} of ${sampled.length}, so that the page stays small`;
 }
 
 function numberOrWord(value) {
