@@ -175,8 +175,8 @@ MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {}
  *  whose page compares the runs of one net:
  *    amp::ReportFile file("levels.html");
  *    bench::record({net}, file);
- *  Of the options only levels, device, seed and steps apply; about 20 steps of each run are
- * sampled. Returns a line for each run that failed, as errors(). */
+ *  Of the options only levels, device, seed and steps apply. About 20 steps of each run are
+ *  sampled, at most every second one. Returns a line for each run that failed, as errors(). */
 MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                        const Options& options = {});
 

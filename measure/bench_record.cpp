@@ -18,7 +18,7 @@ void record_run(const Net& net, const Setting& setting, std::int64_t steps, amp:
   amp::Report report(workload->training(), file,
                      {.title = net.name + " " + setting.level,
                       .group = net.name,
-                      .every = std::max<std::int64_t>(1, steps / 20)});
+                      .every = std::max<std::int64_t>(2, steps / 20)});
   for (std::int64_t step = 0; step < steps; ++step) workload->step(step);
   report.close();
 }

@@ -273,7 +273,7 @@ TEST_CASE("record makes one page of all levels, from the same weights", "[bench]
     CHECK(run.run.group == "linear");
     CHECK(run.run.level == all.levels[i]);
     CHECK(run.complete);
-    CHECK(run.samples.size() == 30);  // a twentieth of 30 steps is each step
+    CHECK(run.samples.size() == 15);  // every second step, so that the others can be timed
     REQUIRE(run.steps.size() == 30);
     for (std::size_t step = 0; step < 30; ++step)
       CHECK(run.steps[step].losses == std::vector<double>{rows[i].losses[step]});

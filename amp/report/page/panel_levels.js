@@ -114,13 +114,17 @@ function levelTable(group, base) {
     `${run.info.level}${run.info.emulated ? ' (emulated)' : ''}`, numberText(run.figures.lastLoss),
     base && run !== base ? numberText(run.figures.lastLoss - base.figures.lastLoss, 3) : '',
     bar(run, 'ms', msText(run.figures.ms)),
-    base ? numberText(run.figures.ms / base.figures.ms, 3) : '',
+    base ? ratioText(run.figures.ms / base.figures.ms) : '',
     bar(run, 'memory', bytesText(run.figures.memory)),
     bar(run, 'casts', countText(run.figures.casts)), bytesText(run.figures.castBytes),
     countText(run.figures.skipped)]);
   return table('Figures by level; times are medians of the steps without sampling',
     ['Level', 'Last loss', 'minus O0', 'Time per step', 'time / O0', 'Peak memory',
       'Casts per step', 'Cast bytes per step', 'Skipped steps'], rows, [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+function ratioText(ratio) {
+  return Number.isFinite(ratio) ? numberText(ratio, 3) : 'unknown';
 }
 
 function emulatedNote(group) {
