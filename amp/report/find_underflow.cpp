@@ -1,5 +1,6 @@
 // The rules on numbers that 16 bits are too coarse for.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "../../tensor/text/text.h"
