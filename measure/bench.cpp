@@ -5,7 +5,6 @@
 #include <fstream>
 #include <limits>
 
-#include "../amp/policy.h"
 #include "../amp/session.h"
 #include "../tensor/core/error.h"
 #include "../tensor/text/text.h"
@@ -118,8 +117,7 @@ class Bench {
  public:
   Bench(const std::vector<Net>& nets, const Options& options, const Sink& sink)
       : nets_(nets), options_(options), sink_(sink) {
-    if (options_.levels.empty())
-      for (const amp::Level& level : amp::kLevels) options_.levels.emplace_back(level.name);
+    options_.levels = levels_of(options);
     results_.facts = {.environment = environment(options.device),
                       .roof = options.roof ? *options.roof : measure_roof(options.device),
                       .warm_up = options.warm_up,

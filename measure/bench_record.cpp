@@ -1,7 +1,6 @@
 // bench::record: trains nets with amp::Report.
 #include <algorithm>
 
-#include "../amp/policy.h"
 #include "../amp/report/report.h"
 #include "../tensor/core/error.h"
 #include "bench_run.h"
@@ -27,11 +26,9 @@ void record_run(const Net& net, const Setting& setting, std::int64_t steps, amp:
 
 std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                 const Options& options) {
-  std::vector<std::string> levels = options.levels, failed;
-  if (levels.empty())
-    for (const amp::Level& level : amp::kLevels) levels.emplace_back(level.name);
+  std::vector<std::string> failed;
   for (const Net& net : nets)
-    for (const std::string& level : levels) try {
+    for (const std::string& level : levels_of(options)) try {
         record_run(net, {.level = level, .device = options.device, .seed = options.seed},
                    options.steps, file);
       } catch (const std::exception& e) {

@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "../amp/policy.h"
 #include "stopwatch.h"
 
 namespace mezzo::bench {
+
+std::vector<std::string> levels_of(const Options& options) {
+  std::vector<std::string> levels = options.levels;
+  if (levels.empty())
+    for (const amp::Level& level : amp::kLevels) levels.emplace_back(level.name);
+  return levels;
+}
 
 namespace {
 

@@ -11,6 +11,9 @@
 
 namespace mezzo::bench {
 
+/** Returns the levels of the options: all if none is named. */
+std::vector<std::string> levels_of(const Options& options);
+
 /** The number of steps of a turn. The first one runs with caches filled by another net, which the
  *  median of the turn hides. */
 inline constexpr std::int64_t kTurn = 5;

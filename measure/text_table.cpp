@@ -1,6 +1,7 @@
 #include "text_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace mezzo {
@@ -27,6 +28,7 @@ std::string TextTable::text() const {
 }
 
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // without the sign, which printf shows
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;

@@ -17,7 +17,7 @@ struct MZ_API TextTable {
   std::string text() const;
 };
 
-/** Returns a number with `digits` digits after the decimal point. */
+/** Returns a number with `digits` digits after the decimal point; "nan", "inf" or "-inf". */
 MZ_API std::string fixed(double value, int digits);
 /** Returns a size such as "1.5 MB", in powers of 1000. */
 MZ_API std::string bytes_text(double bytes);

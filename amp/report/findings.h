@@ -21,7 +21,7 @@ void find_underflows(const Evidence& evidence, std::vector<Finding>& findings);
 /** Adds 16-bit weights that kept their value although they have a gradient. */
 void find_lost_updates(const Evidence& evidence, std::vector<Finding>& findings);
 /** Adds, for a run in f32, whether f16 would do. */
-void find_outlook(const Evidence& evidence, std::vector<Finding>& findings);
+void find_needed_dtype(const Evidence& evidence, std::vector<Finding>& findings);
 
 /** Adds to a finding the loss scale, or the level, that the gradients suggest. */
 void suggest_scale(Finding& finding, const ScaleWindow& window);

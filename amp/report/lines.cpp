@@ -95,7 +95,7 @@ Json cast_json(const CastEntry& e) {
 
 std::string json_line(std::int64_t run, const RunLine& r) {
   Json out = start("run", run);
-  out.update({{"format", 1},
+  out.update({{"format", kFormat},
               {"title", r.title},
               {"group", r.group},
               {"level", r.level},

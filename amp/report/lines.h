@@ -10,6 +10,9 @@
 
 namespace mezzo::amp::report {
 
+/** The version of the format, in the first line of a run. */
+inline constexpr int kFormat = 1;
+
 /** Counts of magnitudes: counts[i] elements have floor(log2(|x|)) = lowest + i. */
 struct Histogram {
   std::int64_t elements = 0, zeros = 0, infinities = 0, nans = 0;

@@ -20,7 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
 /** Longer lines are refused before they are parsed. */
 constexpr std::size_t kMostLine = std::size_t{1} << 28;
 
@@ -181,34 +180,38 @@ class FileReader {
     if (text.size() > kMostLine) refuse("the line is too long");
     Json line = Json::parse(text, nullptr, false);
     if (!line.is_object()) return false;
+    std::string wrong;
     try {
-      add_object(line);
+      wrong = add_object(line);
     } catch (const nlohmann::json::exception& e) {
-      refuse(e.what());
+      wrong = e.what();
     } catch (const FormatError& e) {
-      refuse(e.what());
+      wrong = e.what();
     }
+    if (!wrong.empty()) refuse(wrong);
     return true;
   }
 
-  void add_object(Json& line) {
+  /** Returns what is wrong with the object; empty if it is right. */
+  std::string add_object(Json& line) {
     const std::string type = text_of(line, "type");
-    if (type.empty()) refuse("the object has no type");
-    if (type == "finding") return;
+    if (type.empty()) return "the object has no type";
+    if (type == "finding") return {};
     std::int64_t run = -1;
     if (line.contains("run")) {
       run = first_run_ + line["run"].get<std::int64_t>();
       if (type == "run") {
-        if (run != std::ssize(data_.runs)) refuse("the runs are not numbered in order");
+        if (run != std::ssize(data_.runs)) return "the runs are not numbered in order";
         data_.runs.push_back({.run = run_of(line)});
       }
-      if (run < first_run_ || run >= std::ssize(data_.runs)) refuse("the run has no first line");
+      if (run < first_run_ || run >= std::ssize(data_.runs)) return "the run has no first line";
       line["run"] = run;
       add(data_.runs[static_cast<std::size_t>(run)], type, line);
     } else if (type == "policy" && first_run_ > 0) {
-      return;  // the same in every file
+      return {};  // the same in every file
     }
     data_.lines.push_back({run, line.value("step", std::int64_t{-1}), type, line.dump()});
+    return {};
   }
 
   ReportData& data_;

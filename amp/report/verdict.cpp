@@ -26,7 +26,7 @@ std::vector<Finding> verdict(const RunData& run) {
   const Evidence evidence(run);
   std::vector<Finding> findings;
   for (const auto rule : {find_forward_overflows, find_bad_losses, find_gradient_overflows,
-                          find_underflows, find_lost_updates, find_outlook})
+                          find_underflows, find_lost_updates, find_needed_dtype})
     rule(evidence, findings);
   if (findings.empty() && !run.samples.empty()) findings.push_back(healthy(evidence.low));
   if (!run.complete) findings.push_back(truncated(run.steps.size()));

@@ -23,9 +23,9 @@ constexpr char kLeft = 'L';   // the sender gave up; the rest is the reason
 constexpr char kSame = 'S';   // the sender threw the rest, which concerns all ranks
 constexpr char kEnded = 'E';  // the sender's program ended
 
-constexpr auto kGrace = 1s;        // for the last messages of a rank that has ended
-constexpr int kGraceTests = 1000;  // the same, for a busy machine
-constexpr auto kLinger = 1s;       // for the messages of the other ranks after a failure
+constexpr auto kTimeAfterEnd = 1s;    // for the last messages of a rank that has ended
+constexpr int kTestsAfterEnd = 1000;  // the same, for a busy machine
+constexpr auto kNoteTime = 1s;        // for the messages of the other ranks after a failure
 
 /** Waits between two tests of a transfer: not at all for 50 us, 20 us for the next 2 ms, then ever
  *  longer. */
@@ -38,14 +38,14 @@ class Pause {
   bool operator()() {
     const auto waited = std::chrono::steady_clock::now() - start_;
     if (waited < 50us) return false;
-    if (waited > 2ms) nap_ = std::min(nap_ * 2, longest_);
-    std::this_thread::sleep_for(nap_);
+    if (waited > 2ms) sleep_ = std::min(sleep_ * 2, longest_);
+    std::this_thread::sleep_for(sleep_);
     return true;
   }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::microseconds nap_{20}, longest_;
+  std::chrono::microseconds sleep_{20}, longest_;
 };
 
 std::string label_of(const Job& job) { return job.label.empty() ? describe(job.frame) : job.label; }
@@ -102,7 +102,7 @@ void Progress::end() {
   const auto ended = [&] { return ended_; };
   // Without a failure the other ranks may compute for as long as they like.
   while (!failure_ && !ended_) wake_.wait_for(lock, 100ms, ended);
-  wake_.wait_for(lock, 3 * kLinger, ended);
+  wake_.wait_for(lock, 3 * kNoteTime, ended);
   const bool joins = ended_;
   lock.unlock();
   joins ? thread_.join() : thread_.detach();
@@ -119,12 +119,12 @@ void Progress::leave(std::string reason) {
   if (failure_) return;
   failure_ =
       std::make_exception_ptr(CommError(error_text("comm", {.what = str("this rank ", reason)})));
-  farewell_ = std::move(reason);
+  reason_to_send_ = std::move(reason);
   wake_.notify_all();
 }
 
 void Progress::run() {
-  prctl(PR_SET_TIMERSLACK, 1000);  // ns; naps of 20 us would take 70 us
+  prctl(PR_SET_TIMERSLACK, 1000);  // ns; sleeps of 20 us would take 70 us
   prctl(PR_SET_NAME, "mezzo-comm");
   const std::string failure = transport_->open();
   {
@@ -141,8 +141,8 @@ void Progress::run() {
       execute(*job);
       job->in = job->out = Tensor();
     } catch (...) {
-      break_down(std::current_exception());
-      stuck_ = job;
+      record_failure(std::current_exception());
+      unfinished_ = job;
       const std::scoped_lock lock(mutex_);
       job->error = failure_;
     }
@@ -158,8 +158,8 @@ void Progress::run() {
 std::shared_ptr<Job> Progress::take() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [&] { return stop_ || !queue_.empty() || !farewell_.empty(); });
-    if (!farewell_.empty()) transport_->send_note(kLeft + std::exchange(farewell_, {}));
+    wake_.wait(lock, [&] { return stop_ || !queue_.empty() || !reason_to_send_.empty(); });
+    if (!reason_to_send_.empty()) transport_->send_note(kLeft + std::exchange(reason_to_send_, {}));
     if (!queue_.empty()) break;
     if (stop_) return nullptr;
   }
@@ -231,16 +231,16 @@ void Progress::transfer(const Job& job, const Transfer& transfer) {
   for (int tests = 0; !done; ++tests) {
     require(transport_->test(done));
     if (done) return;
-    if (tests % 16 == 15) look_for_trouble(job);
-    if (pause()) look_for_trouble(job);
+    if (tests % 16 == 15) look_for_failures(job);
+    if (pause()) look_for_failures(job);
   }
 }
 
-void Progress::look_for_trouble(const Job& job) {
+void Progress::look_for_failures(const Job& job) {
   receive_notes();
   {
     const std::scoped_lock lock(mutex_);
-    if (!farewell_.empty()) transport_->send_note(kLeft + std::exchange(farewell_, {}));
+    if (!reason_to_send_.empty()) transport_->send_note(kLeft + std::exchange(reason_to_send_, {}));
     if (failure_) std::rethrow_exception(failure_);
   }
   // The others may compute for as long as they like after this rank has ended.
@@ -254,8 +254,8 @@ void Progress::check_time(const Job& job) {
   if (now - started_ > timeout_)
     tell_all(error_text(where(), {.what = no_answer(timeout_), .hint = waiting()}));
   for (const int rank : job.group->world_ranks)
-    if (gone_[static_cast<std::size_t>(rank)] && ++tests_since_gone_ > kGraceTests &&
-        now - std::max(gone_since_, started_) > kGrace)
+    if (gone_[static_cast<std::size_t>(rank)] && ++tests_since_gone_ > kTestsAfterEnd &&
+        now - std::max(gone_since_, started_) > kTimeAfterEnd)
       fail<CommError>(where(),
                       {.what = str("rank ", rank, " has ended its program"), .hint = waiting()});
 }
@@ -272,7 +272,7 @@ void Progress::receive_notes() {
   }
 }
 
-void Progress::break_down(std::exception_ptr error) {
+void Progress::record_failure(std::exception_ptr error) {
   const std::scoped_lock lock(mutex_);
   if (!failure_) failure_ = std::move(error);
 }
@@ -295,16 +295,16 @@ void Progress::finish() {
       return;
     }
   } catch (...) {
-    break_down(std::current_exception());
+    record_failure(std::current_exception());
     log_text(Severity::error, text_of(failure_));
   }
-  linger();
+  deliver_notes();
 }
 
-void Progress::linger() {
+void Progress::deliver_notes() {
   const auto start = Clock::now();
   gone_[static_cast<std::size_t>(transport_->rank())] = true;
-  while (Clock::now() - start < kLinger) {
+  while (Clock::now() - start < kNoteTime) {
     if (transport_->notes_sent() && std::count(gone_.begin(), gone_.end(), false) == 0) return;
     try {
       receive_notes();

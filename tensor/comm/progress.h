@@ -55,27 +55,27 @@ class Progress {
   void check_time(const Job& job);
   void transfer(const Job& job, const Transfer& transfer);
   void run_plan(Job& job, Plan& plan);
-  void look_for_trouble(const Job& job);
+  void look_for_failures(const Job& job);
   void receive_notes();
-  void break_down(std::exception_ptr error);
+  void record_failure(std::exception_ptr error);
   void finish();
-  void linger();
+  void deliver_notes();
 
   std::unique_ptr<Transport> transport_;
   std::chrono::duration<double> timeout_;
-  std::vector<Frame> frames_;       // of all ranks of the running job's group
-  std::vector<std::byte> scratch_;  // PlanContext::scratch
-  Clock::time_point started_;       // of the running job
-  std::vector<bool> gone_;          // ranks that ended their program
-  Clock::time_point gone_since_;    // when the last of them was heard of
-  int tests_since_gone_ = 0;        // of the running transfer
-  std::shared_ptr<Job> stuck_;      // failed, with a transfer that still uses its memory
+  std::vector<Frame> frames_;        // of all ranks of the running job's group
+  std::vector<std::byte> scratch_;   // PlanContext::scratch
+  Clock::time_point started_;        // of the running job
+  std::vector<bool> gone_;           // ranks that ended their program
+  Clock::time_point gone_since_;     // when the last of them was heard of
+  int tests_since_gone_ = 0;         // of the running transfer
+  std::shared_ptr<Job> unfinished_;  // failed, with a transfer that still uses its memory
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> queue_;
   std::exception_ptr failure_;  // set once
-  std::string farewell_;        // what leave() has to send
+  std::string reason_to_send_;  // what leave() has to send
   bool opened_ = false;
   bool stop_ = false;
   bool ended_ = false;

@@ -308,13 +308,19 @@ TEST_CASE("a truncated file gives a page, and other files are refused", "[amp][r
   const ReportData cut = amp::report::read_report({folder.file("cut.jsonl")});
   CHECK(cut.cut_off);
   CHECK_FALSE(cut.runs[0].complete);
-  for (const char* content : {"", "hello\n", "[]\n", "{\"type\":\"step\",\"run\":0}\n",
+  for (const char* content : {"", "hello\n", "[]\n", "{}\n", "{\"type\":\"step\",\"run\":0}\n",
                               "{\"type\":\"run\",\"run\":0,\"format\":2}\n",
                               "{\"type\":\"run\",\"run\":7,\"format\":1}\n"}) {
     std::ofstream(folder.file("bad.jsonl")) << content;
     INFO(content);
-    CHECK_THROWS_AS(amp::write_report_page({folder.file("bad.jsonl")}, folder.file("bad.html")),
-                    FormatError);
+    std::string error;
+    try {
+      amp::write_report_page({folder.file("bad.jsonl")}, folder.file("bad.html"));
+    } catch (const FormatError& e) {
+      error = e.what();
+    }
+    CHECK(error.starts_with(folder.file("bad.jsonl") + ", line "));
+    CHECK(error.find("bad.jsonl") == error.rfind("bad.jsonl"));  // told once
   }
   CHECK_THROWS_AS(amp::write_report_page({folder.file("absent.jsonl")}, folder.file("x.html")),
                   IoError);

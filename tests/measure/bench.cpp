@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -312,6 +314,13 @@ TEST_CASE("wrong options and parts of a bench are errors", "[bench]") {
   CHECK_THROWS_WITH_AS_TEXT(bench::supervised({}, {.model = model}), ValueError,
                             "no optimizer, no loss, 0 batches");
   CHECK(measure({}, options({}, 5)).rows.empty());
+}
+
+TEST_CASE("numbers that are not finite are shown as such", "[bench]") {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  CHECK(fixed(nan, 3) == "nan");
+  CHECK(fixed(std::copysign(nan, -1), 3) == "nan");
+  CHECK(fixed(-infinity, 3) == "-inf");
 }
 
 TEST_CASE("JSON and CSV quote what needs it, and leave out what is not finite", "[bench]") {

@@ -66,7 +66,7 @@ void suggest_scale(Finding& finding, const ScaleWindow& window) {
                       " keeps all gradients; 2^", window.suggestion(), " leaves room.");
 }
 
-void find_outlook(const Evidence& evidence, std::vector<Finding>& findings) {
+void find_needed_dtype(const Evidence& evidence, std::vector<Finding>& findings) {
   if (!evidence.low.empty() || evidence.rows.empty() || !findings.empty()) return;
   if (const SampleRow* row = first_too_large(evidence)) {
     findings.push_back(too_large(*row));
