@@ -51,6 +51,7 @@
 #include "nn/pooling.h"
 #include "nn/position.h"
 #include "nn/rearrange.h"
+#include "nn/parallel/distributed_data_parallel.h"
 #include "nn/recompute.h"
 #include "nn/recurrent.h"
 #include "nn/sequential.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "../autograd/gradient_receiver.h"
 #include "../tensor/text/text.h"
 #include "conversion.h"
 #include "diagnose/explain.h"
@@ -39,6 +40,16 @@ std::string part_text(const nn::Module& model, const nn::Module& part) {
   return {};
 }
 
+void refuse_wrapped(const nn::Module& model) {
+  const std::vector<Tensor> params = model.parameters();
+  if (model.is_parallel_wrapper() ||
+      std::any_of(params.begin(), params.end(),
+                  [](const Tensor& param) { return gradient_receiver(param) != nullptr; }))
+    fail<ValueError>(kOp, {.what = "a model is a parallel wrapper",
+                           .got = std::string(model.kind()),
+                           .hint = "wrap after initialize: pass the model inside, then wrap it"});
+}
+
 void check_models(const ModelList& models, const Properties& properties) {
   refuse_duplicates(
       models, [](const nn::Module& m) { return &m.state(); }, "model");
@@ -48,11 +59,7 @@ void check_models(const ModelList& models, const Properties& properties) {
         fail<StateError>(kOp, {.what = "a model belongs to another live session",
                                .got = str(model->kind(), part_text(*model, module)),
                                .hint = "close that session first"});
-  for (const nn::Module* model : models)
-    if (model->is_parallel_wrapper())
-      fail<ValueError>(kOp, {.what = "a model is a parallel wrapper",
-                             .got = std::string(model->kind()),
-                             .hint = "wrap after initialize: pass the model inside, then wrap it"});
+  for (const nn::Module* model : models) refuse_wrapped(*model);
   if (properties.allow_incoming_model_not_fp32) return;
   for (const nn::Module* model : models) check_incoming(*model);
 }
@@ -142,6 +149,17 @@ void end(SessionCore& core) {
 
 void SessionCore::print(std::string_view text) const {
   if (properties.verbosity >= 1) log_text(Severity::info, text);
+}
+
+std::string SessionCore::description() const {
+  std::string text;
+  for (const auto& texts : {property_texts(properties), further_texts(properties)})
+    for (const auto& [name, value] : texts) text += str(name, " = ", value, "\n");
+  for (std::size_t i = 0; i < scalers.size(); ++i)
+    text += str("loss scale ", i, " = ", scalers[i].loss_scale(), "\n");
+  for (const AmpOptimizerState* link : optimizers)
+    if (link->optimizer()) text += str("optimizer ", link->optimizer()->type_name(), "\n");
+  return text;
 }
 
 std::string SessionCore::name_of(const Tensor& param) const {

@@ -24,7 +24,7 @@ struct ScopeOverflow {
 };
 
 /** State of one session. */
-struct MZ_API SessionCore final : CastingSession {
+struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   Properties properties;
   std::vector<LossScaler> scalers;
   std::vector<std::vector<ScopeOverflow>> overflows;  // of each scaler; flags are used again
@@ -38,6 +38,8 @@ struct MZ_API SessionCore final : CastingSession {
   bool told_about_low_gradients = false;
 
   bool enabled() const { return properties.enabled; }
+  std::string description() const override;
+  bool has_masters() const override { return properties.masters(); }
   /** Logs text at verbosity 1 and above. */
   void print(std::string_view text) const;
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <unordered_map>
 
 #include "../tensor/ops/copy.h"
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
+#include "gradient_receiver.h"
 #include "hooks.h"
 #include "leaf_lock.h"
 #include "ops/create.h"
@@ -59,6 +61,7 @@ class Walk {
     if (!accumulate_) mark_needed();
     const GradMode mode(create_graph);
     const CastScope no_casts(nullptr);
+    if (accumulate_ && !received_.empty()) notify_receivers();
     for (std::size_t i = 0; i < roots_.size(); ++i) deliver(roots_[i], std::move(gradients[i]));
     run();
     commit();
@@ -104,7 +107,10 @@ class Walk {
       Task& task = task_of(edge);
       if (task.pending++ > 0) return;
       task.gathered.resize(edge.node ? edge.node->num_outputs : 1);
-      if (edge.node) stack.push_back(edge.node.get());
+      if (edge.node)
+        stack.push_back(edge.node.get());
+      else if (const GradState& state = grad_state(edge.leaf); state.receiver)
+        received_.push_back(&state);
     };
     for (const Edge& root : roots_) visit(root);
     while (!stack.empty()) {
@@ -112,6 +118,18 @@ class Walk {
       stack.pop_back();
       for (const Edge& edge : node->next()) visit(edge);
     }
+  }
+
+  /** Tells the receivers which of their leaves this pass reaches, in the order of their numbers,
+   *  which is the same in all processes. */
+  void notify_receivers() {
+    std::map<std::uint64_t, std::pair<GradientReceiver*, std::vector<std::size_t>>> reached;
+    for (const GradState* state : received_) {
+      auto& [receiver, indices] = reached[state->receiver->number()];
+      receiver = state->receiver;
+      indices.push_back(state->receiver_index);
+    }
+    for (const auto& [number, one] : reached) one.first->begin_backward(one.second);
   }
 
   /** Marks the nodes on a path to one of the inputs; grad() runs only these. */
@@ -224,20 +242,22 @@ class Walk {
     Tensor g = std::move(task.gathered[0]);
     if (!g.defined()) return;
     GradState& state = grad_state(leaf);
-    for (const GradHook& hook : state.hooks)
+    state.hooks.for_each([&](const GradHook& hook) {
       if (Tensor replaced = hook(g); replaced.defined()) g = replaced;
+    });
     if (!accumulate_) {
       task.gathered[0] = g;
       return capture(leaf.impl(), task.gathered);
     }
     const auto lock = locked(state);
+    if (state.receiver && state.receiver->receive(state.receiver_index, g)) return;
     Finished finished = prepared(leaf, state, std::move(g));
     if (state.accumulated_hooks.empty()) {
       finished_.push_back(std::move(finished));
       return;
     }
     accumulate(finished, state);
-    for (const auto& hook : state.accumulated_hooks) hook(leaf);
+    run_post_accumulate_grad_hooks(leaf);
   }
 
   /** A leaf and the gradient to add to it. */
@@ -293,6 +313,7 @@ class Walk {
   std::unordered_map<const void*, Task> tasks_;
   std::vector<Task*> ready_;
   std::vector<Finished> finished_;
+  std::vector<const GradState*> received_;  // the reached leaves that have a receiver
 };
 
 Tensor root_gradient(const Tensor& output, const Tensor& given, const char* op, bool shares) {
@@ -344,7 +365,14 @@ void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool 
   const TraceRange range("backward");
   Grads roots = root_gradients(outputs, gradients, "backward", !create_graph);
   notify_backward(outputs[0]);
-  Walk(outputs, std::move(roots), {}, retain_graph, create_graph);
+  BackwardScope scope;
+  std::exception_ptr failure;
+  try {
+    Walk(outputs, std::move(roots), {}, retain_graph, create_graph);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  scope.finish(failure);
 }
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,

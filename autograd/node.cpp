@@ -45,13 +45,13 @@ void Node::follow(Edge edge) {
 }
 
 void Node::run_hooks(Grads& gy) const {
-  for (const OutputHook& h : hooks_) {
+  hooks_.for_each([&](const OutputHook& h) {
     Tensor& g = gy[h.output];
-    if (!g.defined()) continue;
+    if (!g.defined()) return;
     // A tensor of one element may be the shared gradient 1 or a loss scale; hooks get a copy.
     if (g.numel() == 1 && g.impl()->storage->owners() > 1) g = g.clone();
     if (Tensor replaced = h.hook(g); replaced.defined()) g = replaced;
-  }
+  });
 }
 
 GradState::GradState() = default;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../tensor/core/op.h"
+#include "hook_list.h"
 
 namespace mezzo {
 
@@ -37,6 +38,8 @@ struct Edge {
 /** A function that is called with a gradient. It may return a replacement, or an undefined tensor
  *  to keep the gradient. */
 using GradHook = std::function<Tensor(const Tensor& grad)>;
+/** A function that is called with a leaf after its gradient was accumulated. */
+using LeafHook = std::function<void(const Tensor& leaf)>;
 
 /** A recorded operation. */
 class MZ_API Node : public RefCounted {
@@ -69,8 +72,8 @@ class MZ_API Node : public RefCounted {
   /** Returns whether a hook is registered on a result. */
   bool has_hooks() const { return !hooks_.empty(); }
   /** Registers a hook on the gradient of result `output`. */
-  void add_hook(std::uint32_t output, GradHook hook) {
-    hooks_.push_back({output, std::move(hook)});
+  HookHandle add_hook(std::uint32_t output, GradHook hook) {
+    return hooks_.add({output, std::move(hook)});
   }
   /** Passes gradients through the hooks in order of registration. */
   void run_hooks(Grads& gy) const;
@@ -92,9 +95,10 @@ class MZ_API Node : public RefCounted {
   std::uint64_t sequence_;
   Node* next_to_destroy_ = nullptr;  // links nodes in the queue of destroy()
   std::vector<Edge> next_;
-  std::vector<OutputHook> hooks_;
+  HookList<OutputHook> hooks_;
 };
 
+class GradientReceiver;
 struct LeafLock;
 
 /** A tensor's position in the graph, and its gradient. */
@@ -108,9 +112,11 @@ struct GradState final : AutogradState {
   std::unique_ptr<LeafLock> lock;  // of a leaf's grad
   /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
   std::shared_ptr<Tensor> retained;
-  std::vector<GradHook> hooks;  // of leaves; hooks of other tensors are in the node
-  /** Run after the leaf's gradient was accumulated. */
-  std::vector<std::function<void(const Tensor&)>> accumulated_hooks;
+  HookList<GradHook> hooks;              // of leaves; hooks of other tensors are in the node
+  HookList<LeafHook> accumulated_hooks;  // run after the leaf's gradient was accumulated
+  GradientReceiver* receiver = nullptr;  // takes the gradients of this leaf; null: the engine adds
+                                         // them
+  std::size_t receiver_index = 0;        // of this leaf, for the receiver
   /** The base of a recorded view. An in-place write through a view changes the graph of the base
    *  and of all its views. */
   Tensor view_base;

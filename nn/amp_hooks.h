@@ -1,8 +1,9 @@
-// Interfaces that mixed precision attaches to modules: CallWrapper and StateRule. nn/ only calls
-// them; amp/ implements them.
+// Interfaces that mixed precision attaches to modules: CallWrapper, StateRule and AttachedSession.
+// nn/ only calls them; amp/ implements them.
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "../tensor/core/pending_writes.h"
 #include "../tensor/core/tensor.h"
@@ -43,6 +44,20 @@ class MZ_API StateRule {
   virtual void stage(const Tensor& tensor, const Tensor& value, PendingWrites& writes) const = 0;
   /** Runs after the staged load of `tensor` was written. */
   virtual void loaded(const Tensor& tensor) const noexcept = 0;
+};
+
+/** The session of mixed precision that a module belongs to. */
+class MZ_API AttachedSession {
+ public:
+  /** Returns level, options, loss scales and optimizers, one per line. Processes that train
+   *  together need equal texts. */
+  virtual std::string description() const = 0;
+  /** Returns true if 16-bit parameters have f32 masters, which get their gradients from
+   *  scale_loss. */
+  virtual bool has_masters() const = 0;
+
+ protected:
+  ~AttachedSession() = default;
 };
 
 }  // namespace mezzo::nn

@@ -114,8 +114,10 @@ void Module::set_state_rule(std::shared_ptr<const StateRule> rule) const {
   state_->state_rule = std::move(rule);
 }
 const std::shared_ptr<const StateRule>& Module::state_rule() const { return state_->state_rule; }
-void Module::set_attached_to(const void* owner) const { state_->attached_to = owner; }
-const void* Module::attached_to() const { return state_->attached_to; }
+void Module::set_attached_to(const AttachedSession* session) const {
+  state_->attached_to = session;
+}
+const AttachedSession* Module::attached_to() const { return state_->attached_to; }
 
 void Module::set_container() { state_->container = true; }
 

@@ -182,10 +182,10 @@ class MZ_API Module {
   void set_state_rule(std::shared_ptr<const StateRule> rule) const;
   /** Returns the rule by which this module's own tensors are saved and loaded. */
   const std::shared_ptr<const StateRule>& state_rule() const;
-  /** Sets the address that identifies the attached session, or null. It is never dereferenced. */
-  void set_attached_to(const void* owner) const;
-  /** Returns the address that identifies the attached session, or null. */
-  const void* attached_to() const;
+  /** Sets the session that this module belongs to, or null. */
+  void set_attached_to(const AttachedSession* session) const;
+  /** Returns the session that this module belongs to, or null. */
+  const AttachedSession* attached_to() const;
   /** Returns true for affine batch norms, which some levels of mixed precision keep in f32. */
   bool keeps_f32_under_amp() const;
   /** Returns true for a module that runs another model on several devices or processes. Such a
@@ -299,7 +299,7 @@ struct MZ_API ModuleState final : RefCounted {
   std::shared_ptr<CallWrapper> call_wrapper;   // hooks around calls; null: none
   /** How own tensors are saved and loaded; null: unchanged. */
   std::shared_ptr<const StateRule> state_rule;
-  const void* attached_to = nullptr;  // address of the attached session; null: none
+  const AttachedSession* attached_to = nullptr;  // null: none
 };
 
 /** Destroys a module's state without recursion, so that a tree may have any depth. */

@@ -12,11 +12,11 @@ MZ_HD constexpr double clip_factor(double norm, double max_norm) {
   return max_norm / (norm + 1e-6);
 }
 
-/** number / *divisor or *numerator / *divisor, times the clip factor of *norm. Pointers refer to
- *  memory of the device that multiplies, which avoids a host sync. */
+/** number * *numerator / *divisor, times the clip factor of *norm. Pointers refer to memory of the
+ *  device that multiplies, which avoids a host sync. */
 struct Factor {
   double number = 1;
-  const double* numerator = nullptr;  // replaces `number`
+  const double* numerator = nullptr;  // null: 1
   const double* divisor = nullptr;    // null: 1
   const double* norm = nullptr;       // null: no clipping
   double max_norm = 0;                // the norm is clipped to this
@@ -42,7 +42,7 @@ struct Factor {
 
   /** Returns the value; call it where the pointers can be read. */
   MZ_HD double value() const {
-    const double whole = numerator ? *numerator : number,
+    const double whole = numerator ? number * *numerator : number,
                  scaled = divisor ? whole / *divisor : whole;
     if (!norm) return scaled;
     const double clipped =
@@ -50,6 +50,11 @@ struct Factor {
     return scaled * (clipped >= 1 ? 1 : clipped);  // NaN propagates
   }
 
+  /** Returns the factor times a number. */
+  friend constexpr Factor operator*(Factor factor, double number) {
+    factor.number *= number;
+    return factor;
+  }
   friend bool operator==(const Factor&, const Factor&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/gradient_receiver.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text/text.h"
 
@@ -190,8 +191,11 @@ std::vector<ParamUpdate> Optimizer::collect() {
   std::vector<ParamUpdate> updates;
   for (std::size_t group = 0; group < groups_.size(); ++group)
     for (std::size_t i = 0; i < groups_[group].size(); ++i)
-      if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined())
+      if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined()) {
+        require_reduced(groups_[group][i].param, type_name(),
+                        "leave no_sync before the last backward");
         updates.push_back(prepare(group, i, grad));
+      }
   return updates;
 }
 

@@ -61,7 +61,7 @@ void require_metadata(std::string_view op, const CheckpointMetadata& metadata) {
   }
 }
 
-bool takes_part(const Training& training, const void* core) {
+bool takes_part(const Training& training, const nn::AttachedSession* core) {
   return std::any_of(training.session.begin(), training.session.end(),
                      [core](const auto& session) { return &session.object->core() == core; });
 }
@@ -80,7 +80,8 @@ void require_sessions(std::string_view op, const Training& training) {
   }
   for (const auto& model : training.model)
     for (const nn::Module& module : model.object->modules())
-      if (const void* owner = module.attached_to(); owner && !takes_part(training, owner))
+      if (const nn::AttachedSession* owner = module.attached_to();
+          owner && !takes_part(training, owner))
         fail<ValueError>(op, {.what = "a model belongs to a session that is not in .session",
                               .got = std::string(model.object->kind()),
                               .hint = kHint});

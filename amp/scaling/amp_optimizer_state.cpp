@@ -1,6 +1,7 @@
 #include "amp_optimizer_state.h"
 
 #include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_receiver.h"
 #include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
@@ -8,6 +9,7 @@
 #include "../diagnose/nonfinite_gradient.h"
 #include "../optimizer_masters.h"
 #include "../session.h"
+#include "agreement.h"
 #include "divergence.h"
 #include "scale_call.h"
 
@@ -51,6 +53,17 @@ std::string AmpOptimizerState::Pending::text() const {
 
 // ---- scopes -------------------------------------------------------------------------------------
 
+void AmpOptimizerState::require_reduced_gradients() const {
+  each([](const Slot& slot) {
+    require_reduced(slot.param, "amp::scale_loss",
+                    "pass delay_unscale, or leave no_sync before the last scope");
+  });
+}
+
+GradientReceiver* AmpOptimizerState::receiver() const {
+  return optimizer_ ? receiver_of(*optimizer_) : nullptr;
+}
+
 void AmpOptimizerState::mark_seen(Seen& seen) const {
   each([&](Slot& slot) { seen.insert(slot.param.impl()); });
 }
@@ -60,6 +73,7 @@ void AmpOptimizerState::prepare(Seen& seen) {
     if (!seen.insert(slot.param.impl()).second) return;
     const Tensor grad = slot.param.grad();
     if (!grad.defined()) return;
+    require_reduced(slot.param, "amp::scale_loss", "leave no_sync before the last backward");
     // Earlier gradients of a 16-bit parameter are already accumulated in its master's gradient. If
     // masters get no gradients, those of this iteration stay with the parameter.
     const bool stays =
@@ -135,11 +149,13 @@ void AmpOptimizerState::collect(Seen& seen, const ScopeScale& scale,
 void AmpOptimizerState::collect_for_master(const Slot& slot, std::uint32_t number,
                                            const ScopeScale& scale,
                                            std::vector<UnscaleWork>& work) {
-  const Tensor grad = slot.param.grad();
-  if (!grad.defined()) return;
+  if (!slot.param.grad().defined()) return;
+  const ReceivedGradient received = received_gradient(slot.param);
+  const Tensor grad = received.wide.defined() ? received.wide : slot.param.grad();
   const Tensor former = slot.master.grad(),
                out = former.defined() ? former : new_gradient(slot.master);
-  work.push_back({{grad, former, out, number}, scale.inverse(grad.device()), 1, true});
+  work.push_back(
+      {{grad, former, out, number}, scale.inverse(grad.device()) * received.factor, 1, true});
   (void)grad_state(slot.master);  // allocates it now: finish() must not allocate
   new_gradients_.emplace_back(slot.master, out);
 }
@@ -152,7 +168,10 @@ void AmpOptimizerState::collect_in_place(const Tensor& param, std::uint32_t numb
   const Tensor grad = param.grad(), former = stashed == stash_.end() ? Tensor{} : stashed->second;
   if (grad.defined()) {
     const Tensor out = dense(grad);
-    work.push_back({{out, former, out, number}, new_factor, old_factor, true});
+    work.push_back({{out, former, out, number},
+                    new_factor * received_gradient(param).factor,
+                    old_factor,
+                    true});
     new_gradients_.emplace_back(param, out);
   } else if (former.defined()) {
     const bool stays = old_factor == optim::Factor(1);

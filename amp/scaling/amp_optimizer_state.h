@@ -12,6 +12,10 @@
 #include "../../optim/optimizer.h"
 #include "../session_core.h"
 
+namespace mezzo {
+class GradientReceiver;
+}
+
 namespace mezzo::amp {
 
 /** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
@@ -73,6 +77,11 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   bool unstepped = false;           // no step() or zero_grad() since the last scope
   std::exception_ptr stored_error;  // from the end of a scope; the next step rethrows it
 
+  /** Throws if a gradient was not reduced over the processes that train together. Errors:
+   *  StateError naming it. */
+  void require_reduced_gradients() const;
+  /** Returns what reduces this optimizer's gradients over several processes; null for one. */
+  GradientReceiver* receiver() const;
   /** Adds the optimizer's parameters to `seen`. */
   void mark_seen(Seen& seen) const;
   /** Stashes the gradients, except those of 16-bit parameters whose gradients are already

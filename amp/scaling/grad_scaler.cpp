@@ -7,6 +7,7 @@
 #include "../../autograd/ops/operators.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
+#include "agreement.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
 #include "scale_call.h"
@@ -213,6 +214,8 @@ std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t
       const std::size_t here = position++;
       const Tensor grad = unscales ? slot.param.grad() : slot.target().grad();
       if (!grad.defined()) continue;
+      require_reduced(slot.param, unscales ? "GradScaler.unscale_" : "GradScaler.step",
+                      "leave no_sync before the last backward");
       if (unscales && grad.dtype() == f16)
         fail<DtypeError>(
             "GradScaler.unscale_",
@@ -241,15 +244,16 @@ bool has_gradients(const Optimizer& optimizer) {
 void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const std::vector<optim::AxpbyTensors> work = work_of(optimizer, state.number, unscales);
+  GradientReceiver* const receiver = receiver_of(optimizer);
   state.had_gradients = !work.empty();
-  if (work.empty()) return;
-  const Device device = work[0].x.device();
+  if (work.empty() && !receiver) return;
+  const Device device = work.empty() ? optimizer.params()[0].device() : work[0].x.device();
   state.found = moved_to(device, state.found);
   if (unscales)
     optim::axpby(work, scaler_.inverse(device), 1, optim::CheckFinite::x, state.found);
   else
     optim::check_finite(work, state.found);
-  scaler_.agree(state.found);
+  agree(receiver, scaler_, state.found);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {

@@ -113,10 +113,6 @@ class MZ_API GradScaler {
   /** Returns the latest 256 changes of the scale, oldest first. Changes on a device are combined
    *  into one event whenever the host reads the scale. */
   std::vector<ScaleEvent> events() const { return scaler_.events(); }
-  /** Makes several processes agree on overflows; see LossScaler::set_agreement. */
-  void set_agreement(LossScaler::Agreement agreement) {
-    scaler_.set_agreement(std::move(agreement));
-  }
 
   /** Returns scale, factors, interval and counters; empty if disabled. Call it after update(). */
   std::map<std::string, double> state_dict() const;

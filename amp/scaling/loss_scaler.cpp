@@ -50,7 +50,7 @@ class LossScaler::State final : public CaptureParticipant {
   std::int64_t version = 0;
   int open_scopes = 0;
   std::vector<ScaleEvent> events;
-  Agreement agreement;
+  std::string origin;  // of the next overflow; empty in one process
   std::function<std::string(const optim::NonfiniteLocation&)> namer;
   std::function<void()> abandoned;
 
@@ -119,7 +119,7 @@ class LossScaler::State final : public CaptureParticipant {
   std::string named() const noexcept {
     try {
       if (namer && cell.first_nonfinite != optim::NonfiniteLocation::kNone)
-        return namer(optim::NonfiniteLocation::of(cell.first_nonfinite));
+        return namer(optim::NonfiniteLocation::of(cell.first_nonfinite)) + origin;
     } catch (...) {}
     return {};
   }
@@ -153,7 +153,6 @@ LossScaler::LossScaler(const Properties& properties)
 LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state_->rule, other.state()) {
   state_->cell.checks = other.state_->cell.checks;
   state_->events = other.state_->events;
-  state_->agreement = other.state_->agreement;
 }
 
 LossScaler& LossScaler::operator=(const LossScaler& other) {
@@ -260,11 +259,12 @@ std::vector<ScaleEvent> LossScaler::events() const {
 
 // ---- for scale_loss and GradScaler --------------------------------------------------------------
 
-void LossScaler::set_agreement(Agreement agreement) { state_->agreement = std::move(agreement); }
-
-void LossScaler::agree(const optim::FoundInf& found) const {
-  if (state_->agreement) state_->agreement(found);
+std::int64_t LossScaler::checks() const {
+  (void)state();
+  return state_->cell.checks;
 }
+
+void LossScaler::set_overflow_origin(std::string origin) { state_->origin = std::move(origin); }
 
 void LossScaler::set_gradient_namer(
     std::function<std::string(const optim::NonfiniteLocation&)> namer) {

@@ -97,14 +97,10 @@ class MZ_API LossScaler {
   std::vector<ScaleEvent> events() const;
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
-  /** Makes several processes agree on a verdict: called with each overflow flag when it is
-   *  complete, before a step or the scale depends on it; raises the flag if it is raised
-   *  elsewhere. It must not wait for the device. */
-  using Agreement = std::function<void(const optim::FoundInf& found)>;
-  /** Sets the agreement; null for one process. */
-  void set_agreement(Agreement agreement);
-  /** Calls the agreement, if there is one. */
-  void agree(const optim::FoundInf& found) const;
+  /** Returns the number of checks so far. */
+  std::int64_t checks() const;
+  /** Sets what events() adds to the description of the next overflow: the process it comes from. */
+  void set_overflow_origin(std::string origin);
   /** Sets the function that describes the gradient at a location, for events(). */
   void set_gradient_namer(std::function<std::string(const optim::NonfiniteLocation&)> namer);
   /** Sets a function that is called when a capture that uses the scale is abandoned. */

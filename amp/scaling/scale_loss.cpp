@@ -9,6 +9,7 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
+#include "agreement.h"
 #include "amp_optimizer_state.h"
 #include "scale_call.h"
 
@@ -45,6 +46,13 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   if (!session)
     refuse("there is no session", "call amp::initialize first and keep what it returns");
   return session;
+}
+
+/** Returns what reduces the optimizers' gradients over several processes; null for one. */
+GradientReceiver* receiver_of(const Links& links) {
+  for (const auto& link : links)
+    if (GradientReceiver* const receiver = link->receiver()) return receiver;
+  return nullptr;
 }
 
 }  // namespace
@@ -248,6 +256,7 @@ ScopeOverflow& ScaledLoss::Scope::own_overflow(Device device) {
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
  *  device the check is completed with its step, in one kernel call. */
 void ScaledLoss::Scope::unscale_and_check() {
+  for (const auto& link : links) link->require_reduced_gradients();
   stop_using_scale();
   if (!looks_for_overflow()) {
     unscale({});
@@ -268,8 +277,9 @@ void ScaledLoss::Scope::unscale_and_check() {
     own->optimizers.assign(links.begin(), links.end());
     return;
   }
-  for (const auto& [former, optimizers] : delayed) scaler().agree(former->flag);
-  scaler().agree(found);
+  for (const auto& [former, optimizers] : delayed)
+    agree(receiver_of(optimizers), scaler(), former->flag);
+  agree(receiver_of(links), scaler(), found);
   if (alone) {
     links[0]->depend_on_flag(options.loss_id);
     return scaler().defer(found);

@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "../core/error.h"
+#include "../cpu/combine.h"
 #include "../text/log.h"
 #include "../text/text.h"
 #include "comm_error.h"
@@ -182,11 +183,26 @@ Pending Communicator::reduce(Frame& frame, const Tensor& in, const Tensor& out,
   const Order order = options.order.value_or(ordered_by_default ? Order::ranks : Order::fast);
   frame.op = options.op;
   frame.order = order == Order::fast ? 0 : options.f32_sum ? 2 : 1;
+  set_factor(frame, options.factor);
   return transfer(frame, in, out, out.numel(), {options.checked, options.label});
 }
 
 namespace {
-void require_order(const char* op, const ReduceOptions& options) {
+/** Multiplies the result of a reduction in a group of one. */
+void apply_factor(const Tensor& x, double factor) {
+  if (factor == 1) return;
+  const Tensor host = x.device() == cpu ? x : x.detach().to(cpu);
+  cpu_kernels::multiply(host.dtype(), factor, host.raw_data(), host.numel());
+  if (host.is_same(x))
+    x.impl()->storage->bump_version();
+  else
+    x.detach().copy_(host);
+}
+
+void require_valid(const char* op, const Tensor& x, const ReduceOptions& options) {
+  if (options.factor != 1 && !is_floating(x.dtype()))
+    fail<DtypeError>(
+        op, {.what = "a factor needs floating-point elements", .got = str(x), .expected = "1"});
   if (options.f32_sum && options.order == Order::fast)
     fail<ValueError>(
         op, {.what = "f32_sum does not work with Order::fast", .expected = "Order::ranks"});
@@ -196,8 +212,8 @@ void require_order(const char* op, const ReduceOptions& options) {
 Pending Communicator::all_reduce(const Tensor& x, const ReduceOptions& options) const {
   require_dense("all_reduce", x);
   require_numbers("all_reduce", x);
-  require_order("all_reduce", options);
-  if (alone()) return {};
+  require_valid("all_reduce", x, options);
+  if (alone()) return apply_factor(x, options.factor), Pending();
   Frame frame{.kind = FrameKind::all_reduce};
   return reduce(frame, x, x, options);
 }
@@ -206,8 +222,8 @@ Pending Communicator::reduce_scatter(const Tensor& x, const Tensor& out,
                                      const ReduceOptions& options) const {
   require_pair("reduce_scatter", x, out, size(), 1);
   require_numbers("reduce_scatter", x);
-  require_order("reduce_scatter", options);
-  if (alone()) return copy_bytes(x, out), Pending();
+  require_valid("reduce_scatter", x, options);
+  if (alone()) return copy_bytes(x, out), apply_factor(out, options.factor), Pending();
   Frame frame{.kind = FrameKind::reduce_scatter};
   return reduce(frame, x, out, options);
 }

@@ -29,6 +29,8 @@ struct ReduceOptions {
   std::optional<Order> order = {};  // none: Order::ranks on the CPU with up to 16 ranks, else fast
   bool f32_sum = false;  // sums of 16-bit elements are made in f32 and rounded once; needs
                          // Order::ranks. Otherwise they are rounded after each addition
+  double factor = 1;     // multiplies the result: of f32_sum before it is rounded; only 1 for
+                         // integers. Computed in f32, f64 for f64
   bool checked = true;   // all ranks first compare what they call: a mismatch is an error instead
                          // of wrong numbers or a hang. Costs a message of 64 bytes
   std::string_view label = {};  // what the data is, for messages: "bucket 3 of 7"

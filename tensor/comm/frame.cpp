@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -35,7 +36,8 @@ std::string arguments(const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::all_reduce:
     case FrameKind::reduce_scatter:
-      return str("(", name(frame.op), ", ", kOrders[frame.order], ")");
+      return str("(", name(frame.op), ", ", kOrders[frame.order],
+                 factor_of(frame) == 1 ? "" : str(", times ", factor_of(frame)), ")");
     case FrameKind::broadcast: return str("(root ", frame.number, ")");
     default: return {};
   }
@@ -56,6 +58,14 @@ std::string in_detail(const Frame& frame) {
 }
 
 }  // namespace
+
+namespace {
+constexpr auto kNoFactor = std::bit_cast<std::uint64_t>(1.0);  // so that signature 0 means 1
+}
+double factor_of(const Frame& frame) { return std::bit_cast<double>(frame.signature ^ kNoFactor); }
+void set_factor(Frame& frame, double factor) {
+  frame.signature = std::bit_cast<std::uint64_t>(factor) ^ kNoFactor;
+}
 
 std::string describe(const Frame& frame) {
   if (frame.kind == FrameKind::round) return round_name(frame);

@@ -37,10 +37,15 @@ struct Frame {
   std::uint32_t sequence = 0;           // number of operations of the communicator before this one
   std::int64_t count = 0;               // elements of the input, whole; 1 for a round with details
   std::int64_t number = 0;              // root of a broadcast; number of a round
-  std::uint64_t signature = 0;          // of a round
+  std::uint64_t signature = 0;          // of a round; the bits of a reduction's factor
   std::array<std::byte, 32> payload{};  // compared only in rounds
 };
 static_assert(sizeof(Frame) == 64);
+
+/** Returns the factor of a reduction. */
+double factor_of(const Frame& frame);
+/** Sets the factor of a reduction. */
+void set_factor(Frame& frame, double factor);
 
 /** Returns "all_reduce(sum) of f32 x 4, operation 7" or "backward 12". */
 std::string describe(const Frame& frame);

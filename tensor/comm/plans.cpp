@@ -22,11 +22,14 @@ char* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<char*>(base) + elements * static_cast<std::int64_t>(item_size(dtype));
 }
 
-/** Combines `parts` blocks of n elements in their order; blocks are `stride` elements apart. */
+/** Combines `parts` blocks of n elements in their order, times the factor; blocks are `stride`
+ * elements apart. */
 void combine_parts(const Frame& how, const void* blocks, std::int64_t stride, int parts, void* out,
                    std::int64_t n) {
+  const double factor = factor_of(how);
   if (how.order == kF32Sum && is_low(how.dtype) && how.op == Op::sum)
-    return cpu_kernels::sum_low_in_f32(how.dtype, blocks, stride, parts, out, n);
+    return cpu_kernels::sum_low_in_f32(how.dtype, blocks, stride, parts, static_cast<float>(factor),
+                                       out, n);
   constexpr std::int64_t kBlock = 4096;  // elements, so that the sum stays in the L1 cache
   for (std::int64_t i = 0; i < n; i += kBlock) {
     const std::int64_t count = std::min(kBlock, n - i);
@@ -35,6 +38,7 @@ void combine_parts(const Frame& how, const void* blocks, std::int64_t stride, in
     for (int p = 1; p < parts; ++p)
       cpu_kernels::combine(how.dtype, how.op, at(blocks, p * stride + i, how.dtype),
                            at(out, i, how.dtype), count);
+    if (factor != 1) cpu_kernels::multiply(how.dtype, factor, at(out, i, how.dtype), count);
   }
 }
 
@@ -75,7 +79,7 @@ class Direct : public Plan {
   Direct(const Frame& frame, const Operands& operands) : frame_(frame), data_(operands) {}
 
   bool next(PlanContext& context, Transfer& t) override {
-    if (done_ == data_.count) return false;
+    if (done_ == data_.count) return apply_factor(), false;
     const bool in_place = data_.in == data_.out;
     t = {.kind = kind(),
          .group = context.group.id,
@@ -92,6 +96,12 @@ class Direct : public Plan {
   }
 
  private:
+  void apply_factor() const {
+    const bool reduces =
+        frame_.kind == FrameKind::all_reduce || frame_.kind == FrameKind::reduce_scatter;
+    if (reduces && factor_of(frame_) != 1)
+      cpu_kernels::multiply(frame_.dtype, factor_of(frame_), data_.out, data_.count);
+  }
   TransferKind kind() const {
     switch (frame_.kind) {
       case FrameKind::all_reduce: return TransferKind::all_reduce;

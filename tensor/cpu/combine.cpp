@@ -49,7 +49,8 @@ template <Op op, class T> void combine_typed(const T* from, T* into, std::int64_
 }
 
 template <class T>
-void sum_low_typed(const T* parts, std::int64_t stride, int count, T* out, std::int64_t n) {
+void sum_low_typed(const T* parts, std::int64_t stride, int count, float factor, T* out,
+                   std::int64_t n) {
   alignas(64) float sum[kStage], part[kStage];
   for (std::int64_t at = 0; at < n; at += kStage) {
     const std::int64_t block = std::min(kStage, n - at);
@@ -58,7 +59,23 @@ void sum_low_typed(const T* parts, std::int64_t stride, int count, T* out, std::
       widen(parts + p * stride + at, part, block);
       for (std::int64_t i = 0; i < block; ++i) sum[i] += part[i];
     }
+    for (std::int64_t i = 0; i < block; ++i) sum[i] *= factor;
     narrow(sum, out + at, block);
+  }
+}
+
+template <class T> void multiply_typed(double factor, T* data, std::int64_t n) {
+  if constexpr (kIsLow<T>) {
+    alignas(64) float a[kStage];
+    for (std::int64_t at = 0; at < n; at += kStage) {
+      const std::int64_t count = std::min(kStage, n - at);
+      widen(data + at, a, count);
+      for (std::int64_t i = 0; i < count; ++i) a[i] *= static_cast<float>(factor);
+      narrow(a, data + at, count);
+    }
+  } else {
+    MZ_INDEPENDENT_LOOP
+    for (std::int64_t i = 0; i < n; ++i) data[i] *= static_cast<T>(factor);
   }
 }
 
@@ -78,13 +95,20 @@ void combine(DType dtype, Op op, const void* from, void* into, std::int64_t n) {
   });
 }
 
-void sum_low_in_f32(DType dtype, const void* parts, std::int64_t stride, int count, void* out,
-                    std::int64_t n) {
+void sum_low_in_f32(DType dtype, const void* parts, std::int64_t stride, int count, float factor,
+                    void* out, std::int64_t n) {
   if (dtype == f16)
-    sum_low_typed(static_cast<const Half*>(parts), stride, count, static_cast<Half*>(out), n);
-  else
-    sum_low_typed(static_cast<const BFloat16*>(parts), stride, count, static_cast<BFloat16*>(out),
+    sum_low_typed(static_cast<const Half*>(parts), stride, count, factor, static_cast<Half*>(out),
                   n);
+  else
+    sum_low_typed(static_cast<const BFloat16*>(parts), stride, count, factor,
+                  static_cast<BFloat16*>(out), n);
+}
+
+void multiply(DType dtype, double factor, void* data, std::int64_t n) {
+  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_integral_v<T>) multiply_typed(factor, static_cast<T*>(data), n);
+  });
 }
 
 }  // namespace mezzo::cpu_kernels

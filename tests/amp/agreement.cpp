@@ -1,7 +1,9 @@
-// Several processes agree on overflows: an agreement that raises a flag makes both front ends skip.
+// Several processes agree on overflows: a flag that another one raises makes both front ends skip.
 #include <memory>
 
+#include "../../autograd/gradient_receiver.h"
 #include "../support/catch.h"
+#include "../support/throws.h"
 #include "nets.h"
 
 using namespace nets;
@@ -9,17 +11,42 @@ using optim::StepResult;
 
 namespace {
 
-/** Plays another process, which finds an overflow in some steps. */
-struct OtherProcess {
+/** Plays a second process, which finds an overflow in some steps and has the same loss scale. */
+struct OtherProcess final : GradientReceiver {
   bool overflows = false;
+  double other_scale = 0;  // of the other process; 0: the same
   int asked = 0;
 
-  amp::LossScaler::Agreement agreement() {
-    return [this](const optim::FoundInf& found) {
-      ++asked;
-      if (overflows) found.flag.fill_(1);
-    };
+  explicit OtherProcess(const Tensor& leaf) {
+    grad_state(leaf).receiver = this;
+    leaf_ = leaf;
   }
+  ~OtherProcess() { grad_state(leaf_).receiver = nullptr; }
+
+  void begin_backward(std::span<const std::size_t>) override {}
+  bool receive(std::size_t, Tensor&) override { return false; }
+  bool has_unreduced(std::size_t) const override { return unreduced; }
+  ReceivedGradient received(std::size_t) const override { return {}; }
+  const std::string& name(std::size_t) const override { return name_; }
+  std::optional<bool> found_local_overflow() const override { return false; }
+  std::vector<double> gather(std::span<const double> mine) override {
+    std::vector<double> both(mine.begin(), mine.end());
+    both.insert(both.end(), mine.begin(), mine.end());
+    if (mine.size() != 4) {  // the location of the first non-finite gradient
+      if (overflows) both[2] = both[3] = 0;
+      return both;
+    }
+    ++asked;
+    if (overflows) both[4] = both[7] = 1;
+    if (other_scale != 0) both[5] = other_scale;
+    return both;
+  }
+
+  bool unreduced = false;
+
+ private:
+  Tensor leaf_;
+  std::string name_ = "a";
 };
 
 Tensor parameter() { return ones({3}, {.device = test_device()}).requires_grad_(); }
@@ -37,8 +64,7 @@ TEST_CASE("scale_loss skips the step if another process has an overflow", "[scal
     if (!dynamic) options.loss_scale = 128.0;
     auto session = amp::initialize({}, {first, second}, options);
     const double start = session.loss_scaler().loss_scale();
-    OtherProcess other;
-    session.loss_scaler().set_agreement(other.agreement());
+    OtherProcess other(a);
     const auto step = [&](const amp::OptimizerList& optimizers) {
       first.zero_grad();
       second.zero_grad();
@@ -48,7 +74,9 @@ TEST_CASE("scale_loss skips the step if another process has an overflow", "[scal
     step(first);
     CHECK(first.step() == StepResult::skipped);
     CHECK(session.loss_scaler().loss_scale() == (dynamic ? start / 2 : start));
-    CHECK(session.loss_scaler().events().back().reason == amp::ScaleReason::overflow);
+    const amp::ScaleEvent event = session.loss_scaler().events().back();
+    CHECK(event.reason == amp::ScaleReason::overflow);
+    CHECK(event.first_nonfinite.ends_with(", first on rank 1"));
     step({first, second});
     CHECK(first.step() == StepResult::skipped);
     CHECK(second.step() == StepResult::skipped);
@@ -65,8 +93,7 @@ TEST_CASE("an overflow whose check is delayed is agreed on at that check", "[sca
   const Tensor a = parameter();
   optim::SGD optimizer({a}, {.lr = 0.5});
   auto session = amp::initialize({}, optimizer, quiet("O1"));
-  OtherProcess other;
-  session.loss_scaler().set_agreement(other.agreement());
+  OtherProcess other(a);
   const auto scope = [&](double factor, bool delays) {
     amp::scale_loss(sum(a * factor), optimizer, {.delay_overflow_check = delays},
                     [](const Tensor& loss) { loss.backward(); });
@@ -87,8 +114,7 @@ TEST_CASE("GradScaler skips the step if another process has an overflow", "[scal
                       std::vector{a}, optim::FusedSgdOptions{.lr = 0.5}))
                 : std::make_unique<optim::SGD>(std::vector{a}, optim::SgdOptions{.lr = 0.5});
       amp::GradScaler scaler({.init_scale = 8});
-      OtherProcess other;
-      scaler.set_agreement(other.agreement());
+      OtherProcess other(a);
       const auto step = [&] {
         optimizer->zero_grad();
         scaler.scale(sum(a)).backward();
@@ -106,6 +132,45 @@ TEST_CASE("GradScaler skips the step if another process has an overflow", "[scal
       CHECK(other.asked == 2);
       CHECK(numbers_of(a) == std::vector{0.5, 0.5, 0.5});
     }
+}
+
+TEST_CASE("different loss scales of two processes are an error", "[scaler]") {
+  const Tensor a = parameter();
+  optim::SGD optimizer({a}, {.lr = 0.5});
+  auto session = amp::initialize({}, optimizer, quiet("O1"));
+  OtherProcess other(a);
+  other.other_scale = 32768;
+  const auto scope = [&] {
+    amp::scale_loss(sum(a), optimizer, [](const Tensor& loss) { loss.backward(); });
+  };
+  CHECK_THROWS_WITH_AS_TEXT(scope(), CommError,
+                            "the loss scale differs; got 65536 on rank 0 after 0 checks, 32768 on "
+                            "rank 1 after 0 checks");
+}
+
+TEST_CASE("gradients that were not reduced are neither unscaled nor used", "[scaler]") {
+  const Tensor a = parameter();
+  optim::SGD optimizer({a}, {.lr = 0.5});
+  OtherProcess other(a);
+  other.unreduced = true;
+  sum(a).backward();
+  CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError,
+                            "SGD: the gradient of a was not reduced over the processes; "
+                            "leave no_sync before the last backward");
+  amp::GradScaler scaler;
+  scaler.scale(sum(a)).backward();
+  CHECK_THROWS_AS(scaler.unscale_(optimizer), StateError);
+  optimizer.zero_grad();
+  auto session = amp::initialize({}, optimizer, quiet("O1"));
+  const auto scope = [&](bool delays) {
+    amp::scale_loss(sum(a), optimizer, {.delay_unscale = delays},
+                    [](const Tensor& loss) { loss.backward(); });
+  };
+  CHECK_THROWS_WITH_AS_TEXT(scope(false), StateError, "pass delay_unscale, or leave no_sync");
+  scope(true);
+  other.unreduced = false;
+  scope(false);
+  CHECK(optimizer.step() == StepResult::stepped);
 }
 
 TEST_CASE("nested scopes of one loss use the scale of their own entry", "[scaler]") {

@@ -1,0 +1,90 @@
+#include "agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "../../tensor/comm/comm_error.h"
+#include "../../tensor/text/text.h"
+
+namespace mezzo::amp {
+
+namespace {
+
+/** What a process knows, as numbers. */
+enum Number : std::size_t { kRaised, kScale, kChecks, kLocal, kNumbers };
+
+class Numbers {
+ public:
+  explicit Numbers(std::vector<double> all) : all_(std::move(all)) {}
+  std::size_t processes() const { return all_.size() / kNumbers; }
+  double of(std::size_t process, Number which) const { return all_[process * kNumbers + which]; }
+  bool any_raised() const {
+    for (std::size_t r = 0; r < processes(); ++r)
+      if (of(r, kRaised) != 0) return true;
+    return false;
+  }
+
+ private:
+  std::vector<double> all_;
+};
+
+void require_one_scale(const Numbers& numbers) {
+  for (std::size_t r = 1; r < numbers.processes(); ++r)
+    if (numbers.of(r, kScale) != numbers.of(0, kScale) ||
+        numbers.of(r, kChecks) != numbers.of(0, kChecks))
+      fail<CommError>(
+          "amp", {.what = "the loss scale differs",
+                  .got = str(numbers.of(0, kScale), " on rank 0 after ", numbers.of(0, kChecks),
+                             " checks, ", numbers.of(r, kScale), " on rank ", r, " after ",
+                             numbers.of(r, kChecks), " checks")});
+}
+
+/** Returns where the first process was that had the overflow in its own gradients. */
+std::string origin_of(const Numbers& numbers) {
+  for (std::size_t r = 0; r < numbers.processes(); ++r)
+    if (numbers.of(r, kLocal) < 0) return {};
+  for (std::size_t r = 0; r < numbers.processes(); ++r)
+    if (numbers.of(r, kLocal) > 0) return str(", first on rank ", r);
+  return ", on no rank alone: in the sum";
+}
+
+/** Raises the flag, with the first location of all processes. */
+void raise(GradientReceiver& receiver, const optim::FoundInf& found) {
+  const auto word = static_cast<std::uint64_t>(found.first.item<std::int64_t>());
+  const std::array<double, 2> halves{static_cast<double>(word >> 32),
+                                     static_cast<double>(word & 0xffffffff)};
+  const std::vector<double> all = receiver.gather(halves);
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    first = std::min(
+        first, static_cast<std::uint64_t>(all[i]) << 32 | static_cast<std::uint64_t>(all[i + 1]));
+  const Tensor location = empty_tensor({}, DType::i64, cpu);
+  *location.data<std::int64_t>() = static_cast<std::int64_t>(first);
+  found.flag.fill_(1);
+  found.first.copy_(location.to(found.first.device()).view(found.first.shape()));
+}
+
+}  // namespace
+
+GradientReceiver* receiver_of(const optim::Optimizer& optimizer) {
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const optim::Slot& slot : optimizer.slots(group))
+      if (GradientReceiver* const receiver = gradient_receiver(slot.param)) return receiver;
+  return nullptr;
+}
+
+void agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found) {
+  if (!receiver) return;
+  const std::optional<bool> local = receiver->found_local_overflow();
+  const std::array<double, kNumbers> mine{found.raised() ? 1.0 : 0.0, scaler.loss_scale(),
+                                          static_cast<double>(scaler.checks()),
+                                          local ? static_cast<double>(*local) : -1.0};
+  const Numbers numbers(receiver->gather(mine));
+  require_one_scale(numbers);
+  if (!numbers.any_raised()) return;
+  scaler.set_overflow_origin(origin_of(numbers));
+  raise(*receiver, found);
+}
+
+}  // namespace mezzo::amp

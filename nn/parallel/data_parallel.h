@@ -1,0 +1,125 @@
+// DataParallel: reduces the gradients of a model over several processes. Implements
+// DistributedDataParallel in a group of more than one rank.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../autograd/gradient_receiver.h"
+#include "../../optim/multi_tensor.h"
+#include "bucket_plan.h"
+#include "distributed_data_parallel.h"
+
+namespace mezzo::nn {
+
+/** Throws ValueError for an invalid option. */
+void check(const DistributedDataParallelOptions& options);
+
+/** Takes the gradients of a model's parameters, copies them into buckets, and reduces each bucket
+ * as soon as it and those before it are full, while backward() goes on. */
+class DataParallel final : public GradientReceiver {
+ public:
+  /** Compares the ranks, broadcasts the weights of rank 0 and receives the gradients of `model`. */
+  DataParallel(const Module& model, const comm::Communicator& ranks,
+               const DistributedDataParallelOptions& options);
+  ~DataParallel();
+
+  /** Keeps the gradients of passes that begin before as many calls of release() local. */
+  void hold() { ++holds_; }
+  void release() { --holds_; }
+  /** Broadcasts buffers, if the options say so. */
+  void before_forward() const;
+
+  // ---- GradientReceiver -------------------------------------------------------------------------
+  void begin_backward(std::span<const std::size_t> indices) override;
+  bool receive(std::size_t index, Tensor& gradient) override;
+  bool has_unreduced(std::size_t index) const override;
+  ReceivedGradient received(std::size_t index) const override;
+  const std::string& name(std::size_t index) const override { return params_[index].name; }
+  std::vector<double> gather(std::span<const double> numbers) override;
+  std::optional<bool> found_local_overflow() const override;
+
+ private:
+  /** A parameter whose gradients are reduced. */
+  struct Param {
+    std::string name;
+    Tensor leaf;
+    DType dtype;             // at construction
+    DType reduce_dtype;      // of its bucket
+    std::size_t bucket = 0;  // its place
+    Tensor slot = {};        // its memory in the bucket, shaped as the leaf
+    bool expected = false;   // its gradient is to come in this pass
+    bool present = false;    // this rank has a gradient in this pass, maybe an older local one
+    bool unreduced = false;  // the leaf's gradient is local
+    Tensor earlier = {};     // reduced gradient, put aside while the leaf's is local
+    Tensor wide = {};        // f32 sum that belongs to the leaf's 16-bit gradient
+  };
+  /** A bucket and its state in this pass. */
+  struct Bucket {
+    BucketPlan plan;
+    std::string label = {};   // for messages
+    Tensor memory = {};       // one-dimensional; undefined for a single gradient
+    std::size_t missing = 0;  // gradients that are to come
+    comm::Pending pending = {};
+    bool is_sent = false;
+  };
+
+  // construction
+  void add_params(const Module& model);
+  void compare_ranks() const;
+  void broadcast_state() const;
+  void plan(std::span<const std::size_t> order);
+  std::string label_of(std::size_t bucket) const;
+  std::string plan_text() const;
+
+  // a pass
+  void require_unchanged() const;
+  void open_pass(std::span<const std::size_t> indices);
+  void prepare_memory(Bucket& bucket);
+  bool is_in_use(const Bucket& bucket) const;
+  void keep_local(Param& param);
+  void forget_dropped(Param& param) const;
+  void write(Param& param, Tensor gradient);
+  void adopt(Param& param, Tensor gradient, const Tensor& local);
+  void combine(const optim::AxpbyTensors& item, const Param& param) const;
+  void fill_absent(Param& param);
+  void allocate_slot(Param& param) const;
+  void add_again(Param& param, const Tensor& gradient);
+  void arrive(std::size_t index);
+  void send_full_buckets();
+  void send(Bucket& bucket);
+  void end_pass(const std::exception_ptr& failure);
+  void finish_pass();
+  std::vector<bool> used_anywhere();
+  void log_unused(const std::vector<bool>& used);
+  void deliver(Param& param);
+  void reset_pass();
+  std::vector<std::size_t> order_of_arrival() const;
+
+  bool sums_in_f32(const Param& param) const;
+  double predivide(DType dtype) const;
+  double factor_after(const Param& param) const;
+  bool averages_in_scope(const Param& param) const;
+  bool keeps_wide(const Param& param) const;
+
+  const Module model_;
+  const comm::Communicator ranks_;
+  const DistributedDataParallelOptions options_;
+  std::vector<Param> params_;
+  std::vector<NamedTensor> frozen_;  // parameters that required no gradient at construction
+  std::vector<Bucket> buckets_;
+  std::uint64_t signature_ = 0;  // of plan_text_
+  std::shared_ptr<const std::string> plan_text_;
+  int holds_ = 0;
+  bool is_open_ = false;  // a pass runs
+  std::size_t next_sent_ = 0;
+  std::int64_t passes_ = 0;  // completed
+  bool told_unused_ = false;
+  bool checks_ = false;           // overflows are of interest: there is a loss scale
+  bool resets_overflow_ = false;  // in the next pass
+  optim::FoundInf overflow_ = optim::FoundInf::reset_on(cpu);  // of this rank's gradients
+  std::vector<std::size_t> arrivals_;                          // order in the first pass
+};
+
+}  // namespace mezzo::nn

@@ -1,0 +1,31 @@
+#include "distributed_data_parallel.h"
+
+#include "../../tensor/comm/world.h"
+#include "data_parallel.h"
+
+namespace mezzo::nn {
+
+NoSync::NoSync(DataParallel* parallel) : parallel_(parallel) {
+  if (parallel_) parallel_->hold();
+}
+
+NoSync::~NoSync() {
+  if (parallel_) parallel_->release();
+}
+
+DataParallelHandle::DataParallelHandle(const Module& model,
+                                       const DistributedDataParallelOptions& options) {
+  check(options);
+  const comm::Communicator ranks = options.comm ? *options.comm : comm::init().all();
+  if (ranks.size() > 1) parallel_ = std::make_unique<DataParallel>(model, ranks, options);
+}
+
+DataParallelHandle::~DataParallelHandle() = default;
+
+void DataParallelHandle::before_forward(bool training) const {
+  if (parallel_ && training) parallel_->before_forward();
+}
+
+void DataParallelHandle::close() { parallel_.reset(); }
+
+}  // namespace mezzo::nn
