@@ -52,6 +52,7 @@
 #include "nn/position.h"
 #include "nn/rearrange.h"
 #include "nn/parallel/distributed_data_parallel.h"
+#include "nn/parallel/reducer.h"
 #include "nn/recompute.h"
 #include "nn/recurrent.h"
 #include "nn/sequential.h"

@@ -38,6 +38,12 @@ struct SavedLoader {
   bool shuffle = false, drop_last = false;
 };
 
+/** The random streams of a process. */
+struct RankGenerators {
+  Generator default_generator;
+  std::map<std::string, Generator> generators;
+};
+
 /** The contents of state.json. */
 struct CheckpointState {
   std::int64_t step = 0, epoch = 0;
@@ -50,7 +56,9 @@ struct CheckpointState {
   std::map<std::string, SavedLoader> loaders;
   Generator default_generator;
   std::map<std::string, Generator> generators;
-  std::map<std::string, io::FileFacts> files;  // all files but state.json
+  std::map<std::string, RankGenerators> ranks;  // of ranks 1, 2, ... of a training in several
+                                                // processes; those of rank 0 are above
+  std::map<std::string, io::FileFacts> files;   // all files but state.json
 };
 
 /** Returns whether a model of the training has parameters on the CPU. */

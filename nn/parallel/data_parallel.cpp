@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 #include <utility>
 
 #include "../../autograd/grad_mode.h"
@@ -14,6 +13,7 @@
 #include "../../tensor/random/generator.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "broadcast_state.h"
 
 namespace mezzo::nn {
 
@@ -38,8 +38,6 @@ Tensor view_shaped_as(const Tensor& leaf, const Tensor& memory, std::int64_t off
   if (leaf.is_contiguous() || !same_dense_layout(leaf, leaf)) return part.view(leaf.shape());
   return part.as_strided(leaf.shape(), leaf.strides());
 }
-
-Tensor flat(const Tensor& dense) { return dense.as_strided({dense.numel()}, {1}); }
 
 std::int64_t bytes_of(double mib) { return static_cast<std::int64_t>(mib * (1 << 20)); }
 
@@ -71,7 +69,7 @@ DataParallel::DataParallel(const Module& model, const comm::Communicator& ranks,
   const NoGradNoCasts plain_ops;
   add_params(model);
   compare_ranks();
-  broadcast_state();
+  broadcast_state(model, ranks);
   std::vector<std::size_t> order(params_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   plan(order);
@@ -153,21 +151,7 @@ void DataParallel::compare_ranks() const {
   for (const NamedTensor& entry : model_.named_buffers())
     text += str(entry.name, " ", entry.tensor.dtype(), str(entry.tensor.shape()), ", buffer\n");
   text += text_of(options_);
-  const auto lines = std::make_shared<const std::string>(std::move(text));
-  ranks_.begin_round({.kind = kOp, .signature = comm::signature_of(*lines), .details = lines})
-      .wait();
-  ranks_.end_round();
-}
-
-/** Gives all ranks the tensors of rank 0. They are loaded as a saved state is, so that f32 masters
- *  get their values as well. */
-void DataParallel::broadcast_state() const {
-  const StateDict state = model_.state_dict();
-  std::unordered_set<const TensorImpl*> sent;
-  for (const auto& [name, tensor] : state)
-    if (sent.insert(tensor.impl()).second)
-      ranks_.broadcast(flat(tensor), 0, {.label = name}).wait();
-  if (ranks_.rank() != 0) model_.load_state_dict(state);
+  require_same_lines(ranks_, kOp, std::move(text));
 }
 
 void DataParallel::plan(std::span<const std::size_t> order) {

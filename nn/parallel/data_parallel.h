@@ -37,6 +37,7 @@ class DataParallel final : public GradientReceiver {
   bool has_unreduced(std::size_t index) const override;
   ReceivedGradient received(std::size_t index) const override;
   const std::string& name(std::size_t index) const override { return params_[index].name; }
+  const comm::Communicator& ranks() const override { return ranks_; }
   std::vector<double> gather(std::span<const double> numbers) override;
   std::optional<bool> found_local_overflow() const override;
 
@@ -68,7 +69,6 @@ class DataParallel final : public GradientReceiver {
   // construction
   void add_params(const Module& model);
   void compare_ranks() const;
-  void broadcast_state() const;
   void plan(std::span<const std::size_t> order);
   std::string label_of(std::size_t bucket) const;
   std::string plan_text() const;
