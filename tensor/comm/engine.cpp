@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "../core/error.h"
+#include "../text/log.h"
 #include "../text/text.h"
 #include "comm_error.h"
 
@@ -70,6 +71,7 @@ std::unique_ptr<Engine> connect(const Launch& launch) {
     made->progress.release();
     throw;
   }
+  mezzo::detail::set_log_rank(transport.rank());
   return made;
 }
 
