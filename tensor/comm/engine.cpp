@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "../core/error.h"
+#include "../device/parallel.h"
 #include "../text/log.h"
 #include "../text/text.h"
 #include "comm_error.h"
@@ -72,6 +73,7 @@ std::unique_ptr<Engine> connect(const Launch& launch) {
     throw;
   }
   mezzo::detail::set_log_rank(transport.rank());
+  mezzo::detail::set_default_threads(transport.threads());
   return made;
 }
 

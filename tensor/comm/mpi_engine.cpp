@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "../device/cpu_set.h"
 #include "transport.h"
 
 namespace mezzo::comm::detail {
@@ -122,6 +123,17 @@ class Blocks {
   bool is_made_ = false;
 };
 
+/** Returns this rank's number of threads, where `here` are the ranks of its machine. */
+int threads_of(MPI_Comm here) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(here, &rank);
+  MPI_Comm_size(here, &size);
+  const CpuSet own = usable_cpus();
+  std::vector<CpuSet> all(static_cast<std::size_t>(size), own);
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, here);
+  return thread_share(all, static_cast<std::size_t>(rank));
+}
+
 /** A note on its way: one message per rank. */
 struct SentNote {
   std::string text;
@@ -147,6 +159,7 @@ class MpiTransport final : public Transport {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
     MPI_Comm_rank(here, &local_rank_);
+    threads_ = threads_of(here);
     MPI_Comm_free(&here);
     make_operations();
     expect_note();
@@ -156,6 +169,7 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
+  int threads() const override { return threads_; }
 
   std::string start(const Transfer& t) override {
     const Group& group = groups_[static_cast<std::size_t>(t.group)];
@@ -271,7 +285,7 @@ class MpiTransport final : public Transport {
     MPI_Irecv(received_, sizeof received_, MPI_CHAR, MPI_ANY_SOURCE, kNoteTag, notes_, &expected_);
   }
 
-  int rank_ = 0, size_ = 1, local_rank_ = 0;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, threads_ = 1;
   std::vector<Group> groups_;  // by Transfer::group
   MPI_Comm notes_ = MPI_COMM_NULL;
   MPI_Op operations_[kNumDTypes][kNumOps];  // null: MPI's own

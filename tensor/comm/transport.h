@@ -52,6 +52,8 @@ class Transport {
   virtual int size() const = 0;
   /** Returns this rank's number among those of its machine. */
   virtual int local_rank() const = 0;
+  /** Returns the number of threads that this rank may use; see thread_share(). */
+  virtual int threads() const = 0;
 
   /** Starts a transfer; the one before has ended. The memory stays in use until test() says that
    *  it is done. */
@@ -77,7 +79,7 @@ class Transport {
 inline constexpr std::size_t kMaxNote = 2000;
 
 /** Changes whenever this header does, so that a library of another version is refused. */
-inline constexpr int kTransportVersion = 1;
+inline constexpr int kTransportVersion = 2;
 
 /** What a transport library exports under the name kTransportSymbol. */
 struct TransportLibrary {
