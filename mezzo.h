@@ -70,6 +70,7 @@
 #include "tensor/comm/comm_error.h"
 #include "tensor/comm/communicator.h"
 #include "tensor/comm/reduction.h"
+#include "tensor/comm/shard.h"
 #include "tensor/comm/world.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/core/dtype.h"
