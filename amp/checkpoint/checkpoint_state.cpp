@@ -82,19 +82,24 @@ void read(const JsonField& field, SavedSession& to) {
 
 JsonValue json_of(const SavedLoader& loader) {
   const auto count = [](std::int64_t n) { return JsonValue::whole(static_cast<std::uint64_t>(n)); };
-  return object("seed", JsonValue::whole(loader.position.seed), "epoch",
-                JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample),
-                "samples", count(loader.samples), "batch", count(loader.batch), "shuffle",
-                loader.shuffle, "drop_last", loader.drop_last);
+  JsonValue::Object members =
+      object("seed", JsonValue::whole(loader.position.seed), "epoch",
+             JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample),
+             "samples", count(loader.samples), "batch", count(loader.batch), "shuffle",
+             loader.shuffle, "drop_last", loader.drop_last);
+  if (loader.shards != 1) members.emplace_back("shards", count(loader.shards));
+  return members;
 }
 
 void read(const JsonField& field, SavedLoader& to) {
-  field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"});
+  field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"},
+                        {"shards"});
   to.position = {field.at("seed").whole(), field.at("epoch").whole(), field.at("sample").count()};
   to.samples = field.at("samples").count();
   to.batch = field.at("batch").count();
   to.shuffle = field.at("shuffle").truth();
   to.drop_last = field.at("drop_last").truth();
+  if (field.has("shards")) to.shards = field.at("shards").count();
 }
 
 JsonValue json_of(const Generator& generator) {
@@ -306,7 +311,7 @@ std::map<std::string, std::string> options_of(const Session& session) {
 
 SavedLoader saved_loader(const data::Batches& loader) {
   const data::BatchOptions& o = loader.options();
-  return {loader.position(), loader.samples(), o.size, o.shuffle, o.drop_last};
+  return {loader.position(), loader.samples(), o.size, o.shuffle, o.drop_last, o.shard.count};
 }
 
 optim::Names parameter_names(const Parts<const nn::Module>& models) {

@@ -36,6 +36,7 @@ struct SavedLoader {
   data::Position position;
   std::int64_t samples = 0, batch = 0;
   bool shuffle = false, drop_last = false;
+  std::int64_t shards = 1;  // number of processes that divided the batches
 };
 
 /** The random streams of a process. */
