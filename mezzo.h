@@ -69,6 +69,7 @@
 #include "optim/sgd.h"
 #include "tensor/comm/comm_error.h"
 #include "tensor/comm/communicator.h"
+#include "tensor/comm/mean.h"
 #include "tensor/comm/reduction.h"
 #include "tensor/comm/shard.h"
 #include "tensor/comm/world.h"
