@@ -86,8 +86,9 @@ RankGenerators generators_for(int rank, const CheckpointState& saved) {
     return found->second;
   log_text(Severity::info, str("load_checkpoint: rank ", rank,
                                " was not saved and starts new streams of random numbers"));
-  const auto own = [&](const Generator& first) {
-    return split(first.seed, (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(rank));
+  const auto own = [&](Generator generator) {
+    use_own_random_stream(generator, rank);
+    return generator;
   };
   RankGenerators out{own(saved.default_generator), {}};
   for (const auto& [name, generator] : saved.generators) out.generators[name] = own(generator);

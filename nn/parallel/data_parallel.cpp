@@ -74,10 +74,7 @@ DataParallel::DataParallel(const Module& model, const comm::Communicator& ranks,
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   plan(order);
   checks_ = model.attached_to() != nullptr;
-  if (options.own_random_streams)
-    default_generator() =
-        split(default_generator().seed,
-              (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(ranks.rank()));
+  if (options.own_random_streams) use_own_random_stream(default_generator(), ranks.rank());
   if (!params_.empty()) overflow_ = optim::FoundInf::reset_on(params_[0].leaf.device());
   for (std::size_t i = 0; i < params_.size(); ++i) {
     GradState& state = grad_state(params_[i].leaf);

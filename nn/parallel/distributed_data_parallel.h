@@ -122,9 +122,9 @@ class MZ_API DataParallelHandle {
 template <class M> class DistributedDataParallel : public M {
  public:
   /** Wraps a model; collective. */
-  explicit DistributedDataParallel(const M& model,
-                                   const DistributedDataParallelOptions& options = {})
-      : M(model), handle_(*this, options) {
+  explicit DistributedDataParallel(const M& wrapped,
+                                   const DistributedDataParallelOptions& wrapper_options = {})
+      : M(wrapped), handle_(*this, wrapper_options) {
     this->set_parallel_wrapper(true);
   }
   ~DistributedDataParallel() { this->set_parallel_wrapper(false); }
@@ -145,7 +145,10 @@ template <class M> class DistributedDataParallel : public M {
 
   /** Detaches from the model, whose gradients get memory of their own. Backward passes are local
    *  then. */
-  void close() { handle_.close(); }
+  void close() {
+    handle_.close();
+    this->set_parallel_wrapper(false);
+  }
 
  private:
   DataParallelHandle handle_;
