@@ -41,6 +41,10 @@ Tensor view_shaped_as(const Tensor& leaf, const Tensor& memory, std::int64_t off
 
 Tensor flat(const Tensor& dense) { return dense.as_strided({dense.numel()}, {1}); }
 
+/** Passes that are open on this thread. Only the first sends buckets before the end of backward():
+ *  the operations of several would be in an order that depends on which parameters a rank uses. */
+thread_local int open_passes = 0;
+
 std::int64_t bytes_of(double mib) { return static_cast<std::int64_t>(mib * (1 << 20)); }
 
 }  // namespace
@@ -316,9 +320,14 @@ void DataParallel::begin_backward(std::span<const std::size_t> indices) {
   require_unchanged();
   at_end_of_backward([this](const std::exception_ptr& failure) { end_pass(failure); });
   is_open_ = true;
+  sends_early_ = open_passes++ == 0;
+  if (sends_early_) begin_round();
+  open_pass(indices);
+}
+
+void DataParallel::begin_round() const {
   if (!options_.static_graph || passes_ < 2)
     ranks_.begin_round({.kind = "backward", .signature = signature_, .details = plan_text_});
-  open_pass(indices);
 }
 
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
@@ -339,7 +348,7 @@ void DataParallel::open_pass(std::span<const std::size_t> indices) {
   }
   for (Param& param : params_)
     if (!param.expected) fill_absent(param);
-  if (options_.overlap) send_full_buckets();
+  if (options_.overlap && sends_early_) send_full_buckets();
 }
 
 /** Returns true if a gradient of an earlier pass is still in the bucket's memory. */
@@ -447,7 +456,7 @@ void DataParallel::arrive(std::size_t index) {
   params_[index].expected = false;
   if (passes_ == 0) arrivals_.push_back(index);
   --buckets_[params_[index].bucket].missing;
-  if (options_.overlap) send_full_buckets();
+  if (options_.overlap && sends_early_) send_full_buckets();
 }
 
 void DataParallel::send_full_buckets() {
@@ -484,9 +493,13 @@ void DataParallel::end_pass(const std::exception_ptr& failure) {
   }
 }
 
+void DataParallel::close_pass() {
+  if (std::exchange(is_open_, false)) --open_passes;
+}
+
 /** Drops what a failed pass has computed. The thread that communicates may still use the memory. */
 void DataParallel::reset_pass() {
-  is_open_ = false;
+  close_pass();
   for (Bucket& bucket : buckets_) {
     bucket.pending = {};
     bucket.memory = {};
@@ -498,13 +511,14 @@ void DataParallel::finish_pass() {
   for (Param& param : params_)
     if (std::exchange(param.expected, false)) fill_absent(param);  // its gradient was undefined
   for (Bucket& bucket : buckets_) bucket.missing = 0;
+  if (!sends_early_) begin_round();
   send_full_buckets();
   const std::vector<bool> used = used_anywhere();
   for (Bucket& bucket : buckets_) bucket.pending.wait();
   const std::vector<std::size_t> order =
       passes_++ == 0 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
-  is_open_ = false;
+  close_pass();
   log_unused(used);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) deliver(params_[i]);

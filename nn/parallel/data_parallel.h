@@ -75,6 +75,7 @@ class DataParallel final : public GradientReceiver {
 
   // a pass
   void require_unchanged() const;
+  void begin_round() const;
   void open_pass(std::span<const std::size_t> indices);
   void prepare_memory(Bucket& bucket);
   bool is_in_use(const Bucket& bucket) const;
@@ -94,6 +95,7 @@ class DataParallel final : public GradientReceiver {
   std::vector<bool> used_anywhere();
   void log_unused(const std::vector<bool>& used);
   void deliver(Param& param);
+  void close_pass();
   void reset_pass();
   std::vector<std::size_t> order_of_arrival() const;
 
@@ -112,7 +114,8 @@ class DataParallel final : public GradientReceiver {
   std::uint64_t signature_ = 0;  // of plan_text_
   std::shared_ptr<const std::string> plan_text_;
   int holds_ = 0;
-  bool is_open_ = false;  // a pass runs
+  bool is_open_ = false;      // a pass runs
+  bool sends_early_ = false;  // buckets of this pass need not wait for its end
   std::size_t next_sent_ = 0;
   std::int64_t passes_ = 0;  // completed
   bool told_unused_ = false;
