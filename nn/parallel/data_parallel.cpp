@@ -216,7 +216,7 @@ std::string DataParallel::plan_text() const {
 }
 
 void DataParallel::before_forward() const {
-  if (options_.broadcast_buffers != BroadcastBuffers::each_forward || holds_ > 0) return;
+  if (options_.broadcast_buffers != BroadcastBuffers::each_forward || *local_scopes_ > 0) return;
   const NoGradNoCasts plain_ops;
   for (const NamedTensor& buffer : model_.named_buffers())
     ranks_.broadcast(flat(buffer.tensor), 0, {.label = buffer.name}).wait();
@@ -313,7 +313,7 @@ void DataParallel::require_unchanged() const {
 }
 
 void DataParallel::begin_backward(std::span<const std::size_t> indices) {
-  if (holds_ > 0 || is_open_) return;
+  if (*local_scopes_ > 0 || is_open_) return;
   if (grad_enabled())
     fail<Unsupported>(kOp, {.what = "create_graph = true with reduced gradients",
                             .hint = "use grad(), which reduces nothing, or no_sync()"});

@@ -25,9 +25,8 @@ class DataParallel final : public GradientReceiver {
                const DistributedDataParallelOptions& options);
   ~DataParallel();
 
-  /** Keeps the gradients of passes that begin before as many calls of release() local. */
-  void hold() { ++holds_; }
-  void release() { --holds_; }
+  /** Returns the number of scopes in which the gradients of passes stay local. */
+  const std::shared_ptr<int>& local_scopes() const { return local_scopes_; }
   /** Broadcasts buffers, if the options say so. */
   void before_forward() const;
 
@@ -113,7 +112,7 @@ class DataParallel final : public GradientReceiver {
   std::vector<Bucket> buckets_;
   std::uint64_t signature_ = 0;  // of plan_text_
   std::shared_ptr<const std::string> plan_text_;
-  int holds_ = 0;
+  const std::shared_ptr<int> local_scopes_ = std::make_shared<int>(0);
   bool is_open_ = false;      // a pass runs
   bool sends_early_ = false;  // buckets of this pass need not wait for its end
   std::size_t next_sent_ = 0;
