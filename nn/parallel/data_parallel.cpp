@@ -98,6 +98,8 @@ DataParallel::~DataParallel() {
     GradState& state = grad_state(param.leaf);
     state.receiver = nullptr;
     param.slot = {};
+    if (param.unreduced && state.grad.defined() && param.earlier.defined())
+      param.leaf.set_grad(add(param.earlier, state.grad));
     const Tensor grad = state.grad;
     if (grad.defined() && grad.impl()->storage->owners() > 1) param.leaf.set_grad(grad.clone());
   }
@@ -277,21 +279,37 @@ bool DataParallel::has_unreduced(std::size_t index) const {
   return params_[index].unreduced && params_[index].leaf.grad().defined();
 }
 
-/** Forgets what belonged to a gradient that zero_grad() has removed. */
-void DataParallel::forget_dropped(Param& param) const {
-  if (param.leaf.grad().defined()) return;
+void DataParallel::forget_local(std::size_t index) {
+  Param& param = params_[index];
   param.unreduced = false;
   param.earlier = param.wide = {};
 }
 
+/** Forgets what belonged to a gradient that the program has removed. */
+void DataParallel::forget_dropped(std::size_t index) {
+  if (!params_[index].leaf.grad().defined()) forget_local(index);
+}
+
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */
-void DataParallel::keep_local(Param& param) {
-  forget_dropped(param);
+void DataParallel::keep_local(std::size_t index) {
+  Param& param = params_[index];
+  forget_dropped(index);
   if (!param.unreduced && param.leaf.grad().defined()) {
+    put_aside_.push_back(index);
     param.earlier = param.leaf.grad();
     param.leaf.set_grad({});
   }
   param.unreduced = true;
+}
+
+/** Undoes keep_local() after a pass that failed, and so added nothing to the leaves. */
+void DataParallel::restore_put_aside() {
+  for (const std::size_t index : put_aside_) {
+    Param& param = params_[index];
+    if (param.leaf.grad().defined()) continue;
+    param.leaf.set_grad(std::exchange(param.earlier, {}));
+    param.unreduced = false;
+  }
 }
 
 // ---- a pass -------------------------------------------------------------------------------------
@@ -313,7 +331,14 @@ void DataParallel::require_unchanged() const {
 }
 
 void DataParallel::begin_backward(std::span<const std::size_t> indices) {
-  if (*local_scopes_ > 0 || is_open_) return;
+  if (is_open_) return;
+  if (*local_scopes_ > 0) {
+    at_end_of_backward([this](const std::exception_ptr& failure) {
+      if (failure) restore_put_aside();
+      put_aside_.clear();
+    });
+    return;
+  }
   if (grad_enabled())
     fail<Unsupported>(kOp, {.what = "create_graph = true with reduced gradients",
                             .hint = "use grad(), which reduces nothing, or no_sync()"});
@@ -333,9 +358,9 @@ void DataParallel::begin_round() const {
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
   next_sent_ = 0;
   if (std::exchange(resets_overflow_, false)) overflow_.reset();
-  for (Param& param : params_) {
-    forget_dropped(param);
-    param.expected = param.present = false;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    forget_dropped(i);
+    params_[i].expected = params_[i].present = false;
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = 0;
@@ -430,7 +455,7 @@ void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) 
 bool DataParallel::receive(std::size_t index, Tensor& gradient) {
   Param& param = params_[index];
   if (!is_open_) {
-    keep_local(param);
+    keep_local(index);
     return false;
   }
   if (param.expected) {
