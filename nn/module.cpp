@@ -1,6 +1,7 @@
 #include "module.h"
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/gradient_receiver.h"
 #include "../autograd/rebind.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
@@ -374,6 +375,7 @@ void Module::zero_grad(bool set_to_none) const {
       p.set_grad({});
     else
       p.grad().zero_();
+    forget_local_gradient(p);
   }
 }
 

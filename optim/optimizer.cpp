@@ -128,6 +128,7 @@ void Optimizer::zero_grad(bool set_to_none) {
         slot.param.set_grad({});
       else if (is_writable(grad))
         grad.zero_();
+      forget_local_gradient(slot.param);
     }
   for (const auto& [param, zeros] : replaced) param.set_grad(zeros);
   if (hooks_) hooks_->after_zero_grad(*this);

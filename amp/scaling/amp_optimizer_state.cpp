@@ -196,6 +196,7 @@ void AmpOptimizerState::roll_back(Seen& seen) {
     if (!seen.insert(slot.param.impl()).second) return;
     const auto stashed = stash_.find(slot.param.impl());
     slot.param.set_grad(stashed == stash_.end() ? Tensor{} : stashed->second);
+    forget_local_gradient(slot.param);
   });
   forget_results();
   stash_.clear();

@@ -39,6 +39,10 @@ Tensor view_shaped_as(const Tensor& leaf, const Tensor& memory, std::int64_t off
   return part.as_strided(leaf.shape(), leaf.strides());
 }
 
+/** Passes that are open on this thread. Only the first sends buckets before the end of backward():
+ *  the operations of several would be in an order that depends on which parameters a rank uses. */
+thread_local int open_passes = 0;
+
 std::int64_t bytes_of(double mib) { return static_cast<std::int64_t>(mib * (1 << 20)); }
 
 }  // namespace
@@ -89,6 +93,8 @@ DataParallel::~DataParallel() {
     GradState& state = grad_state(param.leaf);
     state.receiver = nullptr;
     param.slot = {};
+    if (param.unreduced && state.grad.defined() && param.earlier.defined())
+      param.leaf.set_grad(add(param.earlier, state.grad));
     const Tensor grad = state.grad;
     if (grad.defined() && grad.impl()->storage->owners() > 1) param.leaf.set_grad(grad.clone());
   }
@@ -193,7 +199,7 @@ std::string DataParallel::plan_text() const {
 }
 
 void DataParallel::before_forward() const {
-  if (options_.broadcast_buffers != BroadcastBuffers::each_forward || holds_ > 0) return;
+  if (options_.broadcast_buffers != BroadcastBuffers::each_forward || *local_scopes_ > 0) return;
   const NoGradNoCasts plain_ops;
   for (const NamedTensor& buffer : model_.named_buffers())
     ranks_.broadcast(flat(buffer.tensor), 0, {.label = buffer.name}).wait();
@@ -254,21 +260,37 @@ bool DataParallel::has_unreduced(std::size_t index) const {
   return params_[index].unreduced && params_[index].leaf.grad().defined();
 }
 
-/** Forgets what belonged to a gradient that zero_grad() has removed. */
-void DataParallel::forget_dropped(Param& param) const {
-  if (param.leaf.grad().defined()) return;
+void DataParallel::forget_local(std::size_t index) {
+  Param& param = params_[index];
   param.unreduced = false;
   param.earlier = param.wide = {};
 }
 
+/** Forgets what belonged to a gradient that the program has removed. */
+void DataParallel::forget_dropped(std::size_t index) {
+  if (!params_[index].leaf.grad().defined()) forget_local(index);
+}
+
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */
-void DataParallel::keep_local(Param& param) {
-  forget_dropped(param);
+void DataParallel::keep_local(std::size_t index) {
+  Param& param = params_[index];
+  forget_dropped(index);
   if (!param.unreduced && param.leaf.grad().defined()) {
+    put_aside_.push_back(index);
     param.earlier = param.leaf.grad();
     param.leaf.set_grad({});
   }
   param.unreduced = true;
+}
+
+/** Undoes keep_local() after a pass that failed, and so added nothing to the leaves. */
+void DataParallel::restore_put_aside() {
+  for (const std::size_t index : put_aside_) {
+    Param& param = params_[index];
+    if (param.leaf.grad().defined()) continue;
+    param.leaf.set_grad(std::exchange(param.earlier, {}));
+    param.unreduced = false;
+  }
 }
 
 // ---- a pass -------------------------------------------------------------------------------------
@@ -290,24 +312,36 @@ void DataParallel::require_unchanged() const {
 }
 
 void DataParallel::begin_backward(std::span<const std::size_t> indices) {
-  if (holds_ > 0 || is_open_) return;
+  if (is_open_) return;
+  if (*local_scopes_ > 0) {
+    at_end_of_backward([this](const std::exception_ptr& failure) {
+      if (failure) restore_put_aside();
+      put_aside_.clear();
+    });
+    return;
+  }
   if (grad_enabled())
     fail<Unsupported>(kOp, {.what = "create_graph = true with reduced gradients",
                             .hint = "use grad(), which reduces nothing, or no_sync()"});
   require_unchanged();
   at_end_of_backward([this](const std::exception_ptr& failure) { end_pass(failure); });
   is_open_ = true;
+  sends_early_ = open_passes++ == 0;
+  if (sends_early_) begin_round();
+  open_pass(indices);
+}
+
+void DataParallel::begin_round() const {
   if (!options_.static_graph || passes_ < 2)
     ranks_.begin_round({.kind = "backward", .signature = signature_, .details = plan_text_});
-  open_pass(indices);
 }
 
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
   next_sent_ = 0;
   if (std::exchange(resets_overflow_, false)) overflow_.reset();
-  for (Param& param : params_) {
-    forget_dropped(param);
-    param.expected = param.present = false;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    forget_dropped(i);
+    params_[i].expected = params_[i].present = false;
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = 0;
@@ -320,7 +354,7 @@ void DataParallel::open_pass(std::span<const std::size_t> indices) {
   }
   for (Param& param : params_)
     if (!param.expected) fill_absent(param);
-  if (options_.overlap) send_full_buckets();
+  if (options_.overlap && sends_early_) send_full_buckets();
 }
 
 /** Returns true if a gradient of an earlier pass is still in the bucket's memory. */
@@ -402,7 +436,7 @@ void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) 
 bool DataParallel::receive(std::size_t index, Tensor& gradient) {
   Param& param = params_[index];
   if (!is_open_) {
-    keep_local(param);
+    keep_local(index);
     return false;
   }
   if (param.expected) {
@@ -428,7 +462,7 @@ void DataParallel::arrive(std::size_t index) {
   params_[index].expected = false;
   if (passes_ == 0) arrivals_.push_back(index);
   --buckets_[params_[index].bucket].missing;
-  if (options_.overlap) send_full_buckets();
+  if (options_.overlap && sends_early_) send_full_buckets();
 }
 
 void DataParallel::send_full_buckets() {
@@ -465,9 +499,13 @@ void DataParallel::end_pass(const std::exception_ptr& failure) {
   }
 }
 
+void DataParallel::close_pass() {
+  if (std::exchange(is_open_, false)) --open_passes;
+}
+
 /** Drops what a failed pass has computed. The thread that communicates may still use the memory. */
 void DataParallel::reset_pass() {
-  is_open_ = false;
+  close_pass();
   for (Bucket& bucket : buckets_) {
     bucket.pending = {};
     bucket.memory = {};
@@ -479,13 +517,14 @@ void DataParallel::finish_pass() {
   for (Param& param : params_)
     if (std::exchange(param.expected, false)) fill_absent(param);  // its gradient was undefined
   for (Bucket& bucket : buckets_) bucket.missing = 0;
+  if (!sends_early_) begin_round();
   send_full_buckets();
   const std::vector<bool> used = used_anywhere();
   for (Bucket& bucket : buckets_) bucket.pending.wait();
   const std::vector<std::size_t> order =
       passes_++ == 0 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
-  is_open_ = false;
+  close_pass();
   log_unused(used);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) deliver(params_[i]);

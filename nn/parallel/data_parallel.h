@@ -25,9 +25,8 @@ class DataParallel final : public GradientReceiver {
                const DistributedDataParallelOptions& options);
   ~DataParallel();
 
-  /** Keeps the gradients of passes that begin before as many calls of release() local. */
-  void hold() { ++holds_; }
-  void release() { --holds_; }
+  /** Returns the number of scopes in which the gradients of passes stay local. */
+  const std::shared_ptr<int>& local_scopes() const { return local_scopes_; }
   /** Broadcasts buffers, if the options say so. */
   void before_forward() const;
 
@@ -36,6 +35,7 @@ class DataParallel final : public GradientReceiver {
   bool receive(std::size_t index, Tensor& gradient) override;
   bool has_unreduced(std::size_t index) const override;
   ReceivedGradient received(std::size_t index) const override;
+  void forget_local(std::size_t index) override;
   const std::string& name(std::size_t index) const override { return params_[index].name; }
   const comm::Communicator& ranks() const override { return ranks_; }
   std::vector<double> gather(std::span<const double> numbers) override;
@@ -75,11 +75,13 @@ class DataParallel final : public GradientReceiver {
 
   // a pass
   void require_unchanged() const;
+  void begin_round() const;
   void open_pass(std::span<const std::size_t> indices);
   void prepare_memory(Bucket& bucket);
   bool is_in_use(const Bucket& bucket) const;
-  void keep_local(Param& param);
-  void forget_dropped(Param& param) const;
+  void keep_local(std::size_t index);
+  void restore_put_aside();
+  void forget_dropped(std::size_t index);
   void write(Param& param, Tensor gradient);
   void adopt(Param& param, Tensor gradient, const Tensor& local);
   void combine(const optim::AxpbyTensors& item, const Param& param) const;
@@ -94,6 +96,7 @@ class DataParallel final : public GradientReceiver {
   std::vector<bool> used_anywhere();
   void log_unused(const std::vector<bool>& used);
   void deliver(Param& param);
+  void close_pass();
   void reset_pass();
   std::vector<std::size_t> order_of_arrival() const;
 
@@ -111,8 +114,10 @@ class DataParallel final : public GradientReceiver {
   std::vector<Bucket> buckets_;
   std::uint64_t signature_ = 0;  // of plan_text_
   std::shared_ptr<const std::string> plan_text_;
-  int holds_ = 0;
-  bool is_open_ = false;  // a pass runs
+  const std::shared_ptr<int> local_scopes_ = std::make_shared<int>(0);
+  std::vector<std::size_t> put_aside_;  // gradients that a local pass has put aside
+  bool is_open_ = false;                // a pass runs
+  bool sends_early_ = false;            // buckets of this pass need not wait for its end
   std::size_t next_sent_ = 0;
   std::int64_t passes_ = 0;  // completed
   bool told_unused_ = false;

@@ -5,14 +5,6 @@
 
 namespace mezzo::nn {
 
-NoSync::NoSync(DataParallel* parallel) : parallel_(parallel) {
-  if (parallel_) parallel_->hold();
-}
-
-NoSync::~NoSync() {
-  if (parallel_) parallel_->release();
-}
-
 DataParallelHandle::DataParallelHandle(const Module& model,
                                        const DistributedDataParallelOptions& options) {
   check(options);
@@ -24,6 +16,10 @@ DataParallelHandle::~DataParallelHandle() = default;
 
 void DataParallelHandle::before_forward(bool training) const {
   if (parallel_ && training) parallel_->before_forward();
+}
+
+NoSync DataParallelHandle::no_sync() const {
+  return NoSync(parallel_ ? parallel_->local_scopes() : nullptr);
 }
 
 void DataParallelHandle::close() { parallel_.reset(); }

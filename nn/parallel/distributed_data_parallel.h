@@ -66,16 +66,23 @@ struct DistributedDataParallelOptions {
 
 class DataParallel;
 
-/** Until the end of this scope, gradients of backward passes stay local. */
+/** Until the end of this scope, gradients of backward passes stay local. May outlive the wrapper.
+ */
 class MZ_API NoSync {
  public:
-  explicit NoSync(DataParallel* parallel);
-  ~NoSync();
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
+  /** `scopes`: the wrapper's number of open scopes; null: one rank. */
+  explicit NoSync(std::shared_ptr<int> scopes) : scopes_(std::move(scopes)) {
+    if (scopes_) ++*scopes_;
+  }
+  ~NoSync() {
+    if (scopes_) --*scopes_;
+  }
+  /** Takes over the scope; destroying `other` then does nothing. */
+  NoSync(NoSync&& other) noexcept = default;
+  NoSync& operator=(NoSync&&) = delete;  // Not assignable.
 
  private:
-  DataParallel* parallel_;  // null: one rank
+  std::shared_ptr<int> scopes_;
 };
 
 /** The part of DistributedDataParallel that does not depend on the model's type. */
@@ -87,7 +94,7 @@ class MZ_API DataParallelHandle {
   DataParallelHandle& operator=(const DataParallelHandle&) = delete;
 
   void before_forward(bool training) const;
-  NoSync no_sync() const { return NoSync(parallel_.get()); }
+  NoSync no_sync() const;
   void close();
 
  private:
