@@ -53,6 +53,7 @@
 #include "nn/rearrange.h"
 #include "nn/parallel/distributed_data_parallel.h"
 #include "nn/parallel/reducer.h"
+#include "nn/parallel/sync_batch_norm.h"
 #include "nn/recompute.h"
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
