@@ -32,10 +32,10 @@ struct Transfer {
   std::int64_t out_stride = 0;  // the same for `out`
   Op op = Op::sum;              // all_reduce and reduce_scatter
   int root = 0;                 // broadcast
-  bool skips_own = false;       // all_gather and all_to_all: this rank's own block of `out` stays as
-                                // it is, and the others are sent directly from rank to rank
-  bool is_frame = false;        // of a Frame; kept apart from data, so that neither arrives as the
-                                // other where ranks are in different operations
+  bool skips_own = false;  // all_gather and all_to_all: this rank's own block of `out` stays as
+                           // it is, and the others are sent directly from rank to rank
+  bool is_frame = false;   // of a Frame; kept apart from data, so that neither arrives as the
+                           // other where ranks are in different operations
 };
 
 /** Combines elements, as cpu_kernels::combine does. */
