@@ -2,6 +2,7 @@
 // DistributedDataParallel in a group of more than one rank.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class DataParallel final : public GradientReceiver {
   /** Keeps the gradients of passes that begin before as many calls of release() local. */
   void hold() { ++holds_; }
   void release() { --holds_; }
+  /** Returns what the passes so far have cost. */
+  const ReductionStatistics& statistics() const { return statistics_; }
   /** Broadcasts buffers, if the options say so. */
   void before_forward() const;
 
@@ -91,6 +94,7 @@ class DataParallel final : public GradientReceiver {
   void send(Bucket& bucket);
   void end_pass(const std::exception_ptr& failure);
   void finish_pass();
+  void count_pass(std::chrono::duration<double> waited);
   std::vector<bool> used_anywhere();
   void log_unused(const std::vector<bool>& used);
   void deliver(Param& param);
@@ -114,7 +118,7 @@ class DataParallel final : public GradientReceiver {
   int holds_ = 0;
   bool is_open_ = false;  // a pass runs
   std::size_t next_sent_ = 0;
-  std::int64_t passes_ = 0;  // completed
+  ReductionStatistics statistics_;
   bool told_unused_ = false;
   bool checks_ = false;           // overflows are of interest: there is a loss scale
   bool resets_overflow_ = false;  // in the next pass

@@ -26,6 +26,10 @@ void DataParallelHandle::before_forward(bool training) const {
   if (parallel_ && training) parallel_->before_forward();
 }
 
+ReductionStatistics DataParallelHandle::statistics() const {
+  return parallel_ ? parallel_->statistics() : ReductionStatistics{};
+}
+
 void DataParallelHandle::close() { parallel_.reset(); }
 
 }  // namespace mezzo::nn
