@@ -332,7 +332,7 @@ void DataParallel::begin_backward(std::span<const std::size_t> indices) {
 }
 
 void DataParallel::begin_round() const {
-  if (!options_.static_graph || passes_ < 2)
+  if (!options_.static_graph || statistics_.passes < 2)
     ranks_.begin_round({.kind = "backward", .signature = signature_, .details = plan_text_});
 }
 
@@ -460,7 +460,7 @@ void DataParallel::add_again(Param& param, const Tensor& gradient) {
 
 void DataParallel::arrive(std::size_t index) {
   params_[index].expected = false;
-  if (passes_ == 0) arrivals_.push_back(index);
+  if (statistics_.passes == 0) arrivals_.push_back(index);
   --buckets_[params_[index].bucket].missing;
   if (options_.overlap && sends_early_) send_full_buckets();
 }
@@ -519,10 +519,12 @@ void DataParallel::finish_pass() {
   for (Bucket& bucket : buckets_) bucket.missing = 0;
   if (!sends_early_) begin_round();
   send_full_buckets();
+  const auto computed = std::chrono::steady_clock::now();
   const std::vector<bool> used = used_anywhere();
   for (Bucket& bucket : buckets_) bucket.pending.wait();
+  count_pass(std::chrono::steady_clock::now() - computed);
   const std::vector<std::size_t> order =
-      passes_++ == 0 ? order_of_arrival() : std::vector<std::size_t>();
+      statistics_.passes == 1 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
   close_pass();
   log_unused(used);
@@ -531,6 +533,17 @@ void DataParallel::finish_pass() {
   if (!order.empty()) plan(order);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) run_post_accumulate_grad_hooks(params_[i].leaf);
+}
+
+/** Adds a pass to the statistics, at whose end it waited for so long. */
+void DataParallel::count_pass(std::chrono::duration<double> waited) {
+  ++statistics_.passes;
+  statistics_.exposed_seconds += waited.count();
+  for (const Bucket& bucket : buckets_) {
+    statistics_.bytes +=
+        bucket.plan.numel * static_cast<std::int64_t>(item_size(bucket.plan.dtype));
+    statistics_.seconds += bucket.pending.seconds();
+  }
 }
 
 /** Returns for each parameter whether a rank has a gradient for it. */
