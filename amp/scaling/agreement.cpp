@@ -12,16 +12,18 @@ namespace mezzo::amp {
 namespace {
 
 /** What a process knows, as numbers. */
-enum Number : std::size_t { kRaised, kScale, kChecks, kLocal, kNumbers };
+enum Number : std::size_t { kFlags, kScale, kChecks, kLocal, kNumbers };
+/** Parts of kFlags. */
+enum Flag : unsigned { kRaised = 1, kHasGradients = 2 };
 
 class Numbers {
  public:
   explicit Numbers(std::vector<double> all) : all_(std::move(all)) {}
   std::size_t processes() const { return all_.size() / kNumbers; }
   double of(std::size_t process, Number which) const { return all_[process * kNumbers + which]; }
-  bool any_raised() const {
+  bool any(Flag flag) const {
     for (std::size_t r = 0; r < processes(); ++r)
-      if (of(r, kRaised) != 0) return true;
+      if ((static_cast<unsigned>(of(r, kFlags)) & flag) != 0) return true;
     return false;
   }
 
@@ -74,17 +76,21 @@ GradientReceiver* receiver_of(const optim::Optimizer& optimizer) {
   return nullptr;
 }
 
-void agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found) {
-  if (!receiver) return;
+bool agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found,
+           bool has_gradients) {
+  if (!receiver) return has_gradients;
   const std::optional<bool> local = receiver->found_local_overflow();
-  const std::array<double, kNumbers> mine{found.raised() ? 1.0 : 0.0, scaler.loss_scale(),
+  const unsigned flags = (found.raised() ? kRaised : 0u) | (has_gradients ? kHasGradients : 0u);
+  const std::array<double, kNumbers> mine{static_cast<double>(flags), scaler.loss_scale(),
                                           static_cast<double>(scaler.checks()),
                                           local ? static_cast<double>(*local) : -1.0};
   const Numbers numbers(receiver->gather(mine));
   require_one_scale(numbers);
-  if (!numbers.any_raised()) return;
-  scaler.set_overflow_origin(origin_of(numbers));
-  raise(*receiver, found);
+  if (numbers.any(kRaised)) {
+    scaler.set_overflow_origin(origin_of(numbers));
+    raise(*receiver, found);
+  }
+  return numbers.any(kHasGradients);
 }
 
 }  // namespace mezzo::amp

@@ -12,9 +12,11 @@ namespace mezzo::amp {
 GradientReceiver* receiver_of(const optim::Optimizer& optimizer);
 
 /** Raises `found` if another process that shares gradients raised its own, so that all take or skip
- *  the step. Call it in all processes once the flag is complete, before a step or the scale depends
- *  on it. Does nothing without a receiver. One message of 32 bytes; waits for a flag on a device.
- *  Errors: CommError if the processes have different loss scales. */
-void agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found);
+ *  the step. Returns true if this or another process has gradients. Call it in all processes once
+ *  the flag is complete, before a step or the scale depends on it. Does nothing without a receiver.
+ *  One message of 32 bytes; waits for a flag on a device. Errors: CommError if the processes have
+ *  different loss scales. */
+bool agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found,
+           bool has_gradients = true);
 
 }  // namespace mezzo::amp

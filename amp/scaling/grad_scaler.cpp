@@ -253,7 +253,8 @@ void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscale
     optim::axpby(work, scaler_.inverse(device), 1, optim::CheckFinite::x, state.found);
   else
     optim::check_finite(work, state.found);
-  agree(receiver, scaler_, state.found);
+  // The update of the scale depends on whether there were gradients.
+  state.had_gradients = agree(receiver, scaler_, state.found, state.had_gradients);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
