@@ -1,5 +1,5 @@
 // The kernels of batch norm over several ranks, in a group of one: they give what batch norm gives.
-// ../nn/sync_batch_norm_values.cpp tests several ranks.
+// ../parallel/sync_batch_norm_values.cpp tests several ranks.
 #include <mezzo.h>
 
 #include <cmath>
