@@ -45,7 +45,9 @@ Tensor flat(const Tensor& dense) { return dense.as_strided({dense.numel()}, {1})
  *  the operations of several would be in an order that depends on which parameters a rank uses. */
 thread_local int open_passes = 0;
 
-std::int64_t bytes_of(double mib) { return static_cast<std::int64_t>(mib * (1 << 20)); }
+std::int64_t bytes_of(double mib) {
+  return static_cast<std::int64_t>(std::min(mib * (1 << 20), 0x1p62));
+}
 
 }  // namespace
 

@@ -134,7 +134,7 @@ template <class M> class DistributedDataParallel : public M {
       : M(model), handle_(*this, options) {
     this->set_parallel_wrapper(true);
   }
-  ~DistributedDataParallel() { this->set_parallel_wrapper(false); }
+  ~DistributedDataParallel() { close(); }
 
   /** Calls the model. */
   template <class... Args> decltype(auto) operator()(Args&&... args) const {
@@ -152,9 +152,13 @@ template <class M> class DistributedDataParallel : public M {
 
   /** Detaches from the model, whose gradients get memory of their own. Backward passes are local
    *  then. */
-  void close() { handle_.close(); }
+  void close() {
+    handle_.close();
+    if (std::exchange(is_attached_, false)) this->set_parallel_wrapper(false);
+  }
 
  private:
+  bool is_attached_ = true;
   DataParallelHandle handle_;
 };
 
