@@ -133,6 +133,13 @@ void DataParallel::add_params(const Module& model) {
 
 namespace {
 
+/** Returns name, dtype, shape and order in memory: elements are sent in the order of memory. */
+std::string text_of(const NamedTensor& entry) {
+  const Tensor& x = entry.tensor;
+  return str(entry.name, " ", x.dtype(), str(x.shape()),
+             x.is_contiguous() ? "" : str(", strides ", x.strides()));
+}
+
 std::string text_of(const DistributedDataParallelOptions& o) {
   const auto optional_text = [](const auto& value) {
     return value ? str(*value) : std::string("none");
@@ -156,10 +163,9 @@ void DataParallel::compare_ranks() const {
   else
     text += "no session of mixed precision\n";
   for (const NamedTensor& entry : model_.named_parameters())
-    text += str(entry.name, " ", entry.tensor.dtype(), str(entry.tensor.shape()),
-                entry.tensor.requires_grad() ? "" : ", frozen", "\n");
+    text += str(text_of(entry), entry.tensor.requires_grad() ? "" : ", frozen", "\n");
   for (const NamedTensor& entry : model_.named_buffers())
-    text += str(entry.name, " ", entry.tensor.dtype(), str(entry.tensor.shape()), ", buffer\n");
+    text += str(text_of(entry), ", buffer\n");
   text += text_of(options_);
   const auto lines = std::make_shared<const std::string>(std::move(text));
   ranks_.begin_round({.kind = kOp, .signature = comm::signature_of(*lines), .details = lines})
