@@ -164,8 +164,7 @@ void DataParallel::compare_ranks() const {
     text += "no session of mixed precision\n";
   for (const NamedTensor& entry : model_.named_parameters())
     text += str(text_of(entry), entry.tensor.requires_grad() ? "" : ", frozen", "\n");
-  for (const NamedTensor& entry : model_.named_buffers())
-    text += str(text_of(entry), ", buffer\n");
+  for (const NamedTensor& entry : model_.named_buffers()) text += str(text_of(entry), ", buffer\n");
   text += text_of(options_);
   const auto lines = std::make_shared<const std::string>(std::move(text));
   ranks_.begin_round({.kind = kOp, .signature = comm::signature_of(*lines), .details = lines})
@@ -203,8 +202,13 @@ void DataParallel::plan(std::span<const std::size_t> order) {
     buckets_.push_back({.plan = std::move(plan)});
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i].label = label_of(i);
-  plan_text_ = std::make_shared<const std::string>(plan_text());
-  signature_ = comm::signature_of(*plan_text_);
+  const std::string text = plan_text();
+  const auto round_of = [&](std::string_view line) {
+    auto lines = std::make_shared<const std::string>(str(line, text));
+    return RoundText{lines, comm::signature_of(*lines)};
+  };
+  first_round_ = round_of("the first pass after zero_grad()\n");
+  further_round_ = round_of("a further pass, which adds to reduced gradients\n");
 }
 
 /** Returns "bucket 3 of 7 (fc1.weight ... conv2.weight)". */
@@ -288,20 +292,19 @@ bool DataParallel::has_unreduced(std::size_t index) const {
 }
 
 void DataParallel::forget_local(std::size_t index) {
-  Param& param = params_[index];
-  param.unreduced = false;
-  param.earlier = param.wide = {};
+  params_[index].forget();
+  holds_reduced_ = false;
 }
 
 /** Forgets what belonged to a gradient that the program has removed. */
-void DataParallel::forget_dropped(std::size_t index) {
-  if (!params_[index].leaf.grad().defined()) forget_local(index);
+void DataParallel::Param::forget_dropped() {
+  if (!leaf.grad().defined()) forget();
 }
 
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */
 void DataParallel::keep_local(std::size_t index) {
   Param& param = params_[index];
-  forget_dropped(index);
+  param.forget_dropped();
   if (!param.unreduced && param.leaf.grad().defined()) {
     put_aside_.push_back(index);
     param.earlier = param.leaf.grad();
@@ -358,17 +361,24 @@ void DataParallel::begin_backward(std::span<const std::size_t> indices) {
   open_pass(indices);
 }
 
-void DataParallel::begin_round() const {
-  if (!options_.static_graph || passes_ < 2)
-    ranks_.begin_round({.kind = "backward", .signature = signature_, .details = plan_text_});
+/** Begins the pass on all ranks. A rank that is a step ahead of the others, for example after
+ *  no_sync() on that rank only, is found by whether there are reduced gradients already. */
+void DataParallel::begin_round() {
+  holds_reduced_ =
+      holds_reduced_ && std::any_of(params_.begin(), params_.end(), [](const Param& param) {
+        return param.earlier.defined() || (!param.unreduced && param.leaf.grad().defined());
+      });
+  if (options_.static_graph && passes_ >= 2) return;
+  const RoundText& round = holds_reduced_ ? further_round_ : first_round_;
+  ranks_.begin_round({.kind = "backward", .signature = round.signature, .details = round.lines});
 }
 
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
   next_sent_ = 0;
   if (std::exchange(resets_overflow_, false)) overflow_.reset();
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    forget_dropped(i);
-    params_[i].expected = params_[i].present = false;
+  for (Param& param : params_) {
+    param.forget_dropped();
+    param.expected = param.present = false;
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = 0;
@@ -552,6 +562,7 @@ void DataParallel::finish_pass() {
       passes_++ == 0 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
   close_pass();
+  holds_reduced_ = true;
   log_unused(used);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) deliver(params_[i]);
