@@ -14,6 +14,10 @@
 
 namespace mezzo {
 
+namespace comm {
+class Communicator;
+}
+
 /** What a receiver has for a leaf besides its gradient. */
 struct ReceivedGradient {
   Tensor wide = {};   // replaces the leaf's gradient, in a wider dtype; undefined: none
@@ -46,6 +50,8 @@ class MZ_API GradientReceiver {
   /** Returns the leaf's name, for messages. */
   virtual const std::string& name(std::size_t index) const = 0;
 
+  /** Returns the processes whose gradients are combined. */
+  virtual const comm::Communicator& ranks() const = 0;
   /** Returns these numbers of all processes, one process after the other: processes that share
    *  gradients agree with them whether to skip a step. */
   virtual std::vector<double> gather(std::span<const double> numbers) = 0;

@@ -19,6 +19,10 @@
 #include "state_dict.h"
 #include "type_name.h"
 
+namespace mezzo::comm {
+class Communicator;
+}
+
 namespace mezzo::nn {
 
 struct ModuleState;
@@ -300,6 +304,8 @@ struct MZ_API ModuleState final : RefCounted {
   /** How own tensors are saved and loaded; null: unchanged. */
   std::shared_ptr<const StateRule> state_rule;
   const AttachedSession* attached_to = nullptr;  // null: none
+  /** The ranks that share a batch norm's statistics in training; null: this process alone. */
+  std::shared_ptr<const comm::Communicator> statistics_group;
 };
 
 /** Destroys a module's state without recursion, so that a tree may have any depth. */

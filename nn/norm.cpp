@@ -63,7 +63,14 @@ BatchNormOptions BatchNormLayer<Derived, kLeastRank, kMostRank>::options_for(
 
 template <class Derived, int kLeastRank, int kMostRank>
 Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::forward(const Tensor& x) const {
+  if (const comm::Communicator* ranks = group())
+    return mezzo::detail::sync_batch_norm(x, options_for(x), *ranks);
   return batch_norm(x, options_for(x));
+}
+
+template <class Derived, int kLeastRank, int kMostRank>
+const comm::Communicator* BatchNormLayer<Derived, kLeastRank, kMostRank>::group() const {
+  return this->training() ? this->state().statistics_group.get() : nullptr;
 }
 
 template <class Derived, int kLeastRank, int kMostRank>
@@ -81,7 +88,8 @@ bool BatchNormLayer<Derived, kLeastRank, kMostRank>::fits_with_relu(const Tensor
 template <class Derived, int kLeastRank, int kMostRank>
 Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x,
                                                                  const Tensor& residual) const {
-  if (!this->call_wrapper() && detail::batch_norm_relu_may_fuse() && fits_with_relu(x, residual)) {
+  if (!this->call_wrapper() && !group() && detail::batch_norm_relu_may_fuse() &&
+      fits_with_relu(x, residual)) {
     detail::check_not_replaced(this->state());
     const ModulePathScope path(this->state().name);
     return mezzo::batch_norm_relu(x, options_for(x), residual);

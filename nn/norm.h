@@ -35,8 +35,8 @@ template <class Derived, int kLeastRank, int kMostRank> class BatchNormLayer;
  *  mezzo::batch_norm_relu:
  *    const Tensor y = nn::batch_norm_relu(bn2, conv2(h), x);
  *  The parts are called separately while a trace is active, if the user has overridden the
- *  precision tag of one of the ops, if mixed precision is attached to the layer, and if the
- *  residual differs from x in shape, dtype or device.
+ *  precision tag of one of the ops, if mixed precision is attached to the layer, if several
+ *  processes share the statistics, and if the residual differs from x in shape, dtype or device.
  *  Precision, errors: as the layer, add and relu. */
 template <class Layer, int kLeastRank, int kMostRank>
 Tensor batch_norm_relu(const BatchNormLayer<Layer, kLeastRank, kMostRank>& layer, const Tensor& x,
@@ -52,7 +52,8 @@ class MZ_API BatchNormLayer : public Model<Derived> {
   BatchNormLayer(std::int64_t channels, const BatchNormLayerOptions& options);
 
   /** Returns batch_norm(x) with the layer's tensors. Updates the running statistics in training
-   *  mode. */
+   *  mode. After convert_sync_batch_norm(), training mode uses the statistics of the batches of all
+   *  ranks, which call it together. */
   Tensor forward(const Tensor& x) const;
 
   /** Returns the weight [C]; undefined without affine. */
@@ -73,6 +74,8 @@ class MZ_API BatchNormLayer : public Model<Derived> {
                                 const Tensor& residual);
 
   Tensor with_relu(const Tensor& x, const Tensor& residual) const;
+  /** Returns the ranks that share the statistics of this call; null: this process alone. */
+  const comm::Communicator* group() const;
   /** Returns the options for mezzo::batch_norm. Errors: ShapeError for a wrong rank. */
   BatchNormOptions options_for(const Tensor& x) const;
   /** Returns true if the fused op accepts the operands. Otherwise the layer is called, which throws

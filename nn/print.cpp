@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "../tensor/comm/communicator.h"
 #include "../tensor/text/text.h"
 #include "module.h"
 
@@ -40,6 +41,12 @@ std::string tensors_text(const ModuleState& state) {
   return text;
 }
 
+/** Returns ", synchronised over 4 ranks" for a batch norm whose statistics several ranks share. */
+std::string synchronisation_text(const ModuleState& state) {
+  if (!state.statistics_group) return {};
+  return str(", synchronised over ", state.statistics_group->size(), " ranks");
+}
+
 constexpr std::size_t kDeepest = 64;  // maximum depth of printed modules
 
 void describe(const Module& module, const std::string& name, std::size_t depth,
@@ -48,7 +55,8 @@ void describe(const Module& module, const std::string& name, std::size_t depth,
   std::string left(2 * depth, ' ');
   if (!name.empty()) left += name + ": ";
   left += module.kind();
-  if (!state.summary.empty() || state.children.empty()) left += "(" + state.summary + ")";
+  if (!state.summary.empty() || state.children.empty())
+    left += "(" + state.summary + synchronisation_text(state) + ")";
   lines.push_back({left + tensors_text(state), module.num_parameters()});
   if (depth == kDeepest && !state.children.empty()) {
     lines.emplace_back().left.append(2 * depth + 2, ' ').append("...");

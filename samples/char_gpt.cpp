@@ -93,6 +93,7 @@ double validation_loss(const CharGpt& net, const Tensor& text) {
 
 int train(const Options& o) {
   if (o.prompt.empty()) throw UsageError("--prompt is empty; expected at least one character");
+  const comm::World world = comm::init();
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   Config config = kConfigs.at(o.config);
@@ -108,6 +109,8 @@ int train(const Options& o) {
   net.to(device);
   optim::AdamW optimizer(groups(net, config.lr));
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
+  // Several processes started by mpirun each draw their own stretches and average gradients.
+  const nn::DistributedDataParallel parallel(net);
   // The learning rate rises linearly over a tenth of the steps, at most 100, then decays along half
   // a cosine to a tenth of its maximum.
   const std::int64_t warm_up = std::min<std::int64_t>(100, o.run.steps / 10 + 1);
@@ -119,33 +122,39 @@ int train(const Options& o) {
   Run run("char_gpt", o.run,
           {.model = net, .optimizer = optimizer, .session = session, .schedule = schedule},
           {.total_steps = o.run.steps, .samples = config.batch * o.accumulate});
-  if (!o.run.quiet)
+  if (!o.run.quiet && world.is_main())
     std::cerr << text.notice() << "; " << net.num_parameters() << " weights, " << text.vocabulary()
               << " different characters\n";
 
+  double mean_loss = 0;
+  const auto accumulate = [&](bool is_last) {
+    const Tensor loss = loss_of(net, random_stretches(train_text, config.batch, config.net.block)) /
+                        static_cast<double>(o.accumulate);
+    mean_loss += loss.item<double>();
+    // Scaled gradients accumulate. The scope of the last batch unscales and checks them once.
+    amp::scale_loss(loss, optimizer, {.delay_unscale = !is_last},
+                    [](const Tensor& scaled) { scaled.backward(); });
+  };
   while (!run.finished()) {
     optimizer.zero_grad();
-    double mean_loss = 0;
-    for (std::int64_t i = 0; i < o.accumulate; ++i) {
-      const Tensor loss =
-          loss_of(net, random_stretches(train_text, config.batch, config.net.block)) /
-          static_cast<double>(o.accumulate);
-      mean_loss += loss.item<double>();
-      // Scaled gradients accumulate. The scope of the last batch unscales and checks them once.
-      amp::scale_loss(loss, optimizer, {.delay_unscale = i + 1 < o.accumulate},
-                      [](const Tensor& scaled) { scaled.backward(); });
+    mean_loss = 0;
+    if (o.accumulate > 1) {
+      const auto local = parallel.no_sync();  // processes exchange the sum, not each gradient
+      for (std::int64_t i = 1; i < o.accumulate; ++i) accumulate(false);
     }
+    accumulate(true);
     const optim::StepResult result = optimizer.step({.max_norm = o.clip});
     schedule.step();
     run.step_done(mean_loss, result);
-    if (run.step() % 500 == 0)
+    if (run.step() % 500 == 0 && world.is_main())
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
                fixed(validation_loss(net, test_text), 4));
   }
 
-  const double nats = validation_loss(net, test_text);
+  const double nats = world.is_main() ? validation_loss(net, test_text) : 0;
   note_nats(run, nats);
   const RunFigures figures = run.finish();
+  if (!world.is_main()) return run.exit_status();
   std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
             << text_result("char_gpt", o.run.level, figures, nats);
   return run.exit_status();

@@ -101,10 +101,17 @@ std::vector<std::int64_t> write(const CharLstm& net, const Tensor& prompt, std::
 
 int train(const Options& o) {
   if (o.prompt.empty()) throw UsageError("--prompt is empty; expected at least one character");
+  const comm::World world = comm::init();
+  if (world.size() > 1 && !(o.run.save.empty() && o.run.resume.empty()))
+    throw UsageError("--save and --resume need one process: each has a state of its own");
   const Device device = prepare(o.run);
   const Text text = Text::load(o.data);
   text.require(o.stretch + 2);
-  const Tensor read = columns(text.train(), o.batch).to(device);
+  // Several processes started by mpirun each read their own columns and average gradients.
+  const Tensor read = columns(text.train(), o.batch * world.size())
+                          .narrow(1, o.batch * world.rank(), o.batch)
+                          .contiguous()
+                          .to(device);
   const std::int64_t stretches = (read.size(0) - 1) / o.stretch;  // in one pass over the text
   if (stretches == 0)
     throw UsageError(str("--batch ", o.batch, " and --stretch ", o.stretch,
@@ -121,6 +128,7 @@ int train(const Options& o) {
   memory.to(device);
   optim::Adam optimizer(net.parameters(), {.lr = o.lr});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
+  const nn::DistributedDataParallel parallel(net);
   optim::Scheduler schedule(
       optimizer, optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, o.run.steps),
                                           .eta_min = o.lr / 20});
@@ -130,7 +138,7 @@ int train(const Options& o) {
            .session = session,
            .schedule = schedule},
           {.total_steps = o.run.steps, .samples = o.batch});
-  if (!o.run.quiet)
+  if (!o.run.quiet && world.is_main())
     std::cerr << text.notice() << "; " << net.num_parameters() << " weights, " << text.vocabulary()
               << " different characters\n";
 
@@ -140,7 +148,7 @@ int train(const Options& o) {
     if (row == 0) memory.keep({zeros_like(memory.h), zeros_like(memory.c)});
     // Pass copies of the state, because writing the new state must not modify saved tensors.
     const CharLstmResult result =
-        net(read.narrow(0, row, o.stretch), LstmState{memory.h.clone(), memory.c.clone()});
+        parallel(read.narrow(0, row, o.stretch), LstmState{memory.h.clone(), memory.c.clone()});
     const Tensor loss = loss_of(result.logits, read.narrow(0, row + 1, o.stretch));
     optimizer.zero_grad();
     amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
@@ -148,14 +156,15 @@ int train(const Options& o) {
     schedule.step();
     memory.keep(result.state);
     run.step_done(loss.item<double>(), verdict);
-    if (run.step() % 500 == 0)
+    if (run.step() % 500 == 0 && world.is_main())
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
                fixed(validation_loss(net, text.test().to(device), o.stretch), 4));
   }
 
-  const double nats = validation_loss(net, text.test().to(device), o.stretch);
+  const double nats = world.is_main() ? validation_loss(net, text.test().to(device), o.stretch) : 0;
   note_nats(run, nats);
   const RunFigures figures = run.finish();
+  if (!world.is_main()) return run.exit_status();
   std::cout << text.decode(write(net, prompt, o.length, o.temperature)) << "\n"
             << text_result("char_lstm", o.run.level, figures, nats);
   return run.exit_status();

@@ -92,6 +92,7 @@ std::optional<LeNet> load_judge(const std::string& path) {
 int train(const Options& o) {
   // Load the judge before the seed is set, so that it does not change the training.
   const std::optional<LeNet> judge = load_judge(o.judge);
+  const comm::World world = comm::init();
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const data::Split digits = load_digits(o.data, o.train, 1, seed);
@@ -101,6 +102,9 @@ int train(const Options& o) {
   DcganDiscriminator discriminator(o.width, !o.gradient_penalty);
   generator.to(device);
   discriminator.to(device);
+  // Several processes compute the statistics of batch norm over all their batches.
+  nn::convert_sync_batch_norm(generator, {.comm = world.all()});
+  nn::convert_sync_batch_norm(discriminator, {.comm = world.all()});
   const optim::AdamOptions rates{
       .lr = o.lr, .betas = {o.gradient_penalty ? 0.0 : 0.5, o.gradient_penalty ? 0.9 : 0.999}};
   optim::Adam generator_optimizer(generator.parameters(), rates);
@@ -109,10 +113,13 @@ int train(const Options& o) {
   auto session =
       amp::initialize({generator, discriminator}, {generator_optimizer, discriminator_optimizer},
                       {.opt_level = o.run.level, .num_losses = 3, .verbosity = 0});
+  // Several processes started by mpirun each take their share of the data and average gradients.
+  const nn::DistributedDataParallel makers(generator);
+  const nn::DistributedDataParallel critics(discriminator);
   const GanGame game{generator, discriminator, generator_optimizer, discriminator_optimizer,
                      o.gradient_penalty};
-  data::Batches batches =
-      digits.train.batches({.size = o.batch, .seed = seed, .drop_last = true, .device = device});
+  data::Batches batches = digits.train.batches(
+      {.size = o.batch, .seed = seed, .drop_last = true, .shard = world.shard(), .device = device});
 
   // Drawn before resuming, so that all images show the same samples.
   const Tensor same_noise = noise_for(generator, 64);
@@ -124,7 +131,7 @@ int train(const Options& o) {
            .session = session,
            .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
-  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
+  if (!o.run.quiet && world.is_main()) std::cerr << digits.train.notice() << "\n";
   double generator_loss = 0;
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
@@ -133,27 +140,27 @@ int train(const Options& o) {
           (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
       const Tensor made = generator(noise_for(generator, batch.size())).detach();
       const Tensor share = rand({batch.size(), 1, 1, 1}).to(device);
-      const TurnResult critics = teach_discriminator(game, real, made, share);
-      bool skipped = critics.skipped;
+      const TurnResult critic = teach_discriminator(game, real, made, share);
+      bool skipped = critic.skipped;
       // With the gradient penalty, the generator is updated in every fifth step only, so that the
       // critic is trained better than the generator.
       if (!o.gradient_penalty || run.step() % 5 == 4) {
-        const TurnResult makers = teach_generator(game, noise_for(generator, batch.size()));
-        generator_loss = makers.loss;
-        skipped |= makers.skipped;
+        const TurnResult maker = teach_generator(game, noise_for(generator, batch.size()));
+        generator_loss = maker.loss;
+        skipped |= maker.skipped;
       }
-      if (!run.step_done(critics.loss,
+      if (!run.step_done(critic.loss,
                          skipped ? optim::StepResult::skipped : optim::StepResult::stepped))
         break;
     }
     run.save();
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  generator " +
              fixed(generator_loss, 4));
-    if (!o.out.empty())
+    if (!o.out.empty() && world.is_main())
       write_grid(o.out + "/" + picture_name(epoch), samples_of(generator, same_noise), 8);
   }
 
-  if (judge) {
+  if (judge && world.is_main()) {
     judge->to(device);
     const double share = share_recognised(*judge, samples_of(generator, noise_for(generator, 500)));
     run.note("share_recognised", share);
@@ -161,6 +168,7 @@ int train(const Options& o) {
               << " % of 500 samples are recognised as digits\n";
   }
   const RunFigures figures = run.finish();
+  if (!world.is_main()) return run.exit_status();
   std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
             << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes))
             << "\n"

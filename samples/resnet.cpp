@@ -47,6 +47,7 @@ void declare(Arguments& arguments, Options& o) {
 }
 
 int train(const Options& o) {
+  const comm::World world = comm::init();
   const Device device = prepare(o.run);
   const auto seed = static_cast<std::uint64_t>(o.run.seed);
   const bool digits = o.data.empty();
@@ -60,10 +61,15 @@ int train(const Options& o) {
   const MemoryFormat format =
       o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   net.to(device).to(format);
+  // Several processes compute the statistics of batch norm over the batches of all.
+  nn::convert_sync_batch_norm(net, {.comm = world.all()});
   optim::SGD optimizer(net.parameters(),
                        {.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
-  data::Batches batches = images.train.batches({.size = o.batch, .seed = seed, .drop_last = true});
+  // Several processes started by mpirun each take their share of the data and average gradients.
+  const nn::DistributedDataParallel parallel(net);
+  data::Batches batches = images.train.batches(
+      {.size = o.batch, .seed = seed, .drop_last = true, .shard = world.shard()});
   // Construct the schedule after initialize(). It counts steps instead of epochs here, so that the
   // learning rate decays smoothly.
   const std::int64_t total = o.epochs * batches.size();
@@ -80,12 +86,12 @@ int train(const Options& o) {
            .schedule = schedule,
            .loader = batches},
           {.total_steps = total, .samples = o.batch});
-  if (!o.run.quiet) std::cerr << images.train.notice() << "\n";
+  if (!o.run.quiet && world.is_main()) std::cerr << images.train.notice() << "\n";
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
       const Tensor x = (o.plain ? batch.x : augment(batch.x, moves)).to(device).to(format);
-      const Tensor loss = cross_entropy(net(x), batch.y.to(device));
+      const Tensor loss = cross_entropy(parallel(x), batch.y.to(device));
       optimizer.zero_grad();
       amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
       const optim::StepResult result = optimizer.step();
@@ -100,6 +106,7 @@ int train(const Options& o) {
   const double share_right = accuracy(net, images.test);
   run.note("accuracy", share_right);
   const RunFigures figures = run.finish();
+  if (!world.is_main()) return run.exit_status();
   std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
             << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes))
             << "\n"

@@ -124,7 +124,9 @@ struct LoadedCheckpoint {
  *  optimizers the keys start with their names. Call it between a step and the next backward pass:
  *  gradients are not saved. A backward pass outside of scale_loss and GradScaler goes undetected.
  *  The checkpoint appears completely or not at all, even if the process or the machine stops; on
- *  failure the older ones stay unchanged. Errors: StateError, with a hint, inside an iteration
+ *  failure the older ones stay unchanged. If a model is wrapped by nn::DistributedDataParallel, all
+ *  its ranks make the call: rank 0 writes, and an error on one rank is an error on all. Errors:
+ *  StateError, with a hint, inside an iteration
  *  (open scope, scaled gradients or a skip pending for a step, GradScaler without update());
  *  ValueError for a negative step, names that cannot be keys, an optimizer or model whose session
  *  is missing from `training`, and parameters of no model; IoError naming path and cause;
@@ -137,7 +139,10 @@ MZ_API std::string save_checkpoint(const std::string& directory, const Training&
  *  a directory of steps: then it loads the step that `latest` names. Links are followed. If that
  *  step is missing or damaged, or `latest` names none, it loads the newest intact step before it;
  *  the log and `passed_over` of the result give the reason. Build and initialise everything as it
- *  was before; gradients, scaled gradients and pending skips are dropped. Errors: ValueError that
+ *  was before; gradients, scaled gradients and pending skips are dropped. The number of ranks may
+ *  differ from that of the saved training: a rank that was not saved continues with new random
+ *  numbers. If a model is wrapped by nn::DistributedDataParallel, all its ranks make the call, and
+ *  an error on one rank is an error on all. Errors: ValueError that
  *  lists all differences: names, shapes, types, optimizers, losses, data set, level (unless
  *  allowed: then the log says what was converted or dropped); FormatError and IoError naming file
  *  and reason for a damaged checkpoint, or if there is none; StateError inside an open scope;

@@ -12,6 +12,21 @@ namespace {
 
 constexpr std::string_view kOp = "load_checkpoint";
 
+/** Returns whether a training with one of the loaders can continue that of the other: with the same
+ *  batch of each process, or the same of all together. */
+bool batches_fit(const SavedLoader& a, const SavedLoader& b) {
+  const auto all = [](const SavedLoader& loader) {
+    return static_cast<std::uint64_t>(loader.batch) * static_cast<std::uint64_t>(loader.shards);
+  };
+  return a.batch == b.batch || all(a) == all(b);
+}
+
+/** Returns text such as "64" or "64 in each of 2 processes". */
+std::string batch_text(const SavedLoader& loader) {
+  if (loader.shards == 1) return str(loader.batch);
+  return str(loader.batch, " in each of ", loader.shards, " processes");
+}
+
 /** Collects the differences, and those that are allowed. */
 class Comparison {
  public:
@@ -248,7 +263,7 @@ class Comparison {
                       now, " now"));
       };
       compare("number of samples", was.samples, is.samples);
-      compare("batch size", was.batch, is.batch);
+      if (!batches_fit(was, is)) compare("batch size", batch_text(was), batch_text(is));
       compare("shuffle", was.shuffle, is.shuffle);
       compare("drop_last", was.drop_last, is.drop_last);
       if (was.samples == is.samples) check([&] { loader.object->check(was.position); });

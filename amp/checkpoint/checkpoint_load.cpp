@@ -14,6 +14,7 @@
 #include "../scaling/amp_optimizer_state.h"
 #include "checkpoint_fit.h"
 #include "checkpoint_parts.h"
+#include "checkpoint_ranks.h"
 #include "iteration.h"
 
 namespace mezzo::amp {
@@ -160,7 +161,8 @@ std::vector<std::function<void()>> staged(const Training& training, const ReadCh
   return steps;
 }
 
-void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit) {
+void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit,
+           const RankGenerators& generators) {
   const optim::Names names = parameter_names(training.model);
   SavedMasters masters(training, fit, names);
   const std::vector<std::function<void()>> steps = staged(training, saved, fit, names);
@@ -172,8 +174,8 @@ void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit
   for (const auto& loader : training.loader)
     loader.object->resume(saved.state.loaders.at(loader.name).position);
   for (const auto& generator : training.generator)
-    *generator.object = saved.state.generators.at(generator.name);
-  default_generator() = saved.state.default_generator;
+    *generator.object = generators.generators.at(generator.name);
+  default_generator() = generators.default_generator;
 }
 
 /** Logs if bf16 products on the CPU are computed in another way than in the saved training. */
@@ -186,19 +188,36 @@ void report_products(const Training& training, const ReadCheckpoint& saved) {
                " and are now computed ", way(!*then), ", so last bits differ"));
 }
 
+/** Throws unless all ranks have read the same step. Errors: IoError. */
+void require_one_step(const comm::Communicator& ranks, const std::string& path) {
+  const std::string step = path.substr(path.rfind('/') + 1);
+  const std::vector<std::string> steps = ranks.gather_text(step);
+  for (std::size_t r = 1; r < steps.size(); ++r)
+    if (steps[r] != steps[0])
+      fail<IoError>(kOp, {.what = "the ranks found different checkpoints",
+                          .got = str(steps[0], " on rank 0, ", steps[r], " on rank ", r),
+                          .hint = "all ranks need to see the same directory"});
+}
+
 }  // namespace
 
 LoadedCheckpoint load_checkpoint(const std::string& path, const Training& training,
                                  const LoadCheckpointOptions& options) {
-  require_valid_parts(kOp, training);
-  for (const auto& session : training.session) require_no_scope(kOp, session.object->core());
-  const std::string place = without_slash(path);
+  const comm::Communicator ranks = ranks_of(training);
   std::vector<std::string> passed_over;
-  ReadCheckpoint saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
-  const Fit fit = fit_to(training, saved, options);
+  ReadCheckpoint saved;
+  Fit fit;
+  on_all_ranks(ranks, kOp, [&] {
+    require_valid_parts(kOp, training);
+    for (const auto& session : training.session) require_no_scope(kOp, session.object->core());
+    const std::string place = without_slash(path);
+    saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
+    fit = fit_to(training, saved, options);
+  });
+  require_one_step(ranks, saved.path);
   for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
   report_products(training, saved);
-  apply(training, saved, fit);
+  apply(training, saved, fit, generators_for(ranks.rank(), saved.state));
   return {std::move(saved.path), saved.state.step, saved.state.epoch,
           std::move(saved.state.metadata), std::move(passed_over)};
 }

@@ -5,6 +5,7 @@
 #include "../../tensor/io/json_text.h"
 #include "../../tensor/text/text.h"
 #include "checkpoint_parts.h"
+#include "checkpoint_ranks.h"
 #include "checkpoint_state.h"
 #include "iteration.h"
 
@@ -60,23 +61,15 @@ void write_tensor_file(io::AtomicDirectory& directory, CheckpointState& state,
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& directory, const Training& training,
-                            const SaveCheckpointOptions& options) {
-  io::require_json(kOp, "checkpoints");
-  if (options.keep < 0)
-    fail<ValueError>(kOp, {.what = "keep must not be negative",
-                           .got = str(options.keep),
-                           .expected = "0 (all) or a count"});
-  require_valid_parts(kOp, training);
-  require_whole_iteration(training);
-  const std::string parent = without_slash(directory);
-  const std::string step = io::step_name(training.step);
-  std::string path = parent + "/" + step;
-  CheckpointState state = state_of(training);
+namespace {
+
+/** Writes the collected training to disk. */
+void write_step(const std::string& parent, const std::string& step, CheckpointState& state,
+                const Training& training, std::int64_t keep) {
+  const std::string path = parent + "/" + step;
   // The models come first: their saved values agree with the masters, which the optimizers save.
   const NamedTensors weights = model_tensors(training);
   const NamedTensors moments = optimizer_tensors(training, state);
-
   io::make_directories(kOp, parent);
   const io::DirectoryLock lock(kOp, parent);
   if (lock.held()) io::remove_leftovers(parent);
@@ -87,8 +80,31 @@ std::string save_checkpoint(const std::string& directory, const Training& traini
   files.write(std::string(io::kStateFile), state_text(state));
   files.commit();
   io::set_latest(kOp, parent, step);
-  if (lock.held() && options.keep > 0) io::prune_steps(kOp, parent, options.keep);
-  return path;
+  if (lock.held() && keep > 0) io::prune_steps(kOp, parent, keep);
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& directory, const Training& training,
+                            const SaveCheckpointOptions& options) {
+  io::require_json(kOp, "checkpoints");
+  if (options.keep < 0)
+    fail<ValueError>(kOp, {.what = "keep must not be negative",
+                           .got = str(options.keep),
+                           .expected = "0 (all) or a count"});
+  const comm::Communicator ranks = ranks_of(training);
+  CheckpointState state;
+  on_all_ranks(ranks, kOp, [&] {
+    require_valid_parts(kOp, training);
+    require_whole_iteration(training);
+    state = state_of(training);
+  });
+  gather_generators(ranks, training, state);
+  const std::string parent = without_slash(directory), step = io::step_name(training.step);
+  on_all_ranks(ranks, kOp, [&] {
+    if (ranks.rank() == 0) write_step(parent, step, state, training, options.keep);
+  });
+  return parent + "/" + step;
 }
 
 }  // namespace mezzo::amp

@@ -82,19 +82,24 @@ void read(const JsonField& field, SavedSession& to) {
 
 JsonValue json_of(const SavedLoader& loader) {
   const auto count = [](std::int64_t n) { return JsonValue::whole(static_cast<std::uint64_t>(n)); };
-  return object("seed", JsonValue::whole(loader.position.seed), "epoch",
-                JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample),
-                "samples", count(loader.samples), "batch", count(loader.batch), "shuffle",
-                loader.shuffle, "drop_last", loader.drop_last);
+  JsonValue::Object members =
+      object("seed", JsonValue::whole(loader.position.seed), "epoch",
+             JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample),
+             "samples", count(loader.samples), "batch", count(loader.batch), "shuffle",
+             loader.shuffle, "drop_last", loader.drop_last);
+  if (loader.shards != 1) members.emplace_back("shards", count(loader.shards));
+  return members;
 }
 
 void read(const JsonField& field, SavedLoader& to) {
-  field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"});
+  field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"},
+                        {"shards"});
   to.position = {field.at("seed").whole(), field.at("epoch").whole(), field.at("sample").count()};
   to.samples = field.at("samples").count();
   to.batch = field.at("batch").count();
   to.shuffle = field.at("shuffle").truth();
   to.drop_last = field.at("drop_last").truth();
+  if (field.has("shards")) to.shards = field.at("shards").count();
 }
 
 JsonValue json_of(const Generator& generator) {
@@ -104,6 +109,20 @@ JsonValue json_of(const Generator& generator) {
 void read(const JsonField& field, Generator& to) {
   field.require_members({"seed", "draw"});
   to = {field.at("seed").whole(), field.at("draw").whole()};
+}
+
+template <class T> JsonValue json_of_all(const std::map<std::string, T>& entries);
+template <class T> void read_all(const JsonField& field, std::map<std::string, T>& to);
+
+JsonValue json_of(const RankGenerators& rank) {
+  return object("default_generator", json_of(rank.default_generator), "generators",
+                json_of_all(rank.generators));
+}
+
+void read(const JsonField& field, RankGenerators& to) {
+  field.require_members({"default_generator", "generators"});
+  read(field.at("default_generator"), to.default_generator);
+  read_all(field.at("generators"), to.generators);
 }
 
 JsonValue json_of(const io::FileFacts& facts) {
@@ -202,7 +221,7 @@ std::string state_text(const CheckpointState& s) {
   };
   put("schema", JsonValue::whole(kSchema));
   put("library", std::string(version()));
-  put("world_size", JsonValue::whole(1));
+  put("world_size", JsonValue::whole(s.ranks.size() + 1));
   put("step", JsonValue::whole(static_cast<std::uint64_t>(s.step)));
   put("epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
   if (s.cpu_multiplies_bf16) put("cpu_multiplies_bf16", *s.cpu_multiplies_bf16);
@@ -215,6 +234,7 @@ std::string state_text(const CheckpointState& s) {
   put("loaders", json_of_all(s.loaders));
   put("default_generator", json_of(s.default_generator));
   put("generators", json_of_all(s.generators));
+  if (!s.ranks.empty()) put("ranks", json_of_all(s.ranks));
   put("files", json_of_all(s.files));
   std::string text = io::json_text(std::move(members));
   text.resize(text.size() - 2);  // cuts off the end of the object
@@ -244,11 +264,13 @@ CheckpointState read_state(const io::ByteReader& file) {
   root.require_members({"schema", "library", "world_size", "step", "epoch", "metadata", "models",
                         "optimizers", "sessions", "scalers", "schedules", "loaders",
                         "default_generator", "generators", "files", "self"},
-                       {"cpu_multiplies_bf16"});
+                       {"cpu_multiplies_bf16", "ranks"});
   CheckpointState s;
   (void)root.at("library").text();
-  if (const std::uint64_t size = root.at("world_size").whole(); size != 1)
-    root.at("world_size").refuse("comes from a multi-process training", str(size), "1");
+  if (root.has("ranks")) read_all(root.at("ranks"), s.ranks);
+  if (const std::uint64_t size = root.at("world_size").whole(); size != s.ranks.size() + 1)
+    root.at("world_size")
+        .refuse("is not the number of saved ranks", str(size), str(s.ranks.size() + 1));
   s.step = root.at("step").count();
   s.epoch = root.at("epoch").count();
   if (root.has("cpu_multiplies_bf16"))
@@ -289,7 +311,7 @@ std::map<std::string, std::string> options_of(const Session& session) {
 
 SavedLoader saved_loader(const data::Batches& loader) {
   const data::BatchOptions& o = loader.options();
-  return {loader.position(), loader.samples(), o.size, o.shuffle, o.drop_last};
+  return {loader.position(), loader.samples(), o.size, o.shuffle, o.drop_last, o.shard.count};
 }
 
 optim::Names parameter_names(const Parts<const nn::Module>& models) {

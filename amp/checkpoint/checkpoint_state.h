@@ -36,6 +36,13 @@ struct SavedLoader {
   data::Position position;
   std::int64_t samples = 0, batch = 0;
   bool shuffle = false, drop_last = false;
+  std::int64_t shards = 1;  // number of processes that divided the batches
+};
+
+/** The random streams of a process. */
+struct RankGenerators {
+  Generator default_generator;
+  std::map<std::string, Generator> generators;
 };
 
 /** The contents of state.json. */
@@ -50,7 +57,9 @@ struct CheckpointState {
   std::map<std::string, SavedLoader> loaders;
   Generator default_generator;
   std::map<std::string, Generator> generators;
-  std::map<std::string, io::FileFacts> files;  // all files but state.json
+  std::map<std::string, RankGenerators> ranks;  // of ranks 1, 2, ... of a training in several
+                                                // processes; those of rank 0 are above
+  std::map<std::string, io::FileFacts> files;   // all files but state.json
 };
 
 /** Returns whether a model of the training has parameters on the CPU. */

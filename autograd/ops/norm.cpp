@@ -1,15 +1,21 @@
 #include "norm.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "../../tensor/comm/communicator.h"
+#include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/batch_norm.h"
 #include "../../tensor/ops/group_norm.h"
 #include "../../tensor/ops/layer_norm.h"
+#include "../../tensor/ops/sync_batch_norm.h"
 #include "../../tensor/text/text.h"
 #include "../grad_mode.h"
+#include "create.h"
 #include "operators.h"
 #include "reduce.h"
 
@@ -31,6 +37,13 @@ void check_running(const Tensor& running, const char* op) {
   fail<ValueError>(op, {.what = "running statistics share one place in memory",
                         .got = str(running, " with strides ", running.strides()),
                         .hint = "use x.clone() first"});
+}
+
+void check_options(const BatchNormOptions& options, const char* op) {
+  check_at_least_zero(options.eps, "eps", op);
+  check_at_least_zero(options.momentum, "momentum", op);
+  for (const Tensor& running : {options.running_mean, options.running_var})
+    check_running(running, op);
 }
 
 /** Updates the running statistics. The arguments were checked before, so it does not throw for
@@ -88,11 +101,7 @@ class StatisticsBackup {
  *  can. */
 template <class Op, class... Rest>
 Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Rest&... rest) {
-  const char* const name = Op::traits.name.data();
-  check_at_least_zero(options.eps, "eps", name);
-  check_at_least_zero(options.momentum, "momentum", name);
-  for (const Tensor& running : {options.running_mean, options.running_var})
-    check_running(running, name);
+  check_options(options, Op::traits.name.data());
   const bool updates = options.training && x.defined() && x.numel() > 0;
   const bool in_kernel = updates && kernel_can_update(op_info<Op>, x, options);
   const auto apply_op = [&] {
@@ -123,6 +132,66 @@ Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Res
   return std::move(results[0]);
 }
 
+/** The moments of each channel over some ranks' parts of a batch. */
+struct JoinedMoments {
+  double count = 0;
+  std::vector<double> mean, squares;  // squares: sums of squared deviations
+
+  explicit JoinedMoments(std::size_t channels) : mean(channels), squares(channels) {}
+
+  /** Adds a part, by the formula of Chan, Golub and LeVeque. `part` is a result of
+   *  op::ChannelMoments. */
+  void add(const double* part) {
+    const std::size_t channels = mean.size();
+    const double added = part[2 * channels], sum = count + added;
+    if (added == 0) return;
+    if (count == 0) {
+      std::copy_n(part, channels, mean.begin());
+      std::copy_n(part + channels, channels, squares.begin());
+    } else {
+      for (std::size_t c = 0; c < channels; ++c) {
+        const double step = part[c] - mean[c];
+        mean[c] += step * (added / sum);
+        squares[c] += part[channels + c] + step * step * (count * (added / sum));
+      }
+    }
+    count = sum;
+  }
+};
+
+/** The statistics of a batch whose parts are on several ranks. */
+struct JoinedStatistics {
+  Tensor mean, var;  // [C], in the compute dtype; var is biased
+  double count = 0;  // values per channel
+};
+
+/** Computes the statistics of all ranks' x. Every rank gets the same bits. */
+JoinedStatistics join_statistics(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const BatchNormOptions& options, const comm::Communicator& group) {
+  const NoGradNoCasts plain_ops;
+  const Tensor part = apply<op::ChannelMoments>(x, weight, bias, options.running_mean,
+                                                options.running_var, options.num_batches_tracked);
+  const std::int64_t channels = x.shape()[1], ranks = group.size();
+  const Tensor all = empty_tensor({ranks, part.numel()}, part.dtype(), part.device());
+  const std::string label = str("batch_norm(", current_module_path(), ")");
+  group.all_gather(part, all, {.label = label}).wait();
+  const Tensor parts = all.to(cpu);
+  JoinedMoments batch(static_cast<std::size_t>(channels));
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    batch.add(parts.data<double>() + rank * part.numel());
+  if (batch.count == 1 && channels > 0)
+    fail<ShapeError>("batch_norm",
+                     {.what = "one value per channel has no variance to train on",
+                      .got = str("one value per channel on ", ranks, " ranks together"),
+                      .expected = "more than one value per channel",
+                      .hint = "use a larger batch, or eval()"});
+  for (double& squares : batch.squares) squares /= batch.count;
+  const auto result = [&](const std::vector<double>& values) {
+    return tensor(values, {.dtype = compute_dtype(x.dtype()), .device = x.device()});
+  };
+  return {result(batch.mean), result(batch.squares), batch.count};
+}
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
@@ -131,6 +200,24 @@ Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
 
 Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options, const Tensor& residual) {
   return normalised_by<op::BatchNormRelu>(x, options, residual);
+}
+
+Tensor detail::sync_batch_norm(const Tensor& x, const BatchNormOptions& options,
+                               const comm::Communicator& group) {
+  const ApiScope scope("batch_norm");
+  check_options(options, "batch_norm");
+  Tensor operands[] = {x, options.weight, options.bias};
+  if (CastHook* casts = thread_hooks().cast) casts->cast(op_info<op::BatchNorm>, operands, false);
+  const auto& [input, weight, bias] = operands;
+  const JoinedStatistics batch = join_statistics(input, weight, bias, options, group);
+  Tensor y = apply_with<op::SyncBatchNorm>({options.eps, batch.count, group}, input, weight, bias,
+                                           batch.mean, batch.var);
+  const NoGradNoCasts plain_ops;
+  if (batch.count > 0)
+    update_running(options.running_mean, options.running_var, options.momentum, batch.mean,
+                   batch.var, static_cast<std::int64_t>(batch.count));
+  if (options.num_batches_tracked.defined()) options.num_batches_tracked += 1;
+  return y;
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const GroupNormOptions& options) {

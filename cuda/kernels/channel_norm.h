@@ -334,14 +334,19 @@ struct NormOperands {
         weight(row_major(in[2])),
         mean(row_major(in[3])),
         rstd(row_major(in[4])) {}
-  template <class C> NormBackward<C> operands(Outputs out) const {
+  /** Returns them for a kernel that writes the gradient of x only. */
+  template <class C> NormBackward<C> operands_for(Tensor& gx) const {
     NormBackward<C> norm{};
     norm.g = Array(g);
     norm.x = Array(x);
     norm.weight = Array(weight);
-    norm.gx = Array(out[0]);
+    norm.gx = Array(gx);
     norm.mean = mean.data<C>();
     norm.rstd = rstd.data<C>();
+    return norm;
+  }
+  template <class C> NormBackward<C> operands(Outputs out) const {
+    NormBackward<C> norm = operands_for<C>(out[0]);
     norm.gw = out[1].data<C>();
     norm.gb = out[2].data<C>();
     return norm;

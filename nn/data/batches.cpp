@@ -13,6 +13,7 @@
 #include "../../autograd/ops/index.h"
 #include "../../tensor/random/generator.h"
 #include "../../tensor/random/philox.h"
+#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 
 namespace mezzo::data {
@@ -33,6 +34,31 @@ Order order_of_epoch(std::int64_t n, const BatchOptions& options, std::uint64_t 
     std::swap(order[i], order[uniform_below(i + 1, block.word[at], block.word[at + 1])]);
   }
   return order;
+}
+
+/** Returns the number of samples in a batch of each process, all together. */
+std::int64_t samples_at_once(std::int64_t n, const BatchOptions& options) {
+  return std::min(options.size, n) * options.shard.count;  // a larger size could overflow
+}
+
+/** Returns whether samples that do not fill a batch of each process are left out. */
+bool drops_rest(const BatchOptions& options) {
+  return options.drop_last || (options.shard.count > 1 && !options.exact);
+}
+
+/** The places in the order of an epoch that a batch consists of. */
+struct Places {
+  std::int64_t first = 0, count = 0;  // of this process
+  std::int64_t all = 0;               // of all processes; 0 at the end of the epoch
+};
+
+/** Returns the places of the batches that begin at place `from` of n. They are divided evenly. */
+Places places_from(std::int64_t from, std::int64_t n, const BatchOptions& options) {
+  const std::int64_t full = samples_at_once(n, options), all = std::min(full, n - from);
+  if (all < full && drops_rest(options)) return {};
+  const std::int64_t r = options.shard.index, each = all / options.shard.count,
+                     more = all % options.shard.count;
+  return {from + r * each + std::min(r, more), each + (r < more), all};
 }
 
 /** Returns a copy of the rows at `indices`. */
@@ -115,13 +141,12 @@ class Epoch {
   }
 
   Batch make() {
-    const auto n = static_cast<std::int64_t>(order_.size());
-    const std::int64_t count = std::min(options_.size, n - next_);
-    if (count <= 0 || (options_.drop_last && count < options_.size)) return {};
-    const std::span indices(order_.data() + next_, static_cast<std::size_t>(count));
+    const Places places = places_from(next_, static_cast<std::int64_t>(order_.size()), options_);
+    if (places.all == 0) return {};
+    const std::span indices(order_.data() + places.first, static_cast<std::size_t>(places.count));
     const bool pinned = options_.pin_memory && !(Device::best() == cpu);
     Batch batch{pick(all_.x, indices, pinned), pick(all_.y, indices, pinned)};
-    next_ += count;
+    next_ += places.all;
     return batch;
   }
 
@@ -173,7 +198,7 @@ struct Batches::State {
   void take(Batch next) {
     current = std::move(next);
     if (current.x.defined()) {
-      position.sample += current.size();
+      position.sample += places_from(position.sample, all.size(), options).all;
       return;
     }
     running.reset();
@@ -182,16 +207,50 @@ struct Batches::State {
   }
 };
 
-Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) {
-  const auto refuse = [](const char* what, const std::string& got, const char* expected) {
-    fail<ValueError>("batches", {.what = what, .got = got, .expected = expected});
-  };
+namespace {
+
+[[noreturn]] void refuse(const char* what, const std::string& got, const std::string& expected,
+                         const char* hint = "") {
+  fail<ValueError>("batches", {.what = what, .got = got, .expected = expected, .hint = hint});
+}
+
+void require_valid(const BatchOptions& options) {
   if (options.size < 1) refuse("invalid batch size", str(options.size), "at least 1");
   if (options.prefetch < 0) refuse("invalid prefetch", str(options.prefetch), "at least 0");
-  if (x.size(0) == 0) refuse("the data set is empty", str(x), "at least one sample");
-  if (options.drop_last && x.size(0) < options.size)
-    refuse("no full batch in the data set", str(x.size(0), " samples for size ", options.size),
+  const auto& [index, count] = options.shard;
+  if (count < 1 || index < 0 || index >= count)
+    refuse("invalid shard", str("index ", index, " of ", count), "an index below the count");
+  if (options.exact && options.drop_last)
+    refuse("exact and drop_last contradict each other", "both", "one of them");
+}
+
+void require_full_batch(std::int64_t n, const BatchOptions& options) {
+  if (!drops_rest(options) || n / options.shard.count >= options.size) return;
+  if (options.shard.count == 1)
+    refuse("no full batch in the data set", str(n, " samples for size ", options.size),
            "at least one full batch with drop_last");
+  refuse("no full batch for each process in the data set",
+         str(n, " samples for ", options.shard.count, " processes with size ", options.size),
+         "at least one full batch for each", "reduce size, or set exact for an evaluation");
+}
+
+/** Logs if samples are left out that a process alone would use. */
+void report_rest(std::int64_t n, const BatchOptions& options) {
+  const std::int64_t rest = n % samples_at_once(n, options);
+  if (rest == 0 || options.drop_last || !drops_rest(options)) return;
+  log_text(Severity::info,
+           str("batches: ", rest, " of ", n, " samples are left out of each epoch, since they do ",
+               "not fill a batch of size ", options.size, " for each of ", options.shard.count,
+               " processes"));
+}
+
+}  // namespace
+
+Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options) {
+  require_valid(options);
+  if (x.size(0) == 0) refuse("the data set is empty", str(x), "at least one sample");
+  require_full_batch(x.size(0), options);
+  report_rest(x.size(0), options);
   state_ = std::make_shared<State>();
   state_->all = {x, y};
   state_->options = options;
@@ -223,8 +282,8 @@ const Batch& Batches::current() const { return state_->current; }
 bool Batches::at_end() const { return !state_->current.x.defined(); }
 
 std::int64_t Batches::size() const {
-  const std::int64_t n = state_->all.size(), size = state_->options.size;
-  return state_->options.drop_last ? n / size : (n + size - 1) / size;
+  const std::int64_t n = state_->all.size(), full = samples_at_once(n, state_->options);
+  return n / full + (n % full != 0 && !drops_rest(state_->options));
 }
 
 Position Batches::position() const { return state_->position; }

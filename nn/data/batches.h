@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "../../tensor/comm/shard.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo {
@@ -15,7 +16,8 @@ namespace mezzo {
 struct Batch {
   /** Inputs. */
   Tensor x, y;  // targets
-  /** Returns the number of samples; the last batch of an epoch may have fewer. */
+  /** Returns the number of samples; the last batch of an epoch may have fewer, and with
+   *  BatchOptions::exact none. */
   std::int64_t size() const { return x.size(0); }
 };
 /** Returns the tensors that casts of module arguments apply to. */
@@ -31,6 +33,11 @@ struct BatchOptions {
   bool shuffle = true;     // the order depends on seed and epoch only
   std::uint64_t seed = 0;  // seed of the order
   bool drop_last = false;  // omits the last batch if it is smaller
+  /** Which of several processes this one is: world.shard(). All pass equal other options. */
+  comm::Shard shard = {};
+  /** Several processes return every sample exactly once, for an evaluation, although their last
+   *  batches then differ in size; see Batches. */
+  bool exact = false;
   /** Number of batches that a thread gathers in advance. With 0, and for a data set on a device,
    *  batches are gathered on demand. */
   std::int64_t prefetch = 2;
@@ -41,11 +48,12 @@ struct BatchOptions {
   bool pin_memory = false;
 };
 
-/** A position in the data, sufficient to continue with the same batches after a restart. */
+/** A position in the data, sufficient to continue with the same batches after a restart, also by
+ *  another number of processes. */
 struct Position {
   std::uint64_t seed = 0;   // seed of the order
   std::uint64_t epoch = 0;  // number of completed epochs
-  std::int64_t sample = 0;  // number of samples returned in the current epoch
+  std::int64_t sample = 0;  // number of samples returned in the current epoch, by all processes
   /** Returns true if all fields are equal. */
   friend bool operator==(const Position&, const Position&) = default;
 };
@@ -54,7 +62,15 @@ struct Position {
  *  own order. The order of epoch e is the Fisher-Yates shuffle of 0..n-1 with random numbers of
  *  split(seed, e): for i from n-1 down to 1, position i is swapped with position
  *  uniform_below(i + 1), computed from the 64-bit word i of the first draw. Copies share the
- *  position. Not thread-safe. */
+ *  position. Not thread-safe.
+ *
+ *  N processes that pass their BatchOptions::shard have the same order, of which they use places 0
+ *  to N * size - 1 in their first batches, the next N * size in their second, and so on: process r
+ *  gets the r-th `size` of them. So the first batches of process 0, 1, ... are the first N batches
+ *  of a process alone. All have equally many batches. The rest at the end, fewer than N * size
+ *  samples, is left out; the constructor logs it, unless `drop_last` is set. With `exact` the rest
+ *  is divided evenly instead: the sizes of these last batches differ by at most one, and where it
+ *  has fewer than N samples, some processes get a batch of none, of shape [0, ...]. */
 class MZ_API Batches {
  public:
   /** Input iterator over one epoch. It refers to the Batches that begin() was called on. */
@@ -86,7 +102,8 @@ class MZ_API Batches {
   };
 
   /** Constructs from row-major x and y. Errors: ValueError for an empty data set, size < 1,
-   *  prefetch < 0, and drop_last with fewer samples than a batch. */
+   *  prefetch < 0, a shard that does not exist, drop_last with `exact`, and fewer samples than a
+   *  batch of each process with drop_last or, without `exact`, with several processes. */
   Batches(const Tensor& x, const Tensor& y, const BatchOptions& options);
 
   /** Starts the next epoch, or continues at the position set by resume(). Errors: those of
@@ -95,16 +112,18 @@ class MZ_API Batches {
   /** Returns the end that iterators are compared with. */
   std::default_sentinel_t end() const { return {}; }
 
-  /** Returns the number of batches in an epoch. */
+  /** Returns the number of batches in an epoch, equal in all processes. */
   std::int64_t size() const;
-  /** Returns the number of samples in the data set. */
+  /** Returns the number of samples in the data set, which all processes share. */
   std::int64_t samples() const;
   /** Returns the options. */
   const BatchOptions& options() const;
   /** Returns the current position; the current batch counts as used. */
   Position position() const;
   /** Makes the next begin() continue at `position`. A loop in progress ends after its current
-   *  batch. Errors: ValueError for a sample beyond the data set. */
+   *  batch. The position may come from another number of processes or another batch size: the next
+   *  batches begin at its place in the order, so no sample is returned twice in the epoch. All
+   *  processes pass the same. Errors: ValueError for a sample beyond the data set. */
   void resume(const Position& position);
   /** Throws if resume() would throw, and changes nothing. */
   void check(const Position& position) const;

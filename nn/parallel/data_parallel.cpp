@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 #include <utility>
 
 #include "../../autograd/grad_mode.h"
@@ -14,6 +13,7 @@
 #include "../../tensor/random/generator.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "broadcast_state.h"
 
 namespace mezzo::nn {
 
@@ -38,8 +38,6 @@ Tensor view_shaped_as(const Tensor& leaf, const Tensor& memory, std::int64_t off
   if (leaf.is_contiguous() || !same_dense_layout(leaf, leaf)) return part.view(leaf.shape());
   return part.as_strided(leaf.shape(), leaf.strides());
 }
-
-Tensor flat(const Tensor& dense) { return dense.as_strided({dense.numel()}, {1}); }
 
 /** Passes that are open on this thread. Only the first sends buckets before the end of backward():
  *  the operations of several would be in an order that depends on which parameters a rank uses. */
@@ -77,15 +75,12 @@ DataParallel::DataParallel(const Module& model, const comm::Communicator& ranks,
   const NoGradNoCasts plain_ops;
   add_params(model);
   compare_ranks();
-  broadcast_state();
+  broadcast_state(model, ranks);
   std::vector<std::size_t> order(params_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   plan(order);
   checks_ = model.attached_to() != nullptr;
-  if (options.own_random_streams)
-    default_generator() =
-        split(default_generator().seed,
-              (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(ranks.rank()));
+  if (options.own_random_streams) use_own_random_stream(default_generator(), ranks.rank());
   if (!params_.empty()) overflow_ = optim::FoundInf::reset_on(params_[0].leaf.device());
   for (std::size_t i = 0; i < params_.size(); ++i) {
     GradState& state = grad_state(params_[i].leaf);
@@ -166,21 +161,7 @@ void DataParallel::compare_ranks() const {
     text += str(text_of(entry), entry.tensor.requires_grad() ? "" : ", frozen", "\n");
   for (const NamedTensor& entry : model_.named_buffers()) text += str(text_of(entry), ", buffer\n");
   text += text_of(options_);
-  const auto lines = std::make_shared<const std::string>(std::move(text));
-  ranks_.begin_round({.kind = kOp, .signature = comm::signature_of(*lines), .details = lines})
-      .wait();
-  ranks_.end_round();
-}
-
-/** Gives all ranks the tensors of rank 0. They are loaded as a saved state is, so that f32 masters
- *  get their values as well. */
-void DataParallel::broadcast_state() const {
-  const StateDict state = model_.state_dict();
-  std::unordered_set<const TensorImpl*> sent;
-  for (const auto& [name, tensor] : state)
-    if (sent.insert(tensor.impl()).second)
-      ranks_.broadcast(flat(tensor), 0, {.label = name}).wait();
-  if (ranks_.rank() != 0) model_.load_state_dict(state);
+  require_same_lines(ranks_, kOp, std::move(text));
 }
 
 void DataParallel::plan(std::span<const std::size_t> order) {
@@ -368,7 +349,7 @@ void DataParallel::begin_round() {
       holds_reduced_ && std::any_of(params_.begin(), params_.end(), [](const Param& param) {
         return param.earlier.defined() || (!param.unreduced && param.leaf.grad().defined());
       });
-  if (options_.static_graph && passes_ >= 2) return;
+  if (options_.static_graph && statistics_.passes >= 2) return;
   const RoundText& round = holds_reduced_ ? further_round_ : first_round_;
   ranks_.begin_round({.kind = "backward", .signature = round.signature, .details = round.lines});
 }
@@ -497,7 +478,7 @@ void DataParallel::add_again(Param& param, const Tensor& gradient) {
 
 void DataParallel::arrive(std::size_t index) {
   params_[index].expected = false;
-  if (passes_ == 0) arrivals_.push_back(index);
+  if (statistics_.passes == 0) arrivals_.push_back(index);
   --buckets_[params_[index].bucket].missing;
   if (options_.overlap && sends_early_) send_full_buckets();
 }
@@ -556,10 +537,12 @@ void DataParallel::finish_pass() {
   for (Bucket& bucket : buckets_) bucket.missing = 0;
   if (!sends_early_) begin_round();
   send_full_buckets();
+  const auto computed = std::chrono::steady_clock::now();
   const std::vector<bool> used = used_anywhere();
   for (Bucket& bucket : buckets_) bucket.pending.wait();
+  count_pass(std::chrono::steady_clock::now() - computed);
   const std::vector<std::size_t> order =
-      passes_++ == 0 ? order_of_arrival() : std::vector<std::size_t>();
+      statistics_.passes == 1 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
   close_pass();
   holds_reduced_ = true;
@@ -569,6 +552,17 @@ void DataParallel::finish_pass() {
   if (!order.empty()) plan(order);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) run_post_accumulate_grad_hooks(params_[i].leaf);
+}
+
+/** Adds a pass to the statistics, at whose end it waited for so long. */
+void DataParallel::count_pass(std::chrono::duration<double> waited) {
+  ++statistics_.passes;
+  statistics_.exposed_seconds += waited.count();
+  for (const Bucket& bucket : buckets_) {
+    statistics_.bytes +=
+        bucket.plan.numel * static_cast<std::int64_t>(item_size(bucket.plan.dtype));
+    statistics_.seconds += bucket.pending.seconds();
+  }
 }
 
 /** Returns for each parameter whether a rank has a gradient for it. */

@@ -2,6 +2,7 @@
 // DistributedDataParallel in a group of more than one rank.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class DataParallel final : public GradientReceiver {
 
   /** Returns the number of scopes in which the gradients of passes stay local. */
   const std::shared_ptr<int>& local_scopes() const { return local_scopes_; }
+  /** Returns what the passes so far have cost. */
+  const ReductionStatistics& statistics() const { return statistics_; }
   /** Broadcasts buffers, if the options say so. */
   void before_forward() const;
 
@@ -37,6 +40,7 @@ class DataParallel final : public GradientReceiver {
   ReceivedGradient received(std::size_t index) const override;
   void forget_local(std::size_t index) override;
   const std::string& name(std::size_t index) const override { return params_[index].name; }
+  const comm::Communicator& ranks() const override { return ranks_; }
   std::vector<double> gather(std::span<const double> numbers) override;
   std::optional<bool> found_local_overflow() const override;
 
@@ -80,7 +84,6 @@ class DataParallel final : public GradientReceiver {
   // construction
   void add_params(const Module& model);
   void compare_ranks() const;
-  void broadcast_state() const;
   void plan(std::span<const std::size_t> order);
   std::string label_of(std::size_t bucket) const;
   std::string plan_text() const;
@@ -104,6 +107,7 @@ class DataParallel final : public GradientReceiver {
   void send(Bucket& bucket);
   void end_pass(const std::exception_ptr& failure);
   void finish_pass();
+  void count_pass(std::chrono::duration<double> waited);
   std::vector<bool> used_anywhere();
   void log_unused(const std::vector<bool>& used);
   void deliver(Param& param);
@@ -130,7 +134,7 @@ class DataParallel final : public GradientReceiver {
   bool is_open_ = false;                // a pass runs
   bool sends_early_ = false;            // buckets of this pass need not wait for its end
   std::size_t next_sent_ = 0;
-  std::int64_t passes_ = 0;  // completed
+  ReductionStatistics statistics_;
   bool told_unused_ = false;
   bool checks_ = false;           // overflows are of interest: there is a loss scale
   bool resets_overflow_ = false;  // in the next pass

@@ -22,6 +22,10 @@ NoSync DataParallelHandle::no_sync() const {
   return NoSync(parallel_ ? parallel_->local_scopes() : nullptr);
 }
 
+ReductionStatistics DataParallelHandle::statistics() const {
+  return parallel_ ? parallel_->statistics() : ReductionStatistics{};
+}
+
 void DataParallelHandle::close() { parallel_.reset(); }
 
 }  // namespace mezzo::nn

@@ -64,6 +64,15 @@ struct DistributedDataParallelOptions {
   bool own_random_streams = true;  // moves this thread's default generator to a stream of the rank
 };
 
+/** What the reductions of a model's gradients have cost this rank since it was wrapped. Waits for
+ *  slower ranks count as exposed; the messages that compare ranks do not count as `seconds`. */
+struct ReductionStatistics {
+  std::int64_t passes = 0;  // backward passes that reduced gradients
+  std::int64_t bytes = 0;   // size of the reduced gradients, in the dtypes in which they are sent
+  double seconds = 0;       // in which buckets of gradients were reduced
+  double exposed_seconds = 0;  // in which backward() had computed all gradients and waited
+};
+
 class DataParallel;
 
 /** Until the end of this scope, gradients of backward passes stay local. May outlive the wrapper.
@@ -95,6 +104,7 @@ class MZ_API DataParallelHandle {
 
   void before_forward(bool training) const;
   NoSync no_sync() const;
+  ReductionStatistics statistics() const;
   void close();
 
  private:
@@ -129,9 +139,9 @@ class MZ_API DataParallelHandle {
 template <class M> class DistributedDataParallel : public M {
  public:
   /** Wraps a model; collective. */
-  explicit DistributedDataParallel(const M& model,
-                                   const DistributedDataParallelOptions& options = {})
-      : M(model), handle_(*this, options) {
+  explicit DistributedDataParallel(const M& wrapped,
+                                   const DistributedDataParallelOptions& wrapper_options = {})
+      : M(wrapped), handle_(*this, wrapper_options) {
     this->set_parallel_wrapper(true);
   }
   ~DistributedDataParallel() { close(); }
@@ -149,6 +159,10 @@ template <class M> class DistributedDataParallel : public M {
    *    { const auto local = net.no_sync(); loss(net(x0), y0).backward(); }
    *    loss(net(x1), y1).backward(); */
   [[nodiscard]] NoSync no_sync() const { return handle_.no_sync(); }
+
+  /** Returns what the reductions have cost so far; zeros in a group of one rank and after close().
+   *  The difference of two results is the cost of the passes between them. */
+  ReductionStatistics statistics() const { return handle_.statistics(); }
 
   /** Detaches from the model, whose gradients get memory of their own. Backward passes are local
    *  then. */

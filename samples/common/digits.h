@@ -12,18 +12,24 @@ namespace samples {
 mezzo::data::Split load_digits(const std::string& dir, std::int64_t train, std::int64_t test,
                                std::uint64_t seed);
 
-/** Returns the share of samples whose largest logit is the label, in evaluation mode. */
+/** Returns the share of samples whose largest logit is the label, in evaluation mode. Several
+ *  processes divide the samples; all get the same result. */
 template <class Net> double accuracy(const Net& net, const mezzo::data::Dataset& test) {
   const mezzo::NoGrad no_grad;
   const bool training = net.training();
   net.eval();
   const mezzo::Device device = net.parameters().front().device();
-  std::int64_t right = 0;
-  mezzo::data::Batches batches = test.batches({.size = 256, .shuffle = false, .device = device});
+  const mezzo::comm::World world = mezzo::comm::init();
+  mezzo::comm::Mean right(world.all());
+  mezzo::data::Batches batches = test.batches(
+      {.size = 256, .shuffle = false, .shard = world.shard(), .exact = true, .device = device});
   for (const mezzo::Batch& batch : batches)
-    right += sum(argmax(net(batch.x), {.dim = 1}) == batch.y).template item<std::int64_t>();
+    if (batch.size() > 0)
+      right.add(static_cast<double>(
+                    sum(argmax(net(batch.x), {.dim = 1}) == batch.y).template item<std::int64_t>()),
+                batch.size());
   net.train(training);
-  return static_cast<double>(right) / static_cast<double>(test.size());
+  return right.value();
 }
 
 }  // namespace samples

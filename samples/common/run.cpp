@@ -36,13 +36,14 @@ std::int64_t steps_in_all(const RunOptions& options, std::int64_t total) {
 Run::Run(std::string title, const RunOptions& options, const amp::Training& training,
          const Extent& extent)
     : title_(std::move(title)),
+      ranks_(comm::init().all()),
       options_(options),
       training_(training),
-      extent_{steps_in_all(options, extent.total_steps), extent.samples},
-      progress_(title_ + " " + options.level, extent_.total_steps, options.quiet) {
+      extent_{steps_in_all(options, extent.total_steps), extent.samples * ranks_.size()},
+      progress_(title_ + " " + options.level, extent_.total_steps, options.quiet || !is_main()) {
   if (!options.resume.empty()) resume(options.resume);
   progress_.start_at(figures_.steps);
-  if (!options.report.empty()) {
+  if (!options.report.empty() && is_main()) {
     amp::Training recorded = training_;
     recorded.step = figures_.steps;
     report_ = std::make_unique<amp::Report>(
@@ -51,7 +52,7 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
   }
   interrupted = 0;
   handle_signals(on_signal);
-  profile_.emplace(options.profile, extent_.total_steps - figures_.steps,
+  profile_.emplace(is_main() ? options.profile : "", extent_.total_steps - figures_.steps,
                    parse_device(options.device));
   print_profile(profile_->advance(0));
   start_clock();
@@ -59,7 +60,10 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
 
 Run::~Run() { handle_signals(SIG_DFL); }
 
-bool Run::finished() const { return interrupted != 0 || figures_.steps >= extent_.total_steps; }
+bool Run::finished() const { return signal() != 0 || figures_.steps >= extent_.total_steps; }
+
+/** Returns the signal that ends the run, or 0. Several processes find out in step_done(). */
+int Run::signal() const { return ranks_.size() == 1 ? interrupted : agreed_signal_; }
 
 bool Run::step_done(double loss, optim::StepResult result) {
   times_.push_back(
@@ -72,6 +76,7 @@ bool Run::step_done(double loss, optim::StepResult result) {
   if (recent_.size() > kRecent) recent_.erase(recent_.begin());
   ++figures_.steps;
   if (result == optim::StepResult::skipped) ++figures_.skipped_steps;
+  if (ranks_.size() > 1) agreed_signal_ = static_cast<int>(ranks_.max(interrupted));
   progress_.step(figures_.steps, status());
   if (options_.save_every > 0 && figures_.steps % options_.save_every == 0) save();
   print_profile(profile_->advance(static_cast<std::int64_t>(losses_.size())));
@@ -125,7 +130,8 @@ RunFigures Run::finish() {
   save();
   const RunFigures result = figures();
   report_.reset();  // a full disk is logged and does not fail the run
-  if (!options_.json.empty()) write_run(options_.json, title_, options_, result, notes_, losses_);
+  if (!options_.json.empty() && is_main())
+    write_run(options_.json, title_, options_, result, notes_, losses_);
   if (was_interrupted())
     progress_.line("interrupted after step " + std::to_string(figures_.steps) +
                    (options_.save.empty() ? "" : "; continue with --resume " + options_.save));
@@ -135,10 +141,10 @@ RunFigures Run::finish() {
 /** Returns true if a signal ended the run. A signal after the last step does not count. */
 bool Run::was_interrupted() const {
   const bool done = figures_.steps >= extent_.total_steps;
-  return interrupted != 0 && !done;
+  return signal() != 0 && !done;
 }
 
-int Run::exit_status() const { return was_interrupted() ? 128 + interrupted : 0; }
+int Run::exit_status() const { return was_interrupted() ? 128 + signal() : 0; }
 
 double Run::recent_loss() const {
   if (recent_.empty()) return 0;

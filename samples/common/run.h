@@ -39,12 +39,13 @@ struct RunFigures {
  *    run.finish();
  *    return run.exit_status();
  *  Construct it after everything that is trained, because the constructor resumes from a checkpoint
- *  if the options name one. */
+ *  if the options name one. In several processes all make the same calls; rank 0 prints and writes
+ *  files, and a signal to one of them ends the run of all. */
 class Run {
  public:
   struct Extent {
     std::int64_t total_steps = 0;  // includes steps before a checkpoint; --steps can lower it
-    std::int64_t samples = 0;      // samples in a step
+    std::int64_t samples = 0;      // samples in a step of one process
   };
 
   Run(std::string title, const RunOptions& options, const mezzo::amp::Training& training,
@@ -80,18 +81,22 @@ class Run {
    *  counted. */
   void start_clock();
   void resume(const std::string& path);
+  bool is_main() const { return ranks_.rank() == 0; }
+  int signal() const;
   bool was_interrupted() const;
   double recent_loss() const;
   /** Prints the table of a profile that is complete. */
   void print_profile(const std::string& table);
 
   std::string title_;
+  mezzo::comm::Communicator ranks_;  // that train together; only rank 0 prints and writes files
   RunOptions options_;
   mezzo::amp::Training training_;
   Extent extent_;
   Progress progress_;
   RunFigures figures_;
   std::int64_t saved_at_ = -1;
+  int agreed_signal_ = 0;               // the same on all ranks
   std::vector<double> losses_, times_;  // of the steps in this process
   std::vector<double> recent_;          // most recent losses, oldest first
   std::vector<std::pair<std::string, double>> notes_;

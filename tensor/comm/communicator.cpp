@@ -121,10 +121,11 @@ void Pending::wait() {
   job_->finished.wait(false);
   const std::exception_ptr error = job_->error;
   if (error) std::rethrow_exception(error);
-  job_.reset();
 }
 
 bool Pending::done() const { return !job_ || job_->finished; }
+
+double Pending::seconds() const { return job_ ? job_->seconds : 0; }
 
 std::uint64_t signature_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;

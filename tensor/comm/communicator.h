@@ -55,9 +55,12 @@ class MZ_API Pending {
   void wait();
   /** Returns true if wait() would return or throw at once. */
   bool done() const;
+  /** Returns how long the operation ran, after wait(): from its turn in the queue to its end, with
+   *  the time in which it waited for other ranks. 0 for an operation that was finished at once. */
+  double seconds() const;
 
  private:
-  std::shared_ptr<detail::Job> job_;  // null: finished
+  std::shared_ptr<detail::Job> job_;  // null: was finished at once
 };
 
 /** What a round consists of. All ranks must begin equal rounds in the same order. */

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "../core/error.h"
+#include "../device/parallel.h"
+#include "../text/log.h"
 #include "../text/text.h"
 #include "comm_error.h"
 
@@ -70,6 +72,8 @@ std::unique_ptr<Engine> connect(const Launch& launch) {
     made->progress.release();
     throw;
   }
+  mezzo::detail::set_log_rank(transport.rank());
+  mezzo::detail::set_default_threads(transport.threads());
   return made;
 }
 

@@ -57,7 +57,9 @@ struct Job {
   Tensor in, out;              // kept until the transfers are over
 
   std::atomic<bool> finished{false};
-  std::exception_ptr error;  // may be read once `finished` is set
+  // May be read once `finished` is set:
+  std::exception_ptr error;
+  double seconds = 0;  // Pending::seconds()
 };
 
 }  // namespace mezzo::comm::detail

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "../device/cpu_set.h"
 #include "transport.h"
 
 namespace mezzo::comm::detail {
@@ -31,7 +32,7 @@ constexpr const char* kRelease = MPICH_VERSION;
 constexpr const char* kRelease = "";
 #endif
 
-constexpr int kNoteTag = 1;
+constexpr int kNoteTag = 1, kDataTag = 2;
 
 std::string text_of(int code) {
   if (code == MPI_SUCCESS) return {};
@@ -122,6 +123,17 @@ class Blocks {
   bool is_made_ = false;
 };
 
+/** Returns this rank's number of threads, where `here` are the ranks of its machine. */
+int threads_of(MPI_Comm here) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(here, &rank);
+  MPI_Comm_size(here, &size);
+  const CpuSet own = usable_cpus();
+  std::vector<CpuSet> all(static_cast<std::size_t>(size), own);
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, here);
+  return thread_share(all, static_cast<std::size_t>(rank));
+}
+
 /** A note on its way: one message per rank. */
 struct SentNote {
   std::string text;
@@ -147,6 +159,7 @@ class MpiTransport final : public Transport {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
     MPI_Comm_rank(here, &local_rank_);
+    threads_ = threads_of(here);
     MPI_Comm_free(&here);
     make_operations();
     expect_note();
@@ -156,6 +169,7 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
+  int threads() const override { return threads_; }
 
   std::string start(const Transfer& t) override {
     const Group& group = groups_[static_cast<std::size_t>(t.group)];
@@ -163,6 +177,7 @@ class MpiTransport final : public Transport {
     const void* in = t.in ? t.in : MPI_IN_PLACE;
     const auto count = static_cast<int>(t.count);
     const MPI_Datatype type = type_for(t.dtype);
+    if (t.skips_own) return start_direct(t, group);
     switch (t.kind) {
       case TransferKind::all_reduce:
         return text_of(MPI_Iallreduce(in, t.out, count, type, operation(t), comm, &running_));
@@ -185,8 +200,11 @@ class MpiTransport final : public Transport {
 
   std::string test(bool& done) override {
     int flag = 0;
-    const int code = MPI_Test(&running_, &flag, MPI_STATUS_IGNORE);
+    const int code = direct_.empty() ? MPI_Test(&running_, &flag, MPI_STATUS_IGNORE)
+                                     : MPI_Testall(static_cast<int>(direct_.size()), direct_.data(),
+                                                   &flag, MPI_STATUSES_IGNORE);
     done = flag != 0;
+    if (done) direct_.clear();
     return text_of(code);
   }
 
@@ -243,13 +261,44 @@ class MpiTransport final : public Transport {
  private:
   struct Group {
     MPI_Comm frames, data;
+    int rank = 0, size = 1;
   };
 
   int add_group(MPI_Comm data) {
-    MPI_Comm frames = MPI_COMM_NULL;
-    const int code = MPI_Comm_dup(data, &frames);
-    groups_.push_back({frames, data});
+    Group group{MPI_COMM_NULL, data};
+    const int code = MPI_Comm_dup(data, &group.frames);
+    MPI_Comm_rank(data, &group.rank);
+    MPI_Comm_size(data, &group.size);
+    groups_.push_back(group);
     return code;
+  }
+
+  /** Starts an all_gather or all_to_all as one message for each pair of ranks. */
+  std::string start_direct(const Transfer& t, const Group& group) {
+    const auto count = static_cast<int>(t.count);
+    const MPI_Datatype type = type_for(t.dtype);
+    const auto item = static_cast<std::int64_t>(item_size(t.dtype));
+    const std::int64_t in_stride = (t.in_stride ? t.in_stride : t.count) * item,
+                       out_stride = (t.out_stride ? t.out_stride : t.count) * item;
+    auto* const out = static_cast<char*>(t.out);
+    const auto* const in = t.in ? static_cast<const char*>(t.in) : out;
+    const bool to_all = t.kind == TransferKind::all_gather;
+    const auto block_for = [&](int to) {
+      if (!to_all) return in + to * in_stride;
+      return t.in ? in : out + group.rank * out_stride;
+    };
+    int code = MPI_SUCCESS;
+    for (int step = 1; step < group.size && code == MPI_SUCCESS; ++step) {
+      const int from = (group.rank + group.size - step) % group.size;
+      code = MPI_Irecv(out + from * out_stride, count, type, from, kDataTag, group.data,
+                       &direct_.emplace_back());
+    }
+    for (int step = 1; step < group.size && code == MPI_SUCCESS; ++step) {
+      const int to = (group.rank + step) % group.size;
+      code =
+          MPI_Isend(block_for(to), count, type, to, kDataTag, group.data, &direct_.emplace_back());
+    }
+    return text_of(code);
   }
 
   void make_operations() {
@@ -271,11 +320,12 @@ class MpiTransport final : public Transport {
     MPI_Irecv(received_, sizeof received_, MPI_CHAR, MPI_ANY_SOURCE, kNoteTag, notes_, &expected_);
   }
 
-  int rank_ = 0, size_ = 1, local_rank_ = 0;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, threads_ = 1;
   std::vector<Group> groups_;  // by Transfer::group
   MPI_Comm notes_ = MPI_COMM_NULL;
   MPI_Op operations_[kNumDTypes][kNumOps];  // null: MPI's own
   MPI_Request running_ = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> direct_;          // instead of running_, unless empty
   MPI_Request expected_ = MPI_REQUEST_NULL;  // of the next note
   char received_[kMaxNote];
   std::deque<SentNote> sent_;  // addresses stay valid

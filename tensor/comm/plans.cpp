@@ -22,24 +22,38 @@ char* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<char*>(base) + elements * static_cast<std::int64_t>(item_size(dtype));
 }
 
-/** Combines `parts` blocks of n elements in their order, times the factor; blocks are `stride`
- * elements apart. */
-void combine_parts(const Frame& how, const void* blocks, std::int64_t stride, int parts, void* out,
-                   std::int64_t n) {
+/** Sets out to the combination of the parts in their order, times the factor. `out` may be one of
+ *  the parts. */
+void combine_parts(const Frame& how, std::vector<const void*> parts, void* out, std::int64_t n) {
   const double factor = factor_of(how);
   if (how.order == kF32Sum && is_low(how.dtype) && how.op == Op::sum)
-    return cpu_kernels::sum_low_in_f32(how.dtype, blocks, stride, parts, static_cast<float>(factor),
-                                       out, n);
+    return cpu_kernels::sum_low_in_f32(how.dtype, parts, static_cast<float>(factor), out, n);
   constexpr std::int64_t kBlock = 4096;  // elements, so that the sum stays in the L1 cache
+  alignas(64) std::byte other_place[kBlock * sizeof(double)];
+  // The first two operands commute.
+  if (parts.size() > 1 && parts[1] == out) std::swap(parts[0], parts[1]);
+  const bool overwrites_part = std::find(parts.begin() + 1, parts.end(), out) != parts.end();
   for (std::int64_t i = 0; i < n; i += kBlock) {
     const std::int64_t count = std::min(kBlock, n - i);
-    std::memcpy(at(out, i, how.dtype), at(blocks, i, how.dtype),
-                static_cast<std::size_t>(count) * item_size(how.dtype));
-    for (int p = 1; p < parts; ++p)
-      cpu_kernels::combine(how.dtype, how.op, at(blocks, p * stride + i, how.dtype),
-                           at(out, i, how.dtype), count);
-    if (factor != 1) cpu_kernels::multiply(how.dtype, factor, at(out, i, how.dtype), count);
+    const std::size_t bytes = static_cast<std::size_t>(count) * item_size(how.dtype);
+    void* const result = at(out, i, how.dtype);
+    void* const sum = overwrites_part ? other_place : result;
+    if (sum != at(parts[0], i, how.dtype)) std::memcpy(sum, at(parts[0], i, how.dtype), bytes);
+    for (std::size_t p = 1; p < parts.size(); ++p)
+      cpu_kernels::combine(how.dtype, how.op, at(parts[p], i, how.dtype), sum, count);
+    if (factor != 1) cpu_kernels::multiply(how.dtype, factor, sum, count);
+    if (sum != result) std::memcpy(result, sum, bytes);
   }
+}
+
+/** Returns where the blocks of all ranks are: `own` for this rank, else in `received`, one after
+ * the other. */
+std::vector<const void*> blocks(const Group& group, const void* own, const void* received,
+                                std::int64_t length, DType dtype) {
+  std::vector<const void*> parts;
+  for (int r = 0; r < group.size; ++r)
+    parts.push_back(r == group.rank ? own : at(received, r * length, dtype));
+  return parts;
 }
 
 void* scratch_of(PlanContext& context, std::int64_t elements, DType dtype) {
@@ -62,13 +76,17 @@ class InFrame : public Plan {
       for (std::size_t r = 0; r < frames.size(); ++r)
         std::memcpy(static_cast<char*>(data_.out) + r * bytes, frames[r].payload.data(), bytes);
     else
-      combine_parts(frame_, frames[0].payload.data(),
-                    static_cast<std::int64_t>(sizeof(Frame) / item_size(frame_.dtype)),
-                    static_cast<int>(frames.size()), data_.out, data_.count);
+      combine_parts(frame_, payloads(frames), data_.out, data_.count);
     return false;
   }
 
  private:
+  static std::vector<const void*> payloads(std::span<const Frame> frames) {
+    std::vector<const void*> parts;
+    for (const Frame& frame : frames) parts.push_back(frame.payload.data());
+    return parts;
+  }
+
   Frame frame_;
   Operands data_;
 };
@@ -128,17 +146,20 @@ class OrderedAllReduce : public Plan {
     const Group& group = context.group;
     const DType dtype = frame_.dtype;
     if (stage_ == Stage::gathered) {
-      combine_parts(frame_, context.scratch.data(), length_, group.size, here(), length_);
+      combine_parts(frame_, blocks(group, here(), context.scratch.data(), length_, dtype), here(),
+                    length_);
       done_ += length_;
     } else if (stage_ == Stage::exchanged) {
-      combine_parts(frame_, context.scratch.data(), length_, group.size,
-                    at(here(), group.rank * length_, dtype), length_);
+      char* const slice = at(here(), group.rank * length_, dtype);
+      combine_parts(frame_, blocks(group, slice, context.scratch.data(), length_, dtype), slice,
+                    length_);
       stage_ = Stage::spread;
       t = {.kind = TransferKind::all_gather,
            .group = group.id,
            .out = here(),
            .dtype = dtype,
-           .count = length_};
+           .count = length_,
+           .skips_own = true};
       return true;
     } else if (stage_ == Stage::spread) {
       done_ += length_ * group.size;
@@ -150,7 +171,8 @@ class OrderedAllReduce : public Plan {
          .in = here(),
          .out = scratch_of(context, length_ * group.size, dtype),
          .dtype = dtype,
-         .count = length_};
+         .count = length_,
+         .skips_own = true};
     return true;
   }
 
@@ -187,8 +209,12 @@ class OrderedReduceScatter : public Plan {
   bool next(PlanContext& context, Transfer& t) override {
     const DType dtype = frame_.dtype;
     const std::int64_t ranks = context.group.size;
-    combine_parts(frame_, context.scratch.data(), length_, length_ > 0 ? context.group.size : 0,
-                  at(data_.out, done_, dtype), length_);
+    if (length_ > 0)
+      combine_parts(
+          frame_,
+          blocks(context.group, at(data_.in, context.group.rank * data_.count + done_, dtype),
+                 context.scratch.data(), length_, dtype),
+          at(data_.out, done_, dtype), length_);
     done_ += length_;
     if (done_ == data_.count) return false;
     const auto item = static_cast<std::int64_t>(item_size(dtype));
@@ -200,7 +226,8 @@ class OrderedReduceScatter : public Plan {
          .out = scratch_of(context, length_ * ranks, dtype),
          .dtype = dtype,
          .count = length_,
-         .in_stride = data_.count};
+         .in_stride = data_.count,
+         .skips_own = true};
     return true;
   }
 

@@ -146,6 +146,7 @@ void Progress::run() {
       const std::scoped_lock lock(mutex_);
       job->error = failure_;
     }
+    job->seconds = std::chrono::duration<double>(Clock::now() - started_).count();
     job->finished = true;
     job->finished.notify_all();
   }

@@ -32,8 +32,10 @@ struct Transfer {
   std::int64_t out_stride = 0;  // the same for `out`
   Op op = Op::sum;              // all_reduce and reduce_scatter
   int root = 0;                 // broadcast
-  bool is_frame = false;        // of a Frame; kept apart from data, so that neither arrives as the
-                                // other where ranks are in different operations
+  bool skips_own = false;  // all_gather and all_to_all: this rank's own block of `out` stays as
+                           // it is, and the others are sent directly from rank to rank
+  bool is_frame = false;   // of a Frame; kept apart from data, so that neither arrives as the
+                           // other where ranks are in different operations
 };
 
 /** Combines elements, as cpu_kernels::combine does. */
@@ -52,6 +54,8 @@ class Transport {
   virtual int size() const = 0;
   /** Returns this rank's number among those of its machine. */
   virtual int local_rank() const = 0;
+  /** Returns the number of threads that this rank may use; see thread_share(). */
+  virtual int threads() const = 0;
 
   /** Starts a transfer; the one before has ended. The memory stays in use until test() says that
    *  it is done. */
@@ -77,7 +81,7 @@ class Transport {
 inline constexpr std::size_t kMaxNote = 2000;
 
 /** Changes whenever this header does, so that a library of another version is refused. */
-inline constexpr int kTransportVersion = 1;
+inline constexpr int kTransportVersion = 3;
 
 /** What a transport library exports under the name kTransportSymbol. */
 struct TransportLibrary {

@@ -4,14 +4,9 @@
 #include "../core/macros.h"
 #include "../device/device.h"
 #include "communicator.h"
+#include "shard.h"
 
 namespace mezzo::comm {
-
-/** Which of `count` equal shares of something belongs to a process. */
-struct Shard {
-  int index = 0;  // from 0
-  int count = 1;  // number of shares
-};
 
 /** The processes that were launched together. A world that is destroyed while an exception leaves
  *  its scope tells the other processes, whose calls then throw a CommError; copies do not. */
@@ -28,6 +23,8 @@ class MZ_API World {
   int rank() const;
   /** Returns the number of processes. */
   int size() const;
+  /** Returns true on rank 0, the process that prints results and writes files. */
+  bool is_main() const { return rank() == 0; }
   /** Returns this process's number among those on the same machine, from 0. */
   int local_rank() const;
   /** Returns the GPU with the number local_rank() where there is one, else the CPU. */
@@ -49,6 +46,9 @@ class MZ_API World {
 /** Connects this process to those that were launched with it by mpirun or srun, and returns them. A
  *  process that was started alone, or with MEZZO_COMM=off, is a world of one: nothing is loaded. A
  *  second call returns the same world. At its end the program waits for all processes.
+ *
+ *  Sets log_rank(), and divides the threads of a machine between its processes; see
+ *  set_num_threads().
  *
  *  Environment: MEZZO_COMM_TIMEOUT_S: after how many seconds (300) an operation that other ranks do
  *  not answer is a CommError. MEZZO_MPI_LIBRARY: the path of libmezzo-mpi.so.

@@ -46,6 +46,7 @@
 #include "../ops/softmax.h"
 #include "../ops/sort.h"
 #include "../ops/statistics.h"
+#include "../ops/sync_batch_norm.h"
 #include "../ops/triangle.h"
 #include "../ops/unfold.h"
 #include "../ops/unpool.h"
@@ -113,6 +114,7 @@ std::vector<OpInfo*> collect() {
   append_ops(ops, op::SoftmaxOps{});
   append_ops(ops, op::SortOps{});
   append_ops(ops, op::StatisticsOps{});
+  append_ops(ops, op::SyncBatchNormOps{});
   append_ops(ops, op::TriangleOps{});
   append_ops(ops, op::UnfoldOps{});
   append_ops(ops, op::UnpoolOps{});

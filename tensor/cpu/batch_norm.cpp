@@ -3,11 +3,13 @@
 #include "../ops/batch_norm.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "../core/channel_matrix.h"
 #include "../core/convert_value.h"
 #include "../elementwise/activation.h"
+#include "batch_norm_gradient.h"
 #include "block_map.h"
 #include "channel_runs.h"
 #include "moments.h"
@@ -109,60 +111,14 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
   });
 }
 
-/** Returns the sums over each channel from which the gradients are computed. */
-template <class C, class Gate>
-std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, const ChannelShape& s,
-                                          const C* mean, const Gate& gate) {
-  const bool is_empty = s.runs() * s.inner == 0;  // the number of runs may then be huge
-  std::vector<GradientSums<C>> sums(
-      static_cast<std::size_t>(is_empty || s.inner == 1 ? s.channels : s.runs()));
-  if (is_empty) return sums;
-  if (s.inner == 1) {
-    column_sums(g, x, s, mean, sums.data(), gate);
-  } else {
-    run_sums(g, x, s, mean, s.channels, sums.data(), gate);
-    add_rows_pairwise(sums.data(), s.samples, s.channels);
-  }
-  return sums;
-}
-
-/** The operands of the gradients in x's memory format, and the scale of each channel. */
-template <class C> struct BackwardOperands {
-  Tensor g, x, mean, rstd;
-  ChannelShape s;
-  std::vector<C> scale;  // rstd * weight
-  BackwardOperands(Inputs in, const Tensor& gx)
-      : g(channels_as_in(gx, in[0])),
-        x(channels_as_in(gx, in[1])),
-        mean(row_major(in[3])),
-        rstd(row_major(in[4])),
-        s(x.shape()),
-        scale(channel_values<C>(in[2], s.channels, 1)) {
-    for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= rstd.template data<C>()[c];
-  }
-};
-
 template <class C, class Gate>
 void backward(const BackwardOperands<C>& in, Outputs out, bool training, const Gate& gate) {
-  const ChannelShape& s = in.s;
-  const C *mean = in.mean.template data<C>(), *rstd = in.rstd.template data<C>();
-  const std::vector<GradientSums<C>> sums = channel_sums(in.g, in.x, s, mean, gate);
-  // dx = scale * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))); outside training only
-  // the first term.
-  std::vector<C> from_x(in.scale.size()), shift(in.scale.size());
-  const C count =
-      training ? static_cast<C>(s.samples * s.inner) : std::numeric_limits<C>::infinity();
-  for (std::size_t c = 0; c < shift.size(); ++c) {
-    out[1].data<C>()[c] = in.x.numel() == 0 ? C(0) : sums[c].gx * rstd[c];
-    out[2].data<C>()[c] = sums[c].g;
-    from_x[c] = rstd[c] * rstd[c] * (sums[c].gx / count);
-    shift[c] = sums[c].g / count;
-  }
-  const C *a = in.scale.data(), *p = from_x.data(), *q = shift.data();
-  map_runs<C, 2>({in.g, in.x}, out[0], s, s.channels, [=](C given, C xv, std::int64_t c) {
-    const C gv = gate(given, xv, c);
-    return training ? a[c] * (gv - q[c] - (xv - mean[c]) * p[c]) : a[c] * gv;
-  });
+  const auto sums = channel_sums(in.g, in.x, in.s, in.mean.template data<C>(), gate);
+  write_affine_gradients(in.s, sums.data(), in.rstd.template data<C>(), out[1].data<C>(),
+                         out[2].data<C>());
+  const auto count = static_cast<C>(in.s.samples * in.s.inner);
+  write_input_gradient(in, sums.data(), training ? std::optional(count) : std::nullopt, out[0],
+                       gate);
 }
 
 /** Passes g where the relu of the normalised x is positive. */

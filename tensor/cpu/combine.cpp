@@ -49,14 +49,13 @@ template <Op op, class T> void combine_typed(const T* from, T* into, std::int64_
 }
 
 template <class T>
-void sum_low_typed(const T* parts, std::int64_t stride, int count, float factor, T* out,
-                   std::int64_t n) {
+void sum_low_typed(std::span<const void* const> parts, float factor, T* out, std::int64_t n) {
   alignas(64) float sum[kStage], part[kStage];
   for (std::int64_t at = 0; at < n; at += kStage) {
     const std::int64_t block = std::min(kStage, n - at);
-    widen(parts + at, sum, block);
-    for (int p = 1; p < count; ++p) {
-      widen(parts + p * stride + at, part, block);
+    widen(static_cast<const T*>(parts[0]) + at, sum, block);
+    for (const void* const other : parts.subspan(1)) {
+      widen(static_cast<const T*>(other) + at, part, block);
       for (std::int64_t i = 0; i < block; ++i) sum[i] += part[i];
     }
     for (std::int64_t i = 0; i < block; ++i) sum[i] *= factor;
@@ -95,14 +94,12 @@ void combine(DType dtype, Op op, const void* from, void* into, std::int64_t n) {
   });
 }
 
-void sum_low_in_f32(DType dtype, const void* parts, std::int64_t stride, int count, float factor,
-                    void* out, std::int64_t n) {
+void sum_low_in_f32(DType dtype, std::span<const void* const> parts, float factor, void* out,
+                    std::int64_t n) {
   if (dtype == f16)
-    sum_low_typed(static_cast<const Half*>(parts), stride, count, factor, static_cast<Half*>(out),
-                  n);
+    sum_low_typed(parts, factor, static_cast<Half*>(out), n);
   else
-    sum_low_typed(static_cast<const BFloat16*>(parts), stride, count, factor,
-                  static_cast<BFloat16*>(out), n);
+    sum_low_typed(parts, factor, static_cast<BFloat16*>(out), n);
 }
 
 void multiply(DType dtype, double factor, void* data, std::int64_t n) {

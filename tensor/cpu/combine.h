@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "../comm/reduction.h"
 #include "../core/dtype.h"
@@ -14,10 +15,10 @@ namespace mezzo::cpu_kernels {
  *  except for the payload of a NaN sum. */
 MZ_API void combine(DType dtype, comm::Op op, const void* from, void* into, std::int64_t n);
 
-/** Sets out[i] to the sum of parts[p * stride + i] over `count` parts of 16-bit elements, added in
- *  f32 in the order of p, multiplied by `factor` and rounded once. `stride` is in elements. */
-MZ_API void sum_low_in_f32(DType dtype, const void* parts, std::int64_t stride, int count,
-                           float factor, void* out, std::int64_t n);
+/** Sets out[i] to the sum of the 16-bit elements parts[p][i], added in f32 in the order of p,
+ *  multiplied by `factor` and rounded once. `out` may be one of the parts. */
+MZ_API void sum_low_in_f32(DType dtype, std::span<const void* const> parts, float factor, void* out,
+                           std::int64_t n);
 
 /** Multiplies n floating-point elements, in f32 (f64 for f64). */
 MZ_API void multiply(DType dtype, double factor, void* data, std::int64_t n);

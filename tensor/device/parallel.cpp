@@ -1,7 +1,6 @@
 #include "parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <atomic>
 #include <charconv>
@@ -24,6 +23,7 @@
 
 #include "../core/error.h"
 #include "../text/log.h"
+#include "cpu_set.h"
 
 namespace mezzo {
 
@@ -250,15 +250,15 @@ class PoolOwner {
 
 // ---- the number of threads ----------------------------------------------------------------------
 
-int usable_cpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+/** Returns MEZZO_NUM_THREADS, or null if it is not set. */
+const char* threads_of_environment() {
+  const char* text = std::getenv("MEZZO_NUM_THREADS");
+  return text && *text ? text : nullptr;
 }
 
 int initial_threads() {
-  const char* text = std::getenv("MEZZO_NUM_THREADS");
-  if (!text || !*text) return std::min(usable_cpus(), kMaxThreads);
+  const char* text = threads_of_environment();
+  if (!text) return std::clamp(static_cast<int>(usable_cpus().count()), 1, kMaxThreads);
   int count = 0;
   const char* end = text + std::strlen(text);
   const auto parsed = std::from_chars(text, end, count);
@@ -276,6 +276,8 @@ std::atomic<int>& thread_count() {
   return count;
 }
 
+std::atomic<bool> set_by_program = false;
+
 }  // namespace
 
 void set_num_threads(int count) {
@@ -285,6 +287,12 @@ void set_num_threads(int count) {
                                          .expected = "1.." + std::to_string(kMaxThreads)});
   }
   thread_count().store(count, std::memory_order_relaxed);
+  set_by_program.store(true, std::memory_order_relaxed);
+}
+
+void detail::set_default_threads(int count) {
+  if (threads_of_environment() || set_by_program.load(std::memory_order_relaxed)) return;
+  thread_count().store(std::min(count, kMaxThreads), std::memory_order_relaxed);
 }
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }

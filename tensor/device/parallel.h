@@ -13,7 +13,8 @@ namespace mezzo {
 
 /** Sets how many threads a parallel region may use, including the calling one; 1 runs everything on
  *  the calling thread. Results do not depend on it. Default: MEZZO_NUM_THREADS, else the number of
- *  CPUs this process may use. Errors: ValueError unless 1 <= count <= 1024. */
+ *  CPUs this process may use; comm::init() divides them between the processes that were launched on
+ *  this machine. Errors: ValueError unless 1 <= count <= 1024. */
 MZ_API void set_num_threads(int count);
 
 /** Returns how many threads a parallel region may use. Errors: ValueError if MEZZO_NUM_THREADS is
@@ -33,6 +34,10 @@ inline constexpr std::int64_t kReductionChunk = 4096;
 inline constexpr double kParallelWorthNs = 20000;
 
 namespace detail {
+
+/** Sets how many threads a parallel region may use, unless MEZZO_NUM_THREADS or set_num_threads()
+ *  says so. Called by comm::init(). */
+MZ_API void set_default_threads(int count);
 
 /** A reference to a callable that takes a panel index; the callable must outlive it. */
 class PanelBody {

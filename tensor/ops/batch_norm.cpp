@@ -24,17 +24,6 @@ void check_statistics(Inputs in, const BatchNorm::Attrs& attrs, std::string_view
                           .hint = "use a larger batch, or eval()"});
 }
 
-void check_counter(const Tensor& counter, std::string_view op) {
-  if (!counter.defined()) return;
-  if (counter.dtype() != DType::i64)
-    fail<DtypeError>(
-        op, {.what = "the batch counter must be i64", .got = str(counter), .expected = "i64"});
-  if (counter.dim() != 0)
-    fail<ShapeError>(op, {.what = "the batch counter must be a single number",
-                          .got = str(counter),
-                          .expected = "shape []"});
-}
-
 /** Checks the optional residual. With another dtype or shape the fused sum would differ from x +
  *  residual. */
 void check_residual(const Tensor& x, const Tensor& residual, std::string_view op) {
@@ -48,14 +37,9 @@ void check_residual(const Tensor& x, const Tensor& residual, std::string_view op
 
 OutSpecs checked(Inputs in, const BatchNorm::Attrs& attrs, std::string_view op) {
   const Tensor& x = in[0];
-  check_floating_input(x, op);
-  check_has_channels(x, op);
-  const Shape channels{x.shape()[1]};
-  const char* const names[] = {"weight", "bias", "running mean", "running variance"};
-  for (std::size_t i = 0; i < 4; ++i) check_values(x, in[i + 1], channels, names[i], op);
+  check_batch_norm_operands(in, op);
   check_statistics(in, attrs, op);
-  check_counter(in[5], op);
-  const OutSpec statistic{channels, compute_dtype(x.dtype())};
+  const OutSpec statistic{{x.shape()[1]}, compute_dtype(x.dtype())};
   return {{x.shape(), x.dtype()}, statistic, statistic, statistic};
 }
 

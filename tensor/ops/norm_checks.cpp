@@ -4,6 +4,21 @@
 
 namespace mezzo::op {
 
+namespace {
+
+void check_counter(const Tensor& counter, std::string_view op) {
+  if (!counter.defined()) return;
+  if (counter.dtype() != DType::i64)
+    fail<DtypeError>(
+        op, {.what = "the batch counter must be i64", .got = str(counter), .expected = "i64"});
+  if (counter.dim() != 0)
+    fail<ShapeError>(op, {.what = "the batch counter must be a single number",
+                          .got = str(counter),
+                          .expected = "shape []"});
+}
+
+}  // namespace
+
 void check_floating_input(const Tensor& x, std::string_view op) {
   if (!is_floating(x.dtype()))
     fail<DtypeError>(
@@ -28,6 +43,16 @@ void check_values(const Tensor& x, const Tensor& values, const Shape& shape, con
     fail<ShapeError>(op, {.what = str(what, " does not fit the input"),
                           .got = str("input ", x, " and ", what, " ", values),
                           .expected = str("shape ", shape)});
+}
+
+void check_batch_norm_operands(Inputs in, std::string_view op) {
+  const Tensor& x = in[0];
+  check_floating_input(x, op);
+  check_has_channels(x, op);
+  const Shape channels{x.shape()[1]};
+  const char* const names[] = {"weight", "bias", "running mean", "running variance"};
+  for (std::size_t i = 0; i < 4; ++i) check_values(x, in[i + 1], channels, names[i], op);
+  if (in.size() > 5) check_counter(in[5], op);
 }
 
 }  // namespace mezzo::op

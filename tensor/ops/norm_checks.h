@@ -16,4 +16,8 @@ void check_has_channels(const Tensor& x, std::string_view op);
 void check_values(const Tensor& x, const Tensor& values, const Shape& shape, const char* what,
                   std::string_view op);
 
+/** Checks x, weight, bias, mean, variance and batch counter of batch norm; all but x are optional,
+ *  and the list may end before the counter. Errors: DtypeError, ShapeError naming `op`. */
+void check_batch_norm_operands(Inputs in, std::string_view op);
+
 }  // namespace mezzo::op

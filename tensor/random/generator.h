@@ -41,4 +41,11 @@ MZ_API void manual_seed(std::uint64_t seed);
  *  reaches. Used by data loaders and other owners of generators. */
 MZ_API Generator split(std::uint64_t seed, std::uint64_t stream);
 
+/** Gives one of several processes that have equal seeds random numbers of its own: sets `generator`
+ *  to split(generator.seed, 2^32 + rank), which does not depend on the number of processes, nor on
+ *  the draws taken so far. Call it once, after the draws that are to be equal on all ranks, such as
+ *  a model's first values. Errors: ValueError for a negative rank; StateError within a captured
+ *  step. */
+MZ_API void use_own_random_stream(Generator& generator, int rank);
+
 }  // namespace mezzo

@@ -1,5 +1,6 @@
 #include "log.h"
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -8,8 +9,15 @@ namespace mezzo {
 
 namespace {
 
-void write_to_stderr(Severity, std::string_view line) {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+std::atomic<int> rank_of_process{0};
+
+/** Writes a line with one call, so that lines of several processes do not mix. */
+void write_to_stderr(Severity severity, std::string_view line) {
+  const int rank = log_rank(), length = static_cast<int>(line.size());
+  if (rank == 0)
+    std::fprintf(stderr, "%.*s\n", length, line.data());
+  else if (severity != Severity::info)
+    std::fprintf(stderr, "[rank %d] %.*s\n", rank, length, line.data());
 }
 
 struct Outlet {
@@ -44,6 +52,12 @@ void log_text(Severity severity, std::string_view text) noexcept {
       text.remove_prefix(end + 1);
     }
   } catch (...) {}
+}
+
+int log_rank() noexcept { return rank_of_process.load(std::memory_order_relaxed); }
+
+void detail::set_log_rank(int rank) noexcept {
+  rank_of_process.store(rank, std::memory_order_relaxed);
 }
 
 }  // namespace mezzo

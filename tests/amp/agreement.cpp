@@ -30,6 +30,7 @@ struct OtherProcess final : GradientReceiver {
   void forget_local(std::size_t) override {}
   const std::string& name(std::size_t) const override { return name_; }
   std::optional<bool> found_local_overflow() const override { return false; }
+  const comm::Communicator& ranks() const override { return alone_; }
   std::vector<double> gather(std::span<const double> mine) override {
     std::vector<double> both(mine.begin(), mine.end());
     both.insert(both.end(), mine.begin(), mine.end());
@@ -48,6 +49,7 @@ struct OtherProcess final : GradientReceiver {
  private:
   Tensor leaf_;
   std::string name_ = "a";
+  comm::Communicator alone_;
 };
 
 Tensor parameter() { return ones({3}, {.device = test_device()}).requires_grad_(); }

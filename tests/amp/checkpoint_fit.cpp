@@ -104,6 +104,36 @@ TEST_CASE("other options, losses, groups, loaders and parts are refused", "[chec
       "\"fc1.weight\" of the model was saved in f32 and is f64 now");
 }
 
+TEST_CASE("a loader of other processes is loaded if their batches are as large", "[checkpoint]") {
+  const files::Directory directory = files::Directory::fast();
+  const Mlp net;
+  data::Batches shard =
+      samples().batches({.size = 3, .seed = 1, .drop_last = true, .shard = {1, 2}});
+  auto at = shard.begin();
+  ++at;
+  amp::save_checkpoint(directory.path(), {.model = net, .loader = shard});
+
+  const auto position_in = [&](const data::BatchOptions& options) {
+    data::Batches loader = samples().batches(options);
+    amp::load_checkpoint(directory.path(), {.model = net, .loader = loader});
+    return loader.position();
+  };
+  const data::Position saved{.seed = 1, .sample = 12};
+  // as large for each process
+  CHECK(position_in({.size = 3, .drop_last = true, .shard = {0, 2}}) == saved);
+  CHECK(position_in({.size = 3, .drop_last = true, .shard = {2, 4}}) == saved);
+  CHECK(position_in({.size = 3, .drop_last = true}) == saved);
+  // as large for all together
+  CHECK(position_in({.size = 6, .drop_last = true}) == saved);
+  CHECK(position_in({.size = 2, .drop_last = true, .shard = {2, 3}}) == saved);
+
+  CHECK_THROWS_WITH_AS_TEXT(
+      position_in({.size = 4, .drop_last = true, .shard = {0, 2}}), ValueError,
+      "batch size of the loader was 3 in each of 2 processes and is 4 in each of 2 processes now");
+  CHECK_THROWS_WITH_AS_TEXT(position_in({.size = 4, .drop_last = true}), ValueError,
+                            "batch size of the loader was 3 in each of 2 processes and is 4 now");
+}
+
 TEST_CASE("another level is loaded if allowed, and the log lists the conversions", "[checkpoint]") {
   for (const char* from : {"O0", "O1", "O2", "O3", "O5", "scaler"})
     for (const char* to : {"O0", "O1", "O2", "O3", "O4", "scaler"}) {

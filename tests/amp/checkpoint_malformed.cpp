@@ -213,7 +213,7 @@ std::vector<Spoilt> members() {
        edit("\"schema\": 1", "\"schema\": \"one\"")},
       {"no schema", Error::format, "lacks a member; expected \"schema\"",
        edit("\"schema\": 1,", "")},
-      {"several processes", Error::format, "multi-process training; got 2",
+      {"several processes", Error::format, "is not the number of saved ranks; got 2",
        edit("\"world_size\": 1", "\"world_size\": 2")},
       {"no step", Error::format, "lacks a member; expected \"step\"", edit("\"step\": 2,", "")},
       {"no generators", Error::format, "lacks a member; expected \"generators\"",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -105,6 +106,8 @@ TEST_CASE("a world of one loads, starts and allocates nothing", "[alone]") {
   CHECK(world.local_rank() == 0);
   CHECK(world.shard().index == 0);
   CHECK(world.shard().count == 1);
+  CHECK(world.is_main());
+  CHECK(log_rank() == 0);
   CHECK(part.size() == 1);
   CHECK(part.rank() == 0);
   CHECK(world.device() == Device::best());
@@ -138,6 +141,15 @@ TEST_CASE("wrong arguments of collectives are refused before anything is sent", 
   CHECK_THROWS_WITH_AS_TEXT(c.broadcast(x, 1), IndexError,
                             "broadcast: there is no such rank; got root 1, expected 0 to 0");
   CHECK_THROWS_WITH_AS_TEXT(c.split(-1), ValueError, "split: the color is negative; got -1");
+}
+
+TEST_CASE("a mean of a process alone", "[alone]") {
+  comm::Mean mean(comm::init().all());
+  mean.add(3, 4);
+  mean.add(std::nan(""), 0);
+  CHECK(mean.value() == 0.75);
+  mean.reset();
+  CHECK(std::isnan(mean.value()));
 }
 
 TEST_CASE("the hash of signatures is FNV-1a", "[alone]") {

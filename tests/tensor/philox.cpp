@@ -9,8 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "../../tensor/core/error.h"
 #include "../../tensor/random/generator.h"
 #include "../support/catch.h"
+#include "../support/throws.h"
 
 using namespace mezzo;
 
@@ -175,4 +177,27 @@ TEST_CASE("generators count draws and can be split", "[philox]") {
   CHECK(seeds.size() == 101);
   CHECK(split(11, 3) == split(11, 3));
   CHECK_FALSE(split(12, 3) == split(11, 3));
+}
+
+TEST_CASE("processes with one seed get random numbers of their own", "[philox]") {
+  const auto stream_of = [](Generator generator, int rank) {
+    use_own_random_stream(generator, rank);
+    return generator;
+  };
+  std::set<std::uint64_t> seeds = {11};
+  for (std::uint64_t epoch = 0; epoch < 100; ++epoch) seeds.insert(split(11, epoch).seed);
+  for (int rank = 0; rank < 100; ++rank) {
+    const Generator stream = stream_of({11, 0}, rank);
+    seeds.insert(stream.seed);
+    CHECK(stream == split(11, 0x100000000u + static_cast<std::uint64_t>(rank)));
+    CHECK(stream_of({11, 5}, rank) == stream);  // whatever was drawn before
+    CHECK_FALSE(stream_of({12, 0}, rank) == stream);
+  }
+  CHECK(seeds.size() == 201);
+  manual_seed(11);
+  use_own_random_stream(default_generator(), 1);
+  CHECK(default_generator() == stream_of({11, 0}, 1));
+  CHECK_THROWS_WITH_AS_TEXT(use_own_random_stream(default_generator(), -1), ValueError,
+                            "use_own_random_stream: the rank is negative; got -1");
+  CHECK(default_generator() == stream_of({11, 0}, 1));
 }

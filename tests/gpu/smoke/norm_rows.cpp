@@ -92,11 +92,17 @@ void add_norm_rows(std::vector<Row>& rows) {
     });
     add_pair(rows, "rms_norm", dtype, 1,
              [=](const Tensors& x) { return rms_norm(x[0], columns(x), {.weight = x[1]}); });
-    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
+    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
       add_image_pair(rows, "batch_norm", dtype, format,
                      [](const Tensor& x, const Tensor& w, const Tensor& b) {
                        return batch_norm(x, {.weight = w, .bias = b, .training = true});
                      });
+      add_image_pair(rows, "sync_batch_norm", dtype, format,
+                     [](const Tensor& x, const Tensor& w, const Tensor& b) {
+                       const BatchNormOptions options{.weight = w, .bias = b, .training = true};
+                       return detail::sync_batch_norm(x, options, comm::Communicator());
+                     });
+    }
     add_image_pair(rows, "group_norm", dtype, MemoryFormat::contiguous,
                    [](const Tensor& x, const Tensor& w, const Tensor& b) {
                      return group_norm(x, 4, {.weight = w, .bias = b});
