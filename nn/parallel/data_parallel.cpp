@@ -43,7 +43,9 @@ Tensor view_shaped_as(const Tensor& leaf, const Tensor& memory, std::int64_t off
  *  the operations of several would be in an order that depends on which parameters a rank uses. */
 thread_local int open_passes = 0;
 
-std::int64_t bytes_of(double mib) { return static_cast<std::int64_t>(mib * (1 << 20)); }
+std::int64_t bytes_of(double mib) {
+  return static_cast<std::int64_t>(std::min(mib * (1 << 20), 0x1p62));
+}
 
 }  // namespace
 
@@ -126,6 +128,13 @@ void DataParallel::add_params(const Module& model) {
 
 namespace {
 
+/** Returns name, dtype, shape and order in memory: elements are sent in the order of memory. */
+std::string text_of(const NamedTensor& entry) {
+  const Tensor& x = entry.tensor;
+  return str(entry.name, " ", x.dtype(), str(x.shape()),
+             x.is_contiguous() ? "" : str(", strides ", x.strides()));
+}
+
 std::string text_of(const DistributedDataParallelOptions& o) {
   const auto optional_text = [](const auto& value) {
     return value ? str(*value) : std::string("none");
@@ -149,10 +158,8 @@ void DataParallel::compare_ranks() const {
   else
     text += "no session of mixed precision\n";
   for (const NamedTensor& entry : model_.named_parameters())
-    text += str(entry.name, " ", entry.tensor.dtype(), str(entry.tensor.shape()),
-                entry.tensor.requires_grad() ? "" : ", frozen", "\n");
-  for (const NamedTensor& entry : model_.named_buffers())
-    text += str(entry.name, " ", entry.tensor.dtype(), str(entry.tensor.shape()), ", buffer\n");
+    text += str(text_of(entry), entry.tensor.requires_grad() ? "" : ", frozen", "\n");
+  for (const NamedTensor& entry : model_.named_buffers()) text += str(text_of(entry), ", buffer\n");
   text += text_of(options_);
   require_same_lines(ranks_, kOp, std::move(text));
 }
@@ -176,8 +183,13 @@ void DataParallel::plan(std::span<const std::size_t> order) {
     buckets_.push_back({.plan = std::move(plan)});
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i].label = label_of(i);
-  plan_text_ = std::make_shared<const std::string>(plan_text());
-  signature_ = comm::signature_of(*plan_text_);
+  const std::string text = plan_text();
+  const auto round_of = [&](std::string_view line) {
+    auto lines = std::make_shared<const std::string>(str(line, text));
+    return RoundText{lines, comm::signature_of(*lines)};
+  };
+  first_round_ = round_of("the first pass after zero_grad()\n");
+  further_round_ = round_of("a further pass, which adds to reduced gradients\n");
 }
 
 /** Returns "bucket 3 of 7 (fc1.weight ... conv2.weight)". */
@@ -261,20 +273,19 @@ bool DataParallel::has_unreduced(std::size_t index) const {
 }
 
 void DataParallel::forget_local(std::size_t index) {
-  Param& param = params_[index];
-  param.unreduced = false;
-  param.earlier = param.wide = {};
+  params_[index].forget();
+  holds_reduced_ = false;
 }
 
 /** Forgets what belonged to a gradient that the program has removed. */
-void DataParallel::forget_dropped(std::size_t index) {
-  if (!params_[index].leaf.grad().defined()) forget_local(index);
+void DataParallel::Param::forget_dropped() {
+  if (!leaf.grad().defined()) forget();
 }
 
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */
 void DataParallel::keep_local(std::size_t index) {
   Param& param = params_[index];
-  forget_dropped(index);
+  param.forget_dropped();
   if (!param.unreduced && param.leaf.grad().defined()) {
     put_aside_.push_back(index);
     param.earlier = param.leaf.grad();
@@ -331,17 +342,24 @@ void DataParallel::begin_backward(std::span<const std::size_t> indices) {
   open_pass(indices);
 }
 
-void DataParallel::begin_round() const {
-  if (!options_.static_graph || statistics_.passes < 2)
-    ranks_.begin_round({.kind = "backward", .signature = signature_, .details = plan_text_});
+/** Begins the pass on all ranks. A rank that is a step ahead of the others, for example after
+ *  no_sync() on that rank only, is found by whether there are reduced gradients already. */
+void DataParallel::begin_round() {
+  holds_reduced_ =
+      holds_reduced_ && std::any_of(params_.begin(), params_.end(), [](const Param& param) {
+        return param.earlier.defined() || (!param.unreduced && param.leaf.grad().defined());
+      });
+  if (options_.static_graph && statistics_.passes >= 2) return;
+  const RoundText& round = holds_reduced_ ? further_round_ : first_round_;
+  ranks_.begin_round({.kind = "backward", .signature = round.signature, .details = round.lines});
 }
 
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
   next_sent_ = 0;
   if (std::exchange(resets_overflow_, false)) overflow_.reset();
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    forget_dropped(i);
-    params_[i].expected = params_[i].present = false;
+  for (Param& param : params_) {
+    param.forget_dropped();
+    param.expected = param.present = false;
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = 0;
@@ -527,6 +545,7 @@ void DataParallel::finish_pass() {
       statistics_.passes == 1 ? order_of_arrival() : std::vector<std::size_t>();
   ranks_.end_round();
   close_pass();
+  holds_reduced_ = true;
   log_unused(used);
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (used[i]) deliver(params_[i]);

@@ -58,6 +58,13 @@ class DataParallel final : public GradientReceiver {
     bool unreduced = false;  // the leaf's gradient is local
     Tensor earlier = {};     // reduced gradient, put aside while the leaf's is local
     Tensor wide = {};        // f32 sum that belongs to the leaf's 16-bit gradient
+
+    /** Forgets what belonged to a gradient that was replaced. */
+    void forget() {
+      unreduced = false;
+      earlier = wide = {};
+    }
+    void forget_dropped();
   };
   /** A bucket and its state in this pass. */
   struct Bucket {
@@ -67,6 +74,11 @@ class DataParallel final : public GradientReceiver {
     std::size_t missing = 0;  // gradients that are to come
     comm::Pending pending = {};
     bool is_sent = false;
+  };
+  /** What the ranks compare when a pass begins. */
+  struct RoundText {
+    std::shared_ptr<const std::string> lines = {};
+    std::uint64_t signature = 0;  // of the lines
   };
 
   // construction
@@ -78,13 +90,12 @@ class DataParallel final : public GradientReceiver {
 
   // a pass
   void require_unchanged() const;
-  void begin_round() const;
+  void begin_round();
   void open_pass(std::span<const std::size_t> indices);
   void prepare_memory(Bucket& bucket);
   bool is_in_use(const Bucket& bucket) const;
   void keep_local(std::size_t index);
   void restore_put_aside();
-  void forget_dropped(std::size_t index);
   void write(Param& param, Tensor gradient);
   void adopt(Param& param, Tensor gradient, const Tensor& local);
   void combine(const optim::AxpbyTensors& item, const Param& param) const;
@@ -116,9 +127,9 @@ class DataParallel final : public GradientReceiver {
   std::vector<Param> params_;
   std::vector<NamedTensor> frozen_;  // parameters that required no gradient at construction
   std::vector<Bucket> buckets_;
-  std::uint64_t signature_ = 0;  // of plan_text_
-  std::shared_ptr<const std::string> plan_text_;
+  RoundText first_round_, further_round_;
   const std::shared_ptr<int> local_scopes_ = std::make_shared<int>(0);
+  bool holds_reduced_ = false;          // the leaves may have reduced gradients
   std::vector<std::size_t> put_aside_;  // gradients that a local pass has put aside
   bool is_open_ = false;                // a pass runs
   bool sends_early_ = false;            // buckets of this pass need not wait for its end

@@ -149,7 +149,7 @@ template <class M> class DistributedDataParallel : public M {
       : M(wrapped), handle_(*this, wrapper_options) {
     this->set_parallel_wrapper(true);
   }
-  ~DistributedDataParallel() { this->set_parallel_wrapper(false); }
+  ~DistributedDataParallel() { close(); }
 
   /** Calls the model. */
   template <class... Args> decltype(auto) operator()(Args&&... args) const {
@@ -173,10 +173,11 @@ template <class M> class DistributedDataParallel : public M {
    *  then. */
   void close() {
     handle_.close();
-    this->set_parallel_wrapper(false);
+    if (std::exchange(is_attached_, false)) this->set_parallel_wrapper(false);
   }
 
  private:
+  bool is_attached_ = true;
   DataParallelHandle handle_;
 };
 
