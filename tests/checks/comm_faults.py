@@ -4,18 +4,12 @@ ends with a status other than 0 and leaves no process behind.
 Usage: comm_faults.py PROGRAM MPI_LIBRARY FAKE_MPI_LIBRARY
        PROGRAM is that of tests/comm/fault.cpp; the libraries may be empty where there is no MPI
 """
-import os
 import re
-import shutil
-import subprocess
 import sys
-import time
 
-from check import Expectations, run, skip
-
-TIMEOUT = 2  # seconds: MEZZO_COMM_TIMEOUT_S
-# What a busy machine may add; an error takes milliseconds, and mpirun a second to end a job.
-SLACK = 20 if os.environ.get('CI') == 'true' else 8
+from check import Expectations, run
+from faulty_job import (ANYTHING, ENVIRONMENT, TIMEOUT, check_deadly, check_end, check_harmless,
+                        check_nothing_left, matches, require_mpi, start)
 
 LABEL = 'bucket 3 of 7 (fc1.weight ... conv2.weight)'
 
@@ -35,7 +29,6 @@ def backward_differs(first, second):
 SUM = 'all_reduce(sum, ranks) of f32 x'
 NO_ANSWER = f'backward 3: no answer for {TIMEOUT} s (MEZZO_COMM_TIMEOUT_S); waiting in '
 
-ANYTHING = re.compile('.*')
 # scenario -> the error of rank 0 and of rank 1: a text, a pattern, or None for a rank that prints
 # nothing
 SCENARIOS = {
@@ -77,34 +70,6 @@ DEATHS = ('killed', 'crashed', 'left_at_once', 'uncaught')
 # nothing is wrong
 HARMLESS = ('none', 'slow_end')
 
-NO_MPI = {
-    key: value
-    for key, value in os.environ.items()
-    if not key.startswith(('OMPI_', 'PMI', 'SLURM_', 'MEZZO_COMM', 'MEZZO_MPI'))
-}
-ENVIRONMENT = NO_MPI | {
-    'OMPI_ALLOW_RUN_AS_ROOT': '1',
-    'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
-    'MEZZO_COMM_TIMEOUT_S': str(TIMEOUT),
-    'MEZZO_NUM_THREADS': '1',
-    'ASAN_OPTIONS': 'detect_leaks=0',  # Open MPI loses memory of its own, and so do failed jobs
-}
-
-
-def start(program, scenario):
-    """Runs the scenario on two ranks. Returns status, seconds, {rank: lines}."""
-    begun = time.monotonic()
-    done = run(['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', '2', program, scenario],
-               env=ENVIRONMENT, timeout=120)
-    lines = {0: [], 1: []}
-    for rank, text in re.findall(r'^rank ([01]): (.*)$', done.stdout, re.MULTILINE):
-        lines[int(rank)].append(text)
-    return done, time.monotonic() - begun, lines
-
-
-def matches(text, expected):
-    return expected.fullmatch(text) if isinstance(expected, re.Pattern) else text == expected
-
 
 def check_scenario(expect, program, scenario, expected):
     done, seconds, lines = start(program, scenario)
@@ -119,9 +84,7 @@ def check_scenario(expect, program, scenario, expected):
                done.stdout)
         expect(scenario == 'no_init' or any(line.startswith('again ') for line in got[1:]),
                f'{scenario}: rank {rank}: no error at the next call', done.stdout)
-    expect(done.returncode != 0, f'{scenario}: the job ended with status 0', done.stdout)
-    limit = TIMEOUT + 2 + SLACK
-    expect(seconds < limit, f'{scenario}: took {seconds:.1f} s, expected {limit}', done.stdout)
+    check_end(expect, scenario, done, seconds)
 
 
 def check_launch(expect, program, wanted, **variables):
@@ -149,10 +112,7 @@ def main(program, mpi_library, fake_library):
                      r'with do not match; got a launcher of Open MPI \(OMPI_COMM_WORLD_RANK=0, '
                      r'OMPI_COMM_WORLD_SIZE=2\), expected MPICH 4\.0\.2; mpiexec\.hydra -np 2 '
                      r'PROGRAM\n', MEZZO_MPI_LIBRARY=fake_library, **open_mpi)
-    if not mpi_library or not shutil.which('mpirun'):
-        if expect.failures:
-            expect.verdict()
-        skip('there is no MPI (Debian: apt-get install libopenmpi-dev openmpi-bin)')
+    require_mpi(expect, mpi_library)
     check_launch(expect, program, r'comm::init: the launcher and the MPI that Mezzo was built with '
                  r'do not match; got a launcher of MPICH \(PMI_RANK=0, PMI_SIZE=2\), expected '
                  r'Open MPI [0-9.]+; mpirun\.openmpi -np 2 PROGRAM\n', PMI_RANK='0', PMI_SIZE='2')
@@ -162,16 +122,10 @@ def main(program, mpi_library, fake_library):
     for scenario, expected in SCENARIOS.items():
         check_scenario(expect, program, scenario, expected)
     for scenario in DEATHS:
-        done, seconds, _ = start(program, scenario)
-        expect(done.returncode != 0, f'{scenario}: the job ended with status 0', done.stdout)
-        expect(seconds < 5 + SLACK, f'{scenario}: took {seconds:.1f} s', done.stdout)
+        check_deadly(expect, program, scenario)
     for scenario in HARMLESS:
-        done, _, lines = start(program, scenario)
-        expect(done.returncode == 0 and not lines[0] and not lines[1], f'{scenario}: failed',
-               done.stdout)
-    left = subprocess.run(['pgrep', '-f', f'^{re.escape(program)} '], stdout=subprocess.PIPE,
-                          text=True, check=False).stdout.split()
-    expect(not left, f'processes are left: {left}')
+        check_harmless(expect, program, scenario)
+    check_nothing_left(expect, program)
     expect.verdict()
 
 
