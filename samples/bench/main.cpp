@@ -65,6 +65,8 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("size", o.size, "tiny: a second or two; small: for a laptop; full: for a GPU");
   arguments.option("batch", o.setting.batch, 0, 1000000,
                    "samples per step; 0 means the default of the size");
+  arguments.option("width", o.setting.width, 0, 100000,
+                   "width of the nets; 0 means the default of the size");
   arguments.option("steps", o.bench.steps, 1, 1000000000, "steps of each run");
   arguments.option("warm-up", o.bench.warm_up, 0, 1000000000,
                    "first steps of each run that are not timed");
