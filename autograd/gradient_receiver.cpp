@@ -26,9 +26,9 @@ void require_reduced(const Tensor& leaf, std::string_view op, std::string_view h
                       .hint = std::string(hint)});
 }
 
-void forget_local_gradient(const Tensor& leaf) {
+void drop_local_gradient(const Tensor& leaf) {
   const GradState* state = find_grad_state(leaf);
-  if (state && state->receiver) state->receiver->forget_local(state->receiver_index);
+  if (state && state->receiver) state->receiver->drop_local(state->receiver_index);
 }
 
 }  // namespace mezzo

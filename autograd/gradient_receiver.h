@@ -44,9 +44,10 @@ class MZ_API GradientReceiver {
   virtual bool has_unreduced(std::size_t index) const = 0;
   /** Returns what unscaling has to take into account. */
   virtual ReceivedGradient received(std::size_t index) const = 0;
-  /** The leaf's gradient was replaced by one that is the same in all processes: forgets parts that
-   *  were not combined, and what else is to be added to it. */
-  virtual void forget_local(std::size_t index) = 0;
+  /** Drops parts of the leaf's gradient that were not combined, and what else is kept for it: the
+   *  gradient becomes one that all processes have, or that none has. Called before the gradient is
+   *  replaced. */
+  virtual void drop_local(std::size_t index) = 0;
   /** Returns the leaf's name, for messages. */
   virtual const std::string& name(std::size_t index) const = 0;
 
@@ -86,8 +87,8 @@ inline ReceivedGradient received_gradient(const Tensor& leaf) {
  *  processes. `hint` says what to do. Errors: StateError naming the leaf. */
 MZ_API void require_reduced(const Tensor& leaf, std::string_view op, std::string_view hint);
 
-/** Tells the leaf's receiver that its gradient was replaced by one that is the same in all
- *  processes, such as zeros. */
-MZ_API void forget_local_gradient(const Tensor& leaf);
+/** Drops parts of the leaf's gradient that were not combined with those of the other processes.
+ * Call it before replacing the gradient. */
+MZ_API void drop_local_gradient(const Tensor& leaf);
 
 }  // namespace mezzo

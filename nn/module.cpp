@@ -370,12 +370,12 @@ const Module& Module::requires_grad_(bool on) const {
 void Module::zero_grad(bool set_to_none) const {
   const NoGradNoCasts plain_ops;
   for (const Tensor& p : parameters()) {
+    drop_local_gradient(p);
     if (!p.grad().defined()) continue;
     if (set_to_none)
       p.set_grad({});
     else
       p.grad().zero_();
-    forget_local_gradient(p);
   }
 }
 

@@ -114,12 +114,14 @@ bool is_writable(const Tensor& grad) {
 void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
   const NoGradNoCasts plain_ops;
-  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything changes
+  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything is overwritten
   for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group)
+    for (const Slot& slot : group) {
+      drop_local_gradient(slot.param);
       if (const Tensor grad = slot.param.grad();
           !set_to_none && grad.defined() && !is_writable(grad))
         replaced.emplace_back(slot.param, zeros_like(slot.param));
+    }
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group) {
       const Tensor grad = slot.param.grad();
@@ -128,7 +130,6 @@ void Optimizer::zero_grad(bool set_to_none) {
         slot.param.set_grad({});
       else if (is_writable(grad))
         grad.zero_();
-      forget_local_gradient(slot.param);
     }
   for (const auto& [param, zeros] : replaced) param.set_grad(zeros);
   if (hooks_) hooks_->after_zero_grad(*this);

@@ -195,8 +195,8 @@ void AmpOptimizerState::roll_back(Seen& seen) {
   each([&](Slot& slot) {
     if (!seen.insert(slot.param.impl()).second) return;
     const auto stashed = stash_.find(slot.param.impl());
+    drop_local_gradient(slot.param);
     slot.param.set_grad(stashed == stash_.end() ? Tensor{} : stashed->second);
-    forget_local_gradient(slot.param);
   });
   forget_results();
   stash_.clear();

@@ -272,8 +272,10 @@ bool DataParallel::has_unreduced(std::size_t index) const {
   return params_[index].unreduced && params_[index].leaf.grad().defined();
 }
 
-void DataParallel::forget_local(std::size_t index) {
-  params_[index].forget();
+void DataParallel::drop_local(std::size_t index) {
+  Param& param = params_[index];
+  if (has_unreduced(index)) param.leaf.set_grad(param.earlier);
+  param.forget();
   holds_reduced_ = false;
 }
 

@@ -38,7 +38,7 @@ class DataParallel final : public GradientReceiver {
   bool receive(std::size_t index, Tensor& gradient) override;
   bool has_unreduced(std::size_t index) const override;
   ReceivedGradient received(std::size_t index) const override;
-  void forget_local(std::size_t index) override;
+  void drop_local(std::size_t index) override;
   const std::string& name(std::size_t index) const override { return params_[index].name; }
   const comm::Communicator& ranks() const override { return ranks_; }
   std::vector<double> gather(std::span<const double> numbers) override;

@@ -27,7 +27,7 @@ struct OtherProcess final : GradientReceiver {
   bool receive(std::size_t, Tensor&) override { return false; }
   bool has_unreduced(std::size_t) const override { return unreduced; }
   ReceivedGradient received(std::size_t) const override { return {}; }
-  void forget_local(std::size_t) override {}
+  void drop_local(std::size_t) override {}
   const std::string& name(std::size_t) const override { return name_; }
   std::optional<bool> found_local_overflow() const override { return false; }
   const comm::Communicator& ranks() const override { return alone_; }
