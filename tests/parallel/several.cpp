@@ -91,7 +91,7 @@ TEST_CASE("unused parameters count as zero, and stay without a gradient if no ra
       const Weighted model(std::vector<Shape>{{4}, {2, 3}, {1}, {150'000}, {5}, {}, {3}, {0}});
       const Wrapped net(model, options);
       for (int step = 1; step <= 5; ++step) {
-        const auto factor = [&](int r, std::size_t i) {
+        const auto factor = [&, uses = uses](int r, std::size_t i) {
           return uses(r, step, i) ? size() * static_cast<double>(step + r + 1) : 0;
         };
         Factors mine, expected;
@@ -253,7 +253,7 @@ TEST_CASE("a loss may reach the parameters of several wrappers, different ones o
       const Weighted a(shapes), b(shapes);
       const Wrapped net_a(a, options), net_b(b, options);
       for (int step = 1; step <= 4; ++step) {
-        const auto factor = [&](int r, std::size_t i, int net) {
+        const auto factor = [&, uses = uses](int r, std::size_t i, int net) {
           const bool used =
               uses(r, step + net, (i + static_cast<std::size_t>(net)) % shapes.size());
           return used || i == 4 ? size() * static_cast<double>(step + r + 1 + net) : 0;
