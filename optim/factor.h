@@ -51,8 +51,8 @@ struct Factor {
   }
 
   /** Returns the factor times a number. */
-  friend constexpr Factor operator*(Factor factor, double number) {
-    factor.number *= number;
+  friend constexpr Factor operator*(Factor factor, double multiplier) {
+    factor.number *= multiplier;
     return factor;
   }
   friend bool operator==(const Factor&, const Factor&) = default;

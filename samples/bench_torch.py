@@ -5,6 +5,11 @@
                            [--batch 0] [--threads 1,2] [--blocks 5] [--steps 12] [--no-compile]
     build/samples/bench --peer peer.json
 
+To compare training on several ranks (Mezzo over MPI, PyTorch over gloo), by CPU time per rank:
+
+    samples/bench_torch.py --ranks 2 [--out ranks.json] [--nets resnet18,char_gpt,mlp]
+                           [--levels O0] [--size ...] [--batch 0] [--blocks 5] [--steps 12]
+
 To write PyTorch's losses only, for the loss curves in tests/samples:
 
     samples/bench_torch.py --losses FILE [--nets ...] [--levels ...] [--size tiny] [--steps 20]
@@ -36,7 +41,7 @@ WARM_UP = 5  # steps; char_lstm's state is reset after four
 def parse_arguments():
     parser = torch_peer.parser(__doc__, threads=None)
     parser.add_argument("--nets", default=NETS)
-    parser.add_argument("--levels", default="O0,O4")
+    parser.add_argument("--levels", help="default: O0,O4; with --ranks O0")
     parser.add_argument("--size", default=None,
                         help="tiny, small or full; default: the sizes that have targets")
     parser.add_argument("--batch", type=int, default=0)
@@ -46,15 +51,21 @@ def parse_arguments():
                         help="also measure torch.compile")
     parser.add_argument("--out", help="file for the times of all sides, for bench --peer")
     parser.add_argument("--losses", help="file for PyTorch's losses; measures no times")
+    parser.add_argument("--ranks", type=int, default=0,
+                        help="compare training in this many processes, which it starts")
     args = parser.parse_args()
-    if not args.out and not args.losses:
-        parser.error("--out FILE or --losses FILE is required")
-    args.nets, args.levels = args.nets.split(","), args.levels.split(",")
+    if not args.out and not args.losses and not args.ranks:
+        parser.error("--out FILE, --losses FILE or --ranks N is required")
+    args.nets = args.nets.split(",")
+    args.levels = (args.levels or ("O0" if args.ranks else "O0,O4")).split(",")
     for level in args.levels:
         if level not in LEVELS:
             parser.error(f"--levels: unknown level {level}; there are {', '.join(LEVELS)}")
+    if args.ranks and {"dcgan", "wgan_gp"} & set(args.nets) and args.size:
+        parser.error("--ranks: dcgan and wgan_gp have two models; choose other --nets")
     cores = len(os.sched_getaffinity(0))
-    args.threads = [int(count) for count in str(args.threads or cores).split(",")]
+    default = max(1, cores // args.ranks) if args.ranks else cores
+    args.threads = [int(count) for count in str(args.threads or default).split(",")]
     return args
 
 
@@ -179,6 +190,19 @@ def write_comparison(args, torch):
     return not any("mezzo_error" in run for run in runs)
 
 
+def compare_ranks(args, torch):
+    """Measures training on several ranks. Returns whether Mezzo ran everything."""
+    import torch_ranks
+    runs = []
+    for run in torch_ranks.rows(args):
+        print(*torch_ranks.in_words(run), sep="\n", flush=True)
+        runs.append(run)
+    if args.out:
+        write_report(args.out, {"torch": torch.__version__, "blocks": args.blocks,
+                                "steps": args.steps, "ranks": runs})
+    return not any("mezzo_error" in run for run in runs)
+
+
 def compare_threads(args):
     """Runs a process for each number of threads. Returns its largest status.
 
@@ -201,6 +225,8 @@ def compare_threads(args):
 
 def main():
     args = parse_arguments()
+    if args.ranks:
+        return 0 if compare_ranks(args, torch_peer.load_torch(args.threads[0])) else 1
     if args.out and len(args.threads) > 1:
         return compare_threads(args)
     torch = torch_peer.load_torch(max(args.threads))

@@ -1,6 +1,6 @@
 """Common parts of the comparisons with PyTorch: options, threads, running the bench.
 
-Used by bench_torch.py and compare_torch_ops.py.
+Used by bench_torch.py, torch_ranks.py and compare_torch_ops.py.
 """
 import argparse
 import json
@@ -50,6 +50,18 @@ def median_seconds(step, count):
 def run_bench(bench, *options):
     command = [bench, *(str(option) for option in options)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def mpirun(ranks):
+    """Returns the command that runs a program in so many processes, also on fewer cores."""
+    says = subprocess.run(["mpirun", "--version"], check=True, capture_output=True, text=True)
+    options = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in says.stdout else []
+    return ["mpirun", *options, "-np", str(ranks)]
+
+
+def mpi_environment():
+    """Returns the environment of mpirun, which Open MPI refuses to root without these."""
+    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def bench_report(bench, *options):

@@ -84,8 +84,8 @@ RankGenerators generators_for(int rank, const CheckpointState& saved) {
   if (rank == 0) return {saved.default_generator, saved.generators};
   if (const auto found = saved.ranks.find(std::to_string(rank)); found != saved.ranks.end())
     return found->second;
-  log_text(Severity::info, str("load_checkpoint: rank ", rank,
-                               " was not saved and starts new streams of random numbers"));
+  log_text(Severity::warning,
+           "load_checkpoint: this rank was not saved and starts new streams of random numbers");
   const auto own = [&](Generator generator) {
     use_own_random_stream(generator, rank);
     return generator;

@@ -617,7 +617,9 @@ void DataParallel::deliver(Param& param) {
     add_(earlier, sum);
     return param.leaf.set_grad(earlier);
   }
-  param.leaf.set_grad(single || options_.gradients_are_views ? sum : sum.clone());
+  const Tensor own = single || options_.gradients_are_views ? sum : sum.clone();
+  own.impl()->storage->set_category(MemoryCategory::gradients);
+  param.leaf.set_grad(own);
 }
 
 /** Returns all parameters in the order in which their gradients arrived on rank 0. */

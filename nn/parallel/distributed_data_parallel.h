@@ -97,14 +97,19 @@ class MZ_API NoSync {
 /** The part of DistributedDataParallel that does not depend on the model's type. */
 class MZ_API DataParallelHandle {
  public:
+  /** Wraps a model; collective. Errors: as DistributedDataParallel. */
   DataParallelHandle(const Module& model, const DistributedDataParallelOptions& options);
   ~DataParallelHandle();
-  DataParallelHandle(const DataParallelHandle&) = delete;
-  DataParallelHandle& operator=(const DataParallelHandle&) = delete;
+  DataParallelHandle(const DataParallelHandle&) = delete;             // Not copyable.
+  DataParallelHandle& operator=(const DataParallelHandle&) = delete;  // Not copyable.
 
+  /** Broadcasts buffers in training mode, if the options say so. */
   void before_forward(bool training) const;
+  /** See DistributedDataParallel. */
   NoSync no_sync() const;
+  /** See DistributedDataParallel. */
   ReductionStatistics statistics() const;
+  /** See DistributedDataParallel. */
   void close();
 
  private:

@@ -1,5 +1,6 @@
 #include "sync_batch_norm.h"
 
+#include "../../tensor/comm/world.h"
 #include "../../tensor/text/text.h"
 #include "../norm.h"
 
@@ -23,13 +24,13 @@ void check_not_attached(const Module& model) {
 
 /** Returns the ranks that share statistics with this one. All ranks call it. */
 comm::Communicator group_of(const SyncBatchNormOptions& options) {
-  const int ranks = options.comm.size(),
-            size = options.group_size == 0 ? ranks : options.group_size;
+  const comm::Communicator all = options.comm ? *options.comm : comm::init().all();
+  const int ranks = all.size(), size = options.group_size == 0 ? ranks : options.group_size;
   if (size < 1 || ranks % size != 0)
     fail<ValueError>(kOp, {.what = "group_size does not divide the number of ranks",
                            .got = str("group_size ", size, " of ", ranks, " ranks"),
                            .expected = "0 for all ranks, or a divisor"});
-  return size == ranks ? options.comm : options.comm.split(options.comm.rank() / size);
+  return size == ranks ? all : all.split(all.rank() / size);
 }
 
 }  // namespace

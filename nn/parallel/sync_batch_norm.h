@@ -2,6 +2,8 @@
 // processes.
 #pragma once
 
+#include <optional>
+
 #include "../../tensor/comm/communicator.h"
 #include "../module.h"
 
@@ -9,8 +11,8 @@ namespace mezzo::nn {
 
 /** Options of convert_sync_batch_norm(). */
 struct SyncBatchNormOptions {
-  comm::Communicator comm = {};  // the processes
-  int group_size = 0;            // consecutive ranks that share statistics; 0: all
+  std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
+  int group_size = 0;                           // consecutive ranks that share statistics; 0: all
 };
 
 /** Makes the batch norm layers of a model (BatchNorm1d, BatchNorm2d, BatchNorm3d) compute mean and
@@ -31,6 +33,6 @@ struct SyncBatchNormOptions {
  *  Errors: StateError if mixed precision is attached to the model, ValueError for a group size that
  *  does not divide the number of ranks, CommError. Calls of the layers throw as batch norm does,
  *  ShapeError on all ranks for one value per channel in the group, and CommError. */
-MZ_API int convert_sync_batch_norm(const Module& model, const SyncBatchNormOptions& options);
+MZ_API int convert_sync_batch_norm(const Module& model, const SyncBatchNormOptions& options = {});
 
 }  // namespace mezzo::nn

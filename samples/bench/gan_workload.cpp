@@ -20,8 +20,8 @@ class GanWorkload final : public Workload {
  public:
   GanWorkload(const Setting& s, bool penalty)
       : penalty_(penalty),
-        generator_(s.pick(16, 64, 100), s.pick(4, 32, 128)),
-        discriminator_(s.pick(4, 32, 128), !penalty),
+        generator_(s.pick(16, 64, 100), s.pick_width(4, 32, 128)),
+        discriminator_(s.pick_width(4, 32, 128), !penalty),
         generator_optimizer_(generator_.parameters(), rates(penalty)),
         discriminator_optimizer_(discriminator_.parameters(), rates(penalty)),
         batches_(made_batches(s)),

@@ -14,8 +14,13 @@
 //                                         does so for a GPU: bandwidth, products, captured steps
 //   bench --ops                           prints the time of operations, forward and backward, for
 //                                         compare_torch_ops.py
+//   mpirun -np 2 bench --ranks            trains on 2 ranks with nn::DistributedDataParallel, and
+//                                         prints their efficiency and what communication costs
+//   mpirun -np 2 bench --scaling-model    measures the communicator and the nets, and predicts the
+//                                         steps of 2 to 512 ranks
 #include <mezzo.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -29,6 +34,7 @@
 #include "gpu_micro.h"
 #include "micro.h"
 #include "ops.h"
+#include "ranks_report.h"
 #include "report.h"
 
 namespace {
@@ -53,7 +59,7 @@ struct Options {
   std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
   std::string size = "tiny", device = "cpu", json, csv, json_lines, html, report, export_to, peer;
   std::int64_t threads = 0, seed = 1;
-  bool micro = false, ops = false, quiet = false;
+  bool micro = false, ops = false, ranks = false, scaling_model = false, quiet = false;
   std::vector<std::string> only = op_names();
   std::int64_t rounds = 15;
   NumericsOptions numerics;
@@ -65,6 +71,8 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("size", o.size, "tiny: a second or two; small: for a laptop; full: for a GPU");
   arguments.option("batch", o.setting.batch, 0, 1000000,
                    "samples per step; 0 means the default of the size");
+  arguments.option("width", o.setting.width, 0, 100000,
+                   "width of the nets; 0 means the default of the size");
   arguments.option("steps", o.bench.steps, 1, 1000000000, "steps of each run");
   arguments.option("warm-up", o.bench.warm_up, 0, 1000000000,
                    "first steps of each run that are not timed");
@@ -75,7 +83,8 @@ void declare(Arguments& arguments, Options& o) {
                    "nets that take turns; 0: as many as fit into half of the free memory");
   arguments.option("seed", o.seed, 0, std::int64_t{1} << 62, "seed of initial weights and data");
   arguments.option("device", o.device, "cpu or cuda[:n]");
-  arguments.option("threads", o.threads, 0, 1024, "0 means all cores");
+  arguments.option("threads", o.threads, 0, 1024,
+                   "0 means all cores; with --ranks and --scaling-model divided among the ranks");
   arguments.option("json", o.json, "write all figures to this file");
   arguments.option("csv", o.csv, "write all figures to this file, a line for each row");
   arguments.option("json-lines", o.json_lines,
@@ -92,7 +101,15 @@ void declare(Arguments& arguments, Options& o) {
       "ops", o.ops,
       "measure operations forward and backward instead, on one thread unless --threads is given");
   arguments.option("only", o.only, "which operations of --ops, separated by commas");
-  arguments.option("rounds", o.rounds, 1, 100000, "calls of each operation");
+  arguments.option("rounds", o.rounds, 1, 100000,
+                   "calls of each operation of --ops, and all-reduces of --scaling-model");
+  arguments.flag("ranks", o.ranks,
+                 "measure training on the ranks of mpirun, each with batches of --batch, instead: "
+                 "efficiency, communication, CPU time");
+  arguments.flag(
+      "scaling-model", o.scaling_model,
+      "predict the steps of 2 to 512 ranks instead, from the gradients' times and, under "
+      "mpirun, the communicator's, which are measured");
   arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
@@ -228,6 +245,81 @@ int measure_ops(const Options& o) {
   return 0;
 }
 
+// ---- several ranks ------------------------------------------------------------------------------
+
+/** Throws UsageError for options that --ranks and --scaling-model do not have. */
+void check_rank_options(const Options& o) {
+  const std::string mode = o.ranks ? "--ranks" : "--scaling-model";
+  const auto refuse = [&](const char* name, const std::string& value) {
+    if (!value.empty()) throw UsageError(mode + " has no --" + name);
+  };
+  if (o.ranks && o.scaling_model) throw UsageError("--ranks and --scaling-model: choose one");
+  if (o.device != "cpu")
+    throw UsageError("--device " + o.device + ": " + mode + " measures on the CPU only");
+  refuse("csv", o.csv);
+  refuse("json-lines", o.json_lines);
+  refuse("report", o.report);
+  if (o.scaling_model) refuse("html", o.html);
+}
+
+/** Without --threads, divides the threads among the ranks of the machine. */
+void share_cores(const Options& o, int local_ranks) {
+  if (o.threads == 0 && std::getenv("MEZZO_NUM_THREADS") == nullptr)
+    mezzo::set_num_threads(std::max(1, mezzo::num_threads() / local_ranks));
+}
+
+int compare_ranks(const RankOptions& options, const Options& o,
+                  const mezzo::comm::Communicator& all) {
+  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  std::vector<RankRow> rows;
+  measure_ranks(all, options, [&](const RankRow& row) {
+    rows.push_back(row);
+    progress.step(std::ssize(rows), row.net + " " + row.level);
+  });
+  progress.clear();
+  if (all.rank() != 0) return 0;
+  const RankFacts facts{o.size, options.warm_up, options.steps};
+  std::cout << text_table(rows).text();
+  if (!o.json.empty()) write_report(o.json, json(facts, rows));
+  if (!o.html.empty()) write_report(o.html, page(facts, rows));
+  return 0;
+}
+
+int predict_ranks(const RankOptions& options, const Options& o,
+                  const mezzo::comm::Communicator& all) {
+  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  std::int64_t rows = 0;
+  const ScalingResults results = measure_scaling(
+      all, options, o.rounds,
+      [&](const ScalingRow& row) { progress.step(++rows, row.net + " " + row.level); });
+  progress.clear();
+  if (all.rank() != 0) return 0;
+  std::cout << tables(results);
+  if (!o.json.empty())
+    write_report(o.json, json({o.size, options.warm_up, options.steps}, results));
+  return 0;
+}
+
+/** Runs --ranks or --scaling-model. Rank 0 prints and writes, the others are quiet. */
+int measure_with_ranks(Options& o) {
+  const mezzo::comm::World world = mezzo::comm::init();
+  const mezzo::comm::Communicator all = world.all();
+  const int local_ranks = 1 + static_cast<int>(all.max(world.local_rank()));
+  share_cores(o, local_ranks);
+  if (all.size() == 1 && !o.quiet)
+    std::cerr << "One rank. To measure N: mpirun -np N build/samples/bench "
+              << (o.ranks ? "--ranks" : "--scaling-model") << '\n';
+  if (all.rank() != 0) o.quiet = true;
+  const RankOptions options{.nets = o.nets,
+                            .levels = o.levels,
+                            .setting = o.setting,
+                            .warm_up = o.bench.warm_up,
+                            .steps = o.bench.steps,
+                            .seconds = o.bench.seconds,
+                            .local_ranks = local_ranks};
+  return o.ranks ? compare_ranks(options, o, all) : predict_ranks(options, o, all);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -249,7 +341,9 @@ int main(int argc, char** argv) {
     if (options.micro) return measure_operations(options);
     if (!options.peer.empty()) return print_peer(options.peer);
     mezzo::tune_malloc();
+    if (options.ranks || options.scaling_model) check_rank_options(options);
     check(options);
+    if (options.ranks || options.scaling_model) return measure_with_ranks(options);
     return options.export_to.empty() ? compare_levels(options) : export_nets(options);
   });
 }

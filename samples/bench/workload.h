@@ -24,6 +24,7 @@ struct Setting {
   Size size = Size::tiny;
   std::string level = "O0";           // level of mixed precision
   std::int64_t batch = 0;             // samples in a step; 0: the default of the size
+  std::int64_t width = 0;             // width of the net; 0: the default of the size
   mezzo::Device device = mezzo::cpu;  // device of the net and the batches
   std::uint64_t seed = 1;             // seed of weights and data
 
@@ -34,6 +35,10 @@ struct Setting {
   /** Returns the user's batch, or the value for this size. */
   std::int64_t pick_batch(std::int64_t tiny, std::int64_t small, std::int64_t full) const {
     return batch > 0 ? batch : pick(tiny, small, full);
+  }
+  /** Returns the user's width, or the value for this size. */
+  std::int64_t pick_width(std::int64_t tiny, std::int64_t small, std::int64_t full) const {
+    return width > 0 ? width : pick(tiny, small, full);
   }
 };
 

@@ -52,14 +52,19 @@ void make_folder(const std::string& path) {
                   {.what = "cannot create the directory", .got = error.message()});
 }
 
+/** Throws unless the files that the options name can be written. */
+void check_files(const RunOptions& options) {
+  if (!options.json.empty()) check_writable(options.json);
+  if (!options.profile.empty()) check_writable(options.profile);
+  if (!options.save.empty()) make_folder(options.save);
+}
+
 }  // namespace
 
 Device prepare(const RunOptions& options) {
   check_level(options.level);
   const Device device = parse_device(options.device);
-  if (!options.json.empty()) check_writable(options.json);
-  if (!options.profile.empty()) check_writable(options.profile);
-  if (!options.save.empty()) make_folder(options.save);
+  if (comm::init().is_main()) check_files(options);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   apply(options.numerics);
   manual_seed(static_cast<std::uint64_t>(options.seed));

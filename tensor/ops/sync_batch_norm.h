@@ -11,7 +11,7 @@ namespace mezzo::op {
  *  which are checked. Result: f64 [2C+1], the message to the other ranks: the means, the sums of
  *  squared deviations, computed in f32 (f64 for f64), and the number of values per channel. An
  *  empty part gives zeros. */
-struct MZ_API ChannelMoments {
+struct ChannelMoments {
   static constexpr OpTraits traits{.name = "channel_moments",
                                    .precision = Precision::match,
                                    .inputs = 6,
@@ -48,7 +48,7 @@ struct SyncBatchNorm {
 /** The sums of this rank's part from which the gradients follow. Operands: g, x, mean, rstd.
  *  Results in f32 (f64): [C,2], the sums of g and of g * (x - mean); the gradients of weight and
  *  bias, [C]. */
-struct MZ_API ChannelGradientSums {
+struct ChannelGradientSums {
   static constexpr OpTraits traits{.name = "channel_gradient_sums",
                                    .precision = Precision::match,
                                    .inputs = 4,

@@ -134,6 +134,7 @@ TEST_CASE("the end of a backward pass inside another one is that of the outer pa
   const Tensor a = leaf(), b = leaf();
   std::vector<int> order;
   register_hook(a, [&](const Tensor& g) {
+    const GradMode recording(true);
     sum(b).backward();
     order.push_back(1);
     return g;

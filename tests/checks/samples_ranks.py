@@ -28,7 +28,7 @@ TRAININGS = {
     'char_lstm': ['char_lstm', '--width', '16', '--steps', '5', '--opt-level', 'O1', '--length',
                   '20'],
 }
-RESULT = re.compile(r'^.*\bloss -?[\d.]+.*$', re.MULTILINE)
+RESULT = re.compile(r'^.*(?:\bloss -?[\d.]+|nats).*$', re.MULTILINE)
 SECONDS = 600
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from check import ROOT, Expectations, run
 
 sys.path.insert(0, str(ROOT / 'samples'))
+import torch_ranks  # noqa: E402
 import torch_rows  # noqa: E402
 
 bench = Path(sys.argv[1]).resolve()
@@ -63,6 +64,30 @@ def rows():
     expect('ratio' not in failed and 'wanted' not in failed, 'a failed side has no ratio', failed)
     expect(torch_rows.in_words(failed) == ['mlp small O4, 1 threads: PyTorch cannot: why'],
            'a failure in words', failed)
+
+
+def several_ranks():
+    """Rows of bench_torch.py --ranks."""
+    times = {'full': {'ms': [4, 2], 'cpu_ms': [2, 4]}, 'joint': {'ms': [4, 4], 'cpu_ms': [2, 8]},
+             'single': {'ms': [2, 2], 'cpu_ms': [1, 3]}}
+    one = torch_ranks.figures(times, 2)
+    expect(one == {'step_ms': 3, 'cpu_ms': 3, 'joint_ms': 4, 'joint_cpu_ms': 5, 'single_ms': 2,
+                   'single_cpu_ms': 2, 'weak': 0.75, 'weak_cpu': 0.75}, 'figures of turns', one)
+    times['split'] = {'ms': [1, 2], 'cpu_ms': [1, 1]}
+    both = torch_ranks.figures(times, 2)
+    expect(both['strong'] == 0.75 and both['strong_cpu'] == 1.0, 'a shared batch', both)
+    facts = {'net': 'mlp small', 'level': 'O0', 'ranks': 2, 'threads': 1, 'batch': 64}
+    blocks = {'mezzo': [{**one, 'weak_cpu': share} for share in (0.6, 0.7, 0.9)], 'torch': [one]}
+    met = torch_ranks.row(facts, blocks, {}, 0.7)
+    expect(met['mezzo']['weak_cpu'] == 0.7 and met['mezzo']['weak_cpu_highest'] == 0.9 and
+           not met['met'], 'below PyTorch', met)
+    lines = torch_ranks.in_words(met)
+    expect(lines[0] == 'mlp small O0, 2 ranks x 1: mezzo 3.0 ms of CPU a step and rank, efficiency '
+           '0.70 (0.60-0.90) (wanted >= 0.7 and above PyTorch: missed)', 'a side in words', lines)
+    alone = torch_ranks.row(facts, {'mezzo': blocks['mezzo']}, {'torch': 'why'}, 0.7)
+    expect(alone['met'], 'without PyTorch', alone)
+    expect(torch_ranks.in_words(alone)[1] == 'mlp small O0, 2 ranks x 1: torch failed: why',
+           'a failure in words', alone)
 
 
 def merging():
@@ -157,6 +182,20 @@ def compiled_or_a_reason(python, folder):
     expect(not compiles or 'torch.compile failed: ' in said, 'the reason in words', said)
 
 
+def ranks_of_both(python, folder):
+    """PyTorch starts its processes itself; Mezzo needs mpirun."""
+    path = folder / 'ranks.json'
+    done = run([python, ROOT / 'samples/bench_torch.py', '--bench', bench, '--ranks', '2', '--nets',
+                'mlp', '--size', 'tiny', '--steps', '5', '--blocks', '1', '--threads', '1', '--out',
+                path])
+    row, = json.loads(path.read_text(encoding='utf-8'))['ranks']
+    expect('torch' in row and row['torch']['weak_cpu'] > 0 and row['torch']['strong_cpu'] > 0,
+           'PyTorch on two ranks', [row, done.stdout])
+    # Without MPI Mezzo's side is an error; bench_ranks.py checks it.
+    expect(('mezzo' in row) != ('mezzo_error' in row), 'Mezzo on two ranks', row)
+    expect(done.returncode == (0 if 'mezzo' in row else 1), 'status of --ranks', done.stdout)
+
+
 def losses(python, folder):
     path = folder / 'losses'
     done = run([python, ROOT / 'samples/bench_torch.py', '--bench', bench, '--nets', 'char_lstm',
@@ -176,13 +215,14 @@ with tempfile.TemporaryDirectory() as name:
     scratch = Path(name)
     turns()
     rows()
+    several_ranks()
     merging()
     table_of_new_report(scratch)
     table_of_old_report(scratch)
     with_torch = python_with_torch()
     if with_torch:
         levels(with_torch)
-        for check in (every_level, compiled_or_a_reason, losses):
+        for check in (every_level, compiled_or_a_reason, ranks_of_both, losses):
             check(with_torch, scratch)
     else:
         print('bench_torch.py was not run: no python3 with torch')

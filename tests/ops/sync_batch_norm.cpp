@@ -1,11 +1,12 @@
 // The kernels of batch norm over several ranks, in a group of one: they give what batch norm gives.
-// ../nn/sync_batch_norm_values.cpp tests several ranks.
+// ../parallel/sync_batch_norm_values.cpp tests several ranks.
 #include <mezzo.h>
 
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/ops/sync_batch_norm.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/registry.h"
 #include "../support/catch.h"
 #include "../support/device.h"
 
@@ -84,6 +85,22 @@ void check_like_batch_norm(const Tensor& x, bool affine) {
   CHECK(distance(ours.var, plain.var) < 1e-6);
 }
 
+/** Returns the results of an op without attributes. */
+std::vector<Tensor> run_registered(std::string_view name, std::vector<Tensor> operands,
+                                   std::size_t results) {
+  std::vector<Tensor> out(results);
+  const NoAttrs none;
+  run(*find_op(name), operands, out, &none);
+  return out;
+}
+
+/** Returns means, sums of squared deviations and count. */
+std::vector<double> moments(const Tensor& x) {
+  return run_registered("channel_moments", {x, {}, {}, {}, {}, {}}, 1)[0]
+      .to(cpu)
+      .to_vector<double>();
+}
+
 }  // namespace
 
 TEST_CASE("batch norm over a group of one rank gives what batch norm gives", "[ops]") {
@@ -109,20 +126,17 @@ TEST_CASE("an empty part has no moments and no sums", "[ops]") {
   for (const DType dtype : {f32, f64, f16})
     for (const Shape& shape : {Shape{0, 3}, Shape{0, 3, 2, 2}, Shape{2, 3, 0, 4}}) {
       INFO(str(shape) << " " << name(dtype));
-      const Tensor x = made(shape, dtype), none;
-      CHECK(
-          apply<op::ChannelMoments>(x, none, none, none, none, none).to(cpu).to_vector<double>() ==
-          std::vector<double>(7, 0.0));
+      const Tensor x = made(shape, dtype);
+      CHECK(moments(x) == std::vector<double>(7, 0.0));
       const Tensor statistic = made({3}, compute_dtype(dtype));
       for (const Tensor& result :
-           apply_all<op::ChannelGradientSums>({}, x, x, statistic, statistic))
+           run_registered("channel_gradient_sums", {x, x, statistic, statistic}, 3))
         CHECK(distance(result, zeros(result.shape())) == 0);
     }
 }
 
 TEST_CASE("moments of a part: means, squared deviations and count", "[ops]") {
   const NoGrad no_grad;
-  const Tensor x = tensor({1, 10, 3, 20, 8, 60}, {3, 2}).to(test_device()), none;
-  CHECK(apply<op::ChannelMoments>(x, none, none, none, none, none).to(cpu).to_vector<double>() ==
-        std::vector<double>{4, 30, 26, 1400, 3});
+  const Tensor x = tensor({1, 10, 3, 20, 8, 60}, {3, 2}).to(test_device());
+  CHECK(moments(x) == std::vector<double>{4, 30, 26, 1400, 3});
 }

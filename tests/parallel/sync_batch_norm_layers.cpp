@@ -51,6 +51,12 @@ Tensor images(std::uint64_t seed = 1, int samples_per_rank = 2) {
   return shared_randn({samples_per_rank * world().size(), 3, 6, 5}, seed).to(f32);
 }
 
+std::vector<nn::NamedTensor> tensors_of(const nn::Module& net) {
+  std::vector<nn::NamedTensor> all = net.named_parameters();
+  for (const nn::NamedTensor& buffer : net.named_buffers()) all.push_back(buffer);
+  return all;
+}
+
 std::vector<std::vector<double>> values_of(const std::vector<nn::NamedTensor>& tensors) {
   std::vector<std::vector<double>> out;
   for (const nn::NamedTensor& entry : tensors) out.push_back(entry.tensor.to_vector<double>());
@@ -114,7 +120,7 @@ TEST_CASE("a converted net has the same tensors, names, flags and handles", "[sy
   } else {
     CHECK(str(net).find(str("norm: BatchNorm2d(4, synchronised over ", c.size(), " ranks)")) !=
           std::string::npos);
-    CHECK(nn::convert_sync_batch_norm(net, {.comm = {}}) == kNorms);  // back
+    CHECK(nn::convert_sync_batch_norm(net, {.comm = comm::Communicator()}) == kNorms);  // back
     CHECK(str(net) == before);
   }
 }
@@ -152,7 +158,8 @@ TEST_CASE("a net gives what it gives for the joined batch", "[sync_batch_norm]")
 TEST_CASE("in a world of one a converted net has the bits of an unconverted one",
           "[sync_batch_norm]") {
   const Net converted = seeded_net(), plain = seeded_net();
-  nn::convert_sync_batch_norm(converted, {.comm = {}});  // alone, whatever the world
+  nn::convert_sync_batch_norm(converted,
+                              {.comm = comm::Communicator()});  // alone, whatever the world
   const Tensor x = images();
   CHECK(step(converted, x, converted) == step(plain, x, plain));
   CHECK(values_of(converted.named_buffers()) == values_of(plain.named_buffers()));
@@ -330,4 +337,57 @@ TEST_CASE("a converted layer casts its input by the tag of batch_norm", "[sync_b
   }
   const amp::policy_override full{{"batch_norm", Precision::f32}};
   CHECK(dtype_of(x.to(bf16)) == f32);
+}
+
+TEST_CASE("DistributedDataParallel trains a converted net like one process with the joined batch",
+          "[sync_batch_norm]") {
+  const auto c = world().all();
+  for (const bool recomputes : {false, true}) {
+    const Net ours = seeded_net(), whole = seeded_net();
+    nn::convert_sync_batch_norm(ours, {.comm = c});
+    optim::SGD optimizer(ours.parameters(), {.lr = 0.1}), other(whole.parameters(), {.lr = 0.1});
+    const nn::DistributedDataParallel net(ours, {.comm = c, .own_random_streams = false});
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      const Tensor batch = images(seed), target = shared_randn({batch.size(0), 4}, 50).to(f32);
+      const Tensor x = part_of(batch, two_each());
+      const auto forward = [&](const Tensor& t) { return net(t); };
+      optimizer.zero_grad();
+      other.zero_grad();
+      mse_loss(recomputes ? nn::checkpoint(forward, x) : net(x), part_of(target, two_each()))
+          .backward();
+      mse_loss(recomputes ? nn::checkpoint(whole, batch) : whole(batch), target).backward();
+      optimizer.step();
+      other.step();
+    }
+    const auto own = tensors_of(ours), theirs = tensors_of(whole);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      INFO(own[i].name << (recomputes ? ", recomputed" : ""));
+      CHECK(distance(own[i].tensor, theirs[i].tensor) < 1e-4);
+      CHECK(same_on_all_ranks(own[i].tensor));
+    }
+  }
+}
+
+TEST_CASE("ranks that train a converted net agree bit for bit at every level",
+          "[sync_batch_norm]") {
+  const auto c = world().all();
+  for (const char* level : levels::names()) {
+    const Net ours = seeded_net();
+    nn::convert_sync_batch_norm(ours, {.comm = c});
+    optim::SGD optimizer(ours.parameters(), {.lr = 0.05, .momentum = 0.9});
+    auto session = amp::initialize(ours, optimizer, {.opt_level = level, .verbosity = 0});
+    const nn::DistributedDataParallel net(ours, {.comm = c, .own_random_streams = false});
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const Parts& parts = all_parts()[1];  // unequal
+      const Tensor batch = shared_randn({parts.before(c.size()), 3, 6, 5}, seed).to(f32);
+      const Tensor y = net(part_of(batch, parts)).to(f32);
+      optimizer.zero_grad();
+      amp::scale_loss(mean(y * y), optimizer, [](const Tensor& loss) { loss.backward(); });
+      optimizer.step();
+    }
+    for (const nn::NamedTensor& entry : tensors_of(ours)) {
+      INFO(level << " " << entry.name);
+      CHECK(same_on_all_ranks(entry.tensor));
+    }
+  }
 }

@@ -12,7 +12,7 @@ std::unique_ptr<Workload> make_char_gpt(const Setting& s) {
                      .block = s.pick(16, 64, 256),
                      .layers = s.pick(2, 4, 6),
                      .heads = s.pick(2, 4, 6),
-                     .width = s.pick(16, 128, 384)});
+                     .width = s.pick_width(16, 128, 384)});
   std::vector<Batch> batches;
   for (std::int64_t i = 0; i < kBatches; ++i)
     batches.push_back(random_stretches(text.train(), s.pick_batch(4, 12, 64), net.options.block));

@@ -8,7 +8,7 @@ namespace samples {
 
 std::unique_ptr<Workload> make_char_lstm(const Setting& s) {
   const Text text = Text::built_in();
-  const CharLstm net({.vocabulary = text.vocabulary(), .width = s.pick(16, 512, 512)});
+  const CharLstm net({.vocabulary = text.vocabulary(), .width = s.pick_width(16, 512, 512)});
   const std::int64_t stretch = s.pick(16, 64, 256), batch = s.pick_batch(4, 16, 64);
   // Columns of consecutive stretches, as in char_lstm. The state is reset after kBatches stretches.
   text.require(2);

@@ -6,7 +6,7 @@
 namespace samples {
 
 std::unique_ptr<Workload> make_lenet(const Setting& s) {
-  return digits_workload(s, LeNet(s.pick(4, 32, 32)), s.pick_batch(8, 128, 1024));
+  return digits_workload(s, LeNet(s.pick_width(4, 32, 32)), s.pick_batch(8, 128, 1024));
 }
 
 }  // namespace samples

@@ -6,7 +6,7 @@
 namespace samples {
 
 std::unique_ptr<Workload> make_mlp(const Setting& s) {
-  return digits_workload(s, Mlp(s.pick(64, 1024, 4096)), s.pick_batch(16, 128, 512));
+  return digits_workload(s, Mlp(s.pick_width(64, 1024, 4096)), s.pick_batch(16, 128, 512));
 }
 
 }  // namespace samples

@@ -4,7 +4,7 @@
 namespace samples {
 
 std::unique_ptr<Workload> make_resnet18(const Setting& s) {
-  const ResNetOptions options{.depth = 18, .width = s.pick(4, 16, 64)};
+  const ResNetOptions options{.depth = 18, .width = s.pick_width(4, 16, 64)};
   return resnet_workload(s, options, s.pick(16, 32, 32), s.pick_batch(16, 32, 256));
 }
 

@@ -7,7 +7,7 @@ namespace samples {
 std::unique_ptr<Workload> make_resnet50(const Setting& s) {
   const ResNetOptions options{.depth = 50,
                               .small_images = false,
-                              .width = s.pick(4, 16, 64),
+                              .width = s.pick_width(4, 16, 64),
                               .classes = s.pick(10, 10, 1000)};
   return resnet_workload(s, options, s.pick(64, 64, 224), s.pick_batch(16, 8, 64));
 }
