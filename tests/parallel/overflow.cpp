@@ -242,6 +242,38 @@ TEST_CASE("too many skips are a DivergenceError on all ranks") {
   CHECK(training.state_difference() == "");
 }
 
+TEST_CASE("an overflow in the gradients of a second wrapper is located") {
+  if (size() == 1) return;
+  for (const bool in_sum : {false, true}) {
+    const Weighted a(std::vector<Shape>{{4}}), b(std::vector<Shape>{{3}});
+    optim::SGD optimizer_a(a.parameters(), {.lr = 0.5}), optimizer_b(b.parameters(), {.lr = 0.5});
+    auto session = amp::initialize({a, b}, {optimizer_a, optimizer_b}, checked("O2"));
+    session.loss_scaler().set_loss_scale(1);
+    const Wrapped net_a(a, {.comm = ranks()}), net_b(b, {.comm = ranks()});
+    const auto pass = [&](double factor, const amp::OptimizerList& optimizers) {
+      optimizer_a.zero_grad();
+      optimizer_b.zero_grad();
+      const Tensor loss = b.loss({factor}) + a.loss({1});
+      amp::scale_loss(loss, optimizers, [](const Tensor& scaled) { scaled.backward(); });
+    };
+    {
+      std::optional<Spoiled> spoiled;
+      if (rank() == 1 && !in_sum) spoiled.emplace(b.params[0], 2, -HUGE_VAL);
+      pass(in_sum ? 40'000 : 1, {optimizer_a, optimizer_b});
+    }
+    CHECK(overflow_text(session.loss_scaler()) ==
+          (in_sum ? "inf at [0] of p0, on no rank alone: in the sum"
+                  : "-inf at [2] of p0, first on rank 1"));
+    CHECK(optimizer_a.step() == StepResult::skipped);
+    CHECK(optimizer_b.step() == StepResult::skipped);
+    // The next pass begins anew.
+    session.loss_scaler().set_loss_scale(1);
+    pass(40'000, optimizer_b);
+    CHECK(overflow_text(session.loss_scaler()) == "inf at [0] of p0, on no rank alone: in the sum");
+    CHECK(optimizer_b.step() == StepResult::skipped);
+  }
+}
+
 // ---- GradScaler ---------------------------------------------------------------------------------
 
 namespace {
