@@ -56,9 +56,9 @@ class MZ_API GradientReceiver {
   /** Returns these numbers of all processes, one process after the other: processes that share
    *  gradients agree with them whether to skip a step. */
   virtual std::vector<double> gather(std::span<const double> numbers) = 0;
-  /** Returns whether gradients that this process has computed since the latest gather() had a
-   *  non-finite value before they were combined; nothing if that was not looked at. */
-  virtual std::optional<bool> found_local_overflow() const = 0;
+  /** Returns whether gradients of this process had a non-finite value before they were combined;
+   *  nothing if that was not looked at. The next pass begins anew, and looks. */
+  virtual std::optional<bool> found_local_overflow() = 0;
 
  protected:
   GradientReceiver();

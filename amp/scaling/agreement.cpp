@@ -51,6 +51,17 @@ std::string origin_of(const Numbers& numbers) {
   return ", on no rank alone: in the sum";
 }
 
+/** Returns whether a receiver's own gradients had an overflow; nothing if that is not known. */
+std::optional<bool> found_local_overflow(const Receivers& receivers) {
+  bool is_known = true, any = false;
+  for (GradientReceiver* const receiver : receivers) {
+    const std::optional<bool> one = receiver->found_local_overflow();
+    is_known = is_known && one.has_value();
+    any = any || one.value_or(false);
+  }
+  return any || is_known ? std::optional(any) : std::nullopt;
+}
+
 /** Raises the flag, with the first location of all processes. */
 void raise(GradientReceiver& receiver, const optim::FoundInf& found) {
   const auto word = static_cast<std::uint64_t>(found.first.item<std::int64_t>());
@@ -69,26 +80,28 @@ void raise(GradientReceiver& receiver, const optim::FoundInf& found) {
 
 }  // namespace
 
-GradientReceiver* receiver_of(const optim::Optimizer& optimizer) {
+void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers) {
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group))
-      if (GradientReceiver* const receiver = gradient_receiver(slot.param)) return receiver;
-  return nullptr;
+      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
+          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
+        receivers.push_back(receiver);
 }
 
-bool agree(GradientReceiver* receiver, LossScaler& scaler, const optim::FoundInf& found,
+bool agree(const Receivers& receivers, LossScaler& scaler, const optim::FoundInf& found,
            bool has_gradients) {
-  if (!receiver) return has_gradients;
-  const std::optional<bool> local = receiver->found_local_overflow();
+  if (receivers.empty()) return has_gradients;
+  GradientReceiver& first = *receivers[0];
+  const std::optional<bool> local = found_local_overflow(receivers);
   const unsigned flags = (found.raised() ? kRaised : 0u) | (has_gradients ? kHasGradients : 0u);
   const std::array<double, kNumbers> mine{static_cast<double>(flags), scaler.loss_scale(),
                                           static_cast<double>(scaler.checks()),
                                           local ? static_cast<double>(*local) : -1.0};
-  const Numbers numbers(receiver->gather(mine));
+  const Numbers numbers(first.gather(mine));
   require_one_scale(numbers);
   if (numbers.any(kRaised)) {
     scaler.set_overflow_origin(origin_of(numbers));
-    raise(*receiver, found);
+    raise(first, found);
   }
   return numbers.any(kHasGradients);
 }

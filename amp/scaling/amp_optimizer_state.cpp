@@ -9,7 +9,6 @@
 #include "../diagnose/nonfinite_gradient.h"
 #include "../optimizer_masters.h"
 #include "../session.h"
-#include "agreement.h"
 #include "divergence.h"
 #include "scale_call.h"
 
@@ -58,10 +57,6 @@ void AmpOptimizerState::require_reduced_gradients() const {
     require_reduced(slot.param, "amp::scale_loss",
                     "pass delay_unscale, or leave no_sync before the last scope");
   });
-}
-
-GradientReceiver* AmpOptimizerState::receiver() const {
-  return optimizer_ ? receiver_of(*optimizer_) : nullptr;
 }
 
 void AmpOptimizerState::mark_seen(Seen& seen) const {

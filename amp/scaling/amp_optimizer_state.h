@@ -12,10 +12,6 @@
 #include "../../optim/optimizer.h"
 #include "../session_core.h"
 
-namespace mezzo {
-class GradientReceiver;
-}
-
 namespace mezzo::amp {
 
 /** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
@@ -80,8 +76,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Throws if a gradient was not reduced over the processes that train together. Errors:
    *  StateError naming it. */
   void require_reduced_gradients() const;
-  /** Returns what reduces this optimizer's gradients over several processes; null for one. */
-  GradientReceiver* receiver() const;
   /** Adds the optimizer's parameters to `seen`. */
   void mark_seen(Seen& seen) const;
   /** Stashes the gradients, except those of 16-bit parameters whose gradients are already

@@ -244,9 +244,10 @@ bool has_gradients(const Optimizer& optimizer) {
 void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const std::vector<optim::AxpbyTensors> work = work_of(optimizer, state.number, unscales);
-  GradientReceiver* const receiver = receiver_of(optimizer);
+  Receivers receivers;
+  add_receivers(optimizer, receivers);
   state.had_gradients = !work.empty();
-  if (work.empty() && !receiver) return;
+  if (work.empty() && receivers.empty()) return;
   const Device device = work.empty() ? optimizer.params()[0].device() : work[0].x.device();
   state.found = moved_to(device, state.found);
   if (unscales)
@@ -254,7 +255,7 @@ void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscale
   else
     optim::check_finite(work, state.found);
   // The update of the scale depends on whether there were gradients.
-  state.had_gradients = agree(receiver, scaler_, state.found, state.had_gradients);
+  state.had_gradients = agree(receivers, scaler_, state.found, state.had_gradients);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {

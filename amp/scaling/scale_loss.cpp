@@ -48,11 +48,12 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   return session;
 }
 
-/** Returns what reduces the optimizers' gradients over several processes; null for one. */
-GradientReceiver* receiver_of(const Links& links) {
+/** Returns what reduces the optimizers' gradients over several processes. */
+Receivers receivers_of(const Links& links) {
+  Receivers receivers;
   for (const auto& link : links)
-    if (GradientReceiver* const receiver = link->receiver()) return receiver;
-  return nullptr;
+    if (link->optimizer()) add_receivers(*link->optimizer(), receivers);
+  return receivers;
 }
 
 }  // namespace
@@ -278,8 +279,8 @@ void ScaledLoss::Scope::unscale_and_check() {
     return;
   }
   for (const auto& [former, optimizers] : delayed)
-    agree(receiver_of(optimizers), scaler(), former->flag);
-  agree(receiver_of(links), scaler(), found);
+    agree(receivers_of(optimizers), scaler(), former->flag);
+  agree(receivers_of(links), scaler(), found);
   if (alone) {
     links[0]->depend_on_flag(options.loss_id);
     return scaler().defer(found);

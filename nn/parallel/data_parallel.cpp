@@ -79,7 +79,7 @@ DataParallel::DataParallel(const Module& model, const comm::Communicator& ranks,
   std::vector<std::size_t> order(params_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   plan(order);
-  checks_ = model.attached_to() != nullptr;
+  checks_ = has_checked_ = model.attached_to() != nullptr;
   if (options.own_random_streams) use_own_random_stream(default_generator(), ranks.rank());
   if (!params_.empty()) overflow_ = optim::FoundInf::reset_on(params_[0].leaf.device());
   for (std::size_t i = 0; i < params_.size(); ++i) {
@@ -257,12 +257,12 @@ ReceivedGradient DataParallel::received(std::size_t index) const {
 // ---- agreement ----------------------------------------------------------------------------------
 
 std::vector<double> DataParallel::gather(std::span<const double> numbers) {
-  checks_ = resets_overflow_ = true;
   return ranks_.gather(numbers);
 }
 
-std::optional<bool> DataParallel::found_local_overflow() const {
-  if (!checks_) return std::nullopt;
+std::optional<bool> DataParallel::found_local_overflow() {
+  checks_ = resets_overflow_ = true;
+  if (!has_checked_) return std::nullopt;
   return overflow_.raised();
 }
 
@@ -358,7 +358,10 @@ void DataParallel::begin_round() {
 
 void DataParallel::open_pass(std::span<const std::size_t> indices) {
   next_sent_ = 0;
-  if (std::exchange(resets_overflow_, false)) overflow_.reset();
+  if (std::exchange(resets_overflow_, false)) {
+    overflow_.reset();
+    has_checked_ = checks_;
+  }
   for (Param& param : params_) {
     param.forget_dropped();
     param.expected = param.present = false;

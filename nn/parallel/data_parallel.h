@@ -42,7 +42,7 @@ class DataParallel final : public GradientReceiver {
   const std::string& name(std::size_t index) const override { return params_[index].name; }
   const comm::Communicator& ranks() const override { return ranks_; }
   std::vector<double> gather(std::span<const double> numbers) override;
-  std::optional<bool> found_local_overflow() const override;
+  std::optional<bool> found_local_overflow() override;
 
  private:
   /** A parameter whose gradients are reduced. */
@@ -136,6 +136,7 @@ class DataParallel final : public GradientReceiver {
   std::size_t next_sent_ = 0;
   ReductionStatistics statistics_;
   bool told_unused_ = false;
+  bool has_checked_ = false;      // in all passes since overflow_ was reset
   bool checks_ = false;           // overflows are of interest: there is a loss scale
   bool resets_overflow_ = false;  // in the next pass
   optim::FoundInf overflow_ = optim::FoundInf::reset_on(cpu);  // of this rank's gradients

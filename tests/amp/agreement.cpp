@@ -29,7 +29,7 @@ struct OtherProcess final : GradientReceiver {
   ReceivedGradient received(std::size_t) const override { return {}; }
   void drop_local(std::size_t) override {}
   const std::string& name(std::size_t) const override { return name_; }
-  std::optional<bool> found_local_overflow() const override { return false; }
+  std::optional<bool> found_local_overflow() override { return false; }
   const comm::Communicator& ranks() const override { return alone_; }
   std::vector<double> gather(std::span<const double> mine) override {
     std::vector<double> both(mine.begin(), mine.end());

@@ -365,6 +365,7 @@ TEST_CASE("close() adds gradients that were put aside to the local ones") {
 // ---- errors -------------------------------------------------------------------------------------
 
 TEST_CASE("a step with local gradients is refused and names the parameter") {
+  const QuietLog quiet;
   if (size() == 1) return;
   const auto model = two_parameters();
   optim::SGD optimizer(model.parameters(), {.lr = 0});

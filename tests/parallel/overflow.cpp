@@ -313,7 +313,7 @@ TEST_CASE("GradScaler skips, on all ranks, the optimizer that one rank has an ov
   for (const bool unscales : {false, true}) {
     Scaled training;
     for (int step = 0; step < 6; ++step) {
-      const bool bad = step % 3 == 1;
+      const bool bad = step % 3 == 0;
       const double scale = training.scaler.get_scale();
       {
         std::optional<Spoiled> spoiled;
@@ -332,7 +332,8 @@ TEST_CASE("GradScaler skips, on all ranks, the optimizer that one rank has an ov
       if (bad) {
         CHECK(training.scaler.get_scale() == scale / 2);
         const std::string text = training.scaler.events().back().first_nonfinite;
-        CHECK(text == "inf at [2] of parameter 0, first on rank 1");
+        // Before its first check the wrapper does not look at the gradients of this rank.
+        CHECK(text == str("inf at [2] of parameter 0", step == 0 ? "" : ", first on rank 1"));
       }
       CHECK(same_on_all_ranks(state_text(training.scaler)));
     }

@@ -10,6 +10,10 @@ namespace {
 
 constexpr double kTinyMib = 1e-9;  // every gradient completes a bucket
 
+Tensor normal(std::uint64_t seed, const Shape& shape) {
+  return seeded(seed, [&] { return randn(shape); });
+}
+
 /** Options that divide the same gradients in different ways. */
 std::vector<std::pair<std::string, Options>> bucketings() {
   return {{"default", {.comm = ranks()}},
@@ -62,6 +66,66 @@ TEST_CASE("gradients are averages, whatever the buckets and the layouts of the p
   }
 }
 
+TEST_CASE("gradients of all dtypes are reduced without mixed precision") {
+  using nn::ReduceDtype;
+  for (const auto dtype : {ReduceDtype::automatic, ReduceDtype::same, ReduceDtype::f32})
+    for (const double bucket_mib : {kTinyMib, 1000.0}) {
+      INFO(static_cast<int>(dtype) << ", " << bucket_mib);
+      const Weighted model(std::vector{ones({3}).to(f16), ones({4}), ones({300'000}).to(bf16),
+                                       ones({2}).to(f64), ones({5}).to(bf16),
+                                       ones({300'000}).to(f16), ones({100'000}).to(f64)});
+      const Wrapped net(model, {.comm = ranks(),
+                                .bucket_mib = bucket_mib,
+                                .first_bucket_mib = bucket_mib,
+                                .reduce_dtype = dtype});
+      for (int step = 1; step <= 4; ++step) {
+        const double mine = size() * (step + rank()),
+                     mean = sum_over_ranks([&](int r) { return step + r; });
+        model.zero_grad();
+        for (int pass = 1; pass <= 2; ++pass) {
+          model.loss(Factors(model.params.size(), mine)).backward();
+          CHECK(wrong_gradients(model, Factors(model.params.size(), pass * mean)) == "");
+        }
+        for (const Tensor& p : model.params) CHECK(p.grad().dtype() == p.dtype());
+      }
+    }
+}
+
+namespace {
+
+/** Two layers whose results are computed again in the backward pass. */
+struct Recomputed : nn::Model<Recomputed> {
+  nn::Linear fc1 = add("fc1", nn::Linear{6, 7});
+  nn::Linear fc2 = add("fc2", nn::Linear{7, 5});
+  bool again = true;
+  Tensor forward(const Tensor& x) const {
+    const auto block = [this](const Tensor& y) { return tanh(fc2(relu(fc1(y)))); };
+    return again ? nn::checkpoint(block, x) : block(x);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("recomputed layers have the same reduced gradients") {
+  manual_seed(4);
+  Recomputed model;
+  const nn::DistributedDataParallel<Recomputed> net(
+      model, {.comm = ranks(), .first_bucket_mib = kTinyMib});
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    std::vector<std::string> texts;
+    for (const bool again : {true, false}) {
+      model.again = again;
+      model.zero_grad();
+      sum(model(normal(10 * step + static_cast<std::uint64_t>(rank()), {3, 6}))).backward();
+      std::string text;
+      for (const Tensor& p : model.parameters()) text += states::bytes_of(p.grad());
+      texts.push_back(text);
+    }
+    CHECK(texts[0] == texts[1]);
+    CHECK(difference_between_ranks({{"gradients", texts[0]}}) == "");
+  }
+}
+
 // ---- unused parameters --------------------------------------------------------------------------
 
 namespace {
@@ -85,6 +149,7 @@ const std::vector<std::pair<std::string, Use>> kUses{
 }  // namespace
 
 TEST_CASE("unused parameters count as zero, and stay without a gradient if no rank uses them") {
+  const QuietLog quiet;
   for (const auto& [use_name, uses] : kUses)
     for (const auto& [name, options] : bucketings()) {
       INFO(use_name << ", " << name);
@@ -108,6 +173,7 @@ TEST_CASE("unused parameters count as zero, and stay without a gradient if no ra
 }
 
 TEST_CASE("the gradient of a parameter that no rank uses stays as it was") {
+  const QuietLog quiet;
   const Weighted model(std::vector<Shape>{{4}, {3}, {150'000}});
   const Wrapped net(model, {.comm = ranks(), .first_bucket_mib = kTinyMib});
   const double n = size();
@@ -133,6 +199,7 @@ TEST_CASE("unused parameters are named once in the log") {
 }
 
 TEST_CASE("unused parameters can be refused, on all ranks") {
+  const QuietLog quiet;
   if (size() == 1) return;
   const Weighted model(std::vector<Shape>{{4}, {3}, {2}});
   const Wrapped net(model, {.comm = ranks(), .unused = nn::UnusedParameters::refuse});
@@ -246,6 +313,7 @@ TEST_CASE("hooks see the gradients of this rank, later ones the reduced gradient
 // ---- several wrappers ---------------------------------------------------------------------------
 
 TEST_CASE("a loss may reach the parameters of several wrappers, different ones on each rank") {
+  const QuietLog quiet;
   for (const auto& [use_name, uses] : kUses)
     for (const auto& [name, options] : bucketings()) {
       INFO(use_name << ", " << name);
@@ -289,10 +357,6 @@ struct Judge : nn::Model<Judge> {
   nn::Linear fc2 = add("fc2", nn::Linear{16, 1});
   Tensor forward(const Tensor& x) const { return fc2(tanh(fc1(x))); }
 };
-
-Tensor normal(std::uint64_t seed, const Shape& shape) {
-  return seeded(seed, [&] { return randn(shape); });
-}
 
 /** Two nets that train against each other, with a loss scale for each of the three losses. */
 struct Adversaries {
@@ -413,6 +477,7 @@ TEST_CASE("grad() reduces nothing, and create_graph is refused") {
 }
 
 TEST_CASE("a backward pass in a hook of another one adds to its gradients") {
+  const QuietLog quiet;
   const Weighted model(std::vector<Shape>{{3}, {4}}), other(std::vector<Shape>{{2}});
   const Options options{.comm = ranks(), .overlap = false};
   const Wrapped net(model, options), other_net(other, options);

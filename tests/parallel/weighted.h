@@ -79,6 +79,18 @@ inline std::string wrong_gradients(const Weighted& model, const Factors& expecte
 
 inline const double kNone = std::nan("");
 
+/** Keeps lines of the log away during its lifetime. */
+class QuietLog {
+ public:
+  QuietLog() : former_(set_log_sink({})) {}
+  ~QuietLog() { set_log_sink(former_); }
+  QuietLog(const QuietLog&) = delete;
+  QuietLog& operator=(const QuietLog&) = delete;
+
+ private:
+  LogSink former_;
+};
+
 /** Runs f, and returns the text of what it throws; empty if nothing. */
 template <class F> std::string thrown_by(const F& f) {
   try {
