@@ -136,15 +136,22 @@ std::string text_of(const NamedTensor& entry) {
 }
 
 std::string text_of(const DistributedDataParallelOptions& o) {
-  const auto optional_text = [](const auto& value) {
+  constexpr std::string_view kReduceDtypes[] = {"automatic", "same", "f32"};
+  constexpr std::string_view kOrders[] = {"fast", "ranks"};
+  constexpr std::string_view kBroadcasts[] = {"at_construction", "each_forward"};
+  constexpr std::string_view kUnused[] = {"allow", "refuse"};
+  const auto name = [](const auto& names, auto value) {
+    return names[static_cast<std::size_t>(value)];
+  };
+  const auto number = [](const std::optional<double>& value) {
     return value ? str(*value) : std::string("none");
   };
-  return str("bucket_mib = ", optional_text(o.bucket_mib), ", first ", o.first_bucket_mib,
-             "\noverlap = ", o.overlap, "\nreduce_dtype = ", static_cast<int>(o.reduce_dtype),
-             "\naverage = ", o.average, "\npredivide_factor = ", optional_text(o.predivide_factor),
-             "\norder = ", o.order ? static_cast<int>(*o.order) : -1,
-             "\nbroadcast_buffers = ", static_cast<int>(o.broadcast_buffers),
-             "\nunused = ", static_cast<int>(o.unused), "\nstatic_graph = ", o.static_graph, "\n");
+  return str("bucket_mib = ", number(o.bucket_mib), "\nfirst_bucket_mib = ", o.first_bucket_mib,
+             "\noverlap = ", o.overlap, "\nreduce_dtype = ", name(kReduceDtypes, o.reduce_dtype),
+             "\naverage = ", o.average, "\npredivide_factor = ", number(o.predivide_factor),
+             "\norder = ", o.order ? name(kOrders, *o.order) : "none",
+             "\nbroadcast_buffers = ", name(kBroadcasts, o.broadcast_buffers),
+             "\nunused = ", name(kUnused, o.unused), "\nstatic_graph = ", o.static_graph, "\n");
 }
 
 }  // namespace

@@ -48,8 +48,9 @@ SCENARIOS = {
     'scales': setups_differ('loss_scale = 128.0', 'loss_scale = 64.0'),
     'optimizers': setups_differ('optimizer SGD', 'optimizer AdamW'),
     'averages': setups_differ('average = false', 'average = true'),
-    'reduce_dtypes': setups_differ('reduce_dtype = 0', 'reduce_dtype = 2'),
-    'bucket_sizes': setups_differ('bucket_mib = 2, first 1', 'bucket_mib = 3, first 1'),
+    'reduce_dtypes': setups_differ('reduce_dtype = automatic', 'reduce_dtype = f32'),
+    'bucket_sizes': setups_differ('bucket_mib = 2', 'bucket_mib = 3'),
+    'orders': setups_differ('order = none', 'order = ranks'),
     # a rank that fails
     'throw_in_hook': [f'comm: rank 1 left backward 4: {FAILURE}', 'no such word'],
     'throw_in_forward': ['comm: rank 1 left its work: an exception', 'no such word'],

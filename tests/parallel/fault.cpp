@@ -127,6 +127,11 @@ const std::map<std::string, std::function<Setup(bool second)>> kSetups = {
        return Setup{
            .options = {.reduce_dtype = second ? nn::ReduceDtype::f32 : nn::ReduceDtype::automatic}};
      }},
+    {"orders",
+     [](bool second) {
+       return Setup{
+           .options = {.order = second ? std::optional(comm::Order::ranks) : std::nullopt}};
+     }},
     {"bucket_sizes", [](bool second) { return Setup{.options = {.bucket_mib = second ? 3 : 2}}; }},
 };
 

@@ -1,5 +1,5 @@
 // Random sequences of what a training does, the same on all ranks: sums are those expected, ranks
-// never disagree, and none waits for ever. MEZZO_SEQUENCES: how many (150). MEZZO_SEQUENCE: the
+// never disagree, and none waits for ever. MEZZO_SEQUENCES: how many (500). MEZZO_SEQUENCE: the
 // number of the first training, whose course is then shown.
 #include <cstdlib>
 
@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t sequences() {
   const char* const count = std::getenv("MEZZO_SEQUENCES");
-  return count ? std::strtoull(count, nullptr, 10) : 150;
+  return count ? std::strtoull(count, nullptr, 10) : 500;
 }
 
 Options drawn_options(Draw& draw) {
