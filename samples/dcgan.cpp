@@ -89,6 +89,36 @@ std::optional<LeNet> load_judge(const std::string& path) {
   return judge;
 }
 
+/** A step of both nets. */
+struct GanStep {
+  TurnResult critic;
+  std::optional<TurnResult> maker;  // nothing where the generator was not updated
+
+  optim::StepResult result() const {
+    const bool skipped = critic.skipped || (maker && maker->skipped);
+    return skipped ? optim::StepResult::skipped : optim::StepResult::stepped;
+  }
+};
+
+GanStep train_step(const GanGame& game, const DcganGenerator& generator, const Batch& batch,
+                   bool updates_generator) {
+  const Tensor real =
+      (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
+  const Tensor made = generator(noise_for(generator, batch.size())).detach();
+  const Tensor share = rand({batch.size(), 1, 1, 1}).to(real.device());
+  GanStep step{.critic = teach_discriminator(game, real, made, share), .maker = {}};
+  if (updates_generator) step.maker = teach_generator(game, noise_for(generator, batch.size()));
+  return step;
+}
+
+void print_result(const std::string& title, const RunFigures& figures, double generator_loss) {
+  std::cout << title << ": " << fixed(figures.step_ms, 2) << " ms per step, peak memory "
+            << bytes_text(static_cast<double>(figures.peak_bytes)) << "\n"
+            << title << ": loss " << fixed(figures.recent_loss, 6) << ", generator "
+            << fixed(generator_loss, 6) << ", " << figures.steps << " steps, "
+            << figures.skipped_steps << " skipped\n";
+}
+
 int train(const Options& o) {
   // Load the judge before the seed is set, so that it does not change the training.
   const std::optional<LeNet> judge = load_judge(o.judge);
@@ -103,8 +133,8 @@ int train(const Options& o) {
   generator.to(device);
   discriminator.to(device);
   // Several processes compute the statistics of batch norm over all their batches.
-  nn::convert_sync_batch_norm(generator, {.comm = world.all()});
-  nn::convert_sync_batch_norm(discriminator, {.comm = world.all()});
+  nn::convert_sync_batch_norm(generator);
+  nn::convert_sync_batch_norm(discriminator);
   const optim::AdamOptions rates{
       .lr = o.lr, .betas = {o.gradient_penalty ? 0.0 : 0.5, o.gradient_penalty ? 0.9 : 0.999}};
   optim::Adam generator_optimizer(generator.parameters(), rates);
@@ -136,22 +166,12 @@ int train(const Options& o) {
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
-      const Tensor real =
-          (batch.x * data::kMnistDeviation + data::kMnistMean) * 2 - 1;  // 0..1, then -1..1
-      const Tensor made = generator(noise_for(generator, batch.size())).detach();
-      const Tensor share = rand({batch.size(), 1, 1, 1}).to(device);
-      const TurnResult critic = teach_discriminator(game, real, made, share);
-      bool skipped = critic.skipped;
       // With the gradient penalty, the generator is updated in every fifth step only, so that the
       // critic is trained better than the generator.
-      if (!o.gradient_penalty || run.step() % 5 == 4) {
-        const TurnResult maker = teach_generator(game, noise_for(generator, batch.size()));
-        generator_loss = maker.loss;
-        skipped |= maker.skipped;
-      }
-      if (!run.step_done(critic.loss,
-                         skipped ? optim::StepResult::skipped : optim::StepResult::stepped))
-        break;
+      const bool updates_generator = !o.gradient_penalty || run.step() % 5 == 4;
+      const GanStep step = train_step(game, generator, batch, updates_generator);
+      if (step.maker) generator_loss = step.maker->loss;
+      if (!run.step_done(step.critic.loss, step.result())) break;
     }
     run.save();
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  generator " +
@@ -168,13 +188,7 @@ int train(const Options& o) {
               << " % of 500 samples are recognised as digits\n";
   }
   const RunFigures figures = run.finish();
-  if (!world.is_main()) return run.exit_status();
-  std::cout << title << " " << o.run.level << ": " << fixed(figures.step_ms, 2)
-            << " ms per step, peak memory " << bytes_text(static_cast<double>(figures.peak_bytes))
-            << "\n"
-            << title << " " << o.run.level << ": loss " << fixed(figures.recent_loss, 6)
-            << ", generator " << fixed(generator_loss, 6) << ", " << figures.steps << " steps, "
-            << figures.skipped_steps << " skipped\n";
+  if (world.is_main()) print_result(title + " " + o.run.level, figures, generator_loss);
   return run.exit_status();
 }
 

@@ -53,7 +53,7 @@ int train(const Options& o, const data::Split& digits, const Device device,
   Net net;
   net.to(device);
   // Several processes compute the statistics of batch norm over the batches of all.
-  nn::convert_sync_batch_norm(net, {.comm = world.all()});
+  nn::convert_sync_batch_norm(net);
   // Construct the optimizer from the f32 net. initialize() converts both to the level.
   optim::Adam optimizer(net.parameters(), {.lr = o.lr});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});

@@ -62,7 +62,7 @@ int train(const Options& o) {
       o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   net.to(device).to(format);
   // Several processes compute the statistics of batch norm over the batches of all.
-  nn::convert_sync_batch_norm(net, {.comm = world.all()});
+  nn::convert_sync_batch_norm(net);
   optim::SGD optimizer(net.parameters(),
                        {.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});

@@ -5,17 +5,16 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../../autograd/gradient_receiver.h"
 #include "../../optim/multi_tensor.h"
+#include "averaging.h"
 #include "bucket_plan.h"
 #include "distributed_data_parallel.h"
 
 namespace mezzo::nn {
-
-/** Throws ValueError for an invalid option. */
-void check(const DistributedDataParallelOptions& options);
 
 /** Takes the gradients of a model's parameters, copies them into buckets, and reduces each bucket
  * as soon as it and those before it are full, while backward() goes on. */
@@ -81,14 +80,15 @@ class DataParallel final : public GradientReceiver {
     std::uint64_t signature = 0;  // of the lines
   };
 
+  static constexpr std::string_view kOp = "DistributedDataParallel";
+
   // construction
   void add_params(const Module& model);
-  void compare_ranks() const;
   void plan(std::span<const std::size_t> order);
   std::string label_of(std::size_t bucket) const;
   std::string plan_text() const;
 
-  // a pass
+  // a pass: data_parallel_pass.cpp
   void require_unchanged() const;
   void begin_round();
   void open_pass(std::span<const std::size_t> indices);
@@ -115,15 +115,14 @@ class DataParallel final : public GradientReceiver {
   void reset_pass();
   std::vector<std::size_t> order_of_arrival() const;
 
-  bool sums_in_f32(const Param& param) const;
-  double predivide(DType dtype) const;
-  double factor_after(const Param& param) const;
+  bool has_masters() const;
   bool averages_in_scope(const Param& param) const;
   bool keeps_wide(const Param& param) const;
 
   const Module model_;
   const comm::Communicator ranks_;
   const DistributedDataParallelOptions options_;
+  const Averaging averaging_;
   std::vector<Param> params_;
   std::vector<NamedTensor> frozen_;  // parameters that required no gradient at construction
   std::vector<Bucket> buckets_;
@@ -135,7 +134,7 @@ class DataParallel final : public GradientReceiver {
   bool sends_early_ = false;            // buckets of this pass need not wait for its end
   std::size_t next_sent_ = 0;
   ReductionStatistics statistics_;
-  bool told_unused_ = false;
+  bool logged_unused_ = false;
   bool has_checked_ = false;      // in all passes since overflow_ was reset
   bool checks_ = false;           // overflows are of interest: there is a loss scale
   bool resets_overflow_ = false;  // in the next pass

@@ -1,6 +1,7 @@
 #include "distributed_data_parallel.h"
 
 #include "../../tensor/comm/world.h"
+#include "compare_ranks.h"
 #include "data_parallel.h"
 
 namespace mezzo::nn {

@@ -3,6 +3,7 @@
 #include "../ops/batch_norm.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -11,9 +12,8 @@
 #include "../elementwise/activation.h"
 #include "batch_norm_gradient.h"
 #include "block_map.h"
+#include "channel_moments.h"
 #include "channel_runs.h"
-#include "moments.h"
-#include "reduce_driver.h"
 
 namespace mezzo {
 
@@ -23,17 +23,11 @@ using namespace cpu_kernels;
 
 /** Computes the mean and the biased variance of each channel over the batch. */
 template <class C> void batch_statistics(const Tensor& x, C* mean, C* var) {
-  using State = typename Moments<C>::State;
-  const std::uint32_t all_but_channels = ((1u << x.dim()) - 1) & ~2u;
-  reduce_tensor(
-      x, all_but_channels, Moments<C>{},
-      [&](std::int64_t at, const State* states, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          mean[at + i] = states[i].count > 0 ? states[i].mean : std::numeric_limits<C>::quiet_NaN();
-          var[at + i] = states[i].squares / states[i].count;
-        }
-      },
-      0.3);
+  channel_moments<C>(x, [&](std::int64_t channel, const auto& moments) {
+    const bool is_empty = moments.count == 0;
+    mean[channel] = is_empty ? std::numeric_limits<C>::quiet_NaN() : moments.mean;
+    var[channel] = moments.squares / moments.count;
+  });
 }
 
 /** Updates a running statistic of any dtype in place. */

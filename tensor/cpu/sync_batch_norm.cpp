@@ -5,8 +5,7 @@
 
 #include "../ops/batch_norm.h"
 #include "batch_norm_gradient.h"
-#include "moments.h"
-#include "reduce_driver.h"
+#include "channel_moments.h"
 
 namespace mezzo {
 
@@ -20,17 +19,10 @@ template <class C> void write_moments(const Tensor& x, double* message) {
   double *mean = message, *squares = message + s.channels;
   message[2 * s.channels] = static_cast<double>(count);
   if (count == 0) return static_cast<void>(std::fill_n(message, 2 * s.channels, 0.0));
-  using State = typename Moments<C>::State;
-  const std::uint32_t all_but_channels = ((1u << x.dim()) - 1) & ~2u;
-  reduce_tensor(
-      x, all_but_channels, Moments<C>{},
-      [&](std::int64_t at, const State* states, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          mean[at + i] = static_cast<double>(states[i].mean);
-          squares[at + i] = static_cast<double>(states[i].squares);
-        }
-      },
-      0.3);
+  channel_moments<C>(x, [&](std::int64_t channel, const auto& moments) {
+    mean[channel] = static_cast<double>(moments.mean);
+    squares[channel] = static_cast<double>(moments.squares);
+  });
 }
 
 template <class C> void write_sums(Inputs in, Outputs out) {

@@ -49,6 +49,19 @@ def check_end(expect, scenario, done, seconds):
     expect(seconds < limit, f'{scenario}: took {seconds:.1f} s, expected {limit}', done.stdout)
 
 
+def check_scenario(expect, program, scenario, expected):
+    """Expects the first line that each rank prints: a text, a pattern, or None for nothing. Returns
+    {rank: lines}."""
+    done, seconds, lines = start(program, scenario)
+    for rank, wanted in enumerate(expected):
+        first = lines[rank][0] if lines[rank] else None
+        right = first is None if wanted is None else first is not None and matches(first, wanted)
+        expect(wanted is ANYTHING or right, f'{scenario}: rank {rank}, expected {wanted}',
+               done.stdout)
+    check_end(expect, scenario, done, seconds)
+    return lines
+
+
 def check_harmless(expect, program, scenario):
     """Expects that nothing goes wrong."""
     done, _, lines = start(program, scenario)

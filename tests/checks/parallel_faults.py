@@ -8,8 +8,8 @@ import re
 import sys
 
 from check import Expectations
-from faulty_job import (ANYTHING, TIMEOUT, check_deadly, check_end, check_harmless,
-                        check_nothing_left, matches, require_mpi, start)
+from faulty_job import (ANYTHING, TIMEOUT, check_deadly, check_harmless, check_nothing_left,
+                        check_scenario, require_mpi)
 
 
 def setups_differ(first, second):
@@ -74,20 +74,6 @@ SCENARIOS = {
 }
 # the launcher ends these jobs
 DEATHS = ('killed', 'left')
-
-
-def check_scenario(expect, program, scenario, expected):
-    done, seconds, lines = start(program, scenario)
-    for rank, wanted in enumerate(expected):
-        got = lines[rank]
-        if wanted is ANYTHING:
-            continue
-        if wanted is None:
-            expect(not got, f'{scenario}: rank {rank} printed an error', done.stdout)
-        else:
-            expect(got and matches(got[0], wanted), f'{scenario}: rank {rank}, expected {wanted}',
-                   done.stdout)
-    check_end(expect, scenario, done, seconds)
 
 
 def main(program, mpi_library):

@@ -3,29 +3,15 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <new>
 
 #include "../support/catch.h"
+#include "../support/count_new.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -75,7 +61,7 @@ TEST_CASE("a world of one loads, starts and allocates nothing", "[alone]") {
   const Tensor x = full({4}, 3.0), out = full({4}, 0.0);
   const double spent = first_init_seconds();
   const int threads_before = threads();
-  const long before = allocations;
+  const long before = count_new();
   const comm::World world = comm::init();
   const comm::Communicator c = world.all();
   c.all_reduce(x).wait();
@@ -90,7 +76,7 @@ TEST_CASE("a world of one loads, starts and allocates nothing", "[alone]") {
   c.end_round();
   c.leave_round(nullptr);
   const comm::Communicator part = c.split(3);
-  const long after = allocations;
+  const long after = count_new();
 
   CHECK(after == before);
   CHECK(threads() == threads_before);

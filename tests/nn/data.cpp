@@ -8,6 +8,7 @@
 #include "../../tensor/random/generator.h"
 #include "../../tensor/random/philox.h"
 #include "../support/catch.h"
+#include "../support/numbered.h"
 
 using namespace mezzo;
 using data::Batches;
@@ -15,17 +16,6 @@ using data::BatchOptions;
 using data::Dataset;
 
 namespace {
-
-/** Sample i is (i, 10 i) with target i. */
-Dataset numbered(std::int64_t n) {
-  const Tensor x = empty({n, 2}), y = empty({n}, {.dtype = i64});
-  for (std::int64_t i = 0; i < n; ++i) {
-    x.data<float>()[2 * i] = static_cast<float>(i);
-    x.data<float>()[2 * i + 1] = static_cast<float>(10 * i);
-    y.data<std::int64_t>()[i] = i;
-  }
-  return Dataset(x, y);
-}
 
 /** Returns the targets of an epoch, with -1 after each batch, and checks that x matches y. */
 std::vector<int> epoch(Batches& batches) {

@@ -7,6 +7,7 @@
 #include "../../nn/data/dataset.h"
 #include "../../tensor/text/log.h"
 #include "../support/catch.h"
+#include "../support/numbered.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
@@ -18,17 +19,6 @@ using data::Position;
 namespace {
 
 using Samples = std::vector<std::int64_t>;
-
-/** Sample i is (i, 10 i) with target i. */
-Dataset numbered(std::int64_t n) {
-  const Tensor x = empty({n, 2}), y = empty({n}, {.dtype = i64});
-  for (std::int64_t i = 0; i < n; ++i) {
-    x.data<float>()[2 * i] = static_cast<float>(i);
-    x.data<float>()[2 * i + 1] = static_cast<float>(10 * i);
-    y.data<std::int64_t>()[i] = i;
-  }
-  return Dataset(x, y);
-}
 
 /** Returns the samples of a batch. */
 Samples samples_of(const Batch& batch) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "../support/throws.h"
 
 /** Returns names and shapes of the parameters: "weight [4,3], bias [4]". */
 inline std::string keys(const mezzo::nn::Module& module) {
@@ -17,13 +18,3 @@ inline std::string keys(const mezzo::nn::Module& module) {
 }
 
 inline std::vector<double> values(const mezzo::Tensor& x) { return x.to_vector<double>(); }
-
-/** Returns the text of the E that f throws. */
-template <class E, class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no error of this type";
-}

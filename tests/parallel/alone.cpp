@@ -1,27 +1,13 @@
 // DistributedDataParallel in a process that was started alone: the same bits, and nothing is
 // loaded or allocated.
-#include <atomic>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <new>
 
+#include "../support/count_new.h"
 #include "../support/levels.h"
 #include "trainees.h"
 
 using namespace trainees;
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -47,7 +33,7 @@ Result train(const char* net, const char* level, bool wraps) {
   CHECK(default_generator() == before);
   Result result;
   for (std::uint64_t step = 0; step < 8; ++step) {
-    const long start = allocations;
+    const long start = count_new();
     optimizer->zero_grad();
     for (const bool is_last : {false, true}) {
       std::optional<nn::NoSync> local;
@@ -56,7 +42,7 @@ Result train(const char* net, const char* level, bool wraps) {
                       [](const Tensor& loss) { loss.backward(); });
     }
     (void)optimizer->step();
-    result.allocations.push_back(allocations - start);
+    result.allocations.push_back(count_new() - start);
   }
   add_state(result.state, trainee.module, *optimizer, session);
   return result;
@@ -83,9 +69,9 @@ TEST_CASE("in a process alone a wrapper changes no bit, allocates and loads noth
 TEST_CASE("in a process alone a wrapper allocates what a copy of the model's handle does") {
   const samples::Mlp model(8);
   const auto allocations_of = [](const auto& make_one) {
-    const long before = allocations;
+    const long before = count_new();
     make_one();
-    return allocations - before;
+    return count_new() - before;
   };
   const auto copies = [&] { const samples::Mlp copy(model); };
   const auto wraps = [&] {

@@ -106,7 +106,7 @@ TEST_CASE("an overflow of one rank, in any bucket, skips the step of all and is 
     }
 }
 
-TEST_CASE("of several overflows the first one is told, with its rank") {
+TEST_CASE("events name the first of several overflows and its rank") {
   if (size() == 1) return;
   Training training(checked("O2"));
   const std::vector<nn::NamedTensor> params = training.trainee.module.named_parameters();
@@ -128,7 +128,7 @@ TEST_CASE("of several overflows the first one is told, with its rank") {
   CHECK(training.state_difference() == "");
 }
 
-TEST_CASE("an overflow that only the sum has is told as such") {
+TEST_CASE("events say if only the sum overflows") {
   if (size() == 1) return;
   struct Case {
     const char* level;

@@ -1,6 +1,7 @@
 // Conversion of nets to synchronised batch norm, and such nets in groups, in evaluation, under
 // mixed precision and under recomputation. Run by ../ranks.sh.
 #include "../support/levels.h"
+#include "../support/throws.h"
 #include "sync_batch_norm.h"
 
 using namespace mezzo;
@@ -74,16 +75,6 @@ std::vector<std::vector<double>> step(const nn::Module& net, const Tensor& batch
   for (const Tensor& p : net.parameters())
     if (p.grad().defined()) out.push_back(p.grad().to_vector<double>());
   return out;
-}
-
-/** Returns the text of the E that f throws. */
-template <class E, class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no error of this type";
 }
 
 }  // namespace

@@ -109,6 +109,11 @@ inline amp::Options quiet(const std::string& level) {
   return options;
 }
 
+/** Returns whether scopes of scale_loss do anything at a level. */
+inline bool scales(const std::string& level) {
+  return level != "O0" && level != "O3" && level != "O4";
+}
+
 /** Adds the tensors and numbers that a step changes. */
 inline void add_state(states::State& state, const nn::Module& module, optim::Optimizer& optimizer,
                       const amp::Session& session) {

@@ -1,9 +1,20 @@
-// CHECK_THROWS_WITH_AS_TEXT: checks an exception's type and a part of its text.
+// CHECK_THROWS_WITH_AS_TEXT: checks an exception's type and a part of its text. error_of(): its
+// text.
 #pragma once
 
 #include <string>
 
 #include "catch.h"
+
+/** Returns the text of the E that f throws. */
+template <class E, class F> std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "no error of this type";
+}
 
 #define CHECK_THROWS_WITH_AS_TEXT(expression, type, part)               \
   do {                                                                  \

@@ -1,0 +1,24 @@
+// channel_moments(): mean and squared deviations of each channel over the other dimensions.
+#pragma once
+
+#include <cstdint>
+
+#include "moments.h"
+#include "reduce_driver.h"
+
+namespace mezzo::cpu_kernels {
+
+/** Calls finish(channel, moments) for each channel of x [n, c, ...], perhaps on several threads.
+ * The moments are computed in C, blockwise (moments.h). */
+template <class C, class F> void channel_moments(const Tensor& x, const F& finish) {
+  using State = typename Moments<C>::State;
+  const std::uint32_t all_but_channels = ((1u << x.dim()) - 1) & ~2u;
+  reduce_tensor(
+      x, all_but_channels, Moments<C>{},
+      [&](std::int64_t at, const State* states, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) finish(at + i, states[i]);
+      },
+      0.3);
+}
+
+}  // namespace mezzo::cpu_kernels
