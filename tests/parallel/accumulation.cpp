@@ -45,14 +45,14 @@ states::State accumulated(const Kind& kind, int batches) {
 
 /** Trains on the batches of this rank. */
 states::State reduced(const Kind& kind, nn::DistributedDataParallelOptions options,
-                      std::uint64_t seed = 1) {
+                      std::uint64_t seed = 1, int steps = kSteps) {
   if (divides_in_step(kind)) options.average = false;
   const Trainee trainee = make(kind.net, seed);
   const MadeOptimizer optimizer = make_optimizer(kind.optimizer, trainee.module);
   auto session = amp::initialize(trainee.module, *optimizer, quiet(kind.level));
   const nn::DistributedDataParallel<nn::Module> net(trainee.module, options);
   const int batches = ranks().size();
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     optimizer->zero_grad();
     amp::scale_loss(trainee.loss(static_cast<std::uint64_t>(step * batches + ranks().rank())),
                     *optimizer, [](const Tensor& loss) { loss.backward(); });
@@ -96,6 +96,33 @@ TEST_CASE("all ranks have the same weights, masters and moments, whatever they s
         INFO(net << ", " << level << ", options " << &options - all.data());
         CHECK(difference_between_ranks(reduced(kind, options, mine)) == "");
       }
+}
+
+TEST_CASE("after 200 steps all ranks still have the same state") {
+  for (const comm::Order order : {comm::Order::ranks, comm::Order::fast})
+    for (const char* level : levels::names())
+      for (const char* optimizer : {"SGD", "AdamW"}) {
+        const Kind kind{"mlp", level, optimizer};
+        INFO(level << ", " << optimizer << (order == comm::Order::fast ? ", fast" : ", ranks"));
+        CHECK(difference_between_ranks(reduced(kind, {.comm = ranks(), .order = order},
+                                               1 + static_cast<std::uint64_t>(ranks().rank()),
+                                               200)) == "");
+      }
+}
+
+TEST_CASE("a second training has the same bits, also with another number of threads") {
+  const int before = num_threads();
+  for (const char* net : {"mlp", "lenet", "char_gpt", "char_lstm"})
+    for (const char* level : levels::names()) {
+      const Kind kind{net, level, "AdamW"};
+      INFO(net << ", " << level);
+      set_num_threads(1);
+      const states::State first = reduced(kind, {.comm = ranks()});
+      CHECK(states::difference(first, reduced(kind, {.comm = ranks()})) == "");
+      set_num_threads(2);
+      CHECK(states::difference(first, reduced(kind, {.comm = ranks()})) == "");
+    }
+  set_num_threads(before);
 }
 
 TEST_CASE("f32 sums of 16-bit gradients reach the masters without rounding") {
