@@ -40,6 +40,9 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   bool enabled() const { return properties.enabled; }
   std::string description() const override;
   bool has_masters() const override { return properties.masters(); }
+  bool checks_gradients() const override {
+    return properties.dynamic() || properties.check_static_overflow;
+  }
   /** Logs text at verbosity 1 and above. */
   void print(std::string_view text) const;
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */

@@ -55,6 +55,8 @@ class MZ_API AttachedSession {
   /** Returns true if 16-bit parameters have f32 masters, which get their gradients from
    *  scale_loss. */
   virtual bool has_masters() const = 0;
+  /** Returns true if scale_loss looks for overflows in the gradients. */
+  virtual bool checks_gradients() const = 0;
 
  protected:
   ~AttachedSession() = default;

@@ -83,9 +83,7 @@ struct ScaledLoss::Scope {
   void exit();
   /** Returns true if gradients are checked. A static scale without check_static_overflow never
    *  skips, so it needs no check. */
-  bool looks_for_overflow() const {
-    return scaler().dynamic() || core->properties.check_static_overflow;
-  }
+  bool looks_for_overflow() const { return core->checks_gradients(); }
   void unscale(const optim::FoundInf& found);
   void keep_scaled();
   void unscale_and_check();

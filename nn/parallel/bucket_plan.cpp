@@ -6,7 +6,7 @@ namespace mezzo::nn {
 
 namespace {
 
-constexpr std::int64_t kSingleBytes = 512 << 10;
+constexpr std::int64_t kSingleBytes = 1 << 20;
 
 /** Adds items to the open bucket of their dtype and device, and collects complete buckets. */
 class Planner {

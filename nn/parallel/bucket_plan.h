@@ -37,7 +37,7 @@ struct BucketPlan {
 };
 
 /** Divides items, which become ready in the given order, into buckets. Buckets are in the order in
- *  which they become complete. A gradient of 512 KiB or more is a bucket of its own, so that it
+ *  which they become complete. A gradient of 1 MiB or more is a bucket of its own, so that it
  *  need not be copied. */
 std::vector<BucketPlan> plan_buckets(std::span<const BucketItem> items,
                                      std::span<const std::size_t> order,

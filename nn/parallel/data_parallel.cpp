@@ -33,7 +33,8 @@ DataParallel::DataParallel(const Module& model, const comm::Communicator& ranks,
   std::vector<std::size_t> order(params_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   plan(order);
-  checks_ = has_checked_ = model.attached_to() != nullptr;
+  const AttachedSession* const session = model.attached_to();
+  checks_ = has_checked_ = session && session->checks_gradients();
   if (options.own_random_streams) use_own_random_stream(default_generator(), ranks.rank());
   if (!params_.empty()) overflow_ = optim::FoundInf::reset_on(params_[0].leaf.device());
   for (std::size_t i = 0; i < params_.size(); ++i) {

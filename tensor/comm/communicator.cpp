@@ -118,7 +118,7 @@ std::string description_of(const std::exception_ptr& why) {
 
 void Pending::wait() {
   if (!job_) return;
-  job_->finished.wait(false);
+  detail::engine()->progress->wait_for(*job_);
   const std::exception_ptr error = job_->error;
   if (error) std::rethrow_exception(error);
 }

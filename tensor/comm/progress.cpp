@@ -27,26 +27,13 @@ constexpr auto kTimeAfterEnd = 1s;    // for the last messages of a rank that ha
 constexpr int kTestsAfterEnd = 1000;  // the same, for a busy machine
 constexpr auto kNoteTime = 1s;        // for the messages of the other ranks after a failure
 
-/** Waits between two tests of a transfer: not at all for 50 us, 20 us for the next 2 ms, then ever
- *  longer. */
-class Pause {
- public:
-  /** `longest`: the longest sleep. */
-  explicit Pause(std::chrono::microseconds longest) : longest_(longest) {}
-
-  /** Returns true if it slept. */
-  bool operator()() {
-    const auto waited = std::chrono::steady_clock::now() - start_;
-    if (waited < 50us) return false;
-    if (waited > 2ms) sleep_ = std::min(sleep_ * 2, longest_);
-    std::this_thread::sleep_for(sleep_);
-    return true;
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::microseconds sleep_{20}, longest_;
+/** The sleeps between two tests of a transfer: the first one and the longest. */
+struct Sleeps {
+  std::chrono::microseconds spin, first, longest;
 };
+constexpr Sleeps kAwaited{50us, 20us, 200us};    // a thread of this rank waits for an operation
+constexpr Sleeps kBackground{0us, 50us, 400us};  // nobody does: the cores are for the computation
+constexpr Sleeps kAtEnd{50us, 20us, 10ms};       // of the program
 
 std::string label_of(const Job& job) { return job.label.empty() ? describe(job.frame) : job.label; }
 
@@ -106,6 +93,18 @@ void Progress::end() {
   const bool joins = ended_;
   lock.unlock();
   joins ? thread_.join() : thread_.detach();
+}
+
+void Progress::wait_for(const Job& job) {
+  if (job.finished) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    ++waiters_;
+  }
+  wake_.notify_all();
+  job.finished.wait(false);
+  const std::scoped_lock lock(mutex_);
+  --waiters_;
 }
 
 void Progress::submit(std::shared_ptr<Job> job) {
@@ -227,14 +226,30 @@ void Progress::transfer(const Job& job, const Transfer& transfer) {
   };
   require(transport_->start(transfer));
   tests_since_gone_ = 0;
-  Pause pause(job.frame.kind == FrameKind::end ? 10ms : 200us);
+  const Clock::time_point start = Clock::now();
+  std::chrono::microseconds sleep{0};
   bool done = false;
   for (int tests = 0; !done; ++tests) {
     require(transport_->test(done));
     if (done) return;
-    if (tests % 16 == 15) look_for_failures(job);
-    if (pause()) look_for_failures(job);
+    const bool slept = pause(job, start, sleep);
+    if (slept || tests % 16 == 15) look_for_failures(job);
   }
+}
+
+/** Waits between two tests of a transfer that began at `start`. `sleep` is the former sleep; the
+ * next one is twice as long. Returns false if it did not sleep. */
+bool Progress::pause(const Job& job, Clock::time_point start, std::chrono::microseconds& sleep) {
+  std::unique_lock lock(mutex_);
+  const bool awaited = waiters_ > 0;
+  const Sleeps& sleeps = job.frame.kind == FrameKind::end ? kAtEnd
+                         : awaited                        ? kAwaited
+                                                          : kBackground;
+  if (Clock::now() - start < sleeps.spin) return false;
+  sleep = std::clamp(2 * sleep, sleeps.first, sleeps.longest);
+  wake_.wait_for(lock, sleep, [&] { return !awaited && waiters_ > 0; });
+  if (!awaited && waiters_ > 0) sleep = 0us;
+  return true;
 }
 
 void Progress::look_for_failures(const Job& job) {

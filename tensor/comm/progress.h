@@ -17,9 +17,9 @@
 namespace mezzo::comm::detail {
 
 /** Owns a transport and runs jobs in the order in which they were submitted. It tests for progress
- *  for 50 us, then sleeps 20 to 200 us between tests, so it never blocks in the library and leaves
- *  the cores to the computation. After a failure all further jobs fail with the same error. There
- *  is one object per process, never destroyed. */
+ *  and sleeps between the tests, ever longer and longest while nobody waits for an operation: so it
+ *  never blocks in the library and leaves the cores to the computation. After a failure all further
+ * jobs fail with the same error. There is one object per process, never destroyed. */
 class Progress {
  public:
   /** `timeout`: how long a job may take. */
@@ -36,6 +36,8 @@ class Progress {
    *  object. */
   void end();
 
+  /** Waits until a job that was submitted has finished. */
+  void wait_for(const Job& job);
   /** Appends a job. */
   void submit(std::shared_ptr<Job> job);
   /** Makes all jobs of all ranks fail; the others throw "rank N " + `reason`. */
@@ -54,6 +56,7 @@ class Progress {
   [[noreturn]] void tell_all(const std::string& text);
   void check_time(const Job& job);
   void transfer(const Job& job, const Transfer& transfer);
+  bool pause(const Job& job, Clock::time_point start, std::chrono::microseconds& sleep);
   void run_plan(Job& job, Plan& plan);
   void look_for_failures(const Job& job);
   void receive_notes();
@@ -74,6 +77,7 @@ class Progress {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> queue_;
+  int waiters_ = 0;             // threads in wait_for()
   std::exception_ptr failure_;  // set once
   std::string reason_to_send_;  // what leave() has to send
   bool opened_ = false;

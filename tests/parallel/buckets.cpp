@@ -16,8 +16,8 @@ std::vector<Tensor> values_of_all_layouts() {
           ones({}),
           ones({0}),
           ones({2, 5}),
-          ones({300, 500}),  // 600 kB: reduced in its own memory
-          ones({400, 400}),
+          ones({600, 500}),  // 1.2 MB: reduced in its own memory
+          ones({600, 600}),
           ones({5, 2}).t(),
           ones({4, 6}).slice(1, 1, 4),
           ones({2, 3, 4, 5}).to(MemoryFormat::channels_last),
@@ -126,7 +126,7 @@ TEST_CASE("triggers decide which gradients are reduced together") {
 TEST_CASE("a gradient that the program keeps is not overwritten by later passes") {
   for (const auto& [name, options] : bucketings()) {
     INFO(name);
-    const Weighted model(std::vector<Shape>{{4}, {150'000}, {2}});
+    const Weighted model(std::vector<Shape>{{4}, {300'000}, {2}});
     const Wrapped net(model, options);
     std::vector<Tensor> kept, views;
     for (int step = 1; step <= 4; ++step) {
@@ -147,7 +147,7 @@ TEST_CASE("a gradient that the program keeps is not overwritten by later passes"
 }
 
 TEST_CASE("hooks see the gradients of this rank, later ones the reduced gradients") {
-  const Weighted model(std::vector<Shape>{{4}, {150'000}});
+  const Weighted model(std::vector<Shape>{{4}, {300'000}});
   const Wrapped net(model, {.comm = ranks(), .first_bucket_mib = kTinyMib});
   std::vector<Tensor> seen;
   std::string order;

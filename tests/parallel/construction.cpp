@@ -108,7 +108,7 @@ TEST_CASE("buffers can be those of rank 0 at each call in training mode") {
 
 TEST_CASE("a wrapper in a group reduces over that group") {
   const comm::Communicator half = ranks().split(rank() % 2);
-  const Weighted model(std::vector<Tensor>{full({3}, rank()), full({150'000}, rank())});
+  const Weighted model(std::vector<Tensor>{full({3}, rank()), full({300'000}, rank())});
   const Wrapped net(model, {.comm = half});
   CHECK(all_are(model.params[0], rank() % 2));
   CHECK(all_are(model.params[1], rank() % 2));
@@ -256,7 +256,7 @@ TEST_CASE("a wrapper is a handle to its model") {
 
 TEST_CASE("gradients stay when the wrapper goes, and later ones are local") {
   for (const bool closes : {true, false}) {
-    const Weighted model(std::vector<Shape>{{3}, {4}, {150'000}});
+    const Weighted model(std::vector<Shape>{{3}, {4}, {300'000}});
     auto net = std::make_unique<Wrapped>(model, Options{.comm = ranks()});
     const double n = size();
     const Factors mean{n, 2 * n, 3 * n};

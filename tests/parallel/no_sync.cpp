@@ -8,7 +8,7 @@ using optim::StepResult;
 namespace {
 
 /** A model of two parameters, of which one is reduced in its own memory. */
-Weighted two_parameters() { return Weighted(std::vector<Shape>{{4}, {150'000}}); }
+Weighted two_parameters() { return Weighted(std::vector<Shape>{{4}, {300'000}}); }
 
 /** The factor of this rank's loss number `i`; divisible by the number of ranks. */
 double factor(int of_rank, int i) { return size() * (3 * i + of_rank + 1); }

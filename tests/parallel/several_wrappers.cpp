@@ -9,7 +9,7 @@ TEST_CASE("a loss may reach the parameters of several wrappers, different ones o
   for (const auto& [use_name, uses] : kUses)
     for (const auto& [name, options] : bucketings()) {
       INFO(use_name << ", " << name);
-      const std::vector<Shape> shapes{{4}, {2, 3}, {1}, {150'000}, {5}};
+      const std::vector<Shape> shapes{{4}, {2, 3}, {1}, {300'000}, {5}};
       const Weighted a(shapes), b(shapes);
       const Wrapped net_a(a, options), net_b(b, options);
       for (int step = 1; step <= 4; ++step) {

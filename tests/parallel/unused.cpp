@@ -9,7 +9,7 @@ TEST_CASE("unused parameters count as zero, and stay without a gradient if no ra
   for (const auto& [use_name, uses] : kUses)
     for (const auto& [name, options] : bucketings()) {
       INFO(use_name << ", " << name);
-      const Weighted model(std::vector<Shape>{{4}, {2, 3}, {1}, {150'000}, {5}, {}, {3}, {0}});
+      const Weighted model(std::vector<Shape>{{4}, {2, 3}, {1}, {300'000}, {5}, {}, {3}, {0}});
       const Wrapped net(model, options);
       for (int step = 1; step <= 5; ++step) {
         const auto factor = [&, uses = uses](int r, std::size_t i) {
@@ -30,7 +30,7 @@ TEST_CASE("unused parameters count as zero, and stay without a gradient if no ra
 
 TEST_CASE("the gradient of a parameter that no rank uses stays as it was") {
   const QuietLog quiet;
-  const Weighted model(std::vector<Shape>{{4}, {3}, {150'000}});
+  const Weighted model(std::vector<Shape>{{4}, {3}, {300'000}});
   const Wrapped net(model, {.comm = ranks(), .first_bucket_mib = kTinyMib});
   const double n = size();
   model.loss({n, 2 * n, 3 * n}).backward();
