@@ -8,6 +8,13 @@ namespace mezzo::optim {
 
 namespace {
 
+template <class Options> bool maximizes(const Options& o) {
+  if constexpr (requires { o.maximize; })
+    return o.maximize;
+  else
+    return false;
+}
+
 template <class Options>
 AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled,
                            bool corrected = true) {
@@ -18,7 +25,9 @@ AdamSettings adam_settings(const Options& o, std::int64_t step, bool decoupled,
           .weight_decay = o.weight_decay,
           .correction1 = bias_correction(o.betas.first, step, corrected),
           .correction2 = bias_correction(o.betas.second, step, corrected),
-          .decoupled = decoupled};
+          .decoupled = decoupled,
+          .amsgrad = o.amsgrad,
+          .maximize = maximizes(o)};
 }
 
 }  // namespace

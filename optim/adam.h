@@ -17,6 +17,8 @@ struct AdamOptions {
   std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
   double eps = 1e-8;                            // added to the root in the divisor
   double weight_decay = 0;                      // L2: weight_decay * p is added to the gradient
+  bool amsgrad = false;                         // divide by the largest mean of squares so far
+  bool maximize = false;                        // go up the gradient instead of down
 };
 
 /** Options of AdamW. */
@@ -25,6 +27,8 @@ struct AdamWOptions {
   std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
   double eps = 1e-8;                            // added to the root in the divisor
   double weight_decay = 1e-2;                   // decoupled: p -= lr * weight_decay * p
+  bool amsgrad = false;                         // divide by the largest mean of squares so far
+  bool maximize = false;                        // go up the gradient instead of down
 };
 
 /** Options of FusedAdam. */
@@ -44,14 +48,17 @@ template <class AnyOptions> struct AdamRuleBase {
   using Options = AnyOptions;
   /** The formula of one element. */
   using Update = AdamUpdate;
-  /** Running means of the gradient and of its square. */
-  static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_sq"}}};
+  /** Running means of the gradient and of its square; with amsgrad the largest of the latter. */
+  static constexpr std::array<StateSpec, 3> states{
+      {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}};
+  /** Returns a bit for each state that the options need. */
+  static unsigned kept_states(const Options& o) { return o.amsgrad ? 7 : 3; }
 
-  /** Returns true: every parameter has states. */
-  static bool keeps_state(const Options&) { return true; }
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
+    visit_if_on("amsgrad", o.amsgrad, visit);
+    if constexpr (requires { o.maximize; }) visit_if_on("maximize", o.maximize, visit);
   }
 };
 
@@ -98,7 +105,9 @@ extern template class MZ_API OptimizerOf<AdamWRule>;
 extern template class MZ_API OptimizerOf<FusedAdamRule>;
 
 /** Adam. m and v are running means of g and g^2, with g the gradient plus weight_decay * p; at a
- *  parameter's update t, p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
+ *  parameter's update t, p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). With
+ *  amsgrad v is the largest of its values so far (Reddi, Kale, Kumar, On the convergence of Adam
+ *  and beyond, 2018).
  *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; the corrections in f64;
  *  one rounding per step. Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in [0,
  *  1). Source: Kingma, Ba, Adam: a method for stochastic optimization, 2015. */

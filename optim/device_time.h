@@ -16,6 +16,8 @@ struct DeviceTime {
   MZ_HD double rate(double of_host) const { return lr ? *lr : of_host; }
   MZ_HD double correction1(double of_host) const { return clock ? clock->correction1 : of_host; }
   MZ_HD double correction2(double of_host) const { return clock ? clock->correction2 : of_host; }
+  /** Returns the number of the update, counted from 1. */
+  MZ_HD std::int64_t step(std::int64_t of_host) const { return clock ? clock->steps + 1 : of_host; }
 };
 
 }  // namespace mezzo::optim

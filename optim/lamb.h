@@ -43,8 +43,6 @@ struct MZ_API FusedLambRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns true: every parameter has states. */
-  static bool keeps_state(const Options&) { return true; }
   /** Returns the settings of a parameter's update number `step`, counted from 1. */
   static LambSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates all parameters in several passes: gradient norm, directions, norms, steps. Allocates

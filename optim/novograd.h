@@ -41,8 +41,6 @@ struct MZ_API FusedNovoGradRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns true: every parameter has states. */
-  static bool keeps_state(const Options&) { return true; }
   /** Returns the settings of a parameter's update number `step`, counted from 1. With `fresh` and
    *  without init_zero the running norm starts at the first norm. */
   static NovoGradSettings settings(const Options& options, std::int64_t step, bool fresh);

@@ -156,6 +156,13 @@ Tensor new_state(const Tensor& target, bool per_tensor, DType dtype) {
   return state;
 }
 
+/** Returns true if the slot has all states in `kept`, a bit for each. */
+bool has_states(const Slot& slot, unsigned kept) {
+  for (std::size_t i = 0; i < slot.state.size(); ++i)
+    if ((kept >> i & 1u) != 0 && !slot.state[i].defined()) return false;
+  return true;
+}
+
 }  // namespace
 
 Tensor Optimizer::gradient_of(const Slot& slot) const {
@@ -174,10 +181,13 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
          .got = str(grad, " for ", target),
          .expected = "one shape and device",
          .hint = "move the model first, then make the optimizer"});
-  if (!keeps_state(group)) return update;
+  const unsigned kept = kept_states(group);
+  if (kept == 0) return update;
   const DType dtype = compute_dtype(target.dtype());
-  update.fresh = !slot.state[0].defined();
+  update.fresh = std::none_of(slot.state.begin(), slot.state.end(),
+                              [](const Tensor& state) { return state.defined(); });
   for (std::size_t i = 0; i < states().size(); ++i) {
+    if ((kept >> i & 1u) == 0) continue;
     Tensor& state = update.state[i];
     if (!state.defined())
       state = new_state(target, states()[i].per_tensor, dtype);
@@ -285,7 +295,7 @@ bool Optimizer::device_can_decide(Device device) const {
       const Tensor grad = gradient_of(slot);
       if (!grad.defined()) continue;
       any = true;
-      if (grad.device() != device || (keeps_state(group) && !slot.state[0].defined())) return false;
+      if (grad.device() != device || !has_states(slot, kept_states(group))) return false;
     }
   return any;
 }

@@ -230,8 +230,8 @@ class MZ_API Optimizer {
   virtual double& group_lr(std::size_t group) = 0;
   /** Returns the states of each parameter, at most kMaxStates, in the order of Slot::state. */
   virtual std::span<const StateSpec> states() const = 0;
-  /** Returns false if the group's options need no state. */
-  virtual bool keeps_state(std::size_t group) const = 0;
+  /** Returns which states the group's options need: bit i is set for states()[i]. */
+  virtual unsigned kept_states(std::size_t group) const = 0;
   /** Updates the parameters and their states; runs no hooks and counts no steps. */
   virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
   /** Returns the betas of a group's bias-corrected running means; {0, 0} without correction. */

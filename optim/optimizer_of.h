@@ -22,6 +22,12 @@ template <class Options, class Visit> void visit_adaptive_options(Options& o, co
   visit("weight_decay", o.weight_decay);
 }
 
+/** Visits an option that is off in most programs, if it is on: state dicts that were saved before
+ *  the option existed stay valid. */
+template <class Visit> void visit_if_on(std::string_view name, bool& option, const Visit& visit) {
+  if (option) visit(name, option);
+}
+
 /** The implementation of a concrete optimizer. Rule is a struct such as SgdRule. */
 template <class Rule> class OptimizerOf : public Optimizer {
  public:
@@ -55,8 +61,8 @@ template <class Rule> class OptimizerOf : public Optimizer {
   double& group_lr(std::size_t group) final;
   /** Returns Rule::states. */
   std::span<const StateSpec> states() const final;
-  /** Returns Rule::keeps_state of the group's options. */
-  bool keeps_state(std::size_t group) const final;
+  /** Returns Rule::kept_states of the group's options; all states if the rule does not have it. */
+  unsigned kept_states(std::size_t group) const final;
   /** Returns the option betas; {0, 0} if the rule has none or the group has bias_correction off. */
   std::pair<double, double> corrected_betas(std::size_t group) const final;
   /** Calls Rule::run if the rule has several passes, else applies Rule::Update in one. */

@@ -56,8 +56,11 @@ template <class Rule> std::span<const StateSpec> OptimizerOf<Rule>::states() con
   return Rule::states;
 }
 
-template <class Rule> bool OptimizerOf<Rule>::keeps_state(std::size_t group) const {
-  return Rule::keeps_state(options_[group]);
+template <class Rule> unsigned OptimizerOf<Rule>::kept_states(std::size_t group) const {
+  if constexpr (requires { Rule::kept_states(options_[group]); })
+    return Rule::kept_states(options_[group]);
+  else
+    return (1u << Rule::states.size()) - 1;
 }
 
 template <class Rule>

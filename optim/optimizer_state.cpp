@@ -204,19 +204,19 @@ class StateLoad {
     const DType dtype = compute_dtype(slot.param.dtype());
     Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
     const auto states = optimizer_.states();
-    std::size_t present = 0;
+    bool any_present = false;
     for (std::size_t s = 0; s < states.size(); ++s) {
       const std::string name = str(key, ".", states[s].name);
       staged.state[s] =
           tensor(name, slot, states[s].per_tensor ? Shape{} : slot.param.shape(), dtype);
-      present += saved_.tensors.count(name);
+      any_present |= saved_.tensors.count(name) > 0;
       if (staged.state[s].defined())
         staged.state[s].impl()->storage->set_category(MemoryCategory::optimizer_state);
     }
-    if (present > 0 && present < states.size())
-      for (const StateSpec& state : states)
-        if (saved_.tensors.count(str(key, ".", state.name)) == 0)
-          note(missing_, str(key, ".", state.name));
+    const unsigned kept = optimizer_.kept_states(group);
+    for (std::size_t s = 0; any_present && s < states.size(); ++s)
+      if ((kept >> s & 1u) != 0 && saved_.tensors.count(str(key, ".", states[s].name)) == 0)
+        note(missing_, str(key, ".", states[s].name));
     stage_master(staged, key);
     slots_.push_back(std::move(staged));
   }

@@ -24,9 +24,12 @@ class OptionChecks {
   void not_negative(std::string_view option, double got) const {
     require(got >= 0 && std::isfinite(got), option, got, "a finite number >= 0");
   }
+  void fraction(std::string_view option, double got) const {
+    require(got >= 0 && got < 1, option, got, "a number in [0, 1)");
+  }
   void betas(const std::pair<double, double>& got) const {
-    require(got.first >= 0 && got.first < 1, "betas.first", got.first, "a number in [0, 1)");
-    require(got.second >= 0 && got.second < 1, "betas.second", got.second, "a number in [0, 1)");
+    fraction("betas.first", got.first);
+    fraction("betas.second", got.second);
   }
   /** Checks lr, betas, eps and weight_decay of an optimizer with two running means. */
   template <class Options> void adaptive(const Options& o) const {

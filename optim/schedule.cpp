@@ -20,6 +20,17 @@ double straight_line(double from, double to, std::int64_t step, std::int64_t ste
   return from + (to - from) * (static_cast<double>(step) / static_cast<double>(steps));
 }
 
+/** Sets the option that is a group's momentum. Returns false if there is none. */
+bool set_momentum(Optimizer& optimizer, std::size_t group, std::optional<double> momentum) {
+  bool found = false;
+  optimizer.change_options(group, [&](std::string_view option, double value) {
+    if (option != "momentum" && option != "beta1") return value;
+    found = true;
+    return momentum.value_or(value);
+  });
+  return found;
+}
+
 }  // namespace
 
 void StepLR::check() const {
@@ -30,6 +41,39 @@ void StepLR::check() const {
 
 double StepLR::operator()(std::int64_t step, double base) const {
   return base * std::pow(gamma, static_cast<double>(step / step_size));
+}
+
+void MultiStepLR::check() const {
+  require(!milestones.empty() && milestones[0] >= 0 &&
+              std::is_sorted(milestones.begin(), milestones.end()),
+          "MultiStepLR", "milestones must be given, non-negative and non-decreasing",
+          milestones.empty() ? "none" : "other ones");
+  require(gamma >= 0 && std::isfinite(gamma), "MultiStepLR",
+          "gamma must be finite and not negative", str(gamma));
+}
+
+double MultiStepLR::operator()(std::int64_t step, double base) const {
+  const auto passed = std::upper_bound(milestones.begin(), milestones.end(), step);
+  return base * std::pow(gamma, static_cast<double>(passed - milestones.begin()));
+}
+
+void ExponentialLR::check() const {
+  require(gamma >= 0 && std::isfinite(gamma), "ExponentialLR",
+          "gamma must be given, finite and not negative", str(gamma));
+}
+
+double ExponentialLR::operator()(std::int64_t step, double base) const {
+  return base * std::pow(gamma, static_cast<double>(step));
+}
+
+void PolynomialLR::check() const {
+  require(total_iters >= 1, "PolynomialLR", "total_iters must be positive", str(total_iters));
+  require(power >= 0 && std::isfinite(power), "PolynomialLR",
+          "power must be finite and not negative", str(power));
+}
+
+double PolynomialLR::operator()(std::int64_t step, double base) const {
+  return step >= total_iters ? 0 : base * std::pow(straight_line(1, 0, step, total_iters), power);
 }
 
 void CosineAnnealingLR::check() const {
@@ -72,6 +116,10 @@ double LinearWarmup::operator()(std::int64_t step, double base) const {
   return then ? then(step - steps, base) : base;
 }
 
+std::optional<double> LinearWarmup::momentum(std::int64_t step) const {
+  return then ? then.momentum(std::max<std::int64_t>(0, step - steps)) : std::nullopt;
+}
+
 void SequentialLR::check() const {
   require(!schedules.empty() && schedules.size() == milestones.size() + 1, "SequentialLR",
           "the number of schedules must be one more than the number of milestones",
@@ -84,10 +132,21 @@ void SequentialLR::check() const {
             "an empty function");
 }
 
-double SequentialLR::operator()(std::int64_t step, double base) const {
+/** Returns the schedule of a step, and the step counted from that schedule's first one. */
+std::pair<const LrSchedule&, std::int64_t> SequentialLR::at(std::int64_t step) const {
   const auto reached = std::upper_bound(milestones.begin(), milestones.end(), step);
   const auto index = static_cast<std::size_t>(reached - milestones.begin());
-  return schedules[index](step - (index > 0 ? milestones[index - 1] : 0), base);
+  return {schedules[index], step - (index > 0 ? milestones[index - 1] : 0)};
+}
+
+double SequentialLR::operator()(std::int64_t step, double base) const {
+  const auto [schedule, own_step] = at(step);
+  return schedule(own_step, base);
+}
+
+std::optional<double> SequentialLR::momentum(std::int64_t step) const {
+  const auto [schedule, own_step] = at(step);
+  return schedule.momentum(own_step);
 }
 
 // ---- the scheduler ------------------------------------------------------------------------------
@@ -97,8 +156,13 @@ Scheduler::Scheduler(Optimizer& optimizer, LrSchedule schedule)
   require(static_cast<bool>(schedule_), "Scheduler", "the schedule must not be empty",
           "an empty function");
   State start;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
     start.base.push_back(optimizer.lr(group));
+    if (schedule_.momentum(0) && !set_momentum(optimizer, group, std::nullopt))
+      fail<ValueError>("Scheduler", {.what = "the optimizer has no momentum that could change",
+                                     .got = std::string(optimizer.type_name()),
+                                     .hint = "pass .cycle_momentum = false"});
+  }
   go_to(std::move(start));
 }
 
@@ -117,9 +181,12 @@ void Scheduler::go_to(State state) { staged(std::move(state))(); }
 
 std::function<void()> Scheduler::staged(State state) {
   std::vector<double> rates = rates_at(state);
-  return [this, rates = std::move(rates), next = std::move(state)]() mutable {
-    for (std::size_t group = 0; group < rates.size(); ++group)
+  const std::optional<double> momentum = schedule_.momentum(state.step);
+  return [this, rates = std::move(rates), momentum, next = std::move(state)]() mutable {
+    for (std::size_t group = 0; group < rates.size(); ++group) {
       optimizer_.set_lr(rates[group], group);
+      if (momentum) set_momentum(optimizer_, group, momentum);
+    }
     state_ = std::move(next);
   };
 }
@@ -172,8 +239,6 @@ Scheduler::State Scheduler::checked(const StateDict& saved) const {
   return state;
 }
 
-void Scheduler::check_state_dict(const StateDict& saved) const { (void)checked(saved); }
-void Scheduler::load_state_dict(const StateDict& saved) { go_to(checked(saved)); }
 std::function<void()> Scheduler::stage_state_dict(const StateDict& saved) {
   return staged(checked(saved));
 }

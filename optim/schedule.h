@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,9 +13,10 @@
 
 namespace mezzo::optim {
 
-/** Any of the schedules below, or a function with the same signature: returns the learning rate
- *  after `step` calls of Scheduler::step(), from the initial rate `base` of the group. The
- *  conversion to LrSchedule checks a schedule's fields. */
+/** Any of the schedules below or in cyclic_schedule.h, or a function with the same signature:
+ *  returns the learning rate after `step` calls of Scheduler::step(), from the initial rate `base`
+ *  of the group. A schedule may have a member momentum(step), which returns the momentum of a step
+ *  or nothing. The conversion to LrSchedule checks a schedule's fields. */
 class MZ_API LrSchedule {
  public:
   LrSchedule() = default;
@@ -22,10 +24,14 @@ class MZ_API LrSchedule {
   template <class F>
   requires(!std::is_same_v<F, LrSchedule> && std::is_invocable_r_v<double, F, std::int64_t, double>)
       LrSchedule(F formula)  // NOLINT: conversion is the point
-      : formula_((check(formula), std::move(formula))) {}
+      : momentum_(momentum_of(formula)), formula_((check(formula), std::move(formula))) {}
 
   /** Returns the learning rate at a step. */
   double operator()(std::int64_t step, double base) const { return formula_(step, base); }
+  /** Returns the momentum at a step; nothing if the schedule leaves it alone. */
+  std::optional<double> momentum(std::int64_t step) const {
+    return momentum_ ? momentum_(step) : std::nullopt;
+  }
   /** True if it holds a schedule. */
   explicit operator bool() const { return static_cast<bool>(formula_); }
 
@@ -34,6 +40,15 @@ class MZ_API LrSchedule {
     if constexpr (requires { formula.check(); }) formula.check();
   }
 
+  using Momentum = std::function<std::optional<double>(std::int64_t)>;
+  template <class F> static Momentum momentum_of(const F& formula) {
+    if constexpr (requires { formula.momentum(std::int64_t{}); })
+      return [formula](std::int64_t step) { return formula.momentum(step); };
+    else
+      return {};
+  }
+
+  Momentum momentum_;
   std::function<double(std::int64_t, double)> formula_;
 };
 
@@ -43,6 +58,36 @@ struct MZ_API StepLR {
   std::int64_t step_size = 1;  // steps between two decays
   double gamma = 0.1;          // factor of one decay
   /** Throws ValueError unless step_size >= 1 and gamma is finite and >= 0. */
+  void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
+  double operator()(std::int64_t step, double base) const;
+};
+
+/** base * gamma^(number of milestones up to the step). */
+struct MZ_API MultiStepLR {
+  std::vector<std::int64_t> milestones = {};  // steps at which the rate decays
+  double gamma = 0.1;                         // factor of one decay
+  /** Throws ValueError unless milestones are given, are not negative and do not decrease, and gamma
+   *  is finite and >= 0. */
+  void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
+  double operator()(std::int64_t step, double base) const;
+};
+
+/** base * gamma^step. */
+struct MZ_API ExponentialLR {
+  double gamma = -1;  // factor of one step; required
+  /** Throws ValueError unless gamma is finite and >= 0. */
+  void check() const;
+  /** Returns the learning rate at a step, from the initial rate `base`. */
+  double operator()(std::int64_t step, double base) const;
+};
+
+/** base * (1 - step / total_iters)^power, and 0 from step total_iters on. */
+struct MZ_API PolynomialLR {
+  std::int64_t total_iters = 5;  // steps until 0
+  double power = 1;              // 1: a straight line
+  /** Throws ValueError unless total_iters >= 1 and power is finite and >= 0. */
   void check() const;
   /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
@@ -92,6 +137,8 @@ struct MZ_API LinearWarmup {
   void check() const;
   /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
+  /** Returns the momentum of `then`, during the warm-up that of its first step. */
+  std::optional<double> momentum(std::int64_t step) const;
 };
 
 /** Schedules in sequence: schedule k + 1 starts, counted from 0, at step milestones[k]. */
@@ -103,15 +150,38 @@ struct MZ_API SequentialLR {
   void check() const;
   /** Returns the learning rate at a step, from the initial rate `base`. */
   double operator()(std::int64_t step, double base) const;
+  /** Returns the momentum of the schedule that a step belongs to. */
+  std::optional<double> momentum(std::int64_t step) const;
+
+ private:
+  std::pair<const LrSchedule&, std::int64_t> at(std::int64_t step) const;
+};
+
+/** What changes the learning rates of an optimizer and can be saved: a Scheduler or a
+ *  ReduceLROnPlateau. */
+class MZ_API SchedulerBase {
+ public:
+  virtual ~SchedulerBase() = default;
+  /** Returns the numbers that a resumed training needs. */
+  virtual StateDict state_dict() const = 0;
+  /** Checks and prepares a load. The returned function performs it and does not allocate. Errors:
+   *  ValueError if an entry is missing, unexpected or out of range. */
+  virtual std::function<void()> stage_state_dict(const StateDict& saved) = 0;
+  /** Restores a saved state. Errors: as stage_state_dict; nothing has changed then. */
+  void load_state_dict(const StateDict& saved) { stage_state_dict(saved)(); }
+  /** Throws what load_state_dict would throw, and changes nothing. */
+  void check_state_dict(const StateDict& saved) { (void)stage_state_dict(saved); }
 };
 
 /** Sets the learning rates of an optimizer's groups from a schedule: in the constructor for step
- *  0, then at every step(). Call step() once per optimizer step or once per epoch, depending on
- *  what the schedule counts. The optimizer must outlive it. Groups added later keep their rate
- *  until the next step(). */
-class MZ_API Scheduler {
+ *  0, then at every step(). A schedule that has momenta sets the option `momentum`, or the first of
+ *  `betas`; replays of a captured step keep the momentum of the capture. Call step() once per
+ * optimizer step or once per epoch, depending on what the schedule counts. The optimizer must
+ * outlive it. Groups added later keep their rate until the next step(). */
+class MZ_API Scheduler final : public SchedulerBase {
  public:
-  /** Errors: ValueError if the schedule is empty or returns an invalid rate. */
+  /** Errors: ValueError if the schedule is empty or returns an invalid rate, or has momenta and the
+   *  optimizer has none. */
   Scheduler(Optimizer& optimizer, LrSchedule schedule);
 
   /** Advances by one step and sets the learning rates. Errors: ValueError for an invalid rate. */
@@ -122,14 +192,10 @@ class MZ_API Scheduler {
   std::vector<double> last_lr() const;
 
   /** Returns step number and initial rates. Schedules are code and are not saved. */
-  StateDict state_dict() const;
-  /** Restores a saved state. Errors: ValueError if an entry is missing, unexpected or an invalid
-   *  rate; nothing has changed then. */
-  void load_state_dict(const StateDict& saved);
-  /** Checks and prepares a load. The returned function performs it and does not allocate. */
-  std::function<void()> stage_state_dict(const StateDict& saved);
-  /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const StateDict& saved) const;
+  StateDict state_dict() const override;
+  /** Checks and prepares a load. Errors: ValueError if an entry is missing, unexpected or an
+   *  invalid rate. */
+  std::function<void()> stage_state_dict(const StateDict& saved) override;
 
  private:
   /** Step number and initial rates. */

@@ -37,7 +37,9 @@ void SgdRule::check(const Options& options) { check_sgd(type_name, options); }
 void FusedSgdRule::check(const Options& options) { check_sgd(type_name, options); }
 
 SgdSettings SgdRule::settings(const Options& options, std::int64_t, bool fresh) {
-  return sgd_settings(options, fresh, false);
+  SgdSettings settings = sgd_settings(options, fresh, false);
+  settings.maximize = options.maximize;
+  return settings;
 }
 SgdSettings FusedSgdRule::settings(const Options& options, std::int64_t, bool fresh) {
   return sgd_settings(options, fresh, options.wd_after_momentum);

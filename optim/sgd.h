@@ -18,6 +18,7 @@ struct SgdOptions {
   double dampening = 0;     // a new gradient enters the buffer with factor 1 - dampening
   double weight_decay = 0;  // L2: weight_decay * p is added to the gradient
   bool nesterov = false;    // Nesterov momentum
+  bool maximize = false;    // go up the gradient instead of down
 };
 
 /** Options of FusedSGD. */
@@ -41,8 +42,8 @@ template <class AnyOptions> struct SgdRuleBase {
   /** The momentum buffer. */
   static constexpr std::array<StateSpec, 1> states{{{"momentum_buffer"}}};
 
-  /** Returns false without momentum, which needs no buffer. */
-  static bool keeps_state(const Options& options) { return options.momentum != 0; }
+  /** Returns the bit of the momentum buffer, which is not needed without momentum. */
+  static unsigned kept_states(const Options& options) { return options.momentum != 0 ? 1 : 0; }
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
@@ -61,6 +62,11 @@ struct MZ_API SgdRule : SgdRuleBase<SgdOptions> {
   static void check(const Options& options);
   /** Returns the settings of an update; `fresh` if the momentum buffer is new. */
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
+  template <class Visit> static void fields(Options& o, const Visit& visit) {
+    SgdRuleBase::fields(o, visit);
+    visit_if_on("maximize", o.maximize, visit);
+  }
 };
 
 /** The formula and the options of FusedSGD, for OptimizerOf. */

@@ -2,20 +2,31 @@
 // Parsed by g++ and by nvcc.
 #pragma once
 
+#include "updates/adadelta.h"  // IWYU pragma: export
 #include "updates/adagrad.h"   // IWYU pragma: export
 #include "updates/adam.h"      // IWYU pragma: export
+#include "updates/adamax.h"    // IWYU pragma: export
 #include "updates/lamb.h"      // IWYU pragma: export
 #include "updates/larc.h"      // IWYU pragma: export
+#include "updates/nadam.h"     // IWYU pragma: export
 #include "updates/novograd.h"  // IWYU pragma: export
+#include "updates/radam.h"     // IWYU pragma: export
+#include "updates/rmsprop.h"   // IWYU pragma: export
 #include "updates/sgd.h"       // IWYU pragma: export
 
 /** Expands to X(Update) for each update. */
 #define MZ_FOR_EACH_UPDATE(X) \
+  X(AdadeltaUpdate)           \
   X(AdagradUpdate)            \
   X(AdamUpdate)               \
+  X(AdamaxUpdate)             \
   X(LambDirectionUpdate)      \
   X(LambStepUpdate)           \
   X(LarcUpdate)               \
+  X(NAdamProductUpdate)       \
+  X(NAdamUpdate)              \
   X(NovoGradNormUpdate)       \
   X(NovoGradUpdate)           \
+  X(RAdamUpdate)              \
+  X(RmsPropUpdate)            \
   X(SgdUpdate)

@@ -84,16 +84,16 @@ struct MZ_API CheckpointMetadata
 
 /** The parts of a training. The calling thread's default generator is always included. */
 struct Training {
-  Parts<const nn::Module> model = {};      // models
-  Parts<optim::Optimizer> optimizer = {};  // optimizers
-  Parts<Session> session = {};             // with initialize() and scale_loss()
-  Parts<GradScaler> scaler = {};           // with autocast
-  Parts<optim::Scheduler> schedule = {};   // learning-rate schedules
-  Parts<data::Batches> loader = {};        // data loaders
-  Parts<Generator> generator = {};         // generators other than the thread's default one
-  std::int64_t step = 0;                   // for saving: names the checkpoint
-  std::int64_t epoch = 0;                  // for saving
-  CheckpointMetadata metadata = {};        // for saving
+  Parts<const nn::Module> model = {};         // models
+  Parts<optim::Optimizer> optimizer = {};     // optimizers
+  Parts<Session> session = {};                // with initialize() and scale_loss()
+  Parts<GradScaler> scaler = {};              // with autocast
+  Parts<optim::SchedulerBase> schedule = {};  // learning-rate schedules
+  Parts<data::Batches> loader = {};           // data loaders
+  Parts<Generator> generator = {};            // generators other than the thread's default one
+  std::int64_t step = 0;                      // for saving: names the checkpoint
+  std::int64_t epoch = 0;                     // for saving
+  CheckpointMetadata metadata = {};           // for saving
 };
 
 /** Options of save_checkpoint. */

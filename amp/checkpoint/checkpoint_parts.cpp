@@ -29,7 +29,7 @@ template class Parts<data::Batches>;
 template class Parts<Generator>;
 template class Parts<GradScaler>;
 template class Parts<optim::Optimizer>;
-template class Parts<optim::Scheduler>;
+template class Parts<optim::SchedulerBase>;
 template class Parts<Session>;
 
 namespace {

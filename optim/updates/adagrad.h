@@ -1,5 +1,5 @@
-// AdagradUpdate: the formula of Adagrad; optim/adagrad.h holds the options. Parsed by g++ and by
-// nvcc.
+// AdagradUpdate: the formula of Adagrad and FusedAdagrad; optim/adagrad.h holds the options. Parsed
+// by g++ and by nvcc.
 #pragma once
 
 #include <cmath>
@@ -12,6 +12,10 @@ namespace mezzo::optim {
 struct AdagradSettings {
   double lr, eps, weight_decay;
   bool decoupled;
+  double lr_decay = 0, initial = 0;  // of the rate; value that a new sum starts from
+  std::int64_t step = 1;             // number of the update
+  bool first = false;                // the sum is new
+  bool maximize = false;
   DeviceTime time = {};
 };
 
@@ -26,17 +30,21 @@ struct MZ_API AdagradUpdate {
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
 
   template <class V, unsigned kMode> struct Formula {
-    V lr, eps, decay;
+    V sign, lr, start, eps, decay;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.time.rate(s.lr))),
+        : sign(sign_of<V>(s)),
+          lr(static_cast<V>(s.time.rate(s.lr) /
+                            (1 + static_cast<double>(s.time.step(s.step) - 1) * s.lr_decay))),
+          start(static_cast<V>(s.first ? s.initial : 0)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)) {}
 
     MZ_HD void operator()(V& p, V g, V& h) const {
       using std::sqrt;
+      g = sign * g;
       if constexpr (kMode == kL2Decay) g = g + decay * p;
-      h = h + g * g;
+      h = (start + h) + g * g;
       V u = g / (sqrt(h) + eps);
       if constexpr (kMode == kDecoupledDecay) u = u + decay * p;
       p = p - lr * u;

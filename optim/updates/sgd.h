@@ -12,6 +12,7 @@ struct SgdSettings {
   bool nesterov;
   bool first;               // the buffer is new and starts as the gradient
   bool decay_last = false;  // add weight decay after momentum instead of before
+  bool maximize = false;
   DeviceTime time = {};
 };
 
@@ -31,15 +32,17 @@ struct MZ_API SgdUpdate {
   }
 
   template <class V, unsigned kMode> struct Formula {
-    V lr, momentum, keep, decay;
+    V sign, lr, momentum, keep, decay;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.time.rate(s.lr))),
+        : sign(sign_of<V>(s)),
+          lr(static_cast<V>(s.time.rate(s.lr))),
           momentum(static_cast<V>(s.momentum)),
           keep(static_cast<V>(1 - s.dampening)),
           decay(static_cast<V>(s.weight_decay)) {}
 
     MZ_HD void operator()(V& p, V g, V& m) const {
+      g = sign * g;
       if constexpr ((kMode & kDecay) != 0) g = g + decay * p;
       if constexpr ((kMode & kMomentum) != 0) {
         if constexpr ((kMode & kFirst) != 0)

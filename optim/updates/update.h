@@ -32,6 +32,11 @@ constexpr unsigned decay_mode(double weight_decay, bool decoupled) {
   return decoupled ? kDecoupledDecay : kL2Decay;
 }
 
+/** Returns the factor of the gradient: -1 for an optimizer that maximizes. */
+template <class V, class Settings> MZ_HD V sign_of(const Settings& s) {
+  return s.maximize ? V(-1) : V(1);
+}
+
 /** Calls f.operator()<m>() with the mode as a constant. */
 template <class Update, unsigned kMode = 0, class F> void with_mode(unsigned mode, const F& f) {
   if (mode == kMode)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../nn/support.h"
+#include "drawn.h"
 #include "folder.h"
 #include "golden.h"
 
@@ -34,16 +35,6 @@ const Stored& stored() {
     return out;
   }();
   return all;
-}
-
-/** Returns the values of the k-th input or parameter, as drawn() of layers.py does. */
-Tensor drawn(std::size_t k, const Shape& shape, DType dtype) {
-  std::vector<double> values;
-  const std::int64_t start = (static_cast<std::int64_t>(k) + 1) * 104729;
-  const std::int64_t count = checked_numel(shape, "drawn");
-  for (std::int64_t i = 0; i < count; ++i)
-    values.push_back(static_cast<double>((i * 7919 + start) % 2003) / 1001.5 - 1);
-  return tensor(values, shape, {.dtype = dtype});
 }
 
 /** Describes the first difference; empty where the tensors agree within the tolerance. */

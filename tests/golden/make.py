@@ -18,6 +18,7 @@ import torch
 
 from golden import CASES, operands_of
 from layers import tensors_of_layers
+from training import tensors_of_training
 
 FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
 CODES = {
@@ -94,6 +95,10 @@ def main():
     path = Path(__file__).with_name('layers.safetensors')
     write(path, tensors, names)
     print(f'{path.name}: {len(names)} layers, {path.stat().st_size} bytes')
+    tensors = tensors_of_training()
+    path = Path(__file__).with_name('training.safetensors')
+    write(path, tensors)
+    print(f'{path.name}: {len(tensors)} optimizers and schedules, {path.stat().st_size} bytes')
 
 
 main()

@@ -240,3 +240,50 @@ TEST_CASE("a saved master is loaded if it rounds to the parameter, else reported
   CHECK(lines[0].find("kept: 0") != std::string::npos);
   set_log_sink(former);
 }
+
+TEST_CASE("an optimizer keeps only the states that its options need") {
+  const auto kept = [](const optim::Optimizer& optimizer) {
+    std::string text;
+    for (const Tensor& state : optimizer.slots(0)[0].state) text += state.defined() ? '1' : '0';
+    return text;
+  };
+  const auto after_a_step = [&](const auto& make) {
+    const Tensor p = ones({3}).requires_grad_();
+    const auto optimizer = make(p);
+    p.set_grad(ones({3}));
+    optimizer->step();
+    return kept(*optimizer);
+  };
+  const auto rmsprop = [&](double momentum, bool centered) {
+    return after_a_step([=](const Tensor& p) {
+      return std::make_unique<optim::RMSprop>(
+          std::vector{p}, optim::RMSpropOptions{.momentum = momentum, .centered = centered});
+    });
+  };
+  CHECK(rmsprop(0, false) == "100");
+  CHECK(rmsprop(0.9, false) == "110");
+  CHECK(rmsprop(0, true) == "101");
+  CHECK(rmsprop(0.9, true) == "111");
+  for (const bool amsgrad : {false, true})
+    CHECK(after_a_step([&](const Tensor& p) {
+            return std::make_unique<optim::Adam>(std::vector{p},
+                                                 optim::AdamOptions{.amsgrad = amsgrad});
+          }) == (amsgrad ? "111" : "110"));
+}
+
+TEST_CASE("options that are off in most programs are saved only if they are on") {
+  const Tensor p = ones({3}).requires_grad_();
+  optim::Adam plain({p}, {}), changed({p}, {.amsgrad = true, .maximize = true});
+  p.set_grad(ones({3}));
+  plain.step();
+  changed.step();
+  CHECK(plain.state_dict().scalars.count("param_groups.0.amsgrad") == 0);
+  CHECK(changed.state_dict().scalars.count("param_groups.0.amsgrad") == 1);
+  CHECK(changed.state_dict().scalars.count("param_groups.0.maximize") == 1);
+  CHECK_THROWS_WITH_AS_TEXT(plain.load_state_dict(changed.state_dict()), ValueError, "unexpected");
+  CHECK_THROWS_WITH_AS_TEXT(changed.load_state_dict(plain.state_dict()), ValueError, "missing");
+  optim::Adam same({p}, {.amsgrad = true, .maximize = true});
+  same.load_state_dict(changed.state_dict());
+  CHECK(same.slots(0)[0].state[2].to_vector<float>() ==
+        changed.slots(0)[0].state[2].to_vector<float>());
+}

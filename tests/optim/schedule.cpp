@@ -1,9 +1,11 @@
 #include <mezzo.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "../support/catch.h"
+#include "../support/throws.h"
 
 using namespace mezzo;
 
@@ -109,5 +111,97 @@ TEST_CASE("invalid schedules are refused") {
   refused(optim::SequentialLR{{optim::StepLR{}}, {1}});
   refused(optim::SequentialLR{{optim::StepLR{}, optim::StepLR{}, optim::StepLR{}}, {2, 1}});
   refused(optim::LambdaLR{[](std::int64_t) { return -1.0; }});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  refused(optim::MultiStepLR{});
+  refused(optim::MultiStepLR{.milestones = {3, 2}});
+  refused(optim::MultiStepLR{.milestones = {1}, .gamma = nan});
+  refused(optim::ExponentialLR{});
+  refused(optim::ExponentialLR{.gamma = nan});
+  refused(optim::PolynomialLR{.total_iters = 0});
+  refused(optim::PolynomialLR{.power = nan});
+  refused(optim::CosineAnnealingWarmRestarts{});
+  refused(optim::CosineAnnealingWarmRestarts{.t_0 = 1, .t_mult = 0});
+  refused(optim::CosineAnnealingWarmRestarts{.t_0 = 1, .eta_min = nan});
+  refused(optim::OneCycleLR{.total_steps = 5});
+  refused(optim::OneCycleLR{.max_lr = 1});
+  refused(optim::OneCycleLR{.max_lr = 1, .total_steps = 5, .pct_start = nan});
+  refused(optim::OneCycleLR{.max_lr = 1, .total_steps = 5, .max_momentum = 1});
+  refused(optim::OneCycleLR{.max_lr = 1, .total_steps = 5, .div_factor = 0});
+  refused(optim::CyclicLR{.max_lr = 1});
+  refused(optim::CyclicLR{.base_lr = 0, .max_lr = nan});
+  refused(optim::CyclicLR{.base_lr = 0, .max_lr = 1, .step_size_up = 0});
+  refused(optim::CyclicLR{.base_lr = 0, .max_lr = 1, .gamma = nan});
   CHECK_THROWS_AS(optim::LrSchedule(optim::StepLR{.step_size = -1}), ValueError);
+}
+
+TEST_CASE("schedules that cycle the momentum need an optimizer that has one") {
+  const Tensor p = zeros({1}).requires_grad_(), q = zeros({1}).requires_grad_();
+  const optim::OneCycleLR cycle{.max_lr = 1, .total_steps = 10};
+  optim::Adam adam({p}, {.lr = 3});
+  const optim::Scheduler scheduler(adam, cycle);
+  CHECK(adam.options().betas == std::pair(0.95, 0.999));
+  CHECK(adam.lr() == Approx(1.0 / 25));
+  optim::Adagrad adagrad({q}, {.lr = 3});
+  CHECK_THROWS_WITH_AS_TEXT(optim::Scheduler(adagrad, cycle), ValueError,
+                            "Scheduler: the optimizer has no momentum that could change; got "
+                            "Adagrad; pass .cycle_momentum = false");
+  CHECK(adagrad.lr() == 3);
+  optim::OneCycleLR without = cycle;
+  without.cycle_momentum = false;
+  const optim::Scheduler alone(adagrad, without);
+  CHECK(adagrad.lr() == Approx(1.0 / 25));
+}
+
+TEST_CASE("warm-ups and sequences pass on the momentum of their schedules") {
+  const Tensor p = zeros({1}).requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 1, .momentum = 0.5});
+  const optim::CyclicLR cyclic{.base_lr = 0, .max_lr = 1, .step_size_up = 2};
+  optim::Scheduler scheduler(optimizer,
+                             optim::SequentialLR{{optim::ExponentialLR{.gamma = 0.5},
+                                                  optim::LinearWarmup{.steps = 1, .then = cyclic}},
+                                                 {2}});
+  std::vector<double> momenta;
+  for (int t = 0; t < 6; ++t, scheduler.step()) momenta.push_back(optimizer.options().momentum);
+  const std::vector<double> expected{0.5, 0.5, 0.9, 0.9, 0.85, 0.8};
+  for (std::size_t t = 0; t < expected.size(); ++t) CHECK(momenta[t] == Approx(expected[t]));
+}
+
+TEST_CASE("after its last step OneCycleLR keeps the rate") {
+  const std::vector<double> got = rates(optim::OneCycleLR{.max_lr = 1, .total_steps = 4}, 7);
+  CHECK(got[3] == Approx(1 / 25.0 / 1e4));
+  CHECK(got[6] == got[3]);
+}
+
+TEST_CASE("ReduceLROnPlateau changes all groups and refuses bad options and states") {
+  const Tensor a = zeros({1}).requires_grad_(), b = zeros({1}).requires_grad_();
+  optim::SGD optimizer({{{a}, {.lr = 1}}, {{b}, {.lr = 4}}});
+  optim::ReduceLROnPlateau schedule(optimizer, {.factor = 0.5, .patience = 0, .min_lr = 0.75});
+  schedule.step(1);
+  CHECK(schedule.best() == 1);
+  schedule.step(1);
+  CHECK(optimizer.lr(0) == 0.75);
+  CHECK(optimizer.lr(1) == 2);
+  const auto refused = [&](const optim::ReduceLROnPlateauOptions& options) {
+    CHECK_THROWS_AS(optim::ReduceLROnPlateau(optimizer, options), ValueError);
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  refused({.factor = 1});
+  refused({.factor = nan});
+  refused({.patience = -1});
+  refused({.threshold = nan});
+  refused({.cooldown = -1});
+  refused({.min_lr = -1});
+  refused({.eps = nan});
+  const optim::StateDict good = schedule.state_dict();
+  for (const char* key : {"best", "best_infinity", "num_bad_epochs", "cooldown_counter"}) {
+    optim::StateDict bad = good;
+    bad.scalars[key] = nan;
+    CHECK_THROWS_AS(schedule.load_state_dict(bad), ValueError);
+    bad.scalars.erase(key);
+    CHECK_THROWS_AS(schedule.load_state_dict(bad), ValueError);
+  }
+  optim::StateDict more = good;
+  more.scalars["other"] = 1;
+  CHECK_THROWS_AS(schedule.load_state_dict(more), ValueError);
+  CHECK(schedule.best() == 1);
 }

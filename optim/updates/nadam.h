@@ -1,0 +1,108 @@
+// NAdamUpdate and NAdamProductUpdate: the formulas of NAdam; optim/nadam.h holds the options.
+// Parsed by g++ and by nvcc.
+#pragma once
+
+#include <cmath>
+
+#include "update.h"
+
+namespace mezzo::optim {
+
+/** Returns the momentum of an update of NAdam, which grows to beta1. */
+MZ_HD inline double nadam_momentum(double beta1, double momentum_decay, std::int64_t step) {
+  return beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(step) * momentum_decay));
+}
+
+/** Settings of NAdamProductUpdate. */
+struct NAdamProductSettings {
+  double beta1, momentum_decay;
+  std::int64_t step;
+  bool first;  // the product is new
+  DeviceTime time = {};
+};
+
+/** Multiplies the product of one parameter's momenta by the present one: a one-element update with
+ *  the product as the parameter. */
+struct MZ_API NAdamProductUpdate {
+  static constexpr std::string_view name = "nadam_product";
+  static constexpr std::size_t kStates = 0;
+  static constexpr unsigned kWrites = kWritesParam;
+  using Settings = NAdamProductSettings;
+
+  static constexpr unsigned kModes = 2;
+  static unsigned mode(const Settings& s) { return s.first ? 1 : 0; }
+
+  template <class V, unsigned kFirst> struct Formula {
+    V momentum;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : momentum(static_cast<V>(nadam_momentum(s.beta1, s.momentum_decay, s.time.step(s.step)))) {
+    }
+
+    MZ_HD void operator()(V& product, V) const {
+      product = kFirst != 0 ? momentum : product * momentum;
+    }
+  };
+
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
+};
+
+/** Settings of NAdamUpdate. */
+struct NAdamSettings {
+  double lr, beta1, beta2, eps, weight_decay, momentum_decay;
+  double correction2;  // 1 / (1 - beta2^t)
+  std::int64_t step;   // t, the number of the update
+  bool decoupled, maximize;
+  bool first;                     // the product is new
+  const void* product = nullptr;  // of the momenta up to t, in the compute dtype
+  DeviceTime time = {};
+};
+
+/** NAdam with L2 regularisation or decoupled weight decay. */
+struct MZ_API NAdamUpdate {
+  static constexpr std::string_view name = "nadam";
+  static constexpr std::size_t kStates = 2;  // mean of the gradient, mean of its square
+  static constexpr unsigned kWrites = kWritesParam | kWritesStates;
+  using Settings = NAdamSettings;
+
+  static constexpr unsigned kModes = kNumDecays;
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+
+  template <class V, unsigned kMode> struct Formula {
+    V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay, correction2, of_gradient, of_mean;
+
+    MZ_HD explicit Formula(const Settings& s)
+        : sign(sign_of<V>(s)),
+          lr(static_cast<V>(s.time.rate(s.lr))),
+          beta1(static_cast<V>(s.beta1)),
+          fresh1(static_cast<V>(1 - s.beta1)),
+          beta2(static_cast<V>(s.beta2)),
+          fresh2(static_cast<V>(1 - s.beta2)),
+          eps(static_cast<V>(s.eps)),
+          decay(static_cast<V>(s.weight_decay)),
+          correction2(static_cast<V>(s.time.correction2(s.correction2))) {
+      const std::int64_t step = s.time.step(s.step);
+      const double product = static_cast<double>(*static_cast<const V*>(s.product)),
+                   now = nadam_momentum(s.beta1, s.momentum_decay, step),
+                   next = nadam_momentum(s.beta1, s.momentum_decay, step + 1);
+      of_gradient = static_cast<V>((1 - now) / (1 - product));
+      of_mean = static_cast<V>(next / (1 - product * next));
+    }
+
+    MZ_HD void operator()(V& p, V g, V& m, V& v) const {
+      using std::sqrt;
+      g = sign * g;
+      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - lr * decay);
+      if constexpr (kMode == kL2Decay) g = g + decay * p;
+      m = beta1 * m + fresh1 * g;
+      v = beta2 * v + fresh2 * g * g;
+      p = p - lr * ((of_gradient * g + of_mean * m) / (sqrt(v * correction2) + eps));
+    }
+  };
+
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
+};
+
+}  // namespace mezzo::optim

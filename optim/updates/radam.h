@@ -1,0 +1,74 @@
+// RAdamUpdate: the formula of RAdam; optim/radam.h holds the options. Parsed by g++ and by
+// nvcc.
+#pragma once
+
+#include <cmath>
+
+#include "update.h"
+
+namespace mezzo::optim {
+
+/** Settings of RAdamUpdate. */
+struct RAdamSettings {
+  double lr, beta1, beta2, eps, weight_decay;
+  double correction1, correction2;  // 1 / (1 - beta^t)
+  std::int64_t step;                // t, the number of the update
+  bool decoupled, maximize;
+  DeviceTime time = {};
+};
+
+/** RAdam with L2 regularisation or decoupled weight decay. */
+struct MZ_API RAdamUpdate {
+  static constexpr std::string_view name = "radam";
+  static constexpr std::size_t kStates = 2;  // mean of the gradient, mean of its square
+  static constexpr unsigned kWrites = kWritesParam | kWritesStates;
+  using Settings = RAdamSettings;
+
+  static constexpr unsigned kModes = kNumDecays;
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+
+  template <class V, unsigned kMode> struct Formula {
+    V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay, correction1, rectifier;
+    bool adapts;  // false in the first updates, whose variance is not tractable
+
+    MZ_HD explicit Formula(const Settings& s)
+        : sign(sign_of<V>(s)),
+          lr(static_cast<V>(s.time.rate(s.lr))),
+          beta1(static_cast<V>(s.beta1)),
+          fresh1(static_cast<V>(1 - s.beta1)),
+          beta2(static_cast<V>(s.beta2)),
+          fresh2(static_cast<V>(1 - s.beta2)),
+          eps(static_cast<V>(s.eps)),
+          decay(static_cast<V>(s.weight_decay)),
+          correction1(static_cast<V>(s.time.correction1(s.correction1))),
+          rectifier(1),
+          adapts(false) {
+      using std::sqrt;
+      const double correction2 = s.time.correction2(s.correction2), limit = 2 / (1 - s.beta2) - 1;
+      // beta2^t / (1 - beta2^t) = correction2 - 1
+      const double length =
+          limit - 2 * static_cast<double>(s.time.step(s.step)) * (correction2 - 1);
+      adapts = length > 5;
+      if (adapts)
+        rectifier = static_cast<V>(sqrt((length - 4) * (length - 2) * limit /
+                                        ((limit - 4) * (limit - 2) * length) / correction2));
+    }
+
+    MZ_HD void operator()(V& p, V g, V& m, V& v) const {
+      using std::sqrt;
+      g = sign * g;
+      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - lr * decay);
+      if constexpr (kMode == kL2Decay) g = g + decay * p;
+      m = beta1 * m + fresh1 * g;
+      v = beta2 * v + fresh2 * g * g;
+      V u = m * correction1;
+      if (adapts) u = u * rectifier / (sqrt(v) + eps);
+      p = p - lr * u;
+    }
+  };
+
+  static void cpu(std::span<const TensorListEntry> items, const void* settings,
+                  const UpdateCall& call);
+};
+
+}  // namespace mezzo::optim
