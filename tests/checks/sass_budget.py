@@ -1,0 +1,300 @@
+"""Budgets of the hot CUDA kernels, for sm_90: registers, spills, stack, bytes of parameters,
+16-byte loads and stores, and instructions per element.
+
+Instructions per element: the number of SASS instructions on the longest way through a kernel,
+divided by the elements of that way. A way follows no branch back, so each loop counts once, and it
+calls no function: calls lead to the slow forms of strided and short runs. Branches of diverged
+warps (BRA.DIV) are not taken. The way of a kernel whose threads loop over runs of elements is that
+through the body of its longest loop; of others that from the entry to the end.
+
+For a kernel that holds a row in registers, that is the work of a thread all of whose packs are full,
+with the branches that only rows of several chunks take: it executes at most this many.
+
+An H100 executes 30.9e12 instructions of threads per second and moves 4.3e12 bytes (copies of bf16
+to bf16): a kernel that loads and stores 4 bytes per element has 29 instructions for it.
+
+Without nvdisasm (see tests/run.sh) only resources are checked, from ptxas.
+
+Usage: sass_budget.py FOLDER NVCC FLAG...   (FOLDER: where nvdisasm may be, below the build folder)
+"""
+import os
+import re
+import shutil
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from check import ROOT, in_parallel, must, run, verdict
+
+
+class Budget(NamedTuple):
+    """Ceilings of one kernel; all instances whose demangled names match the pattern have them."""
+    kernel: str
+    registers: int
+    per_element: float
+    elements: int  # on the counted way
+    loads: int  # at least this many LDG of `bits` on that way
+    stores: int
+    bits: int = 128
+    loop: bool = False  # count the body of the longest loop
+
+
+BUDGETS = {
+    'elementwise_arithmetic': [
+        # runs of 4: 8-byte loads and stores in 16 bits
+        Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
+        Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
+    ],
+}
+MOST_PARAMETERS = 4096  # bytes; what every driver of CUDA 12 accepts
+PARAMETERS_AT = 0x210  # in the constant bank, before them: sizes of the grid
+
+
+class Block:
+    """Instructions without a branch between them."""
+
+    def __init__(self):
+        self.instructions = []
+        self.next = []
+
+    def calls(self):
+        return any(word.startswith('CALL') for word in self.instructions)
+
+    def count(self, word):
+        return sum(1 for other in self.instructions if other.startswith(word))
+
+
+INSTRUCTION = re.compile(r'/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?(\S+)(.*?);')
+LABEL = re.compile(r'^(\.L_\S+):')
+TARGET = re.compile(r'`\((\.L_[^)]*)\)')
+ENDS = ('BRA', 'EXIT', 'RET', 'BSYNC', 'BREAK', 'BRX', 'JMP')
+
+
+def blocks_of(lines):
+    """Returns the blocks of a function in nvdisasm's output; the first is its entry."""
+    blocks, labels, waits = [Block()], {}, {}
+    jumps = []  # (block, label)
+    for line in lines:
+        label = LABEL.match(line)
+        if label:
+            if blocks[-1].instructions:
+                blocks.append(Block())
+                blocks[-2].next.append(blocks[-1])
+            labels[label[1]] = blocks[-1]
+            continue
+        found = INSTRUCTION.search(line)
+        if not found:
+            continue
+        condition, word, rest = found.groups()
+        block = blocks[-1]
+        block.instructions.append(word)
+        target = TARGET.search(rest)
+        if word == 'BSSY' and target:
+            waits[rest.split(',')[0].strip()] = target[1]
+        if not word.startswith(ENDS) or word.startswith('BRA.DIV') or word.startswith('BREAK'):
+            continue
+        if word.startswith('BSYNC'):
+            jumps.append((block, waits.get(rest.strip())))
+            condition = None
+        elif target and word.startswith('BRA'):
+            jumps.append((block, target[1]))
+            if 'UPT' not in rest and re.search(r'\bU?P\d', rest):  # BRA.U UP0 has it as operand
+                condition = True
+        blocks.append(Block())
+        if condition:
+            block.next.append(blocks[-1])
+    for block, label in jumps:
+        if label in labels:
+            block.next.append(labels[label])
+    return blocks
+
+
+def forward_edges(entry):
+    """Returns ({block: [next blocks without branches back]}, [(end of a loop, its begin)])."""
+    edges, back, on_way = {}, [], set()
+
+    def visit(block):
+        edges[block] = []
+        on_way.add(block)
+        for other in block.next:
+            if other.calls():
+                continue
+            if other in on_way:
+                back.append((block, other))
+                continue
+            edges[block].append(other)
+            if other not in edges:
+                visit(other)
+        on_way.discard(block)
+
+    visit(entry)
+    return edges, back
+
+
+def longest(edges, begin, end=None):
+    """Returns the blocks of the way with the most instructions, to `end` or to any end."""
+    known = {}
+
+    def rest(block):
+        if block not in known:
+            best = None
+            for other in edges[block]:
+                found = rest(other)
+                if found and (best is None or found[0] > best[0]):
+                    best = found
+            if end is None and best is None or block is end:
+                best = (0, ())
+            known[block] = best and (best[0] + len(block.instructions), (block, *best[1]))
+        return known[block]
+
+    return rest(begin)
+
+
+def way_of(lines, loop):
+    """Returns the counted blocks of a kernel and their number of instructions."""
+    entry = blocks_of(lines)[0]
+    edges, back = forward_edges(entry)
+    if not loop:
+        number, blocks = longest(edges, entry)
+        return blocks, number
+    ways = [longest(edges, begin, end) for end, begin in back]
+    number, blocks = max((way for way in ways if way), key=lambda way: way[0], default=(0, ()))
+    return blocks, number
+
+
+def functions_of(sass):
+    """Returns {mangled name: lines} of nvdisasm's output."""
+    functions, lines = {}, []
+    for line in sass.split('\n'):
+        start = re.match(r'^\.text\.(\S+):', line)
+        if start:
+            lines = functions.setdefault(start[1], [])
+        elif line.startswith('//----'):
+            lines = []
+        else:
+            lines.append(line)
+    return functions
+
+
+def parameter_bytes(path):
+    """Returns {mangled name: bytes of its parameters} from the sections of a cubin."""
+    data = path.read_bytes()
+    start, = struct.unpack_from('<Q', data, 0x28)
+    size, count, names = struct.unpack_from('<HHH', data, 0x3A)
+    headers = [struct.unpack_from('<IIQQQQ', data, start + i * size) for i in range(count)]
+    table = headers[names][4]
+    found = {}
+    for name, _, _, _, _, length in headers:
+        text = data[table + name:data.index(b'\0', table + name)].decode()
+        if text.startswith('.nv.constant0.'):
+            found[text.removeprefix('.nv.constant0.')] = length - PARAMETERS_AT
+    return found
+
+
+RESOURCES = re.compile(
+    r'Function properties for (\S+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, '
+    r'(\d+) bytes spill loads\nptxas info\s*: Used (\d+) registers')
+
+
+class Kernel(NamedTuple):
+    name: str  # demangled
+    registers: int
+    stack: int
+    spills: int
+    parameters: int
+    lines: list  # of SASS; empty without nvdisasm
+
+
+def demangled(names):
+    """Returns the names without the arguments of the functions."""
+    lines = must(['c++filt'], input='\n'.join(names)).split('\n')
+    return [re.sub(r'^void |mezzo::gpu::|\(anonymous namespace\)::', '', line) for line in lines]
+
+
+def kernels_of(name, folder, nvcc, disassembler):
+    """Compiles a kernel file and returns its kernels."""
+    cubin = folder / f'{name}.cubin'
+    log = must([
+        *nvcc, '-arch=sm_90', '-cubin', '-Xptxas=-v', ROOT / f'cuda/kernels/{name}.cu', '-o', cubin
+    ])
+    functions = functions_of(must([disassembler, '-c', cubin])) if disassembler else {}
+    bytes_of = parameter_bytes(cubin)
+    found = [row for row in RESOURCES.findall(log) if row[0] in bytes_of]
+    return [
+        Kernel(plain, int(registers), int(stack),
+               int(stores) + int(loads), bytes_of[mangled], functions.get(mangled, []))
+        for plain, (mangled, stack, stores, loads,
+                    registers) in zip(demangled([row[0] for row in found]), found)
+    ]
+
+
+def instruction_failures(budget, kernel):
+    """Returns what exceeds the budget of instructions, and a line about it."""
+    blocks, number = way_of(kernel.lines, budget.loop)
+    loads = sum(block.count(f'LDG.E.{budget.bits}') for block in blocks)
+    stores = sum(block.count(f'STG.E.{budget.bits}') for block in blocks)
+    per_element = number / budget.elements
+    failures = []
+    if per_element > budget.per_element:
+        failures.append(f'{per_element:.1f} instructions per element, of {budget.per_element}')
+    if loads < budget.loads:
+        failures.append(f'{loads} LDG.E.{budget.bits}, expected {budget.loads} or more')
+    if stores < budget.stores:
+        failures.append(f'{stores} STG.E.{budget.bits}, expected {budget.stores} or more')
+    return failures, f', {per_element:.1f} per element ({number} / {budget.elements})'
+
+
+def failures_of(budget, kernel, has_sass):
+    """Prints a line about the kernel and returns what exceeds its budget."""
+    failures = []
+    if kernel.registers > budget.registers:
+        failures.append(f'{kernel.registers} registers, of {budget.registers}')
+    if kernel.spills:
+        failures.append(f'{kernel.spills} bytes of spills')
+    if kernel.stack and not budget.loop:  # slow forms, which are called, may have a frame
+        failures.append(f'{kernel.stack} bytes of stack')
+    if kernel.parameters > MOST_PARAMETERS:
+        failures.append(f'{kernel.parameters} bytes of parameters, of {MOST_PARAMETERS}')
+    about = ''
+    if has_sass:
+        more, about = instruction_failures(budget, kernel)
+        failures += more
+    name = re.sub(r'\(.*', '', kernel.name)
+    print(f'{name}: {kernel.registers} registers, {kernel.stack} bytes of stack, '
+          f'{kernel.parameters} of parameters{about}')
+    return [f'{name}: {failure}' for failure in failures]
+
+
+def find_disassembler(folder, nvcc):
+    places = [Path(nvcc).parent, *Path(folder).glob('nvidia/cu*/bin')]
+    path = os.pathsep.join([str(place) for place in places] + [os.environ.get('PATH', '')])
+    return shutil.which('nvdisasm', path=path)
+
+
+def main(folder, *nvcc):
+    sys.setrecursionlimit(100000)  # ways of many blocks
+    disassembler = find_disassembler(folder, nvcc[0])
+    if not disassembler:
+        print('nvdisasm was not found: instructions are not checked, only resources '
+              '(pip install nvidia-cuda-nvdisasm)')
+    elif run([disassembler, '--version']).returncode != 0:
+        verdict(0, [f'{disassembler} does not start'])
+    passed, failures = 0, []
+    with tempfile.TemporaryDirectory() as scratch:
+        lists = in_parallel(lambda name: kernels_of(name, Path(scratch), nvcc, disassembler),
+                            BUDGETS)
+    for (name, budgets), kernels in zip(BUDGETS.items(), lists):
+        for budget in budgets:
+            matching = [kernel for kernel in kernels if re.match(budget.kernel, kernel.name)]
+            if not matching:
+                failures.append(f'{name}.cu has no kernel {budget.kernel}')
+            for kernel in matching:
+                found = failures_of(budget, kernel, bool(disassembler))
+                failures += found
+                passed += not found
+    verdict(passed, failures)
+
+
+main(*sys.argv[1:])
