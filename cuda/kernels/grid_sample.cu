@@ -13,7 +13,8 @@ namespace mezzo::gpu {
 
 namespace {
 
-using cpu_kernels::SampleTaps;
+using cpu_kernels::SampleAxes;
+using cpu_kernels::SampleTap;
 using cpu_kernels::visit_sampling;
 
 /** Sizes and operands of a call; not all calls use all of them. */
@@ -67,28 +68,39 @@ struct PlaceWalk {
   }
 };
 
-template <class C, int N>
-__device__ SampleTaps<C, N> taps_at(const Sampling<N>& s, std::int64_t at) {
+template <int slots, class C, int N>
+__device__ SampleAxes<C, N, slots> axes_at(const Sampling<N>& s, std::int64_t at) {
   C coordinates[N];
+#pragma unroll
   for (int d = 0; d < N; ++d) coordinates[d] = s.grid.template load<C>(at * N + d);
-  return SampleTaps<C, N>(coordinates, s.sizes, s.attrs);
+  return SampleAxes<C, N, slots>(coordinates, s.sizes, s.attrs);
 }
 
-template <class C, int N>
+/** Calls f(data) with the address of an array of floating numbers, so that loops over its elements
+ *  contain no branch by dtype. */
+template <class F> __device__ void with_floating(const Array& x, F&& f) {
+  if (x.dtype == DType::f16) return f(static_cast<const Half*>(x.data));
+  if (x.dtype == DType::bf16) return f(static_cast<const BFloat16*>(x.data));
+  if (x.dtype == DType::f32) return f(static_cast<const float*>(x.data));
+  f(static_cast<const double*>(x.data));
+}
+
+template <class C, int N, int slots>
 __global__ void __launch_bounds__(kSpreadThreads)
     sample_kernel(const __grid_constant__ Sampling<N> s) {
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
-  const SampleTaps<C, N> taps = taps_at<C>(s, walk.at);
-  for (std::int64_t c = walk.first; c < walk.end; ++c) {
-    const std::int64_t plane = walk.image * s.channels + c;
-    C sum = 0;
-    for (int k = 0; k < taps.count; ++k) {
-      const auto t = static_cast<std::size_t>(k);
-      sum += taps.weight[t] * s.x.template load<C>(plane * s.plane + taps.offset[t]);
+  const auto axes = axes_at<slots, C>(s, walk.at);
+  with_floating(s.x, [&](const auto* x) {
+    for (std::int64_t c = walk.first; c < walk.end; ++c) {
+      const std::int64_t plane = walk.image * s.channels + c;
+      C sum = 0;
+      axes.for_each(s.sizes, [&](const SampleTap<C, N>& tap) {
+        sum += tap.weight * element_as<C>(x[plane * s.plane + tap.offset]);
+      });
+      s.y.template store<C>(plane * s.places + walk.place, sum);
     }
-    s.y.template store<C>(plane * s.places + walk.place, sum);
-  }
+  });
 }
 
 /** One gradient per coordinate. */
@@ -101,9 +113,10 @@ template <class C, int N> struct Slopes {
 };
 
 /** Computes the gradient of the grid. Lines are positions, whose threads share the channels. s.y is
- *  the incoming gradient. */
-template <class C, int N>
-__global__ void __launch_bounds__(kSpreadThreads)
+ *  the incoming gradient. The limit of one block per multiprocessor avoids spills of bicubic
+ *  taps. */
+template <class C, int N, int slots>
+__global__ void __launch_bounds__(kSpreadThreads, 1)
     grid_gradient_kernel(const __grid_constant__ Sampling<N> s, const Spread spread,
                          const Array dgrid) {
   using State = Slopes<C, N>;
@@ -113,17 +126,21 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const bool has_place = at < s.images * s.places;
   State sums{};
   if (has_place) {
-    const SampleTaps<C, N> taps = taps_at<C>(s, at);
+    const auto axes = axes_at<slots, C>(s, at);
     std::int64_t place;
     const std::int64_t image = divided(at, s.places, place);
-    for (std::int64_t c = role.part; c < s.channels; c += spread.parts) {
-      const std::int64_t plane = image * s.channels + c;
-      const C share = s.y.template load<C>(plane * s.places + place);
-      for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t) {
-        const C x = s.x.template load<C>(plane * s.plane + taps.offset[t]) * share;
-        for (std::size_t d = 0; d < N; ++d) sums.value[d] += taps.slope[d][t] * x;
+    with_floating(s.x, [&](const auto* x) {
+#pragma unroll 1
+      for (std::int64_t c = role.part; c < s.channels; c += spread.parts) {
+        const std::int64_t plane = image * s.channels + c;
+        const C share = s.y.template load<C>(plane * s.places + place);
+        axes.for_each(s.sizes, [&](const SampleTap<C, N>& tap) {
+          const C term = element_as<C>(x[plane * s.plane + tap.offset]) * share;
+#pragma unroll
+          for (std::size_t d = 0; d < N; ++d) sums.value[d] += tap.slope[d] * term;
+        });
       }
-    }
+    });
   }
   sums = joined(spread, role, room, sums, cpu_kernels::Plus{});
   if (has_place && role.part == 0)
@@ -156,19 +173,19 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (thread == 0) sums.note_size(largest);
 }
 
-template <class C, int N>
+template <class C, int N, int slots>
 __global__ void __launch_bounds__(kSpreadThreads)
     scatter_kernel(const __grid_constant__ Sampling<N> s, const ExactSums sums) {
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
-  const SampleTaps<C, N> taps = taps_at<C>(s, walk.at);
+  const auto axes = axes_at<slots, C>(s, walk.at);
   const int exponent = sums.exponent();
   for (std::int64_t c = walk.first; c < walk.end; ++c) {
     const std::int64_t plane = walk.image * s.channels + c;
     const C share = s.y.template load<C>(plane * s.places + walk.place);
-    for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t)
-      sums.add(plane * s.plane + taps.offset[t], static_cast<double>(taps.weight[t] * share),
-               exponent);
+    axes.for_each(s.sizes, [&](const SampleTap<C, N>& tap) {
+      sums.add(plane * s.plane + tap.offset, static_cast<double>(tap.weight * share), exponent);
+    });
   }
 }
 
@@ -179,9 +196,9 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (i < count) dx.store<C>(i, static_cast<C>(sums.value(i, sums.exponent())));
 }
 
-template <class C, int N>
+template <class C, int N, int slots>
 void image_gradient(const Sampling<N>& s, const Array& dx, std::int64_t count, Device device) {
-  constexpr double kTermsPerPlace = SampleTaps<C, N>::kMax, kLargestWeight = 2;
+  constexpr double kTermsPerPlace = 16, kLargestWeight = 2;
   const Tensor room = workspace(ExactSums::bytes(count), device);
   const ExactSums sums(room, count,
                        kLargestWeight * kTermsPerPlace * static_cast<double>(s.places));
@@ -195,34 +212,38 @@ void image_gradient(const Sampling<N>& s, const Array& dx, std::int64_t count, D
   launch(&largest_kernel<C>,
          {.blocks = blocks_for(gradients, kPerBlock), .threads = kSpreadThreads}, stream, s.y,
          gradients, sums);
-  launch(&scatter_kernel<C, N>, s.blocks(), stream, s, sums);
+  launch(&scatter_kernel<C, N, slots>, s.blocks(), stream, s, sums);
   launch(&settle_kernel<C>, elementwise(count), stream, sums, dx, count);
 }
 
 void grid_sample(Inputs in, Outputs out, const op::GridSampleAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const Tensor x = row_major(in[0]), grid = row_major(in[1]);
-  visit_sampling(out[0].dtype(), x.dim(),
-                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-                   const Sampling<N> s(x, grid, out[0], attrs);
-                   launch(&sample_kernel<C, N>, s.blocks(), current_stream(x.device()), s);
-                 });
+  visit_sampling(
+      out[0].dtype(), x.dim(), attrs.mode,
+      [&]<class C, int N, int slots>(std::type_identity<C>, std::integral_constant<int, N>,
+                                     std::integral_constant<int, slots>) {
+        const Sampling<N> s(x, grid, out[0], attrs);
+        launch(&sample_kernel<C, N, slots>, s.blocks(), current_stream(x.device()), s);
+      });
 }
 
 void grid_sample_backward(Inputs in, Outputs out, const op::GridSampleBackward::Attrs& attrs) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), grid = row_major(in[2]);
-  visit_sampling(promoted_dtype(in), x.dim(),
-                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-                   const Sampling<N> s(x, grid, g, attrs.sampling);
-                   if (out[0].numel() > 0)
-                     image_gradient<C, N>(s, Array(out[0]), out[0].numel(), x.device());
-                   if (out[1].numel() == 0) return;
-                   const std::int64_t places = s.images * s.places;
-                   const Spread spread = spread_over(places, s.channels, true);
-                   launch(&grid_gradient_kernel<C, N>,
-                          {.blocks = blocks_for(places, spread.slots), .threads = spread.threads()},
-                          current_stream(x.device()), s, spread, Array(out[1]));
-                 });
+  visit_sampling(
+      promoted_dtype(in), x.dim(), attrs.sampling.mode,
+      [&]<class C, int N, int slots>(std::type_identity<C>, std::integral_constant<int, N>,
+                                     std::integral_constant<int, slots>) {
+        const Sampling<N> s(x, grid, g, attrs.sampling);
+        if (out[0].numel() > 0)
+          image_gradient<C, N, slots>(s, Array(out[0]), out[0].numel(), x.device());
+        if (out[1].numel() == 0) return;
+        const std::int64_t places = s.images * s.places;
+        const Spread spread = spread_over(places, s.channels, true);
+        launch(&grid_gradient_kernel<C, N, slots>,
+               {.blocks = blocks_for(places, spread.slots), .threads = spread.threads()},
+               current_stream(x.device()), s, spread, Array(out[1]));
+      });
 }
 
 }  // namespace

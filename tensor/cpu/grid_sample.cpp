@@ -38,7 +38,7 @@ template <int N> struct Extents {
   }
 };
 
-template <class C, int N>
+template <class C, int N, int slots>
 void sample(const Tensor& x, const Tensor& grid, const Tensor& y, const GridSampleAttrs& attrs) {
   const Extents<N> e(x.shape(), grid.shape());
   const C* const from = x.data<C>();
@@ -49,14 +49,11 @@ void sample(const Tensor& x, const Tensor& grid, const Tensor& y, const GridSamp
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
           const std::int64_t image = p / e.places, place = p % e.places;
-          const SampleTaps<C, N> taps(coordinates + p * N, e.sizes, attrs);
+          const SampleTaps<C, N, slots> taps(coordinates + p * N, e.sizes, attrs);
           for (std::int64_t c = 0; c < e.channels; ++c) {
             const C* const plane = from + (image * e.channels + c) * e.plane;
             C sum = 0;
-            for (int k = 0; k < taps.count; ++k) {
-              const auto t = static_cast<std::size_t>(k);
-              sum += taps.weight[t] * plane[taps.offset[t]];
-            }
+            for (const SampleTap<C, N>& tap : taps) sum += tap.weight * plane[tap.offset];
             to[(image * e.channels + c) * e.places + place] = sum;
           }
         }
@@ -64,7 +61,7 @@ void sample(const Tensor& x, const Tensor& grid, const Tensor& y, const GridSamp
       40 + 5 * static_cast<double>(e.channels));
 }
 
-template <class C, int N>
+template <class C, int N, int slots>
 void sample_backward_x(const Tensor& g, const Tensor& grid, const Tensor& dx,
                        const GridSampleAttrs& attrs) {
   const Extents<N> e(dx.shape(), grid.shape());
@@ -80,20 +77,19 @@ void sample_backward_x(const Tensor& g, const Tensor& grid, const Tensor& dx,
         C* const planes = to + image * e.channels * e.plane;
         std::fill(planes + first * e.plane, planes + end * e.plane, C(0));
         for (std::int64_t place = 0; place < e.places; ++place) {
-          const SampleTaps<C, N> taps(coordinates + (image * e.places + place) * N, e.sizes, attrs);
+          const SampleTaps<C, N, slots> taps(coordinates + (image * e.places + place) * N, e.sizes,
+                                             attrs);
           for (std::int64_t c = first; c < end; ++c) {
             const C share = from[(image * e.channels + c) * e.places + place];
-            for (int k = 0; k < taps.count; ++k) {
-              const auto t = static_cast<std::size_t>(k);
-              planes[c * e.plane + taps.offset[t]] += taps.weight[t] * share;
-            }
+            for (const SampleTap<C, N>& tap : taps)
+              planes[c * e.plane + tap.offset] += tap.weight * share;
           }
         }
       },
       static_cast<double>(e.images * e.places) * (40 + 5 * static_cast<double>(e.channels)));
 }
 
-template <class C, int N>
+template <class C, int N, int slots>
 void sample_backward_grid(const Tensor& g, const Tensor& x, const Tensor& grid, const Tensor& dgrid,
                           const GridSampleAttrs& attrs) {
   const Extents<N> e(x.shape(), grid.shape());
@@ -105,14 +101,14 @@ void sample_backward_grid(const Tensor& g, const Tensor& x, const Tensor& grid, 
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
           const std::int64_t image = p / e.places, place = p % e.places;
-          const SampleTaps<C, N> taps(coordinates + p * N, e.sizes, attrs);
+          const SampleTaps<C, N, slots> taps(coordinates + p * N, e.sizes, attrs);
           std::array<C, N> sums{};
           for (std::int64_t c = 0; c < e.channels; ++c) {
             const C* const plane = image_data + (image * e.channels + c) * e.plane;
             const C share = gradients[(image * e.channels + c) * e.places + place];
-            for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t)
+            for (const SampleTap<C, N>& tap : taps)
               for (std::size_t d = 0; d < N; ++d)
-                sums[d] += taps.slope[d][t] * plane[taps.offset[t]] * share;
+                sums[d] += tap.slope[d] * plane[tap.offset] * share;
           }
           std::copy(sums.begin(), sums.end(), to + p * N);
         }
@@ -125,32 +121,36 @@ void sample_backward_grid(const Tensor& g, const Tensor& x, const Tensor& grid, 
 void GridSample::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const CastScope no_casts(nullptr);
-  visit_sampling(out[0].dtype(), in[0].dim(),
-                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-                   const Tensor y = room_for<C>(out[0]);
-                   sample<C, N>(in_compute<C>(in[0]), in_compute<C>(in[1]), y, attrs);
-                   if (!y.is_same(out[0])) copy_values(y, out[0]);
-                 });
+  visit_sampling(
+      out[0].dtype(), in[0].dim(), attrs.mode,
+      [&]<class C, int N, int slots>(std::type_identity<C>, std::integral_constant<int, N>,
+                                     std::integral_constant<int, slots>) {
+        const Tensor y = room_for<C>(out[0]);
+        sample<C, N, slots>(in_compute<C>(in[0]), in_compute<C>(in[1]), y, attrs);
+        if (!y.is_same(out[0])) copy_values(y, out[0]);
+      });
 }
 
 void GridSampleBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const CastScope no_casts(nullptr);
   const DType compute = promoted_dtype(in);
-  visit_sampling(compute, in[1].dim(),
-                 [&]<class C, int N>(std::type_identity<C>, std::integral_constant<int, N>) {
-                   const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]),
-                                grid = in_compute<C>(in[2]);
-                   if (out[0].numel() > 0) {
-                     const Tensor dx = room_for<C>(out[0]);
-                     sample_backward_x<C, N>(g, grid, dx, attrs.sampling);
-                     if (!dx.is_same(out[0])) copy_values(dx, out[0]);
-                   }
-                   if (out[1].numel() > 0) {
-                     const Tensor dgrid = room_for<C>(out[1]);
-                     sample_backward_grid<C, N>(g, x, grid, dgrid, attrs.sampling);
-                     if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
-                   }
-                 });
+  visit_sampling(
+      compute, in[1].dim(), attrs.sampling.mode,
+      [&]<class C, int N, int slots>(std::type_identity<C>, std::integral_constant<int, N>,
+                                     std::integral_constant<int, slots>) {
+        const Tensor g = in_compute<C>(in[0]), x = in_compute<C>(in[1]),
+                     grid = in_compute<C>(in[2]);
+        if (out[0].numel() > 0) {
+          const Tensor dx = room_for<C>(out[0]);
+          sample_backward_x<C, N, slots>(g, grid, dx, attrs.sampling);
+          if (!dx.is_same(out[0])) copy_values(dx, out[0]);
+        }
+        if (out[1].numel() > 0) {
+          const Tensor dgrid = room_for<C>(out[1]);
+          sample_backward_grid<C, N, slots>(g, x, grid, dgrid, attrs.sampling);
+          if (!dgrid.is_same(out[1])) copy_values(dgrid, out[1]);
+        }
+      });
 }
 
 }  // namespace mezzo::op

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "../core/compute_type.h"
 #include "../ops/grid_sample.h"
@@ -44,18 +46,27 @@ MZ_HD GridPlace<C> padded(GridPlace<C> p, std::int64_t size, const op::GridSampl
   }
 }
 
-/** Up to four elements along one dimension; those outside the image are skipped. */
-template <class C> struct AxisTaps {
-  int count = 0;
-  std::array<std::int64_t, 4> at{};
-  std::array<C, 4> weight{}, slope{};
+/** Calls f(std::integral_constant<std::size_t, i>) for i from 0 to n - 1. */
+template <std::size_t n, class F> MZ_HD void for_each_constant(F&& f) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (f(std::integral_constant<std::size_t, i>{}), ...);
+  }
+  (std::make_index_sequence<n>{});
+}
 
-  MZ_HD void add(C place, std::int64_t size, C w, C s) {
-    if (!(place >= 0 && place < static_cast<C>(size))) return;
-    const auto i = static_cast<std::size_t>(count++);
-    at[i] = static_cast<std::int64_t>(place);
-    weight[i] = w;
-    slope[i] = s;
+/** The elements along one dimension, one in each of `slots`: 2 for bilinear and nearest, 4 for
+ *  bicubic. Slots outside the image are skipped. */
+template <class C, int slots> struct AxisTaps {
+  std::array<bool, slots> inside{};
+  std::array<std::int64_t, slots> at{};
+  std::array<C, slots> weight{}, slope{};
+
+  MZ_HD void set(std::size_t slot, C place, std::int64_t size, C w, C s) {
+    inside[slot] = place >= 0 && place < static_cast<C>(size);
+    if (!inside[slot]) return;
+    at[slot] = static_cast<std::int64_t>(place);
+    weight[slot] = w;
+    slope[slot] = s;
   }
 };
 
@@ -69,90 +80,137 @@ template <class C> MZ_HD std::array<C, 2> cubic_and_slope(C x) {
   return {((a * d - 5 * a) * d + 8 * a) * d - 4 * a, sign * ((3 * a * d - 10 * a) * d + 8 * a)};
 }
 
+template <int slots, class C>
+MZ_HD AxisTaps<C, slots> cubic_taps(GridPlace<C> place, std::int64_t size,
+                                    const op::GridSampleAttrs& attrs) {
+  const C first = std::floor(place.at), t = place.at - first;
+  AxisTaps<C, slots> taps;
+  for_each_constant<slots>([&]<std::size_t slot>(std::integral_constant<std::size_t, slot>) {
+    constexpr int k = static_cast<int>(slot) - 1;
+    // The padding rule applies to each element by itself; its weight depends on the unpadded
+    // position.
+    const C element = std::isfinite(first) ? first + static_cast<C>(k) : place.at;
+    const auto [w, s] = cubic_and_slope<C>(t - static_cast<C>(k));
+    const bool finite = std::isfinite(w);
+    taps.set(slot, std::nearbyint(padded<C>({element, 1}, size, attrs).at), size,
+             finite ? w : C(k == 0), finite ? s * place.slope : C(0));
+  });
+  return taps;
+}
+
 /** Returns the taps along a dimension of `size` elements for one coordinate of the grid. */
-template <class C>
-MZ_HD AxisTaps<C> axis_taps(C coordinate, std::int64_t size, const op::GridSampleAttrs& attrs) {
+template <class C, int slots>
+MZ_HD AxisTaps<C, slots> axis_taps(C coordinate, std::int64_t size,
+                                   const op::GridSampleAttrs& attrs) {
   const C n = static_cast<C>(size);
   GridPlace<C> place = attrs.align_corners
                            ? GridPlace<C>{(coordinate + 1) / 2 * (n - 1), (n - 1) / 2}
                            : GridPlace<C>{((coordinate + 1) * n - 1) / 2, n / 2};
-  AxisTaps<C> taps;
-  if (attrs.mode == GridSampleMode::bicubic) {
-    const C first = std::floor(place.at), t = place.at - first;
-    for (int k = -1; k <= 2; ++k) {
-      // The padding rule applies to each element by itself; its weight depends on the unpadded
-      // position.
-      const C element = std::isfinite(first) ? first + static_cast<C>(k) : place.at;
-      const auto [w, s] = cubic_and_slope<C>(t - static_cast<C>(k));
-      const bool finite = std::isfinite(w);
-      taps.add(std::nearbyint(padded<C>({element, 1}, size, attrs).at), size,
-               finite ? w : C(k == 0), finite ? s * place.slope : C(0));
+  if constexpr (slots == 4) {
+    return cubic_taps<slots>(place, size, attrs);
+  } else {
+    AxisTaps<C, slots> taps;
+    place = padded(place, size, attrs);
+    if (attrs.mode == GridSampleMode::nearest) {
+      taps.set(0, std::nearbyint(place.at), size, 1, 0);
+      return taps;
     }
+    const C first = std::floor(place.at), t = place.at - first;
+    taps.set(0, first, size, 1 - t, -place.slope);
+    taps.set(1, first + 1, size, t, place.slope);
     return taps;
   }
-  place = padded(place, size, attrs);
-  if (attrs.mode == GridSampleMode::nearest) {
-    taps.add(std::nearbyint(place.at), size, 1, 0);
-    return taps;
-  }
-  const C first = std::floor(place.at), t = place.at - first;
-  taps.add(first, size, 1 - t, -place.slope);
-  taps.add(first + 1, size, t, place.slope);
-  return taps;
 }
 
-/** All elements of one sample: their offsets in a plane, their weights, and the derivatives of the
- *  weights by each of the grid's coordinates (x first). */
-template <class C, int N> struct SampleTaps {
-  static constexpr int kMax = 16;  // 4 x 4, or 2 x 2 x 2
-  int count = 0;
-  std::array<std::int64_t, kMax> offset;
-  std::array<C, kMax> weight;
-  std::array<std::array<C, kMax>, N> slope;
+/** Returns the largest number of elements of a sample. */
+template <int N, int slots> constexpr std::size_t most_taps() {
+  return N == 2 ? slots * slots : slots * slots * slots;
+}
+
+/** One element of a sample: its offset in a plane, its weight, and the derivatives of the weight by
+ *  each of the grid's coordinates (x first). */
+template <class C, int N> struct SampleTap {
+  std::int64_t offset = 0;
+  C weight = 1;
+  std::array<C, N> slope;
+};
+
+/** The elements of one sample by dimension, outermost first. All indices are constants, so that a
+ *  GPU keeps the arrays in registers. */
+template <class C, int N, int slots> struct SampleAxes {
+  std::array<AxisTaps<C, slots>, N> axes;
 
   /** `sizes` are the plane's, outermost first; `coordinates` are the grid's, innermost first. */
-  MZ_HD SampleTaps(const C* coordinates, const std::array<std::int64_t, N>& sizes,
+  MZ_HD SampleAxes(const C* coordinates, const std::array<std::int64_t, N>& sizes,
                    const op::GridSampleAttrs& attrs) {
-    std::array<AxisTaps<C>, N> axes;
-    for (std::size_t d = 0; d < N; ++d)
-      axes[d] = axis_taps(coordinates[N - 1 - d], sizes[d], attrs);
-    int combinations = 1;
-    for (const AxisTaps<C>& axis : axes) combinations *= axis.count;
-    for (; count < combinations; ++count) add(axes, sizes);
+    for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
+      axes[d] = axis_taps<C, slots>(coordinates[N - 1 - d], sizes[d], attrs);
+    });
+  }
+
+  /** Calls f(tap) for each element inside the image; the innermost dimension varies fastest. */
+  template <class F> MZ_HD void for_each(const std::array<std::int64_t, N>& sizes, F&& f) const {
+    for_each_constant<most_taps<N, slots>()>(
+        [&]<std::size_t k>(std::integral_constant<std::size_t, k>) { visit<k>(sizes, f); });
   }
 
  private:
-  /** Adds combination number `count`; the innermost dimension varies fastest. */
-  MZ_HD void add(const std::array<AxisTaps<C>, N>& axes, const std::array<std::int64_t, N>& sizes) {
-    const auto at = static_cast<std::size_t>(count);
-    std::array<std::size_t, N> chosen;
-    int rest = count;
-    for (std::size_t d = N; d-- > 0;) {
-      chosen[d] = static_cast<std::size_t>(rest % axes[d].count);
-      rest /= axes[d].count;
-    }
-    offset[at] = 0;
-    weight[at] = 1;
-    for (std::size_t d = 0; d < N; ++d) {
-      offset[at] = offset[at] * sizes[d] + axes[d].at[chosen[d]];
-      weight[at] *= axes[d].weight[chosen[d]];
-    }
-    for (std::size_t moving = 0; moving < N; ++moving) {
+  /** The slot of dimension d in combination k. */
+  template <std::size_t k, std::size_t d> static constexpr std::size_t chosen() {
+    std::size_t rest = k;
+    for (std::size_t i = N - 1; i > d; --i) rest /= slots;
+    return rest % slots;
+  }
+  template <std::size_t k, class F>
+  MZ_HD void visit(const std::array<std::int64_t, N>& sizes, F& f) const {
+    bool inside = true;
+    for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
+      inside = inside && axes[d].inside[chosen<k, d>()];
+    });
+    if (!inside) return;
+    SampleTap<C, N> tap;
+    for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
+      tap.offset = tap.offset * sizes[d] + axes[d].at[chosen<k, d>()];
+      tap.weight *= axes[d].weight[chosen<k, d>()];
+    });
+    for_each_constant<N>([&]<std::size_t moving>(std::integral_constant<std::size_t, moving>) {
       C product = 1;
-      for (std::size_t d = 0; d < N; ++d)
-        product *= d == moving ? axes[d].slope[chosen[d]] : axes[d].weight[chosen[d]];
-      slope[N - 1 - moving][at] = product;
-    }
+      for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
+        product *= d == moving ? axes[d].slope[chosen<k, d>()] : axes[d].weight[chosen<k, d>()];
+      });
+      tap.slope[N - 1 - moving] = product;
+    });
+    f(tap);
   }
 };
 
-/** Calls f<C, N> with the compute type and the number of spatial dimensions. */
-template <class F> void visit_sampling(DType dtype, int rank, F&& f) {
-  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C>) {
-    if (rank == 4)
-      f(std::type_identity<C>{}, std::integral_constant<int, 2>{});
+/** The elements of one sample inside the image, as a list. */
+template <class C, int N, int slots> class SampleTaps {
+ public:
+  SampleTaps(const C* coordinates, const std::array<std::int64_t, N>& sizes,
+             const op::GridSampleAttrs& attrs) {
+    SampleAxes<C, N, slots>(coordinates, sizes, attrs)
+        .for_each(sizes, [this](const SampleTap<C, N>& tap) { taps_[count_++] = tap; });
+  }
+  const SampleTap<C, N>* begin() const { return taps_.data(); }
+  const SampleTap<C, N>* end() const { return taps_.data() + count_; }
+
+ private:
+  std::size_t count_ = 0;
+  std::array<SampleTap<C, N>, most_taps<N, slots>()> taps_;
+};
+
+/** Calls f<C, N, slots> with the compute type, the number of spatial dimensions and the slots of
+ *  each (AxisTaps). */
+template <class F> void visit_sampling(DType dtype, int rank, GridSampleMode mode, F&& f) {
+  visit_floating_compute(dtype, [&]<class C>(std::type_identity<C> compute) {
+    constexpr std::integral_constant<int, 2> two;
+    if (rank == 5)
+      f(compute, std::integral_constant<int, 3>{}, two);
+    else if (mode == GridSampleMode::bicubic)
+      f(compute, two, std::integral_constant<int, 4>{});
     else
-      f(std::type_identity<C>{}, std::integral_constant<int, 3>{});
+      f(compute, two, two);
   });
 }
 
