@@ -7,6 +7,7 @@
 #include "../../tensor/cpu/moments.h"
 #include "../attach.h"
 #include "line_piece.h"
+#include "typed.h"
 
 namespace mezzo::gpu {
 
@@ -15,6 +16,7 @@ namespace {
 using cpu_kernels::GradientSums;
 using cpu_kernels::Moments;
 using cpu_kernels::Plus;
+using math::detail::multiply_add;
 
 /** Operands of the kernels: rows of x, one weight and bias per column (or none), one mean
  *  (layer_norm only) and rstd per row. */
@@ -57,6 +59,57 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
+/** The same for rows of packs of T, with weight and bias of W. */
+template <class T, class W, bool centred>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_norm_kernel(const __grid_constant__ RowNorm norm, const Teams teams) {
+  constexpr int kWidth = kPerPack<T>;
+  MZ_SHARED(float, room, kTeamWarps);
+  const Team team(teams);
+  const std::int64_t base = team.row * norm.rows.length;
+  RowPacks<T, 1> x(team, teams.packs, static_cast<const T*>(norm.x.data) + base);
+  const auto count = static_cast<float>(norm.rows.length);
+  float mean = 0, squares = 0;
+  if constexpr (centred) {
+    x.for_each([&](int, int, const float(&v)[1][kWidth]) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) mean += v[0][k];
+    });
+    mean = team.all(mean, Plus{}, room) / count;
+  }
+  x.for_each([&](int, int, const float(&v)[1][kWidth]) {
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      const float step = v[0][k] - mean;
+      squares = multiply_add(step, step, squares);
+    }
+  });
+  squares = team.all(squares, Plus{}, room);
+  const float rstd = 1.0f / std::sqrt(squares / count + static_cast<float>(norm.eps));
+  if (team.is_first()) {
+    if (centred) norm.mean.store<float>(team.row, mean);
+    norm.rstd.store<float>(team.row, rstd);
+  }
+  const W* const weight = static_cast<const W*>(norm.weight.data);
+  const W* const bias = static_cast<const W*>(norm.bias.data);
+  x.for_each([&](int, int at, const float(&v)[1][kWidth]) {
+    float y[kWidth], affine[kWidth];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) y[k] = (v[0][k] - mean) * rstd;
+    if (weight) {
+      load_values<kWidth>(weight + at, affine);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) y[k] *= affine[k];
+    }
+    if (bias) {
+      load_values<kWidth>(bias + at, affine);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) y[k] += affine[k];
+    }
+    store_values<kWidth>(static_cast<T*>(norm.y.data) + base + at, y);
+  });
+}
+
 // ---- gradients ----------------------------------------------------------------------------------
 //
 // gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, with gw = g * weight and xh the
@@ -75,6 +128,9 @@ template <class C> struct RowStatistics {
   __device__ RowStatistics(const RowNormBackward& norm, const LineWalk& walk)
       : mean(walk.has_line ? norm.mean.load_or(walk.line, C(0)) : C(0)),
         rstd(walk.has_line ? norm.rstd.load<C>(walk.line) : C(0)) {}
+  __device__ RowStatistics(const RowNormBackward& norm, const Team& team)
+      : mean(team.has_row ? norm.mean.load_or(team.row, C(0)) : C(0)),
+        rstd(team.has_row ? norm.rstd.load<C>(team.row) : C(0)) {}
   __device__ C normalised(C x) const { return (x - mean) * rstd; }
   /** Returns gx of an element; `sums` are those of gw and gw * xh over the row. */
   __device__ C gradient(C gw, C xh, const GradientSums<C>& sums,
@@ -160,6 +216,74 @@ __global__ void __launch_bounds__(kSpreadThreads)
   }
 }
 
+/** fused_backward_kernel for rows of packs of T, with a weight of W. A thread holds its part of a
+ *  row. Without `partial` there are no sums for weight and bias. */
+template <class T, class W>
+__global__ void __launch_bounds__(kTeamThreads, 2)
+    packed_backward_kernel(const __grid_constant__ RowNormBackward norm, const Teams teams,
+                           std::int64_t turns, GradientSums<float>* partial) {
+  constexpr int kWidth = kPerPack<T>;
+  using Sums = GradientSums<float>;
+  MZ_SHARED(Sums, room, kTeamThreads * kWidth);
+  Sums sums[kHeldPacks][kWidth];
+  const std::int64_t first = blockIdx.x * turns;
+  for (std::int64_t turn = 0; turn < turns && (first + turn) * teams.slots < teams.rows; ++turn) {
+    const Team team(teams, first + turn);
+    const std::int64_t base = team.row * norm.rows.length;
+    const RowStatistics<float> row(norm, team);
+    RowPacks<T, 2> packs(team, teams.packs, static_cast<const T*>(norm.g.data) + base,
+                         static_cast<const T*>(norm.x.data) + base);
+    const auto weigh = [&](int at, const float* g, float* gw) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) gw[k] = g[k];
+      if (!norm.weight.data) return;
+      float weight[kWidth];
+      load_values<kWidth>(static_cast<const W*>(norm.weight.data) + at, weight);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) gw[k] *= weight[k];
+    };
+    Sums own;
+    packs.for_each([&](int j, int at, const float(&v)[2][kWidth]) {
+      float gw[kWidth];
+      weigh(at, v[0], gw);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        const float xh = row.normalised(v[1][k]);
+        own = {own.g + gw[k], multiply_add(gw[k], xh, own.gx)};
+        sums[j][k] = {sums[j][k].g + v[0][k], multiply_add(v[0][k], xh, sums[j][k].gx)};
+      }
+    });
+    own = team.all(own, Plus{}, room);
+    const float count = static_cast<float>(norm.rows.length),
+                centre = norm.mean.data ? own.g / count : 0.0f, slope = own.gx / count;
+    packs.for_each([&](int, int at, const float(&v)[2][kWidth]) {
+      float gw[kWidth];
+      weigh(at, v[0], gw);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        gw[k] = row.rstd * (gw[k] - multiply_add(row.normalised(v[1][k]), slope, centre));
+      store_values<kWidth>(static_cast<T*>(norm.gx.data) + base + at, gw);
+    });
+  }
+  if (!partial) return;
+  const int thread = static_cast<int>(threadIdx.x), columns = teams.lanes * kWidth;
+  partial += blockIdx.x * norm.rows.length;
+#pragma unroll
+  for (int j = 0; j < kHeldPacks; ++j) {
+    __syncthreads();  // the room may still be read
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) room[thread * kWidth + k] = sums[j][k];
+    __syncthreads();
+#pragma unroll 1
+    for (int column = thread; column < columns; column += static_cast<int>(blockDim.x)) {
+      Sums sum;
+#pragma unroll 1
+      for (int slot = 0; slot < teams.slots; ++slot) sum = sum + room[slot * columns + column];
+      if (j * columns + column < norm.rows.length) partial[j * columns + column] = sum;
+    }
+  }
+}
+
 /** Computes only the sums of a chunk of rows. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
@@ -211,27 +335,40 @@ Pieces chunks_of(const Lines& columns) {
   return {columns.length, std::max(kLeast, blocks_for(columns.length, most))};
 }
 
+/** Calls run(partial) to compute the sums of all chunks, and launches their sums. */
+template <class C, class Run>
+void put_affine(std::int64_t chunks, std::int64_t length, Device device, Outputs out,
+                const Run& run) {
+  const Tensor room =
+      workspace(chunks * length * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
+  auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
+  run(partial);
+  Lines lines = lines_along({chunks, length}, 0);
+  // There are many chunks per column: a block gets few columns, adjacent in whole memory sectors.
+  lines.spread = {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
+  launch(&join_affine_kernel<C>, grid_of(lines), current_stream(device), lines, partial,
+         out[1].template data<C>(), out[2].template data<C>());
+}
+
 template <class C> void backward_of_all(const RowNormBackward& norm, Device device, Outputs out) {
   const Lines& rows = norm.rows;
   const Lines columns = lines_along({rows.count, rows.length}, 0);
   const bool fits = rows.length <= kKept * std::int64_t{rows.spread.parts};
   const Pieces pieces = fits ? turns_of(rows) : chunks_of(columns);
-  const Tensor room = workspace(
-      pieces.count * rows.length * static_cast<std::int64_t>(sizeof(GradientSums<C>)), device);
-  auto* const partial = static_cast<GradientSums<C>*>(room.raw_data());
   const runtime::Stream stream = current_stream(device);
-  if (fits) {
-    launch(&fused_backward_kernel<C>, {.blocks = pieces.count, .threads = rows.spread.threads()},
-           stream, norm, pieces.length, partial);
-  } else {
+  put_affine<C>(pieces.count, rows.length, device, out, [&](GradientSums<C>* partial) {
+    if (fits)
+      return launch(&fused_backward_kernel<C>,
+                    {.blocks = pieces.count, .threads = rows.spread.threads()}, stream, norm,
+                    pieces.length, partial);
     launch(&row_norm_backward_kernel<C>, grid_of(rows), stream, norm);
     launch(&affine_sums_kernel<C>, pieces.grid(columns), stream, norm, columns, pieces, partial);
-  }
-  Lines chunks = lines_along({pieces.count, rows.length}, 0);
-  // There are many chunks per column: a block gets few columns, adjacent in whole memory sectors.
-  chunks.spread = {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
-  launch(&join_affine_kernel<C>, grid_of(chunks), stream, chunks, partial,
-         out[1].template data<C>(), out[2].template data<C>());
+  });
+}
+
+/** Returns the dtype of weight and bias; that of x if there are none. */
+template <class Norm> DType affine_dtype(const Norm& norm) {
+  return norm.weight.data ? norm.weight.dtype : norm.x.dtype;
 }
 
 template <bool centred>
@@ -247,8 +384,16 @@ void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, cons
                      Array(mean),
                      Array(rstd),
                      attrs.eps};
+  const runtime::Stream stream = current_stream(x.device());
+  if (have_packs(norm.rows.length, {norm.x, norm.y}, {norm.weight, norm.bias}))
+    return visit_packed(x.dtype(), affine_dtype(norm),
+                        [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
+                          const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
+                          launch(&packed_norm_kernel<T, W, centred>, teams.grid(), stream, norm,
+                                 teams);
+                        });
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&row_norm_kernel<C, centred>, grid_of(norm.rows), current_stream(x.device()), norm);
+    launch(&row_norm_kernel<C, centred>, grid_of(norm.rows), stream, norm);
   });
 }
 
@@ -258,6 +403,22 @@ void layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
 
 void rms_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   forward<false>(in[0], in[1], {}, out[0], {}, out[1], attrs);
+}
+
+/** Launches packed_backward_kernel. */
+void packed_backward(const RowNormBackward& norm, const Teams& teams, Device device, Outputs out,
+                     bool wants_affine) {
+  const std::int64_t turns = std::max<std::int64_t>(1, blocks_for(teams.blocks(), kPlenty));
+  const Grid grid{.blocks = blocks_for(teams.blocks(), turns), .threads = teams.threads()};
+  const auto run = [&](GradientSums<float>* partial) {
+    visit_packed(norm.x.dtype, affine_dtype(norm),
+                 [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
+                   launch(&packed_backward_kernel<T, W>, grid, current_stream(device), norm, teams,
+                          turns, partial);
+                 });
+  };
+  if (!wants_affine) return run(nullptr);
+  put_affine<float>(grid.blocks, norm.rows.length, device, out, run);
 }
 
 void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
@@ -271,6 +432,10 @@ void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs)
                              Array(mean),
                              Array(rstd),
                              Array(out[0])};
+  if (have_packs(norm.rows.length, {norm.g, norm.x, norm.gx}, {norm.weight})) {
+    const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
+    if (teams.hold_rows()) return packed_backward(norm, teams, x.device(), out, attrs.wants_affine);
+  }
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     if (attrs.wants_affine) return backward_of_all<C>(norm, x.device(), out);
     if (x.numel() > 0)

@@ -1,0 +1,78 @@
+// Kernels on rows of 16-byte packs, on any device: values, gradients and fixed bits.
+#include "packed.h"
+
+#include <cmath>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+using namespace packed;
+
+namespace {
+
+/** Returns x, weight and bias of a norm over rows. */
+std::vector<Tensor> norm_operands(std::int64_t rows, std::int64_t width, DType dtype,
+                                  DType weight) {
+  return {(randn({rows, width}) * 2 + 0.5).to(dtype), (randn({width}) + 1).to(weight),
+          randn({width}).to(weight)};
+}
+
+void check_layer_norm(const std::vector<Tensor>& operands) {
+  packed::check(operands, [](const std::vector<Tensor>& t) {
+    const bool has_bias = t.size() > 2;
+    return layer_norm(
+        t[0], {t[0].shape()[1]},
+        {.weight = t.size() > 1 ? t[1] : Tensor{}, .bias = has_bias ? t[2] : Tensor{}});
+  });
+}
+
+void check_rms_norm(const std::vector<Tensor>& operands) {
+  packed::check(operands, [](const std::vector<Tensor>& t) {
+    return rms_norm(t[0], {t[0].shape()[1]}, {.weight = t.size() > 1 ? t[1] : Tensor{}});
+  });
+}
+
+}  // namespace
+
+TEST_CASE("norms of rows of any width agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(11);
+  for_each_width([](std::int64_t width, DType dtype) {
+    const DType weight = width % 16 == 0 ? f32 : dtype;
+    const std::vector<Tensor> operands = norm_operands(3, width, dtype, weight);
+    check_layer_norm(operands);
+    if (width % 3 == 0) check_rms_norm({operands[0], operands[1]});
+  });
+}
+
+TEST_CASE("norms with and without weight and bias, of one row and of many", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(12);
+  for (const DType dtype : kDtypes)
+    for (const DType weight : {dtype, f32}) {
+      for (const Shape& shape : {Shape{1, 768}, Shape{9, 264}, Shape{0, 768}}) {
+        const auto all = norm_operands(shape[0], shape[1], dtype, weight);
+        check_layer_norm(all);
+        check_layer_norm({all[0]});
+        check_layer_norm({all[0], all[1]});
+        check_rms_norm({all[0], all[1]});
+        check_rms_norm({all[0]});
+      }
+      // several rows per block, one after another, and rows of several chunks
+      for (const Shape& shape :
+           {Shape{5000, 8}, Shape{4300, 40}, Shape{600, 1040}, Shape{2, 8192}, Shape{2, 16384}})
+        check_layer_norm(norm_operands(shape[0], shape[1], dtype, weight));
+    }
+}
+
+TEST_CASE("norms of rows of packs propagate infinities and nan", "[gpu][packed]") {
+  NEED_DEVICE();
+  for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)})
+    for (const DType dtype : kDtypes) {
+      const Tensor x = ones({3, 768}, {.dtype = dtype});
+      x.select(0, 1).select(0, 700).fill_(bad);
+      const Tensor y = layer_norm(x.to(kDevice), {768}).to(cpu);
+      CHECK(sum(isnan(y)).item<std::int64_t>() == 768);
+      CHECK(sum(isnan(y.select(0, 1))).item<std::int64_t>() == 768);
+    }
+}

@@ -1,0 +1,59 @@
+// Which calls take the kernels on rows of 16-byte packs, on the emulated device.
+#include <algorithm>
+#include <string>
+
+#include "../emulator/fill.h"
+#include "../support/catch.h"
+#include "packed.h"
+
+using namespace mezzo;
+using namespace packed;
+
+namespace {
+
+/** Returns the number of launches of f whose kernels begin with "packed_". */
+template <class F> std::int64_t packed_in(const F& f) {
+  const emulator::FillLog log;
+  f();
+  return std::count_if(
+      log.launches.begin(), log.launches.end(),
+      [](const emulator::Launch& launch) { return launch.kernel.find("packed_") == 0; });
+}
+
+/** Returns the number of such launches of f(x) and its gradient. */
+template <class F> std::int64_t packed_passes(const Tensor& x, const F& f) {
+  const Tensor leaf = x.detach().requires_grad_();
+  return packed_in([&] {
+    const Tensor y = f(leaf);
+    grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)));
+  });
+}
+
+Tensor rows_of(const Shape& shape, DType dtype) {
+  return ones(shape, {.dtype = dtype, .device = kDevice});
+}
+
+}  // namespace
+
+TEST_CASE("norms of whole packs take the kernels on packs, others do not", "[gpu][packed]") {
+  const auto norm = [](const Tensor& x) { return layer_norm(x, {x.shape()[1]}); };
+  const auto rms = [](const Tensor& x) { return rms_norm(x, {x.shape()[1]}); };
+  for (const DType dtype : kDtypes) {
+    INFO(name(dtype));
+    CHECK(packed_passes(rows_of({3, 768}, dtype), norm) == 2);
+    CHECK(packed_passes(rows_of({3, 768}, dtype), rms) == 2);
+    CHECK(packed_passes(rows_of({3, 4096}, dtype), norm) == 2);
+    CHECK(packed_passes(rows_of({3, 50304}, dtype), norm) == 1);  // its gradient is not held
+    CHECK(packed_passes(rows_of({3, 770}, dtype), norm) == 0);
+    CHECK(packed_passes(unaligned(rows_of({3, 768}, dtype)), norm) == 0);
+    CHECK(packed_passes(rows_of({3, 4}, dtype), norm) == (dtype == f32 ? 2 : 0));
+  }
+  CHECK(packed_passes(rows_of({3, 768}, f64), norm) == 0);
+  const Tensor weight = rows_of({768}, f16);
+  CHECK(packed_passes(rows_of({3, 768}, bf16), [&](const Tensor& x) {
+          return layer_norm(x, {768}, {.weight = weight});
+        }) == 0);
+  CHECK(packed_passes(rows_of({3, 768}, bf16), [&](const Tensor& x) {
+          return layer_norm(x, {768}, {.weight = unaligned(weight.to(f32))});
+        }) == 0);
+}
