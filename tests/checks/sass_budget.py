@@ -51,6 +51,10 @@ BUDGETS = {
         Budget(r'packed_norm_kernel<mezzo::BFloat16', 64, 29, 32, 4, 4),
         Budget(r'packed_backward_kernel<mezzo::BFloat16', 128, 43, 32, 8, 4),
     ],
+    'softmax': [
+        Budget(r'packed_softmax_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
+        Budget(r'packed_softmax_backward_kernel<mezzo::BFloat16', 64, 29, 32, 8, 4),
+    ],
 }
 MOST_PARAMETERS = 4096  # bytes; what every driver of CUDA 12 accepts
 PARAMETERS_AT = 0x210  # in the constant bank, before them: sizes of the grid

@@ -144,10 +144,10 @@ TEST_CASE("a dry run logs the launches that it omits", "[gpu][fill]") {
   CHECK(x.to_vector<double>() == std::vector<double>(3000, 1));
   REQUIRE(log.launches.size() == 2);
   CHECK(log.launches[0].kernel == "forward_kernel");
-  CHECK(log.launches[1].kernel == "softmax_kernel");
+  CHECK(log.launches[1].kernel == "packed_softmax_kernel");
   CHECK(log.launches[1].blocks == 3);
-  CHECK(log.launches[1].threads == 256);
-  CHECK(log.launches[1].resident_threads() == 256);  // on three multiprocessors
+  CHECK(log.launches[1].threads == 64);
+  CHECK(log.launches[1].resident_threads() == 64);  // on three multiprocessors
   CHECK(Launch{"", 10000, 256}.resident_threads() == 2048);
   CHECK(Launch{"", 10000, 32}.bytes_in_flight(16) == 32 * 32 * 16);
 }

@@ -32,6 +32,12 @@ void check_rms_norm(const std::vector<Tensor>& operands) {
   });
 }
 
+void check_softmax(const Tensor& x) {
+  packed::check({x}, [](const std::vector<Tensor>& t) { return softmax(t[0], 1); });
+  packed::check(
+      {x}, [](const std::vector<Tensor>& t) { return log_softmax(t[0], 1); }, 8);
+}
+
 }  // namespace
 
 TEST_CASE("norms of rows of any width agree with the CPU's in f64", "[gpu][packed]") {
@@ -74,5 +80,47 @@ TEST_CASE("norms of rows of packs propagate infinities and nan", "[gpu][packed]"
       const Tensor y = layer_norm(x.to(kDevice), {768}).to(cpu);
       CHECK(sum(isnan(y)).item<std::int64_t>() == 768);
       CHECK(sum(isnan(y.select(0, 1))).item<std::int64_t>() == 768);
+    }
+}
+
+TEST_CASE("softmax of rows of any width agrees with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(13);
+  for_each_width([](std::int64_t width, DType dtype) {
+    check_softmax((randn({3, width}) * 3).to(dtype));
+  });
+  for (const Shape& shape : {Shape{5000, 8}, Shape{600, 1040}, Shape{1, 8192}, Shape{0, 64}})
+    for (const DType dtype : kDtypes) check_softmax(randn(shape).to(dtype));
+}
+
+TEST_CASE("softmax of rows of packs propagates -inf, infinities and nan", "[gpu][packed]") {
+  NEED_DEVICE();
+  const double inf = INFINITY;
+  for (const std::int64_t width : {64, 1024, 4096, 40000})
+    for (const DType dtype : kDtypes) {
+      INFO(width << " " << name(dtype));
+      const Tensor x = randn({6, width}).to(dtype);
+      x.select(0, 0).fill_(-inf);
+      x.select(0, 1).slice(0, 0, width / 2).fill_(-inf);  // whole packs of whole threads
+      x.select(0, 2).slice(0, width / 2, width).fill_(-inf);
+      x.select(0, 3).select(0, width - 1).fill_(inf);
+      x.select(0, 4).select(0, 5).fill_(NAN);
+      for (const bool is_log : {false, true}) {
+        const auto f = [is_log](const Tensor& t) {
+          return is_log ? log_softmax(t, 1) : softmax(t, 1);
+        };
+        const std::vector<double> got = f(x.to(kDevice)).to_vector<double>(),
+                                  expected = f(x.to(f64)).to_vector<double>();
+        std::int64_t different = 0;
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const bool alike = std::isfinite(expected[i]) ? std::abs(got[i] - expected[i]) <
+                                                              2e-2 * (1 + std::abs(expected[i]))
+                             : std::isnan(expected[i]) ? std::isnan(got[i])
+                                                       : got[i] == expected[i];
+          different += alike ? 0 : 1;
+        }
+        CHECK(different == 0);
+      }
+      CHECK(softmax(x.to(kDevice), 1).select(0, 1).select(0, 3).item<float>() == 0);
     }
 }

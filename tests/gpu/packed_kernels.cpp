@@ -57,3 +57,16 @@ TEST_CASE("norms of whole packs take the kernels on packs, others do not", "[gpu
           return layer_norm(x, {768}, {.weight = unaligned(weight.to(f32))});
         }) == 0);
 }
+
+TEST_CASE("softmax of whole packs take the kernels on packs", "[gpu][packed]") {
+  const auto soft = [](const Tensor& x) { return softmax(x, 1); };
+  const auto log_soft = [](const Tensor& x) { return log_softmax(x, 1); };
+  for (const DType dtype : kDtypes) {
+    INFO(name(dtype));
+    CHECK(packed_passes(rows_of({3, 768}, dtype), soft) == 2);
+    CHECK(packed_passes(rows_of({3, 50304}, dtype), log_soft) == 2);
+    CHECK(packed_passes(rows_of({3, 770}, dtype), soft) == 0);
+    CHECK(packed_passes(rows_of({3, 8, 8}, dtype), soft) == 0);  // not along the last dimension
+    CHECK(packed_passes(unaligned(rows_of({3, 768}, dtype)), soft) == 1);  // the gradient
+  }
+}
