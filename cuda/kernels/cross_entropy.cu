@@ -9,6 +9,7 @@
 #include "../attach.h"
 #include "../runtime/deferred.h"
 #include "line_piece.h"
+#include "max_sum.h"
 
 namespace mezzo::gpu {
 
@@ -271,6 +272,66 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
+// ---- lines that are rows of packs, without class weights ----------------------------------------
+
+/** line_loss_kernel, or piece_state_kernel for lines of several parts. */
+template <class T>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_loss_kernel(const __grid_constant__ Scores s, const RowParts lines,
+                       LineState<float>* states, const Results<float> out) {
+  constexpr int kWidth = kPerPack<T>;
+  MZ_SHARED(float, room, kTeamWarps);
+  const PartTeam team(lines);
+  RowPacks<T, 1> x(
+      team, team.packs,
+      static_cast<const T*>(s.x.data) + team.whole_row * s.lines.length + team.first_pack * kWidth);
+  MaxSum<T> own;
+  x.for_each([&](int, int, const float(&v)[1][kWidth]) { own.add(v[0]); });
+  own = own.of_all(team, room);
+  LineState<float> state{own.max, own.sum};
+  if (s.spread != 0) {
+    state.weight = static_cast<float>(team.packs * kWidth);
+    x.for_each([&](int, int, const float(&v)[1][kWidth]) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) state.distance += own.max - v[0][k];
+    });
+    state.distance = team.all(state.distance, Plus{}, room);
+  }
+  if (!team.is_first()) return;
+  if (team.is_whole) return finish_line(s, team.whole_row, state, out);
+  if (state.max == lowest<float>()) state.distance = 0;  // as in piece_state_kernel
+  states[team.row] = state;
+}
+
+/** backward_kernel with a gradient of G. */
+template <class T, class G>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_gradient_kernel(const __grid_constant__ Scores s, const RowParts lines, const Array g,
+                           bool one_g, const float* stats, const float* divisor, G* gx) {
+  constexpr int kWidth = kPerPack<T>;
+  const PartTeam team(lines);
+  if (!team.has_row) return;
+  const std::int64_t base = team.whole_row * s.lines.length + team.first_pack * kWidth;
+  const std::int64_t t = s.target.load<std::int64_t>(team.whole_row);
+  const bool counts = s.counts(t) && s.in_range(t);
+  const float scale = counts ? g.load<float>(one_g ? 0 : team.whole_row) / *divisor : 0.0f;
+  const float max = stats[2 * team.whole_row], sum = stats[2 * team.whole_row + 1];
+  const float keep = static_cast<float>(s.keep), spread = static_cast<float>(s.spread);
+  const float factor = (keep + spread * static_cast<float>(s.lines.length)) * scale / sum;
+  const int target = counts ? static_cast<int>(t) - team.first_pack * kWidth : -1;
+  RowPacks<T, 1> x(team, team.packs, static_cast<const T*>(s.x.data) + base);
+  x.for_each([&](int, int at, const float(&v)[1][kWidth]) {
+    float value[kWidth];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      value[k] = packed_exp<T>(v[0][k] - max) * factor - spread * scale;
+      if (at + k == target) value[k] -= keep * scale;
+      if (!counts) value[k] = 0;
+    }
+    store_values<kWidth>(gx + base + at, value);
+  });
+}
+
 /** The operands as kernel arguments; the tensors own their memory. */
 struct EntropyOperands {
   Tensor x, target, weight;
@@ -294,20 +355,52 @@ struct EntropyOperands {
                .bad = nullptr} {}
 };
 
+/** Returns true if the kernels on packs take the lines. */
+bool in_packs(const Scores& s) {
+  return s.lines.inner == 1 && !s.weight.data && have_packs(s.lines.length, {s.x});
+}
+
+/** Calls run(states) to compute the states of `parts` parts of each line, and launches the
+ *  computation of the losses from them. */
+template <class C, class Run>
+void put_losses_of_parts(const Scores& scores, std::int64_t parts, const Results<C>& results,
+                         Device device, const Run& run) {
+  const std::int64_t count = scores.lines.count;
+  const Lines states = lines_along({count, parts}, 1);
+  const Tensor room =
+      workspace(count * parts * static_cast<std::int64_t>(sizeof(LineState<C>)), device);
+  auto* const partial = static_cast<LineState<C>*>(room.raw_data());
+  run(partial);
+  launch(&join_pieces_kernel<C>, grid_of(states), current_stream(device), scores, states, partial,
+         results);
+}
+
+/** put_line_losses for rows of packs. */
+void put_packed_losses(const Scores& scores, const Results<float>& results, Device device) {
+  const RowParts lines = RowParts::of(scores.lines.count, scores.lines.length, scores.x.dtype);
+  const auto run = [&](LineState<float>* states) {
+    visit_packed(scores.x.dtype, [&]<class T>(std::type_identity<T>) {
+      launch(&packed_loss_kernel<T>, lines.teams.grid(), current_stream(device), scores, lines,
+             states, results);
+    });
+  };
+  if (lines.parts == 1) return run(nullptr);
+  put_losses_of_parts(scores, lines.parts, results, device, run);
+}
+
 /** Launches the computation of every line's loss. */
 template <class C>
 void put_line_losses(const Scores& scores, const Results<C>& results, Device device) {
+  if constexpr (std::is_same_v<C, float>)
+    if (in_packs(scores)) return put_packed_losses(scores, results, device);
   const Lines& lines = scores.lines;
   const runtime::Stream stream = current_stream(device);
   const Pieces pieces = pieces_of(lines);
   if (pieces.count == 1)
     return launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results);
-  const Lines states = lines_along({lines.count, pieces.count}, 1);
-  const Tensor room = workspace(
-      lines.count * pieces.count * static_cast<std::int64_t>(sizeof(LineState<C>)), device);
-  auto* const partial = static_cast<LineState<C>*>(room.raw_data());
-  launch(&piece_state_kernel<C>, pieces.grid(lines), stream, scores, pieces, partial);
-  launch(&join_pieces_kernel<C>, grid_of(states), stream, scores, states, partial, results);
+  put_losses_of_parts(scores, pieces.count, results, device, [&](LineState<C>* states) {
+    launch(&piece_state_kernel<C>, pieces.grid(lines), stream, scores, pieces, states);
+  });
 }
 
 /** Launches the sum or mean of all losses, in two steps if there are many. */
@@ -352,11 +445,24 @@ void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& att
   const EntropyOperands held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
   const Lines& lines = held.scores.lines;
+  const runtime::Stream stream = current_stream(in[1].device());
+  const bool is_stored = attrs.result == in[1].dtype() ||
+                         (in[1].dtype() == DType::f32 && item_size(attrs.result) == 2);
+  if (in_packs(held.scores) && is_stored) {
+    const RowParts packed = RowParts::of(lines.count, lines.length, in[1].dtype());
+    return visit_packed(in[1].dtype(), [&]<class T>(std::type_identity<T>) {
+      visit_packed(attrs.result, [&]<class G>(std::type_identity<G>) {
+        if constexpr (std::is_same_v<T, G> || std::is_same_v<T, float>)
+          launch(&packed_gradient_kernel<T, G>, packed.teams.grid(), stream, held.scores, packed,
+                 Array(g), attrs.reduction != Reduction::none, in[4].template data<float>(),
+                 in[5].template data<float>(), out[0].template data<G>());
+      });
+    });
+  }
   const Pieces pieces = pieces_of(lines);
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
-    launch(&backward_kernel<C>, pieces.grid(lines), current_stream(in[1].device()), held.scores,
-           pieces, Array(g), attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]),
-           Array(out[0]));
+    launch(&backward_kernel<C>, pieces.grid(lines), stream, held.scores, pieces, Array(g),
+           attrs.reduction != Reduction::none, Array(in[4]), Array(in[5]), Array(out[0]));
   });
 }
 

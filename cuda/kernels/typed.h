@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "../../tensor/math/exp.h"
+#include "items.h"
 #include "line_piece.h"
 
 namespace mezzo::gpu {
@@ -213,6 +214,40 @@ struct Team {
   }
 };
 inline constexpr int kTeamWarps = kTeamThreads / kWarpSize;  // elements of a team's room
+
+/** Rows, cut into parts if there are few and long ones. Each part is a row of a team. */
+struct RowParts {
+  int packs;           // per row
+  std::int64_t parts;  // per row; the last may be shorter
+  Teams teams;
+
+  static RowParts of(std::int64_t rows, std::int64_t length, DType dtype) {
+    constexpr std::int64_t kLeast = 256;  // packs of a part
+    const std::int64_t packs = length / elements_per_pack(dtype),
+                       most = kPlenty / std::max<std::int64_t>(1, rows),
+                       wanted = std::min(packs / kLeast, most),
+                       part = wanted < 2 ? packs : blocks_for(packs, wanted),
+                       parts = blocks_for(packs, part);
+    return {static_cast<int>(packs), parts,
+            Teams(rows * parts, part * elements_per_pack(dtype), dtype)};
+  }
+};
+
+/** The calling thread's team and its part of a row. */
+struct PartTeam : Team {
+  std::int64_t whole_row;
+  int first_pack, packs;  // of the part
+  bool is_whole;          // the part is the row
+
+  __device__ explicit PartTeam(const RowParts& rows) : Team(rows.teams) {
+    const Split split(row, rows.parts);
+    whole_row = split.quotient;
+    first_pack = static_cast<int>(split.rest) * rows.teams.packs;
+    const int left = rows.packs - first_pack;
+    packs = left < rows.teams.packs ? left : rows.teams.packs;
+    is_whole = rows.parts == 1;
+  }
+};
 
 /** The calling thread's packs of `count` rows of T that are equally long. A chunk of kHeldPacks
  *  packs of each stays in registers, so a row of one chunk is loaded once. */

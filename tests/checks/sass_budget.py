@@ -47,6 +47,10 @@ BUDGETS = {
         Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
         Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
     ],
+    'cross_entropy': [
+        Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
+        Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
+    ],
     'layer_norm': [
         Budget(r'packed_norm_kernel<mezzo::BFloat16', 64, 29, 32, 4, 4),
         Budget(r'packed_backward_kernel<mezzo::BFloat16', 128, 43, 32, 8, 4),

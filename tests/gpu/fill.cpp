@@ -101,15 +101,17 @@ struct Small {
 };
 constexpr Small kSmall[] = {
     {"axpby_kernel", 141, "limited by a launch's argument size: 141 chunks of 4,096 elements"},
-    {"backward_kernel", 256, "of cross entropy: 1,024 lines of 10 classes, 256 of 1,000"},
+    {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
     {"copy_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"forward_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
     {"gradient_kernel", 256, "of relu, 524,288 elements; fused by cuBLASLt outside of dry runs"},
     {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
-    {"line_loss_kernel", 256, "1,024 lines of 10 classes, 16 per block; 256 of 1,000"},
+    {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
+    {"packed_gradient_kernel", 256, "of cross entropy: 256 lines of 1,000 classes"},
+    {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
     {"partial_loss_kernel", 32, "sums 16,384 losses"},
     {"scale_kernel", 1, "one loss scale"},
     {"scan_kernel", 24, "positions among 16,384 sorted indices"},
@@ -188,8 +190,8 @@ TEST_CASE("cross entropy of few lines of many classes fills a GPU", "[gpu][fill]
     std::int64_t large = 0;
     for (const Launch& launch : log.launches) {
       const bool reads_scores =
-          launch.kernel == "piece_state_kernel" || launch.kernel == "backward_kernel";
-      // A block has at least 8 iterations of 256 elements.
+          launch.kernel == "packed_loss_kernel" || launch.kernel == "packed_gradient_kernel";
+      // A block has at least 256 packs of 8 elements.
       if (reads_scores)
         CHECK(launch.blocks >= std::min<std::int64_t>(kEnoughBlocks, lines * 50304 / 4096));
       CHECK(launch.kernel != "few_lines_kernel");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../support/catch.h"
+#include "../support/throws.h"
 
 using namespace mezzo;
 using namespace packed;
@@ -36,6 +37,21 @@ void check_softmax(const Tensor& x) {
   packed::check({x}, [](const std::vector<Tensor>& t) { return softmax(t[0], 1); });
   packed::check(
       {x}, [](const std::vector<Tensor>& t) { return log_softmax(t[0], 1); }, 8);
+}
+
+/** Returns one class per row of x; every third is ignored. */
+Tensor classes_of(const Tensor& x) {
+  std::vector<double> classes;
+  for (std::int64_t i = 0; i < x.shape()[0]; ++i)
+    classes.push_back(i % 3 == 2 ? -100 : static_cast<double>((i * 37 + 5) % x.shape()[1]));
+  return tensor(classes, {x.shape()[0]}, {.dtype = i64});
+}
+
+void check_cross_entropy(const Tensor& x, Reduction reduction, double smoothing) {
+  packed::check({x}, [&](const std::vector<Tensor>& t) {
+    return cross_entropy(t[0], classes_of(x).to(t[0].device()),
+                         {.reduction = reduction, .label_smoothing = smoothing});
+  });
 }
 
 }  // namespace
@@ -123,4 +139,36 @@ TEST_CASE("softmax of rows of packs propagates -inf, infinities and nan", "[gpu]
       }
       CHECK(softmax(x.to(kDevice), 1).select(0, 1).select(0, 3).item<float>() == 0);
     }
+}
+
+TEST_CASE("cross entropy of any number of classes agrees with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(14);
+  for_each_width([](std::int64_t width, DType dtype) {
+    const Reduction reduction = width % 3 == 0   ? Reduction::none
+                                : width % 3 == 1 ? Reduction::sum
+                                                 : Reduction::mean;
+    check_cross_entropy((randn({5, width}) * 3).to(dtype), reduction, width % 16 == 0 ? 0.1 : 0);
+  });
+  for (const Shape& shape : {Shape{1, 50304}, Shape{16, 8192}, Shape{5000, 8}, Shape{300, 2048}})
+    for (const DType dtype : kDtypes)
+      for (const double smoothing : {0.0, 0.1})
+        check_cross_entropy((randn(shape) * 3).to(dtype), Reduction::mean, smoothing);
+  for (const DType dtype : {f16, bf16})  // the gradient of f32 rows is stored in 16 bits
+    for (const std::int64_t width : {12, 1000})
+      packed::check({(randn({5, width}) * 3).to(dtype)}, [&](const std::vector<Tensor>& t) {
+        return cross_entropy(t[0].to(t[0].dtype() == f64 ? f64 : f32),
+                             classes_of(t[0]).to(t[0].device()));
+      });
+}
+
+TEST_CASE("a class out of range in rows of packs is reported", "[gpu][packed]") {
+  NEED_DEVICE();
+  const Tensor x = zeros({2, 4096}, {.device = kDevice});
+  const Tensor classes = tensor({3, 4096}, {.dtype = i64});
+  const auto text =
+      "cross_entropy: class out of range; got 4096 at target[1], expected 0..4095, or ignore_index "
+      "-100";
+  const Tensor loss = cross_entropy(x, classes.to(kDevice), {.reduction = Reduction::none});
+  CHECK_THROWS_WITH_AS_TEXT(loss.to_vector<double>(), IndexError, text);
 }

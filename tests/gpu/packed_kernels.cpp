@@ -58,9 +58,12 @@ TEST_CASE("norms of whole packs take the kernels on packs, others do not", "[gpu
         }) == 0);
 }
 
-TEST_CASE("softmax of whole packs take the kernels on packs", "[gpu][packed]") {
+TEST_CASE("softmax and cross entropy of whole packs take the kernels on packs", "[gpu][packed]") {
   const auto soft = [](const Tensor& x) { return softmax(x, 1); };
   const auto log_soft = [](const Tensor& x) { return log_softmax(x, 1); };
+  const auto entropy = [](const Tensor& x) {
+    return cross_entropy(x, zeros({x.shape()[0]}, {.dtype = i64, .device = kDevice}));
+  };
   for (const DType dtype : kDtypes) {
     INFO(name(dtype));
     CHECK(packed_passes(rows_of({3, 768}, dtype), soft) == 2);
@@ -68,5 +71,11 @@ TEST_CASE("softmax of whole packs take the kernels on packs", "[gpu][packed]") {
     CHECK(packed_passes(rows_of({3, 770}, dtype), soft) == 0);
     CHECK(packed_passes(rows_of({3, 8, 8}, dtype), soft) == 0);  // not along the last dimension
     CHECK(packed_passes(unaligned(rows_of({3, 768}, dtype)), soft) == 1);  // the gradient
+    CHECK(packed_passes(rows_of({300, 1000}, dtype), entropy) == 2);
+    CHECK(packed_passes(rows_of({16, 50304}, dtype), entropy) == 2);
+    CHECK(packed_passes(rows_of({300, 1001}, dtype), entropy) == 0);
+    CHECK(packed_passes(rows_of({300, 16, 8}, dtype), [](const Tensor& x) {
+            return cross_entropy(x, zeros({300, 8}, {.dtype = i64, .device = kDevice}));
+          }) == 0);
   }
 }
