@@ -3,25 +3,11 @@
 
 #include "../attach.h"
 #include "copy.h"
-#include "map.h"
+#include "transpose.h"
 
 namespace mezzo::gpu {
 
 namespace {
-
-/** Copies through the source's compute type, so that the store rounds once. */
-template <class C>
-__global__ void __launch_bounds__(kMapThreads) copy_kernel(const __grid_constant__ Map map) {
-  for_each_run(map, [&](std::int64_t at, int n) {
-    C values[kRun];
-    load_run<C>(map, map.in[0], at, n, values);
-    store_run<C>(map, map.out[0], at, n, values);
-  });
-}
-
-template <class C> void launch_copy(const Map& map, const void*, runtime::Stream stream) {
-  launch(&copy_kernel<C>, map_grid(map), stream, map);
-}
 
 void to(Inputs in, Outputs out, const op::To::Attrs&) { copy_elements(in[0], out[0]); }
 void clone(Inputs in, Outputs out, const op::Clone::Attrs&) { copy_elements(in[0], out[0]); }

@@ -52,7 +52,7 @@ struct MapFns {
 /** Runs the kernel of compute type `compute` on operands broadcast to the shape of the outputs.
  *  Values are converted on load; each result is rounded once on store. Undefined operands are
  *  skipped; 0-dim operands may be on the CPU. */
-void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs,
-                  MapOrder order = MapOrder::as_written);
+MZ_API void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out,
+                         const void* attrs, MapOrder order = MapOrder::as_written);
 
 }  // namespace mezzo::gpu

@@ -30,16 +30,46 @@ __device__ inline void store_pack(const MapOperand& x, std::int64_t place, const
   *reinterpret_cast<Pack<T, kRun>*>(static_cast<T*>(x.data) + place) = pack;
 }
 
-/** load_run element by element. Not inlined, so that each kernel contains only the fast path. */
+/** Calls f(type) with the storage type of a dtype. A bool is a byte, since any byte may come from a
+ *  file. */
+template <class F> __device__ inline void with_storage(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::boolean:
+    case DType::u8: return f(std::type_identity<std::uint8_t>{});
+    case DType::i32: return f(std::type_identity<std::int32_t>{});
+    case DType::i64: return f(std::type_identity<std::int64_t>{});
+    case DType::f16: return f(std::type_identity<Half>{});
+    case DType::bf16: return f(std::type_identity<BFloat16>{});
+    case DType::f32: return f(std::type_identity<float>{});
+    case DType::f64: return f(std::type_identity<double>{});
+  }
+}
+
+/** load_run of other dtypes, and of short or strided runs element by element. Not inlined, so that
+ *  each kernel contains only the fast path. */
 template <class C>
 __device__ __noinline__ void load_slowly(const Map& map, const MapOperand& x, std::int64_t at,
                                          int n, C* values) {
+  if (n == kRun && x.vectors) {
+    const std::int64_t place = place_in(map, x, at);
+    with_storage(x.dtype,
+                 [&]<class T>(std::type_identity<T>) { load_pack<C, T>(x, place, values); });
+    if (x.dtype == DType::boolean)
+      for (int k = 0; k < kRun; ++k) values[k] = static_cast<C>(values[k] != C(0));
+    return;
+  }
   for (int k = 0; k < n; ++k)
     values[k] = load_element<C>(x.data, x.dtype, place_in(map, x, at + k));
 }
 template <class C>
 __device__ __noinline__ void store_slowly(const Map& map, const MapOperand& x, std::int64_t at,
                                           int n, const C* values) {
+  if (n == kRun && x.vectors) {
+    const std::int64_t place = place_in(map, x, at);
+    if (x.dtype == DType::boolean) return store_pack<C, bool>(x, place, values);
+    return with_storage(
+        x.dtype, [&]<class T>(std::type_identity<T>) { store_pack<C, T>(x, place, values); });
+  }
   for (int k = 0; k < n; ++k)
     store_element<C>(x.data, x.dtype, place_in(map, x, at + k), values[k]);
 }
