@@ -11,6 +11,7 @@
 #include "fiber.h"
 #include "fill.h"
 #include "races.h"
+#include "sectors.h"
 
 namespace mezzo::emulator {
 
@@ -216,6 +217,7 @@ class Executor {
   void run_block() {
     ++block_serial_;
     races::begin_block();
+    sectors::begin_block();
     here.atomic = false;
     shared_bytes_ = 0;
     lanes_.assign(count_, Lane{});

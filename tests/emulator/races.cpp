@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor.h"
+#include "sectors.h"
 
 namespace mezzo::emulator::races {
 
@@ -147,11 +148,14 @@ void order_warp(unsigned first, std::uint32_t mask) {
 #define MZ_HOOK extern "C" __attribute__((visibility("default")))
 #define MZ_WEAK extern "C" __attribute__((weak))
 
-#define MZ_ACCESS(hook, check, bytes, writes)              \
-  MZ_WEAK void check(const void*);                         \
-  MZ_HOOK void hook(void* address) {                       \
-    if (check) check(address);                             \
-    mezzo::emulator::races::touch(address, bytes, writes); \
+#define MZ_TOUCH(address, bytes, writes)                 \
+  mezzo::emulator::races::touch(address, bytes, writes); \
+  mezzo::emulator::sectors::touch(__builtin_return_address(0), address, bytes, writes)
+#define MZ_ACCESS(hook, check, bytes, writes) \
+  MZ_WEAK void check(const void*);            \
+  MZ_HOOK void hook(void* address) {          \
+    if (check) check(address);                \
+    MZ_TOUCH(address, bytes, writes);         \
   }
 #define MZ_ACCESSES(bytes)                                        \
   MZ_ACCESS(__tsan_read##bytes, __asan_load##bytes, bytes, false) \
@@ -174,11 +178,11 @@ MZ_WEAK void __asan_loadN(const void*, std::size_t);
 MZ_WEAK void __asan_storeN(const void*, std::size_t);
 MZ_HOOK void __tsan_read_range(void* address, std::size_t bytes) {
   if (__asan_loadN) __asan_loadN(address, bytes);
-  mezzo::emulator::races::touch(address, bytes, false);
+  MZ_TOUCH(address, bytes, false);
 }
 MZ_HOOK void __tsan_write_range(void* address, std::size_t bytes) {
   if (__asan_storeN) __asan_storeN(address, bytes);
-  mezzo::emulator::races::touch(address, bytes, true);
+  MZ_TOUCH(address, bytes, true);
 }
 
 // Atomic operations of host code in kernel files.
