@@ -46,10 +46,19 @@ class Training:
                   if name.startswith(prefix)}
         net = kind({name: tuple(value.shape) for name, value in values.items()}, self.facts)
         net.load_state_dict(values)
+        net.to(memory_format=self.format())
         return Levelled(net, optimizer_of(self.facts), self.level, self.device, self.compiles)
 
+    def format(self):
+        is_last = self.facts.get("format") == "channels_last"
+        return torch.channels_last if is_last else torch.contiguous_format
+
+    def batch_part(self, name):
+        part = self.tensors[name].to(self.device)
+        return part.contiguous(memory_format=self.format()) if part.dim() == 4 else part
+
     def batches_of(self, *parts):
-        return [[self.tensors[f"{part}.{i}"].to(self.device) for part in parts] for i in range(4)]
+        return [[self.batch_part(f"{part}.{i}") for part in parts] for i in range(4)]
 
     def next_batch(self):
         self.number += 1

@@ -22,18 +22,24 @@ std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions&
   // With a high learning rate, rounding differences grow within a few steps in a deep and narrow
   // net. The tiny size is used for comparisons, so its learning rate is low.
   const double lr = s.pick(0.002, 0.01, 0.1);
-  const data::Dataset images = coloured_digits(kBatches * batch, pixels, s.seed);
+  // The layout in which a GPU's convolutions are fastest.
+  const MemoryFormat format =
+      s.pick(MemoryFormat::contiguous, MemoryFormat::contiguous, MemoryFormat::channels_last);
+  net.to(format);
+  std::vector<Batch> batches = batches_of(coloured_digits(kBatches * batch, pixels, s.seed), batch);
+  for (Batch& one : batches) one.x = one.x.to(format);
   const auto optimizer = std::make_shared<optim::SGD>(
       net.parameters(), optim::SgdOptions{.lr = lr, .momentum = 0.9, .weight_decay = 5e-4});
   return supervised(s,
                     {.model = net,
                      .optimizer = optimizer,
                      .loss = [net](const Batch& b) { return cross_entropy(net(b.x), b.y); },
-                     .batches = batches_of(images, batch)},
+                     .batches = std::move(batches)},
                     {{"optimizer", "sgd"},
                      {"lr", str(lr)},
                      {"momentum", "0.9"},
                      {"weight_decay", "5e-4"},
+                     {"format", std::string(name(format))},
                      {"depth", str(options.depth)},
                      {"stem", options.small_images ? "small" : "large"}});
 }

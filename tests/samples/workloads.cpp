@@ -54,6 +54,25 @@ TEST_CASE("every net learns at every level", "[samples]") {
     }
 }
 
+TEST_CASE("ResNets of the full size are channels-last, in batches of 256", "[samples]") {
+  const auto format_of = [](const Workload& workload, const std::string& tensor) {
+    for (const auto& [name, value] : workload.tensors)
+      if (name == tensor) return value.memory_format();
+    FAIL("no tensor " << tensor);
+    return mezzo::MemoryFormat::contiguous;
+  };
+  for (const char* net : {"resnet18", "resnet50"})
+    for (const Size size : {Size::tiny, Size::full}) {
+      INFO(net);
+      const auto workload = make_workload(net, {.size = size, .batch = 2, .width = 4});
+      const auto format =
+          size == Size::full ? mezzo::MemoryFormat::channels_last : mezzo::MemoryFormat::contiguous;
+      CHECK(format_of(*workload, "x.0") == format);
+      CHECK(format_of(*workload, "net.layer1.0.conv2.weight") == format);
+    }
+  CHECK(make_workload("resnet18", {.size = Size::full, .width = 4})->samples == 256);
+}
+
 TEST_CASE("losses have the same bits in every run and for any number of threads", "[samples]") {
   const int before = mezzo::num_threads();
   for (const NetEntry& entry : all_nets())

@@ -9,7 +9,7 @@ std::unique_ptr<Workload> make_resnet50(const Setting& s) {
                               .small_images = false,
                               .width = s.pick_width(4, 16, 64),
                               .classes = s.pick(10, 10, 1000)};
-  return resnet_workload(s, options, s.pick(64, 64, 224), s.pick_batch(16, 8, 64));
+  return resnet_workload(s, options, s.pick(64, 64, 224), s.pick_batch(16, 8, 256));
 }
 
 }  // namespace samples
