@@ -34,34 +34,25 @@ struct MZ_API AdamUpdate {
   template <class V, unsigned kMode> struct Formula {
     static constexpr unsigned kDecay = kMode % kNumDecays;
     static constexpr bool kAmsgrad = kMode >= kNumDecays;
-    V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay, correction1, correction2;
+    RunningMeans<V> means;
+    V correction1, correction2;
 
     MZ_HD explicit Formula(const Settings& s)
-        : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
-          beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(1 - s.beta1)),
-          beta2(static_cast<V>(s.beta2)),
-          fresh2(static_cast<V>(1 - s.beta2)),
-          eps(static_cast<V>(s.eps)),
-          decay(static_cast<V>(s.weight_decay)),
+        : means(s),
           correction1(static_cast<V>(s.time.correction1(s.correction1))),
           correction2(static_cast<V>(s.time.correction2(s.correction2))) {}
 
     MZ_HD void operator()(V& p, V g, V& m, V& v, V& largest) const {
       using std::sqrt;
-      g = sign * g;
-      if constexpr (kDecay == kL2Decay) g = g + decay * p;
-      m = beta1 * m + fresh1 * g;
-      v = beta2 * v + fresh2 * g * g;
+      means.template update<kDecay == kL2Decay>(p, g, m, v);
       V square = v;
       if constexpr (kAmsgrad) {
         if (!(v <= largest)) largest = v;
         square = largest;
       }
-      V u = (m * correction1) / (sqrt(square * correction2) + eps);
-      if constexpr (kDecay == kDecoupledDecay) u = u + decay * p;
-      p = p - lr * u;
+      V u = (m * correction1) / (sqrt(square * correction2) + means.eps);
+      if constexpr (kDecay == kDecoupledDecay) u = u + means.decay * p;
+      p = p - means.lr * u;
     }
   };
 

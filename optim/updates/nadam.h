@@ -70,18 +70,11 @@ struct MZ_API NAdamUpdate {
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
 
   template <class V, unsigned kMode> struct Formula {
-    V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay, correction2, of_gradient, of_mean;
+    RunningMeans<V> means;
+    V correction2, of_gradient, of_mean;
 
     MZ_HD explicit Formula(const Settings& s)
-        : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
-          beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(1 - s.beta1)),
-          beta2(static_cast<V>(s.beta2)),
-          fresh2(static_cast<V>(1 - s.beta2)),
-          eps(static_cast<V>(s.eps)),
-          decay(static_cast<V>(s.weight_decay)),
-          correction2(static_cast<V>(s.time.correction2(s.correction2))) {
+        : means(s), correction2(static_cast<V>(s.time.correction2(s.correction2))) {
       const std::int64_t step = s.time.step(s.step);
       const double product = static_cast<double>(*static_cast<const V*>(s.product)),
                    now = nadam_momentum(s.beta1, s.momentum_decay, step),
@@ -92,12 +85,9 @@ struct MZ_API NAdamUpdate {
 
     MZ_HD void operator()(V& p, V g, V& m, V& v) const {
       using std::sqrt;
-      g = sign * g;
-      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - lr * decay);
-      if constexpr (kMode == kL2Decay) g = g + decay * p;
-      m = beta1 * m + fresh1 * g;
-      v = beta2 * v + fresh2 * g * g;
-      p = p - lr * ((of_gradient * g + of_mean * m) / (sqrt(v * correction2) + eps));
+      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - means.lr * means.decay);
+      means.template update<kMode == kL2Decay>(p, g, m, v);
+      p = p - means.lr * ((of_gradient * g + of_mean * m) / (sqrt(v * correction2) + means.eps));
     }
   };
 

@@ -28,18 +28,12 @@ struct MZ_API RAdamUpdate {
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
 
   template <class V, unsigned kMode> struct Formula {
-    V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay, correction1, rectifier;
+    RunningMeans<V> means;
+    V correction1, rectifier;
     bool adapts;  // false in the first updates, whose variance is not tractable
 
     MZ_HD explicit Formula(const Settings& s)
-        : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
-          beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(1 - s.beta1)),
-          beta2(static_cast<V>(s.beta2)),
-          fresh2(static_cast<V>(1 - s.beta2)),
-          eps(static_cast<V>(s.eps)),
-          decay(static_cast<V>(s.weight_decay)),
+        : means(s),
           correction1(static_cast<V>(s.time.correction1(s.correction1))),
           rectifier(1),
           adapts(false) {
@@ -56,14 +50,11 @@ struct MZ_API RAdamUpdate {
 
     MZ_HD void operator()(V& p, V g, V& m, V& v) const {
       using std::sqrt;
-      g = sign * g;
-      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - lr * decay);
-      if constexpr (kMode == kL2Decay) g = g + decay * p;
-      m = beta1 * m + fresh1 * g;
-      v = beta2 * v + fresh2 * g * g;
+      if constexpr (kMode == kDecoupledDecay) p = p * (V(1) - means.lr * means.decay);
+      means.template update<kMode == kL2Decay>(p, g, m, v);
       V u = m * correction1;
-      if (adapts) u = u * rectifier / (sqrt(v) + eps);
-      p = p - lr * u;
+      if (adapts) u = u * rectifier / (sqrt(v) + means.eps);
+      p = p - means.lr * u;
     }
   };
 

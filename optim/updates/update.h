@@ -37,6 +37,31 @@ template <class V, class Settings> MZ_HD V sign_of(const Settings& s) {
   return s.maximize ? V(-1) : V(1);
 }
 
+/** What formulas with running means of the gradient and of its square share. Settings have lr,
+ *  beta1, beta2, eps, weight_decay, maximize and time. */
+template <class V> struct RunningMeans {
+  V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay;
+
+  template <class Settings>
+  MZ_HD explicit RunningMeans(const Settings& s)
+      : sign(sign_of<V>(s)),
+        lr(static_cast<V>(s.time.rate(s.lr))),
+        beta1(static_cast<V>(s.beta1)),
+        fresh1(static_cast<V>(1 - s.beta1)),
+        beta2(static_cast<V>(s.beta2)),
+        fresh2(static_cast<V>(1 - s.beta2)),
+        eps(static_cast<V>(s.eps)),
+        decay(static_cast<V>(s.weight_decay)) {}
+
+  /** Adds L2 regularisation to the gradient g and updates its means m and v. */
+  template <bool kHasL2> MZ_HD void update(V p, V& g, V& m, V& v) const {
+    g = sign * g;
+    if constexpr (kHasL2) g = g + decay * p;
+    m = beta1 * m + fresh1 * g;
+    v = beta2 * v + fresh2 * g * g;
+  }
+};
+
 /** Calls f.operator()<m>() with the mode as a constant. */
 template <class Update, unsigned kMode = 0, class F> void with_mode(unsigned mode, const F& f) {
   if (mode == kMode)
