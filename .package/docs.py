@@ -12,8 +12,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Types that users meet through the headers of mezzo.h.
-BESIDES = '''amp/conversion.h amp/policy.h amp/properties.h amp/scaling/scale_history.h
-    amp/scaling/scale_loss.h amp/scaling/scaler.h nn/data/batches.h nn/data/dataset.h nn/module.h
+BESIDES = '''amp/conversion.h amp/policy.h amp/properties.h amp/scaling/loss_scaler.h
+    amp/scaling/scale_loss.h amp/scaling/scale_rule.h nn/data/batches.h nn/data/dataset.h nn/module.h
     nn/state_dict.h optim/optimizer.h optim/optimizer_of.h tensor/core/memory_format.h
     tensor/core/op.h tensor/core/shape.h tensor/memory/storage.h'''.split()
 
@@ -26,7 +26,11 @@ def included_by(header):
 def headers():
     """What mezzo.h includes, the ops, and a few more."""
     found = {ROOT / 'mezzo.h', *included_by('mezzo.h'), *included_by('autograd/ops.h')}
-    return sorted(found | {ROOT / name for name in BESIDES})
+    found |= {ROOT / name for name in BESIDES}
+    missing = sorted(str(path) for path in found if not path.is_file())
+    if missing:
+        sys.exit(f'docs.py: no such header: {", ".join(missing)}')
+    return sorted(found)
 
 
 def pages():

@@ -31,13 +31,13 @@ struct MZ_API OneCycleLR {
   double max_lr = -1;            // highest rate; required
   std::int64_t total_steps = 0;  // steps of the whole cycle; required
   double pct_start = 0.3;        // part of the steps in which the rate rises, in [0, 1]
-  Annealing anneal_strategy = Annealing::cos;
-  bool cycle_momentum = true;     // change the momentum, too
-  double base_momentum = 0.85;    // momentum at the highest rate
-  double max_momentum = 0.95;     // momentum at the lowest rates
-  double div_factor = 25;         // max_lr / first rate
-  double final_div_factor = 1e4;  // first rate / last rate
-  bool three_phase = false;       // fall to the first rate as fast as it rose, then to the last
+  Annealing anneal_strategy = Annealing::cos;  // shape of the rise and of the fall
+  bool cycle_momentum = true;                  // change the momentum, too
+  double base_momentum = 0.85;                 // momentum at the highest rate
+  double max_momentum = 0.95;                  // momentum at the lowest rates
+  double div_factor = 25;                      // max_lr / first rate
+  double final_div_factor = 1e4;               // first rate / last rate
+  bool three_phase = false;  // fall to the first rate as fast as it rose, then to the last
   /** Throws ValueError for an option that is missing or out of range. */
   void check() const;
   /** Returns the learning rate at a step; `base` does not matter. */
@@ -58,15 +58,15 @@ enum class CyclicMode : std::uint8_t {
  * rates for training neural networks, 2017; torch.optim.lr_scheduler.CyclicLR (options and
  * defaults). */
 struct MZ_API CyclicLR {
-  double base_lr = -1;               // lowest rate; required
-  double max_lr = -1;                // highest rate of the first cycle; required
-  std::int64_t step_size_up = 2000;  // steps of a rise
-  std::int64_t step_size_down = 0;   // steps of a fall; 0: as many as of a rise
-  CyclicMode mode = CyclicMode::triangular;
-  double gamma = 1;            // of exp_range
-  bool cycle_momentum = true;  // change the momentum, too
-  double base_momentum = 0.8;  // momentum at the highest rate
-  double max_momentum = 0.9;   // momentum at the lowest rate
+  double base_lr = -1;                       // lowest rate; required
+  double max_lr = -1;                        // highest rate of the first cycle; required
+  std::int64_t step_size_up = 2000;          // steps of a rise
+  std::int64_t step_size_down = 0;           // steps of a fall; 0: as many as of a rise
+  CyclicMode mode = CyclicMode::triangular;  // how the height changes
+  double gamma = 1;                          // of exp_range
+  bool cycle_momentum = true;                // change the momentum, too
+  double base_momentum = 0.8;                // momentum at the highest rate
+  double max_momentum = 0.9;                 // momentum at the lowest rate
   /** Throws ValueError for an option that is missing or out of range. */
   void check() const;
   /** Returns the learning rate at a step; `base` does not matter. */

@@ -19,11 +19,11 @@ enum class ThresholdMode : std::uint8_t {
 
 /** Options of ReduceLROnPlateau. */
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::min;  // min: smaller metrics are better
-  double factor = 0.1;                  // of the rate, below 1
-  std::int64_t patience = 10;           // bad metrics in a row that change nothing
-  double threshold = 1e-4;              // an improvement is larger than this
-  ThresholdMode threshold_mode = ThresholdMode::rel;
+  PlateauMode mode = PlateauMode::min;                // min: smaller metrics are better
+  double factor = 0.1;                                // of the rate, below 1
+  std::int64_t patience = 10;                         // bad metrics in a row that change nothing
+  double threshold = 1e-4;                            // an improvement is larger than this
+  ThresholdMode threshold_mode = ThresholdMode::rel;  // what the threshold is a part of
   std::int64_t cooldown = 0;  // metrics after a reduction that do not count as bad
   double min_lr = 0;          // lowest rate
   double eps = 1e-8;          // smaller changes of the rate are left out

@@ -64,6 +64,7 @@ class MZ_API LossScaler {
   ~LossScaler();
   /** Copies rule, state and events. */
   LossScaler(const LossScaler& other);
+  /** As the copy constructor. */
   LossScaler& operator=(const LossScaler& other);
 
   /** Returns the scale. */

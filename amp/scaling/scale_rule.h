@@ -26,7 +26,7 @@ struct ScaleRule {
 
 /** A loss scale and its counters. */
 struct ScaleState {
-  double scale = 1;
+  double scale = 1;            // what the loss is multiplied by
   std::int64_t unskipped = 0;  // checks since the last overflow or growth
   std::int64_t tolerance = 1;  // overflows left until the scale backs off
 
