@@ -93,31 +93,71 @@ class ReadyTimes {
   std::vector<Entry> entries_;
 };
 
-/** Trains a net on rank 0 alone and on all ranks, in turns, and returns its row; collective. */
+/** The training of a net on this rank, with the times of its gradients. */
+class ProfiledTraining {
+ public:
+  ProfiledTraining(const std::string& net, const Setting& setting)
+      : training_(net, setting, comm::Communicator()), ready_(training_.models().front()) {}
+
+  void step() {
+    ready_.start();
+    training_.step();
+  }
+  /** Forgets the steps so far. */
+  void end_warm_up() {
+    ready_.clear();
+    training_.end_warm_up();
+  }
+  /** Returns the medians of all steps. Gradients are ready before the step's end in each step, so
+   *  also in the medians. */
+  StepProfile profile() {
+    training_.end_turn();
+    return {1e-3 * training_.times().ms.back(), ready_.gradients()};
+  }
+
+ private:
+  RankTraining training_;
+  ReadyTimes ready_;
+};
+
+/** Trains a net in turns on rank 0 alone, on each rank for itself at the same time, and on all
+ * ranks together, and returns its row; collective. */
 ScalingRow measure_net(const comm::Communicator& all, const RankOptions& options,
-                       RankTraining& alone, RankTraining* together) {
-  ReadyTimes ready(alone.models().front());
+                       const std::string& net, const Setting& setting) {
+  ProfiledTraining alone(net, setting);
+  std::optional<ProfiledTraining> beside;
+  std::optional<RankTraining> together;
+  if (all.size() > 1) {
+    beside.emplace(net, setting);
+    together.emplace(net, setting, all);
+  }
   const auto train = [&](std::int64_t steps) {
     for (std::int64_t i = 0; i < steps; ++i) {
-      ready.start();
-      train_alone(all, all.rank() == 0 ? &alone : nullptr, 1);
+      if (all.rank() == 0) alone.step();
+      all.barrier();  // in each step, so that no rank waits for long
     }
-    if (together) train_together(all, *together, steps);
+    if (all.size() == 1) return;
+    for (std::int64_t i = 0; i < steps; ++i) beside->step();
+    train_together(all, *together, steps);
   };
   train(options.warm_up);
-  ready.clear();
   alone.end_warm_up();
+  if (beside) beside->end_warm_up();
   if (together) together->end_warm_up();
   for (std::int64_t left = options.steps - options.warm_up; left > 0; left -= kTurnSteps) {
     train(std::min(left, kTurnSteps));
     if (together) together->end_turn();
   }
-  ScalingRow row;
-  // One turn: gradients are ready before the step's end in each step, so also in the medians.
-  if (all.rank() == 0) alone.end_turn();
-  row.profile = {1e-3 * median_of(alone.times().ms), ready.gradients()};
+  ScalingRow row{.net = net, .level = setting.level};
+  if (all.rank() == 0) row.profile = alone.profile();
+  if (beside) row.beside = beside->profile();
   if (together) row.measured = 1e-3 * median_of(max_over_ranks(all, together->times().ms));
   return row;
+}
+
+/** Returns whether a net has one model: the model of the step covers no others. */
+bool has_one_model(const std::string& net, const Setting& setting) {
+  return RankTraining(net, setting, comm::Communicator()).models().size() == 1;
 }
 
 /** Returns whether the ranks on this machine compute on all of its cores, so that reductions take
@@ -140,24 +180,20 @@ ScalingResults measure_scaling(const comm::Communicator& all, const RankOptions&
     results.slow_down = fills_cores(options.local_ranks) ? results.communicator->cpu_share : 0;
     here = fabric_of(results.communicator->fitted, all.size(), results.slow_down, kCpuBucket);
   }
-  for (const std::string& net : options.nets)
+  for (const std::string& net : options.nets) {
+    if (!has_one_model(net, options.setting)) {
+      results.left_out.push_back(net);
+      continue;
+    }
     for (const std::string& level : options.levels) {
       Setting setting = options.setting;
       setting.level = level;
-      RankTraining alone(net, setting, comm::Communicator());
-      if (alone.models().size() > 1) {
-        results.left_out.push_back(net);
-        break;
-      }
-      std::optional<RankTraining> together;
-      if (all.size() > 1) together.emplace(net, setting, all);
-      ScalingRow row = measure_net(all, options, alone, together ? &*together : nullptr);
-      row.net = net;
-      row.level = level;
-      if (together && all.rank() == 0) row.predicted = predict_step(row.profile, here, all.size());
+      ScalingRow row = measure_net(all, options, net, setting);
+      if (all.size() > 1) row.predicted = predict_step(row.beside, here, all.size());
       results.rows.push_back(row);
       done(row);
     }
+  }
   return results;
 }
 

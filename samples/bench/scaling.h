@@ -21,9 +21,10 @@ struct CommunicatorCost {
 /** A net at a level: what a rank computes in a step, and the steps of all ranks. */
 struct ScalingRow {
   std::string net, level;
-  StepProfile profile;   // medians
-  double measured = 0;   // seconds of a step of all ranks; 0 with one rank
-  double predicted = 0;  // of the same, by the communicator at hand
+  StepProfile profile = {};  // of rank 0 while the others wait; medians
+  StepProfile beside = {};   // while each rank computes for itself; empty with one rank
+  double measured = 0;       // seconds of a step of all ranks; 0 with one rank
+  double predicted = 0;      // of the same, from `beside` and the communicator at hand
 };
 
 /** What bench --scaling-model found out. */
@@ -36,7 +37,8 @@ struct ScalingResults {
 };
 
 /** Measures all-reduces, `rounds` of each size, and each net at each level; collective. Nets train
- *  on rank 0 alone and on all ranks, in turns. Complete on rank 0 only. */
+ *  on rank 0 alone, on each rank for itself, and on all ranks together, in turns. Complete on rank
+ * 0 only. */
 ScalingResults measure_scaling(const mezzo::comm::Communicator& all, const RankOptions& options,
                                std::int64_t rounds,
                                const std::function<void(const ScalingRow&)>& done);

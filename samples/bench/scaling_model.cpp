@@ -29,7 +29,7 @@ double reduce_seconds(const Fabric& fabric, int ranks, double bytes) {
 
 std::vector<ReadyGradient> make_buckets(std::span<const ReadyGradient> gradients,
                                         double bucket_bytes) {
-  constexpr double kFirst = kMiB, kSingle = kMiB / 2;
+  constexpr double kFirst = kMiB, kSingle = kMiB;
   std::vector<ReadyGradient> buckets;
   ReadyGradient open;
   const auto complete = [&](const ReadyGradient& bucket) {

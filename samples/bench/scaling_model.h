@@ -46,7 +46,7 @@ struct Fabric {
 double reduce_seconds(const Fabric& fabric, int ranks, double bytes);
 
 /** Returns the buckets in which DistributedDataParallel reduces gradients: 1 MiB, then bucket_bytes
- *  each; a gradient of 512 KiB or more is one of its own. */
+ *  each; a gradient of 1 MiB or more is one of its own. */
 std::vector<ReadyGradient> make_buckets(std::span<const ReadyGradient> gradients,
                                         double bucket_bytes);
 

@@ -132,7 +132,7 @@ def model(folder, ranks):
         predicted = row['predictions'][0]['step_ms']
         expect(printed and printed[1] == f'{predicted:.{2 if predicted < 100 else 1}f}', 'table',
                text)
-        expect(('measured_ms' in row and row['predicted_ms'] > row['step_ms']) == (ranks > 1),
+        expect(('measured_ms' in row and row['predicted_ms'] > row['beside_ms']) == (ranks > 1),
                'predicted and measured', row)
 
 
