@@ -2,7 +2,9 @@
 // See also: custom_op.h (an op struct with its own precision tag).
 #pragma once
 
+#include <concepts>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -66,6 +68,21 @@ class MZ_API FunctionNodeBase : public Node {
 
 namespace detail {
 
+template <class F, class... Args>
+concept ForwardTakes = requires(FunctionContext& context, const Args&... args) {
+  F::forward(context, args...);
+};
+
+template <class F>
+concept HasBackward = requires(FunctionContext& context, const Grads& grads) {
+  { F::backward(context, grads) } -> std::convertible_to<Grads>;
+};
+
+template <class F>
+concept HasName = requires {
+  std::string(F::name);
+};
+
 template <class F> class FunctionNode final : public FunctionNodeBase {
  public:
   using FunctionNodeBase::FunctionNodeBase;
@@ -89,6 +106,14 @@ template <class T> void collect_tensor(std::vector<Tensor>& tensors, const T& ar
  *  Errors: what forward throws; ValueError when backward returns a wrong number of gradients,
  *  ShapeError or DeviceError when one does not fit. */
 template <class F, class... Args> auto custom_function(const Args&... args) {
+  static_assert(detail::ForwardTakes<F, Args...>,
+                "the function needs `static Tensor forward(FunctionContext&, arguments...)` that "
+                "takes these arguments");
+  static_assert(detail::HasBackward<F>,
+                "the function needs `static Grads backward(FunctionContext&, const Grads&)`");
+  static_assert(detail::HasName<F>,
+                "the function needs `static constexpr const char* name`, which errors and traces "
+                "show");
   using Result = std::decay_t<decltype(F::forward(std::declval<FunctionContext&>(), args...))>;
   std::vector<Tensor> operands;
   (detail::collect_tensor(operands, args), ...);

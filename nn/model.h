@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../tensor/core/has_member.h"
 #include "cast_tree.h"
 #include "module.h"
 
@@ -139,6 +140,16 @@ template <class Derived> class Model : public Module {
   requires ForwardTakes<const Derived, Args...>
   auto operator()(Args&&... args) const {
     return detail::call(static_cast<const Derived&>(*this), state(), std::forward<Args>(args)...);
+  }
+  /** Does not compile: forward does not take these arguments. */
+  template <class... Args>
+  requires(!ForwardTakes<const Derived, Args...> && !ForwardTakes<Derived, Args...>) Tensor
+  operator()(Args&&...) const {
+    static_assert(mezzo::detail::has_forward<Derived>(),
+                  "this model has no forward: write `Tensor forward(const Tensor& x) const`");
+    static_assert(ForwardTakes<Derived, Args...>,
+                  "the model's forward does not take these arguments, or is not public");
+    return {};
   }
   /** As above, for a forward that is not const. */
   template <class... Args>

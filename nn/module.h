@@ -78,6 +78,13 @@ class MZ_API Module {
     check_no_container("add");
     return add_member(name, std::forward<M>(member));
   }
+  /** Does not compile: `member` is no module. */
+  template <class M> std::remove_cvref_t<M> add(std::string_view, M&& member) {
+    static_assert(detail::IsModule<M>,
+                  "add() takes a module: a struct that derives from nn::Model<itself>. Use "
+                  "add_parameter() or add_buffer() for a tensor");
+    return std::forward<M>(member);
+  }
   /** Replaces the child `name` by another module, rebinds the members that were handles to it, and
    *  returns the new module: `net.replace("head", nn::Linear{16, 3})`. A handle that the net stores
    *  in a standard container must be assigned the result:

@@ -11,7 +11,8 @@ namespace mezzo::nn {
 
 /** A module that maps one tensor to one tensor. */
 template <class M>
-concept TensorToTensor = std::derived_from<M, Module> && requires(M& module, const Tensor& x) {
+concept TensorToTensor = std::derived_from<M, Module> && ForwardTakes<M, const Tensor&> &&
+    requires(M& module, const Tensor& x) {
   { module(x) } -> std::same_as<Tensor>;
 };
 
@@ -40,6 +41,17 @@ class MZ_API Sequential : public Model<Sequential> {
       : Sequential() {
     push_back(std::move(first));
     (push_back(std::move(rest)), ...);
+  }
+
+  /** Does not compile: a member is no module that maps one tensor to one tensor. */
+  template <class... Ms>
+  requires(sizeof...(Ms) > 0 &&
+           !(TensorToTensor<std::remove_cvref_t<Ms>> && ...)) explicit Sequential(const Ms&...) {
+    static_assert((std::derived_from<Ms, Module> && ...),
+                  "the members of a Sequential are modules, such as nn::ReLU(), not functions");
+    static_assert((TensorToTensor<Ms> && ...),
+                  "each member of a Sequential has a public forward that takes one Tensor and "
+                  "returns one");
   }
 
   /** Returns the result of the last member. */

@@ -173,6 +173,7 @@ Tensor begin_in_place(const OpInfo& info, const Tensor& self);
 template <class Op, class... Ts>
 requires(std::same_as<Ts, Tensor>&&...) Tensor
     apply_with(const AttrsOf<Op>& attrs, const Ts&... operands) {
+  static_assert(is_op<Op>());
   Tensor in[] = {operands...};
   std::array<Tensor, Op::traits.outputs> out;
   run(op_info<Op>, in, out, &attrs);
@@ -197,6 +198,7 @@ requires(std::same_as<Ts, Tensor>&&...) std::array<Tensor, Op::traits.outputs> a
 
 /** Returns the first result of Op on a list of operands. */
 template <class Op> Tensor apply_list(const AttrsOf<Op>& attrs, std::span<const Tensor> operands) {
+  static_assert(is_op<Op>());
   std::vector<Tensor> in(operands.begin(), operands.end());
   std::array<Tensor, Op::traits.outputs> out;
   run(op_info<Op>, in, out, &attrs);

@@ -266,6 +266,13 @@ concept HasTraits = requires {
   { Op::traits } -> std::convertible_to<OpTraits>;
 };
 
+/** Returns true, or does not compile if Op is no op struct: the error says what it needs. */
+template <class Op> constexpr bool is_op() {
+  static_assert(HasTraits<Op>,
+                "an op needs `static constexpr OpTraits traits` with its name and precision tag");
+  return true;
+}
+
 /** A structured op with a kernel: shape rule and CPU kernel. */
 template <class Op>
 concept KernelOp = HasTraits<Op> && requires(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
