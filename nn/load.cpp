@@ -1,7 +1,9 @@
 // Module::state_dict, Module::load_state_dict and their staged and checking forms.
 #include "load.h"
 
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "../autograd/grad_mode.h"
 #include "../tensor/text/did_you_mean.h"
@@ -38,7 +40,9 @@ std::string listed(const std::vector<std::string>& items) {
 
 /** Names that do not match between a module and given values. */
 struct Mismatches {
-  std::vector<std::string> missing, unexpected, misshapen;
+  std::vector<std::string> missing, unexpected;
+  std::vector<std::string> mismatched;  // names of values of another shape or kind
+  std::vector<std::string> misshapen;   // the same with their shapes, for errors
 };
 
 /** The writes of a load and its mismatches, collected before anything is written. */
@@ -46,6 +50,63 @@ struct Plan {
   std::vector<std::pair<Slot, Tensor>> writes;
   Mismatches mismatches;
 };
+
+/** Returns the first of `prefixes` that a name begins with, or none. Counts its uses. */
+class Prefixes {
+ public:
+  explicit Prefixes(std::vector<std::string> prefixes)
+      : prefixes_(std::move(prefixes)), uses_(prefixes_.size()) {}
+
+  /** Returns the position of the first prefix of the name. */
+  std::optional<std::size_t> find(std::string_view name) {
+    for (std::size_t i = 0; i < prefixes_.size(); ++i)
+      if (name.starts_with(prefixes_[i])) {
+        ++uses_[i];
+        return i;
+      }
+    return {};
+  }
+  /** Throws ValueError if a prefix was never found. */
+  void require_used(std::string_view op, const char* option) const {
+    for (std::size_t i = 0; i < prefixes_.size(); ++i)
+      if (uses_[i] == 0)
+        fail<ValueError>(op, {.what = str("no name begins with an entry of .", option),
+                              .got = str('"', prefixes_[i], '"')});
+  }
+
+ private:
+  std::vector<std::string> prefixes_;
+  std::vector<std::int64_t> uses_;
+};
+
+/** Returns the values under their new names. Errors: ValueError for a rename that fits no name, and
+ *  for two values that get one name. */
+StateDict renamed(std::string_view op, const StateDict& values, const LoadOptions& options) {
+  if (options.rename.empty()) return values;
+  std::vector<std::string> from;
+  for (const auto& [before, after] : options.rename) from.push_back(before);
+  Prefixes prefixes(from);
+  std::vector<StateDict::Entry> entries;
+  for (const auto& [name, value] : values) {
+    const auto at = prefixes.find(name);
+    entries.emplace_back(at ? options.rename[*at].second + name.substr(from[*at].size()) : name,
+                         value);
+  }
+  prefixes.require_used(op, "rename");
+  return StateDict(std::move(entries));
+}
+
+/** Removes the slots and values whose names options.skip has. Errors: ValueError for an entry that
+ *  fits no name. */
+void leave_out(std::string_view op, const LoadOptions& options, std::vector<Slot>& slots,
+               StateDict& values) {
+  if (options.skip.empty()) return;
+  Prefixes prefixes(options.skip);
+  std::erase_if(slots, [&](const Slot& slot) { return prefixes.find(slot.name).has_value(); });
+  for (const std::string& name : values.names())
+    if (prefixes.find(name)) values.erase(name);
+  prefixes.require_used(op, "skip");
+}
 
 bool same_kind(DType a, DType b) { return is_floating(a) == is_floating(b); }
 
@@ -63,9 +124,10 @@ Plan plan_of(const std::vector<Slot>& slots, const StateDict& values) {
     }
     const Tensor& value = it->second;
     if (!value.defined() || !(value.shape() == slot.tensor.shape()) ||
-        !same_kind(value.dtype(), slot.tensor.dtype()))
+        !same_kind(value.dtype(), slot.tensor.dtype())) {
+      plan.mismatches.mismatched.push_back(slot.name);
       plan.mismatches.misshapen.push_back(str("\"", slot.name, "\" ", value, " for ", slot.tensor));
-    else
+    } else
       plan.writes.emplace_back(slot, value);
   }
   std::unordered_set<std::string_view> known;
@@ -110,17 +172,26 @@ Complaint complaint_about(const Module& module, const Mismatches& mismatches,
   return {.what = str("the values do not fit ", module.kind()), .got = got};
 }
 
-/** Returns the plan of a load. Errors: ValueError for mismatches, with `hint` if only names
- *  mismatch. */
-Plan checked_plan(std::string_view op, const Module& module, const StateDict& values,
-                  const LoadOptions& options, const char* hint) {
-  const std::vector<Slot> slots = detail::slots_of(module);
+/** Returns what to do about these mismatches; `strict_hint` if only names mismatch. */
+std::string hint_about(const Mismatches& mismatches, const char* strict_hint) {
+  if (mismatches.misshapen.empty()) return strict_hint;
+  return "to leave them out, name them in .skip, or pass .ignore_mismatched_sizes = true";
+}
+
+/** Returns the plan of a load. Errors: ValueError for mismatches. */
+Plan checked_plan(std::string_view op, const Module& module, const StateDict& given,
+                  const LoadOptions& options, const char* strict_hint) {
+  std::vector<Slot> slots = detail::slots_of(module);
+  StateDict values = renamed(op, given, options);
+  leave_out(op, options, slots, values);
   Plan plan = plan_of(slots, values);
   const Mismatches& mismatches = plan.mismatches;
   const bool names_fit = mismatches.missing.empty() && mismatches.unexpected.empty();
-  if (mismatches.misshapen.empty() && (names_fit || !options.strict)) return plan;
+  if ((mismatches.misshapen.empty() || options.ignore_mismatched_sizes) &&
+      (names_fit || !options.strict))
+    return plan;
   Complaint complaint = complaint_about(module, mismatches, slots, options.strict);
-  if (mismatches.misshapen.empty()) complaint.hint = hint;
+  complaint.hint = hint_about(mismatches, strict_hint);
   fail<ValueError>(op, complaint);
 }
 
@@ -174,7 +245,8 @@ LoadReport detail::load_values(std::string_view op, const Module& module, const 
   const NoGradNoCasts plain_ops;
   Plan plan = checked_plan(op, module, values, options, "pass {.strict = false} to load what fits");
   staged(plan).commit();
-  return {std::move(plan.mismatches.missing), std::move(plan.mismatches.unexpected)};
+  return {std::move(plan.mismatches.missing), std::move(plan.mismatches.unexpected),
+          std::move(plan.mismatches.mismatched)};
 }
 
 }  // namespace mezzo::nn

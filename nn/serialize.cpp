@@ -26,10 +26,13 @@ void save(const std::string& path, const nn::Module& module, const TensorMetadat
   save_tensors(path, saved_tensors(module), all);
 }
 
+nn::StateDict load_state_dict(const std::string& path) {
+  return nn::StateDict(load_tensors(path).tensors);
+}
+
 nn::LoadReport load(const std::string& path, const nn::Module& module,
                     const nn::LoadOptions& options) {
-  const nn::StateDict values(load_tensors(path).tensors);
-  return nn::detail::load_values(str("load(", path, ")"), module, values, options);
+  return nn::detail::load_values(str("load(", path, ")"), module, load_state_dict(path), options);
 }
 
 }  // namespace mezzo

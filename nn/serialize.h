@@ -20,9 +20,15 @@ MZ_API void save(const std::string& path, const nn::Module& module,
 /** Returns the tensors that save() writes. They may share memory with the module's. */
 MZ_API NamedTensors saved_tensors(const nn::Module& module);
 
-/** Reads a safetensors file into a module and converts to its dtypes and devices.
+/** Returns the tensors of a safetensors file, or of an index of several, by name; see
+ *  load_tensors(). Errors: those of load_tensors(). */
+MZ_API nn::StateDict load_state_dict(const std::string& path);
+
+/** Reads a safetensors file, or an index of several, into a module and converts to its dtypes and
+ *  devices.
  *  Errors: those of load_tensors(); ValueError that names the file and lists all missing and
- *  unexpected names and wrong shapes. Nothing is written on error. */
+ *  unexpected names and wrong shapes, and for a `skip` or `rename` that no name begins with.
+ *  Nothing is written on error. */
 MZ_API nn::LoadReport load(const std::string& path, const nn::Module& module,
                            const nn::LoadOptions& options = {});
 

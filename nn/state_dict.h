@@ -59,12 +59,22 @@ class MZ_API StateDict {
 /** Options of loading values into a module. */
 struct LoadOptions {
   bool strict = true;  // requires exactly the names of the module
+  /** Beginnings of names to leave out, such as "fc.": values and tensors of the module with these
+   *  names are ignored. Names are those of the module, after `rename`. */
+  std::vector<std::string> skip = {};
+  /** Beginnings of the values' names and what replaces them, such as {"backbone.", ""}. The first
+   *  one that fits a name applies. */
+  std::vector<std::pair<std::string, std::string>> rename = {};
+  /** Ignores values of another shape or kind and reports them, instead of an error. The name is
+   *  that of Hugging Face's transformers. */
+  bool ignore_mismatched_sizes = false;
 };
 
-/** Names that a load with strict off skipped. */
+/** Names that a load left out; LoadOptions::skip does not count. */
 struct LoadReport {
-  std::vector<std::string> missing;     // only in the module; values unchanged
-  std::vector<std::string> unexpected;  // only in the given values; ignored
+  std::vector<std::string> missing;          // only in the module; values unchanged
+  std::vector<std::string> unexpected;       // only in the given values; ignored
+  std::vector<std::string> mismatched = {};  // of another shape or kind; values unchanged
 };
 
 class StateRule;

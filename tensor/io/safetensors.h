@@ -37,9 +37,11 @@ MZ_API void save_tensors(const std::string& path, const NamedTensors& tensors,
                          const TensorMetadata& metadata = {});
 
 /** Reads a safetensors file and rejects everything ambiguous, unknown or misplaced in it. I8 and
- *  I16, which are not dtypes of tensors, become i32. Errors: IoError naming path and cause;
- *  FormatError with offset and reason, before any tensor is allocated if the error is in the
- *  header; Unsupported in a build without JSON. */
+ *  I16, which are not dtypes of tensors, become i32. A path that ends with ".index.json" is an
+ *  index of several files, as the Hugging Face hub has for large models: all of them are read, and
+ *  tensors that the index and the files do not both have are an error. Errors: IoError naming path
+ * and cause; FormatError with offset and reason, before any tensor is allocated if the error is in
+ * the header; Unsupported in a build without JSON. */
 MZ_API LoadedTensors load_tensors(const std::string& path, const LoadTensorsOptions& options = {});
 
 }  // namespace mezzo

@@ -8,6 +8,7 @@
 #include "byte_reader.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
+#include "safetensors_index.h"
 #include "safetensors_stream.h"
 #include "utf8.h"
 
@@ -77,6 +78,7 @@ Tensor read_tensor(const ByteReader& file, const FileHeader& header, const FileE
 }  // namespace
 
 LoadedTensors load_tensors(const std::string& path, const LoadTensorsOptions& options) {
+  if (io::is_index(path)) return io::read_index(path, options);
   return io::read_tensors(ByteReader("load_tensors", path), options);
 }
 

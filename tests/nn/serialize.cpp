@@ -93,3 +93,55 @@ TEST_CASE("a file of another model is refused by name, and nothing changes") {
   CHECK(report.unexpected.size() == 2);
   CHECK_THROWS_AS(load(file.path + ".absent", net), IoError);
 }
+
+TEST_CASE("a load renames, skips and reports what does not fit") {
+  const TemporaryFile file("finetune.safetensors");
+  manual_seed(3);
+  const Net pretrained;
+  NamedTensors tensors;
+  for (const auto& [name, value] : saved_tensors(pretrained))
+    tensors.emplace_back("backbone." + name, value);
+  save_tensors(file.path, tensors);
+
+  const auto differs = [&](const Net& net) {
+    return values(net.conv.weight()) != values(pretrained.conv.weight());
+  };
+  const Net whole;
+  nn::LoadReport report = load(file.path, whole, {.rename = {{"backbone.", ""}}});
+  CHECK_FALSE(differs(whole));
+  CHECK(report.missing.empty());
+
+  const Net head;
+  const std::vector<double> before = values(head.fc.weight());
+  report = load(file.path, head, {.skip = {"fc."}, .rename = {{"backbone.", ""}}});
+  CHECK_FALSE(differs(head));
+  CHECK(values(head.fc.weight()) == before);
+  CHECK(report.missing.empty());
+  CHECK(report.unexpected.empty());
+
+  const Net other;
+  CHECK_THROWS_WITH_AS_TEXT(load(file.path, other), ValueError, "backbone.conv.weight");
+  CHECK_THROWS_WITH_AS_TEXT(load(file.path, other, {.rename = {{"model.", ""}}}), ValueError,
+                            ".rename; got \"model.\"");
+  CHECK_THROWS_WITH_AS_TEXT(
+      load(file.path, other, {.skip = {"fd."}, .rename = {{"backbone.", ""}}}), ValueError,
+      ".skip; got \"fd.\"");
+  CHECK_THROWS_WITH_AS_TEXT(
+      load(file.path, other,
+           {.rename = {{"backbone.conv.weight", "fc.weight"}, {"backbone.", ""}}}),
+      ValueError, "fc.weight");
+  CHECK(differs(other));
+}
+
+TEST_CASE("values of another shape are an error that can be turned into a report") {
+  const TemporaryFile file("mismatched.safetensors");
+  manual_seed(4);
+  const nn::Sequential from(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 10));
+  const nn::Sequential to(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 3));
+  save(file.path, from);
+  CHECK_THROWS_WITH_AS_TEXT(load(file.path, to, {.strict = false}), ValueError,
+                            ".ignore_mismatched_sizes");
+  const nn::LoadReport report = load(file.path, to, {.ignore_mismatched_sizes = true});
+  CHECK(report.mismatched == std::vector<std::string>{"2.weight", "2.bias"});
+  CHECK(values(to.parameters()[0]) == values(from.parameters()[0]));
+}
