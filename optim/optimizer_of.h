@@ -36,6 +36,10 @@ template <class Rule> class OptimizerOf : public Optimizer {
 
   /** Creates one group. Errors: ValueError for options out of range; as add_param_group. */
   explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {});
+  /** Creates one group with a learning rate; other options are the defaults. Errors: as above. */
+  template <Number S>
+  explicit OptimizerOf(const std::vector<Tensor>& params, S lr)
+      : OptimizerOf(params, with_lr(static_cast<double>(lr))) {}
   /** Creates several groups with options of their own. */
   explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups);
 
@@ -71,6 +75,12 @@ template <class Rule> class OptimizerOf : public Optimizer {
   void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) final;
 
  private:
+  static Options with_lr(double lr) {
+    Options options;
+    options.lr = lr;
+    return options;
+  }
+
   std::vector<Options> options_;
 };
 

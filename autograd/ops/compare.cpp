@@ -3,8 +3,11 @@
 #include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/elementwise.h"
 #include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/text/text.h"
 #include "../grad_mode.h"
 #include "common_dtype.h"
+#include "operators.h"
+#include "reduce.h"
 
 namespace mezzo {
 
@@ -33,6 +36,30 @@ bool equal(const Tensor& a, const Tensor& b) {
   for (std::int64_t i = 0; i < same.numel(); ++i)
     if (!from[i]) return false;
   return true;
+}
+
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  const ApiScope called("isclose");
+  const NoGradNoCasts plain_ops;
+  if (a.dtype() != b.dtype())
+    fail<DtypeError>("isclose", {.what = "tensors of different dtypes are not compared",
+                                 .got = str(a, " and ", b),
+                                 .hint = "use a.to(b.dtype())"});
+  if (!(options.rtol >= 0 && options.atol >= 0))
+    fail<ValueError>("isclose", {.what = "a tolerance is negative or nan",
+                                 .got = str("rtol ", options.rtol, ", atol ", options.atol),
+                                 .expected = "numbers of at least 0"});
+  const Tensor wide_a = a.to(DType::f64), wide_b = b.to(DType::f64);
+  const Tensor difference = abs(wide_a - wide_b);
+  Tensor close =
+      (a == b) | (isfinite(difference) & (difference <= abs(wide_b) * options.rtol + options.atol));
+  if (options.equal_nan) close = close | (isnan(a) & isnan(b));
+  return close;
+}
+
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  const ApiScope called("allclose");
+  return all(isclose(a, b, options)).item<bool>();
 }
 
 Tensor isfinite(const Tensor& x) { return apply<op::Isfinite>(x); }

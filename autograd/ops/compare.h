@@ -37,6 +37,23 @@ MZ_API const Tensor& ge_(const Tensor& self, const Tensor& other);
  *  there is a nan. Synchronises with the device. */
 MZ_API bool equal(const Tensor& a, const Tensor& b);
 
+/** Options of allclose and isclose. Source of the defaults: PyTorch. */
+struct CloseOptions {
+  double rtol = 1e-5;      // allowed difference per size of b's element
+  double atol = 1e-8;      // allowed difference besides
+  bool equal_nan = false;  // two nan are close
+};
+
+/** Returns bools: true where |a - b| <= atol + rtol |b|, computed in f64, and where a equals b. An
+ *  infinite element is close to an equal one only. Operands broadcast; integers are compared as
+ *  f64.
+ *  Gradient: none.
+ *  Errors: ShapeError; DtypeError for different dtypes; ValueError for tolerances below 0. */
+MZ_API Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+/** Returns whether all elements are close. Empty: true. Synchronises with the device.
+ *  Errors: as isclose. */
+MZ_API bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+
 /** Returns bools: true for elements that are neither infinite nor nan. Integers are always
  *  finite. */
 MZ_API Tensor isfinite(const Tensor& x);

@@ -92,6 +92,13 @@ Tensor detail::tensor_of_integers(const std::vector<std::int64_t>& values, const
   return from_values(std::vector<double>(values.begin(), values.end()), shape, options);
 }
 
+void detail::require_equal_lengths(std::size_t got, std::size_t expected) {
+  if (got != expected)
+    fail<ShapeError>("tensor", {.what = "parts of nested braces differ in length",
+                                .got = str(got, " after ", expected),
+                                .expected = str(expected, "")});
+}
+
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
   return tensor(values, {static_cast<std::int64_t>(values.size())}, options);
 }

@@ -1,6 +1,7 @@
 // Creating tensors.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <type_traits>
 #include <vector>
@@ -30,6 +31,26 @@ MZ_API Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 MZ_API Tensor ones(const Shape& shape, const TensorOptions& options = {});
 /** Returns a tensor with every element `value`, rounded once to the dtype. */
 MZ_API Tensor full(const Shape& shape, double value, const TensorOptions& options = {});
+// The same with a dtype instead of options: zeros({2, 3}, f16). They are templates so that {} stays
+// TensorOptions.
+/** Returns uninitialised elements of a dtype. */
+template <std::same_as<DType> D> Tensor empty(const Shape& shape, D dtype, Device device = cpu) {
+  return empty(shape, TensorOptions{.dtype = dtype, .device = device});
+}
+/** Returns zeros of a dtype. */
+template <std::same_as<DType> D> Tensor zeros(const Shape& shape, D dtype, Device device = cpu) {
+  return zeros(shape, TensorOptions{.dtype = dtype, .device = device});
+}
+/** Returns ones of a dtype. */
+template <std::same_as<DType> D> Tensor ones(const Shape& shape, D dtype, Device device = cpu) {
+  return ones(shape, TensorOptions{.dtype = dtype, .device = device});
+}
+/** Returns elements `value` of a dtype. */
+template <std::same_as<DType> D>
+Tensor full(const Shape& shape, double value, D dtype, Device device = cpu) {
+  return full(shape, value, TensorOptions{.dtype = dtype, .device = device});
+}
+
 /** Returns zeros with the shape, dtype and device of x. */
 MZ_API Tensor zeros_like(const Tensor& x);
 /** Returns ones with the shape, dtype and device of x. */
@@ -51,6 +72,8 @@ MZ_API Tensor arange_integers(std::int64_t start, std::int64_t end, std::int64_t
                               const TensorOptions& options);
 MZ_API Tensor tensor_of_integers(const std::vector<std::int64_t>& values, const Shape& shape,
                                  const TensorOptions& options);
+/** Throws ShapeError if two parts of nested braces differ in length. */
+MZ_API void require_equal_lengths(std::size_t got, std::size_t expected);
 }  // namespace detail
 
 /** Does the same for integers, computed in i64 and rounded once. */
@@ -89,6 +112,53 @@ template <Integer T>
 Tensor tensor(std::initializer_list<T> values, const Shape& shape,
               const TensorOptions& options = {}) {
   return detail::tensor_of_integers({values.begin(), values.end()}, shape, options);
+}
+/** Does the same for a vector of floats or integers. */
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values, const Shape& shape,
+                                               const TensorOptions& options = {}) {
+  if constexpr (Integer<T>)
+    return detail::tensor_of_integers({values.begin(), values.end()}, shape, options);
+  else
+    return tensor(std::vector<double>(values.begin(), values.end()), shape, options);
+}
+/** Does the same as a 1-D tensor. */
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values,
+                                               const TensorOptions& options = {}) {
+  return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options);
+}
+/** Returns a matrix from its rows: tensor({{1, 2}, {3, 4}}).
+ *  Errors: ShapeError for rows of different lengths. */
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+                                               const TensorOptions& options = {}) {
+  std::vector<T> values;
+  for (const auto& row : rows) {
+    detail::require_equal_lengths(row.size(), rows.begin()->size());
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  const auto columns = rows.size() == 0 ? 0 : static_cast<std::int64_t>(rows.begin()->size());
+  return tensor(values, Shape{static_cast<std::int64_t>(rows.size()), columns}, options);
+}
+/** Returns a tensor of three dimensions from its matrices.
+ *  Errors: ShapeError for parts of different sizes. */
+template <class T>
+requires std::is_arithmetic_v<T> Tensor
+tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
+       const TensorOptions& options = {}) {
+  std::vector<T> values;
+  Shape shape{static_cast<std::int64_t>(matrices.size()), 0, 0};
+  for (const auto& rows : matrices) {
+    detail::require_equal_lengths(rows.size(), matrices.begin()->size());
+    shape[1] = static_cast<std::int64_t>(rows.size());
+    for (const auto& row : rows) {
+      detail::require_equal_lengths(row.size(), matrices.begin()->begin()->size());
+      shape[2] = static_cast<std::int64_t>(row.size());
+      values.insert(values.end(), row.begin(), row.end());
+    }
+  }
+  return tensor(values, shape, options);
 }
 /** Returns a 0-dim tensor. It is a template so that tensor({2.5}), a list of one value, still gives
  *  the 1-D tensor of shape [1]. */

@@ -26,6 +26,7 @@ inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 MZ_OPERATOR(+, add)
 MZ_OPERATOR(-, sub)
 MZ_OPERATOR(*, mul)
+MZ_OPERATOR(%, remainder)
 MZ_OPERATOR(&, bitwise_and)
 MZ_OPERATOR(|, bitwise_or)
 MZ_OPERATOR(^, bitwise_xor)
@@ -60,6 +61,7 @@ MZ_COMPOUND(+=, add_)
 MZ_COMPOUND(-=, sub_)
 MZ_COMPOUND(*=, mul_)
 MZ_COMPOUND(/=, div_)
+MZ_COMPOUND(%=, remainder_)
 #undef MZ_COMPOUND
 
 }  // namespace mezzo

@@ -14,6 +14,14 @@ namespace mezzo {
 MZ_API Tensor rand(const Shape& shape, const TensorOptions& options = {});
 /** Returns standard normal numbers, drawn in the same precision. */
 MZ_API Tensor randn(const Shape& shape, const TensorOptions& options = {});
+/** Returns numbers as rand, of a dtype. */
+template <std::same_as<DType> D> Tensor rand(const Shape& shape, D dtype, Device device = cpu) {
+  return rand(shape, TensorOptions{.dtype = dtype, .device = device});
+}
+/** Returns numbers as randn, of a dtype. */
+template <std::same_as<DType> D> Tensor randn(const Shape& shape, D dtype, Device device = cpu) {
+  return randn(shape, TensorOptions{.dtype = dtype, .device = device});
+}
 /** Returns integers uniformly distributed in [low, high), i64 by default.
  *  Errors: ValueError unless low < high. */
 MZ_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
@@ -25,6 +33,23 @@ MZ_API Tensor randperm(std::int64_t n);
 MZ_API Tensor rand_like(const Tensor& x);
 /** Returns numbers as randn, with the shape, dtype and device of x. */
 MZ_API Tensor randn_like(const Tensor& x);
+
+/** Options of multinomial. */
+struct MultinomialOptions {
+  bool replacement = false;  // draw with replacement: a class may be drawn several times
+};
+
+/** Draws classes (i64) with probabilities proportional to the rows of `weights`, in the order of
+ * the draws. A class of weight 0 is never drawn. Drawn in f64. Synchronises with the device. Shape:
+ * weights [classes] or [rows, classes]; [num_samples] or [rows, num_samples]. Precision: any
+ * floating dtype. Gradient: none. Errors: ShapeError; DtypeError for integers; ValueError for
+ * weights that are negative, infinite or nan, rows of zeros, num_samples < 1, and, without
+ * replacement, more samples than classes of positive weight. Source: without replacement, the
+ * largest of ln(weight) + a Gumbel variable: Gumbel, Statistical theory of extreme values, 1954;
+ * Vieira, Gumbel-max trick and weighted reservoir sampling, 2014.
+ */
+MZ_API Tensor multinomial(const Tensor& weights, std::int64_t num_samples,
+                          const MultinomialOptions& options = {});
 
 /** Overwrites self with numbers uniformly distributed in [low, high).
  *  Errors: ValueError unless low <= high; DtypeError for integers. */

@@ -141,6 +141,29 @@ template <class T> T Tensor::item() const {
   return fetch_vector<T>(*this)[0];
 }
 
+double Tensor::item() const {
+  if (defined() && !is_floating(dtype()) && numel() == 1) {
+    const auto exact = item<std::int64_t>();
+    constexpr std::int64_t kLimit = std::int64_t{1} << std::numeric_limits<double>::digits;
+    if (exact > kLimit || exact < -kLimit)
+      fail<ValueError>("item", {.what = "a double does not hold this integer exactly",
+                                .got = str(exact, " in ", *this),
+                                .hint = "use x.item<std::int64_t>()"});
+    return static_cast<double>(exact);
+  }
+  return item<double>();
+}
+
+Tensor::RowIterator Tensor::begin() const {
+  if (dim() == 0)
+    fail<ShapeError>("begin", {.what = "a 0-dim tensor has no rows",
+                               .got = str(*this),
+                               .expected = "at least one dimension"});
+  return {*this, 0};
+}
+
+Tensor::RowIterator Tensor::end() const { return {*this, dim() == 0 ? 0 : size(0)}; }
+
 template <class T> std::vector<T> Tensor::to_vector() const {
   Capture::refuse_crossing(ApiScope::outermost("to_vector"), *this, cpu);
   return fetch_vector<T>(*this);

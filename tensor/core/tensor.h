@@ -2,7 +2,9 @@
 // Mathematical functions are free functions in autograd/ops.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,9 +17,11 @@
 #include "half.h"
 #include "memory_format.h"
 #include "shape.h"
+#include "tensor_methods.h"
 
 namespace mezzo {
 
+class Index;
 class Tensor;
 
 /** Base of the state that autograd/ attaches to a tensor: its gradient and its place in the
@@ -59,8 +63,10 @@ namespace detail {
 }  // namespace detail
 
 /** A handle to a shared n-dimensional array; copies refer to the same tensor. */
-class MZ_API Tensor {
+class MZ_API Tensor : public TensorMethods {
  public:
+  class RowIterator;
+
   /** Constructs an undefined tensor, without shape and data; it means "absent" in optional
    *  arguments. */
   Tensor() = default;
@@ -75,11 +81,15 @@ class MZ_API Tensor {
   Tensor& operator=(const Tensor&) & = default;
   /** As above; the source becomes undefined. */
   Tensor& operator=(Tensor&&) & noexcept = default;
-  /** Deleted: x.view({2, 3}) = y would rebind a temporary and change nothing. To write through a
-   *  view: x.view({2, 3}).copy_(y). */
-  Tensor& operator=(const Tensor&) && = delete;
-  /** Deleted, as above. */
-  Tensor& operator=(Tensor&&) && = delete;
+  /** Assigns to what an expression refers to: x[0] = y and x[{Slice(0, 2), -1}] = y overwrite
+   *  elements of x, as copy_(y) does. Errors: ValueError if the expression is no view of another
+   *  tensor, such as relu(x) or x[mask]; as copy_. */
+  const Tensor& operator=(const Tensor& value) &&;
+  /** As above with a number, as fill_ does. */
+  template <Number S> const Tensor& operator=(S value) && {
+    require_shared_memory();
+    return fill_(static_cast<double>(value));
+  }
 
   // ---- what it is -------------------------------------------------------------------------------
   /** Returns false for a default-constructed tensor. */
@@ -130,6 +140,9 @@ class MZ_API Tensor {
   /** Returns the single element, converted to T. Synchronises with the device. Errors: ShapeError
    *  unless numel is 1. */
   template <class T> T item() const;
+  /** Returns the single element as a double. Errors: as above; ValueError for an integer that a
+   *  double does not hold exactly, for which there is item<std::int64_t>(). */
+  double item() const;
   /** Returns all elements in row-major order, converted to T. Synchronises with the device. */
   template <class T> std::vector<T> to_vector() const;
 
@@ -147,6 +160,10 @@ class MZ_API Tensor {
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   /** Returns the transpose of a matrix as a view. Errors: ShapeError unless 2-D. */
   Tensor t() const;
+  /** As t(). */
+  Tensor T() const { return t(); }
+  /** Returns a view with the last two dimensions swapped. Errors: IndexError below rank 2. */
+  Tensor mT() const { return transpose(-2, -1); }
   /** Returns a view with reordered dimensions: dimension i of the result is dimension order[i] of
    *  this tensor. Negative dimensions count from the end. Errors: ShapeError unless `order` has one
    *  entry per dimension; IndexError for a dimension out of range or named twice. */
@@ -186,6 +203,31 @@ class MZ_API Tensor {
   Tensor select(std::int64_t dim, std::int64_t index) const;
   /** Returns select(0, index). */
   Tensor operator[](std::int64_t index) const { return select(0, index); }
+  /** Returns x[...] of Python: x[{Slice(0, 2), None, -1}], x[{Ellipsis, 0}], x[mask]; subscript.h
+   *  has the kinds of indices. Numbers, slices, None and Ellipsis select a view, to which one can
+   *  assign; tensors among them select a copy, as mezzo::index does. Errors: IndexError; ValueError
+   *  for a step below 1; as mezzo::index. */
+  Tensor operator[](const Index& one) const;
+  /** As above, for several indices. */
+  Tensor operator[](std::initializer_list<Index> indices) const;
+  /** As above, for x.index({Slice(0, 2), None, -1}). */
+  Tensor index(std::initializer_list<Index> indices) const;
+  /** As above. */
+  Tensor index(std::span<const Index> indices) const;
+  /** Overwrites the elements that index() selects with `values`, which are broadcast and converted,
+   *  or adds to them if `accumulate` is set. Returns this tensor. Errors: as index(); as
+   *  mezzo::index_put_ where tensors select, else as copy_ or add_. */
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values,
+                           bool accumulate = false) const;
+  /** As above with a number. */
+  template <Number S>
+  const Tensor& index_put_(std::initializer_list<Index> indices, S value,
+                           bool accumulate = false) const;
+  /** Returns an iterator over the views x[0], x[1], ...: for (const Tensor& row : x). Errors:
+   *  ShapeError for a 0-dim tensor. */
+  RowIterator begin() const;
+  /** Returns the end of that iteration. */
+  RowIterator end() const;
   /** Returns views of `size` elements along dim, the last one possibly smaller. Errors: ValueError
    *  unless size > 0. */
   std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
@@ -216,6 +258,12 @@ class MZ_API Tensor {
    *  copy on the CPU is in pinned memory. Errors: DeviceError; OutOfMemory; StateError while a step
    *  is captured. */
   Tensor to(Device device, const CopyOptions& options = {}) const;
+  /** Returns this tensor on another device in another dtype. Errors: as to(device). */
+  Tensor to(Device device, DType dtype, const CopyOptions& options = {}) const;
+  /** Returns to(f16). */
+  Tensor half() const { return to(DType::f16); }
+  /** Returns to(bf16). */
+  Tensor bfloat16() const { return to(DType::bf16); }
   /** Returns this tensor in pinned host memory, which a device can access directly without blocking
    *  the host; itself if it is there. Blocks are cached; a block is reused only after the copies
    *  that used it are done. Gradients pass through. Errors: DeviceError for a tensor on a device,
@@ -274,6 +322,7 @@ class MZ_API Tensor {
 
  private:
   void require_dtype(DType wanted) const;
+  void require_shared_memory() const;
 
   /** Returns the shared state. Errors: ValueError for an undefined tensor. */
   TensorImpl& self() const {
@@ -283,6 +332,35 @@ class MZ_API Tensor {
   }
 
   Ref<TensorImpl> impl_;
+};
+
+/** The iterator of for (const Tensor& row : x). */
+class Tensor::RowIterator {
+ public:
+  /** The type of the elements. */
+  using value_type = Tensor;
+  /** Required of iterators by the standard library. */
+  using difference_type = std::ptrdiff_t;
+
+  /** Constructs the place of row `row`; the iterator refers to the same tensor as x. */
+  RowIterator(const Tensor& x, std::int64_t row) : x_(x), row_(row) {}
+  /** Returns a view of the row. */
+  Tensor operator*() const { return x_.select(0, row_); }
+  /** Goes to the next row. */
+  RowIterator& operator++() {
+    ++row_;
+    return *this;
+  }
+  /** As above; returns the place before. */
+  RowIterator operator++(int) { return {x_, row_++}; }
+  /** Returns true for the same row of the same tensor. */
+  bool operator==(const RowIterator& other) const {
+    return row_ == other.row_ && x_.is_same(other.x_);
+  }
+
+ private:
+  Tensor x_;
+  std::int64_t row_;
 };
 
 /** Returns a short description for errors: "f16[8,64]@cuda:0", or "undefined". */

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "../core/refcount.h"
 #include "../device/device.h"
@@ -19,6 +20,9 @@ class MZ_API Storage final : public RefCounted {
    *  pinned. Errors: OutOfMemory; DeviceError if the device is absent, or if `pinned` is set for a
    *  device or without one. */
   Storage(std::size_t bytes, Device device, bool pinned = false);
+  /** Takes memory of the CPU that somebody else owns; `release` may be empty, else it is called on
+   *  destruction. The bytes do not count in the memory statistics. */
+  Storage(void* data, std::size_t bytes, std::function<void()> release);
   ~Storage();
 
   /** Returns the address of the first byte on device(); not null even for 0 bytes. */
@@ -55,7 +59,9 @@ class MZ_API Storage final : public RefCounted {
   std::size_t bytes_;
   Device device_;
   bool is_pinned_;
+  bool is_external_ = false;  // of another owner
   MemoryCategory category_;
+  std::function<void()> release_;  // of external memory
   std::atomic<std::uint32_t> version_{0};
 };
 

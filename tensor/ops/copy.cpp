@@ -80,6 +80,12 @@ Tensor Tensor::to(Device device, const CopyOptions& options) const {
   return moved;
 }
 
+Tensor Tensor::to(Device device, DType dtype, const CopyOptions& options) const {
+  // The smaller of the two dtypes crosses.
+  if (item_size(dtype) < item_size(this->dtype())) return to(dtype).to(device, options);
+  return to(device, options).to(dtype);
+}
+
 Tensor Tensor::pin_memory() const {
   if (is_pinned()) return *this;
   if (!(device() == cpu))
