@@ -4,6 +4,7 @@
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
 #include "reduce.h"
+#include "typed.h"
 
 namespace mezzo::gpu {
 
@@ -61,17 +62,158 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   });
 }
 
+// ---- sums of rows and columns of packs ----------------------------------------------------------
+
+using PackedSum = Fold<float, Plus>;
+
+/** Sums parts of rows of packs of T. */
+template <class T>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_row_sum_kernel(const RowParts rows, const T* x, const PackedSum sum, float* partial) {
+  constexpr int kWidth = kPerPack<T>;
+  MZ_SHARED(float, room, kTeamWarps);
+  const PartTeam team(rows);
+  RowPacks<T, 1> row(team, team.packs,
+                     x + (team.whole_row * rows.packs + team.first_pack) * kWidth);
+  float state = 0;
+  row.for_each([&](int, int, const float(&v)[1][kWidth]) {
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) state += v[0][k];
+  });
+  state = team.all(state, Plus{}, room);
+  if (!team.is_first()) return;
+  if (partial)
+    partial[team.row] = state;
+  else
+    sum.finish(team.row, state);
+}
+
+/** Columns of packs over blocks: each block has `lanes` packs of a chunk of the rows. */
+struct PackColumns {
+  std::int64_t rows;
+  int packs, lanes, strips;  // packs of a row and of a block, blocks of a row
+  std::int64_t chunk_rows, chunks;
+
+  PackColumns(std::int64_t its_rows, std::int64_t its_packs)
+      : rows(its_rows), packs(static_cast<int>(its_packs)) {
+    lanes = static_cast<int>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(its_packs, kWarpSize))));
+    strips = static_cast<int>(blocks_for(its_packs, lanes));
+    const std::int64_t turn =
+        kHeldPacks * (kTeamThreads / lanes);  // rows that a block loads at once
+    const std::int64_t most = std::max<std::int64_t>(1, kPlenty / strips);
+    chunk_rows = std::max(turn, blocks_for(rows, most));
+    chunks = blocks_for(rows, chunk_rows);
+  }
+  Grid grid() const { return {.blocks = strips * chunks, .threads = kTeamThreads}; }
+};
+
+/** Sums chunks of columns of packs of T. */
+template <class T>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_column_sum_kernel(const PackColumns columns, const T* x, const PackedSum sum,
+                             float* partial) {
+  constexpr int kWidth = kPerPack<T>;
+  MZ_SHARED(float, room, kTeamThreads* kWidth);
+  const auto strips = static_cast<unsigned>(columns.strips);
+  const int thread = static_cast<int>(threadIdx.x), slot = thread / columns.lanes,
+            slots = kTeamThreads / columns.lanes,
+            first_pack = static_cast<int>(blockIdx.x % strips) * columns.lanes,
+            pack = first_pack + thread % columns.lanes;
+  const std::int64_t chunk = blockIdx.x / strips, begin = chunk * columns.chunk_rows,
+                     left = columns.rows - begin,
+                     end = begin + (left < columns.chunk_rows ? left : columns.chunk_rows);
+  const auto* const packs = reinterpret_cast<const PackWords*>(x) + pack;
+  float sums[kWidth] = {};
+  for (std::int64_t row = begin + slot; pack < columns.packs && row < end;
+       row += kHeldPacks * slots) {
+    PackWords held[kHeldPacks] = {};
+#pragma unroll
+    for (int j = 0; j < kHeldPacks; ++j)
+      if (row + j * slots < end) held[j] = packs[(row + j * slots) * columns.packs];
+#pragma unroll
+    for (int j = 0; j < kHeldPacks; ++j) {  // packs beyond the end are 0
+      float values[kWidth];
+      widen<T>(held[j], values);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sums[k] += values[k];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) room[thread * kWidth + k] = sums[k];
+  __syncthreads();
+  const int width = columns.lanes * kWidth;
+  for (int at = thread; at < width; at += kTeamThreads) {
+    float state = 0;
+    for (int i = 0; i < slots; ++i) state += room[i * width + at];
+    const std::int64_t column = std::int64_t{first_pack} * kWidth + at;
+    if (column >= std::int64_t{columns.packs} * kWidth) continue;
+    if (columns.chunks == 1)
+      sum.finish(column, state);
+    else
+      partial[column * columns.chunks + chunk] = state;
+  }
+}
+
+/** Returns x in row-major order at an aligned address, copied if it is elsewhere. */
+Tensor aligned_rows(const Tensor& x) {
+  const Tensor rows = row_major(x);
+  if (reinterpret_cast<std::uintptr_t>(rows.raw_data()) % 16 == 0) return rows;
+  Tensor copy = mezzo::detail::contiguous_scratch(x);
+  mezzo::detail::copy_into(x, copy);
+  return copy;
+}
+
+/** Launches the kernels on packs and returns true if they take the sums: those of all rows or all
+ *  columns of a matrix. The choice depends on the shape alone, and so do the bits of the results:
+ *  other layouts are copied. */
+bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
+  Axes kept, reduced;
+  const Strides strides = contiguous_strides(input.shape());
+  for (int i = 0; i < input.dim(); ++i)
+    ((dims >> i & 1) != 0 ? reduced : kept).push(input.shape()[i], strides[i]);
+  if (kept.count == 0 || kept.rank > 1 || reduced.count == 0 || reduced.rank != 1) return false;
+  const bool of_rows = reduced.strides[0] == 1;
+  const std::int64_t length = of_rows ? reduced.count : kept.count;
+  Array any;
+  any.dtype = input.dtype();
+  if (!have_packs(length, {any})) return false;
+  const Tensor x = aligned_rows(input);
+  const runtime::Stream stream = current_stream(x.device());
+  visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
+    if (of_rows) {
+      const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());
+      return reduce_chunks(kept.count, rows.parts, sum, x.device(), [&](float* partial) {
+        launch(&packed_row_sum_kernel<T>, rows.teams.grid(), stream, rows, x.template data<T>(),
+               sum, partial);
+      });
+    }
+    const PackColumns columns(reduced.count, kept.count / kPerPack<T>);
+    reduce_chunks(kept.count, columns.chunks, sum, x.device(), [&](float* partial) {
+      launch(&packed_column_sum_kernel<T>, columns.grid(), stream, columns, x.template data<T>(),
+             sum, partial);
+    });
+  });
+  return true;
+}
+
+/** Stores the sums over the dimensions `dims` of x, divided by `divisor`, to y. */
+template <class C>
+void put_sums(const Tensor& x, const Tensor& y, std::uint32_t dims, C divisor = C(1)) {
+  if constexpr (std::is_same_v<C, float>)
+    if (sum_packs(x, dims, {0, divisor, Array(y)})) return;
+  fold<C, Plus>(x, y, dims, C(0), divisor);
+}
+
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Plus>(in[0], out[0], attrs.dims, C(0),
-                  static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
+    put_sums(in[0], out[0], attrs.dims, static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
   });
 }
 
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
-  });
+  visit_compute(in[0].dtype(),
+                [&]<class C>(std::type_identity<C>) { put_sums<C>(in[0], out[0], attrs.dims); });
 }
 
 }  // namespace

@@ -86,20 +86,29 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (thread == 0) r.finish(result, state);
 }
 
+/** Calls run(partial) to launch the kernel of a reduction, and combines the states of the chunks of
+ *  each result where there are several; `partial` is null for one. */
+template <class R, class Run>
+void reduce_chunks(std::int64_t results, std::int64_t chunks, const R& r, Device device,
+                   const Run& run) {
+  using State = typename R::State;
+  if (chunks == 1) return run(static_cast<State*>(nullptr));
+  const Tensor room =
+      workspace(results * chunks * static_cast<std::int64_t>(sizeof(State)), device);
+  State* partial = static_cast<State*>(room.raw_data());
+  run(partial);
+  launch(&join_kernel<R>, {.blocks = results, .threads = kSpreadThreads}, current_stream(device),
+         partial, chunks, r);
+}
+
 /** Calls run(grid, partial) to launch the kernel of a plan, and combines the states of the chunks
  *  where there are several. */
 template <class R, class Run>
 void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run) {
-  using State = typename R::State;
   if (plan.results() == 0) return;
   const Grid grid{.blocks = plan.blocks(), .threads = plan.spread.threads()};
-  if (plan.chunks == 1) return run(grid, static_cast<State*>(nullptr));
-  const Tensor room =
-      workspace(plan.results() * plan.chunks * static_cast<std::int64_t>(sizeof(State)), device);
-  State* partial = static_cast<State*>(room.raw_data());
-  run(grid, partial);
-  launch(&join_kernel<R>, {.blocks = plan.results(), .threads = kSpreadThreads},
-         current_stream(device), partial, plan.chunks, r);
+  reduce_chunks(plan.results(), plan.chunks, r, device,
+                [&](typename R::State* partial) { run(grid, partial); });
 }
 
 /** Reduces the dimensions of x in `dims`; `r` stores the results. */

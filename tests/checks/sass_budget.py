@@ -55,6 +55,12 @@ BUDGETS = {
         Budget(r'packed_norm_kernel<mezzo::BFloat16', 64, 29, 32, 4, 4),
         Budget(r'packed_backward_kernel<mezzo::BFloat16', 128, 43, 32, 8, 4),
     ],
+    'reduce': [
+        Budget(r'packed_row_sum_kernel<mezzo::BFloat16', 48, 14, 32, 4, 0),
+        Budget(r'packed_row_sum_kernel<float', 48, 29, 16, 4, 0),
+        Budget(r'packed_column_sum_kernel<mezzo::BFloat16', 40, 14, 32, 4, 0, loop=True),
+        Budget(r'packed_column_sum_kernel<float', 40, 29, 16, 4, 0, loop=True),
+    ],
     'softmax': [
         Budget(r'packed_softmax_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
         Budget(r'packed_softmax_backward_kernel<mezzo::BFloat16', 64, 29, 32, 8, 4),

@@ -54,6 +54,14 @@ void check_cross_entropy(const Tensor& x, Reduction reduction, double smoothing)
   });
 }
 
+void check_sums(const Tensor& x) {
+  for (const int dim : {0, 1}) {
+    packed::check({x}, [dim](const std::vector<Tensor>& t) { return sum(t[0], dim); });
+    packed::check({x}, [dim](const std::vector<Tensor>& t) { return mean(t[0], dim); });
+  }
+  packed::check({x}, [](const std::vector<Tensor>& t) { return sum(t[0]); });
+}
+
 }  // namespace
 
 TEST_CASE("norms of rows of any width agree with the CPU's in f64", "[gpu][packed]") {
@@ -171,4 +179,15 @@ TEST_CASE("a class out of range in rows of packs is reported", "[gpu][packed]") 
       "-100";
   const Tensor loss = cross_entropy(x, classes.to(kDevice), {.reduction = Reduction::none});
   CHECK_THROWS_WITH_AS_TEXT(loss.to_vector<double>(), IndexError, text);
+}
+
+TEST_CASE("sums of rows and columns of any width agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(15);
+  for_each_width([](std::int64_t width, DType dtype) { check_sums(randn({3, width}).to(dtype)); });
+  for (const Shape& shape :
+       {Shape{5000, 8}, Shape{4300, 40}, Shape{600, 1040}, Shape{2000, 264}, Shape{1, 100000}})
+    for (const DType dtype : kDtypes) check_sums(randn(shape).to(dtype));
+  CHECK(sum(zeros({0, 8}, {.device = kDevice}), 0).to_vector<double>() ==
+        std::vector<double>(8, 0));
 }

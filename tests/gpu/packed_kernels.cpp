@@ -58,7 +58,8 @@ TEST_CASE("norms of whole packs take the kernels on packs, others do not", "[gpu
         }) == 0);
 }
 
-TEST_CASE("softmax and cross entropy of whole packs take the kernels on packs", "[gpu][packed]") {
+TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on packs",
+          "[gpu][packed]") {
   const auto soft = [](const Tensor& x) { return softmax(x, 1); };
   const auto log_soft = [](const Tensor& x) { return log_softmax(x, 1); };
   const auto entropy = [](const Tensor& x) {
@@ -77,5 +78,20 @@ TEST_CASE("softmax and cross entropy of whole packs take the kernels on packs", 
     CHECK(packed_passes(rows_of({300, 16, 8}, dtype), [](const Tensor& x) {
             return cross_entropy(x, zeros({300, 8}, {.dtype = i64, .device = kDevice}));
           }) == 0);
+    for (const int dim : {0, 1}) {
+      const auto total = [dim](const Tensor& x) { return packed_in([&] { sum(x, dim); }); };
+      CHECK(total(rows_of({30, 768}, dtype)) == 1);
+      CHECK(total(rows_of({30, 770}, dtype)) == 0);
+      // Other layouts are copied, so that the bits do not depend on them.
+      CHECK(total(rows_of({16, 768}, dtype).t()) == 1);
+      CHECK(total(rows_of({16, 768}, dtype).slice(1, 0, 64)) == 1);
+      CHECK(total(unaligned(rows_of({30, 768}, dtype))) == 1);
+    }
+    CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype)); }) == 1);
+    CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), {0, 1}); }) == 1);
+    CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), 1); }) == 0);
+    CHECK(packed_in([&] { amax(rows_of({30, 768}, dtype), 1); }) == 0);
   }
+  CHECK(packed_in([] { sum(rows_of({30, 768}, f64), 1); }) == 0);
+  CHECK(packed_in([] { sum(rows_of({30, 768}, i64), 1); }) == 0);
 }
