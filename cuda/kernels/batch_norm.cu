@@ -1,9 +1,10 @@
 // The CUDA kernels of batch_norm with and without a fused relu, of their gradients, and of the
 // update of running statistics. A channel that is small enough for one block is normalised in one
 // launch: the block computes the statistics, and its second pass over x reads from the cache.
-#include "../../tensor/elementwise/activation.h"
+// Larger ones take two launches, or three in 16-byte packs if the channels are innermost
+// (channel_rows.h).
 #include "../attach.h"
-#include "channel_norm.h"
+#include "channel_rows.h"
 #include "map.h"
 
 namespace mezzo::gpu {
@@ -27,6 +28,11 @@ struct ReluTail {
   }
 };
 
+template <class T> RowTail<T> tail_of_rows(const AsIs&) { return {}; }
+template <class T> RowTail<T> tail_of_rows(const ReluTail& tail) {
+  return {static_cast<const T*>(tail.residual.data), true};
+}
+
 template <class C, class After>
 __global__ void __launch_bounds__(kWholeThreads)
     whole_norm_kernel(const __grid_constant__ Normalisation<C> norm,
@@ -36,9 +42,41 @@ __global__ void __launch_bounds__(kWholeThreads)
   normalise_runs(norm, after, walk, Statistics<C>(moments_over<C>(walk, norm.x, room)));
 }
 
+/** Combines the moments of all chunks and writes the statistics of each channel. */
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_moments_kernel(const __grid_constant__ RowChunks rows,
+                        const __grid_constant__ Normalisation<float> norm) {
+  MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
+  const Role at = role_in(join_spread());
+  const std::int64_t channel =
+      static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
+  const MomentsState<float> all =
+      joined_rows(rows, norm.partial, room, channel, at, CombineMoments<float>{});
+  if (channel < rows.channels && at.part == 0) norm.keep(channel, Statistics<float>(all));
+}
+
+/** Normalises a training batch of rows of channels. */
+template <class After>
+void normalise_rows(Normalisation<float> norm, const After& after, Device device) {
+  const Channels& sizes = norm.runs;
+  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
+    const RowChunks rows(sizes.samples, sizes.channels, norm.x.dtype);
+    const Tensor room =
+        workspace(rows.partials() * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
+    auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
+    norm.partial = partial;
+    const runtime::Stream stream = current_stream(device);
+    const auto* const x = static_cast<const T*>(norm.x.data);
+    launch(&packed_moments_kernel<T>, rows.grid(), stream, rows, x, partial);
+    launch(&join_moments_kernel, join_grid(rows.channels), stream, rows, norm);
+    launch(&packed_normalise_kernel<T>, rows.grid(), stream, rows, norm, x,
+           static_cast<T*>(norm.y.data), tail_of_rows<T>(after));
+  });
+}
+
 template <class After>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const After& after) {
-  const Tensor x = channels_as_in(out[0], in[0]), weight = row_major(in[1]),
+  const Tensor x = aligned(channels_as_in(out[0], in[0])), weight = row_major(in[1]),
                bias = row_major(in[2]);
   const Tensor mean = row_major(in[3]), var = row_major(in[4]);
   const Sizes s(x.shape());
@@ -61,6 +99,9 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Af
       norm.move_var = {attrs.momentum, op::unbiased_scale(runs.length())};
       norm.batches = in[5].defined() ? in[5].data<std::int64_t>() : nullptr;
     }
+    if constexpr (std::is_same_v<C, float>)
+      if (attrs.training && takes_rows(s, x.dtype()))
+        return normalise_rows(norm, after, x.device());
     if (attrs.training && whole.is_small()) {
       norm.runs = whole;
       launch(&whole_norm_kernel<C, After>, grid_of(whole), current_stream(x.device()), norm, after);
@@ -75,7 +116,7 @@ void batch_norm(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
 }
 
 void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor residual = channels_as_in(out[0], in[6]);
+  const Tensor residual = aligned(channels_as_in(out[0], in[6]));
   forward(in, out, attrs, ReluTail{Array(residual), out[0].dtype()});
 }
 
@@ -98,6 +139,12 @@ struct ReluGate {
   }
 };
 
+template <class T> RowGate<T> gate_of_rows(const NoGate&) { return {}; }
+template <class T> RowGate<T> gate_of_rows(const ReluGate& gate) {
+  return {static_cast<const T*>(gate.y.data), static_cast<T*>(gate.g_residual.data), true,
+          static_cast<float>(gate.zero)};
+}
+
 template <class C, class Gate>
 __global__ void __launch_bounds__(kWholeThreads)
     whole_backward_kernel(const __grid_constant__ NormBackward<C> norm,
@@ -108,9 +155,50 @@ __global__ void __launch_bounds__(kWholeThreads)
   differentiate_runs(norm, gate, walk, run, gradient_sums_over(norm, gate, walk, run, room));
 }
 
+/** Adds the sums of all chunks, and writes the gradients of weight and bias. */
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_gradient_sums_kernel(const __grid_constant__ RowChunks rows,
+                              const __grid_constant__ NormBackward<float> norm,
+                              const RowSums* partial, RowSums* totals) {
+  MZ_SHARED(RowSums, room, kSpreadThreads);
+  const Role at = role_in(join_spread());
+  const std::int64_t channel =
+      static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
+  const RowSums all = joined_rows(rows, partial, room, channel, at, Plus{});
+  if (channel >= rows.channels || at.part != 0) return;
+  totals[channel] = all;
+  norm.gw[channel] = all.gx * norm.rstd[channel];
+  norm.gb[channel] = all.g;
+}
+
+/** Computes the gradients of a training batch of rows of channels. */
+template <class Gate>
+void differentiate_rows(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
+                        Device device) {
+  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
+    const RowGradients<T> of{.rows = RowChunks(s.samples, s.channels, norm.x.dtype),
+                             .g = static_cast<const T*>(norm.g.data),
+                             .x = static_cast<const T*>(norm.x.data),
+                             .gx = static_cast<T*>(norm.gx.data),
+                             .gate = gate_of_rows<T>(gate),
+                             .norm = norm};
+    const Tensor room = workspace(
+        (of.rows.partials() + s.channels) * static_cast<std::int64_t>(sizeof(RowSums)), device);
+    auto* const partial = static_cast<RowSums*>(room.raw_data());
+    auto* const totals = partial + of.rows.partials();
+    const runtime::Stream stream = current_stream(device);
+    launch(&packed_gradient_sums_kernel<T>, of.rows.grid(), stream, of, partial);
+    launch(&join_gradient_sums_kernel, join_grid(s.channels), stream, of.rows, norm, partial,
+           totals);
+    launch(&packed_norm_gradient_kernel<T>, of.rows.grid(), stream, of, totals);
+  });
+}
+
 template <class Gate>
 void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const Gate& gate) {
-  const NormOperands held(in, out[0]);
+  NormOperands held(in, out[0]);
+  held.g = aligned(held.g);
+  held.x = aligned(held.x);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const Channels whole = whole_channels(s.samples, s.channels, s.inner);
@@ -121,6 +209,9 @@ void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const G
     norm.sharing = {1, s.channels};
     norm.count = static_cast<C>(whole.length());
     norm.through_statistics = training;
+    if constexpr (std::is_same_v<C, float>)
+      if (training && takes_rows(s, held.x.dtype()))
+        return differentiate_rows(norm, gate, s, device);
     if (whole.is_small()) {
       norm.runs = whole;
       launch(&whole_backward_kernel<C, Gate>, grid_of(whole), stream, norm, gate);
@@ -140,7 +231,7 @@ void batch_norm_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& att
 }
 
 void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor bias = row_major(in[5]), y = channels_as_in(out[0], in[6]);
+  const Tensor bias = row_major(in[5]), y = aligned(channels_as_in(out[0], in[6]));
   const double zero = op::largest_rounded_to_zero(in[1].dtype());
   const Array g_residual = y.defined() ? Array(out[3]) : Array();
   backward(in, out, bias, attrs.training, ReluGate{Array(y), g_residual, zero});

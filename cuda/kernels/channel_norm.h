@@ -97,6 +97,21 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (walk.is_first()) partial[walk.channel * lines.chunks + walk.chunk] = state;
 }
 
+template <class C> struct Statistics {
+  C mean = 0, var = 0;
+  Statistics() = default;
+  __device__ explicit Statistics(const MomentsState<C>& all)
+      : mean(all.count > C(0) ? all.mean : std::numeric_limits<C>::quiet_NaN()),
+        var(all.squares / all.count) {}
+  __device__ C rstd(double eps) const { return C(1) / std::sqrt(var + static_cast<C>(eps)); }
+};
+
+template <class C>
+__device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move,
+                      C batch) {
+  if (running.data) running.store<C>(at, op::updated_running<C>(move, running.load<C>(at), batch));
+}
+
 template <class C> struct Normalisation {
   Channels runs;
   Sharing sharing;
@@ -116,21 +131,16 @@ template <class C> struct Normalisation {
     rstd = out[2].data<C>();
     var = out[3].data<C>();
   }
+  /** Writes the statistics of one channel or group, and updates the running ones. */
+  __device__ void keep(std::int64_t statistic, const Statistics<C>& of) const {
+    mean[statistic] = of.mean;
+    rstd[statistic] = of.rstd(eps);
+    var[statistic] = of.var;
+    track(running_mean, statistic, move_mean, of.mean);
+    track(running_var, statistic, move_var, of.var);
+    if (batches && statistic == 0) ++*batches;
+  }
 };
-
-template <class C> struct Statistics {
-  C mean = 0, var = 0;
-  Statistics() = default;
-  __device__ explicit Statistics(const MomentsState<C>& all)
-      : mean(all.count > C(0) ? all.mean : std::numeric_limits<C>::quiet_NaN()),
-        var(all.squares / all.count) {}
-};
-
-template <class C>
-__device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move,
-                      C batch) {
-  if (running.data) running.store<C>(at, op::updated_running<C>(move, running.load<C>(at), batch));
-}
 
 /** The identity, where nothing follows the normalisation. */
 struct AsIs {
@@ -141,16 +151,9 @@ struct AsIs {
 template <class C, class After>
 __device__ void normalise_runs(const Normalisation<C>& norm, const After& after,
                                const ChannelWalk& walk, const Statistics<C>& of) {
-  const C mean = of.mean, rstd = C(1) / std::sqrt(of.var + static_cast<C>(norm.eps));
-  const std::int64_t statistic = norm.sharing.statistic(walk.channel);
-  if (walk.is_first() && walk.chunk == 0 && walk.channel % norm.sharing.per_group == 0) {
-    norm.mean[statistic] = mean;
-    norm.rstd[statistic] = rstd;
-    norm.var[statistic] = of.var;
-    track(norm.running_mean, statistic, norm.move_mean, mean);
-    track(norm.running_var, statistic, norm.move_var, of.var);
-    if (norm.batches && statistic == 0) ++*norm.batches;
-  }
+  const C mean = of.mean, rstd = of.rstd(norm.eps);
+  if (walk.is_first() && walk.chunk == 0 && walk.channel % norm.sharing.per_group == 0)
+    norm.keep(norm.sharing.statistic(walk.channel), of);
   if (!walk.has_channel()) return;
   const std::int64_t own = norm.sharing.weight(walk.channel);
   const C scale = norm.weight.load_or(own, C(1)) * rstd, shift = norm.bias.load_or(own, C(0));

@@ -155,15 +155,6 @@ __global__ void __launch_bounds__(kTeamThreads)
   }
 }
 
-/** Returns x in row-major order at an aligned address, copied if it is elsewhere. */
-Tensor aligned_rows(const Tensor& x) {
-  const Tensor rows = row_major(x);
-  if (reinterpret_cast<std::uintptr_t>(rows.raw_data()) % 16 == 0) return rows;
-  Tensor copy = mezzo::detail::contiguous_scratch(x);
-  mezzo::detail::copy_into(x, copy);
-  return copy;
-}
-
 /** Launches the kernels on packs and returns true if they take the sums: those of all rows or all
  *  columns of a matrix. The choice depends on the shape alone, and so do the bits of the results:
  *  other layouts are copied. */
@@ -174,11 +165,8 @@ bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
     ((dims >> i & 1) != 0 ? reduced : kept).push(input.shape()[i], strides[i]);
   if (kept.count == 0 || kept.rank > 1 || reduced.count == 0 || reduced.rank != 1) return false;
   const bool of_rows = reduced.strides[0] == 1;
-  const std::int64_t length = of_rows ? reduced.count : kept.count;
-  Array any;
-  any.dtype = input.dtype();
-  if (!have_packs(length, {any})) return false;
-  const Tensor x = aligned_rows(input);
+  if (!are_packs(of_rows ? reduced.count : kept.count, input.dtype())) return false;
+  const Tensor x = aligned(row_major(input));
   const runtime::Stream stream = current_stream(x.device());
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
     if (of_rows) {

@@ -104,15 +104,29 @@ inline std::int64_t elements_per_pack(DType dtype) {
   return 16 / static_cast<std::int64_t>(item_size(dtype));
 }
 
+/** Returns true if rows of `length` elements are whole packs of f16, bf16 or f32. */
+inline bool are_packs(std::int64_t length, DType dtype) {
+  constexpr std::int64_t kMost = 1 << 30;  // so that elements of a row fit an int
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) return false;
+  return length > 0 && length <= kMost && length % elements_per_pack(dtype) == 0;
+}
+
+/** Returns contiguous x, or a copy of it if its address is not a multiple of 16 bytes; undefined if
+ *  x is. For kernels whose bits do not depend on addresses. */
+inline Tensor aligned(const Tensor& x) {
+  if (!x.defined() || reinterpret_cast<std::uintptr_t>(x.raw_data()) % 16 == 0) return x;
+  Tensor copy = mezzo::detail::contiguous_scratch(x);
+  mezzo::detail::copy_into(x, copy);
+  return copy;
+}
+
 /** Returns true if rows of `length` elements are whole packs in all arrays of `rows`, which have
  *  one dtype: f16, bf16 or f32. Arrays of `others`, of which some may be absent, are of that dtype
  *  or all of f32. */
 inline bool have_packs(std::int64_t length, std::initializer_list<Array> rows,
                        std::initializer_list<Array> others = {}) {
-  constexpr std::int64_t kMost = 1 << 30;  // so that elements of a row fit an int
   const DType dtype = rows.begin()->dtype;
-  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) return false;
-  if (length == 0 || length > kMost || length % elements_per_pack(dtype) != 0) return false;
+  if (!are_packs(length, dtype)) return false;
   const auto all = [](std::initializer_list<Array> arrays, DType of) {
     return std::all_of(arrays.begin(), arrays.end(), [of](const Array& x) {
       return !x.data || (x.dtype == of && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0);

@@ -47,6 +47,12 @@ BUDGETS = {
         Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
         Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
     ],
+    'batch_norm': [  # forward 43, backward 72
+        Budget(r'packed_moments_kernel<mezzo::BFloat16', 80, 14, 32, 4, 0, loop=True),
+        Budget(r'packed_normalise_kernel<mezzo::BFloat16', 80, 29, 32, 4, 4, loop=True),
+        Budget(r'packed_gradient_sums_kernel<mezzo::BFloat16', 128, 29, 16, 4, 0, loop=True),
+        Budget(r'packed_norm_gradient_kernel<mezzo::BFloat16', 128, 43, 16, 4, 4, loop=True),
+    ],
     'cross_entropy': [
         Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),

@@ -225,3 +225,43 @@ TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") 
     CHECK(launches_of({x}) == 1);  // the parameter gradients are not requested
   }
 }
+
+TEST_CASE("batch norms of ResNet-50 fill a GPU", "[gpu][fill]") {
+  const LargeDryRun scope;
+  struct Layer {
+    std::int64_t channels, pixels;
+  };
+  constexpr Layer kLayers[] = {{64, 112}, {64, 56},   {256, 56}, {128, 28}, {512, 28},
+                               {256, 14}, {1024, 14}, {512, 7},  {2048, 7}};
+  for (const MemoryFormat format : {MemoryFormat::channels_last, MemoryFormat::contiguous})
+    for (const auto& [channels, pixels] : kLayers) {
+      INFO(name(format) << " " << channels << " channels of " << pixels << " x " << pixels);
+      const Tensor x =
+          zeros({256, channels, pixels, pixels}, {.dtype = bf16, .device = kDevice}).to(format);
+      x.requires_grad_();
+      const nn::BatchNorm2d norm{channels};
+      norm.to(kDevice);
+      const emulator::FillLog log;
+      const Tensor y = nn::batch_norm_relu(norm, x), g = zeros_like(y);
+      grad(TensorList(y), std::vector{x, norm.weight(), norm.bias()}, {}, TensorList(g));
+      CHECK(log.launches.size() >= 2);
+      for (const Launch& launch : log.launches) {
+        if (launch.kernel.starts_with("join_")) continue;  // of few sums per channel
+        INFO(launch.kernel << " has " << launch.blocks << " blocks of " << launch.threads);
+        CHECK(launch.blocks * launch.threads >= kEnoughBlocks * 256);
+      }
+    }
+}
+
+TEST_CASE("sums of columns fill a GPU", "[gpu][fill]") {
+  const LargeDryRun scope;
+  for (const std::int64_t columns : {384, 768, 2304, 3072, 50304}) {
+    INFO(columns);
+    const Tensor x = zeros({16 * 1024, columns}, {.dtype = bf16, .device = kDevice});
+    const emulator::FillLog log;
+    const Tensor y = sum(x, 0);
+    std::int64_t most = 0;
+    for (const Launch& launch : log.launches) most = std::max(most, launch.blocks * launch.threads);
+    CHECK(most >= kEnoughBlocks * 256);
+  }
+}

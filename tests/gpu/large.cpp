@@ -22,6 +22,61 @@ TEST_CASE("norms over many blocks agree with the CPU's", "[gpu][large]") {
   }
 }
 
+TEST_CASE("batch norms of many rows of channels agree with the CPU's", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(9);
+  // More than a million elements: rows of 16-byte packs, and rows that are no packs.
+  const Shape shapes[] = {
+      {17, 8, 90, 91}, {3, 24, 131, 127}, {10000, 128}, {513, 2056}, {9, 65, 43, 47}};
+  for (const Shape& shape : shapes)
+    for (const DType dtype : {f32, f16, bf16}) {
+      INFO(str(shape) << " " << name(dtype));
+      const auto last = [&](const Tensor& t) {
+        return shape.rank() == 4 ? t.to(MemoryFormat::channels_last) : t;
+      };
+      const Tensor x = last((randn(shape) * 2 + 3).to(dtype)),
+                   residual = last(randn(shape).to(dtype)), w = randn({shape[1]}),
+                   b = randn({shape[1]});
+      // The gradients are sums of up to 139,230 products.
+      const double tolerance = dtype == f32 ? 1e-3 : dtype == f16 ? 4e-3 : 3e-2;
+      const auto options = [](const std::vector<Tensor>& t) {
+        return BatchNormOptions{.weight = t[1], .bias = t[2], .training = true};
+      };
+      check_alike(
+          {x, w, b}, [&](const std::vector<Tensor>& t) { return batch_norm(t[0], options(t)); },
+          tolerance);
+      if (dtype == f16) continue;
+      // Relu depends on signs, which differ where rounding differs: compared with its parts.
+      const std::vector<Tensor> in{x, w, b, residual};
+      for (const bool adds : {false, true}) {
+        const auto fused = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
+          return batch_norm_relu(t[0], options(t), adds ? t[3] : Tensor());
+        });
+        const auto parts = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
+          const Tensor y = batch_norm(t[0], options(t));
+          return relu(adds ? y + t[3] : y);
+        });
+        for (std::size_t i = 0; i < fused.size(); ++i)
+          if (fused[i].defined()) {
+            INFO("result " << i);
+            CHECK(fused[i].to_vector<double>() == parts[i].to_vector<double>());
+          }
+      }
+    }
+}
+
+TEST_CASE("a batch norm of many rows of channels updates its running statistics", "[gpu][large]") {
+  NEED_DEVICE();
+  manual_seed(10);
+  const Tensor x = (randn({16, 64, 33, 32}) + 5).to(MemoryFormat::channels_last);
+  const nn::BatchNorm2d here{64}, there{64};
+  there.to(kDevice);
+  for (int i = 0; i < 2; ++i) here(x), there(x.to(kDevice));
+  CHECK(distance(there.running_mean().to(cpu), here.running_mean()) < 1e-5);
+  CHECK(distance(there.running_var().to(cpu), here.running_var()) < 1e-5);
+  CHECK(there.num_batches_tracked().item<std::int64_t>() == 2);
+}
+
 TEST_CASE("statistics are accurate with a first value far from the others", "[gpu][large]") {
   NEED_DEVICE();
   manual_seed(2);

@@ -95,3 +95,24 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
   CHECK(packed_in([] { sum(rows_of({30, 768}, f64), 1); }) == 0);
   CHECK(packed_in([] { sum(rows_of({30, 768}, i64), 1); }) == 0);
 }
+
+TEST_CASE("large batch norms of channels-last packs take the kernels on packs", "[gpu][packed]") {
+  const auto norm = [](const Tensor& x) { return batch_norm(x, {.training = true}); };
+  const auto images = [](const Shape& shape, DType dtype) {
+    return rows_of(shape, dtype).to(MemoryFormat::channels_last);
+  };
+  for (const DType dtype : kDtypes) {
+    INFO(name(dtype));
+    CHECK(packed_passes(images({16, 64, 32, 32}, dtype), norm) == 4);
+    CHECK(packed_passes(rows_of({16384, 64}, dtype), norm) == 4);
+    // Other layouts are copied, so that the bits do not depend on them.
+    CHECK(packed_passes(unaligned(rows_of({16384, 64}, dtype)), norm) == 4);
+    CHECK(packed_passes(rows_of({64, 16384}, dtype).t(), norm) == 4);
+    CHECK(packed_passes(images({16, 66, 32, 32}, dtype), norm) == 0);
+    CHECK(packed_passes(images({15, 64, 32, 32}, dtype), norm) == 0);  // one launch is less
+    CHECK(packed_passes(rows_of({16, 64, 32, 32}, dtype), norm) == 0);
+    CHECK(packed_passes(images({16, 64, 32, 32}, dtype), [](const Tensor& x) {
+            return batch_norm_relu(x, {.training = true}, x);
+          }) == 4);
+  }
+}

@@ -1,0 +1,358 @@
+// Batch norm of tensors whose channels are innermost, in 16-byte packs: a matrix with one row of
+// channels per position. A training step's forward and backward pass are three launches each: sums
+// over chunks of rows, their totals, and the pass that writes the result. Everything else is left
+// to channel_norm.h.
+#pragma once
+
+#include "../../tensor/elementwise/activation.h"
+#include "channel_norm.h"
+#include "typed.h"
+
+namespace mezzo::gpu {
+
+/** Returns true for a matrix of whole packs that is large enough to be worth more launches than the
+ *  one of small channels. Operands are copied to aligned memory, so that bits depend on the shape
+ *  alone. */
+inline bool takes_rows(const Sizes& s, DType dtype) {
+  constexpr std::int64_t kLeast = 1 << 20;  // elements
+  return s.inner == 1 && s.samples * s.channels >= kLeast && are_packs(s.channels, dtype);
+}
+
+/** Distribution of a matrix over blocks. A block works on a chunk of the rows of up to a warp's
+ *  width of packs; neighbouring threads work on neighbouring packs. */
+struct RowChunks {
+  std::int64_t rows = 0, channels = 0;
+  Spread spread = {};
+  std::int64_t groups = 1, chunks = 1, chunk_rows = 0;
+
+  /** The chunks depend on the sizes alone, and so does the order of all sums. */
+  RowChunks(std::int64_t its_rows, std::int64_t its_channels, DType dtype)
+      : rows(its_rows), channels(its_channels) {
+    constexpr std::int64_t kLeast = 8;  // rows of a thread
+    const std::int64_t packs = channels / elements_per_pack(dtype);
+    const auto slots =
+        std::min<std::uint64_t>(kWarpSize, std::bit_ceil(static_cast<std::uint64_t>(packs)));
+    spread.slots = static_cast<int>(slots);
+    spread.parts = kSpreadThreads / spread.slots;
+    spread.across = true;
+    groups = blocks_for(packs, spread.slots);
+    const std::int64_t wanted =
+        std::clamp<std::int64_t>(kPlenty / groups, 1, blocks_for(rows, spread.parts * kLeast));
+    chunk_rows = blocks_for(rows, wanted);
+    chunks = blocks_for(rows, chunk_rows);
+  }
+  std::int64_t partials() const { return chunks * channels; }
+  Grid grid() const { return {.blocks = groups * chunks, .threads = spread.threads()}; }
+};
+
+/** The calling thread's pack of channels and its rows. */
+template <class T> struct RowWalk {
+  const RowChunks& all;
+  Role at;
+  std::int64_t chunk, channel, begin, end;  // first channel of the pack; range of rows
+
+  __device__ explicit RowWalk(const RowChunks& c) : all(c), at(role_in(c.spread)) {
+    const Split place(blockIdx.x, c.chunks);
+    chunk = place.rest;
+    channel = (place.quotient * c.spread.slots + at.slot) * kPerPack<T>;
+    begin = chunk * c.chunk_rows;
+    end = channel >= c.channels ? begin : std::min(begin + c.chunk_rows, c.rows);
+  }
+  __device__ bool has_channels() const { return channel < all.channels; }
+
+  /** Calls f(n, offsets) for n rows of the thread at a time, then for the rest one by one: n is a
+   *  constant, and the offsets are those of its packs. */
+  template <int most, class F> __device__ void for_each(F&& f) const {
+    const std::int64_t step = all.spread.parts * all.channels, last = end * all.channels + channel;
+    std::int64_t place = (begin + at.part) * all.channels + channel;
+    const auto call = [&]<int n>(std::integral_constant<int, n> count) {
+      std::int64_t places[n];
+#pragma unroll
+      for (int i = 0; i < n; ++i) places[i] = place + i * step;
+      f(count, places);
+      place += n * step;
+    };
+#pragma unroll 1
+    while (place + (most - 1) * step < last) call(std::integral_constant<int, most>{});
+#pragma unroll 1
+    while (place < last) call(std::integral_constant<int, 1>{});
+  }
+};
+
+/** The states of a pack's channels. An odd number of words, which avoids bank conflicts. */
+template <class State, int width> struct PackStates {
+  State of[width];
+  float padding;
+};
+
+template <class State, int width, class Combine> struct CombinePacks {
+  Combine combine;
+  __device__ PackStates<State, width> operator()(PackStates<State, width> a,
+                                                 const PackStates<State, width>& b) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) a.of[k] = combine(a.of[k], b.of[k]);
+    return a;
+  }
+};
+
+/** Combines the states of the block's threads and writes those of the chunk, one per channel. All
+ *  threads of the block must call it. */
+template <class T, class State, int width, class Combine>
+__device__ void write_partial(const RowWalk<T>& walk, PackStates<State, width>* room,
+                              const PackStates<State, width>& own, const Combine& combine,
+                              State* partial) {
+  const auto all =
+      joined(walk.all.spread, walk.at, room, own, CombinePacks<State, width, Combine>{combine});
+  if (!walk.has_channels() || walk.at.part != 0) return;
+#pragma unroll
+  for (int k = 0; k < width; ++k)
+    partial[walk.chunk * walk.all.channels + walk.channel + k] = all.of[k];
+}
+
+/** Threads per channel and channels per block where the states of chunks are combined. */
+MZ_HD constexpr Spread join_spread() {
+  return {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
+}
+
+inline Grid join_grid(std::int64_t channels) {
+  return {.blocks = blocks_for(channels, join_spread().slots), .threads = kSpreadThreads};
+}
+
+/** Combines the chunks of the calling thread's channel, for all its threads. */
+template <class State, class Combine>
+__device__ State joined_rows(const RowChunks& rows, const State* partial, State* room,
+                             std::int64_t channel, Role at, const Combine& combine) {
+  State state{};
+  if (channel < rows.channels)
+    for (std::int64_t i = at.part; i < rows.chunks; i += join_spread().parts)
+      state = combine(state, partial[i * rows.channels + channel]);
+  return joined(join_spread(), at, room, state, combine);
+}
+
+// ---- forward ------------------------------------------------------------------------------------
+
+/** Moments of a pack's channels, of equally many values each. */
+template <int width> struct PackMoments {
+  float count = 0, mean[width] = {}, squares[width] = {};
+
+  /** Adds n values per channel: their moments in two passes, combined by the formula of Chan, Golub
+   *  and LeVeque. */
+  template <int n> __device__ void add(const float (&values)[n][width]) {
+    count += n;
+    const float share = n / count, weight = (count - n) * share;
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      float sum = values[0][k];
+#pragma unroll
+      for (int i = 1; i < n; ++i) sum += values[i][k];
+      const float own = sum * (1.0f / n);
+      float around = 0;
+#pragma unroll
+      for (int i = 0; i < n; ++i) around += (values[i][k] - own) * (values[i][k] - own);
+      const float step = own - mean[k];
+      mean[k] += step * share;
+      squares[k] += around + step * (step * weight);
+    }
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_moments_kernel(const __grid_constant__ RowChunks rows, const T* x,
+                          MomentsState<float>* partial) {
+  constexpr int kWidth = kPerPack<T>, kRows = 4;
+  using States = PackStates<MomentsState<float>, kWidth>;
+  MZ_SHARED(States, room, kSpreadThreads);
+  const RowWalk<T> walk(rows);
+  PackMoments<kWidth> moments;
+  walk.template for_each<kRows>(
+      [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
+        float values[n][kWidth];
+#pragma unroll
+        for (int i = 0; i < n; ++i) load_values<kWidth>(x + places[i], values[i]);
+        moments.add(values);
+      });
+  States own{};
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) own.of[k] = {moments.count, moments.mean[k], moments.squares[k]};
+  write_partial(walk, room, own, CombineMoments<float>{}, partial);
+}
+
+/** What follows the normalisation: nothing, relu, or the sum with a residual and relu. */
+template <class T> struct RowTail {
+  const T* residual = nullptr;
+  bool has_relu = false;
+
+  /** Applies it to a pack. */
+  __device__ void apply(std::int64_t place, float* values) const {
+    constexpr int kWidth = kPerPack<T>;
+    if (residual) {
+      float added[kWidth];
+      load_values<kWidth>(residual + place, added);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        values[k] = element_as<float>(element_as<T>(values[k])) + added[k];
+    }
+    if (has_relu)
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) values[k] = op::Relu::forward<float>(values[k]);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_normalise_kernel(const __grid_constant__ RowChunks rows,
+                            const __grid_constant__ Normalisation<float> norm, const T* x, T* y,
+                            const RowTail<T> tail) {
+  constexpr int kWidth = kPerPack<T>, kRows = 4;
+  const RowWalk<T> walk(rows);
+  if (!walk.has_channels()) return;
+  float mean[kWidth], scale[kWidth], shift[kWidth];
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    const std::int64_t channel = walk.channel + k;
+    mean[k] = norm.mean[channel];
+    scale[k] = norm.weight.load_or(channel, 1.0f) * norm.rstd[channel];
+    shift[k] = norm.bias.load_or(channel, 0.0f);
+  }
+  walk.template for_each<kRows>(
+      [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
+        float values[n][kWidth];
+#pragma unroll
+        for (int i = 0; i < n; ++i) load_values<kWidth>(x + places[i], values[i]);
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+#pragma unroll
+          for (int k = 0; k < kWidth; ++k)
+            values[i][k] = op::normalised(values[i][k], mean[k], scale[k], shift[k]);
+          tail.apply(places[i], values[i]);
+          store_values<kWidth>(y + places[i], values[i]);
+        }
+      });
+}
+
+// ---- gradients ----------------------------------------------------------------------------------
+
+/** The gradient of what follows the normalisation: of relu by its result y if given, else by the
+ *  recomputed normalised value. The gated gradient is also that of the residual. */
+template <class T> struct RowGate {
+  const T* y = nullptr;
+  T* g_residual = nullptr;
+  bool has_relu = false;
+  float zero = 0;  // values up to it were rounded to 0 or are negative
+};
+
+/** Sums of g and of g * (x - mean), as GradientSums, without initial values for shared memory. */
+struct RowSums {
+  float g, gx;
+  __device__ friend RowSums operator+(RowSums a, RowSums b) { return {a.g + b.g, a.gx + b.gx}; }
+};
+
+/** The operands of the gradients of a matrix. */
+template <class T> struct RowGradients {
+  RowChunks rows;
+  const T *g, *x;
+  T* gx;
+  RowGate<T> gate;
+  NormBackward<float> norm;
+};
+
+/** Coefficients of a pack's channels. */
+template <int width> struct PackCoefficients {
+  float mean[width], scale[width], shift[width];
+
+  __device__ PackCoefficients(const NormBackward<float>& norm, std::int64_t first) {
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      mean[k] = norm.mean[first + k];
+      scale[k] = norm.weight.load_or(first + k, 1.0f) * norm.rstd[first + k];
+      shift[k] = norm.bias.load_or(first + k, 0.0f);
+    }
+  }
+};
+
+/** Loads n packs of x and of g, the latter after the gate. */
+template <int n, class T>
+__device__ void load_gated(const RowGradients<T>& of, const PackCoefficients<kPerPack<T>>& own,
+                           const std::int64_t (&places)[n], float (*g)[kPerPack<T>],
+                           float (*x)[kPerPack<T>]) {
+  constexpr int kWidth = kPerPack<T>;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    load_values<kWidth>(of.g + places[i], g[i]);
+    load_values<kWidth>(of.x + places[i], x[i]);
+  }
+  if (of.gate.y) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      float y[kWidth];
+      load_values<kWidth>(of.gate.y + places[i], y);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) g[i][k] = op::Relu::gradient<float>(g[i][k], y[k], y[k]);
+    }
+  } else if (of.gate.has_relu) {
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        if (op::normalised(x[i][k], own.mean[k], own.scale[k], own.shift[k]) <= of.gate.zero)
+          g[i][k] = 0;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_gradient_sums_kernel(const __grid_constant__ RowGradients<T> of, RowSums* partial) {
+  constexpr int kWidth = kPerPack<T>, kRows = 2;
+  using Sums = PackStates<RowSums, kWidth>;
+  MZ_SHARED(Sums, room, kSpreadThreads);
+  const RowWalk<T> walk(of.rows);
+  Sums sums{};
+  if (walk.has_channels()) {
+    const PackCoefficients<kWidth> own(of.norm, walk.channel);
+    walk.template for_each<kRows>(
+        [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
+          float g[n][kWidth], x[n][kWidth];
+          load_gated<n>(of, own, places, g, x);
+#pragma unroll
+          for (int i = 0; i < n; ++i)
+#pragma unroll
+            for (int k = 0; k < kWidth; ++k)
+              sums.of[k] = sums.of[k] + RowSums{g[i][k], g[i][k] * (x[i][k] - own.mean[k])};
+        });
+  }
+  write_partial(walk, room, sums, Plus{}, partial);
+}
+
+/** Computes gx = scale * g - shift - (x - mean) * from_x, as differentiate_runs. */
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_norm_gradient_kernel(const __grid_constant__ RowGradients<T> of, const RowSums* totals) {
+  constexpr int kWidth = kPerPack<T>, kRows = 2;
+  const RowWalk<T> walk(of.rows);
+  if (!walk.has_channels()) return;
+  const PackCoefficients<kWidth> own(of.norm, walk.channel);
+  float shift[kWidth], from_x[kWidth];
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    const RowSums sums = totals[walk.channel + k];
+    const float rstd = of.norm.rstd[walk.channel + k];
+    shift[k] = own.scale[k] * (sums.g / of.norm.count);
+    from_x[k] = own.scale[k] * rstd * rstd * (sums.gx / of.norm.count);
+  }
+  walk.template for_each<kRows>(
+      [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
+        float g[n][kWidth], x[n][kWidth];
+        load_gated<n>(of, own, places, g, x);
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+          if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + places[i], g[i]);
+#pragma unroll
+          for (int k = 0; k < kWidth; ++k)
+            x[i][k] = g[i][k] * own.scale[k] - shift[k] - (x[i][k] - own.mean[k]) * from_x[k];
+          store_values<kWidth>(of.gx + places[i], x[i]);
+        }
+      });
+}
+
+}  // namespace mezzo::gpu
