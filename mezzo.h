@@ -37,6 +37,7 @@
 #include "nn/data/cifar.h"
 #include "nn/data/digits.h"
 #include "nn/data/mnist.h"
+#include "nn/data/subset.h"
 #include "nn/distance.h"
 #include "nn/dropout.h"
 #include "nn/ema.h"

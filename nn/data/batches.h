@@ -5,27 +5,19 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "../../tensor/comm/shard.h"
 #include "../../tensor/core/tensor.h"
+#include "any_dataset.h"
+#include "batch.h"
+#include "collate.h"
+#include "sampler.h"
 
 namespace mezzo {
 
-/** A batch of samples: inputs x and targets y, of equal size along dimension 0. */
-struct Batch {
-  /** Inputs. */
-  Tensor x, y;  // targets
-  /** Returns the number of samples; the last batch of an epoch may have fewer, and with
-   *  BatchOptions::exact none. */
-  std::int64_t size() const { return x.size(0); }
-};
-/** Returns the tensors that casts of module arguments apply to. */
-inline auto fields(Batch& b) { return std::tie(b.x, b.y); }
-
 namespace data {
 
-using mezzo::Batch;
+class Dataset;
 
 /** Options of Dataset::batches(). */
 struct BatchOptions {
@@ -38,14 +30,17 @@ struct BatchOptions {
   /** Several processes return every sample exactly once, for an evaluation, although their last
    *  batches then differ in size; see Batches. */
   bool exact = false;
-  /** Number of batches that a thread gathers in advance. With 0, and for a data set on a device,
+  /** Number of batches that each worker gathers in advance. With 0, and for a data set on a device,
    *  batches are gathered on demand. */
   std::int64_t prefetch = 2;
+  std::int64_t workers = 1;  // threads that gather batches; the batches do not depend on it
   /** Device that the consuming thread copies batches to; unset: the device of the data set. */
   std::optional<Device> device = {};
   /** On machines with a device, gathers CPU batches in pinned memory, so that copies to the device
    *  are asynchronous. */
   bool pin_memory = false;
+  Sampler sampler = {};  // the order of each epoch; overrides `shuffle`
+  Collate collate = {};  // joins samples; unset: data::collate(). Not used for a Dataset
 };
 
 /** A position in the data, sufficient to continue with the same batches after a restart, also by
@@ -59,10 +54,15 @@ struct Position {
 };
 
 /** The batches of a data set. Each loop `for (const Batch& batch : batches)` is one epoch with its
- *  own order. The order of epoch e is the Fisher-Yates shuffle of 0..n-1 with random numbers of
- *  split(seed, e): for i from n-1 down to 1, position i is swapped with position
- *  uniform_below(i + 1), computed from the 64-bit word i of the first draw. Copies share the
- *  position. Not thread-safe.
+ *  own order. The order of epoch e is that of RandomSampler, or of BatchOptions::sampler, with
+ *  split(seed, e). Copies share the position. Not thread-safe.
+ *
+ *  While get() of an AnyDataset returns sample i, the default generator of the thread is one that
+ *  depends on (seed, epoch, i) only, so random transforms do not depend on the number of workers or
+ *  processes, and resume bit for bit. It is split(split(seed, 2^33 + e).seed, i), and where an
+ *  order has i several times, split(..., i + n k) at the place that k places with i precede. An
+ *  error of get() is thrown with the same type, if that is an Error of the library, and a text that
+ *  names the sample, when its batch is due; the next increment tries again.
  *
  *  N processes that pass their BatchOptions::shard have the same order, of which they use places 0
  *  to N * size - 1 in their first batches, the next N * size in their second, and so on: process r
@@ -102,9 +102,15 @@ class MZ_API Batches {
   };
 
   /** Constructs from row-major x and y. Errors: ValueError for an empty data set, size < 1,
-   *  prefetch < 0, a shard that does not exist, drop_last with `exact`, and fewer samples than a
-   *  batch of each process with drop_last or, without `exact`, with several processes. */
+   *  prefetch < 0, workers < 1, a shard that does not exist, drop_last with `exact`, and fewer
+   *  samples than a batch of each process with drop_last or, without `exact`, with several
+   *  processes; those of the sampler. */
   Batches(const Tensor& x, const Tensor& y, const BatchOptions& options);
+  /** As set.batches(options). */
+  explicit Batches(const Dataset& set, const BatchOptions& options = {});
+  /** Constructs from a data set that returns one sample at a time, in CPU tensors. Errors: as
+   *  above. */
+  explicit Batches(const AnyDataset& set, const BatchOptions& options = {});
 
   /** Starts the next epoch, or continues at the position set by resume(). Errors: those of
    *  gathering the batch. */
@@ -114,7 +120,8 @@ class MZ_API Batches {
 
   /** Returns the number of batches in an epoch, equal in all processes. */
   std::int64_t size() const;
-  /** Returns the number of samples in the data set, which all processes share. */
+  /** Returns the number of samples in an epoch of all processes: that of the data set or, with a
+   *  sampler, of its order. */
   std::int64_t samples() const;
   /** Returns the options. */
   const BatchOptions& options() const;
@@ -134,6 +141,7 @@ class MZ_API Batches {
 
  private:
   struct State;
+  explicit Batches(std::shared_ptr<State> state);
   const Batch& current() const;
   void advance();
   bool at_end() const;

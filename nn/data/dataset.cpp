@@ -24,6 +24,11 @@ Dataset::Dataset(const Tensor& x, const Tensor& y, std::string notice)
   }
 }
 
+Sample Dataset::get(std::int64_t index) const {
+  detail::require_sample("Dataset::get", index, size());
+  return {x_[index], y_[index]};
+}
+
 Dataset Dataset::slice(std::int64_t start, std::int64_t count) const {
   return {x_.narrow(0, start, count), y_.narrow(0, start, count), notice_};
 }

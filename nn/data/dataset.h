@@ -27,6 +27,9 @@ class MZ_API Dataset {
   /** Returns the sentence about the source of the data. */
   const std::string& notice() const { return notice_; }
 
+  /** Returns a sample, which shares memory. Errors: IndexError out of range. */
+  Sample get(std::int64_t index) const;
+
   /** Returns samples start..start+count-1, which share memory. Errors: IndexError out of range. */
   Dataset slice(std::int64_t start, std::int64_t count) const;
   /** Returns the data set on a device. */

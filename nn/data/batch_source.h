@@ -1,0 +1,43 @@
+// BatchSource: gathers the samples of a batch, from tensors or from a data set of any type. Private
+// to nn/data/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "batches.h"
+
+namespace mezzo::data {
+
+/** The order of an epoch, and the random numbers of its samples. */
+struct EpochOrder {
+  std::vector<std::int64_t> indices;  // of the samples
+  /** How often the index at each place stands before it; empty if no index stands twice. */
+  std::vector<std::int64_t> repeats = {};
+  Generator samples = {};  // of the epoch
+};
+
+/** Returns the order of an epoch over `size` samples. Errors: those of the sampler; IndexError if
+ *  it returns samples that do not exist. */
+EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch);
+
+/** Where the samples of batches come from. Used by several threads at a time. */
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /** Returns the number of samples. */
+  virtual std::int64_t size() const = 0;
+  /** Returns the device of the batches. */
+  virtual Device device() const = 0;
+  /** Returns a batch of the samples at places first..first+count-1 of the order. */
+  virtual Batch gather(const EpochOrder& order, std::int64_t first, std::int64_t count,
+                       bool pinned) const = 0;
+};
+
+/** Gathers rows of row-major tensors, on any device. */
+std::unique_ptr<BatchSource> source_of(const Tensor& x, const Tensor& y);
+/** Gathers samples one by one. An empty `collate` stacks them. */
+std::unique_ptr<BatchSource> source_of(const AnyDataset& set, const Collate& collate);
+
+}  // namespace mezzo::data
