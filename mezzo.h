@@ -69,6 +69,7 @@
 #include "optim/cyclic_schedule.h"
 #include "optim/lamb.h"
 #include "optim/larc.h"
+#include "optim/muon.h"
 #include "optim/nadam.h"
 #include "optim/novograd.h"
 #include "optim/radam.h"

@@ -20,6 +20,7 @@ OptimizerOf<Rule>::OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
 template <class Rule>
 void OptimizerOf<Rule>::add_param_group(const std::vector<Tensor>& params, const Options& options) {
   Rule::check(options);
+  if constexpr (requires { Rule::check_parameters(params); }) Rule::check_parameters(params);
   options_.reserve(options_.size() + 1);
   add_slots(params);
   options_.push_back(options);

@@ -8,6 +8,7 @@
 #include "updates/adamax.h"    // IWYU pragma: export
 #include "updates/lamb.h"      // IWYU pragma: export
 #include "updates/larc.h"      // IWYU pragma: export
+#include "updates/muon.h"      // IWYU pragma: export
 #include "updates/nadam.h"     // IWYU pragma: export
 #include "updates/novograd.h"  // IWYU pragma: export
 #include "updates/radam.h"     // IWYU pragma: export
@@ -23,6 +24,8 @@
   X(LambDirectionUpdate)      \
   X(LambStepUpdate)           \
   X(LarcUpdate)               \
+  X(MuonDirectionUpdate)      \
+  X(MuonUpdate)               \
   X(NAdamProductUpdate)       \
   X(NAdamUpdate)              \
   X(NovoGradNormUpdate)       \

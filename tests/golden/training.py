@@ -46,6 +46,15 @@ OPTIMIZERS = {
                                           maximize=True)),
 }
 
+# Options, and the shape of the parameter. Muon iterates in bf16.
+MUONS = {
+    'Muon': ({}, [4, 6]),
+    'Muon tall': (dict(lr=0.1, weight_decay=0.3), [7, 3]),
+    'Muon heavy ball': (dict(lr=0.1, momentum=0.6, nesterov=False), [5, 5]),
+    'Muon rms': (dict(lr=0.1, ns_steps=3, ns_coefficients=(3.0, -3.2, 1.2), eps=1e-3,
+                      adjust_lr_fn='match_rms_adamw'), [4, 6]),
+}
+
 S = lr_scheduler
 SCHEDULES = {
     'MultiStepLR': lambda o: S.MultiStepLR(o, [3, 10, 10, 40], gamma=0.5),
@@ -84,11 +93,11 @@ def metrics():
     return values
 
 
-def trained(make, options):
-    p = drawn(0, [SIZE]).requires_grad_()
+def trained(make, options, shape=(SIZE,)):
+    p = drawn(0, shape).requires_grad_()
     optimizer = make([p], **options)
     for t in range(STEPS):
-        p.grad = drawn(t + 1, [SIZE])
+        p.grad = drawn(t + 1, shape)
         optimizer.step()
     return p.detach()
 
@@ -118,6 +127,7 @@ def tensors_of_training():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)  # of the states that are numbers
     tensors = {name: trained(*row) for name, row in OPTIMIZERS.items()}
+    tensors |= {name: trained(optim.Muon, *row) for name, row in MUONS.items()}
     tensors |= {name: rates(make) for name, make in SCHEDULES.items()}
     tensors |= {name: plateau(options) for name, options in PLATEAUS.items()}
     torch.set_default_dtype(before)

@@ -90,7 +90,8 @@ TEST_CASE("a strict load lists all mismatches at once and writes nothing") {
         "2 of "
         "wrong shape or kind: \"fc2.weight\" f32[5,2]@cpu for f32[4,2]@cpu, \"fc2.bias\" "
         "i64[2]@cpu for "
-        "f32[2]@cpu");
+        "f32[2]@cpu; to leave them out, name them in .skip, or pass .ignore_mismatched_sizes = "
+        "true");
   CHECK(values(net.fc1.weight) == std::vector<double>(6, 0.25));
   CHECK(load_error(net, dict, false).find("missing") == std::string::npos);
   CHECK(values(net.fc1.weight) == std::vector<double>(6, 0.25));
