@@ -46,6 +46,7 @@
 #include "nn/linear.h"
 #include "nn/loss.h"
 #include "nn/model.h"
+#include "nn/models/resnet.h"
 #include "nn/norm.h"
 #include "nn/packed_sequence.h"
 #include "nn/padding.h"

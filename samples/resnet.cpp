@@ -12,7 +12,6 @@
 #include "common/program.h"
 #include "common/run.h"
 #include "common/table.h"
-#include "nets/resnet.h"
 
 namespace {
 
@@ -54,10 +53,12 @@ int train(const Options& o) {
   const data::Split images =
       digits ? load_digits(o.mnist, o.train, o.test, seed) : data::cifar10(o.data);
 
-  ResNet net({.depth = o.depth == "50" ? 50 : 18,
-              .small_images = o.stem == "small",
-              .width = o.width,
-              .in_channels = images.train.x().size(1)});
+  nn::models::ResNet net({.depth = o.depth == "50" ? 50 : 18,
+                          .num_classes = 10,
+                          .in_channels = images.train.x().size(1),
+                          .width = o.width,
+                          .small_images = o.stem == "small",
+                          .zero_init_residual = true});
   const MemoryFormat format =
       o.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   net.to(device).to(format);

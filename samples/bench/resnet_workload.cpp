@@ -16,9 +16,10 @@ data::Dataset coloured_digits(std::int64_t count, std::int64_t pixels, std::uint
 
 }  // namespace
 
-std::unique_ptr<Workload> resnet_workload(const Setting& s, const ResNetOptions& options,
+std::unique_ptr<Workload> resnet_workload(const Setting& s,
+                                          const nn::models::ResNetOptions& options,
                                           std::int64_t pixels, std::int64_t batch) {
-  const ResNet net(options);
+  const nn::models::ResNet net(options);
   // With a high learning rate, rounding differences grow within a few steps in a deep and narrow
   // net. The tiny size is used for comparisons, so its learning rate is low.
   const double lr = s.pick(0.002, 0.01, 0.1);

@@ -27,7 +27,7 @@ double efficiency(const ScalingRow& row, double step) { return row.profile.secon
 
 Table comparison_cells(const ScalingResults& results) {
   Table table{{"net", "level", "1 rank ms", "beside ms", str(results.ranks, " ranks ms"),
-               "predicted ms", "predicted/measured", "efficiency", "predicted"},
+               "predicted ms", "ratio", "efficiency", "predicted"},
               {}};
   for (const ScalingRow& row : results.rows)
     table.rows.push_back({row.net, row.level, fixed(1e3 * row.profile.seconds, 2),

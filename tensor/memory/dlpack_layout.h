@@ -1,5 +1,5 @@
 // The memory layout of DLPack's structures, version 0.8: the ABI that all its consumers share.
-// Source: github.com/dmlc/dlpack, include/dlpack/dlpack.h.
+// Source: github.com/dmlc/dlpack.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,7 @@ SHARED_KERNELS = {
 FAMILIES = {
     'common_dtype',  # no op: the dtype of several operands
     'create',  # new tensors
+    'multinomial',  # no op: draws by those of random and sort
     'norm',  # batch_norm, group_norm, layer_norm
     'number',  # no op: C++ numbers as operands
     'operators',  # +, ==, & of arithmetic and compare

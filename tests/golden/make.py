@@ -18,6 +18,7 @@ import torch
 
 from golden import CASES, operands_of
 from layers import tensors_of_layers
+from models import tensors_of_models
 from training import tensors_of_training
 
 FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
@@ -95,10 +96,15 @@ def main():
     path = Path(__file__).with_name('layers.safetensors')
     write(path, tensors, names)
     print(f'{path.name}: {len(names)} layers, {path.stat().st_size} bytes')
+    tensors, names = tensors_of_models()
+    path = Path(__file__).with_name('models.safetensors')
+    write(path, tensors, names)
+    print(f'{path.name}: {len(names)} models, {path.stat().st_size} bytes')
     tensors = tensors_of_training()
     path = Path(__file__).with_name('training.safetensors')
     write(path, tensors)
     print(f'{path.name}: {len(tensors)} optimizers and schedules, {path.stat().st_size} bytes')
 
 
-main()
+if __name__ == '__main__':
+    main()

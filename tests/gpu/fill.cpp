@@ -11,7 +11,6 @@
 #include "../../samples/nets/char_gpt.h"
 #include "../../samples/nets/lenet.h"
 #include "../../samples/nets/mlp.h"
-#include "../../samples/nets/resnet.h"
 #include "../emulator/fill.h"
 #include "../emulator/memory.h"
 #include "../support/catch.h"
@@ -83,7 +82,7 @@ std::vector<Launch> gpt_step(const samples::CharGptOptions& options, std::int64_
 }
 
 std::vector<Launch> resnet_step(MemoryFormat format) {
-  const samples::ResNet net({.depth = 50, .small_images = false, .classes = 1000});
+  const nn::models::ResNet net = nn::models::resnet50({.zero_init_residual = true});
   net.to(format);
   return step_of(net, zeros({256, 3, 224, 224}, {.device = kDevice}).to(format), classes({256}),
                  entropy);

@@ -16,7 +16,6 @@
 #include <memory>
 
 #include "../../samples/nets/char_gpt.h"
-#include "../../samples/nets/resnet.h"
 
 namespace {
 
@@ -68,10 +67,10 @@ class TrainingOf final : public Training {
 };
 
 std::unique_ptr<Training> resnet50(const Options& o, const std::string& level, Device device) {
-  using samples::ResNet;
+  using nn::models::ResNet;
   const std::int64_t pixels = o.small ? 32 : 224, classes = o.small ? 10 : 1000;
   const ResNet net(
-      {.depth = 50, .small_images = false, .width = o.small ? 4 : 64, .classes = classes});
+      {.depth = 50, .num_classes = classes, .width = o.small ? 4 : 64, .zero_init_residual = true});
   net.to(device).to(MemoryFormat::channels_last);
   const optim::SgdOptions options{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4};
   auto training = std::make_unique<TrainingOf<ResNet, optim::SGD, optim::SgdOptions>>(

@@ -2,7 +2,6 @@
 #include "../../samples/common/augment.h"
 #include "../../samples/common/image.h"
 #include "../../samples/nets/gan_game.h"
-#include "../../samples/nets/resnet.h"
 #include "../io/files.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -48,18 +47,6 @@ TEST_CASE("a grid of images is a PGM file", "[samples]") {
   CHECK_THROWS_WITH_AS_TEXT(write_grid(folder / "no/such.pgm", images, 2), mezzo::IoError,
                             "no/such.pgm");
   CHECK_THROWS_AS(write_grid(folder / "x", mezzo::zeros({2, 2}), 1), mezzo::ShapeError);
-}
-
-TEST_CASE("the ResNets have torchvision's weight shapes and names", "[samples]") {
-  const ResNet small({.depth = 18, .small_images = false, .classes = 1000});
-  CHECK(small.num_parameters() == 11689512);
-  CHECK(small.parameter("layer2.0.downsample.0.weight").shape() == mezzo::Shape{128, 64, 1, 1});
-  const ResNet large({.depth = 50, .small_images = false, .classes = 1000});
-  CHECK(large.num_parameters() == 25557032);
-  CHECK(large.parameter("layer3.5.conv3.weight").shape() == mezzo::Shape{1024, 256, 1, 1});
-  CHECK(large.eval().parameters().size() == 161);
-  const ResNet tiny({.width = 4, .in_channels = 1});
-  CHECK(tiny(mezzo::randn({2, 1, 16, 16})).shape() == mezzo::Shape{2, 10});
 }
 
 TEST_CASE("the gradient penalty matches that of a critic with a known gradient", "[samples]") {

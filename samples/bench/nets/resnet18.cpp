@@ -4,7 +4,11 @@
 namespace samples {
 
 std::unique_ptr<Workload> make_resnet18(const Setting& s) {
-  const ResNetOptions options{.depth = 18, .width = s.pick_width(4, 16, 64)};
+  const nn::models::ResNetOptions options{.depth = 18,
+                                          .num_classes = 10,
+                                          .width = s.pick_width(4, 16, 64),
+                                          .small_images = true,
+                                          .zero_init_residual = true};
   return resnet_workload(s, options, s.pick(16, 32, 32), s.pick_batch(16, 32, 256));
 }
 

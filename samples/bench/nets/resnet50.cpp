@@ -5,10 +5,10 @@
 namespace samples {
 
 std::unique_ptr<Workload> make_resnet50(const Setting& s) {
-  const ResNetOptions options{.depth = 50,
-                              .small_images = false,
-                              .width = s.pick_width(4, 16, 64),
-                              .classes = s.pick(10, 10, 1000)};
+  const nn::models::ResNetOptions options{.depth = 50,
+                                          .num_classes = s.pick(10, 10, 1000),
+                                          .width = s.pick_width(4, 16, 64),
+                                          .zero_init_residual = true};
   return resnet_workload(s, options, s.pick(64, 64, 224), s.pick_batch(16, 8, 256));
 }
 
