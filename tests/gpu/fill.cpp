@@ -106,6 +106,8 @@ constexpr Small kSmall[] = {
     {"forward_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
     {"gradient_kernel", 256, "of relu, 524,288 elements; fused by cuBLASLt outside of dry runs"},
     {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
+    {"join_gradient_sums_kernel", 256, "8 channels per block, of up to 2,048"},
+    {"join_moments_kernel", 256, "8 channels per block, of up to 2,048"},
     {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
