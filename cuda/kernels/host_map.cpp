@@ -1,5 +1,7 @@
 #include "host_map.h"
 
+#include <span>
+
 #include "../runtime/device.h"
 
 namespace mezzo::gpu {
@@ -69,15 +71,15 @@ void collapse(Map& map, const Shape& shape, MemoryFormat format) {
   }
 }
 
-/** Returns true if every run of the operand can be loaded as vectors. */
-bool has_vectors(const Map& map, const MapOperand& x) {
+/** Returns true if every run of `length` elements of the operand can be loaded as vectors. */
+bool has_vectors(const Map& map, const MapOperand& x, int length) {
   if (x.strides[map.rank - 1] != 1) return false;
-  const auto bytes = static_cast<std::int64_t>(item_size(x.dtype)) * kRun;
+  const auto bytes = static_cast<std::int64_t>(item_size(x.dtype)) * length;
   const std::int64_t alignment = bytes < 16 ? bytes : 16;
   if (reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(alignment) != 0)
     return false;
   for (int i = 0; i + 1 < map.rank; ++i)
-    if (x.strides[i] % kRun != 0) return false;
+    if (x.strides[i] % length != 0) return false;
   return true;
 }
 
@@ -95,7 +97,8 @@ Map map_of(Inputs in, Outputs out, MapOrder order) {
   for (std::size_t i = 0; i < out.size(); ++i) map.out[i] = describe(out[i], shape, format);
   collapse(map, shape, format);
   map.whole_runs = map.rank == 1 || map.sizes[map.rank - 1] % kRun == 0;
-  for_each_tensor(map, [&](MapOperand& x) { x.vectors = map.whole_runs && has_vectors(map, x); });
+  for_each_tensor(map,
+                  [&](MapOperand& x) { x.vectors = map.whole_runs && has_vectors(map, x, kRun); });
   return map;
 }
 
@@ -107,11 +110,28 @@ Device device_of(Outputs out) {
 
 }  // namespace
 
+bool takes_packs(const Map& map) {
+  bool has_16_bits = false, all = map.sizes[map.rank - 1] % kMapPack == 0;
+  const auto look_at = [&](std::span<const MapOperand> operands, bool are_inputs) {
+    for (const MapOperand& x : operands) {
+      if (x.layout != MapOperand::Layout::tensor) continue;
+      const bool is_16_bits = x.dtype == DType::f16 || x.dtype == DType::bf16;
+      has_16_bits |= is_16_bits;
+      all &= is_16_bits || x.dtype == DType::f32 || (are_inputs && x.dtype == DType::boolean);
+      all &= has_vectors(map, x, kMapPack);
+    }
+  };
+  look_at(map.in, true);
+  look_at(map.out, false);
+  return all && has_16_bits;
+}
+
 void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs,
                   MapOrder order) {
   const Map map = map_of(in, out, order);
   if (map.count == 0) return;
-  const MapFns::Fn fn = compute == DType::f32 ? fns.f32 : compute == DType::f64 ? fns.f64 : fns.i64;
+  MapFns::Fn fn = compute == DType::f32 ? fns.f32 : compute == DType::f64 ? fns.f64 : fns.i64;
+  if (compute == DType::f32 && fns.packed && takes_packs(map)) fn = fns.packed;
   fn(map, attrs, current_stream(device_of(out)));
 }
 

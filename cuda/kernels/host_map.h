@@ -24,6 +24,9 @@ struct MapOperand {
 
 /** Elements that one thread loads and stores together: a 16-byte word of floats, two of doubles. */
 inline constexpr int kRun = 4;
+/** Elements that one thread loads and stores together in a kernel on packs: 16 bytes of 16-bit
+ *  floats. */
+inline constexpr int kMapPack = 8;
 inline constexpr int kMostMapInputs = 6, kMostMapOutputs = 4;
 
 /** The order in which a kernel numbers the elements of the common shape. */
@@ -47,7 +50,12 @@ struct Map {
 struct MapFns {
   using Fn = void (*)(const Map& map, const void* attrs, runtime::Stream stream);
   Fn f32 = nullptr, f64 = nullptr, i64 = nullptr;
+  Fn packed = nullptr;  // used for f32 where takes_packs() is true
 };
+
+/** Returns true if all operands are packs of kMapPack elements, aligned and contiguous, of f32,
+ * bool or 16-bit floats, and at least one of the latter. */
+bool takes_packs(const Map& map);
 
 /** Runs the kernel of compute type `compute` on operands broadcast to the shape of the outputs.
  *  Values are converted on load; each result is rounded once on store. Undefined operands are

@@ -42,10 +42,18 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
+    'elementwise_activation': [
+        Budget(r'(forward|gradient)_packs_kernel<mezzo::op::Relu>', 64, 29, 8, 1, 1),
+        Budget(r'forward_packs_kernel<mezzo::op::Gelu>', 64, 61, 8, 1, 1),  # the error function
+    ],
     'elementwise_arithmetic': [
         # runs of 4: 8-byte loads and stores in 16 bits
         Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
         Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
+        Budget(r'forward_packs_kernel<mezzo::op::(Add|Mul)>', 64, 29, 8, 2, 1),
+        Budget(r'gradient_packs_kernel<mezzo::op::Add>', 64, 29, 8, 1, 2),
+        # 10 bytes per element, for which an H100 has 72 instructions
+        Budget(r'gradient_packs_kernel<mezzo::op::Mul>', 64, 43, 8, 3, 2),
     ],
     'batch_norm': [  # forward 43, backward 72
         Budget(r'packed_moments_kernel<mezzo::BFloat16', 80, 14, 32, 4, 0, loop=True),
@@ -53,6 +61,7 @@ BUDGETS = {
         Budget(r'packed_gradient_sums_kernel<mezzo::BFloat16', 128, 29, 16, 4, 0, loop=True),
         Budget(r'packed_norm_gradient_kernel<mezzo::BFloat16', 128, 43, 16, 4, 4, loop=True),
     ],
+    'copy': [Budget(r'copy_packs_kernel', 40, 29, 8, 1, 1)],
     'cross_entropy': [
         Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),

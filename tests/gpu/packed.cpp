@@ -62,6 +62,20 @@ void check_sums(const Tensor& x) {
   packed::check({x}, [](const std::vector<Tensor>& t) { return sum(t[0]); });
 }
 
+/** Checks that an elementwise op and its gradients have the same bits for operands on packs and for
+ *  others. */
+template <class F> void check_elementwise(const std::vector<Tensor>& operands, const F& f) {
+  std::vector<Tensor> there, elsewhere;
+  for (const Tensor& x : operands) {
+    there.push_back(x.to(kDevice));
+    elsewhere.push_back(unaligned(there.back()));
+  }
+  const std::vector<Tensor> got = alike::results_on(kDevice, there, f),
+                            generic = alike::results_on(kDevice, elsewhere, f);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (got[i].defined()) CHECK(alike::distance(got[i], generic[i]) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("norms of rows of any width agree with the CPU's in f64", "[gpu][packed]") {
@@ -190,4 +204,34 @@ TEST_CASE("sums of rows and columns of any width agree with the CPU's in f64", "
     for (const DType dtype : kDtypes) check_sums(randn(shape).to(dtype));
   CHECK(sum(zeros({0, 8}, {.device = kDevice}), 0).to_vector<double>() ==
         std::vector<double>(8, 0));
+}
+
+TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(16);
+  const auto check_all = [](const Shape& shape, const Shape& other, DType dtype, DType second) {
+    INFO(str(shape) << " " << name(dtype) << " with " << str(other) << " " << name(second));
+    const Tensor x = randn(shape).to(dtype), y = (rand(other) + 0.5).to(second),
+                 mask = x > zeros_like(x);
+    using Operands = const std::vector<Tensor>&;
+    check_elementwise({x, y}, [](Operands t) { return t[0] + t[1]; });
+    check_elementwise({x, y}, [](Operands t) { return t[0] * t[1]; });
+    check_elementwise({x, y}, [](Operands t) { return t[0] / t[1] - 2; });
+    check_elementwise({x, y, mask}, [](Operands t) { return where(t[2], t[0], t[1]); });
+    check_elementwise({x}, [](Operands t) { return relu(t[0]); });
+    check_elementwise({x}, [](Operands t) { return gelu(t[0]); });
+    check_elementwise({x}, [](Operands t) { return tanh(t[0]); });
+    check_elementwise({x}, [](Operands t) { return exp(t[0] * 0.5); });
+    check_elementwise({x, y}, [](Operands t) { return maximum(t[0], t[1]); });
+    check_elementwise({x}, [&](Operands t) { return t[0].to(second); });
+    check_elementwise({x, mask}, [](Operands t) { return t[0] * t[1].to(t[0].dtype()); });
+  };
+  for (const DType dtype : kDtypes)
+    for (const DType second : kDtypes) {
+      check_all({40, 16}, {40, 16}, dtype, second);
+      check_all({3, 5, 24}, {24}, dtype, second);  // broadcast
+      check_all({3, 5, 24}, {5, 1}, dtype, second);
+      check_all({7, 9}, {7, 9}, dtype, second);
+    }
+  check_all({64, 130, 8}, {64, 130, 8}, bf16, bf16);  // several blocks
 }

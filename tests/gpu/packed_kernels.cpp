@@ -11,14 +11,18 @@ using namespace packed;
 
 namespace {
 
-/** Returns the number of launches of f whose kernels begin with "packed_". */
-template <class F> std::int64_t packed_in(const F& f) {
+/** Returns the number of launches of f whose kernels have `word` in their names. */
+template <class F> std::int64_t launches_of(const char* word, const F& f) {
   const emulator::FillLog log;
   f();
-  return std::count_if(
-      log.launches.begin(), log.launches.end(),
-      [](const emulator::Launch& launch) { return launch.kernel.find("packed_") == 0; });
+  return std::count_if(log.launches.begin(), log.launches.end(),
+                       [word](const emulator::Launch& launch) {
+                         return launch.kernel.find(word) != std::string::npos;
+                       });
 }
+
+/** Returns the number of launches of f on rows of packs. */
+template <class F> std::int64_t packed_in(const F& f) { return launches_of("packed_", f); }
 
 /** Returns the number of such launches of f(x) and its gradient. */
 template <class F> std::int64_t packed_passes(const Tensor& x, const F& f) {
@@ -115,4 +119,32 @@ TEST_CASE("large batch norms of channels-last packs take the kernels on packs", 
             return batch_norm_relu(x, {.training = true}, x);
           }) == 4);
   }
+}
+
+TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][packed]") {
+  const auto elementwise_in = [](const auto& f) { return launches_of("_packs_kernel", f); };
+  const auto added = [&](const Tensor& x, const Tensor& y) {
+    return elementwise_in([&] { x + y; });
+  };
+  for (const DType dtype : {f16, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = rows_of({6, 16}, dtype);
+    CHECK(added(x, x) == 1);
+    CHECK(added(x, rows_of({6, 16}, f32)) == 1);
+    CHECK(added(x, rows_of({16}, dtype)) == 1);
+    CHECK(added(x, tensor(2.0)) == 1);  // a number on the CPU
+    CHECK(elementwise_in([&] {
+            const Tensor leaf = x.detach().requires_grad_(), y = relu(leaf);
+            grad(TensorList(y), TensorList(leaf), {}, TensorList(x));
+          }) == 2);
+    CHECK(elementwise_in([&] { x.to(f32); }) == 1);
+    CHECK(elementwise_in([&] { rows_of({6, 16}, f32).to(dtype); }) == 1);
+    CHECK(added(x, rows_of({6, 1}, dtype)) == 0);
+    CHECK(added(x, unaligned(x)) == 0);
+    CHECK(added(x, rows_of({16, 6}, dtype).t()) == 0);
+    CHECK(added(x, rows_of({6, 16}, f64)) == 0);
+    CHECK(added(rows_of({6, 12}, dtype), rows_of({12}, dtype)) == 0);
+    CHECK(elementwise_in([&] { x > x; }) == 0);  // bool results
+  }
+  CHECK(added(rows_of({6, 16}, f32), rows_of({6, 16}, f32)) == 0);
 }
