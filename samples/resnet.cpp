@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include "common/arguments.h"
-#include "common/augment.h"
 #include "common/digits.h"
 #include "common/program.h"
 #include "common/run.h"
@@ -45,6 +44,13 @@ void declare(Arguments& arguments, Options& o) {
   declare(arguments, o.run);
 }
 
+/** Returns the images, each time moved by a few pixels and, except digits, flipped at random. */
+data::TransformedDataset augmented(const data::Dataset& images, bool digits) {
+  const std::int64_t side = images.x().size(2);
+  if (digits) return {images, data::RandomCrop{side, 2}};
+  return {images, data::Compose({data::RandomCrop{side, 4}, data::RandomHorizontalFlip{}})};
+}
+
 int train(const Options& o) {
   const comm::World world = comm::init();
   const Device device = prepare(o.run);
@@ -69,15 +75,15 @@ int train(const Options& o) {
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
   // Several processes started by mpirun each take their share of the data and average gradients.
   const nn::DistributedDataParallel parallel(net);
-  data::Batches batches = images.train.batches(
-      {.size = o.batch, .seed = seed, .drop_last = true, .shard = world.shard()});
+  const data::BatchOptions batching{
+      .size = o.batch, .seed = seed, .drop_last = true, .shard = world.shard()};
+  data::Batches batches = o.plain ? images.train.batches(batching)
+                                  : data::Batches(augmented(images.train, digits), batching);
   // Construct the schedule after initialize(). It counts steps instead of epochs here, so that the
   // learning rate decays smoothly.
   const std::int64_t total = o.epochs * batches.size();
   optim::Scheduler schedule(optimizer,
                             optim::CosineAnnealingLR{.t_max = std::max<std::int64_t>(1, total)});
-  const AugmentOptions moves =
-      digits ? AugmentOptions{.padding = 2, .flip = false} : AugmentOptions{};
 
   const std::string title = "resnet" + o.depth;
   Run run(title, o.run,
@@ -91,7 +97,7 @@ int train(const Options& o) {
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
-      const Tensor x = (o.plain ? batch.x : augment(batch.x, moves)).to(device).to(format);
+      const Tensor x = batch.x.to(device).to(format);
       const Tensor loss = cross_entropy(parallel(x), batch.y.to(device));
       optimizer.zero_grad();
       amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });

@@ -1,5 +1,4 @@
-// Images: augmentation, grids in files, shapes of the image nets.
-#include "../../samples/common/augment.h"
+// Images: grids in files, shapes of the image nets.
 #include "../../samples/common/image.h"
 #include "../../samples/nets/gan_game.h"
 #include "../io/files.h"
@@ -7,36 +6,6 @@
 #include "../support/throws.h"
 
 using namespace samples;
-
-TEST_CASE("augmented images are shifted and flipped originals", "[samples]") {
-  const mezzo::Tensor images = mezzo::arange(2 * 3 * 5 * 4).view({2, 3, 5, 4}) + 1;
-  CHECK(augment(images, {.padding = 0, .flip = false}).to_vector<float>() ==
-        images.to_vector<float>());
-  mezzo::manual_seed(9);
-  bool flipped = false, kept = false;
-  for (int i = 0; i < 8; ++i) {
-    const mezzo::Tensor turned = augment(images, {.padding = 0, .flip = true});
-    for (const std::int64_t n : {0, 1}) {
-      const bool same = turned[n].to_vector<float>() == images[n].to_vector<float>();
-      const bool mirrored = turned[n].to_vector<float>() == flip(images[n], {2}).to_vector<float>();
-      CHECK((same || mirrored));
-      kept |= same;
-      flipped |= mirrored;
-    }
-  }
-  CHECK((flipped && kept));
-  // Every shifted image is a window of the image with a frame of zeros.
-  const mezzo::Tensor framed = pad(images, {2, 2, 2, 2});
-  const mezzo::Tensor moved = augment(images, {.padding = 2, .flip = false});
-  for (const std::int64_t n : {0, 1}) {
-    int places = 0;
-    for (std::int64_t r = 0; r <= 4; ++r)
-      for (std::int64_t c = 0; c <= 4; ++c)
-        places += framed[n].narrow(1, r, 5).narrow(2, c, 4).to_vector<float>() ==
-                  moved[n].to_vector<float>();
-    CHECK(places == 1);
-  }
-}
 
 TEST_CASE("a grid of images is a PGM file", "[samples]") {
   const files::Directory folder;

@@ -1,0 +1,229 @@
+#include "image_transforms.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "../../autograd/ops/interpolate.h"
+#include "../../autograd/ops/pad.h"
+#include "../../autograd/ops/rearrange.h"
+#include "../../tensor/random/generator.h"
+#include "../../tensor/random/philox.h"
+#include "../../tensor/text/text.h"
+#include "image_functions.h"
+
+namespace mezzo::data {
+
+namespace {
+
+/** The random numbers of one call of a transform. */
+class Draw {
+ public:
+  Draw() : stream_(default_generator().next_stream()) {}
+
+  /** Returns a uniform number in [low, high). */
+  double uniform(double low, double high) {
+    const PhiloxBlock block = philox_block(stream_, next_++);
+    return low + (high - low) * uniform_f64(block.word[0], block.word[1]);
+  }
+  /** Returns a uniform number in 0..n-1. */
+  std::int64_t below(std::int64_t n) {
+    const PhiloxBlock block = philox_block(stream_, next_++);
+    return static_cast<std::int64_t>(
+        uniform_below(static_cast<std::uint64_t>(n), block.word[0], block.word[1]));
+  }
+
+ private:
+  PhiloxStream stream_;
+  std::uint64_t next_ = 0;
+};
+
+void require_dims(const char* op, const Tensor& image, int dims) {
+  if (image.dim() < dims)
+    fail<ShapeError>(op, {.what = "not an image",
+                          .got = str(image),
+                          .expected = dims == 2 ? "[...,H,W]" : "[...,C,H,W]"});
+}
+
+/** Height and width of a window. */
+struct Window {
+  std::int64_t rows, columns;
+};
+
+Window window_of(const char* op, const WindowSizes& size) {
+  const auto sizes = size.expanded(2, op, "size");
+  if (sizes[0] < 1 || sizes[1] < 1)
+    fail<ValueError>(
+        op,
+        {.what = "invalid size", .got = str(sizes[0], "x", sizes[1]), .expected = "at least 1x1"});
+  return {sizes[0], sizes[1]};
+}
+
+Tensor cut(const Tensor& image, std::int64_t top, std::int64_t left, Window window) {
+  return image.narrow(-2, top, window.rows).narrow(-1, left, window.columns);
+}
+
+Tensor flipped(const char* op, const Tensor& image, double p, std::int64_t dim) {
+  if (!(p >= 0 && p <= 1))
+    fail<ValueError>(op, {.what = "invalid probability", .got = str(p), .expected = "0..1"});
+  return Draw().uniform(0, 1) < p ? flip(image, {dim}) : image;
+}
+
+/** Returns the number for a channel, of one for each or one for all. */
+float of_channel(const std::vector<float>& numbers, std::int64_t channel) {
+  return numbers[numbers.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
+}
+
+void require_channels(const std::vector<float>& numbers, const Tensor& image) {
+  if (numbers.size() != 1 && static_cast<std::int64_t>(numbers.size()) != image.size(-3))
+    fail<ShapeError>("Normalize", {.what = "the numbers do not fit the channels",
+                                   .got = str(numbers.size(), " numbers for ", image),
+                                   .expected = "one for each channel, or one for all"});
+}
+
+}  // namespace
+
+Tensor ConvertImageDtype::operator()(const Tensor& image) const {
+  const bool bytes = image.dtype() == u8;
+  if (!is_floating(dtype) || !(bytes || is_floating(image.dtype())))
+    fail<DtypeError>("ConvertImageDtype", {.what = "cannot convert the image",
+                                           .got = str(image, " to ", dtype),
+                                           .expected = "u8 or floating-point to floating-point"});
+  if (!bytes) return image.to(dtype);
+  const Tensor from = image.contiguous(), out = empty_tensor(image.shape(), f32, cpu);
+  const auto* source = from.data<std::uint8_t>();
+  auto* target = out.data<float>();
+  for (std::int64_t i = 0; i < out.numel(); ++i) target[i] = static_cast<float>(source[i]) / 255.0f;
+  return out.to(dtype);
+}
+
+Tensor Normalize::operator()(const Tensor& image) const {
+  require_dims("Normalize", image, 3);
+  if (image.dtype() != f32)
+    fail<DtypeError>("Normalize", {.what = "wrong dtype",
+                                   .got = str(image),
+                                   .expected = "f32",
+                                   .hint = "data::ConvertImageDtype converts u8"});
+  require_channels(mean, image);
+  require_channels(deviation, image);
+  if (std::find(deviation.begin(), deviation.end(), 0.0f) != deviation.end())
+    fail<ValueError>("Normalize", {.what = "a deviation is 0", .expected = "another number"});
+  const Tensor from = image.contiguous(), out = empty_tensor(image.shape(), f32, cpu);
+  const std::int64_t plane = image.size(-2) * image.size(-1), channels = image.size(-3);
+  const auto* source = from.data<float>();
+  auto* target = out.data<float>();
+  for (std::int64_t first = 0; first < out.numel(); first += plane) {
+    const std::int64_t channel = first / plane % channels;
+    const float m = of_channel(mean, channel), d = of_channel(deviation, channel);
+    for (std::int64_t i = first; i < first + plane; ++i) target[i] = (source[i] - m) / d;
+  }
+  return out;
+}
+
+Tensor Resize::operator()(const Tensor& image) const {
+  require_dims("Resize", image, 3);
+  constexpr std::int64_t kMost = 65536;
+  if (size < 1 || size > kMost || width < 0 || width > kMost)
+    fail<ValueError>("Resize", {.what = "invalid size",
+                                .got = str(size, ", width ", width),
+                                .expected = str("a size in 1..", kMost)});
+  const std::int64_t rows = image.size(-2), columns = image.size(-1);
+  if (rows == 0 || columns == 0)
+    fail<ShapeError>("Resize", {.what = "the image has no pixel", .got = str(image)});
+  const std::int64_t shorter = std::min(rows, columns);
+  const Window to =
+      width > 0 ? Window{size, width} : Window{size * rows / shorter, size * columns / shorter};
+  if (to.rows == rows && to.columns == columns) return image;
+  const Tensor batch = image.reshape({-1, image.size(-3), rows, columns});
+  const bool bytes = image.dtype() == u8;
+  Tensor out = interpolate(
+      bytes ? batch.to(f32) : batch,
+      {.size = {to.rows, to.columns}, .mode = InterpolateMode::bilinear, .antialias = true});
+  if (bytes) {
+    auto* v = out.data<float>();
+    for (std::int64_t i = 0; i < out.numel(); ++i)
+      v[i] = std::clamp(std::nearbyint(v[i]), 0.0f, 255.0f);
+    out = out.to(u8);
+  }
+  Shape shape = image.shape();
+  shape[shape.rank() - 2] = to.rows;
+  shape[shape.rank() - 1] = to.columns;
+  return out.view(shape);
+}
+
+Tensor CenterCrop::operator()(const Tensor& image) const {
+  require_dims("CenterCrop", image, 2);
+  const Window window = window_of("CenterCrop", size);
+  const std::int64_t more_rows = std::max<std::int64_t>(0, window.rows - image.size(-2)),
+                     more_columns = std::max<std::int64_t>(0, window.columns - image.size(-1));
+  const Tensor whole = more_rows == 0 && more_columns == 0
+                           ? image
+                           : pad(image, {more_columns / 2, more_columns - more_columns / 2,
+                                         more_rows / 2, more_rows - more_rows / 2});
+  // torchvision rounds the half of an odd rest to even
+  const auto half = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(n) / 2));
+  };
+  return cut(whole, half(whole.size(-2) - window.rows), half(whole.size(-1) - window.columns),
+             window);
+}
+
+Tensor RandomCrop::operator()(const Tensor& image) const {
+  require_dims("RandomCrop", image, 2);
+  const Window window = window_of("RandomCrop", size);
+  if (padding < 0)
+    fail<ValueError>("RandomCrop",
+                     {.what = "invalid padding", .got = str(padding), .expected = "at least 0"});
+  const Tensor whole =
+      padding == 0 ? image : pad(image, {padding, padding, padding, padding}, {.value = fill});
+  const std::int64_t rows = whole.size(-2) - window.rows, columns = whole.size(-1) - window.columns;
+  if (rows < 0 || columns < 0)
+    fail<ShapeError>("RandomCrop",
+                     {.what = "the image is smaller than the window",
+                      .got = str(image, " with padding ", padding),
+                      .expected = str("at least ", window.rows, "x", window.columns, " pixels")});
+  Draw draw;
+  const std::int64_t top = draw.below(rows + 1), left = draw.below(columns + 1);
+  return cut(whole, top, left, window);
+}
+
+Tensor RandomHorizontalFlip::operator()(const Tensor& image) const {
+  return flipped("RandomHorizontalFlip", image, p, -1);
+}
+
+Tensor RandomVerticalFlip::operator()(const Tensor& image) const {
+  return flipped("RandomVerticalFlip", image, p, -2);
+}
+
+Tensor RandomRotation::operator()(const Tensor& image) const {
+  if (!(degrees >= 0) || !std::isfinite(degrees))
+    fail<ValueError>("RandomRotation",
+                     {.what = "invalid degrees", .got = str(degrees), .expected = "at least 0"});
+  return rotate(image, Draw().uniform(-degrees, degrees), fill);
+}
+
+Tensor ColorJitter::operator()(const Tensor& image) const {
+  for (const double strength : {brightness, contrast, saturation, hue})
+    if (!(strength >= 0) || !std::isfinite(strength) || hue > 0.5)
+      fail<ValueError>("ColorJitter", {.what = "invalid strength",
+                                       .got = str(hue > 0.5 ? hue : strength),
+                                       .expected = "at least 0, for hue 0..0.5"});
+  Draw draw;
+  std::array<int, 4> order{0, 1, 2, 3};
+  for (std::size_t i = 3; i > 0; --i)
+    std::swap(order[i],
+              order[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i) + 1))]);
+  const auto factor = [&](double b) { return draw.uniform(std::max(0.0, 1 - b), 1 + b); };
+  const double light = factor(brightness), span = factor(contrast), colour = factor(saturation),
+               turn = draw.uniform(-hue, hue);
+  Tensor out = image;
+  for (const int step : order) {
+    if (step == 0 && brightness > 0) out = adjust_brightness(out, light);
+    if (step == 1 && contrast > 0) out = adjust_contrast(out, span);
+    if (step == 2 && saturation > 0) out = adjust_saturation(out, colour);
+    if (step == 3 && hue > 0) out = adjust_hue(out, turn);
+  }
+  return out;
+}
+
+}  // namespace mezzo::data

@@ -1,0 +1,91 @@
+// Transforms of images, with torchvision's names and defaults.
+// See also: image_functions.h (what they do, without randomness).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../../autograd/ops/window.h"
+#include "../../tensor/core/tensor.h"
+
+namespace mezzo::data {
+
+// An image is a CPU tensor [C,H,W], and further dimensions may precede. Each random transform takes
+// one draw of the default generator in each call, whatever it decides.
+
+/** Converts u8 in 0..255 to floating-point numbers in 0..1, or one floating-point dtype to another.
+ */
+struct MZ_API ConvertImageDtype {
+  DType dtype = f32;  // of the result
+  /** Returns the converted image. Errors: DtypeError for an image or a result of another kind. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Subtracts the mean of each channel and divides by its standard deviation. */
+struct MZ_API Normalize {
+  std::vector<float> mean, deviation;  // of each channel, or one number for all
+  /** Returns the normalised f32 image. Errors: DtypeError unless it is f32; ShapeError for less
+   *  than 3 dimensions or another number of channels; ValueError for a deviation of 0. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Resizes images with antialiased bilinear interpolation. */
+struct MZ_API Resize {
+  std::int64_t size = 0;   // of the shorter side, or the height where a width is given
+  std::int64_t width = 0;  // 0: the ratio of the sides is kept, and the longer one rounded down
+  /** Returns the resized image, u8 or floating-point. Errors: ValueError for a size
+   *  outside 1..65536, ShapeError for less than 3 dimensions or no pixel; DtypeError. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Cuts out the middle. Images that are too small are padded with zeros. */
+struct MZ_API CenterCrop {
+  WindowSizes size;  // height and width of the result
+  /** Returns the middle of the image, which shares memory if it is not padded. Errors: ValueError
+   *  for a size below 1, ShapeError for less than 2 dimensions. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Cuts out a window at a random place. */
+struct MZ_API RandomCrop {
+  WindowSizes size;          // height and width of the result
+  std::int64_t padding = 0;  // pixels around the image before it is cut
+  double fill = 0;           // value of the padding
+  /** Returns a window of the image. Errors: ValueError for a size below 1 or a negative padding;
+   *  ShapeError for an image of less than 2 dimensions, or smaller than the window. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Exchanges left and right with a probability. */
+struct MZ_API RandomHorizontalFlip {
+  double p = 0.5;  // the probability
+  /** Returns the image or its mirror image. Errors: ValueError unless 0 <= p <= 1; IndexError. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Exchanges top and bottom with a probability. */
+struct MZ_API RandomVerticalFlip {
+  double p = 0.5;  // the probability
+  /** Returns the image or its mirror image. Errors: ValueError unless 0 <= p <= 1; IndexError. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Rotates by a random angle about the centre. */
+struct MZ_API RandomRotation {
+  double degrees = 0;  // the angle is uniform in -degrees..degrees
+  double fill = 0;     // value of pixels outside the image
+  /** Returns rotate() of the image. Errors: ValueError for negative degrees; those of rotate(). */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Changes brightness, contrast, saturation and hue, in random order. A factor of b is uniform in
+ *  max(0, 1 - b)..1 + b, the change of the hue uniform in -hue..hue. */
+struct MZ_API ColorJitter {
+  double brightness = 0, contrast = 0, saturation = 0;  // at least 0
+  double hue = 0;                                       // 0..0.5, as a part of the colour circle
+  /** Returns the changed f32 image in 0..1. Errors: ValueError for invalid options; those of
+   *  adjust_hue(). */
+  Tensor operator()(const Tensor& image) const;
+};
+
+}  // namespace mezzo::data
