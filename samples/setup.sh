@@ -35,6 +35,8 @@ have() {
     nlohmann-json3-dev) pkg-config --exists nlohmann_json ;;
     libcli11-dev) pkg-config --exists CLI11 ;;
     zlib1g-dev) pkg-config --exists zlib ;;
+    libpng-dev) pkg-config --exists libpng ;;
+    libjpeg62-turbo-dev) pkg-config --exists libjpeg ;;
     catch2) pkg-config --exists catch2 ;;
     libopenmpi-dev) pkg-config --exists ompi ;;
     openmpi-bin) command -v mpirun ;;
@@ -75,7 +77,7 @@ need() {
 # need_for_build [PACKAGE...]: installs the packages that every build needs, and the given ones.
 need_for_build() {
   need g++ meson ninja-build ccache pkg-config libeigen3-dev nlohmann-json3-dev libcli11-dev \
-    zlib1g-dev "$@"
+    zlib1g-dev libpng-dev libjpeg62-turbo-dev "$@"
   find_meson ||
     { say "meson 1.0 or newer is needed; found: $(meson --version 2>&1 | head -n 1)"; exit 1; }
 }

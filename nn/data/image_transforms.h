@@ -23,7 +23,8 @@ struct MZ_API ConvertImageDtype {
 
 /** Subtracts the mean of each channel and divides by its standard deviation. */
 struct MZ_API Normalize {
-  std::vector<float> mean, deviation;  // of each channel, or one number for all
+  /** Mean of each channel, or one number for all. */
+  std::vector<float> mean, deviation;  // standard deviation likewise
   /** Returns the normalised f32 image. Errors: DtypeError unless it is f32; ShapeError for less
    *  than 3 dimensions or another number of channels; ValueError for a deviation of 0. */
   Tensor operator()(const Tensor& image) const;
@@ -81,8 +82,10 @@ struct MZ_API RandomRotation {
 /** Changes brightness, contrast, saturation and hue, in random order. A factor of b is uniform in
  *  max(0, 1 - b)..1 + b, the change of the hue uniform in -hue..hue. */
 struct MZ_API ColorJitter {
-  double brightness = 0, contrast = 0, saturation = 0;  // at least 0
-  double hue = 0;                                       // 0..0.5, as a part of the colour circle
+  double brightness = 0;  // at least 0
+  double contrast = 0;    // as brightness
+  double saturation = 0;  // as brightness
+  double hue = 0;         // 0..0.5, as a part of the colour circle
   /** Returns the changed f32 image in 0..1. Errors: ValueError for invalid options; those of
    *  adjust_hue(). */
   Tensor operator()(const Tensor& image) const;

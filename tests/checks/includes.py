@@ -31,6 +31,7 @@ THIRD_PARTY = {
     r'mpi\.h': r'tensor/comm/mpi_engine\.cpp',
     r'nlohmann/': r'(tensor/io|amp|measure|samples|tests/measure)/.*\.cpp',
     r'zlib\.h': r'tensor/io/.*\.cpp',
+    r'(png|jpeglib|jerror)\.h': r'tensor/io/image\.cpp',
     r'CLI/': r'samples/.*\.cpp',
     r'catch2/': r'tests/support/catch\.h',
     r'cuda|cublas|cudnn|nvtx': r'cuda/',

@@ -1,0 +1,135 @@
+// Images: parity with Pillow, damaged files, folders of images.
+#include <mezzo.h>
+
+#include <mezzo_features.h>
+
+#include "../support/catch.h"
+#include "../support/throws.h"
+#include "files.h"
+#include "golden_images.h"
+
+using namespace mezzo;
+
+namespace {
+
+template <std::size_t N> std::string text_of(const unsigned char (&bytes)[N]) {
+  return std::string(reinterpret_cast<const char*>(bytes), N);
+}
+
+Tensor read(const std::string& bytes) {
+  const files::Directory folder;
+  files::write(folder / "x", bytes);
+  return load_image(folder / "x");
+}
+
+std::string error_of(const std::string& bytes) {
+  return files::thrown<FormatError>([&] { (void)read(bytes); });
+}
+
+/** Reads every beginning of a file, and the file with each byte changed. */
+void check_damage(const std::string& good, std::size_t needed) {
+  CHECK(error_of(good) == "nothing");
+  for (std::size_t n = 0; n < needed; ++n) {
+    INFO(n);
+    CHECK(error_of(good.substr(0, n)).find("load_image(") == 0);
+  }
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ 0x55);
+    INFO(at);
+    CHECK(error_of(bytes).find("another type") == std::string::npos);
+  }
+}
+
+/** The largest difference from pixels that another version of the decoder made. */
+int difference(const Tensor& image, const std::string& planes) {
+  const std::vector<int> v = image.to_vector<int>();
+  REQUIRE(v.size() == planes.size());
+  int most = 0;
+  for (std::size_t i = 0; i < v.size(); ++i)
+    most = std::max(most, std::abs(v[i] - static_cast<unsigned char>(planes[i])));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("PNG images are read as by Pillow", "[image]") {
+  if (!MZ_HAS_PNG) SKIP_TEST("built without libpng");
+  const Tensor image = read(text_of(kPng));
+  CHECK(image.shape() == Shape{3, 2, 3});
+  CHECK(image.dtype() == u8);
+  CHECK(image.to_vector<int>() == std::vector<int>{0, 30, 60, 90, 120, 150, 10, 40, 70, 100, 130,
+                                                   160, 20, 50, 80, 110, 140, 170});
+  const Tensor grey = read(text_of(kPngGrey));
+  CHECK(grey.shape() == Shape{3, 2, 3});
+  CHECK(grey[2].to_vector<int>() == std::vector<int>{0, 10, 20, 30, 40, 50});
+  CHECK(equal(grey[0], grey[1]));
+  CHECK(read(text_of(kPngAlpha)).shape() == Shape{3, 2, 1});
+  CHECK(read(text_of(kPngAlpha))[1].to_vector<int>() == std::vector<int>{2, 5});
+  CHECK(equal(read(text_of(kPngPalette)), image));
+}
+
+TEST_CASE("JPEG images are read as by Pillow", "[image]") {
+  if (!MZ_HAS_JPEG) SKIP_TEST("built without libjpeg");
+  const Tensor image = read(text_of(kJpeg));
+  CHECK(image.shape() == Shape{3, 8, 16});
+  CHECK(difference(image, text_of(kJpegPlanes)) <= 2);
+  CHECK(difference(read(text_of(kJpegGrey)), text_of(kJpegGreyPlanes)) <= 2);
+  CHECK(difference(read(text_of(kJpegProgressive)), text_of(kJpegPlanes)) <= 2);
+}
+
+TEST_CASE("damaged images are refused", "[image]") {
+  const files::Directory folder;
+  CHECK_THROWS_AS(load_image(folder / "missing"), IoError);
+  files::write(folder / "x.png", "GIF89a");
+  CHECK_THROWS_WITH_AS_TEXT(
+      load_image(folder / "x.png"), FormatError,
+      "x.png): unknown type of image; got other bytes at byte 0, expected PNG or JPEG");
+  CHECK(error_of("").find("an empty file") != std::string::npos);
+  if (MZ_HAS_PNG) {
+    const std::string good = text_of(kPng);
+    check_damage(good, good.size() - 12);  // up to the chunk that ends the file
+    std::string wide = good;
+    for (const std::size_t at : {16, 20}) wide[at] = 0x7F;
+    CHECK(error_of(wide) != "nothing");
+  }
+  if (MZ_HAS_JPEG) {
+    const std::string good = text_of(kJpeg);
+    check_damage(good, good.size() - 2);  // up to the marker that ends the file
+    CHECK(error_of(good.substr(0, good.size() - 20)).find("the JPEG image is damaged; got ") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a folder of images is a data set", "[image]") {
+  if (!MZ_HAS_PNG) SKIP_TEST("built without libpng");
+  const files::Directory folder;
+  CHECK_THROWS_AS(data::ImageFolder(folder.path()), IoError);
+  CHECK_THROWS_AS(data::ImageFolder(folder / "missing"), IoError);
+  for (const char* name : {"dog", "cat", "cat/small"})
+    std::filesystem::create_directory(folder / name);
+  files::write(folder / "notes.txt", "no class");
+  files::write(folder / "cat/b.png", text_of(kPng));
+  files::write(folder / "cat/small/a.PNG", text_of(kPngGrey));
+  files::write(folder / "cat/list.txt", "no image");
+  CHECK_THROWS_WITH_AS_TEXT(data::ImageFolder(folder.path()), IoError,
+                            "the class \"dog\" has no images; expected files with the ending");
+  files::write(folder / "dog/c.png", text_of(kPng));
+  const data::ImageFolder set(folder.path(), data::ConvertImageDtype{});
+  CHECK(set.classes() == std::vector<std::string>{"cat", "dog"});
+  CHECK(set.size() == 3);
+  CHECK(set.samples()[0].first == folder / "cat/b.png");
+  CHECK(set.samples()[1].first == folder / "cat/small/a.PNG");
+  CHECK(set.get(2).y.item<int>() == 1);
+  CHECK(set.get(2).x.dtype() == f32);
+  CHECK_THROWS_AS(set.get(3), IndexError);
+  for (const Batch& batch : data::Batches(set, {.size = 3, .shuffle = false, .workers = 2})) {
+    CHECK(batch.x.shape() == Shape{3, 3, 2, 3});
+    CHECK(batch.y.to_vector<int>() == std::vector<int>{0, 0, 1});
+  }
+  files::write(folder / "dog/c.png", text_of(kPng).substr(0, 50));
+  data::Batches batches(set, {.size = 3});
+  const std::string text = files::thrown<FormatError>([&] { (void)batches.begin(); });
+  INFO(text);
+  CHECK(text.find("batches(sample 2): load_image(" + (folder / "dog/c.png")) == 0);
+}
