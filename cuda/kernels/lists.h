@@ -7,7 +7,7 @@
 #include <span>
 
 #include "../../optim/multi_tensor.h"
-#include "element.h"
+#include "typed.h"
 
 namespace mezzo::gpu {
 
@@ -75,22 +75,72 @@ void in_lists(std::span<const TensorListEntry> items, std::span<const Extra> ext
   }
 }
 
+/** load_items and store_items element by element. Not inlined, so that each kernel contains only
+ *  the fast path. */
+template <class C>
+__device__ __noinline__ void load_slowly(const void* data, DType dtype, std::int64_t at, int n,
+                                         C* values) {
+  for (int k = 0; k < n; ++k) values[k] = load_element<C>(data, dtype, at + k);
+}
+template <class C>
+__device__ __noinline__ void store_slowly(void* data, DType dtype, std::int64_t at, int n,
+                                          const C* values) {
+  for (int k = 0; k < n; ++k) store_element<C>(data, dtype, at + k, values[k]);
+}
+
+/** Calls f(type) with the storage type of a list whose runs are moved as vectors: C, or 16 bits for
+ *  f32. Returns false for other types. */
+template <class C, class F> __device__ inline bool with_vectors(DType dtype, F&& f) {
+  if (dtype == dtype_of<C>()) return f(std::type_identity<C>{}), true;
+  if constexpr (std::is_same_v<C, float>) {
+    if (dtype == DType::f16) return f(std::type_identity<Half>{}), true;
+    if (dtype == DType::bf16) return f(std::type_identity<BFloat16>{}), true;
+  }
+  return false;
+}
+
+/** Loads a run from an aligned place, converted to C. */
+template <class C, class T> __device__ inline void load_vector(const T* from, C* values) {
+  if constexpr (std::is_same_v<C, float> && sizeof(T) == 2) {
+    const auto run = *reinterpret_cast<const Pack<std::uint32_t, 2>*>(from);
+    float wide[kPerPack<T>];
+    widen<T>({run.item[0], run.item[1], 0, 0}, wide);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) values[k] = wide[k];
+  } else {
+    const auto run = *reinterpret_cast<const Pack<C, kListRun>*>(from);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) values[k] = run.item[k];
+  }
+}
+
+/** Stores a run to an aligned place. */
+template <class C, class T> __device__ inline void store_vector(T* to, const C* values) {
+  if constexpr (std::is_same_v<C, float>) {
+    store_values<kListRun>(to, values);
+  } else {
+    Pack<T, kListRun> pack;
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k) pack.item[k] = values[k];
+    *reinterpret_cast<Pack<T, kListRun>*>(to) = pack;
+  }
+}
+
 /** Loads elements [at, at + n) of a tensor, n <= kListRun. */
 template <class C>
 __device__ inline void load_items(const TensorListEntry& x, int list, bool vectors, std::int64_t at,
                                   int n, C* values) {
   const void* data = x.data[list];
   if (!data) return;  // absent state
-  const DType dtype = x.dtype[list];
-  if (vectors && n == kListRun && dtype == dtype_of<C>()) {
-    const auto pack = *reinterpret_cast<const Pack<C, kListRun>*>(static_cast<const C*>(data) + at);
-#pragma unroll
-    for (int k = 0; k < kListRun; ++k) values[k] = pack.item[k];
-    return;
-  }
+  const auto load = [&]<class T>(std::type_identity<T>) {
+    load_vector(static_cast<const T*>(data) + at, values);
+  };
+  if (vectors && n == kListRun && with_vectors<C>(x.dtype[list], load)) return;
+  C slow[kListRun];
+  load_slowly<C>(data, x.dtype[list], at, n, slow);
 #pragma unroll
   for (int k = 0; k < kListRun; ++k)
-    if (k < n) values[k] = load_element<C>(data, dtype, at + k);
+    if (k < n) values[k] = slow[k];
 }
 
 template <class C>
@@ -98,17 +148,14 @@ __device__ inline void store_items(const TensorListEntry& x, int list, bool vect
                                    std::int64_t at, int n, const C* values) {
   void* data = x.data[list];
   if (!data) return;
-  const DType dtype = x.dtype[list];
-  if (vectors && n == kListRun && dtype == dtype_of<C>()) {
-    Pack<C, kListRun> pack;
+  const auto store = [&]<class T>(std::type_identity<T>) {
+    store_vector(static_cast<T*>(data) + at, values);
+  };
+  if (vectors && n == kListRun && with_vectors<C>(x.dtype[list], store)) return;
+  C slow[kListRun];
 #pragma unroll
-    for (int k = 0; k < kListRun; ++k) pack.item[k] = values[k];
-    *reinterpret_cast<Pack<C, kListRun>*>(static_cast<C*>(data) + at) = pack;
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < kListRun; ++k)
-    if (k < n) store_element<C>(data, dtype, at + k, values[k]);
+  for (int k = 0; k < kListRun; ++k) slow[k] = values[k];
+  store_slowly<C>(data, x.dtype[list], at, n, slow);
 }
 
 /** Calls f(at, n) for the runs of the calling thread within the chunk that begins at `begin`. */
