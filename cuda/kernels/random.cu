@@ -4,7 +4,7 @@
 
 #include "../../tensor/random/random_values.h"
 #include "../attach.h"
-#include "map.h"
+#include "map_packs.h"
 
 namespace mezzo::gpu {
 
@@ -80,16 +80,57 @@ __global__ void __launch_bounds__(kMapThreads)
   });
 }
 
-template <class C> void launch_dropout(const Map& map, const void* p, runtime::Stream stream) {
-  launch(&dropout_kernel<C>, map_grid(map), stream, map,
-         static_cast<C>(1 - *static_cast<const double*>(p)));
+/** Draws the mask, stores it and applies it, in packs of a row-major result. */
+__global__ void __launch_bounds__(kMapThreads)
+    packed_dropout_kernel(const __grid_constant__ Map map, const BernoulliValues values,
+                          const float keep) {
+  const std::int64_t at = pack_here();
+  if (at >= map.count) return;
+  StoredPack stored;
+  float x[kMapPack];
+  fetch_pack(map, map.in[0], at, stored);
+  const PhiloxStream stream = values.stream.resolved();
+  Pack<std::uint32_t, 2> mask{};
+  widen_pack(map.in[0], stored, x);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const auto drawn = values(philox_block(stream, static_cast<std::uint64_t>(at / 4 + half)));
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const bool is_kept = drawn.value[k] != 0;
+      x[4 * half + k] = is_kept ? x[4 * half + k] / keep : 0.0f;
+      mask.item[half] |= (is_kept ? 1u : 0u) << (8 * k);
+    }
+  }
+  store_words(static_cast<std::uint8_t*>(map.in[1].data) + place_in(map, map.in[1], at), mask);
+  put_pack(map, map.out[0], at, x);
+}
+
+struct DropoutCall {
+  BernoulliValues values;
+  double p;
+  Tensor* mask;  // also the second operand
+};
+
+template <class C>
+void launch_dropout(const Map& map, const void* address, runtime::Stream stream) {
+  const auto& call = *static_cast<const DropoutCall*>(address);
+  fill(*call.mask, call.values);
+  launch(&dropout_kernel<C>, map_grid(map), stream, map, static_cast<C>(1 - call.p));
+}
+
+void launch_packed_dropout(const Map& map, const void* address, runtime::Stream stream) {
+  const auto& call = *static_cast<const DropoutCall*>(address);
+  launch(&packed_dropout_kernel, pack_grid(map), stream, map, call.values,
+         static_cast<float>(1 - call.p));
 }
 
 void dropout(Inputs in, Outputs out, const op::Dropout::Attrs& attrs) {
-  fill(out[1], BernoulliValues{attrs.stream, bernoulli_threshold(1 - attrs.p)});
   const Tensor operands[] = {in[0], out[1]};
-  constexpr MapFns fns{&launch_dropout<float>, &launch_dropout<double>};
-  map_elements(fns, compute_dtype(in[0].dtype()), operands, out.first(1), &attrs.p);
+  const DropoutCall call{{attrs.stream, bernoulli_threshold(1 - attrs.p)}, attrs.p, &out[1]};
+  MapFns fns{&launch_dropout<float>, &launch_dropout<double>};
+  if (out[0].is_contiguous()) fns.packed = &launch_packed_dropout;  // numbers are drawn row by row
+  map_elements(fns, compute_dtype(in[0].dtype()), operands, out.first(1), &call);
 }
 
 }  // namespace

@@ -148,3 +148,21 @@ TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][pa
   }
   CHECK(added(rows_of({6, 16}, f32), rows_of({6, 16}, f32)) == 0);
 }
+
+TEST_CASE("dropout of 16-bit packs is one launch", "[gpu][packed]") {
+  const auto launches = [](const Tensor& x) { return packed_in([&] { dropout(x, {.p = 0.5}); }); };
+  for (const DType dtype : {f16, bf16}) {
+    CHECK(launches(rows_of({6, 16}, dtype)) == 1);
+    CHECK(launches(rows_of({2, 8, 4, 4}, dtype).to(MemoryFormat::channels_last)) == 0);
+    CHECK(launches(unaligned(rows_of({6, 16}, dtype))) == 0);
+    const Tensor x = randn({40, 136}).to(dtype), leaf = x.to(kDevice).requires_grad_();
+    manual_seed(3);
+    const Tensor expected = dropout(x, {.p = 0.3});
+    manual_seed(3);
+    const Tensor y = dropout(leaf, {.p = 0.3});
+    CHECK(y.to_vector<double>() == expected.to_vector<double>());
+    const Tensor g = grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)))[0];
+    CHECK(g.to(boolean).to_vector<double>() == expected.to(boolean).to_vector<double>());
+  }
+  CHECK(launches(rows_of({6, 16}, f32)) == 0);
+}
