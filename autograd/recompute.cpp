@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../tensor/core/dispatch.h"
-#include "../tensor/random/generator.h"
+#include "../tensor/random/generator_scope.h"
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "op_node.h"
@@ -19,20 +19,6 @@ CastRecorder& recorder() {
 }
 
 thread_local RecomputedRegion::Run* current_run = nullptr;
-
-/** Sets this thread's random state until the end of the scope. */
-class GeneratorScope {
- public:
-  explicit GeneratorScope(const Generator& state) : previous_(default_generator()) {
-    default_generator() = state;
-  }
-  ~GeneratorScope() { default_generator() = previous_; }
-  GeneratorScope(const GeneratorScope&) = delete;
-  GeneratorScope& operator=(const GeneratorScope&) = delete;
-
- private:
-  Generator previous_;
-};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"
+#include "workspace.h"
 
 namespace mezzo::optim {
 
@@ -31,20 +32,12 @@ namespace {
 
 constexpr std::size_t kDirection = 2;  // index among the states of LambDirectionUpdate
 
-/** Allocates the directions; they are freed when the step ends. */
-void add_directions(std::span<UpdateTensors> tensors) {
-  const CategoryScope workspace(MemoryCategory::workspace);
-  for (UpdateTensors& t : tensors)
-    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()),
-                                       t.param.device(), false, t.param.memory_format());
-}
-
 }  // namespace
 
 void FusedLambRule::run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
                         const UpdateCall& call) {
   // Allocates everything first: after the moments have changed, nothing may fail.
-  add_directions(tensors);
+  add_workspace(tensors, kDirection);
   std::vector<Tensor> grads, params_and_directions;
   for (const UpdateTensors& t : tensors) grads.push_back(t.grad);
   for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.param);

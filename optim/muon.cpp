@@ -11,6 +11,7 @@
 #include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"
+#include "workspace.h"
 
 namespace mezzo::optim {
 
@@ -79,19 +80,11 @@ Tensor orthogonalised(const Tensor& direction, const MuonSettings& s) {
   return tall ? x.t() : x;
 }
 
-/** Allocates the directions; they are freed when the step ends. */
-void add_directions(std::span<UpdateTensors> tensors) {
-  const CategoryScope workspace(MemoryCategory::workspace);
-  for (UpdateTensors& t : tensors)
-    t.state[kDirection] = empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()),
-                                       t.param.device(), false, t.param.memory_format());
-}
-
 }  // namespace
 
 void MuonRule::run(std::span<UpdateTensors> tensors, std::span<MuonSettings> settings,
                    const UpdateCall& call) {
-  add_directions(tensors);
+  add_workspace(tensors, kDirection);
   // Directions are computed from the gradients and the means before the step. The last pass
   // computes the new means again, and alone changes anything.
   run_update(update_row<MuonDirectionUpdate>, tensors, settings.data(), sizeof settings[0],

@@ -32,16 +32,17 @@ void check_call(const Tensor& weights, std::int64_t samples) {
                                      .expected = "at least 1"});
 }
 
-/** Throws unless all weights are finite and not negative, and each row has `needed` positive ones.
- */
+/** Throws unless all weights and their sums are finite, none is negative, and each row has `needed`
+ *  positive ones. */
 void check_weights(const Tensor& weights, std::int64_t needed) {
-  const Tensor valid = all(isfinite(weights) & (weights >= 0));
+  const Tensor valid = all(isfinite(weights) & (weights >= 0)) & all(isfinite(sum(weights, -1)));
   const Tensor enough = all(count_nonzero(weights, -1) >= needed);
   if ((valid & enough).item<bool>()) return;
   if (!valid.item<bool>())
-    fail<ValueError>("multinomial", {.what = "a weight is negative, infinite or nan",
-                                     .got = str(weights),
-                                     .expected = "finite numbers of at least 0"});
+    fail<ValueError>("multinomial",
+                     {.what = "a weight is negative, infinite or nan, or the sum is infinite",
+                      .got = str(weights),
+                      .expected = "finite numbers of at least 0"});
   fail<ValueError>("multinomial", {.what = "a row has too few classes of positive weight",
                                    .got = str(weights),
                                    .expected = str("at least ", needed),

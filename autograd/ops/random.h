@@ -43,10 +43,10 @@ struct MultinomialOptions {
  * the draws. A class of weight 0 is never drawn. Drawn in f64. Synchronises with the device. Shape:
  * weights [classes] or [rows, classes]; [num_samples] or [rows, num_samples]. Precision: any
  * floating dtype. Gradient: none. Errors: ShapeError; DtypeError for integers; ValueError for
- * weights that are negative, infinite or nan, rows of zeros, num_samples < 1, and, without
- * replacement, more samples than classes of positive weight. Source: without replacement, the
- * largest of ln(weight) + a Gumbel variable: Gumbel, Statistical theory of extreme values, 1954;
- * Vieira, Gumbel-max trick and weighted reservoir sampling, 2014.
+ * weights that are negative, infinite or nan or have an infinite sum, rows of zeros,
+ * num_samples < 1, and, without replacement, more samples than classes of positive weight. Source:
+ * without replacement, the largest of ln(weight) + a Gumbel variable: Gumbel, Statistical theory of
+ * extreme values, 1954; Vieira, Gumbel-max trick and weighted reservoir sampling, 2014.
  */
 MZ_API Tensor multinomial(const Tensor& weights, std::int64_t num_samples,
                           const MultinomialOptions& options = {});

@@ -6,6 +6,7 @@
 
 #include "../../autograd/ops/index.h"
 #include "../../tensor/memory/out_of_memory.h"
+#include "../../tensor/random/generator_scope.h"
 #include "../../tensor/text/text.h"
 #include "plain_work.h"
 
@@ -81,20 +82,6 @@ class Rows final : public BatchSource {
 };
 
 // ---- single samples -----------------------------------------------------------------------------
-
-/** Sets this thread's default generator until the end of the scope. */
-class GeneratorScope {
- public:
-  explicit GeneratorScope(const Generator& generator) : outer_(default_generator()) {
-    default_generator() = generator;
-  }
-  ~GeneratorScope() { default_generator() = outer_; }
-  GeneratorScope(const GeneratorScope&) = delete;
-  GeneratorScope& operator=(const GeneratorScope&) = delete;
-
- private:
-  Generator outer_;
-};
 
 /** Throws the error again, as the first of the types that it is, with another text. */
 template <class First, class... Rest>

@@ -41,12 +41,8 @@ struct MZ_API WeightedRandomSampler {
   std::int64_t num_samples = 0;  // in an epoch
   bool replacement = true;       // false: no sample is drawn twice
 
-  /** Returns the order. With replacement by the inverse of the cumulative sum; without by the
-   *  smallest E / weight, where E is exponentially distributed (Efraimidis, Spirakis: Weighted
-   *  random sampling with a reservoir, 2006).
-   *  Errors: ValueError unless there is one weight for each sample, all are finite and not
-   *  negative, their sum is positive and finite, and num_samples is at least 1 and, without
-   *  replacement, at most the number of weights above 0. */
+  /** Returns the order, as multinomial() draws it from the generator.
+   *  Errors: ValueError unless there is one weight for each sample; as multinomial(). */
   std::vector<std::int64_t> operator()(std::int64_t size, const Generator& generator) const;
 };
 

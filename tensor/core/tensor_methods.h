@@ -1,4 +1,4 @@
-// TensorMethods: functions of ops.h as methods of Tensor, for those who write x.sum() first.
+// TensorMethods: the functions of ops.h that are used most, as methods of Tensor: x.sum().
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tensors over memory that somebody else owns, without copies: from_blob, and DLPack, the structure
-// by which NumPy, PyTorch, JAX and others exchange tensors.
+// Tensors over memory of the caller, without copies: from_blob, and DLPack, the structure by which
+// NumPy, PyTorch, JAX and others exchange tensors.
 #pragma once
 
 #include <functional>

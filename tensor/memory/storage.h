@@ -20,8 +20,8 @@ class MZ_API Storage final : public RefCounted {
    *  pinned. Errors: OutOfMemory; DeviceError if the device is absent, or if `pinned` is set for a
    *  device or without one. */
   Storage(std::size_t bytes, Device device, bool pinned = false);
-  /** Takes memory of the CPU that somebody else owns; `release` may be empty, else it is called on
-   *  destruction. The bytes do not count in the memory statistics. */
+  /** Refers to memory of the CPU that the storage does not own. The destructor calls `release`
+   * unless it is empty. The bytes do not count in the memory statistics. */
   Storage(void* data, std::size_t bytes, std::function<void()> release);
   ~Storage();
 
@@ -59,7 +59,7 @@ class MZ_API Storage final : public RefCounted {
   std::size_t bytes_;
   Device device_;
   bool is_pinned_;
-  bool is_external_ = false;  // of another owner
+  bool is_external_ = false;  // memory that the storage does not own
   MemoryCategory category_;
   std::function<void()> release_;  // of external memory
   std::atomic<std::uint32_t> version_{0};

@@ -84,6 +84,8 @@ TEST_CASE("weights that give no probabilities are refused", "[multinomial]") {
   CHECK_THROWS_WITH_AS_TEXT(multinomial(tensor({-1.0, 2.0}), 1), ValueError, "negative");
   CHECK_THROWS_WITH_AS_TEXT(multinomial(tensor({inf, 2.0}), 1), ValueError, "infinite");
   CHECK_THROWS_WITH_AS_TEXT(multinomial(tensor({std::nan(""), 2.0}), 1), ValueError, "nan");
+  CHECK_THROWS_WITH_AS_TEXT(multinomial(tensor({1e308, 1e308}, {.dtype = f64}), 1), ValueError,
+                            "the sum is infinite");
   CHECK_THROWS_WITH_AS_TEXT(multinomial(zeros({3}), 1), ValueError, "positive weight");
   CHECK_THROWS_WITH_AS_TEXT(multinomial(tensor({0.0, 1.0, 1.0}), 3), ValueError, "at least 3");
   CHECK_THROWS_WITH_AS_TEXT(multinomial(ones({2}), 3), ValueError, "at least 3");

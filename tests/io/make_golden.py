@@ -9,6 +9,8 @@ import struct
 
 import safetensors
 
+from byte_arrays import text_of_arrays
+
 
 def bytes_of(code, values):
     return struct.pack(f"<{len(values)}{code}", *values)
@@ -45,12 +47,5 @@ content = safetensors.serialize(
     },
     metadata={"format": "pt"})
 
-version = safetensors.__version__
-print(f"""// The bytes of a file made by make_golden.py with safetensors {version} for Python.
-#pragma once
-
-// clang-format off
-inline constexpr unsigned char kGoldenSafetensors[] = {{""")
-for at in range(0, len(content), 19):
-    print("  " + ",".join(f"0x{b:02x}" for b in content[at:at + 19]) + ",")
-print("};\n// clang-format on")
+origin = f"a file made by make_golden.py with safetensors {safetensors.__version__} for Python"
+print(text_of_arrays(origin, {"kGoldenSafetensors": content}), end="")

@@ -3,9 +3,12 @@
 Usage: make_image_golden.py   (in tests/io, with Pillow)
 """
 import io
+from pathlib import Path
 
 import PIL
 from PIL import Image
+
+from byte_arrays import text_of_arrays
 
 
 def file(image, kind, **options):
@@ -37,12 +40,6 @@ FILES = {
     'JpegProgressive': file(smooth, 'JPEG', quality=90, progressive=True),
 }
 
-with open('golden_images.h', 'w', encoding='utf-8') as out:
-    out.write('// The bytes of files made by make_image_golden.py with Pillow '
-              f'{PIL.__version__}.\n#pragma once\n\n// clang-format off\n')
-    for name, content in FILES.items():
-        out.write(f'inline constexpr unsigned char k{name}[] = {{\n')
-        for at in range(0, len(content), 19):
-            out.write('  ' + ''.join(f'0x{b:02x},' for b in content[at:at + 19]) + '\n')
-        out.write('};\n')
-    out.write('// clang-format on\n')
+origin = f'files made by make_image_golden.py with Pillow {PIL.__version__}'
+arrays = {f'k{name}': content for name, content in FILES.items()}
+Path('golden_images.h').write_text(text_of_arrays(origin, arrays), encoding='utf-8')

@@ -3,8 +3,11 @@
 Usage: make_npy_golden.py   (in tests/io, with NumPy 2)
 """
 import io
+from pathlib import Path
 
 import numpy
+
+from byte_arrays import text_of_arrays
 
 
 def array(value, **options):
@@ -32,12 +35,6 @@ FILES = {
     'NpzCompressed': archive(numpy.savez_compressed),
 }
 
-with open('golden_npy.h', 'w', encoding='utf-8') as out:
-    out.write('// The bytes of files made by make_npy_golden.py with NumPy '
-              f'{numpy.__version__}.\n#pragma once\n\n// clang-format off\n')
-    for name, content in FILES.items():
-        out.write(f'inline constexpr unsigned char kNumpy{name}[] = {{\n')
-        for at in range(0, len(content), 19):
-            out.write('  ' + ''.join(f'0x{b:02x},' for b in content[at:at + 19]) + '\n')
-        out.write('};\n')
-    out.write('// clang-format on\n')
+origin = f'files made by make_npy_golden.py with NumPy {numpy.__version__}'
+arrays = {f'kNumpy{name}': content for name, content in FILES.items()}
+Path('golden_npy.h').write_text(text_of_arrays(origin, arrays), encoding='utf-8')

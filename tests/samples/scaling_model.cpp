@@ -2,7 +2,10 @@
 #include "../../samples/bench/scaling_model.h"
 
 #include <cmath>
+#include <numeric>
+#include <random>
 
+#include "../../nn/parallel/bucket_plan.h"
 #include "../support/catch.h"
 
 using namespace samples;
@@ -60,6 +63,28 @@ TEST_CASE("gradients are reduced in buckets, large ones alone", "[samples]") {
   CHECK(buckets[2].seconds == 6);
   CHECK(buckets[2].bytes == Approx(0.5 * kMiB));
   CHECK(make_buckets({}, kMiB).empty());
+}
+
+TEST_CASE("the model has the buckets of DistributedDataParallel", "[samples]") {
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> sizes(10, 2);  // of elements: 22 k in the middle
+  for (int round = 0; round < 50; ++round) {
+    std::vector<mezzo::nn::BucketItem> items;
+    std::vector<ReadyGradient> gradients;
+    for (int i = 0; i < 60; ++i) {
+      items.push_back({.numel = 1 + static_cast<std::int64_t>(sizes(random))});
+      gradients.push_back({1.0 * i, static_cast<double>(items.back().bytes())});
+    }
+    std::vector<std::size_t> order(items.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto plans = mezzo::nn::plan_buckets(items, order, {});
+    const auto buckets = make_buckets(gradients, 4 * kMiB);
+    REQUIRE(buckets.size() == plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      CHECK(buckets[i].bytes == 4.0 * static_cast<double>(plans[i].numel));
+      CHECK(buckets[i].seconds == static_cast<double>(plans[i].items.back()));
+    }
+  }
 }
 
 TEST_CASE("a step ends when everything is computed and reduced", "[samples]") {
