@@ -166,9 +166,8 @@ StateDict ExponentialMovingAverage::state_dict() const {
   return saved;
 }
 
-void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
+void ExponentialMovingAverage::check_state_dict(const StateDict& saved) const {
   state_->require_unswapped("loading");
-  const NoGradNoCasts plain_ops;
   std::string wrong;
   const auto add = [&](const char* what, const std::string& name) {
     wrong += str(wrong.empty() ? "" : "; ", what, " \"", name, "\"");
@@ -189,12 +188,24 @@ void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
     if (!known.contains(entry.first)) add("unexpected", entry.first);
   if (!wrong.empty())
     fail<ValueError>(kName, {.what = "the saved averages do not fit the model", .got = wrong});
+}
+
+std::function<void()> ExponentialMovingAverage::stage_state_dict(const StateDict& saved) {
+  check_state_dict(saved);
+  const NoGradNoCasts plain_ops;
   PendingWrites writes;
   for (const Average& average : state_->averages)
     writes.add(average.value, saved.find(str(kPrefix, average.name)));
-  const auto count = updates.item<std::int64_t>();
-  writes.commit();
-  state_->updates = count;
+  const auto count = saved.find(kUpdates).item<std::int64_t>();
+  return
+      [state = state_.get(), writes = std::make_shared<PendingWrites>(std::move(writes)), count] {
+        writes->commit();
+        state->updates = count;
+      };
+}
+
+void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
+  stage_state_dict(saved)();
 }
 
 }  // namespace mezzo::nn

@@ -1,6 +1,9 @@
 // ExponentialMovingAverage: keeps a moving average of a model's weights.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "module.h"
 
 namespace mezzo::nn {
@@ -70,6 +73,11 @@ class MZ_API ExponentialMovingAverage {
    *  Errors: ValueError that lists missing and unexpected names and wrong shapes; StateError while
    *  swapped. Nothing changes on error. */
   void load_state_dict(const StateDict& saved);
+  /** Checks values as load_state_dict() does, and returns a function that writes them without
+   *  allocating. Nothing changes before its call. */
+  std::function<void()> stage_state_dict(const StateDict& saved);
+  /** Throws if load_state_dict() would throw, and changes nothing. */
+  void check_state_dict(const StateDict& saved) const;
 
  private:
   struct State;

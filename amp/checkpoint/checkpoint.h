@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../nn/data/batches.h"
+#include "../../nn/ema.h"
 #include "../../nn/module.h"
 #include "../../optim/optimizer.h"
 #include "../../optim/schedule.h"
@@ -91,9 +92,10 @@ struct Training {
   Parts<optim::SchedulerBase> schedule = {};  // learning-rate schedules
   Parts<data::Batches> loader = {};           // data loaders
   Parts<Generator> generator = {};            // generators other than the thread's default one
-  std::int64_t step = 0;                      // for saving: names the checkpoint
-  std::int64_t epoch = 0;                     // for saving
-  CheckpointMetadata metadata = {};           // for saving
+  Parts<nn::ExponentialMovingAverage> average = {};  // averages of weights
+  std::int64_t step = 0;                             // for saving: names the checkpoint
+  std::int64_t epoch = 0;                            // for saving
+  CheckpointMetadata metadata = {};                  // for saving
 };
 
 /** Options of save_checkpoint. */
@@ -120,17 +122,18 @@ struct LoadedCheckpoint {
  *  Creates DIRECTORY if it is missing, and replaces a checkpoint of the same step. Files:
  *  model.safetensors (parameters and buffers, f32 where they are 16-bit, with the values of the
  *  masters if there are any; readable from Python), optim.safetensors (the optimizers' tensors),
- *  state.json (everything else, and length and CRC-32C of the other files). With several models or
- *  optimizers the keys start with their names. Call it between a step and the next backward pass:
- *  gradients are not saved. A backward pass outside of scale_loss and GradScaler goes undetected.
- *  The checkpoint appears completely or not at all, even if the process or the machine stops; on
- *  failure the older ones stay unchanged. If a model is wrapped by nn::DistributedDataParallel, all
- *  its ranks make the call: rank 0 writes, and an error on one rank is an error on all. Errors:
- *  StateError, with a hint, inside an iteration
- *  (open scope, scaled gradients or a skip pending for a step, GradScaler without update());
- *  ValueError for a negative step, names that cannot be keys, an optimizer or model whose session
- *  is missing from `training`, and parameters of no model; IoError naming path and cause;
- *  Unsupported in a build without JSON. */
+ *  average.safetensors (the averages of weights, if there are any), state.json (everything else,
+ * and length and CRC-32C of the other files). With several models, optimizers or averages the keys
+ * start with their names. Call it between a step and the next backward pass: gradients are not
+ * saved. A backward pass outside of scale_loss and GradScaler goes undetected. The checkpoint
+ * appears completely or not at all, even if the process or the machine stops; on failure the older
+ * ones stay unchanged. If a model is wrapped by nn::DistributedDataParallel, all its ranks make the
+ * call: rank 0 writes, and an error on one rank is an error on all. Errors: StateError, with a
+ * hint, while averages are swapped into their model and inside an iteration (open scope, scaled
+ * gradients or a skip pending for a step, GradScaler without update()); ValueError for a negative
+ * step, names that cannot be keys, an optimizer or model whose session is missing from `training`,
+ * and parameters of no model; IoError naming path and cause; Unsupported in a build without JSON.
+ */
 MZ_API std::string save_checkpoint(const std::string& directory, const Training& training,
                                    const SaveCheckpointOptions& options = {});
 

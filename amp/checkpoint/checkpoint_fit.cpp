@@ -36,6 +36,7 @@ class Comparison {
   Fit run() {
     compare_names("model", training_.model, saved_.state.models);
     compare_names("optimizer", training_.optimizer, saved_.state.optimizers);
+    compare_names("moving average", training_.average, saved_.state.averages);
     compare_names("schedule", training_.schedule, saved_.state.schedules);
     compare_names("loader", training_.loader, saved_.state.loaders);
     compare_names("generator", training_.generator, saved_.state.generators);
@@ -43,6 +44,7 @@ class Comparison {
     compare_precision_names("scaler", training_.scaler, saved_.state.scalers);
     compare_models();
     compare_optimizers();
+    compare_averages();
     compare_sessions();
     compare_scalers();
     compare_schedules();
@@ -126,16 +128,23 @@ class Comparison {
     }
   }
 
-  void compare_models() {
-    std::map<std::string, std::vector<nn::StateDict::Entry>> entries;
-    for (const auto& model : training_.model) entries[model.name];
-    split("model", saved_.weights, training_.model,
+  /** Returns the values of each part. */
+  template <class T>
+  std::map<std::string, nn::StateDict> values_of(std::string_view kind, const NamedTensors& tensors,
+                                                 const Parts<T>& parts) {
+    std::map<std::string, nn::StateDict> values;
+    for (const auto& part : parts) values[part.name];
+    split(kind, tensors, parts,
           [&](const std::string& name, const std::string& key, const Tensor& tensor) {
-            entries[name].emplace_back(key, tensor);
+            values[name].set(key, tensor);
           });
+    return values;
+  }
+
+  void compare_models() {
+    fit_.models = values_of("model", saved_.weights, training_.model);
     for (const auto& model : training_.model) {
-      const nn::StateDict& values = fit_.models[model.name] =
-          nn::StateDict(std::move(entries[model.name]));
+      const nn::StateDict& values = fit_.models[model.name];
       if (saved_.state.models.count(model.name) == 0) continue;
       check([&] { model.object->check_state_dict(values); });
       compare_dtypes(called("model", model.name), *model.object, values);
@@ -175,6 +184,13 @@ class Comparison {
         check(
             [&] { optimizer.object->check_state_dict(fit_.optimizers.at(optimizer.name), names); });
     }
+  }
+
+  void compare_averages() {
+    fit_.averages = values_of("moving average", saved_.averages, training_.average);
+    for (const auto& average : training_.average)
+      if (saved_.state.averages.count(average.name) > 0)
+        check([&] { average.object->check_state_dict(fit_.averages[average.name]); });
   }
 
   void compare_sessions() {

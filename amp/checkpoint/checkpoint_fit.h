@@ -14,13 +14,14 @@ namespace mezzo::amp {
 struct ReadCheckpoint {
   std::string path;
   CheckpointState state = {};
-  NamedTensors weights = {}, moments = {};
+  NamedTensors weights = {}, moments = {}, averages = {};
 };
 
 /** What each part loads, by the part's name. */
 struct Fit {
   std::map<std::string, nn::StateDict> models;
   std::map<std::string, optim::StateDict> optimizers;
+  std::map<std::string, nn::StateDict> averages;
   std::map<std::string, StateDict> sessions;  // without sessions whose state is dropped
   std::map<std::string, std::map<std::string, double>> scalers;  // without dropped ones
   std::vector<std::string> conversions;  // the allowed differences, as log lines

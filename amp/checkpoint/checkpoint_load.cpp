@@ -46,8 +46,12 @@ NamedTensors read_file(const std::string& path, const std::string& name,
 ReadCheckpoint read_step(const std::string& path) {
   ReadCheckpoint out{.path = path};
   out.state = read_state(io::ByteReader(std::string(kOp), str(path, "/", io::kStateFile)));
-  for (const auto& [name, facts] : out.state.files)
-    (name == io::kModelFile ? out.weights : out.moments) = read_file(path, name, facts);
+  for (const auto& [name, facts] : out.state.files) {
+    NamedTensors& tensors = name == io::kModelFile       ? out.weights
+                            : name == io::kOptimizerFile ? out.moments
+                                                         : out.averages;
+    tensors = read_file(path, name, facts);
+  }
   return out;
 }
 
@@ -152,6 +156,8 @@ std::vector<std::function<void()>> staged(const Training& training, const ReadCh
   for (const auto& optimizer : training.optimizer)
     steps.push_back(
         optimizer.object->stage_state_dict(fit.optimizers.at(optimizer.name), names, incoming));
+  for (const auto& average : training.average)
+    steps.push_back(average.object->stage_state_dict(fit.averages.at(average.name)));
   for (const auto& session : training.session)
     if (const auto found = fit.sessions.find(session.name); found != fit.sessions.end())
       steps.push_back(session.object->stage_state_dict(found->second));

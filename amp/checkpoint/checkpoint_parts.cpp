@@ -28,6 +28,7 @@ template class Parts<const nn::Module>;
 template class Parts<data::Batches>;
 template class Parts<Generator>;
 template class Parts<GradScaler>;
+template class Parts<nn::ExponentialMovingAverage>;
 template class Parts<optim::Optimizer>;
 template class Parts<optim::SchedulerBase>;
 template class Parts<Session>;
@@ -97,6 +98,7 @@ void require_valid_parts(std::string_view op, const Training& training) {
   require_names(op, "schedule", training.schedule);
   require_names(op, "loader", training.loader);
   require_names(op, "generator", training.generator);
+  require_names(op, "moving average", training.average);
   for (const std::int64_t number : {training.step, training.epoch})
     if (number < 0)
       fail<ValueError>(op, {.what = "step and epoch must not be negative", .got = str(number)});

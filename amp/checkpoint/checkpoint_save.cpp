@@ -48,6 +48,14 @@ NamedTensors optimizer_tensors(const Training& training, CheckpointState& state)
   return out;
 }
 
+NamedTensors average_tensors(const Training& training) {
+  NamedTensors out;
+  for (const auto& average : training.average)
+    for (const auto& [name, tensor] : average.object->state_dict())
+      out.emplace_back(key_prefix(average.name) + name, tensor);
+  return out;
+}
+
 void write_tensor_file(io::AtomicDirectory& directory, CheckpointState& state,
                        std::string_view name, const std::string& path,
                        const NamedTensors& tensors) {
@@ -70,6 +78,7 @@ void write_step(const std::string& parent, const std::string& step, CheckpointSt
   // The models come first: their saved values agree with the masters, which the optimizers save.
   const NamedTensors weights = model_tensors(training);
   const NamedTensors moments = optimizer_tensors(training, state);
+  const NamedTensors averages = average_tensors(training);
   io::make_directories(kOp, parent);
   const io::DirectoryLock lock(kOp, parent);
   if (lock.held()) io::remove_leftovers(parent);
@@ -77,6 +86,7 @@ void write_step(const std::string& parent, const std::string& step, CheckpointSt
   if (!training.model.empty()) write_tensor_file(files, state, io::kModelFile, path, weights);
   if (!training.optimizer.empty())
     write_tensor_file(files, state, io::kOptimizerFile, path, moments);
+  if (!training.average.empty()) write_tensor_file(files, state, io::kAverageFile, path, averages);
   files.write(std::string(io::kStateFile), state_text(state));
   files.commit();
   io::set_latest(kOp, parent, step);

@@ -195,7 +195,7 @@ void require_intact(const io::ByteReader& file, std::string_view text) {
 void read_files(const JsonField& field, CheckpointState& state) {
   read_all(field, state.files);
   for (const auto& [name, facts] : state.files)
-    if (name != io::kModelFile && name != io::kOptimizerFile)
+    if (name != io::kModelFile && name != io::kOptimizerFile && name != io::kAverageFile)
       field.refuse("names an unknown file", io::quote(name));
   const auto require = [&](std::string_view name, bool expected) {
     if ((state.files.count(std::string(name)) > 0) != expected)
@@ -203,6 +203,7 @@ void read_files(const JsonField& field, CheckpointState& state) {
   };
   require(io::kModelFile, !state.models.empty());
   require(io::kOptimizerFile, !state.optimizers.empty());
+  require(io::kAverageFile, !state.averages.empty());
 }
 
 }  // namespace
@@ -228,6 +229,7 @@ std::string state_text(const CheckpointState& s) {
   put("metadata", json_of_all(s.metadata));
   put("models", json_of_all(s.models));
   put("optimizers", json_of_all(s.optimizers));
+  if (!s.averages.empty()) put("averages", json_of_all(s.averages));
   put("sessions", json_of_all(s.sessions));
   put("scalers", json_of_all(s.scalers));
   put("schedules", json_of_all(s.schedules));
@@ -264,7 +266,7 @@ CheckpointState read_state(const io::ByteReader& file) {
   root.require_members({"schema", "library", "world_size", "step", "epoch", "metadata", "models",
                         "optimizers", "sessions", "scalers", "schedules", "loaders",
                         "default_generator", "generators", "files", "self"},
-                       {"cpu_multiplies_bf16", "ranks"});
+                       {"averages", "cpu_multiplies_bf16", "ranks"});
   CheckpointState s;
   (void)root.at("library").text();
   if (root.has("ranks")) read_all(root.at("ranks"), s.ranks);
@@ -278,6 +280,7 @@ CheckpointState read_state(const io::ByteReader& file) {
   read_all(root.at("metadata"), s.metadata);
   read_all(root.at("models"), s.models);
   read_all(root.at("optimizers"), s.optimizers);
+  if (root.has("averages")) read_all(root.at("averages"), s.averages);
   read_all(root.at("sessions"), s.sessions);
   read_all(root.at("scalers"), s.scalers);
   read_all(root.at("schedules"), s.schedules);
@@ -338,6 +341,8 @@ CheckpointState state_of(const Training& training) {
   s.epoch = training.epoch;
   s.metadata = training.metadata;
   for (const auto& model : training.model) s.models[model.name] = std::string(model.object->kind());
+  for (const auto& average : training.average)
+    s.averages[average.name] = "ExponentialMovingAverage";
   for (const auto& session : training.session)
     s.sessions[session.name] = {options_of(*session.object), session.object->state_dict()};
   for (const auto& scaler : training.scaler) {

@@ -52,6 +52,7 @@ struct CheckpointState {
   CheckpointMetadata metadata;
   std::map<std::string, std::string> models;  // name -> kind, for information only
   std::map<std::string, SavedOptimizer> optimizers;
+  std::map<std::string, std::string> averages;  // as models
   std::map<std::string, SavedSession> sessions;
   std::map<std::string, SavedNumbers> scalers, schedules;
   std::map<std::string, SavedLoader> loaders;

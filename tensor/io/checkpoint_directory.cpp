@@ -107,7 +107,7 @@ void order_steps(std::vector<std::int64_t>& steps, const std::optional<std::int6
 
 const std::vector<std::string>& checkpoint_files() {
   static const std::vector<std::string> files{std::string(kModelFile), std::string(kOptimizerFile),
-                                              std::string(kStateFile)};
+                                              std::string(kAverageFile), std::string(kStateFile)};
   return files;
 }
 

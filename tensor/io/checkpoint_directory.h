@@ -16,7 +16,8 @@ namespace mezzo::io {
 
 /** The files of a step. */
 inline constexpr std::string_view kModelFile = "model.safetensors",
-                                  kOptimizerFile = "optim.safetensors", kStateFile = "state.json";
+                                  kOptimizerFile = "optim.safetensors",
+                                  kAverageFile = "average.safetensors", kStateFile = "state.json";
 
 /** Returns the names of all files that a step may contain. */
 MZ_API const std::vector<std::string>& checkpoint_files();

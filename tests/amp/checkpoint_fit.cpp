@@ -41,6 +41,36 @@ TEST_CASE("a checkpoint of another training is refused with a list of the differ
            "missing: \"conv.weight\""});
 }
 
+TEST_CASE("averages of weights are loaded only where they were saved", "[checkpoint]") {
+  const files::Directory with = files::Directory::fast(), without = files::Directory::fast();
+  const Kind averaged{.averages = true}, plain{};
+  {
+    Run run(averaged);
+    run.steps(2);
+    {
+      const auto held = run.average->averaged();
+      CHECK_THROWS_WITH_AS_TEXT(amp::save_checkpoint(with.path(), run.parts()), StateError,
+                                "call swap() first");
+    }
+    amp::save_checkpoint(with.path(), run.parts());
+    Run other(plain);
+    amp::save_checkpoint(without.path(), other.parts());
+  }
+  Run run(averaged), other(plain);
+  run.steps(3);
+  check_refused<ValueError>(other, with.path(),
+                            "the checkpoint has a moving average that this training lacks");
+  check_refused<ValueError>(run, without.path(), "the checkpoint lacks the moving average");
+  Run conv({.net = "conv", .averages = true});
+  check_refused<ValueError>(conv, with.path(), "the saved averages do not fit the model");
+  const std::string step = with.path() + "/step-000002", file = step + "/average.safetensors";
+  const std::string bytes = files::read(file);
+  files::write(file, bytes.substr(0, bytes.size() - 1));
+  check_refused<FormatError>(run, step, "the file is damaged");
+  std::filesystem::remove(file);
+  check_refused<IoError>(run, step, "average.safetensors");
+}
+
 TEST_CASE("other options, losses, groups, loaders and parts are refused", "[checkpoint]") {
   const files::Directory directory = files::Directory::fast();
   const Mlp net;

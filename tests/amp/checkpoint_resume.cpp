@@ -69,6 +69,12 @@ TEST_CASE("a resumed training continues with the same bits under every optimizer
         check_resume({.net = "mlp", .surface = surface, .optimizer = optimizer.name}, cut);
 }
 
+TEST_CASE("averages of weights resume with the same bits", "[checkpoint]") {
+  for (const char* surface : {"O0", "O2", "O3", "O5", "scaler"})
+    for (const Cut& cut : kCuts)
+      check_resume({.net = "conv", .surface = surface, .averages = true}, cut);
+}
+
 TEST_CASE("a training loaded over another one continues with the same bits", "[checkpoint]") {
   for (const char* surface : {"O0", "O1", "O2", "O5", "scaler"}) {
     INFO(surface);

@@ -107,6 +107,7 @@ struct Kind {
   std::string net = "mlp", surface = "O2", optimizer = "adam";  // surface: a level, or "scaler"
   std::uint64_t seed = 1;
   bool half_seen = true;  // start just before a dynamic scale grows
+  bool averages = false;  // keep averages of weights and buffers
 };
 
 /** A training from its start; step() trains on one batch. */
@@ -120,6 +121,9 @@ class Run {
       session.emplace(amp::initialize(net.module, *optimizer, nets::quiet(kind.surface.c_str())));
     schedule.emplace(*optimizer, optim::CosineAnnealingLR{.t_max = 20, .eta_min = 1e-4});
     loader.emplace(samples().batches({.size = 4, .seed = kind.seed, .prefetch = 0}));
+    if (kind.averages)
+      average.emplace(net.module,
+                      nn::EmaOptions{.decay = 0.9, .warmup = true, .use_buffers = true});
     if (session && session->options().dynamic() && kind.half_seen)
       session->load_state_dict({{"loss_scaler0", {{"loss_scale", 1024}, {"unskipped", 1995}}}});
   }
@@ -129,6 +133,7 @@ class Run {
         .model = net.module, .optimizer = *optimizer, .schedule = *schedule, .loader = *loader};
     if (session) out.session = *session;
     if (scaler) out.scaler = *scaler;
+    if (average) out.average = *average;
     out.step = done;
     return out;
   }
@@ -158,6 +163,7 @@ class Run {
       amp::scale_loss(value, *optimizer, [](const Tensor& scaled) { scaled.backward(); });
       result = optimizer->step();
     }
+    if (average) average->update();
     if (result == optim::StepResult::stepped) schedule->step();
     skipped += result == optim::StepResult::skipped ? 1 : 0;
     ++done;
@@ -199,6 +205,7 @@ class Run {
   std::optional<amp::GradScaler> scaler;
   std::optional<optim::Scheduler> schedule;
   std::optional<data::Batches> loader;
+  std::optional<nn::ExponentialMovingAverage> average;
   int done = 0, skipped = 0;
 
  private:
@@ -225,6 +232,9 @@ inline states::State snapshot(Run& run) {
   if (run.scaler)
     for (const auto& [field, number] : run.scaler->state_dict())
       out["scaler " + field] = bytes_of(number);
+  if (run.average)
+    for (const auto& [name, tensor] : run.average->state_dict())
+      out["average " + name] = bytes_of(tensor);
   for (const auto& [name, number] : run.schedule->state_dict().scalars)
     out["schedule " + name] = bytes_of(number);
   const data::Position at = run.loader->position();
