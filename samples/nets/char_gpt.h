@@ -4,7 +4,6 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <vector>
 
 namespace samples {
 
@@ -19,41 +18,14 @@ struct CharGptOptions {
   double dropout = 0;             // dropout probability while training
 };
 
-/** Keys and values of one layer for the previous characters, each [N, heads, seen, width / heads];
- *  undefined at first. */
-struct KeysAndValues {
-  Tensor keys, values;
-};
-
-/** Keys and values of all layers. With the cache, each further character is computed without
- *  recomputing the previous ones. */
-struct KeyValueCache {
-  std::vector<KeysAndValues> layers;
-  std::int64_t seen = 0;  // number of cached characters
-};
-
 /** Self-attention in which each character attends to itself and the previous ones. */
 struct CausalAttention : nn::Model<CausalAttention> {
   explicit CausalAttention(const CharGptOptions& its_options) : options(its_options) {}
 
-  Tensor forward(const Tensor& x, KeysAndValues* past) const {
-    // One matrix product computes queries, keys and values of all heads:
-    // [N,T,3 width] -> 3 x [N, heads, T, width / heads].
-    const Tensor all = qkv(x)
-                           .unflatten(-1, {3, options.heads, options.width / options.heads})
-                           .permute({2, 0, 3, 1, 4});
-    const Tensor query = all[0];
-    Tensor keys = all[1], values = all[2];
-    const bool first = past == nullptr || !past->keys.defined();
-    if (past != nullptr) {
-      if (!first) keys = cat({past->keys, keys}, 2), values = cat({past->values, values}, 2);
-      *past = {keys, values};
-    }
-    // A single character after cached ones attends to all of them, without a causal mask. Several
-    // characters at once need the mask.
-    const Tensor seen = scaled_dot_product_attention(
-        query, keys, values, {.dropout_p = training() ? options.dropout : 0, .is_causal = first});
-    return proj(seen.transpose(1, 2).flatten(2));
+  Tensor forward(const Tensor& x, nn::KeysAndValues* past) const {
+    // One matrix product computes queries, keys and values of all heads.
+    return proj(nn::causal_self_attention(
+        qkv(x), options.heads, {.dropout_p = training() ? options.dropout : 0, .past = past}));
   }
 
   CharGptOptions options;
@@ -66,7 +38,7 @@ struct CausalAttention : nn::Model<CausalAttention> {
 struct Block : nn::Model<Block> {
   explicit Block(const CharGptOptions& its_options) : options(its_options) {}
 
-  Tensor forward(const Tensor& x, KeysAndValues* past) const {
+  Tensor forward(const Tensor& x, nn::KeysAndValues* past) const {
     const Tensor y = x + dropout(attention(norm1(x), past));
     return y + dropout(down(gelu(up(norm2(y)))));
   }
@@ -81,7 +53,7 @@ struct Block : nn::Model<Block> {
 };
 
 /** Maps characters [N,T], T <= block, to logits [N,T,vocabulary]. With a cache, the characters
- *  continue the cached ones, one at a time after the first call.
+ *  continue the cached ones.
  *  Source: Radford et al., Language models are unsupervised multitask learners (2019). */
 struct CharGpt : nn::Model<CharGpt> {
   explicit CharGpt(const CharGptOptions& its_options = {}) : options(its_options) {
@@ -91,12 +63,8 @@ struct CharGpt : nn::Model<CharGpt> {
     init_weights();
   }
 
-  Tensor forward(const Tensor& characters, KeyValueCache* cache = nullptr) const {
+  Tensor forward(const Tensor& characters, nn::KeyValueCache* cache = nullptr) const {
     if (cache != nullptr) cache->layers.resize(blocks.size());
-    if (cache != nullptr && cache->seen > 0 && characters.size(1) != 1)
-      fail<ShapeError>("char_gpt", {.what = "several characters after cached ones",
-                                    .got = str(characters),
-                                    .expected = "one character at a time"});
     Tensor x = dropout(position(token(characters), cache != nullptr ? cache->seen : 0));
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = blocks[i](x, cache != nullptr ? &cache->layers[i] : nullptr);

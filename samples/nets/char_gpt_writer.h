@@ -18,7 +18,7 @@ inline std::vector<std::int64_t> write(const CharGpt& net, const Tensor& prompt,
   net.eval();
   const Device device = net.token.weight().device();
   std::vector<std::int64_t> written = prompt.to_vector<std::int64_t>();
-  KeyValueCache cache;
+  nn::KeyValueCache cache;
   for (std::int64_t i = 0; i < count; ++i) {
     if (cache.seen == net.options.block) cache = {};
     const auto length = static_cast<std::int64_t>(written.size());

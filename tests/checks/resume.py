@@ -90,6 +90,11 @@ OTHERS = {
     'char_lstm': ['--width', '16', '--steps', '8', '--opt-level', 'O2'],
     'dcgan':
     ['--width', '4', '--train', '64', '--batch', '16', '--epochs', '2', '--opt-level', 'O1'],
+    'finetune':
+    [
+        '--train', '60', '--test', '20', '--batch', '16', '--epochs', '3', '--steps', '8',
+        '--opt-level', 'O2'
+    ],
     'resnet': [
         '--width', '4', '--train', '64', '--test', '16', '--batch', '16', '--epochs', '2',
         '--opt-level', 'O2'

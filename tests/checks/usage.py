@@ -9,9 +9,9 @@ from pathlib import Path
 
 from check import verdict
 
-programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'mnist', 'ops', 'resnet',
-            'tour')
-bench, char_gpt, char_lstm, custom_op, dcgan, mnist, ops, resnet, tour = (
+programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'finetune', 'mnist', 'ops',
+            'resnet', 'tour')
+bench, char_gpt, char_lstm, custom_op, dcgan, finetune, mnist, ops, resnet, tour = (
     Path(sys.argv[1]) / name for name in programs)
 
 
@@ -110,6 +110,11 @@ def cases(folder):
         (2, 'larger than the data', [mnist, '--train', '16', '--batch', '32']),
         (2, '--dropout', [char_gpt, '--dropout', '1.5']),
         (2, '--depth', [resnet, '--depth', '34']),
+        (2, 'belong together', [finetune, '--weights', folder / 'missing']),
+        (2, 'belong together', [finetune, '--data', folder]),
+        (1, 'No such file', [finetune, '--weights', folder / 'missing', '--data', folder]),
+        (2, '--freeze', [finetune, '--freeze', '6']),
+        (2, '--ema-decay', [finetune, '--ema-decay', '1.5']),
         (2, '--chapter', [tour, '--chapter', '0x']),
         (2, '--chapter', [tour, '--chapter', '9']),
         (2, '.html', [tour, '--report', folder / 'page']),
