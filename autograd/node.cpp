@@ -44,6 +44,10 @@ void Node::follow(Edge edge) {
   next_.push_back(std::move(edge));
 }
 
+HookHandle Node::add_hook(std::uint32_t output, GradHook hook) {
+  return hooks_.add({output, std::move(hook)});
+}
+
 void Node::run_hooks(Grads& gy) const {
   hooks_.for_each([&](const OutputHook& h) {
     Tensor& g = gy[h.output];

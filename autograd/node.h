@@ -72,9 +72,7 @@ class MZ_API Node : public RefCounted {
   /** Returns whether a hook is registered on a result. */
   bool has_hooks() const { return !hooks_.empty(); }
   /** Registers a hook on the gradient of result `output`. */
-  HookHandle add_hook(std::uint32_t output, GradHook hook) {
-    return hooks_.add({output, std::move(hook)});
-  }
+  HookHandle add_hook(std::uint32_t output, GradHook hook);
   /** Passes gradients through the hooks in order of registration. */
   void run_hooks(Grads& gy) const;
 

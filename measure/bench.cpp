@@ -14,6 +14,8 @@ namespace mezzo::bench {
 
 Workload::~Workload() = default;
 
+amp::Training Workload::training() { return {}; }
+
 bool Row::unstable() const { return !(step_ms.relative_width() <= kStableWidth); }
 
 double Row::share_of_floor() const { return step_ms.value > 0 ? floor_ms / step_ms.value : 0; }

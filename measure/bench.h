@@ -53,7 +53,7 @@ class MZ_API Workload {
   virtual StepOutcome step(std::int64_t number) = 0;
   /** Returns the parts that the steps train: optimizers, whose updates count as work, sessions or
    *  scalers, of which the first has the loss scale of the rows, and models, for record(). */
-  virtual amp::Training training() { return {}; }
+  virtual amp::Training training();
 
   std::int64_t samples = 0;  // in one step
 };

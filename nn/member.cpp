@@ -11,7 +11,7 @@
 
 #include "../tensor/core/executing.h"
 #include "../tensor/text/text.h"
-#include "module.h"
+#include "member_table.h"
 
 namespace mezzo::nn {
 
@@ -19,6 +19,9 @@ using detail::HandleKind;
 using detail::HandlePlace;
 using detail::HandleType;
 using detail::MemberTable;
+
+MemberTable::MemberTable() : handles(std::make_unique<Handles>()) {}
+MemberTable::~MemberTable() = default;
 
 namespace {
 
@@ -104,8 +107,8 @@ void Module::become_element(const Module& owner, std::string_view name, const Ha
 
 void Module::set_member(const Ref<MemberTable>& table, std::ptrdiff_t offset, std::size_t child) {
   {
-    const std::lock_guard lock(table->mutex);
-    table->handles.insert(this);
+    const std::lock_guard lock(table->handles->mutex);
+    table->handles->list.insert(this);
   }
   if (!(table == place_.table)) clear_place();
   place_.kind = HandleKind::member;
@@ -116,8 +119,8 @@ void Module::set_member(const Ref<MemberTable>& table, std::ptrdiff_t offset, st
 
 void Module::clear_place() {
   if (place_.kind == HandleKind::member) {
-    const std::lock_guard lock(place_.table->mutex);
-    place_.table->handles.erase(this);
+    const std::lock_guard lock(place_.table->handles->mutex);
+    place_.table->handles->list.erase(this);
   }
   place_.kind = HandleKind::plain;
   place_.table.reset();
@@ -126,7 +129,7 @@ void Module::clear_place() {
 std::ptrdiff_t Module::member_offset_from(const Module& other) const {
   const HandlePlace& from = other.place_;
   if (!from.table) return 0;
-  const std::lock_guard lock(from.table->mutex);
+  const std::lock_guard lock(from.table->handles->mutex);
   const std::ptrdiff_t offset = from.table->module ? offset_in(*from.table->module, this) : 0;
   return from.kind != HandleKind::member || offset == from.offset ? offset : 0;
 }
@@ -154,7 +157,7 @@ bool Module::may_be_assigned(const Module& other) const {
   const bool with_its_net =
       other.place_.kind == HandleKind::member && member_offset_from(other) != 0;
   if (with_its_net) return true;
-  const std::lock_guard lock(place_.table->mutex);
+  const std::lock_guard lock(place_.table->handles->mutex);
   const ModuleState* owner = place_.table->module;
   // Members of one net can be swapped, because another handle to each still exists when it is
   // overwritten.
@@ -174,8 +177,8 @@ std::vector<Module*> Module::members_named(std::string_view name, const Module& 
   if (!state_->members) return out;
   const bool once = child.state_->registrations.load(std::memory_order_relaxed) == 1;
   const std::size_t index = child_index(*this, name);
-  const std::lock_guard lock(state_->members->mutex);
-  for (Module* handle : state_->members->handles)
+  const std::lock_guard lock(state_->members->handles->mutex);
+  for (Module* handle : state_->members->handles->list)
     if (handle->is_same(child) && (once || handle->place_.child == index)) out.push_back(handle);
   return out;
 }

@@ -4,10 +4,9 @@
 
 #include <concepts>
 #include <cstddef>
-#include <mutex>
+#include <memory>
 #include <type_traits>
 #include <typeinfo>
-#include <unordered_set>
 
 #include "../tensor/core/refcount.h"
 
@@ -46,9 +45,13 @@ template <class M> const HandleType& handle_type() {
 
 /** The handles that are members of the objects of one net. */
 struct MemberTable final : RefCounted {
-  std::mutex mutex;
+  struct Handles;  // hidden: its mutex and hash table slow down the compilation of every user
+
+  MemberTable();
+  ~MemberTable();
+
   ModuleState* module = nullptr;  // the net; null after its destruction
-  std::unordered_set<Module*> handles;
+  std::unique_ptr<Handles> handles;
 };
 
 enum class HandleKind {

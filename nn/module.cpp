@@ -162,7 +162,7 @@ ModuleState::~ModuleState() {
   for (const NamedModule& child : children)
     child.module.state().registrations.fetch_sub(1, std::memory_order_relaxed);
   if (!members) return;
-  const std::lock_guard lock(members->mutex);
+  const std::lock_guard lock(members->handles->mutex);
   members->module = nullptr;
 }
 

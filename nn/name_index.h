@@ -2,49 +2,38 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
+#include <memory>
 #include <string_view>
-#include <unordered_map>
+
+#include "../tensor/core/macros.h"
 
 namespace mezzo::nn::detail {
-
-/** Hash for all string types, so that lookups need no std::string. */
-struct NameHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>{}(text);
-  }
-};
 
 /** The list of a module that contains a name. */
 enum class NameKind { parameter, buffer, child };
 
 /** Index of registered names with lookup in constant time. */
-class NameIndex {
+class MZ_API NameIndex {
  public:
   struct Entry {
     NameKind kind;
     std::size_t index;
   };
 
+  NameIndex();
+  ~NameIndex();
+
   /** Returns the entry of a name, or null if it is not registered. */
-  const Entry* find(std::string_view name) const {
-    const auto it = entries_.find(name);
-    return it == entries_.end() ? nullptr : &it->second;
-  }
+  const Entry* find(std::string_view name) const;
   /** Returns the position of a name in the list of a kind, or null if the name is unknown or of
    *  another kind. */
-  const std::size_t* find(NameKind kind, std::string_view name) const {
-    const Entry* entry = find(name);
-    return entry && entry->kind == kind ? &entry->index : nullptr;
-  }
-  void add(std::string_view name, NameKind kind, std::size_t index) {
-    entries_.emplace(name, Entry{kind, index});
-  }
-  void erase(std::string_view name) { entries_.erase(entries_.find(name)); }
+  const std::size_t* find(NameKind kind, std::string_view name) const;
+  void add(std::string_view name, NameKind kind, std::size_t index);
+  void erase(std::string_view name);
 
  private:
-  std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> entries_;
+  struct Entries;  // hidden: its hash table slows down the compilation of every user
+  std::unique_ptr<Entries> entries_;
 };
 
 }  // namespace mezzo::nn::detail

@@ -11,7 +11,7 @@
 
 #include "../tensor/core/pending_writes.h"
 #include "../tensor/core/tensor.h"
-#include "name_index.h"
+#include "name_hash.h"
 
 namespace mezzo::nn {
 

@@ -15,18 +15,8 @@
 namespace mezzo::optim {
 
 class Optimizer;
+class StepObserver;
 struct ParamUpdate;
-
-/** Learns the results of an optimizer's steps, some of them late. */
-class MZ_API StepObserver {
- public:
-  virtual ~StepObserver() = default;
-  /** Called when the host learns that `skips` > 0 more steps were skipped. `diverged_after` is the
-   *  number of consecutive skips that reached the limit; 0 if none did. May throw; the steps stay
-   *  done. */
-  virtual void skips_found(Optimizer& optimizer, std::int64_t skips,
-                           std::int64_t diverged_after) = 0;
-};
 
 /** The device copy of an optimizer's counters and learning rates. Shared by the optimizer and the
  *  graphs of captured steps. */

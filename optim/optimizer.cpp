@@ -8,8 +8,11 @@
 #include "../autograd/gradient_receiver.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text/text.h"
+#include "device_step_state.h"
 
 namespace mezzo::optim {
+
+Optimizer::Optimizer() : clock_(std::make_shared<DeviceStepState>(*this)) {}
 
 Optimizer::~Optimizer() {
   attach(nullptr);

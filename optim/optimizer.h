@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "device_step_state.h"
 #include "device_time.h"
 #include "multi_tensor.h"
 #include "state_dict.h"
@@ -18,6 +17,7 @@
 
 namespace mezzo::optim {
 
+class DeviceStepState;
 class Optimizer;
 
 /** A parameter with its master weight and optimizer state. */
@@ -64,6 +64,17 @@ class MZ_API GradientTransform {
 struct StepOptions {
   std::optional<double> max_norm = {};  // clips the gradients, as one vector, to this L2 norm
   double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
+};
+
+/** Learns the results of an optimizer's steps, some of them late. */
+class MZ_API StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  /** Called when the host learns that `skips` > 0 more steps were skipped. `diverged_after` is the
+   *  number of consecutive skips that reached the limit; 0 if none did. May throw; the steps stay
+   *  done. */
+  virtual void skips_found(Optimizer& optimizer, std::int64_t skips,
+                           std::int64_t diverged_after) = 0;
 };
 
 /** What mixed precision adds to a step. */
@@ -158,7 +169,7 @@ class MZ_API Optimizer {
   StepResult last_result() const;
   /** Adds a hook, which is called in every step until it is destroyed; steps inside replays of
    *  captured steps are not seen. */
-  void add_step_hook(std::weak_ptr<StepHook> hook) { step_hooks_.push_back(std::move(hook)); }
+  void add_step_hook(std::weak_ptr<StepHook> hook);
   /** Returns the gradient that an update of the slot reads; undefined if there is none. */
   Tensor gradient_of(const Slot& slot) const;
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
@@ -191,7 +202,7 @@ class MZ_API Optimizer {
   bool skips_now(StepCondition& condition) const;
   /** Copies the step and skip counters to the host. Waits for the device if its counters are
    *  newer. */
-  void sync_to_host() const { clock_->sync_to_host(); }
+  void sync_to_host() const;
   /** Returns the counters and learning rates in device memory. */
   DeviceStepState& clock() const { return *clock_; }
   /** Returns the parameters of a group, with masters and states. Does not check `group`. */
@@ -218,7 +229,7 @@ class MZ_API Optimizer {
   }
 
  protected:
-  Optimizer() = default;
+  Optimizer();
 
   /** Returns the new value of an option, given its name and present value. */
   using OptionVisitor = std::function<double(std::string_view name, double value)>;
@@ -261,7 +272,7 @@ class MZ_API Optimizer {
   GradientTransform* gradient_rule_ = nullptr;
   StepRecord record_;
   StepResult::Value last_result_ = StepResult::no_grads;
-  std::shared_ptr<DeviceStepState> clock_ = std::make_shared<DeviceStepState>(*this);
+  std::shared_ptr<DeviceStepState> clock_;  // never null
 };
 
 }  // namespace mezzo::optim

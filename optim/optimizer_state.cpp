@@ -6,6 +6,7 @@
 #include "../autograd/grad_mode.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
+#include "device_step_state.h"
 #include "optimizer.h"
 
 namespace mezzo::optim {

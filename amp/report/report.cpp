@@ -28,6 +28,14 @@ Report::Report(const Training& training, const std::string& path, const ReportOp
   for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);
 }
 
+Report::Report(const nn::Module& model, optim::Optimizer& optimizer, Session& session,
+               const std::string& path, const ReportOptions& options)
+    : Report(Training{.model = model, .optimizer = optimizer, .session = session}, path, options) {}
+
+Report::Report(const nn::Module& model, optim::Optimizer& optimizer, const std::string& path,
+               const ReportOptions& options)
+    : Report(Training{.model = model, .optimizer = optimizer}, path, options) {}
+
 Report::Report(const Training& training, ReportFile& file, const ReportOptions& options)
     : recorder_(std::make_shared<Recorder>(training, file, checked(options, file))) {
   for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);

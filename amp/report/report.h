@@ -36,13 +36,10 @@ class MZ_API Report {
   Report(const Training& training, ReportFile& file, const ReportOptions& options = {});
   /** Records one model and its optimizer in a session. */
   Report(const nn::Module& model, optim::Optimizer& optimizer, Session& session,
-         const std::string& path, const ReportOptions& options = {})
-      : Report(Training{.model = model, .optimizer = optimizer, .session = session}, path,
-               options) {}
+         const std::string& path, const ReportOptions& options = {});
   /** Records one model and its optimizer without mixed precision. */
   Report(const nn::Module& model, optim::Optimizer& optimizer, const std::string& path,
-         const ReportOptions& options = {})
-      : Report(Training{.model = model, .optimizer = optimizer}, path, options) {}
+         const ReportOptions& options = {});
   /** Ends the record and makes the page; errors are logged. */
   ~Report();
   Report(const Report&) = delete;

@@ -5,6 +5,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/ops/operators.h"
+#include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "agreement.h"
