@@ -69,6 +69,7 @@
 #include "nn/shaping.h"
 #include "nn/transformer.h"
 #include "optim/adadelta.h"
+#include "optim/adafactor.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
 #include "optim/adamax.h"

@@ -33,7 +33,7 @@ struct MZ_API NAdamRule {
   static constexpr std::string_view type_name = "NAdam";
   /** Running means of the gradient and of its square; one product of all momenta. */
   static constexpr std::array<StateSpec, 3> states{
-      {{"exp_avg"}, {"exp_avg_sq"}, {"mu_product", true}}};
+      {{"exp_avg"}, {"exp_avg_sq"}, {"mu_product", StateExtent::tensor}}};
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);

@@ -37,7 +37,8 @@ struct MZ_API FusedNovoGradRule {
   /** The update divides scaled gradients, 16-bit ones included, itself. */
   static constexpr bool kUnscalesItself = true;
   /** Running mean of the gradient, and one running norm per tensor. */
-  static constexpr std::array<StateSpec, 2> states{{{"exp_avg"}, {"exp_avg_norm", true}}};
+  static constexpr std::array<StateSpec, 2> states{
+      {{"exp_avg"}, {"exp_avg_norm", StateExtent::tensor}}};
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);

@@ -149,11 +149,11 @@ bool Optimizer::any_requires_grad() const {
 
 namespace {
 
-/** Allocates one state, filled with zeros, in the memory format of its parameter. */
-Tensor new_state(const Tensor& target, bool per_tensor, DType dtype) {
-  const Tensor state = per_tensor ? empty_tensor({}, dtype, target.device())
-                                  : empty_tensor(target.shape(), dtype, target.device(), false,
-                                                 target.memory_format());
+/** Allocates one state, filled with zeros. */
+Tensor new_state(const Tensor& target, const StateSpec& spec, DType dtype) {
+  const Tensor state =
+      empty_tensor(spec.shape_for(target.shape()), dtype, target.device(), false,
+                   spec.follows_format() ? target.memory_format() : MemoryFormat::contiguous);
   state.fill_(0);
   state.impl()->storage->set_category(MemoryCategory::optimizer_state);
   return state;
@@ -176,6 +176,32 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
   Slot& slot = groups_[group][index];
   const Tensor& target = slot.target();
   ParamUpdate update{
+bool StateSpec::applies_to(const Shape& param) const {
+  switch (extent) {
+    case StateExtent::element:
+    case StateExtent::tensor: return true;
+    case StateExtent::row:
+    case StateExtent::column: return param.rank() >= 2;
+    case StateExtent::vector_element: return param.rank() < 2;
+  }
+  return true;
+}
+
+Shape StateSpec::shape_for(const Shape& param) const {
+  if (extent == StateExtent::tensor) return {};
+  Shape shape = param;
+  if (extent == StateExtent::row) shape[shape.rank() - 1] = 1;
+  if (extent == StateExtent::column) shape[shape.rank() - 2] = 1;
+  return shape;
+}
+
+unsigned Optimizer::states_of(std::size_t group, const Slot& slot) const {
+  unsigned kept = kept_states(group);
+  for (std::size_t i = 0; i < states().size(); ++i)
+    if (!states()[i].applies_to(slot.param.shape())) kept &= ~(1u << i);
+  return kept;
+}
+
       .slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(
@@ -184,7 +210,7 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
          .got = str(grad, " for ", target),
          .expected = "one shape and device",
          .hint = "move the model first, then make the optimizer"});
-  const unsigned kept = kept_states(group);
+  const unsigned kept = states_of(group, slot);
   if (kept == 0) return update;
   const DType dtype = compute_dtype(target.dtype());
   update.fresh = std::none_of(slot.state.begin(), slot.state.end(),
@@ -193,10 +219,10 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
     if ((kept >> i & 1u) == 0) continue;
     Tensor& state = update.state[i];
     if (!state.defined())
-      state = new_state(target, states()[i].per_tensor, dtype);
+      state = new_state(target, states()[i], dtype);
     else if (state.dtype() != dtype || state.device() != target.device())
       state = state.to(target.device()).to(dtype);  // the model was moved or converted
-    if (!states()[i].per_tensor && !same_dense_layout(state, target))
+    if (states()[i].follows_format() && !same_dense_layout(state, target))
       state = state.to(target.memory_format());
   }
   return update;
@@ -298,7 +324,7 @@ bool Optimizer::device_can_decide(Device device) const {
       const Tensor grad = gradient_of(slot);
       if (!grad.defined()) continue;
       any = true;
-      if (grad.device() != device || !has_states(slot, kept_states(group))) return false;
+      if (grad.device() != device || !has_states(slot, states_of(group, slot))) return false;
     }
   return any;
 }

@@ -31,10 +31,28 @@ struct MZ_API Slot {
   const Tensor& target() const { return master.defined() ? master : param; }
 };
 
+/** Which numbers a state has. */
+enum class StateExtent : std::uint8_t {
+  element,         // one for each element
+  tensor,          // one for the whole tensor
+  row,             // one for each row of matrices, [..., rows, 1]; none below 2 dimensions
+  column,          // one for each column of matrices, [..., 1, columns]; none below 2 dimensions
+  vector_element,  // one for each element; none from 2 dimensions on
+};
+
 /** One state tensor that an optimizer keeps for each parameter. */
-struct StateSpec {
-  std::string_view name;    // as in state_dict, e.g. "exp_avg"
-  bool per_tensor = false;  // one number for the whole tensor instead of one per element
+struct MZ_API StateSpec {
+  std::string_view name;                      // as in state_dict, e.g. "exp_avg"
+  StateExtent extent = StateExtent::element;  // which numbers it has
+
+  /** Returns true if a parameter of this shape has the state. */
+  bool applies_to(const Shape& param) const;
+  /** Returns the shape of the state of a parameter that has it. */
+  Shape shape_for(const Shape& param) const;
+  /** Returns true if the state has the memory format of its parameter; others are contiguous. */
+  bool follows_format() const {
+    return extent == StateExtent::element || extent == StateExtent::vector_element;
+  }
 };
 
 /** One parameter of an update. */
@@ -269,6 +287,8 @@ class MZ_API Optimizer {
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<OptimizerHooks> hooks_;
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
+  /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
+  unsigned states_of(std::size_t group, const Slot& slot) const;
   GradientTransform* gradient_rule_ = nullptr;
   StepRecord record_;
   StepResult::Value last_result_ = StepResult::no_grads;

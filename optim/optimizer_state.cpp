@@ -184,7 +184,8 @@ class StateLoad {
   }
 
   /** Returns the saved tensor in the given dtype; undefined if it is missing or mismatched. */
-  Tensor tensor(const std::string& key, const Slot& slot, const Shape& shape, DType dtype) {
+  Tensor tensor(const std::string& key, const Slot& slot, const StateSpec& spec, DType dtype) {
+    const Shape shape = spec.shape_for(slot.param.shape());
     const auto found = saved_.tensors.find(key);
     if (found == saved_.tensors.end()) return {};
     ++used_;
@@ -194,7 +195,7 @@ class StateLoad {
       return {};
     }
     const MemoryFormat format =
-        shape.rank() == slot.param.dim() ? slot.param.memory_format() : MemoryFormat::contiguous;
+        spec.follows_format() ? slot.param.memory_format() : MemoryFormat::contiguous;
     const Tensor converted = value.detach().to(slot.param.device()).to(dtype).to(format);
     return converted.impl()->storage == value.impl()->storage ? converted.clone() : converted;
   }
@@ -205,16 +206,16 @@ class StateLoad {
     const DType dtype = compute_dtype(slot.param.dtype());
     Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
     const auto states = optimizer_.states();
+      if (!states[s].applies_to(slot.param.shape())) continue;
     bool any_present = false;
     for (std::size_t s = 0; s < states.size(); ++s) {
       const std::string name = str(key, ".", states[s].name);
-      staged.state[s] =
-          tensor(name, slot, states[s].per_tensor ? Shape{} : slot.param.shape(), dtype);
+      staged.state[s] = tensor(name, slot, states[s], dtype);
       any_present |= saved_.tensors.count(name) > 0;
       if (staged.state[s].defined())
         staged.state[s].impl()->storage->set_category(MemoryCategory::optimizer_state);
     }
-    const unsigned kept = optimizer_.kept_states(group);
+    const unsigned kept = optimizer_.states_of(group, slot);
     for (std::size_t s = 0; any_present && s < states.size(); ++s)
       if ((kept >> s & 1u) != 0 && saved_.tensors.count(str(key, ".", states[s].name)) == 0)
         note(missing_, str(key, ".", states[s].name));
@@ -224,7 +225,7 @@ class StateLoad {
 
   void stage_master(Staged& staged, const std::string& key) {
     const Slot& slot = *staged.slot;
-    const Tensor saved = tensor(key + ".master", slot, slot.param.shape(), DType::f32);
+    const Tensor saved = tensor(key + ".master", slot, {"master"}, DType::f32);
     if (!saved.defined() || !slot.master.defined()) return;
     const auto found = incoming_.find(slot.param.impl());
     const Tensor& param = found == incoming_.end() ? slot.param : found->second;
@@ -248,9 +249,11 @@ class StateLoad {
             return value;
           },
           false);
-      for (const std::string& key : keys_[group]) {
+      for (std::size_t i = 0; i < keys_[group].size(); ++i) {
+        const std::string& key = keys_[group][i];
         for (const StateSpec& state : optimizer_.states())
-          expected[str(key, ".", state.name)] = true;
+          if (state.applies_to(optimizer_.groups_[group][i].param.shape()))
+            expected[str(key, ".", state.name)] = true;
         expected[key + ".master"] = expected[key + ".step"] = true;
       }
     }

@@ -46,11 +46,13 @@ void compare(const std::string& name, const std::vector<double>& got) {
   }
 }
 
-template <class O> void compare_optimizer(const std::string& name, typename O::Options options) {
-  const Tensor p = drawn(0, {kSize}, f64).requires_grad_();
+template <class O>
+void compare_optimizer(const std::string& name, typename O::Options options,
+                       const Shape& shape = {kSize}) {
+  const Tensor p = drawn(0, shape, f64).requires_grad_();
   O optimizer({p}, options);
   for (std::int64_t t = 0; t < kSteps; ++t) {
-    p.set_grad(drawn(static_cast<std::size_t>(t) + 1, {kSize}, f64));
+    p.set_grad(drawn(static_cast<std::size_t>(t) + 1, shape, f64));
     REQUIRE(optimizer.step() == StepResult::stepped);
   }
   compare(name, p.to_vector<double>());
@@ -158,6 +160,20 @@ TEST_CASE("optimizers train as PyTorch's") {
                            {.lr = 0.1, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1});
   compare_optimizer<RAdam>("RAdam decoupled",
                            {.weight_decay = 0.2, .decoupled_weight_decay = true, .maximize = true});
+}
+
+TEST_CASE("Adafactor trains as PyTorch's") {
+  AdafactorOptions all{.lr = 0.3,
+                       .beta2_decay = -0.5,
+                       .eps = {0.2, 0.7},
+                       .d = 1.3,
+                       .weight_decay = 0.1,
+                       .maximize = true};
+  compare_optimizer<Adafactor>("Adafactor", {}, {4, 6});
+  compare_optimizer<Adafactor>("Adafactor vector", {});
+  compare_optimizer<Adafactor>("Adafactor all", all, {2, 3, 5});
+  all.eps.first = 0.9;
+  compare_optimizer<Adafactor>("Adafactor all vector", all);
 }
 
 TEST_CASE("schedules set the rates and momenta of PyTorch's") {

@@ -55,6 +55,16 @@ MUONS = {
                       adjust_lr_fn='match_rms_adamw'), [4, 6]),
 }
 
+# Options, and the shape of the parameter.
+ADAFACTORS = {
+    'Adafactor': ({}, [4, 6]),
+    'Adafactor vector': ({}, [SIZE]),
+    'Adafactor all': (dict(lr=0.3, beta2_decay=-0.5, eps=(0.2, 0.7), d=1.3, weight_decay=0.1,
+                           maximize=True), [2, 3, 5]),
+    'Adafactor all vector': (dict(lr=0.3, beta2_decay=-0.5, eps=(0.9, 0.7), d=1.3,
+                                  weight_decay=0.1, maximize=True), [SIZE]),
+}
+
 S = lr_scheduler
 SCHEDULES = {
     'MultiStepLR': lambda o: S.MultiStepLR(o, [3, 10, 10, 40], gamma=0.5),
@@ -128,6 +138,7 @@ def tensors_of_training():
     torch.set_default_dtype(torch.float64)  # of the states that are numbers
     tensors = {name: trained(*row) for name, row in OPTIMIZERS.items()}
     tensors |= {name: trained(optim.Muon, *row) for name, row in MUONS.items()}
+    tensors |= {name: trained(optim.Adafactor, *row) for name, row in ADAFACTORS.items()}
     tensors |= {name: rates(make) for name, make in SCHEDULES.items()}
     tensors |= {name: plateau(options) for name, options in PLATEAUS.items()}
     torch.set_default_dtype(before)

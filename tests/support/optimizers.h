@@ -56,6 +56,8 @@ inline const std::vector<Kind>& kinds() {
       {"Adam with amsgrad",
        factory<Adam>(AdamOptions{.lr = 0.02, .weight_decay = 1e-3, .amsgrad = true})},
       {"RMSprop", factory<RMSprop>(RMSpropOptions{.lr = 0.01, .momentum = 0.9, .centered = true})},
+      {"Adafactor",
+       factory<Adafactor>(AdafactorOptions{.lr = 0.02, .d = 1.5, .weight_decay = 1e-2}), true},
       {"Adagrad", factory<Adagrad>(AdagradOptions{
                       .lr = 0.05, .lr_decay = 0.1, .initial_accumulator_value = 0.1})},
       {"Adadelta", factory<Adadelta>(AdadeltaOptions{.eps = 1e-3})},

@@ -201,6 +201,8 @@ void add_training_rows(std::vector<Row>& rows) {
                     made<FusedSGD, [] { return FusedSgdOptions{.lr = 0.1, .momentum = 0.9}; }>, 5));
   rows.push_back(
       optimizer_row("FusedLAMB f32", made<FusedLAMB, [] { return FusedLambOptions{}; }>, 9));
+  rows.push_back(
+      optimizer_row("Adafactor f32", made<Adafactor, [] { return AdafactorOptions{}; }>, 9));
   rows.push_back(optimizer_row("FusedNovoGrad f32",
                                made<FusedNovoGrad, [] { return FusedNovoGradOptions{}; }>, 6));
   rows.push_back(optimizer_row("FusedAdagrad f32",

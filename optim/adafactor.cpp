@@ -1,0 +1,148 @@
+#include "adafactor.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "../autograd/ops/operators.h"
+#include "../autograd/ops/power.h"
+#include "../autograd/ops/reduce.h"
+#include "../autograd/ops/selection.h"
+#include "optimizer_of_members.h"
+#include "option_checks.h"
+#include "updates.h"
+
+namespace mezzo::optim {
+
+void AdafactorRule::check(const Options& o) {
+  const OptionChecks check(type_name);
+  check.not_negative("lr", o.lr);
+  check.require(o.beta2_decay <= 0 && std::isfinite(o.beta2_decay), "beta2_decay", o.beta2_decay,
+                "a finite number <= 0");
+  if (o.eps.first) check.not_negative("eps.first", *o.eps.first);
+  check.not_negative("eps.second", o.eps.second);
+  check.require(o.d >= 1 && std::isfinite(o.d), "d", o.d, "a finite number >= 1");
+  check.not_negative("weight_decay", o.weight_decay);
+}
+
+AdafactorSettings AdafactorRule::settings(const Options& o, std::int64_t step, bool) {
+  return {.lr = o.lr,
+          .beta2_decay = o.beta2_decay,
+          .eps1 = o.eps.first.value_or(-1),
+          .eps2 = o.eps.second,
+          .d = o.d,
+          .weight_decay = o.weight_decay,
+          .step = step,
+          .maximize = o.maximize};
+}
+
+namespace {
+
+enum State : std::uint8_t { kRow, kColumn, kVariance };  // in the order of AdafactorRule::states
+
+/** Returns the unscaled gradients in the dtype of the arithmetic, in the layout of their
+ *  parameters. */
+std::vector<Tensor> scaled_gradients(std::span<const UpdateTensors> tensors,
+                                     const Factor& inv_scale) {
+  std::vector<Tensor> out;
+  std::vector<AxpbyTensors> items;
+  for (const UpdateTensors& t : tensors) {
+    out.push_back(empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device(),
+                               false, t.param.memory_format()));
+    items.push_back({t.grad, {}, out.back()});
+  }
+  axpby(items, inv_scale, 0, CheckFinite::none, {});
+  return out;
+}
+
+/** The updates of running means: those of tensor i are at first[i] and after it. */
+struct Means {
+  std::vector<UpdateTensors> updates;
+  std::vector<AdafactorSettings> settings;
+  std::vector<std::size_t> first;
+
+  void add(const Tensor& mean, const Tensor& fresh, const AdafactorSettings& how) {
+    updates.push_back({mean, fresh, {}, {}});
+    settings.push_back(how);
+  }
+  /** Returns the means as they will be, in new memory. */
+  std::vector<Tensor> updated() const {
+    std::vector<UpdateTensors> copies = updates;
+    std::vector<Tensor> out;
+    for (UpdateTensors& copy : copies) out.push_back(copy.param = copy.param.clone());
+    run_update(update_row<AdafactorMeanUpdate>, copies, settings.data(), sizeof settings[0]);
+    return out;
+  }
+};
+
+Means means_of(std::span<const UpdateTensors> tensors, std::span<const Tensor> grads,
+               std::span<const AdafactorSettings> settings) {
+  Means means;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    means.first.push_back(means.updates.size());
+    if (grads[i].numel() == 0) continue;
+    const auto& state = tensors[i].state;
+    const Tensor squares = square(grads[i]);
+    if (state[kVariance].defined()) {
+      means.add(state[kVariance], squares, settings[i]);
+    } else {
+      means.add(state[kRow], mean(squares, {-1}, {.keepdim = true}), settings[i]);
+      means.add(state[kColumn], mean(squares, {-2}, {.keepdim = true}), settings[i]);
+    }
+  }
+  return means;
+}
+
+/** Multiplies a gradient by the inverse root of the second moments, of which `means` are the rows
+ *  and columns or, if `is_vector`, the elements. */
+void divide_by_root(const Tensor& grad, std::span<const Tensor> means, bool is_vector,
+                    double eps1) {
+  if (eps1 < 0)
+    eps1 = grad.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                      : std::numeric_limits<float>::epsilon();
+  const Tensor moments =
+      is_vector
+          ? means[0]
+          : means[0] * means[1] / clamp(mean(means[0], {-2}, {.keepdim = true}), {.min = eps1});
+  grad.mul_(rsqrt(clamp(moments, {.min = eps1 * eps1})));
+}
+
+}  // namespace
+
+void AdafactorRule::run(std::span<UpdateTensors> tensors, std::span<AdafactorSettings> settings,
+                        const UpdateCall& call) {
+  const CategoryScope workspace(MemoryCategory::workspace);
+  // Directions are computed from copies of the means. The last passes compute the new means again,
+  // and alone change anything.
+  const std::vector<Tensor> directions = scaled_gradients(tensors, call.inv_scale);
+  const Means means = means_of(tensors, directions, settings);
+  const std::vector<Tensor> updated = means.updated();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (directions[i].numel() > 0)
+      divide_by_root(directions[i], std::span(updated).subspan(means.first[i]),
+                     tensors[i].state[kVariance].defined(), settings[i].eps1);
+
+  std::vector<Tensor> params_and_directions;
+  for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.param);
+  params_and_directions.insert(params_and_directions.end(), directions.begin(), directions.end());
+  const PreparedNorms lengths(params_and_directions);
+  const double* norms = lengths.result().each.data<double>();
+  std::vector<UpdateTensors> steps;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    steps.push_back({tensors[i].param, tensors[i].grad, tensors[i].low_copy, {directions[i]}});
+    settings[i].root_numel = std::sqrt(static_cast<double>(directions[i].numel()));
+    settings[i].param_norm = norms + i;
+    settings[i].direction_norm = norms + tensors.size() + i;
+  }
+  const PreparedUpdate step(update_row<AdafactorUpdate>, steps, settings.data(), sizeof settings[0],
+                            call),
+      keep(update_row<AdafactorMeanUpdate>, means.updates, means.settings.data(),
+           sizeof means.settings[0], {.found_inf = call.found_inf});
+  lengths.run();
+  keep.run();
+  step.run();
+}
+
+template class OptimizerOf<AdafactorRule>;
+
+}  // namespace mezzo::optim
