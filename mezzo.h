@@ -77,6 +77,7 @@
 #include "optim/cyclic_schedule.h"
 #include "optim/lamb.h"
 #include "optim/larc.h"
+#include "optim/lbfgs.h"
 #include "optim/muon.h"
 #include "optim/nadam.h"
 #include "optim/novograd.h"

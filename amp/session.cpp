@@ -68,6 +68,7 @@ void check_optimizers(const OptimizerList& optimizers) {
   refuse_duplicates(
       optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
   for (const optim::Optimizer* optimizer : optimizers) {
+    optimizer->refuse_closure(kOp);
     if (optimizer->hooks())
       fail<StateError>(
           kOp, {.what = "A given optimizer should only be passed through amp::initialize once",

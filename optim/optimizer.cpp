@@ -25,7 +25,15 @@ void Optimizer::attach(std::shared_ptr<OptimizerHooks> hooks) {
   if (former) former->detached(*this);
 }
 
+void Optimizer::refuse_closure(std::string_view op) const {
+  if (takes_closure())
+    fail<ValueError>(op, {.what = str("the step of ", type_name(), " takes a closure"),
+                          .expected = "an optimizer that steps once for each backward",
+                          .hint = "call its step(closure), without mixed precision"});
+}
+
 void Optimizer::set_gradient_rule(GradientTransform* rule) {
+  if (rule) refuse_closure("LARC");
   if (rule && gradient_rule_)
     fail<StateError>(type_name(), {.what = "this optimizer has a gradient transform already",
                                    .hint = "one LARC per optimizer"});
@@ -168,14 +176,6 @@ bool has_states(const Slot& slot, unsigned kept) {
 
 }  // namespace
 
-Tensor Optimizer::gradient_of(const Slot& slot) const {
-  return materializes_master_grads() ? slot.target().grad() : slot.param.grad();
-}
-
-ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
-  Slot& slot = groups_[group][index];
-  const Tensor& target = slot.target();
-  ParamUpdate update{
 bool StateSpec::applies_to(const Shape& param) const {
   switch (extent) {
     case StateExtent::element:
@@ -202,6 +202,14 @@ unsigned Optimizer::states_of(std::size_t group, const Slot& slot) const {
   return kept;
 }
 
+Tensor Optimizer::gradient_of(const Slot& slot) const {
+  return materializes_master_grads() ? slot.target().grad() : slot.param.grad();
+}
+
+ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
+  Slot& slot = groups_[group][index];
+  const Tensor& target = slot.target();
+  ParamUpdate update{
       .slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(
@@ -355,6 +363,7 @@ void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit)
 StepResult Optimizer::step(const StepOptions& options, const StepCondition& given) {
   const std::string op = str(type_name(), ".step");
   const TraceRange range(op);
+  refuse_closure(op);
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<OptimizerHooks> hooks = hooks_;
@@ -381,6 +390,18 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
     clock_->poll();
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, *result); });
   return *result;
+}
+
+void Optimizer::begin_step() {
+  for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, 1, false); });
+}
+
+void Optimizer::end_step() {
+  for (std::vector<Slot>& group : groups_)
+    for (Slot& slot : group) ++slot.steps;
+  count_on_host(StepResult::stepped, 0);
+  clock_->tell(record_);
+  for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
 }
 
 void Optimizer::for_each_step_hook(const std::function<void(StepHook&)>& f) {

@@ -170,6 +170,11 @@ class MZ_API Optimizer {
   /** Returns the class name, such as "Adam". */
   virtual std::string_view type_name() const = 0;
 
+  /** Returns true if a step calls a closure, as that of LBFGS: it takes no step without. */
+  virtual bool takes_closure() const { return false; }
+  /** Throws for an optimizer that takes a closure. Errors: ValueError in the name of `op`. */
+  void refuse_closure(std::string_view op) const;
+
   /** Returns the number of parameter groups. */
   std::size_t num_groups() const { return groups_.size(); }
   /** Returns the learning rate of a group. Errors: IndexError. */
@@ -198,7 +203,7 @@ class MZ_API Optimizer {
 
   /** Returns options, states, master weights and counters, keyed by the parameters' `names` or,
    *  without names, by position. Errors: ValueError if a parameter has no name. */
-  StateDict state_dict(const Names& names = {}) const;
+  virtual StateDict state_dict(const Names& names = {}) const;
   /** Loads a state_dict. States in 16-bit types are converted to f32. A saved master weight is
    *  used only if it rounds to the parameter's present value; otherwise the parameter's value is
    *  kept and a warning names it. Errors: ValueError that lists missing, unexpected and mismatched
@@ -207,8 +212,9 @@ class MZ_API Optimizer {
   /** Checks and prepares a load. The returned function performs it, allocates nothing and does not
    *  throw. `incoming` holds the values that parameters will have by then; saved master weights
    *  are compared with those. Errors: as load_state_dict. */
-  std::function<void()> stage_state_dict(const StateDict& saved, const Names& names = {},
-                                         std::span<const std::pair<Tensor, Tensor>> incoming = {});
+  virtual std::function<void()> stage_state_dict(
+      const StateDict& saved, const Names& names = {},
+      std::span<const std::pair<Tensor, Tensor>> incoming = {});
   /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved, const Names& names = {});
 
@@ -269,11 +275,20 @@ class MZ_API Optimizer {
    *  if `apply`. Errors: ValueError. */
   virtual void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) = 0;
 
+  /** Returns the key of each parameter in a state_dict, by group. Errors: as state_dict. */
+  std::vector<std::vector<std::string>> keys_of(const Names& names) const;
+  /** Calls the hooks that observe a step, for a derived class with a step of its own. */
+  void begin_step();
+  /** Counts a step on the host and calls the hooks, at its end. */
+  void end_step();
+
  private:
   friend class StateLoad;
   friend class DeviceStepState;
   std::vector<ParamUpdate> collect();
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
+  /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
+  unsigned states_of(std::size_t group, const Slot& slot) const;
   bool any_requires_grad() const;
   bool device_can_decide(Device device) const;
   StepResult update_parameters(const StepOptions& options, const StepCondition& condition,
@@ -287,8 +302,6 @@ class MZ_API Optimizer {
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<OptimizerHooks> hooks_;
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
-  /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
-  unsigned states_of(std::size_t group, const Slot& slot) const;
   GradientTransform* gradient_rule_ = nullptr;
   StepRecord record_;
   StepResult::Value last_result_ = StepResult::no_grads;

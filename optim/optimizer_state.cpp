@@ -17,27 +17,6 @@ std::string group_key(std::size_t group, std::string_view option) {
   return str("param_groups.", group, ".", option);
 }
 
-/** Returns the key of each parameter by group: its name if names are given, else its position. */
-std::vector<std::vector<std::string>> parameter_keys(const Optimizer& optimizer,
-                                                     const Names& names) {
-  std::unordered_map<const TensorImpl*, const std::string*> name_of;
-  for (const NamedTensor& named : names) name_of.emplace(named.tensor.impl(), &named.name);
-  std::vector<std::vector<std::string>> keys(optimizer.num_groups());
-  std::size_t position = 0;
-  for (std::size_t group = 0; group < keys.size(); ++group)
-    for (const Slot& slot : optimizer.slots(group)) {
-      const auto found = name_of.find(slot.param.impl());
-      if (!names.empty() && found == name_of.end())
-        fail<ValueError>("state_dict",
-                         {.what = str("parameter ", position, " of the optimizer has no name"),
-                          .got = str(slot.param),
-                          .hint = "pass the named parameters of every model it updates"});
-      keys[group].push_back(names.empty() ? str(position) : *found->second);
-      ++position;
-    }
-  return keys;
-}
-
 /** Returns a copy outside the graph, on the same device. */
 Tensor copy_of(const Tensor& x) { return x.detach().clone(); }
 
@@ -54,9 +33,28 @@ void adopt(Tensor& state, Tensor& loaded) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> Optimizer::keys_of(const Names& names) const {
+  std::unordered_map<const TensorImpl*, const std::string*> name_of;
+  for (const NamedTensor& named : names) name_of.emplace(named.tensor.impl(), &named.name);
+  std::vector<std::vector<std::string>> keys(num_groups());
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < keys.size(); ++group)
+    for (const Slot& slot : slots(group)) {
+      const auto found = name_of.find(slot.param.impl());
+      if (!names.empty() && found == name_of.end())
+        fail<ValueError>("state_dict",
+                         {.what = str("parameter ", position, " of the optimizer has no name"),
+                          .got = str(slot.param),
+                          .hint = "pass the named parameters of every model it updates"});
+      keys[group].push_back(names.empty() ? str(position) : *found->second);
+      ++position;
+    }
+  return keys;
+}
+
 StateDict Optimizer::state_dict(const Names& names) const {
   const NoGradNoCasts plain_ops;
-  const auto keys = parameter_keys(*this, names);
+  const auto keys = keys_of(names);
   sync_to_host();
   StateDict out;
   out.scalars["consecutive_skips"] = static_cast<double>(record_.consecutive_skips);
@@ -88,7 +86,7 @@ class StateLoad {
  public:
   StateLoad(Optimizer& optimizer, const StateDict& saved, const Names& names,
             std::span<const std::pair<Tensor, Tensor>> incoming = {})
-      : optimizer_(optimizer), saved_(saved), keys_(parameter_keys(optimizer, names)) {
+      : optimizer_(optimizer), saved_(saved), keys_(optimizer.keys_of(names)) {
     for (const auto& [tensor, value] : incoming) incoming_[tensor.impl()] = value;
   }
 
@@ -206,9 +204,9 @@ class StateLoad {
     const DType dtype = compute_dtype(slot.param.dtype());
     Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
     const auto states = optimizer_.states();
-      if (!states[s].applies_to(slot.param.shape())) continue;
     bool any_present = false;
     for (std::size_t s = 0; s < states.size(); ++s) {
+      if (!states[s].applies_to(slot.param.shape())) continue;
       const std::string name = str(key, ".", states[s].name);
       staged.state[s] = tensor(name, slot, states[s], dtype);
       any_present |= saved_.tensors.count(name) > 0;
@@ -292,8 +290,7 @@ class StateLoad {
 };
 
 void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
-  const NoGradNoCasts plain_ops;
-  StateLoad(*this, saved, names).stage();
+  (void)stage_state_dict(saved, names);
 }
 
 void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {

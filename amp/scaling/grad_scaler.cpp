@@ -190,6 +190,7 @@ GradScaler::PerOptimizer& GradScaler::state_of(std::string_view op, Optimizer& o
     fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
                           .got = std::string(optimizer.type_name()),
                           .hint = "use amp::scale_loss, or close the session"});
+  optimizer.refuse_closure(op);
   require_scaled(op);
   const auto found = optimizers_.find(&optimizer);
   // The entry may be that of a destroyed optimizer at the same address.

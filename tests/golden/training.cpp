@@ -34,7 +34,7 @@ std::set<std::string>& compared() {
   return names;
 }
 
-void compare(const std::string& name, const std::vector<double>& got) {
+void compare(const std::string& name, const std::vector<double>& got, double tolerance = 1e-12) {
   INFO(name);
   compared().insert(name);
   REQUIRE(stored().count(name) == 1);
@@ -42,7 +42,7 @@ void compare(const std::string& name, const std::vector<double>& got) {
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("[" << i << "] is " << got[i] << ", PyTorch has " << wanted[i]);
-    CHECK(std::abs(got[i] - wanted[i]) <= 1e-12 * (1 + std::abs(wanted[i])));
+    CHECK(std::abs(got[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i])));
   }
 }
 
@@ -74,6 +74,38 @@ void compare_muon(const std::string& name, const Shape& shape, const MuonOptions
   const double moved = norm(wanted - start).item();
   CHECK(moved > 0);
   CHECK(norm(p.detach() - wanted).item() <= 0.01 * moved);
+}
+
+/** As in training.py. */
+Tensor residual_loss(const Tensor& first, const Tensor& second) {
+  const Tensor rest =
+      matmul(drawn(2, {40, kSize}, f64), cat({first.flatten(), second})) - drawn(3, {40}, f64);
+  return mean(rest * rest + 0.5 * sin(rest));
+}
+
+/** Compares the losses of all steps and the parameters after them. The optimizer is replaced by one
+ *  that loads its state after 7 steps. */
+void compare_lbfgs(const std::string& name, const LbfgsOptions& options) {
+  const Tensor first = drawn(0, {3, 5}, f64).requires_grad_(),
+               second = drawn(1, {kSize - 15}, f64).requires_grad_();
+  auto optimizer = std::make_unique<LBFGS>(std::vector{first, second}, options);
+  const auto closure = [&] {
+    optimizer->zero_grad();
+    const Tensor loss = residual_loss(first, second) * (options.maximize ? -1 : 1);
+    loss.backward();
+    return loss;
+  };
+  std::vector<double> got;
+  for (std::int64_t t = 0; t < kSteps; ++t) {
+    got.push_back(optimizer->step(closure).item<double>());
+    if (t != 6) continue;
+    auto resumed = std::make_unique<LBFGS>(std::vector{first, second});
+    resumed->load_state_dict(optimizer->state_dict());
+    optimizer = std::move(resumed);
+  }
+  for (const Tensor& p : {first, second})
+    for (const double value : p.to_vector<double>()) got.push_back(value);
+  compare(name, got, 1e-9);
 }
 
 /** Compares the rate and the momentum of each step. */
@@ -174,6 +206,24 @@ TEST_CASE("Adafactor trains as PyTorch's") {
   compare_optimizer<Adafactor>("Adafactor all", all, {2, 3, 5});
   all.eps.first = 0.9;
   compare_optimizer<Adafactor>("Adafactor all vector", all);
+}
+
+TEST_CASE("LBFGS minimises as PyTorch's") {
+  compare_lbfgs("LBFGS", {.max_iter = 3});
+  compare_lbfgs("LBFGS all", {.lr = 0.7,
+                              .max_iter = 6,
+                              .max_eval = 4,
+                              .tolerance_grad = 1e-3,
+                              .tolerance_change = 1e-4,
+                              .history_size = 3});
+  compare_lbfgs("LBFGS defaults", {});
+  compare_lbfgs("LBFGS wolfe", {.max_iter = 2, .line_search_fn = LineSearch::strong_wolfe});
+  compare_lbfgs("LBFGS wolfe all", {.lr = 20,
+                                    .max_iter = 6,
+                                    .max_eval = 4,
+                                    .history_size = 2,
+                                    .line_search_fn = LineSearch::strong_wolfe,
+                                    .maximize = true});
 }
 
 TEST_CASE("schedules set the rates and momenta of PyTorch's") {

@@ -65,6 +65,17 @@ ADAFACTORS = {
                                   weight_decay=0.1, maximize=True), [SIZE]),
 }
 
+# L-BFGS minimises, or maximises, residual_loss().
+LBFGSES = {
+    'LBFGS': dict(max_iter=3),
+    'LBFGS all': dict(lr=0.7, max_iter=6, max_eval=4, tolerance_grad=1e-3, tolerance_change=1e-4,
+                      history_size=3),
+    'LBFGS defaults': {},
+    'LBFGS wolfe': dict(line_search_fn='strong_wolfe', max_iter=2),
+    'LBFGS wolfe all': dict(lr=20, line_search_fn='strong_wolfe', max_iter=6, max_eval=4,
+                            history_size=2, maximize=True),
+}
+
 S = lr_scheduler
 SCHEDULES = {
     'MultiStepLR': lambda o: S.MultiStepLR(o, [3, 10, 10, 40], gamma=0.5),
@@ -112,6 +123,29 @@ def trained(make, options, shape=(SIZE,)):
     return p.detach()
 
 
+def residual_loss(parts):
+    """A smooth convex loss of two tensors."""
+    rest = drawn(2, [40, SIZE]) @ torch.cat([p.reshape(-1) for p in parts]) - drawn(3, [40])
+    return (rest * rest + 0.5 * rest.sin()).mean()
+
+
+def minimised(options):
+    """The losses before each step, and the parameters at the end."""
+    parts = [drawn(0, [3, 5]).requires_grad_(), drawn(1, [SIZE - 15]).requires_grad_()]
+    optimizer, losses = optim.LBFGS(parts, **options), []
+    sign = -1 if options.get('maximize') else 1
+
+    def closure():
+        optimizer.zero_grad()
+        loss = sign * residual_loss(parts)
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        losses.append(optimizer.step(closure).detach())
+    return torch.cat([torch.stack(losses), *(p.detach().reshape(-1) for p in parts)])
+
+
 def rates(make):
     optimizer = optim.SGD([drawn(0, [1]).requires_grad_()], lr=1.0, momentum=0.9)
     schedule, out = make(optimizer), []
@@ -139,6 +173,7 @@ def tensors_of_training():
     tensors = {name: trained(*row) for name, row in OPTIMIZERS.items()}
     tensors |= {name: trained(optim.Muon, *row) for name, row in MUONS.items()}
     tensors |= {name: trained(optim.Adafactor, *row) for name, row in ADAFACTORS.items()}
+    tensors |= {name: minimised(options) for name, options in LBFGSES.items()}
     tensors |= {name: rates(make) for name, make in SCHEDULES.items()}
     tensors |= {name: plateau(options) for name, options in PLATEAUS.items()}
     torch.set_default_dtype(before)
