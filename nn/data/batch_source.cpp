@@ -94,19 +94,10 @@ template <class First, class... Rest>
 }
 
 /** Throws an error of a sample again with a text that names the sample. */
-[[noreturn]] void throw_named(const std::exception& error, std::int64_t index) {
+[[noreturn]] void throw_named(const std::exception& error, const std::string& name) {
   throw_as<ShapeError, DtypeError, DeviceError, IndexError, ValueError, StateError, SizeError,
            OutOfMemory, Unsupported, IoError, FormatError>(
-      error, error_text(str("batches(sample ", index, ")"), {.what = error.what()}));
-}
-
-/** Returns a sample. Errors name it. */
-Sample sample_of(const AnyDataset& set, std::int64_t index) {
-  try {
-    return or_out_of_memory("get", [&] { return set.get(index); });
-  } catch (const std::exception& error) {
-    throw_named(error, index);
-  }
+      error, error_text(name, {.what = error.what()}));
 }
 
 /** Returns a copy in pinned memory. */
@@ -142,17 +133,14 @@ class Singles final : public BatchSource {
     std::vector<Sample> samples;
     for (std::int64_t i = first; i < first + count; ++i) {
       const auto place = static_cast<std::size_t>(i);
-      const GeneratorScope own(generator_at(order, place, size_));
-      samples.push_back(sample_of(set_, order.indices[place]));
+      const std::int64_t index = order.indices[place];
+      samples.push_back(*read_sample([&] { return std::optional(set_.get(index)); },
+                                     generator_at(order, place, size_),
+                                     str("batches(sample ", index, ")")));
     }
-    if (!collate_)
-      return detail::stacked(
-          samples, "batches",
-          std::span(order.indices.data() + first, static_cast<std::size_t>(count)), pinned);
-    const Batch batch = collate_(samples);
-    if (!batch.x.defined())
-      fail<ValueError>("batches(collate)", {.what = "x of the batch is an undefined tensor"});
-    return pinned ? Batch{pinned_copy(batch.x), pinned_copy(batch.y)} : batch;
+    return join_samples(samples, "batches",
+                        std::span(order.indices.data() + first, static_cast<std::size_t>(count)),
+                        collate_, pinned);
   }
 
   AnyDataset set_;
@@ -162,11 +150,34 @@ class Singles final : public BatchSource {
 
 }  // namespace
 
-EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch) {
+Generator samples_of_epoch(std::uint64_t seed, std::uint64_t epoch) {
   // Streams below 2^32 are those of orders, the next 2^32 those of ranks (use_own_random_stream).
   constexpr std::uint64_t kSampleStreams = std::uint64_t{1} << 33;
+  return split(seed, kSampleStreams + epoch);
+}
+
+std::optional<Sample> read_sample(const std::function<std::optional<Sample>()>& read,
+                                  const Generator& own, const std::string& name) {
+  const GeneratorScope scope(own);
+  try {
+    return or_out_of_memory("get", read);
+  } catch (const std::exception& error) {
+    throw_named(error, name);
+  }
+}
+
+Batch join_samples(const std::vector<Sample>& samples, std::string_view op,
+                   std::span<const std::int64_t> numbers, const Collate& collate, bool pinned) {
+  if (!collate) return detail::stacked(samples, op, numbers, pinned);
+  const Batch batch = collate(samples);
+  if (!batch.x.defined())
+    fail<ValueError>("batches(collate)", {.what = "x of the batch is an undefined tensor"});
+  return pinned ? Batch{pinned_copy(batch.x), pinned_copy(batch.y)} : batch;
+}
+
+EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch) {
   const Generator generator = split(options.seed, epoch),
-                  samples = split(options.seed, kSampleStreams + epoch);
+                  samples = samples_of_epoch(options.seed, epoch);
   if (options.sampler) {
     std::vector<std::int64_t> indices = options.sampler(size, generator);
     std::vector<std::int64_t> repeats = repeats_in(indices, size);

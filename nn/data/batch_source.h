@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "batches.h"
@@ -21,6 +25,19 @@ struct EpochOrder {
 /** Returns the order of an epoch over `size` samples. Errors: those of the sampler; IndexError if
  *  it returns samples that do not exist. */
 EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch);
+
+/** Returns the generator from which the samples of an epoch split theirs. */
+Generator samples_of_epoch(std::uint64_t seed, std::uint64_t epoch);
+
+/** Returns what `read` returns, which has `own` as the thread's default generator. Errors: those of
+ *  `read`, with a text that begins with the name of the sample. */
+std::optional<Sample> read_sample(const std::function<std::optional<Sample>()>& read,
+                                  const Generator& own, const std::string& name);
+
+/** Joins samples by `collate`, or stacks them if that is empty. Errors: those of collate(), with
+ *  the name "op(sample numbers[i])"; ValueError if `collate` returns no batch. */
+Batch join_samples(const std::vector<Sample>& samples, std::string_view op,
+                   std::span<const std::int64_t> numbers, const Collate& collate, bool pinned);
 
 /** Where the samples of batches come from. Used by several threads at a time. */
 class BatchSource {

@@ -6,19 +6,22 @@
 #include "../../tensor/text/text.h"
 #include "dataset.h"
 #include "epoch.h"
+#include "stream_epoch.h"
 
 namespace mezzo::data {
 
 struct Batches::State {
   State(std::unique_ptr<BatchSource> from, const BatchOptions& with)
       : source(std::move(from)), options(with) {}
+  State(const StreamDataset& from, const BatchOptions& with) : stream(from), options(with) {}
 
-  std::shared_ptr<const BatchSource> source;
+  std::shared_ptr<const BatchSource> source;  // null for a stream
+  std::optional<StreamDataset> stream;
   std::int64_t samples = 0;  // in an epoch
   BatchOptions options;
   Position position;
   bool begun = false;  // an epoch was started since the position was set
-  std::unique_ptr<Epoch> running;
+  std::unique_ptr<EpochBase> running;
   Batch current;
 
   /** Returns the order of an epoch. Errors: ValueError if it has another length than the first. */
@@ -31,11 +34,26 @@ struct Batches::State {
     return out;
   }
 
+  /** Returns the number of samples that the batches of all processes at a time count as. */
+  std::int64_t step() const {
+    return stream ? options.size * options.shard.count
+                  : places_from(position.sample, samples, options).all;
+  }
+
+  /** Returns the pass that begins at a position. */
+  std::unique_ptr<EpochBase> begin(const Position& start) const {
+    if (stream)
+      return std::make_unique<StreamEpoch>(*stream, start, start.sample / step(), options);
+    BatchOptions seeded = options;
+    seeded.seed = start.seed;
+    return std::make_unique<Epoch>(source, order(seeded, start.epoch), start.sample, seeded);
+  }
+
   /** Makes `next` the current batch, or ends the epoch if it is undefined. */
   void take(Batch next) {
     current = std::move(next);
     if (current.x.defined()) {
-      position.sample += places_from(position.sample, samples, options).all;
+      position.sample += step();
       return;
     }
     running.reset();
@@ -60,6 +78,16 @@ void require_valid(const BatchOptions& options) {
     refuse("invalid shard", str("index ", index, " of ", count), "an index below the count");
   if (options.exact && options.drop_last)
     refuse("exact and drop_last contradict each other", "both", "one of them");
+}
+
+void require_stream(const BatchOptions& options) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // products with it do not overflow
+  if (options.sampler) refuse("a stream has its own order", "a sampler", "shuffle_buffer or none");
+  if (options.exact) refuse("a stream has no size", "exact", "exact = false");
+  if (options.shuffle_buffer < 0)
+    refuse("invalid shuffle_buffer", str(options.shuffle_buffer), "at least 0");
+  if (options.size > kMost / options.shard.count)
+    refuse("invalid batch size", str(options.size), str("at most ", kMost, " for all processes"));
 }
 
 void require_full_batch(std::int64_t n, const BatchOptions& options) {
@@ -87,13 +115,19 @@ void report_rest(std::int64_t n, const BatchOptions& options) {
 Batches::Batches(std::shared_ptr<State> state) : state_(std::move(state)) {
   State& s = *state_;
   require_valid(s.options);
+  s.position.seed = s.options.seed;
+  if (s.stream) {
+    require_stream(s.options);
+    return;
+  }
+  if (s.options.shuffle_buffer != 0)
+    refuse("shuffle_buffer is for streams", str(s.options.shuffle_buffer), "0", "set shuffle");
   s.samples = s.source->size();
   if (s.samples > 0 && s.options.sampler)
     s.samples = static_cast<std::int64_t>(order_of_epoch(s.samples, s.options, 0).indices.size());
   if (s.samples == 0) refuse("the data set is empty", "no samples", "at least one sample");
   require_full_batch(s.samples, s.options);
   report_rest(s.samples, s.options);
-  s.position.seed = s.options.seed;
 }
 
 Batches::Batches(const Tensor& x, const Tensor& y, const BatchOptions& options)
@@ -105,15 +139,15 @@ Batches::Batches(const Dataset& set, const BatchOptions& options)
 Batches::Batches(const AnyDataset& set, const BatchOptions& options)
     : Batches(std::make_shared<State>(source_of(set, options.collate), options)) {}
 
+Batches::Batches(const StreamDataset& set, const BatchOptions& options)
+    : Batches(std::make_shared<State>(set, options)) {}
+
 Batches::Iterator Batches::begin() {
   State& s = *state_;
   Position start = s.position;
   // An epoch that was left early counts as completed.
   if (s.begun && s.running) start = {.seed = start.seed, .epoch = start.epoch + 1};
-  BatchOptions options = s.options;
-  options.seed = start.seed;
-  auto next =
-      std::make_unique<Epoch>(s.source, s.order(options, start.epoch), start.sample, options);
+  std::unique_ptr<EpochBase> next = s.begin(start);
   Batch first = next->next();
   s.running = std::move(next);
   s.position = start;
@@ -130,6 +164,9 @@ const Batch& Batches::current() const { return state_->current; }
 bool Batches::at_end() const { return !state_->current.x.defined(); }
 
 std::int64_t Batches::size() const {
+  if (state_->stream)
+    fail<StateError>("Batches.size", {.what = "a stream has no number of batches",
+                                      .hint = "count them in the loop"});
   const std::int64_t n = state_->samples, full = samples_at_once(n, state_->options);
   return n / full + (n % full != 0 && !drops_rest(state_->options));
 }
@@ -140,6 +177,15 @@ std::int64_t Batches::samples() const { return state_->samples; }
 const BatchOptions& Batches::options() const { return state_->options; }
 
 void Batches::check(const Position& position) const {
+  if (state_->stream) {
+    if (position.sample < 0 || position.sample % state_->step() != 0)
+      fail<ValueError>("resume",
+                       {.what = "the position is inside a batch",
+                        .got = str("sample ", position.sample),
+                        .expected = str("a multiple of ", state_->step()),
+                        .hint = "use the batch size and the number of processes of that run"});
+    return;
+  }
   if (position.sample < 0 || position.sample > state_->samples)
     fail<ValueError>("resume", {.what = "the position is outside the data set",
                                 .got = str("sample ", position.sample),

@@ -12,6 +12,7 @@
 #include "batch.h"
 #include "collate.h"
 #include "sampler.h"
+#include "stream_dataset.h"
 
 namespace mezzo {
 
@@ -23,6 +24,9 @@ class Dataset;
 struct BatchOptions {
   std::int64_t size = 64;  // samples in a batch
   bool shuffle = true;     // the order depends on seed and epoch only
+  /** Samples of a StreamDataset that each worker reads in advance, to draw the next one from them
+   *  at random; 0: the order of the stream. */
+  std::int64_t shuffle_buffer = 0;
   std::uint64_t seed = 0;  // seed of the order
   bool drop_last = false;  // omits the last batch if it is smaller
   /** Which of several processes this one is: world.shard(). All pass equal other options. */
@@ -48,7 +52,9 @@ struct BatchOptions {
 struct Position {
   std::uint64_t seed = 0;   // seed of the order
   std::uint64_t epoch = 0;  // number of completed epochs
-  std::int64_t sample = 0;  // number of samples returned in the current epoch, by all processes
+  /** Number of samples returned in the current epoch, by all processes. Of a StreamDataset, every
+   *  batch counts as a full one. */
+  std::int64_t sample = 0;
   /** Returns true if all fields are equal. */
   friend bool operator==(const Position&, const Position&) = default;
 };
@@ -70,7 +76,15 @@ struct Position {
  *  of a process alone. All have equally many batches. The rest at the end, fewer than N * size
  *  samples, is left out; the constructor logs it, unless `drop_last` is set. With `exact` the rest
  *  is divided evenly instead: the sizes of these last batches differ by at most one, and where it
- *  has fewer than N samples, some processes get a batch of none, of shape [0, ...]. */
+ *  has fewer than N samples, some processes get a batch of none, of shape [0, ...].
+ *
+ *  Of a StreamDataset, each worker of each process reads its own part, and the batches are those of
+ *  the workers in turn, without those that have come to their end. So they depend on the number of
+ *  workers and processes, and processes may have different numbers of batches. The default
+ *  generator in next() for sample i of part k of n is split(split(seed, 2^33 + e).seed, i n + k);
+ *  draw j from the `shuffle_buffer` uses word j of split(split(seed, e).seed, k). After an error of
+ *  next(), the next increment goes on with the stream. resume() opens the streams again, and reads
+ *  and drops the samples before the position. */
 class MZ_API Batches {
  public:
   /** Input iterator over one epoch. It refers to the Batches that begin() was called on. */
@@ -111,6 +125,9 @@ class MZ_API Batches {
   /** Constructs from a data set that returns one sample at a time, in CPU tensors. Errors: as
    *  above. */
   explicit Batches(const AnyDataset& set, const BatchOptions& options = {});
+  /** Constructs from a data set without a size. Opens the streams when an epoch begins. Errors:
+   *  ValueError as above, and for a sampler, `exact`, and a negative shuffle_buffer. */
+  explicit Batches(const StreamDataset& set, const BatchOptions& options = {});
 
   /** Starts the next epoch, or continues at the position set by resume(). Errors: those of
    *  gathering the batch. */
@@ -118,10 +135,11 @@ class MZ_API Batches {
   /** Returns the end that iterators are compared with. */
   std::default_sentinel_t end() const { return {}; }
 
-  /** Returns the number of batches in an epoch, equal in all processes. */
+  /** Returns the number of batches in an epoch, equal in all processes. Errors: StateError for a
+   *  StreamDataset. */
   std::int64_t size() const;
   /** Returns the number of samples in an epoch of all processes: that of the data set or, with a
-   *  sampler, of its order. */
+   *  sampler, of its order. 0 for a StreamDataset. */
   std::int64_t samples() const;
   /** Returns the options. */
   const BatchOptions& options() const;
@@ -130,7 +148,9 @@ class MZ_API Batches {
   /** Makes the next begin() continue at `position`. A loop in progress ends after its current
    *  batch. The position may come from another number of processes or another batch size: the next
    *  batches begin at its place in the order, so no sample is returned twice in the epoch. All
-   *  processes pass the same. Errors: ValueError for a sample beyond the data set. */
+   *  processes pass the same. That of a StreamDataset must come from as many processes and workers
+   *  with the same batch size. Errors: ValueError for a sample beyond the data set, or inside a
+   *  batch of a StreamDataset. */
   void resume(const Position& position);
   /** Throws if resume() would throw, and changes nothing. */
   void check(const Position& position) const;

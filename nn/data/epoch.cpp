@@ -34,23 +34,23 @@ Places places_from(std::int64_t from, std::int64_t n, const BatchOptions& option
 
 Epoch::Epoch(std::shared_ptr<const BatchSource> source, EpochOrder order, std::int64_t from,
              const BatchOptions& options)
-    : source_(std::move(source)), order_(std::move(order)), options_(options), next_(from) {
-  if (options_.prefetch == 0 || !(source_->device() == cpu)) return;
+    : EpochBase(options), source_(std::move(source)), order_(std::move(order)), next_(from) {
+  if (options.prefetch == 0 || !(source_->device() == cpu)) return;
   // More slots than there are batches would stay unused.
   const auto n = static_cast<std::int64_t>(order_.indices.size());
-  const std::int64_t batches = (n - from) / samples_at_once(n, options_) + 1,
-                     workers = std::min(options_.workers, batches),
-                     each = std::min(options_.prefetch, batches / workers + 1);
+  const std::int64_t batches = (n - from) / samples_at_once(n, options) + 1,
+                     workers = std::min(options.workers, batches),
+                     each = std::min(options.prefetch, batches / workers + 1);
   slots_.resize(static_cast<std::size_t>(workers * each));
   for (std::int64_t i = 0; i < workers; ++i)
     threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
-Batch Epoch::next() {
+Batch EpochBase::next() {
   const TraceRange range("next batch");
-  if (!made_.x.defined()) made_ = threads_.empty() ? gather_next() : taken();
+  if (!made_.x.defined()) made_ = gather();
   if (!made_.x.defined()) return {};
-  const Device device = options_.device.value_or(source_->device());
+  const Device device = options_.device.value_or(source_device());
   Batch batch{sent(made_.x, device), sent(made_.y, device)};
   made_ = {};
   return batch;
@@ -58,11 +58,11 @@ Batch Epoch::next() {
 
 /** Returns the places of the next batch to gather. */
 Places Epoch::places() const {
-  return places_from(next_, static_cast<std::int64_t>(order_.indices.size()), options_);
+  return places_from(next_, static_cast<std::int64_t>(order_.indices.size()), options());
 }
 
 Batch Epoch::gathered(const Places& places) const {
-  const bool pinned = options_.pin_memory && !(Device::best() == cpu);
+  const bool pinned = options().pin_memory && !(Device::best() == cpu);
   return source_->gather(order_, places.first, places.count, pinned);
 }
 

@@ -29,19 +29,41 @@ bool drops_rest(const BatchOptions& options);
 /** Returns the places of the batches that begin at place `from` of n. They are divided evenly. */
 Places places_from(std::int64_t from, std::int64_t n, const BatchOptions& options);
 
-/** One pass over the data from a given place of the order. Gathers the batches, in advance in
- *  threads of its own. These never use a device, because their work could be recorded into a step
- *  that is being captured on the same stream. The consuming thread copies batches to the device.
- *  Each thread gathers whole batches, which are returned in order, so that their bits do not depend
- *  on the number of threads. */
-class Epoch {
+/** One pass over the data. The consuming thread copies batches to the device. */
+class EpochBase {
  public:
+  virtual ~EpochBase() = default;
+
+  /** Returns the next batch, or undefined tensors after the last. Errors: those of gathering it;
+   *  the next call tries again. */
+  Batch next();
+
+ protected:
+  explicit EpochBase(const BatchOptions& options) : options_(options) {}
+  /** Returns the next batch on the device of the data. */
+  virtual Batch gather() = 0;
+  /** Returns the device of the data. */
+  virtual Device source_device() const = 0;
+  const BatchOptions& options() const { return options_; }
+
+ private:
+  BatchOptions options_;
+  Batch made_;  // gathered but not yet copied to the device, for a retry after OutOfMemory
+};
+
+/** One pass over a data set with a size, from a given place of the order. Gathers the batches, in
+ * advance in threads of its own. These never use a device, because their work could be recorded
+ * into a step that is being captured on the same stream. Each thread gathers whole batches, which
+ * are returned in order, so that their bits do not depend on the number of threads. */
+class Epoch final : public EpochBase {
+ public:
+  /** After an error, batches are gathered in the calling thread. */
   Epoch(std::shared_ptr<const BatchSource> source, EpochOrder order, std::int64_t from,
         const BatchOptions& options);
 
-  /** Returns the next batch, or undefined tensors after the last. Errors: those of gathering it;
-   *  the next call tries again, in the calling thread. */
-  Batch next();
+ protected:
+  Batch gather() override { return threads_.empty() ? gather_next() : taken(); }
+  Device source_device() const override { return source_->device(); }
 
  private:
   /** A batch that a thread gathers or has gathered. */
@@ -61,9 +83,7 @@ class Epoch {
   void stop_threads();
 
   std::shared_ptr<const BatchSource> source_;
-  Batch made_;  // gathered but not yet copied to the device, for a retry after OutOfMemory
   EpochOrder order_;
-  BatchOptions options_;
   std::mutex mutex_;  // of what follows
   std::condition_variable_any changed_;
   std::int64_t next_;                   // place of the next batch to gather
