@@ -63,6 +63,51 @@ Tensor cut(const Tensor& image, std::int64_t top, std::int64_t left, Window wind
   return image.narrow(-2, top, window.rows).narrow(-1, left, window.columns);
 }
 
+/** Errors: ValueError unless 0 < first <= second. */
+void require_range(const char* op, const char* name, const std::pair<double, double>& range) {
+  if (!(range.first > 0 && range.first <= range.second && std::isfinite(range.second)))
+    fail<ValueError>(op, {.what = str("invalid ", name),
+                          .got = str("(", range.first, ", ", range.second, ")"),
+                          .expected = "two numbers above 0, the smaller first"});
+}
+
+/** A window and its place. */
+struct PlacedWindow {
+  std::int64_t top, left;
+  Window window;
+};
+
+std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
+
+/** Draws windows until one fits into the image of this size, ten at most. Source:
+ *  torchvision.transforms.RandomResizedCrop. */
+PlacedWindow random_window(Window image, const std::pair<double, double>& scale,
+                           const std::pair<double, double>& ratio) {
+  Draw draw;
+  const double area = static_cast<double>(image.rows) * static_cast<double>(image.columns);
+  for (int i = 0; i < 10; ++i) {
+    const double part = area * draw.uniform(scale.first, scale.second),
+                 sides = std::exp(draw.uniform(std::log(ratio.first), std::log(ratio.second)));
+    const double rows = std::nearbyint(std::sqrt(part / sides)),
+                 columns = std::nearbyint(std::sqrt(part * sides));
+    if (!(rows >= 1 && rows <= static_cast<double>(image.rows) && columns >= 1 &&
+          columns <= static_cast<double>(image.columns)))
+      continue;
+    const Window window{rounded(rows), rounded(columns)};
+    const std::int64_t top = draw.below(image.rows - window.rows + 1);
+    return {top, draw.below(image.columns - window.columns + 1), window};
+  }
+  Window window = image;
+  const double sides = static_cast<double>(image.columns) / static_cast<double>(image.rows);
+  if (sides < ratio.first)
+    window.rows = rounded(static_cast<double>(image.columns) / ratio.first);
+  else if (sides > ratio.second)
+    window.columns = rounded(static_cast<double>(image.rows) * ratio.second);
+  window = {std::clamp<std::int64_t>(window.rows, 1, image.rows),
+            std::clamp<std::int64_t>(window.columns, 1, image.columns)};
+  return {(image.rows - window.rows) / 2, (image.columns - window.columns) / 2, window};
+}
+
 Tensor flipped(const char* op, const Tensor& image, double p, std::int64_t dim) {
   if (!(p >= 0 && p <= 1))
     fail<ValueError>(op, {.what = "invalid probability", .got = str(p), .expected = "0..1"});
@@ -185,6 +230,18 @@ Tensor RandomCrop::operator()(const Tensor& image) const {
   Draw draw;
   const std::int64_t top = draw.below(rows + 1), left = draw.below(columns + 1);
   return cut(whole, top, left, window);
+}
+
+Tensor RandomResizedCrop::operator()(const Tensor& image) const {
+  constexpr const char* op = "RandomResizedCrop";
+  require_dims(op, image, 3);
+  const Window to = window_of(op, size);
+  require_range(op, "scale", scale);
+  require_range(op, "ratio", ratio);
+  if (image.size(-2) == 0 || image.size(-1) == 0)
+    fail<ShapeError>(op, {.what = "the image has no pixel", .got = str(image)});
+  const auto [top, left, window] = random_window({image.size(-2), image.size(-1)}, scale, ratio);
+  return Resize{to.rows, to.columns}(cut(image, top, left, window));
 }
 
 Tensor RandomHorizontalFlip::operator()(const Tensor& image) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "../../autograd/ops/window.h"
@@ -54,6 +55,18 @@ struct MZ_API RandomCrop {
   double fill = 0;           // value of the padding
   /** Returns a window of the image. Errors: ValueError for a size below 1 or a negative padding;
    *  ShapeError for an image of less than 2 dimensions, or smaller than the window. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Cuts out a window of random area and ratio of sides, and resizes it as Resize. */
+struct MZ_API RandomResizedCrop {
+  WindowSizes size;                          // height and width of the result
+  std::pair<double, double> scale{0.08, 1};  // area of the window, as a part of the image
+  /** Width of the window divided by its height, whose logarithm is uniform. */
+  std::pair<double, double> ratio{3.0 / 4, 4.0 / 3};
+  /** Returns a window of the image, resized. If ten windows do not fit into the image, it is the
+   *  largest in the middle that has a ratio in the range. Errors: ValueError for a size below 1 and
+   *  ranges that are not of numbers above 0, the smaller first; those of Resize. */
   Tensor operator()(const Tensor& image) const;
 };
 

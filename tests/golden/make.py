@@ -20,6 +20,7 @@ from golden import CASES, operands_of
 from layers import tensors_of_layers
 from models import tensors_of_models
 from training import tensors_of_training
+from transforms import tensors_of_transforms
 
 FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
 CODES = {
@@ -27,6 +28,7 @@ CODES = {
     torch.float32: 'F32',
     torch.float16: 'F16',
     torch.int64: 'I64',
+    torch.uint8: 'U8',
     torch.bool: 'BOOL'
 }
 
@@ -104,6 +106,10 @@ def main():
     path = Path(__file__).with_name('training.safetensors')
     write(path, tensors)
     print(f'{path.name}: {len(tensors)} optimizers and schedules, {path.stat().st_size} bytes')
+    tensors = tensors_of_transforms()
+    path = Path(__file__).with_name('transforms.safetensors')
+    write(path, tensors)
+    print(f'{path.name}: {len(tensors)} transforms, {path.stat().st_size} bytes')
 
 
 if __name__ == '__main__':

@@ -79,8 +79,9 @@ TEST_CASE("augmented images are shifted and flipped originals", "[data]") {
 TEST_CASE("a random transform takes one draw, whatever it decides", "[data]") {
   const Tensor image = rand({3, 6, 6});
   const std::vector<Transform> transforms{
-      data::RandomCrop{4},      data::RandomHorizontalFlip{},  data::RandomVerticalFlip{0},
-      data::RandomRotation{10}, data::ColorJitter{.hue = 0.1}, data::ColorJitter{}};
+      data::RandomCrop{4},        data::RandomHorizontalFlip{}, data::RandomVerticalFlip{0},
+      data::RandomResizedCrop{3}, data::RandomRotation{10},     data::ColorJitter{.hue = 0.1},
+      data::ColorJitter{}};
   for (const Transform& transform : transforms) {
     manual_seed(3);
     const Tensor first = transform(image);
@@ -107,6 +108,42 @@ TEST_CASE("augmented batches do not depend on workers, and resume bit for bit", 
   for (const std::int64_t workers : {1, 2, 3})
     CHECK(equal(all({.size = 4, .workers = workers}, 0), reference));
   CHECK(equal(all({.size = 3, .workers = 2}, 8), reference.narrow(0, 8, 12)));
+}
+
+TEST_CASE("resized crops have areas and ratios in range", "[data]") {
+  // Pixels are their coordinates, so the mean of a window is its middle and the spread its size.
+  const Tensor rows = arange(60).to(f32).view({60, 1}).expand({60, 80}),
+               columns = arange(80).to(f32).view({1, 80}).expand({60, 80});
+  const Tensor image = stack({rows, columns});
+  const data::RandomResizedCrop crop{.size = {20, 10}, .scale = {0.1, 0.5}, .ratio = {0.5, 2}};
+  manual_seed(8);
+  double least = 1, most = 0, narrow = 9, wide = 0, middle = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Tensor out = crop(image);
+    REQUIRE(out.shape() == Shape{2, 20, 10});
+    const std::vector<float> v = values(out);
+    // The outermost pixels of 20 x 10 are averages within the window, half a step from its edge.
+    const double height = (v[190] - v[0]) / 19 * 20, width = (v[209] - v[200]) / 9 * 10;
+    const double area = height * width / 4800, ratio = width / height;
+    least = std::min(least, area), most = std::max(most, area);
+    narrow = std::min(narrow, ratio), wide = std::max(wide, ratio);
+    middle += (v[0] + v[190]) / 2 / 400;
+    CHECK((v[0] > -0.01 && v[190] < 59.01 && v[200] > -0.01 && v[209] < 79.01));
+  }
+  CHECK((least > 0.07 && least < 0.15 && most > 0.4 && most < 0.6));
+  CHECK((narrow > 0.4 && narrow < 0.6 && wide > 1.6 && wide < 2.4));
+  CHECK(std::abs(middle - 29.5) < 2);
+
+  const data::RandomResizedCrop whole{
+      .size = {60, 80}, .scale = {1, 1}, .ratio = {4.0 / 3, 4.0 / 3}};
+  CHECK(equal(whole(image), image));
+  CHECK(data::RandomResizedCrop{8}((image).to(u8)).dtype() == u8);
+  CHECK_THROWS_AS(data::RandomResizedCrop{0}(image), ValueError);
+  CHECK_THROWS_AS((data::RandomResizedCrop{.size = 4, .scale = {0, 1}}(image)), ValueError);
+  CHECK_THROWS_AS((data::RandomResizedCrop{.size = 4, .scale = {0.5, 0.2}}(image)), ValueError);
+  CHECK_THROWS_AS((data::RandomResizedCrop{.size = 4, .ratio = {1, NAN}}(image)), ValueError);
+  CHECK_THROWS_AS(data::RandomResizedCrop{4}(image[0]), ShapeError);
+  CHECK_THROWS_AS(data::RandomResizedCrop{4}(zeros({1, 0, 4})), ShapeError);
 }
 
 TEST_CASE("crops in the middle and resized images", "[data]") {
