@@ -2,6 +2,7 @@
 
 #include <mezzo_features.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -34,14 +35,17 @@ using Bytes = std::vector<std::byte>;
                                      .hint = "the file may be truncated"});
 }
 
-/** Requires that the image has pixels, and not more than 2^28. */
+/** Requires that the image has pixels, and not more than 2^28 or than the bytes of the file can
+ *  hold: `most_per_byte` for each. */
 [[maybe_unused]] void require_pixels(const ByteReader& file, std::uint64_t width,
-                                     std::uint64_t height) {
+                                     std::uint64_t height, std::uint64_t most_per_byte) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
-  if (width > 0 && height > 0 && width <= kMost && height <= kMost / width) return;
+  const std::uint64_t most = std::min(kMost, file.size() * most_per_byte);
+  if (width > 0 && height > 0 && width <= most && height <= most / width) return;
   fail<FormatError>(file.subject(), {.what = "the image has an impossible size",
                                      .got = str(width, "x", height),
-                                     .expected = str("1..", kMost, " pixels")});
+                                     .expected = str("1..", most, " pixels"),
+                                     .hint = "the file may be truncated"});
 }
 
 /** Returns interleaved pixels, of which the first three bytes of `step` are used, as [3,H,W]. */
@@ -75,7 +79,8 @@ Tensor png(const ByteReader& file, const Bytes& bytes) {
   Png image;
   if (!::png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()))
     refuse(file, "PNG", image.message);
-  require_pixels(file, image.width, image.height);
+  constexpr std::uint64_t kMostPerByte = 8 * 1032;  // pixels of one bit, deflated
+  require_pixels(file, image.width, image.height, kMostPerByte);
   image.format = PNG_FORMAT_RGBA;
   std::vector<unsigned char> pixels;
   or_out_of_memory(file.subject(), [&] { pixels.resize(PNG_IMAGE_SIZE(image)); });
@@ -134,6 +139,9 @@ class Jpeg {
   }
   std::uint32_t width() const { return decoder_.image_width; }
   std::uint32_t height() const { return decoder_.image_height; }
+  /** Returns the most pixels that a byte can hold: a block of 8x8 has at least one bit by Huffman's
+   *  code, and may have a hundredth by the arithmetic code. */
+  std::uint64_t most_per_byte() const { return decoder_.arith_code != 0 ? 65536 : 512; }
   /** Returns the reason of the last error. */
   const char* reason() const { return reason_; }
 
@@ -154,7 +162,7 @@ class Jpeg {
 Tensor jpeg(const ByteReader& file, const Bytes& bytes) {
   Jpeg image;
   if (!image.begin(bytes)) refuse(file, "JPEG", image.reason());
-  require_pixels(file, image.width(), image.height());
+  require_pixels(file, image.width(), image.height(), image.most_per_byte());
   std::vector<unsigned char> pixels;
   or_out_of_memory(file.subject(),
                    [&] { pixels.resize(std::size_t{3} * image.width() * image.height()); });

@@ -268,9 +268,12 @@ NamedTensors load_npz(const std::string& path) {
   const Directory directory = directory_of(file);
   NamedTensors out;
   std::set<std::string> names;
-  std::uint64_t at = directory.at;
+  std::uint64_t at = directory.at, packed = 0;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     Entry entry = next_entry(file, at);
+    // Entries with the same data could unpack to any size.
+    if (entry.packed > file.size() - packed) refuse(file, "entries of the archive overlap");
+    packed += entry.packed;
     if (!entry.name.ends_with(".npy") || !names.insert(entry.name).second)
       refuse(file, "unexpected entry in the archive", str("\"", entry.name, "\""),
              "arrays NAME.npy, each once");

@@ -101,6 +101,29 @@ TEST_CASE("damaged images are refused", "[image]") {
   }
 }
 
+TEST_CASE("more pixels than the bytes of a file can hold are refused", "[image]") {
+  if (MZ_HAS_PNG) {
+    std::string wide = text_of(kPng);
+    wide.replace(16, 8, std::string("\0\0\x30\0\0\0\x30\0", 8));  // 12288 x 12288
+    std::uint32_t crc = ~0u;                                      // of the header's chunk
+    for (std::size_t i = 12; i < 29; ++i) {
+      crc ^= static_cast<unsigned char>(wide[i]);
+      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
+    }
+    for (std::size_t i = 0; i < 4; ++i) wide[29 + i] = static_cast<char>(~crc >> (24 - 8 * i));
+    CHECK(error_of(wide).find("the image has an impossible size; got 12288x12288") !=
+          std::string::npos);
+  }
+  if (MZ_HAS_JPEG) {
+    std::string wide = text_of(kJpeg);
+    const std::size_t frame = wide.find("\xFF\xC0");
+    REQUIRE(frame != std::string::npos);
+    wide.replace(frame + 5, 4, std::string("\x30\0\x30\0", 4));
+    CHECK(error_of(wide).find("the image has an impossible size; got 12288x12288") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a folder of images is a data set", "[image]") {
   if (!MZ_HAS_PNG) SKIP_TEST("built without libpng");
   const files::Directory folder;

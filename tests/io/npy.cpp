@@ -179,6 +179,20 @@ TEST_CASE("damaged .npz archives are refused", "[npy]") {
   contains(npz_error(patched(good, element, "x")), "the checksum or size of \"first.npy\"");
 }
 
+TEST_CASE("entries of an .npz archive do not share bytes", "[npy]") {
+  const files::Directory folder;
+  save_npz(folder / "x", {{"a", zeros({1000})}});
+  const std::string good = files::read(folder / "x");
+  const std::size_t directory = good.rfind("PK\1\2"), end = good.rfind("PK\5\6");
+  const std::string entry = good.substr(directory, end - directory);
+  std::string other = entry, tail = good.substr(end);
+  other.replace(other.rfind("a.npy"), 1, "b");
+  tail[8] = tail[10] = 2;  // entries
+  tail[12] = static_cast<char>(2 * entry.size());
+  const std::string twice = good.substr(0, directory) + entry + other + tail;
+  contains(npz_error(twice), "entries of the archive overlap");
+}
+
 TEST_CASE("tables of numbers are read from CSV files", "[csv]") {
   const files::Directory folder;
   files::write(folder / "t.csv", "a,b,c\r\n1, -2.5,1e3\r\n\r\n +4,inf,nan\n");
