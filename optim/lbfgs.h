@@ -89,8 +89,7 @@ class MZ_API LBFGS final : public Optimizer {
     Tensor of_grad, of_params;
     Tensor inverse;  // of their inner product
   };
-  /** What an iteration learns from those before it. Vectors of all parameters, one after the
-   *  other. */
+  /** Results of earlier iterations. Vectors are those of all parameters, one after the other. */
   struct History {
     std::vector<Pair> pairs;      // from the oldest on
     Tensor scale;                 // of the first approximation; undefined: 1
