@@ -1,5 +1,5 @@
 // Adafactor: its states and their saving, layouts, options. ../golden/training.cpp compares it with
-// PyTorch's, the campaigns over support/optimizers.h run it under mixed precision.
+// PyTorch's, the campaigns over ../support/optimizers.h run it under mixed precision.
 #include <mezzo.h>
 
 #include "../support/catch.h"
