@@ -8,6 +8,7 @@
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/optimizers.h"
+#include "../support/throws.h"
 #include "need_device.h"
 
 using namespace mezzo;
@@ -62,6 +63,61 @@ TEST_CASE("optimizers agree on the device and on the CPU", "[gpu][optim]") {
         worst = std::max(worst, std::fabs(there[i][k] - here[i][k]) / (1 + std::fabs(here[i][k])));
     CHECK(worst <= (dtype == f16 || dtype == bf16 ? tolerance * 1e4 : tolerance));
   }
+}
+
+TEST_CASE("Adafactor trains matrices in captured steps as outside of them", "[gpu][optim]") {
+  NEED_DEVICE();
+  const auto train = [](Device device, bool capture) {
+    manual_seed(5);
+    const nn::Linear model(6, 4);
+    model.to(device);
+    optim::Adafactor optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
+    gpu::CapturedStep::Function step = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      optimizer.zero_grad();
+      const Tensor loss = mse_loss(model(in[0]), in[1]);
+      loss.backward();
+      optimizer.step();
+      return {loss};
+    };
+    gpu::CapturedStep captured(step, {device});
+    for (int i = 0; i < 6; ++i) {
+      const std::vector<Tensor> in{randn({8, 6}).to(device), randn({8, 4}).to(device)};
+      if (capture)
+        (void)captured(in);
+      else
+        (void)step(in);
+    }
+    CHECK(captured.captures() == (capture ? 1 : 0));
+    std::vector<double> out;
+    for (const auto& [name, x] : optimizer.state_dict().tensors)
+      for (const double v : values(x)) out.push_back(v);
+    for (const Tensor& p : model.parameters())
+      for (const double v : values(p.detach())) out.push_back(v);
+    return out;
+  };
+  const std::vector<double> eager = train(kDevice, false), here = train(cpu, false);
+  CHECK(train(kDevice, true) == eager);
+  REQUIRE(eager.size() == here.size());
+  REQUIRE(eager.size() == 4 + 6 + 4 + 4 * 6 + 4);
+  for (std::size_t i = 0; i < here.size(); ++i) CHECK(eager[i] == Approx(here[i]).margin(1e-5));
+}
+
+TEST_CASE("LBFGS is refused in a captured step", "[gpu][optim]") {
+  NEED_DEVICE();
+  const nn::Linear model(3, 1);
+  model.to(kDevice);
+  optim::LBFGS optimizer(model.parameters(), {.max_iter = 2});
+  const Tensor x = ones({2, 3}, {.device = kDevice});
+  const auto closure = [&] {
+    optimizer.zero_grad();
+    const Tensor loss = mean(square(model(x) - 1));
+    loss.backward();
+    return loss;
+  };
+  const double before = optimizer.step(closure).item();
+  CHECK_THROWS_WITH_AS_TEXT(gpu::Graph{}.capture(kDevice, [&] { optimizer.step(closure); }),
+                            StateError, "LBFGS.step: takes a closure, and cannot be captured");
+  CHECK(optimizer.step(closure).item() < before);
 }
 
 TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and global norms",
