@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "../io/files.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -262,6 +263,25 @@ TEST_CASE("samples of a stream are collated", "[data]") {
   for (const Batch& batch : Batches(set, {.size = 3, .collate = longest}))
     sizes.push_back(batch.size());
   CHECK(sizes == Numbers{3, 4});
+}
+
+TEST_CASE("a checkpoint has the position in a stream", "[data]") {
+  const BatchOptions options{.size = 3, .shuffle_buffer = 4, .seed = 2, .workers = 2};
+  Batches batches(numbers(40), options), resumed(numbers(40), options);
+  const nn::Linear model(2, 1), other(2, 1);
+  auto at = batches.begin();
+  for (int i = 0; i < 4; ++i) ++at;
+  const files::Directory folder = files::Directory::fast();
+  amp::save_checkpoint(folder.path(), {.model = model, .loader = batches});
+  amp::load_checkpoint(folder.path(), {.model = other, .loader = resumed});
+  std::size_t rest = 0;
+  for (const Batch& batch : resumed) {
+    ++at;
+    CHECK(equal(batch.x, at->x));
+    CHECK(equal(batch.y, at->y));
+    ++rest;
+  }
+  CHECK(rest == 9);
 }
 
 TEST_CASE("options and positions that a stream does not have are refused", "[data]") {
