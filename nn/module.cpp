@@ -5,6 +5,7 @@
 #include "../autograd/rebind.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
+#include "member_table.h"
 #include "walk.h"
 
 namespace mezzo::nn {

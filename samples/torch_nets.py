@@ -120,21 +120,25 @@ class Position(nn.Module):
         return x + self.weight[:x.shape[1]]
 
 
+def causal_attention(qkv, heads):
+    n, t, c = qkv.shape
+    q, k, v = qkv.view(n, t, 3, heads, c // (3 * heads)).permute(2, 0, 3, 1, 4)
+    if hasattr(functional, "scaled_dot_product_attention"):
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    else:
+        hidden = torch.ones(t, t, dtype=torch.bool, device=qkv.device).triu(1)
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
+        y = functional.softmax(scores, -1) @ v
+    return y.transpose(1, 2).reshape(n, t, c // 3)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads, self.qkv, self.proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x):
-        n, t, c = x.shape
-        q, k, v = self.qkv(x).view(n, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
-        if hasattr(functional, "scaled_dot_product_attention"):
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            hidden = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1)
-            scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
-            y = functional.softmax(scores, -1) @ v
-        return self.proj(y.transpose(1, 2).reshape(n, t, c))
+        return self.proj(causal_attention(self.qkv(x), self.heads))
 
 
 class Block(nn.Module):
@@ -163,6 +167,65 @@ class CharGpt(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+class Conv1d(nn.Module):
+    """The linear layer of Hugging Face's GPT-2, whose weight is [in, out]."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.empty(inputs, outputs)), nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        return functional.linear(x, self.weight.t(), self.bias)
+
+
+class Gpt2Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.c_attn, self.c_proj = heads, Conv1d(width, 3 * width), Conv1d(width, width)
+
+    def forward(self, x):
+        return self.c_proj(causal_attention(self.c_attn(x), self.heads))
+
+
+class Gpt2Mlp(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_fc, self.c_proj = Conv1d(width, 4 * width), Conv1d(4 * width, width)
+
+    def forward(self, x):
+        return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Gpt2Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), Gpt2Attention(width, heads)
+        self.ln_2, self.mlp = nn.LayerNorm(width), Gpt2Mlp(width)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, shapes, facts):
+        super().__init__()
+        vocabulary, width = shapes["transformer.wte.weight"]
+        layers = sum(name.endswith("c_attn.weight") for name in shapes)
+        body = self.transformer = nn.Module()
+        body.wte, body.wpe = nn.Embedding(vocabulary, width), Position(shapes["transformer.wpe.weight"])
+        body.h = nn.ModuleList(Gpt2Block(width, int(facts["heads"])) for _ in range(layers))
+        body.ln_f, self.lm_head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.lm_head.weight = body.wte.weight
+
+    def forward(self, x):
+        body = self.transformer
+        x = body.wpe(body.wte(x))
+        for block in body.h:
+            x = block(x)
+        return self.lm_head(body.ln_f(x))
 
 
 class Generator(nn.Module):
@@ -195,4 +258,4 @@ class Discriminator(nn.Module):
         return self.score(functional.leaky_relu(self.bn3(self.down3(b)), 0.2)).flatten()
 
 
-NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet, "char_lstm": CharLstm, "char_gpt": CharGpt}
+NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet, "char_lstm": CharLstm, "char_gpt": CharGpt, "gpt2": Gpt2}

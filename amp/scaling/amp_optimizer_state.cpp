@@ -5,6 +5,7 @@
 #include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
+#include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../optimizer_masters.h"

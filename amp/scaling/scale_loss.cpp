@@ -6,6 +6,7 @@
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/operators.h"
+#include "../../optim/device_step_state.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"

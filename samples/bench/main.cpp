@@ -18,6 +18,8 @@
 //                                         prints their efficiency and what communication costs
 //   mpirun -np 2 bench --scaling-model    measures the communicator and the nets, and predicts the
 //                                         steps of 2 to 512 ranks
+//   bench --gpu-model --size full --nets char_gpt
+//                                         predicts the steps of an H100 from the work of their ops
 #include <mezzo.h>
 
 #include <cstdlib>
@@ -32,6 +34,7 @@
 #include "../common/run_options.h"
 #include "../common/table.h"
 #include "gpu_micro.h"
+#include "gpu_model.h"
 #include "micro.h"
 #include "ops.h"
 #include "ranks_report.h"
@@ -59,7 +62,8 @@ struct Options {
   std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
   std::string size = "tiny", device = "cpu", json, csv, json_lines, html, report, export_to, peer;
   std::int64_t threads = 0, seed = 1;
-  bool micro = false, ops = false, ranks = false, scaling_model = false, quiet = false;
+  bool micro = false, ops = false, ranks = false, scaling_model = false, gpu_model = false;
+  bool quiet = false;
   std::vector<std::string> only = op_names();
   std::int64_t rounds = 15;
   NumericsOptions numerics;
@@ -110,6 +114,9 @@ void declare(Arguments& arguments, Options& o) {
       "scaling-model", o.scaling_model,
       "predict the steps of 2 to 512 ranks instead, from the gradients' times and, under "
       "mpirun, the communicator's, which are measured");
+  arguments.flag("gpu-model", o.gpu_model,
+                 "predict the steps of an NVIDIA H100 instead, from the work of their ops, which "
+                 "two steps on the CPU count");
   arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
@@ -247,19 +254,23 @@ int measure_ops(const Options& o) {
 
 // ---- several ranks ------------------------------------------------------------------------------
 
-/** Throws UsageError for options that --ranks and --scaling-model do not have. */
-void check_rank_options(const Options& o) {
-  const std::string mode = o.ranks ? "--ranks" : "--scaling-model";
+/** Throws UsageError for options that --ranks, --scaling-model and --gpu-model do not have. */
+void check_mode_options(const Options& o) {
+  const std::string mode = o.ranks           ? "--ranks"
+                           : o.scaling_model ? "--scaling-model"
+                                             : "--gpu-model";
   const auto refuse = [&](const char* name, const std::string& value) {
     if (!value.empty()) throw UsageError(mode + " has no --" + name);
   };
-  if (o.ranks && o.scaling_model) throw UsageError("--ranks and --scaling-model: choose one");
+  if (int{o.ranks} + int{o.scaling_model} + int{o.gpu_model} > 1)
+    throw UsageError("--ranks, --scaling-model and --gpu-model: choose one");
   if (o.device != "cpu")
     throw UsageError("--device " + o.device + ": " + mode + " measures on the CPU only");
   refuse("csv", o.csv);
   refuse("json-lines", o.json_lines);
   refuse("report", o.report);
-  if (o.scaling_model) refuse("html", o.html);
+  if (!o.ranks) refuse("html", o.html);
+  if (o.gpu_model) refuse("json", o.json);
 }
 
 /** Without --threads, divides the threads among the ranks of the machine. */
@@ -320,6 +331,18 @@ int measure_with_ranks(Options& o) {
   return o.ranks ? compare_ranks(options, o, all) : predict_ranks(options, o, all);
 }
 
+int predict_steps_on_gpu(const Options& o) {
+  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  std::vector<GpuPrediction> predictions;
+  predict_gpu(o.nets, o.levels, o.setting, [&](const GpuPrediction& prediction) {
+    predictions.push_back(prediction);
+    progress.step(std::ssize(predictions), prediction.net + " " + prediction.level);
+  });
+  progress.clear();
+  std::cout << gpu_table(predictions);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -341,8 +364,9 @@ int main(int argc, char** argv) {
     if (options.micro) return measure_operations(options);
     if (!options.peer.empty()) return print_peer(options.peer);
     mezzo::tune_malloc();
-    if (options.ranks || options.scaling_model) check_rank_options(options);
+    if (options.ranks || options.scaling_model || options.gpu_model) check_mode_options(options);
     check(options);
+    if (options.gpu_model) return predict_steps_on_gpu(options);
     if (options.ranks || options.scaling_model) return measure_with_ranks(options);
     return options.export_to.empty() ? compare_levels(options) : export_nets(options);
   });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../optim/clock.h"
+#include "../../optim/device_step_state.h"
 #include "../support/catch.h"
 #include "../support/optimizers.h"
 #include "../support/throws.h"
