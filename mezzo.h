@@ -128,6 +128,8 @@ namespace comm {}
 namespace data {}
 /** What is specific to NVIDIA GPUs: streams, captured steps, profiler ranges. */
 namespace gpu {}
+/** Linear algebra: solutions, inverses, factorisations and norms of matrices. */
+namespace linalg {}
 /** Layers, losses and models. */
 namespace nn {}
 /** Optimizers, schedules and gradient clipping. */

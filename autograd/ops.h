@@ -31,6 +31,7 @@
 #include "ops/index.h"
 #include "ops/interpolate.h"
 #include "ops/join.h"
+#include "ops/linalg.h"
 #include "ops/local_response_norm.h"
 #include "ops/loss.h"
 #include "ops/margin_loss.h"

@@ -10,11 +10,13 @@
 
 namespace mezzo {
 
-MatrixOrder::MatrixOrder(const char* order) : frobenius(true) {
-  if (std::string_view(order) != "fro")
-    fail<ValueError>("matrix_norm", {.what = "no norm of this name",
-                                     .got = str("\"", order, "\""),
-                                     .expected = "\"fro\", or 1, -1, inf, -inf as a number"});
+MatrixOrder::MatrixOrder(const char* order)
+    : frobenius(std::string_view(order) == "fro"), nuclear(std::string_view(order) == "nuc") {
+  if (!frobenius && !nuclear)
+    fail<ValueError>("matrix_norm",
+                     {.what = "no norm of this name",
+                      .got = str("\"", order, "\""),
+                      .expected = "\"fro\", \"nuc\", or 1, -1, 2, -2, inf, -inf as a number"});
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options) {
@@ -34,8 +36,8 @@ Tensor dist(const Tensor& a, const Tensor& b, const DistOptions& options) {
 }
 
 Tensor matrix_norm(const Tensor& x, MatrixOrder ord, const MatrixNormOptions& options) {
-  const op::MatrixNorm::Attrs attrs{ord.frobenius, ord.number, options.dim[0], options.dim[1],
-                                    options.keepdim};
+  const op::MatrixNorm::Attrs attrs{ord.frobenius,  ord.nuclear,    ord.number,
+                                    options.dim[0], options.dim[1], options.keepdim};
   if (!options.dtype) return apply_with<op::MatrixNorm>(attrs, x);
   const CastScope no_casts(nullptr);
   return apply_with<op::MatrixNorm>(attrs, x.to(*options.dtype));

@@ -61,16 +61,18 @@ struct DistOptions {
  *  Errors: ShapeError where shapes do not broadcast; DtypeError for integers. */
 MZ_API Tensor dist(const Tensor& a, const Tensor& b, const DistOptions& options = {});
 
-/** The order of a matrix norm: "fro", or a number. */
+/** The order of a matrix norm: "fro", "nuc", or a number. */
 struct MatrixOrder {
   bool frobenius = false;  // "fro": the 2-norm of all elements
-  double number = 2;       // used unless frobenius is set; matrix_norm takes 1, -1, inf, -inf
-  /** Takes a number: 1 or -1 for sums over columns, inf or -inf for sums over rows. */
+  bool nuclear = false;    // "nuc": the sum of the singular values
+  double number = 2;       // used unless a name is given; matrix_norm takes 1, -1, 2, -2, inf, -inf
+  /** Takes a number: 1 or -1 for sums over columns, inf or -inf for sums over rows, 2 or -2 for
+   *  singular values. */
   template <class T>
   requires(std::integral<T> || std::floating_point<T>)
       MatrixOrder(T order)  // NOLINT: implicit on purpose
       : number(static_cast<double>(order)) {}
-  /** Takes "fro". Errors: ValueError for any other name. */
+  /** Takes "fro" or "nuc". Errors: ValueError for any other name. */
   MZ_API MatrixOrder(const char* order);  // NOLINT: implicit on purpose
 };
 
@@ -82,13 +84,15 @@ struct MatrixNormOptions {
 };
 
 /** Returns the norm of the matrices in two dimensions: "fro" is the 2-norm of all their elements; 1
- *  and -1 the largest and smallest sum of |x| over a column; inf and -inf over a row.
+ *  and -1 the largest and smallest sum of |x| over a column; inf and -inf over a row; 2 and -2 the
+ *  largest and smallest singular value; "nuc" the sum of the singular values. Singular values are
+ *  computed as in linalg::svdvals.
  *  Shape: x's without the two dimensions (with size 1 if keepdim).
  *  Precision: f32.
- *  Gradient: for "fro" as vector_norm; else sgn(x) * g on the chosen columns (rows), shared equally
- *  among ties.
- *  Errors: ValueError for another order; IndexError for bad dimensions; ShapeError for the extreme
- *  of an empty dimension; DtypeError for integers. */
+ *  Gradient: for "fro" as vector_norm; for singular values as svdvals; else sgn(x) * g on the
+ * chosen columns (rows). Ties share it equally. Errors: ValueError for another order, and for
+ * singular values of nan or infinity; IndexError for bad dimensions; ShapeError for the extreme of
+ * an empty dimension; DtypeError for integers. */
 MZ_API Tensor matrix_norm(const Tensor& x, MatrixOrder ord = "fro",
                           const MatrixNormOptions& options = {});
 

@@ -8,6 +8,7 @@
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/statistics.h"
 #include "../../tensor/text/text.h"
+#include "../ops/linalg.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
 #include "wide.h"
@@ -54,6 +55,21 @@ Tensor extreme_sum(const Tensor& x, int summed, int ordered, bool greatest, bool
   return extreme.view(reduced_shape(x.shape(), both));
 }
 
+/** Returns the sum of the singular values for order 0, else their largest or smallest. */
+Tensor norm_of_singular_values(const Tensor& x, int row, int column, double order, bool keepdim) {
+  const std::int64_t from[] = {row, column}, last[] = {-2, -1};
+  const Tensor values = linalg::svdvals(x.movedim(from, last));
+  if (values.size(-1) == 0 && order != 0)
+    fail<ShapeError>(MatrixNorm::traits.name,
+                     {.what = "the extreme of no singular values is undefined",
+                      .got = str(x),
+                      .expected = "matrices with elements"});
+  const Tensor norm = order == 0  ? sum(values, -1)
+                      : order > 0 ? amax(values, -1)
+                                  : amin(values, -1);
+  return norm.view(reduced_shape(x.shape(), {1u << row | 1u << column, keepdim}));
+}
+
 }  // namespace
 
 std::vector<Tensor> CosineSimilarity::composite(Inputs in, const Attrs& attrs) {
@@ -85,13 +101,16 @@ std::vector<Tensor> MatrixNorm::composite(Inputs in, const Attrs& attrs) {
                       .got = str(attrs.row_dim, " and ", attrs.column_dim, " of ", in[0]),
                       .expected = "two dimensions"});
   const double size = std::abs(attrs.order);
-  if (!attrs.frobenius && size != 1 && !std::isinf(size))
+  const bool singular = attrs.nuclear || size == 2;
+  if (!attrs.frobenius && !singular && size != 1 && !std::isinf(size))
     fail<ValueError>(traits.name, {.what = "no matrix norm of this order",
                                    .got = str(attrs.order),
-                                   .expected = "\"fro\", 1, -1, inf or -inf"});
+                                   .expected = "\"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf"});
   Tensor y;
   if (attrs.frobenius)
     y = p_norm(x, 2, 1u << row | 1u << column, attrs.keepdim);
+  else if (singular)
+    y = norm_of_singular_values(x, row, column, attrs.nuclear ? 0 : attrs.order, attrs.keepdim);
   else if (size == 1)
     y = extreme_sum(x, row, column, attrs.order > 0, attrs.keepdim);
   else

@@ -26,6 +26,7 @@
 #include "../ops/interpolate.h"
 #include "../ops/join.h"
 #include "../ops/layer_norm.h"
+#include "../ops/linalg.h"
 #include "../ops/linear_chain.h"
 #include "../ops/local_response_norm.h"
 #include "../ops/loss.h"
@@ -62,6 +63,10 @@ template <class... Ops> void append_ops(std::vector<OpInfo*>& ops, type_list<Ops
   (ops.push_back(&op_info<Ops>), ...);
 }
 
+template <class... Ops> bool contains(type_list<Ops...>, const OpInfo& info) {
+  return ((&info == &op_info<Ops>) || ...);
+}
+
 std::vector<OpInfo*> collect() {
   std::vector<OpInfo*> ops;
   append_ops(ops, op::ActivationOps{});
@@ -90,6 +95,7 @@ std::vector<OpInfo*> collect() {
   append_ops(ops, op::InterpolateOps{});
   append_ops(ops, op::JoinOps{});
   append_ops(ops, op::LayerNormOps{});
+  append_ops(ops, op::LinalgOps{});
   append_ops(ops, op::LinearChainOps{});
   append_ops(ops, op::LocalResponseNormOps{});
   append_ops(ops, op::LossOps{});
@@ -139,6 +145,7 @@ OpInfo* find_op(std::string_view name) {
 
 bool takes(const OpInfo& info, DType dtype) {
   const OpTraits& traits = info.traits;
+  if (is_low(dtype) && contains(op::LinalgOps{}, info)) return false;
   if (is_floating(dtype)) return traits.integers != Integers::only;
   // Structured ops accept floating dtypes only, unless they state more. Elementwise ops compute in
   // f32 where they do not keep integers.

@@ -39,7 +39,9 @@ struct MatrixNorm {
                                    .summary = "norm of the matrices in two dimensions"};
   struct Attrs {
     bool frobenius = true;
-    double order = 2;  // used unless frobenius: +-1 for column sums, +-inf for row sums
+    bool nuclear = false;
+    double order =
+        2;  // used unless one is set: +-1 column sums, +-inf row sums, +-2 singular values
     std::int64_t row_dim = -2, column_dim = -1;
     bool keepdim = false;
   };

@@ -24,6 +24,7 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
 PARAMETERS = r'\(((?:[^;()]|\([^()]*\))*)\)'
 FUNCTION = re.compile(r'^(?:MZ_API|inline) ([\w:<>, ]+?&?) (\w+)' + PARAMETERS + r'\s*[;{]',
                       re.MULTILINE)
+INNER_NAMESPACE = re.compile(r'^namespace mezzo::(\w+) {', re.MULTILINE)
 METHOD = re.compile(r'^  (Tensor|std::vector<Tensor>|const Tensor&) (\w+)' + PARAMETERS +
                     r' const\s*[;{]', re.MULTILINE)
 # Ops that have no function of their own name: the op -> the function that calls it.
@@ -62,10 +63,11 @@ def signatures():
     for header in headers():
         text = COMMENT.sub('', header.read_text(encoding='utf-8'))
         is_method = header == TENSOR
+        inner = ''.join(f'{name}::' for name in INNER_NAMESPACE.findall(text)[:1])
         for result, name, parameters in (METHOD if is_method else FUNCTION).findall(text):
             where = found.setdefault((name, is_method), (header, []))
             if where[0] == header:
-                shown = f'Tensor::{name}' if is_method else name
+                shown = f'Tensor::{name}' if is_method else f'{inner}{name}'
                 where[1].append(signature(result, shown, parameters))
     return found
 

@@ -29,8 +29,8 @@ using Stored = std::map<std::string, Tensor>;
 const std::map<std::string, Stored>& stored_cases() {
   static const std::map<std::string, Stored> cases = [] {
     std::map<std::string, Stored> all;
-    for (const char* family :
-         {"index", "linear", "loss", "pointwise", "reduce", "sequence", "space", "window"})
+    for (const char* family : {"index", "linalg", "linear", "loss", "pointwise", "reduce",
+                               "sequence", "space", "window"})
       for (const auto& [name, x] :
            load_tensors(str(folder(), "/", family, ".safetensors")).tensors) {
         const std::size_t colon = name.find(':');

@@ -22,7 +22,8 @@ from models import tensors_of_models
 from training import tensors_of_training
 from transforms import tensors_of_transforms
 
-FAMILIES = ('pointwise', 'reduce', 'linear', 'window', 'index', 'loss', 'sequence', 'space')
+FAMILIES = ('pointwise', 'reduce', 'linear', 'linalg', 'window', 'index', 'loss', 'sequence',
+            'space')
 CODES = {
     torch.float64: 'F64',
     torch.float32: 'F32',

@@ -57,7 +57,7 @@ const std::vector<BadCallRow> kReductions{
     BAD(ValueError, kthvalue(m, 0)),
     BAD(ValueError, kthvalue(m, 5)),
     BAD(IndexError, kthvalue(m, 1, {.dim = 2})),
-    BAD(ValueError, matrix_norm(m, "nuc")),
+    BAD(ValueError, matrix_norm(m, "nuclear")),
     BAD(ValueError, matrix_norm(m, 3)),
     BAD(ShapeError, matrix_norm(v)),
     BAD(IndexError, matrix_norm(m, 1, {.dim = {0, 2}})),

@@ -10,11 +10,31 @@ using namespace cases;
 
 namespace {
 
-/** Ops that read on the host what is on the device (to find the shape of the result or to validate
- *  operands), and ops that take lengths from the host (recurrent ops of packed sequences). */
-const std::set<std::string> kNotCaptured{
-    "binary_cross_entropy", "gru",     "index",    "lstm",     "masked_scatter",
-    "masked_select",        "nonzero", "rnn_relu", "rnn_tanh", "unique"};
+/** Ops that read on the host what is on the device (to find the shape of the result, to validate
+ *  operands, or to compute there), and ops that take lengths from the host (recurrent ops of packed
+ *  sequences). */
+const std::set<std::string> kNotCaptured{"binary_cross_entropy",
+                                         "cholesky",
+                                         "det",
+                                         "eigh",
+                                         "eigvalsh",
+                                         "gru",
+                                         "index",
+                                         "inv",
+                                         "lstm",
+                                         "masked_scatter",
+                                         "masked_select",
+                                         "matrix_norm",
+                                         "nonzero",
+                                         "pinv",
+                                         "qr",
+                                         "rnn_relu",
+                                         "rnn_tanh",
+                                         "slogdet",
+                                         "solve",
+                                         "svd",
+                                         "svdvals",
+                                         "unique"};
 
 /** Returns the op's results and, if requested, the gradients of its operands. */
 std::vector<Tensor> results_and_gradients(const Case& c, const std::vector<Tensor>& operands,
