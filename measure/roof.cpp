@@ -29,8 +29,7 @@ Roof Roof::best_of(const Roof& other) const {
   Roof best;
   for (double Roof::*limit :
        {&Roof::f32_flops_per_s, &Roof::f16_flops_per_s, &Roof::bf16_flops_per_s,
-        &Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes,
-        &Roof::op_seconds})
+        &Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes, &Roof::op_seconds})
     best.*limit = std::max(this->*limit, other.*limit);
   return best;
 }

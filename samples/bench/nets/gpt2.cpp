@@ -21,8 +21,7 @@ std::unique_ptr<Workload> make_gpt2(const Setting& s) {
   const nn::models::GPT2LMHeadModel net(options);
   std::vector<Batch> batches;
   for (std::int64_t i = 0; i < kBatches; ++i)
-    batches.push_back(
-        random_stretches(text.train(), s.pick_batch(4, 12, 16), options.n_positions));
+    batches.push_back(random_stretches(text.train(), s.pick_batch(4, 12, 16), options.n_positions));
   const auto optimizer = std::make_shared<optim::AdamW>(
       net.parameters(), optim::AdamWOptions{.lr = 1e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1});
   return supervised(
