@@ -106,7 +106,7 @@ TEST_CASE("LBFGS is refused in a captured step", "[gpu][optim]") {
   NEED_DEVICE();
   const nn::Linear model(3, 1);
   model.to(kDevice);
-  optim::LBFGS optimizer(model.parameters(), {.max_iter = 2});
+  optim::LBFGS optimizer(model.parameters(), {.max_iter = 4});
   const Tensor x = ones({2, 3}, {.device = kDevice});
   const auto closure = [&] {
     optimizer.zero_grad();
