@@ -122,6 +122,12 @@ bool is_writable(const Tensor& grad) {
 
 }  // namespace
 
+void Optimizer::add_step_hook(std::weak_ptr<StepHook> hook) {
+  step_hooks_.push_back(std::move(hook));
+}
+
+void Optimizer::sync_to_host() const { clock_->sync_to_host(); }
+
 void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
   const NoGradNoCasts plain_ops;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "../../measure/work_count.h"
 #include "../common/table.h"
 
 namespace samples {

@@ -4,6 +4,8 @@
 
 namespace samples {
 
+using namespace mezzo;
+
 std::unique_ptr<Workload> make_resnet50(const Setting& s) {
   const nn::models::ResNetOptions options{.depth = 50,
                                           .num_classes = s.pick(10, 10, 1000),
