@@ -40,6 +40,28 @@ template <class T> T sign_of(const Lu<T>& lu) {
          lu.matrixLU().diagonal().array().sign().prod();
 }
 
+/** Returns the matrix that all of an expanded batch share as the only one, or x itself. */
+Tensor without_repeats(const Tensor& x) {
+  const int batch = x.dim() - 2;
+  for (int d = 0; d < batch; ++d)
+    if (x.shape()[d] != 1 && x.strides()[d] != 0) return x;
+  return alias(x, {x.size(-2), x.size(-1)}, {x.strides()[batch], x.strides()[batch + 1]},
+               x.impl()->offset);
+}
+
+/** Writes a^-1 b for each matrix b of a batch. A single a is decomposed once. */
+template <class T>
+void solve_each(const Matrices<T>& a, const Matrices<T>& b, const Matrices<T>& x) {
+  const auto columns = static_cast<double>(b.columns() * a.rows() * a.rows());
+  if (a.count() == 1) {
+    const Lu<T> lu = invertible("solve", a, 0);
+    for_each_matrix(b.count(), columns, [&](std::int64_t i) { x[i] = lu.solve(b[i]); });
+    return;
+  }
+  for_each_matrix(a.count(), cube(a.rows()) / 3 + columns,
+                  [&](std::int64_t i) { x[i] = invertible("solve", a, i).solve(b[i]); });
+}
+
 /** Calls f(decomposition, i) for each matrix. Those of size 0 by 0 must not occur. */
 template <class T, class F> void decompose_each(const char* op, const Tensor& x, F&& f) {
   const Matrices<T> a(x);
@@ -85,10 +107,7 @@ template <class T> void write_slogdet(const Tensor& x, Outputs out) {
 void SolveMatrices::cpu(Inputs in, Outputs out, const Attrs&) {
   if (out[0].numel() == 0) return;
   with_real(in[0].dtype(), [&]<class T> {
-    const Matrices<T> a(in[0]), b(in[1]), x(out[0]);
-    for_each_matrix(a.count(),
-                    cube(a.rows()) / 3 + static_cast<double>(b.columns() * a.rows() * a.rows()),
-                    [&](std::int64_t i) { x[i] = invertible("solve", a, i).solve(b[i]); });
+    solve_each<T>(Matrices<T>(without_repeats(in[0])), Matrices<T>(in[1]), Matrices<T>(out[0]));
   });
 }
 

@@ -34,7 +34,8 @@ for name, shapes in {
         'batches': [(2, 1, 3, 3), (4, 3, 2)],
         'one matrix': [(3, 3), (2, 3, 2)]
 }.items():
-    case('solve' + ('/' + name if name else ''), linalg.solve, regular(*shapes[0]), real(*shapes[1]))
+    variant = '/' + name if name else ''
+    case('solve' + variant, linalg.solve, regular(*shapes[0]), real(*shapes[1]))
 SQUARES = {'': (4, 4), '1 by 1': (1, 1), 'batch': (2, 2, 3, 3), '20 by 20': (20, 20)}
 for name, shape in SQUARES.items():
     variant = '/' + name if name else ''
