@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
@@ -19,10 +20,10 @@ void log_first_call(const OpInfo& info) {
   static std::mutex mutex;
   static std::set<const OpInfo*> logged;
   const std::lock_guard lock(mutex);
-  if (logged.insert(&info).second)
-    log_text(Severity::info, str(info.traits.name,
-                                 " runs on the CPU: matrices are copied there and "
-                                 "back, because this build has no cuSOLVER"));
+  if (!logged.insert(&info).second) return;
+  log_text(Severity::info, str(ApiScope::outermost(info.traits.name),
+                               " runs on the CPU: matrices are copied there and back, because this "
+                               "build has no cuSOLVER"));
 }
 
 void on_host(const OpInfo& info, Inputs in, Outputs out, const void* attrs) {
