@@ -44,7 +44,7 @@ template <class M> const HandleType& handle_type() {
 }
 
 /** The handles that are members of the objects of one net. */
-struct MemberTable final : RefCounted {
+struct MZ_API MemberTable final : RefCounted {
   struct Handles;  // hidden: its mutex and hash table slow down the compilation of every user
 
   MemberTable();

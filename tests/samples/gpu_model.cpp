@@ -39,7 +39,7 @@ TEST_CASE("large products are faster in 16 bits, small nets are bound by launche
   auto large = predicted("mlp", 4096, 2048);
   CHECK(large["O0"].work.flops == Approx(large["O2"].work.flops));
   CHECK(large["O0"].seconds > 3 * large["O2"].seconds);
-  CHECK(large["O4"].seconds == Approx(large["O2"].seconds).epsilon(0.1));
+  CHECK(large["O4"].seconds == Approx(large["O2"].seconds).epsilon(0.2));
   auto small = predicted("mlp", 8, 8);
   CHECK(small["O2"].launches > 0.9 * small["O2"].seconds);
   CHECK(small["O2"].ops >= small["O0"].ops);
