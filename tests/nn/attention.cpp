@@ -191,3 +191,50 @@ TEST_CASE("positional encodings are added to every step") {
   CHECK_THROWS_AS(waves(Tensor{}), ValueError);
   CHECK_THROWS_AS(nn::LearnedPositionalEmbedding(0, 4), ValueError);
 }
+
+namespace {
+
+/** Returns causal self-attention by its formula. */
+Tensor by_formula(const Tensor& qkv, std::int64_t heads) {
+  const std::int64_t steps = qkv.size(1), width = qkv.size(2) / 3;
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < 3; ++i)
+    parts.push_back(
+        qkv.narrow(2, i * width, width).unflatten(-1, {heads, width / heads}).transpose(1, 2));
+  const Tensor later = triu(ones({steps, steps}, {.dtype = DType::boolean}), 1);
+  const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
+  const Tensor scores = masked_fill(matmul(parts[0] * scale, parts[1].transpose(-2, -1)), later,
+                                    -std::numeric_limits<double>::infinity());
+  return matmul(softmax(scores, -1), parts[2]).transpose(1, 2).flatten(2);
+}
+
+}  // namespace
+
+TEST_CASE("causal self-attention equals its formula, with first and second derivatives",
+          "[attention]") {
+  manual_seed(8);
+  for (const std::int64_t heads : {1, 2}) {
+    const Tensor x = randn({2, 5, 3 * 6}, {.dtype = f64}),
+                 weight = randn({2, 5, 6}, {.dtype = f64});
+    std::vector<Tensor> values, firsts, seconds;
+    for (const bool formula : {true, false}) {
+      const Tensor leaf = x.clone().requires_grad_();
+      const Tensor y = formula ? by_formula(leaf, heads) : nn::causal_self_attention(leaf, heads);
+      const Tensor first = grad({sum(y * weight)}, {leaf}, {.create_graph = true})[0];
+      values.push_back(y.detach());
+      firsts.push_back(first.detach());
+      seconds.push_back(grad({sum(first * first)}, {leaf})[0]);
+    }
+    CHECK(allclose(values[0], values[1], {.rtol = 1e-12, .atol = 1e-12}));
+    CHECK(allclose(firsts[0], firsts[1], {.rtol = 1e-11, .atol = 1e-11}));
+    CHECK(allclose(seconds[0], seconds[1], {.rtol = 1e-10, .atol = 1e-10}));
+  }
+}
+
+TEST_CASE("causal self-attention refuses other shapes", "[attention]") {
+  CHECK_THROWS_WITH_AS_TEXT(nn::causal_self_attention(zeros({2, 5, 8}), 1), ShapeError,
+                            "a multiple of 3");
+  CHECK_THROWS_AS(nn::causal_self_attention(zeros({5, 6}), 1), ShapeError);
+  CHECK_THROWS_AS(nn::causal_self_attention(zeros({2, 5, 6}), 0), ValueError);
+  CHECK_THROWS_AS(nn::causal_self_attention({}, 1), ValueError);
+}
