@@ -8,6 +8,7 @@
 #include "../tensor/text/text.h"
 #include "arguments.h"
 #include "init.h"
+#include "split_heads.h"
 
 namespace mezzo::nn {
 
@@ -111,7 +112,8 @@ Tensor explicit_weights(const Tensor& q, const Tensor& k, const ScoreMask& mask)
 
 }  // namespace
 
-/** Projected queries, keys and values, [L, N, E] or [N, L, E]. */
+/** Projected queries, keys and values, [L, N, E] or [N, L, E]; of the heads [N, heads, L, E /
+ *  heads]. */
 struct MultiheadAttention::Projected {
   Tensor q, k, v;
 };
@@ -231,11 +233,22 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
   const int batch_dim = options_.batch_first ? 0 : 1;
   const bool batched = query.dim() == 3;
   const auto with_batch = [&](const Tensor& x) { return batched ? x : x.unsqueeze(batch_dim); };
-  Projected p = project(query, key, value);
-  p = {with_batch(p.q), with_batch(p.k), with_batch(p.v)};
-  const ScoreSizes sizes{p.q.size(batch_dim), num_heads_, p.q.size(1 - batch_dim),
-                         p.k.size(1 - batch_dim), batched};
   const std::int64_t extra = (bias_k_.defined() ? 1 : 0) + (options_.add_zero_attn ? 1 : 0);
+  const Tensor queries = with_batch(query), keys = with_batch(key);
+  const ScoreSizes sizes{queries.size(batch_dim), num_heads_, queries.size(1 - batch_dim),
+                         keys.size(1 - batch_dim), batched};
+  // Self-attention has one projection, which is divided into heads at once.
+  const bool shared = in_proj_weight_.defined() && batched && extra == 0 && query.is_same(key) &&
+                      key.is_same(value);
+  Projected p;
+  if (shared) {
+    const std::vector<Tensor> all = detail::split_heads(
+        linear(query, in_proj_weight_, in_proj_bias_), num_heads_, options_.batch_first);
+    p = {all[0], all[1], all[2]};
+  } else {
+    p = project(query, key, value);
+    p = {with_batch(p.q), with_batch(p.k), with_batch(p.v)};
+  }
   // The causal mask of the fused op covers all keys, so it cannot be used with extra keys.
   ScoreMask mask = mask_of(call, sizes, p.q.dtype(), query.device(),
                            /*triangle=*/call.need_weights || extra > 0);
@@ -243,19 +256,19 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
     append_extra_keys(p);
     append_seen_keys(mask, extra);
   }
-  const Tensor q = heads_of(p.q), k = heads_of(p.k), v = heads_of(p.v);
+  if (!shared) p = {heads_of(p.q), heads_of(p.k), heads_of(p.v)};
   const double dropout_p = training() ? options_.dropout : 0;
   AttentionResult result;
   Tensor found;
   if (!call.need_weights) {
-    found = scaled_dot_product_attention(q, k, v,
+    found = scaled_dot_product_attention(p.q, p.k, p.v,
                                          {.mask = mask.added.defined() ? mask.added : mask.allowed,
                                           .dropout_p = dropout_p,
                                           .is_causal = call.is_causal && mask.empty()});
   } else {
     result.weights =
-        dropout(explicit_weights(q, k, mask), {.p = dropout_p, .training = training()});
-    found = matmul(result.weights, v);
+        dropout(explicit_weights(p.q, p.k, mask), {.p = dropout_p, .training = training()});
+    found = matmul(result.weights, p.v);
     if (call.average_attn_weights) result.weights = mean(result.weights, 1);
     if (!batched) result.weights = result.weights.squeeze(0);
   }

@@ -1,12 +1,10 @@
 #include "cached_attention.h"
 
-#include <algorithm>
-
-#include "../autograd/custom_function.h"
 #include "../autograd/ops.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"
+#include "split_heads.h"
 
 namespace mezzo::nn {
 
@@ -22,33 +20,6 @@ void check(const Tensor& qkv, std::int64_t heads) {
                              .got = str(qkv, " for ", heads, " heads"),
                              .expected = str("[N, T, a multiple of ", 3 * heads, "]")});
 }
-
-/** Divides a projection into queries, keys and values of the heads, each [N, heads, T, E / heads].
- *  The gradient is written once; the gradients of three views would be added up. */
-struct SplitHeads {
-  static constexpr const char* name = "split_heads";
-
-  static std::vector<Tensor> forward(FunctionContext&, const Tensor& qkv, std::int64_t heads) {
-    const Tensor parts = qkv.unflatten(-1, {3, heads, qkv.size(2) / (3 * heads)});
-    std::vector<Tensor> out;
-    for (int i = 0; i < 3; ++i) out.push_back(parts.select(2, i).transpose(1, 2));
-    return out;
-  }
-
-  static Grads backward(FunctionContext&, const Grads& grads) {
-    const auto defined =
-        std::find_if(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); });
-    const Shape& shape = defined->shape();
-    const Tensor whole = empty({shape[0], shape[2], 3, shape[1], shape[3]},
-                               {.dtype = defined->dtype(), .device = defined->device()});
-    for (int i = 0; i < 3; ++i) {
-      const Tensor part = whole.select(2, i).transpose(1, 2);
-      const Tensor& g = grads[static_cast<std::size_t>(i)];
-      g.defined() ? part.copy_(g) : part.zero_();
-    }
-    return {whole.flatten(2)};
-  }
-};
 
 /** Appends the keys and values of this call to those of previous steps, and returns all. */
 KeysAndValues extend(KeysAndValues& past, const KeysAndValues& now) {
@@ -68,7 +39,7 @@ Tensor steps_before(std::int64_t queries, std::int64_t keys, Device device) {
 Tensor causal_self_attention(const Tensor& qkv, std::int64_t heads,
                              const CausalAttentionOptions& options) {
   check(qkv, heads);
-  const std::vector<Tensor> all = custom_function<SplitHeads>(qkv, heads);
+  const std::vector<Tensor> all = detail::split_heads(qkv, heads, /*batch_first=*/true);
   KeysAndValues seen{all[1], all[2]};
   if (options.past != nullptr) seen = extend(*options.past, seen);
   const std::int64_t queries = qkv.size(1), keys = seen.keys.size(2);
