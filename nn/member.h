@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <typeinfo>
 
+#include "../tensor/core/macros.h"
 #include "../tensor/core/refcount.h"
 
 namespace mezzo::nn {
