@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../autograd/grad_mode.h"
 #include "../autograd/gradient_receiver.h"
 #include "../autograd/ops/arithmetic.h"
 #include "../autograd/ops/create.h"
