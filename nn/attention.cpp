@@ -223,8 +223,8 @@ void MultiheadAttention::append_extra_keys(Projected& p) const {
 
 /** Returns a view of [L, N, E] or [N, L, E] as [N, heads, L, E / heads]. */
 Tensor MultiheadAttention::heads_of(const Tensor& x) const {
-  const Tensor split = x.unflatten(-1, {num_heads_, embed_dim_ / num_heads_});
-  return options_.batch_first ? split.permute({0, 2, 1, 3}) : split.permute({1, 2, 0, 3});
+  return detail::with_heads_first(x.unflatten(-1, {num_heads_, embed_dim_ / num_heads_}),
+                                  options_.batch_first);
 }
 
 AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key,

@@ -12,16 +12,11 @@ namespace {
 template <bool kBatchFirst> struct SplitHeads {
   static constexpr const char* name = "split_heads";
 
-  /** Returns a view of [N, T, heads, E / heads], or [T, N, ...], as [N, heads, T, E / heads]. */
-  static Tensor with_heads(const Tensor& part) {
-    return kBatchFirst ? part.transpose(1, 2) : part.permute({1, 2, 0, 3});
-  }
-
   static std::vector<Tensor> forward(FunctionContext&, const Tensor& projected,
                                      std::int64_t heads) {
     const Tensor parts = projected.unflatten(-1, {3, heads, projected.size(-1) / (3 * heads)});
     std::vector<Tensor> out;
-    for (int i = 0; i < 3; ++i) out.push_back(with_heads(parts.select(2, i)));
+    for (int i = 0; i < 3; ++i) out.push_back(with_heads_first(parts.select(2, i), kBatchFirst));
     return out;
   }
 
@@ -33,7 +28,7 @@ template <bool kBatchFirst> struct SplitHeads {
         empty({kBatchFirst ? n : steps, kBatchFirst ? steps : n, 3, some.size(1), some.size(3)},
               {.dtype = some.dtype(), .device = some.device()});
     for (int i = 0; i < 3; ++i) {
-      const Tensor part = with_heads(whole.select(2, i));
+      const Tensor part = with_heads_first(whole.select(2, i), kBatchFirst);
       const Tensor& g = grads[static_cast<std::size_t>(i)];
       g.defined() ? part.copy_(g) : part.zero_();
     }
@@ -42,6 +37,10 @@ template <bool kBatchFirst> struct SplitHeads {
 };
 
 }  // namespace
+
+Tensor with_heads_first(const Tensor& x, bool batch_first) {
+  return batch_first ? x.transpose(1, 2) : x.permute({1, 2, 0, 3});
+}
 
 std::vector<Tensor> split_heads(const Tensor& projected, std::int64_t heads, bool batch_first) {
   return batch_first ? custom_function<SplitHeads<true>>(projected, heads)

@@ -150,7 +150,7 @@ class Singles final : public BatchSource {
 
 }  // namespace
 
-Generator samples_of_epoch(std::uint64_t seed, std::uint64_t epoch) {
+Generator generator_of_samples(std::uint64_t seed, std::uint64_t epoch) {
   // Streams below 2^32 are those of orders, the next 2^32 those of ranks (use_own_random_stream).
   constexpr std::uint64_t kSampleStreams = std::uint64_t{1} << 33;
   return split(seed, kSampleStreams + epoch);
@@ -177,7 +177,7 @@ Batch join_samples(const std::vector<Sample>& samples, std::string_view op,
 
 EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch) {
   const Generator generator = split(options.seed, epoch),
-                  samples = samples_of_epoch(options.seed, epoch);
+                  samples = generator_of_samples(options.seed, epoch);
   if (options.sampler) {
     std::vector<std::int64_t> indices = options.sampler(size, generator);
     std::vector<std::int64_t> repeats = repeats_in(indices, size);

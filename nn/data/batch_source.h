@@ -27,7 +27,7 @@ struct EpochOrder {
 EpochOrder order_of_epoch(std::int64_t size, const BatchOptions& options, std::uint64_t epoch);
 
 /** Returns the generator from which the samples of an epoch split theirs. */
-Generator samples_of_epoch(std::uint64_t seed, std::uint64_t epoch);
+Generator generator_of_samples(std::uint64_t seed, std::uint64_t epoch);
 
 /** Returns what `read` returns, which has `own` as the thread's default generator. Errors: those of
  *  `read`, with a text that begins with the name of the sample. */

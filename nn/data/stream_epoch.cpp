@@ -27,7 +27,7 @@ PartReader::PartReader(const StreamDataset& set, const StreamPart& part,
 /** Reads a sample of the stream. */
 std::optional<Sample> PartReader::read() {
   const auto number = static_cast<std::uint64_t>(read_ * part_.count + part_.index);
-  const Generator own = split(samples_of_epoch(part_.seed, part_.epoch).seed, number);
+  const Generator own = split(generator_of_samples(part_.seed, part_.epoch).seed, number);
   std::optional<Sample> sample =
       read_sample(stream_, own, str(name_of(part_), "(sample ", read_, ")"));
   if (sample)
